@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_CONFIG_CONFIG_HPP
+#define CAUSEWAY_CONFIG_CONFIG_HPP
+
+// Switches a user may set, the inline ABI namespace, and a handful of attribute macros. A project can put its own
+// switches in <causeway_user_config.hpp>, which is read first when it exists.
+
+#if __has_include(<causeway_user_config.hpp>)
+#include <causeway_user_config.hpp>
+#endif
+
+#include <causeway/config/version.hpp>
+
+// The inline namespace keeps two copies of the library with different layouts apart in one program.
+#define CAUSEWAY_ABI v0_1
+
+// CAUSEWAY_EXPECT checks what our own callers promised. On in debug builds, or where CAUSEWAY_CHECKED is defined; off
+// otherwise. What the world can do to us (network, disk, input) is never checked this way: that returns a result.
+#if defined(CAUSEWAY_CHECKED) || !defined(NDEBUG)
+#include <cstdio>
+#include <cstdlib>
+#define CAUSEWAY_EXPECT(condition)                                                                              \
+  ((condition) ? static_cast<void>(0)                                                                           \
+               : (std::fprintf(stderr, "causeway: precondition failed: %s (%s:%d)\n", #condition, __FILE__, __LINE__), \
+                  std::abort()))
+#else
+#define CAUSEWAY_EXPECT(condition) static_cast<void>(0)
+#endif
+
+#define CAUSEWAY_RESTRICT __restrict__
+#define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
+#define CAUSEWAY_NOINLINE __attribute__((noinline))
+
+#if defined(__CUDACC__)
+#define CAUSEWAY_HD __host__ __device__
+#else
+#define CAUSEWAY_HD
+#endif
+
+#endif  // CAUSEWAY_CONFIG_CONFIG_HPP

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_CORE_HASH_HPP
+#define CAUSEWAY_CORE_HASH_HPP
+
+// A fast 64-bit checksum over bytes, the same on every machine. It finds torn files and replicas that differ; it is no
+// defence against somebody who wants a collision.
+
+#include <causeway/config/config.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+namespace detail {
+
+constexpr std::uint64_t hash_prime = 0x9E3779B97F4A7C15U;
+
+constexpr std::uint64_t scramble(std::uint64_t x) noexcept {  // the finaliser of SplitMix64
+  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31U);
+}
+
+inline std::uint64_t load64(const std::byte* p) noexcept {
+  std::uint64_t v = 0;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+}  // namespace detail
+
+/// Feeds bytes piece by piece; `finish` gives the checksum of everything fed. The cut into pieces matters only if a piece's
+/// length is not a multiple of 64 bytes (each piece is closed by its length).
+class hasher {
+ public:
+  constexpr explicit hasher(std::uint64_t seed = 0) noexcept
+      : lanes_{seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U,
+               seed ^ 0x082EFA98EC4E6C89U, seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU,
+               seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U} {}
+
+  hasher& add(std::span<const std::byte> bytes) noexcept {
+    std::size_t at = 0;
+    for (; at + 64 <= bytes.size(); at += 64) stripe(bytes.data() + at);
+    if (at < bytes.size()) {
+      std::array<std::byte, 64> tail{};
+      std::memcpy(tail.data(), bytes.data() + at, bytes.size() - at);
+      stripe(tail.data());
+    }
+    length_ += bytes.size();
+    return *this;
+  }
+
+  template <class T>
+  hasher& add_values(std::span<const T> values) noexcept {
+    return add(std::as_bytes(values));
+  }
+
+  template <class T>
+  hasher& add_value(const T& value) noexcept {
+    return add(std::as_bytes(std::span{&value, 1}));
+  }
+
+  [[nodiscard]] std::uint64_t finish() const noexcept {
+    std::uint64_t h = length_ * detail::hash_prime;
+    for (const std::uint64_t lane : lanes_) h = detail::scramble(h ^ lane) + detail::hash_prime;
+    return detail::scramble(h);
+  }
+
+ private:
+  // Eight independent multiply-rotate lanes, so that the compiler can keep them in vector registers.
+  void stripe(const std::byte* p) noexcept {
+    for (std::size_t i = 0; i < 8; ++i) {
+      const std::uint64_t x = (lanes_[i] ^ detail::load64(p + 8 * i)) * detail::hash_prime;
+      lanes_[i] = x ^ (x >> 29U);
+    }
+  }
+
+  std::array<std::uint64_t, 8> lanes_;
+  std::uint64_t length_ = 0;
+};
+
+inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
+  return hasher{seed}.add(bytes).finish();
+}
+
+inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) noexcept {
+  return hash_bytes(std::as_bytes(std::span{text.data(), text.size()}), seed);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_HASH_HPP

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_CORE_RNG_HPP
+#define CAUSEWAY_CORE_RNG_HPP
+
+// Counter-based random numbers (Philox4x32-10, Salmon et al. 2011): the n-th number of a (seed, stream) pair is the same on
+// every peer, on every machine, whatever was drawn elsewhere. The whole state is three integers.
+
+#include <causeway/config/config.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Philox4x32 with 10 rounds: four 32-bit words from a 128-bit counter and a 64-bit key.
+CAUSEWAY_HD constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::uint64_t key) noexcept {
+  auto k0 = static_cast<std::uint32_t>(key);
+  auto k1 = static_cast<std::uint32_t>(key >> 32U);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * counter[0];
+    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57U} * counter[2];
+    counter = {static_cast<std::uint32_t>(p1 >> 32U) ^ counter[1] ^ k0, static_cast<std::uint32_t>(p1),
+               static_cast<std::uint32_t>(p0 >> 32U) ^ counter[3] ^ k1, static_cast<std::uint32_t>(p0)};
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+  return counter;
+}
+
+/// Draws from one stream of one seed. A regular value; not safe to share between threads.
+class rng {
+ public:
+  using result_type = std::uint64_t;
+
+  constexpr explicit rng(std::uint64_t seed = 0, std::uint64_t stream = 0) noexcept : seed_{seed}, stream_{stream} {}
+
+  static constexpr result_type min() noexcept { return 0; }
+  static constexpr result_type max() noexcept { return ~std::uint64_t{0}; }
+  constexpr result_type operator()() noexcept { return next(); }
+
+  /// 64 uniform bits.
+  constexpr std::uint64_t next() noexcept {
+    const auto words = philox({static_cast<std::uint32_t>(position_), static_cast<std::uint32_t>(position_ >> 32U),
+                               static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32U)},
+                              seed_);
+    ++position_;
+    return (std::uint64_t{words[1]} << 32U) | words[0];
+  }
+
+  /// Uniform in [0, 1), 24 bits.
+  constexpr float uniform() noexcept { return static_cast<float>(next() >> 40U) * 0x1.0p-24F; }
+
+  /// Uniform in [0, bound), without bias; `bound` must be positive.
+  constexpr std::uint64_t below(std::uint64_t bound) noexcept {
+    const std::uint64_t limit = max() - max() % bound;
+    std::uint64_t draw = next();
+    while (draw >= limit) draw = next();
+    return draw % bound;
+  }
+
+  /// Standard normal (Box and Muller 1958; one of the pair is dropped so that the state stays a counter).
+  float normal() noexcept {
+    const std::uint64_t bits = next();
+    const double u = (static_cast<double>(bits >> 32U) + 0.5) * 0x1.0p-32;
+    const double v = static_cast<double>(bits & 0xFFFFFFFFU) * 0x1.0p-32;
+    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v));
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(seed_, stream_, position_);
+  }
+
+  friend constexpr bool operator==(const rng&, const rng&) = default;
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t stream_;
+  std::uint64_t position_ = 0;
+};
+
+/// A stream number from a few integers, so that (purpose, epoch, peer) never collide by accident.
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) noexcept {
+  const auto words = philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32U), static_cast<std::uint32_t>(c),
+                             static_cast<std::uint32_t>(c >> 32U)},
+                            a);
+  return (std::uint64_t{words[1]} << 32U) | words[0];
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_RNG_HPP

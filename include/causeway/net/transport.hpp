@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_TRANSPORT_HPP
+#define CAUSEWAY_NET_TRANSPORT_HPP
+
+// What policies and collectives need of a network: start a send, start a receive, wait with a deadline. Real sockets, an
+// in-process network and the simulator model the same concept, and `any_transport` holds any of them by value, so that the
+// very same trainer runs on all three.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// A peer's place in the current membership: 0 to size()-1.
+using peer_index = std::uint32_t;
+
+/// Names one message. A receive matches the frame whose sender, channel, epoch and step equal its own; a frame that matches
+/// but names another parent is refused with errc::wrong_parent before anybody sees its bytes.
+struct message_id {
+  std::uint32_t channel = 0;  ///< which conversation: see collective/channels.hpp
+  std::uint32_t epoch = 0;    ///< membership epoch
+  std::uint64_t step = 0;     ///< outer step or round, and what else keeps messages of one channel apart
+  std::uint64_t parent = 0;   ///< hash of the committed state that the content is based on; 0 where it is based on none
+
+  friend constexpr bool operator==(const message_id&, const message_id&) = default;
+};
+
+/// A send or receive that was started. 0 names none.
+using operation = std::uint64_t;
+
+/// Requirements. Thread safety: all calls come from one thread (the trainer's); the transport may use others inside.
+///
+/// - `send(to, id, bytes)` starts sending; `bytes` must stay valid and unchanged until the operation was waited for.
+/// - `receive(from, id, buffer)` starts receiving one message of at most `buffer.size()` bytes into `buffer`. A longer
+///   message fails with errc::too_large.
+/// - `wait(op, deadline)` blocks until the operation has ended and gives the number of bytes moved. When the deadline passes
+///   first, it gives errc::timeout and the operation is cancelled: its buffer is free again. A lost peer ends all its
+///   operations with errc::peer_lost at once.
+/// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
+///   kept, up to a limit.
+template <class T>
+concept Transport = std::movable<T> && requires(T& t, const T& c, peer_index peer, const message_id& id,
+                                                std::span<const std::byte> out, std::span<std::byte> in, operation op,
+                                                time_point deadline) {
+  { c.self() } -> std::same_as<peer_index>;
+  { c.size() } -> std::same_as<std::uint32_t>;
+  { t.send(peer, id, out) } -> std::same_as<operation>;
+  { t.receive(peer, id, in) } -> std::same_as<operation>;
+  { t.wait(op, deadline) } -> std::same_as<result<std::size_t>>;
+  { c.stats() } -> std::same_as<traffic>;
+};
+
+/// The network of a peer that is alone.
+class solo_transport {
+ public:
+  static constexpr peer_index self() noexcept { return 0; }
+  static constexpr std::uint32_t size() noexcept { return 1; }
+  static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
+  static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
+  static result<std::size_t> wait(operation, time_point) {
+    return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
+  }
+  static traffic stats() noexcept { return {}; }
+};
+static_assert(Transport<solo_transport>);
+
+/// Any transport, held by value; one virtual call per message.
+class any_transport {
+ public:
+  any_transport() : any_transport(solo_transport{}) {}
+
+  template <class T>
+    requires(!std::same_as<T, any_transport>) && Transport<T>  // in this order: the concept asks for moves of T
+  explicit any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
+
+  [[nodiscard]] peer_index self() const { return model_->self(); }
+  [[nodiscard]] std::uint32_t size() const { return model_->size(); }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) { return model_->send(to, id, bytes); }
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+    return model_->receive(from, id, buffer);
+  }
+  result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
+  [[nodiscard]] traffic stats() const { return model_->stats(); }
+
+ private:
+  struct interface {
+    virtual ~interface() = default;
+    virtual peer_index self() const = 0;
+    virtual std::uint32_t size() const = 0;
+    virtual operation send(peer_index, const message_id&, std::span<const std::byte>) = 0;
+    virtual operation receive(peer_index, const message_id&, std::span<std::byte>) = 0;
+    virtual result<std::size_t> wait(operation, time_point) = 0;
+    virtual traffic stats() const = 0;
+  };
+
+  template <class T>
+  struct model final : interface {
+    explicit model(T t) : transport{std::move(t)} {}
+    peer_index self() const override { return transport.self(); }
+    std::uint32_t size() const override { return transport.size(); }
+    operation send(peer_index to, const message_id& id, std::span<const std::byte> b) override {
+      return transport.send(to, id, b);
+    }
+    operation receive(peer_index from, const message_id& id, std::span<std::byte> b) override {
+      return transport.receive(from, id, b);
+    }
+    result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
+    traffic stats() const override { return transport.stats(); }
+    T transport;
+  };
+
+  std::unique_ptr<interface> model_;
+};
+static_assert(Transport<any_transport>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_TRANSPORT_HPP

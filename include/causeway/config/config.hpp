@@ -19,8 +19,8 @@
 #if defined(CAUSEWAY_CHECKED) || !defined(NDEBUG)
 #include <cstdio>
 #include <cstdlib>
-#define CAUSEWAY_EXPECT(condition)                                                                              \
-  ((condition) ? static_cast<void>(0)                                                                           \
+#define CAUSEWAY_EXPECT(condition)                                                                                     \
+  ((condition) ? static_cast<void>(0)                                                                                  \
                : (std::fprintf(stderr, "causeway: precondition failed: %s (%s:%d)\n", #condition, __FILE__, __LINE__), \
                   std::abort()))
 #else

@@ -47,10 +47,11 @@ class any_clock {
   any_clock() : any_clock(steady_clock{}) {}
 
   template <class C>
-    requires(!std::same_as<C, any_clock>) && Clock<C>  // in this order: the concept asks for moves of C
-  explicit any_clock(C clock)
+    requires(!std::same_as<C, any_clock>)
+  &&Clock<C>  // in this order: the concept asks for moves of C
+      explicit any_clock(C clock)
       : state_{std::make_shared<C>(std::move(clock))},
-        now_{[](void* c) { return static_cast<C*>(c)->now(); }} {}
+  now_{[](void* c) { return static_cast<C*>(c)->now(); }} {}
 
   time_point now() const { return now_(state_.get()); }
 

@@ -21,7 +21,7 @@ class [[nodiscard]] result {
  public:
   using value_type = T;
 
-  result(T value) : state_{std::in_place_index<0>, std::move(value)} {}         // NOLINT: converting on purpose
+  result(T value) : state_{std::in_place_index<0>, std::move(value)} {}                    // NOLINT: converting on purpose
   result(causeway::error failure) : state_{std::in_place_index<1>, std::move(failure)} {}  // NOLINT
 
   [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
@@ -86,17 +86,16 @@ class [[nodiscard]] result<void> {
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 /// Returns the error of `expression` from the enclosing function, if it is one.
-#define CAUSEWAY_TRY(...)                                                                   \
-  do {                                                                                      \
-    if (auto causeway_outcome = (__VA_ARGS__); !causeway_outcome)                           \
-      return std::move(causeway_outcome).error();                                           \
+#define CAUSEWAY_TRY(...)                                                                                     \
+  do {                                                                                                        \
+    if (auto causeway_outcome = (__VA_ARGS__); !causeway_outcome) return std::move(causeway_outcome).error(); \
   } while (false)
 
 #define CAUSEWAY_JOIN_(a, b) a##b
 #define CAUSEWAY_JOIN(a, b) CAUSEWAY_JOIN_(a, b)
-#define CAUSEWAY_ASSIGN_(name, declaration, ...)              \
-  auto name = (__VA_ARGS__);                                  \
-  if (!name) return std::move(name).error();                  \
+#define CAUSEWAY_ASSIGN_(name, declaration, ...) \
+  auto name = (__VA_ARGS__);                     \
+  if (!name) return std::move(name).error();     \
   declaration = std::move(name).value()
 
 /// `CAUSEWAY_ASSIGN(auto x, f())`: declares `x` from the value of a result, or returns its error.

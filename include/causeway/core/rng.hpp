@@ -15,7 +15,8 @@
 namespace causeway::inline CAUSEWAY_ABI {
 
 /// Philox4x32 with 10 rounds: four 32-bit words from a 128-bit counter and a 64-bit key.
-CAUSEWAY_HD constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::uint64_t key) noexcept {
+CAUSEWAY_HD constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
+                                                          std::uint64_t key) noexcept {
   auto k0 = static_cast<std::uint32_t>(key);
   auto k1 = static_cast<std::uint32_t>(key >> 32U);
   for (int round = 0; round < 10; ++round) {
@@ -83,8 +84,8 @@ class rng {
 
 /// A stream number from a few integers, so that (purpose, epoch, peer) never collide by accident.
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) noexcept {
-  const auto words = philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32U), static_cast<std::uint32_t>(c),
-                             static_cast<std::uint32_t>(c >> 32U)},
+  const auto words = philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32U),
+                             static_cast<std::uint32_t>(c), static_cast<std::uint32_t>(c >> 32U)},
                             a);
   return (std::uint64_t{words[1]} << 32U) | words[0];
 }

@@ -41,15 +41,16 @@ using operation = std::uint64_t;
 /// - `send(to, id, bytes)` starts sending; `bytes` must stay valid and unchanged until the operation was waited for.
 /// - `receive(from, id, buffer)` starts receiving one message of at most `buffer.size()` bytes into `buffer`. A longer
 ///   message fails with errc::too_large.
-/// - `wait(op, deadline)` blocks until the operation has ended and gives the number of bytes moved. When the deadline passes
+/// - `wait(op, deadline)` blocks until the operation has ended and gives the number of bytes moved. When the deadline
+/// passes
 ///   first, it gives errc::timeout and the operation is cancelled: its buffer is free again. A lost peer ends all its
 ///   operations with errc::peer_lost at once.
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
-concept Transport = std::movable<T> && requires(T& t, const T& c, peer_index peer, const message_id& id,
-                                                std::span<const std::byte> out, std::span<std::byte> in, operation op,
-                                                time_point deadline) {
+concept Transport = std::movable<T> &&
+    requires(T& t, const T& c, peer_index peer, const message_id& id, std::span<const std::byte> out,
+             std::span<std::byte> in, operation op, time_point deadline) {
   { c.self() } -> std::same_as<peer_index>;
   { c.size() } -> std::same_as<std::uint32_t>;
   { t.send(peer, id, out) } -> std::same_as<operation>;
@@ -78,12 +79,15 @@ class any_transport {
   any_transport() : any_transport(solo_transport{}) {}
 
   template <class T>
-    requires(!std::same_as<T, any_transport>) && Transport<T>  // in this order: the concept asks for moves of T
-  explicit any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
+    requires(!std::same_as<T, any_transport>)
+  &&Transport<T>  // in this order: the concept asks for moves of T
+      explicit any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
   [[nodiscard]] peer_index self() const { return model_->self(); }
   [[nodiscard]] std::uint32_t size() const { return model_->size(); }
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) { return model_->send(to, id, bytes); }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+    return model_->send(to, id, bytes);
+  }
   operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
     return model_->receive(from, id, buffer);
   }

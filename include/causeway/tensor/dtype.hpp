@@ -46,7 +46,7 @@ struct f16 {
     const auto u = std::bit_cast<std::uint32_t>(value);
     const auto sign = static_cast<std::uint16_t>((u >> 16U) & 0x8000U);
     const std::uint32_t magnitude = u & 0x7FFFFFFFU;
-    if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);  // NaN
+    if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);   // NaN
     if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // rounds beyond 65504
     if (magnitude < 0x33000001U) return sign;                                         // rounds to zero
     const int exponent = static_cast<int>(magnitude >> 23U) - 127;

@@ -2,9 +2,9 @@
 #ifndef CAUSEWAY_TENSOR_PARAMETERS_HPP
 #define CAUSEWAY_TENSOR_PARAMETERS_HPP
 
-// A model's parameters as one flat f32 buffer with named pieces, and the gradients beside it in the same layout. Optimizers,
-// codecs, collectives and checkpoints see the flat buffers; layers see their pieces. Every piece starts on a 64-byte
-// boundary; the padding between pieces is always zero.
+// A model's parameters as one flat f32 buffer with named pieces, and the gradients beside it in the same layout.
+// Optimizers, codecs, collectives and checkpoints see the flat buffers; layers see their pieces. Every piece starts on a
+// 64-byte boundary; the padding between pieces is always zero.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/hash.hpp>

@@ -13,8 +13,8 @@
 
 namespace causeway::inline CAUSEWAY_ABI {
 
-/// A stack of memory. Take pieces from a `frame`; they are valid until the frame ends. Frames nest. One thread at a time may
-/// open frames and take pieces (the caller of a kernel does, for all threads of the pool).
+/// A stack of memory. Take pieces from a `frame`; they are valid until the frame ends. Frames nest. One thread at a time
+/// may open frames and take pieces (the caller of a kernel does, for all threads of the pool).
 class scratch {
  public:
   class frame {

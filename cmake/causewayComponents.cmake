@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+# The optional parts: one interface target per third-party library, made where the library is found. The build tree and
+# the installed package read this same file, so that a component means the same in both. None is needed to use the rest.
+#
+#   causeway_find_component(asio)    causeway::asio     net/asio_transport.hpp
+#   causeway_find_component(cereal)  causeway::cereal   io/archive.hpp
+#   causeway_find_component(onednn)  causeway::onednn   kernels/onednn_gemm.hpp; makes oneDNN the default matrix product
+#   causeway_find_component(blas)    causeway::blas     kernels/cblas_gemm.hpp
+#
+# Sets causeway_<component>_FOUND, and causeway_<component>_HINT to one line that says what is missing.
+
+set(causeway_COMPONENTS asio cereal onednn blas)
+
+# Makes causeway::<component>; `target` names it for target_*() calls. Imported where causeway itself is imported.
+macro(causeway_new_component component)
+  get_target_property(causeway_aliased causeway::causeway ALIASED_TARGET)
+  if(causeway_aliased)
+    set(target causeway_${component})
+    add_library(${target} INTERFACE)
+    add_library(causeway::${component} ALIAS ${target})
+  else()
+    set(target causeway::${component})
+    add_library(${target} INTERFACE IMPORTED)
+  endif()
+  target_link_libraries(${target} INTERFACE causeway::causeway)
+endmacro()
+
+function(causeway_find_asio)
+  set(causeway_asio_HINT "stand-alone Asio headers (Debian: libasio-dev)" PARENT_SCOPE)
+  find_package(Asio 1.18 QUIET MODULE)
+  if(NOT Asio_FOUND)
+    return()
+  endif()
+  causeway_new_component(asio)
+  target_include_directories(${target} SYSTEM INTERFACE "${Asio_INCLUDE_DIR}")
+  target_compile_definitions(${target} INTERFACE ASIO_STANDALONE)
+endfunction()
+
+function(causeway_find_cereal)
+  set(causeway_cereal_HINT "cereal 1.3 headers (Debian: libcereal-dev)" PARENT_SCOPE)
+  find_path(causeway_CEREAL_INCLUDE_DIR cereal/cereal.hpp)
+  mark_as_advanced(causeway_CEREAL_INCLUDE_DIR)
+  if(NOT causeway_CEREAL_INCLUDE_DIR)
+    return()
+  endif()
+  causeway_new_component(cereal)
+  target_include_directories(${target} SYSTEM INTERFACE "${causeway_CEREAL_INCLUDE_DIR}")
+endfunction()
+
+# By hand rather than by dnnl-config.cmake: Debian's asks for OpenCL headers that nobody needs here.
+function(causeway_find_onednn)
+  set(causeway_onednn_HINT "oneDNN 2.6 or later (Debian: libdnnl-dev)" PARENT_SCOPE)
+  find_path(causeway_ONEDNN_INCLUDE_DIR oneapi/dnnl/dnnl.hpp)
+  find_library(causeway_ONEDNN_LIBRARY dnnl)
+  mark_as_advanced(causeway_ONEDNN_INCLUDE_DIR causeway_ONEDNN_LIBRARY)
+  if(NOT causeway_ONEDNN_INCLUDE_DIR OR NOT causeway_ONEDNN_LIBRARY)
+    return()
+  endif()
+  causeway_new_component(onednn)
+  target_include_directories(${target} SYSTEM INTERFACE "${causeway_ONEDNN_INCLUDE_DIR}")
+  target_compile_definitions(${target} INTERFACE CAUSEWAY_HAS_ONEDNN)
+  target_link_libraries(${target} INTERFACE "${causeway_ONEDNN_LIBRARY}")
+endfunction()
+
+# Each OpenBLAS flavour keeps its own cblas.h; the flavour is whatever libopenblas.so stands for on this machine.
+function(causeway_find_blas)
+  set(causeway_blas_HINT "OpenBLAS (Debian: libopenblas-openmp-dev)" PARENT_SCOPE)
+  find_library(causeway_BLAS_LIBRARY openblas)
+  find_path(causeway_BLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-openmp openblas-pthread openblas-serial openblas)
+  mark_as_advanced(causeway_BLAS_LIBRARY causeway_BLAS_INCLUDE_DIR)
+  if(NOT causeway_BLAS_LIBRARY OR NOT causeway_BLAS_INCLUDE_DIR)
+    return()
+  endif()
+  causeway_new_component(blas)
+  target_include_directories(${target} SYSTEM INTERFACE "${causeway_BLAS_INCLUDE_DIR}")
+  target_compile_definitions(${target} INTERFACE CAUSEWAY_HAS_CBLAS)
+  target_link_libraries(${target} INTERFACE "${causeway_BLAS_LIBRARY}")
+endfunction()
+
+macro(causeway_find_component component)
+  if(NOT TARGET causeway::${component})
+    cmake_language(CALL causeway_find_${component})
+  endif()
+  set(causeway_${component}_FOUND FALSE)
+  if(TARGET causeway::${component})
+    set(causeway_${component}_FOUND TRUE)
+  endif()
+endmacro()

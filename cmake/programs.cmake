@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# What our tests, benchmarks and examples have in common.
+
+include(${CMAKE_CURRENT_LIST_DIR}/warnings.cmake)
+include(${CMAKE_CURRENT_LIST_DIR}/sanitizers.cmake)
+
+# Links the library, those of the named components that were found, and our warnings and sanitizers.
+function(causeway_own_target target)
+  target_link_libraries(${target} PRIVATE causeway::causeway)
+  foreach(component IN LISTS ARGN)
+    if(TARGET causeway::${component})
+      target_link_libraries(${target} PRIVATE causeway::${component})
+    endif()
+  endforeach()
+  causeway_warnings(${target})
+  causeway_sanitizers(${target})
+endfunction()
+
+# The folders directly below `base`, in alphabetical order.
+function(causeway_subfolders base out)
+  file(GLOB entries CONFIGURE_DEPENDS LIST_DIRECTORIES true RELATIVE "${base}" "${base}/*")
+  set(folders "")
+  foreach(entry IN LISTS entries)
+    if(IS_DIRECTORY "${base}/${entry}")
+      list(APPEND folders "${entry}")
+    endif()
+  endforeach()
+  set(${out} "${folders}" PARENT_SCOPE)
+endfunction()

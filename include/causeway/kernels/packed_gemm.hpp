@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_HPP
+
+// Our own matrix product. It needs no library and no compiler flags: the instruction set is chosen at run time. Operands
+// are copied into panels that the tile kernels read in order (the way of Goto and van de Geijn, "Anatomy of
+// High-Performance Matrix Multiplication", 2008). Every element of C is one sum in one order, whatever the number of
+// threads.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/cpu_features.hpp>
+#include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/packed_gemm_blocking.hpp>
+#include <causeway/kernels/packed_gemm_portable.hpp>
+#include <causeway/tensor/dtype.hpp>
+#include <causeway/tensor/scratch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+namespace detail {
+
+/// One product with the kernels of `Tile`, cut into shares.
+template <class Tile, class In, class Out>
+class packed_product {
+ public:
+  packed_product(const gemm_args<In, Out>& args, unsigned threads)
+      : args_{args}, grid_{choose_grid(args.m, args.n, Tile::columns, threads)} {
+    depth_ = even_block(args.k, Tile::blocks.depth, 16);
+    rows_ = even_block(divide_up(args.m, grid_.rows), Tile::blocks.rows, 1);
+    columns_ = even_block(divide_up(args.n, grid_.columns), Tile::blocks.columns, Tile::columns);
+  }
+
+  void run(thread_pool& pool, scratch& memory) {
+    auto frame = memory.open();
+    memory_ = frame.template take<std::byte>(share_bytes() * grid_.size());
+    if (grid_.size() == 1) {
+      share(0);
+    } else {
+      pool.run([this](unsigned index) {
+        if (index < grid_.size()) share(index);
+      });
+    }
+  }
+
+ private:
+  using packed = typename Tile::packed;
+  static constexpr std::size_t slack = 64;  // packing may write one vector beyond a panel
+
+  [[nodiscard]] std::int64_t steps(std::int64_t depth) const noexcept { return divide_up(depth, Tile::depth_step); }
+  [[nodiscard]] std::size_t a_bytes() const noexcept {
+    return round_to_line(static_cast<std::size_t>(rows_ * steps(depth_)) * sizeof(packed) + slack);
+  }
+  [[nodiscard]] std::size_t b_bytes() const noexcept {
+    return round_to_line(static_cast<std::size_t>(columns_ * steps(depth_)) * sizeof(packed) + slack);
+  }
+  [[nodiscard]] static constexpr std::size_t tile_bytes() noexcept {
+    return round_to_line(sizeof(float) * Tile::rows * Tile::columns);
+  }
+  /// Sums of several blocks of k are kept in f32: in C where it can hold them, else here.
+  [[nodiscard]] std::size_t partial_bytes() const noexcept {
+    if (std::is_same_v<Out, float> || args_.k <= depth_) return 0;
+    const std::int64_t height = divide_up(args_.m, grid_.rows);
+    return round_to_line(static_cast<std::size_t>(height * columns_) * sizeof(float));
+  }
+  [[nodiscard]] std::size_t share_bytes() const noexcept { return a_bytes() + b_bytes() + tile_bytes() + partial_bytes(); }
+  [[nodiscard]] static constexpr std::size_t round_to_line(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
+
+  /// Where a thread works: its part of C and its memory.
+  struct place {
+    index_range rows;
+    packed* a;
+    packed* b;
+    float* tile;
+    float* partial;
+    std::int64_t ld_partial;
+    std::int64_t column;  ///< of the current block of columns
+    std::int64_t width;
+    std::int64_t depth;  ///< of the current block of k
+    bool first;          ///< block of k
+    bool last;
+  };
+
+  void share(unsigned index) {
+    const index_range columns = share_of(args_.n, index % grid_.columns, grid_.columns, Tile::columns);
+    place at{};
+    at.rows = share_of(args_.m, index / grid_.columns, grid_.rows);
+    if (at.rows.size() <= 0) return;
+    std::byte* memory = memory_ + share_bytes() * index;
+    at.a = reinterpret_cast<packed*>(memory);
+    at.b = reinterpret_cast<packed*>(memory + a_bytes());
+    at.tile = reinterpret_cast<float*>(memory + a_bytes() + b_bytes());
+    float* spare = reinterpret_cast<float*>(memory + a_bytes() + b_bytes() + tile_bytes());
+    for (at.column = columns.begin; at.column < columns.end; at.column += columns_) {
+      at.width = std::min(columns_, columns.end - at.column);
+      place_partial(at, spare);
+      column_block(at);
+    }
+  }
+
+  void place_partial(place& at, float* spare) {
+    if constexpr (std::is_same_v<Out, float>) {
+      at.partial = args_.c + at.rows.begin * args_.ldc + at.column;
+      at.ld_partial = args_.ldc;
+    } else {
+      at.partial = spare;
+      at.ld_partial = columns_;
+    }
+  }
+
+  void column_block(place& at) {
+    std::int64_t from = 0;
+    do {
+      at.depth = std::min(depth_, args_.k - from);
+      at.first = from == 0;
+      at.last = from + at.depth >= args_.k;
+      pack_strips(at, from);
+      for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
+        const std::int64_t height = std::min(rows_, at.rows.end - row);
+        pack_panels(at, row, height, from);
+        row_block(at, row, height);
+      }
+      from += at.depth;
+    } while (from < args_.k);
+  }
+
+  void pack_strips(const place& at, std::int64_t from) {
+    const operand<In> source = right_operand(args_);
+    for (std::int64_t j = 0; j < at.width; j += Tile::columns) {
+      const int lanes = static_cast<int>(std::min<std::int64_t>(Tile::columns, at.width - j));
+      Tile::pack(source.at(at.column + j, from), lanes, at.depth, Tile::columns, at.b + j * steps(at.depth));
+    }
+  }
+
+  /// Panels are nearly equally high, so that none is too low to keep the multipliers busy.
+  void pack_panels(const place& at, std::int64_t row, std::int64_t height, std::int64_t from) {
+    const operand<In> source = left_operand(args_);
+    const auto panels = static_cast<unsigned>(divide_up(height, Tile::rows));
+    for (unsigned i = 0; i < panels; ++i) {  // in order: a panel's slack is the start of the next
+      const index_range part = share_of(height, i, panels);
+      const int lanes = static_cast<int>(part.size());
+      Tile::pack(source.at(row + part.begin, from), lanes, at.depth, lanes, at.a + part.begin * steps(at.depth));
+    }
+  }
+
+  void row_block(const place& at, std::int64_t row, std::int64_t height) {
+    const auto panels = static_cast<unsigned>(divide_up(height, Tile::rows));
+    for (std::int64_t j = 0; j < at.width; j += Tile::columns) {
+      for (unsigned i = 0; i < panels; ++i) {
+        const index_range part = share_of(height, i, panels);
+        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + part.begin * steps(at.depth));
+      }
+    }
+  }
+
+  /// One tile: straight into its place where that takes plain sums and the strip is full, else by way of `at.tile`.
+  void tile(const place& at, std::int64_t row, int height, std::int64_t j, const packed* a) {
+    const packed* b = at.b + j * steps(at.depth);
+    const int width = static_cast<int>(std::min<std::int64_t>(Tile::columns, at.width - j));
+    float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + j;
+    const bool add = !at.first || (args_.accumulate && std::is_same_v<Out, float>);
+    const bool plain = !at.last || plain_result();
+    if (plain && (width == Tile::columns || !std::is_same_v<Out, float>)) {
+      return Tile::multiply(height, steps(at.depth), a, b, sums, at.ld_partial, add);
+    }
+    Tile::multiply(height, steps(at.depth), a, b, at.tile, Tile::columns, false);
+    if (plain) {
+      finish_plain(at, height, width, sums, add);
+    } else {
+      Tile::finish(at.tile, height, width, finish_at(at, row, at.column + j, sums));
+    }
+  }
+
+  void finish_plain(const place& at, int height, int width, float* sums, bool add) {
+    const tile_finish<float> to{nullptr, 0, nullptr, nullptr, 0, activation::none, add, nullptr, sums, at.ld_partial};
+    Tile::finish(at.tile, height, width, to);
+  }
+
+  [[nodiscard]] tile_finish<Out> finish_at(const place& at, std::int64_t row, std::int64_t column, const float* sums) {
+    const std::int64_t offset = row * args_.ldc + column;
+    return {.partial = at.first ? nullptr : sums,
+            .ld_partial = at.ld_partial,
+            .bias = args_.bias == nullptr ? nullptr : args_.bias + column,
+            .residual = args_.residual == nullptr ? nullptr : args_.residual + row * args_.ld_residual + column,
+            .ld_residual = args_.ld_residual,
+            .act = args_.act,
+            .accumulate = args_.accumulate && (at.first || !std::is_same_v<Out, float>),
+            .pre_activation = args_.pre_activation == nullptr ? nullptr : args_.pre_activation + offset,
+            .c = args_.c + offset,
+            .ldc = args_.ldc};
+  }
+
+  [[nodiscard]] bool plain_result() const noexcept {
+    return std::is_same_v<Out, float> && args_.bias == nullptr && args_.residual == nullptr &&
+           args_.act == activation::none && args_.pre_activation == nullptr;
+  }
+
+  const gemm_args<In, Out>& args_;
+  thread_grid grid_;
+  std::int64_t depth_;
+  std::int64_t rows_;
+  std::int64_t columns_;
+  std::byte* memory_ = nullptr;
+};
+
+}  // namespace detail
+
+/// The packed product. Reaches about nine tenths of the multiply-add peak on the shapes of training; works on any machine.
+class packed_gemm {
+ public:
+  static constexpr std::string_view name = "packed";
+
+  /// Uses `level` or less where the machine has less.
+  explicit packed_gemm(simd_level level = detect_simd_level()) : level_{std::min(level, detect_simd_level())} {}
+
+  template <class In, class Out>
+  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
+    const gemm_args<In, Out> args = detail::checked(arguments);
+    if (args.m == 0 || args.n == 0) return;
+    // Below about four microseconds of work, waking a second thread costs more than it brings.
+    const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
+    const unsigned threads = small ? 1 : pool.size();
+    detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
+  }
+
+  [[nodiscard]] simd_level level() const noexcept { return level_; }
+  [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level_)} + ")"; }
+
+ private:
+  simd_level level_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_HPP

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP
+
+// How the packed product cuts its work: between threads, into blocks that fit the caches, into panels of packed operands.
+// Nothing here depends on the machine's load, and the cut along k depends on k alone, so that every element of C is the
+// same sum in the same order whatever the number of threads.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/gemm.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace causeway::inline CAUSEWAY_ABI::kernels::detail {
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) noexcept { return divide_up(a, b) * b; }
+
+/// The sizes of the blocks that stay in a cache: B's is depth x columns, A's is rows x depth.
+struct block_sizes {
+  std::int64_t depth;
+  std::int64_t rows;
+  std::int64_t columns;
+};
+
+/// `limit` or less, so that `count` falls into equal parts that are multiples of `unit`.
+constexpr std::int64_t even_block(std::int64_t count, std::int64_t limit, std::int64_t unit) noexcept {
+  const std::int64_t blocks = std::max<std::int64_t>(1, divide_up(count, limit));
+  return std::max(unit, round_up(divide_up(count, blocks), unit));
+}
+
+/// Threads as a grid over C: `rows` parts of its rows times `columns` parts of its columns.
+struct thread_grid {
+  unsigned rows = 1;
+  unsigned columns = 1;
+  [[nodiscard]] constexpr unsigned size() const noexcept { return rows * columns; }
+};
+
+/// The grid with the smallest largest part, counting what each part costs to compute and to pack.
+constexpr thread_grid choose_grid(std::int64_t m, std::int64_t n, std::int64_t strip, unsigned threads) noexcept {
+  constexpr std::int64_t packing = 8;  // packing one operand element costs about as much as 8 multiply-adds
+  thread_grid best;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (unsigned rows = 1; rows <= threads; ++rows) {
+    const unsigned columns = threads / rows;
+    const std::int64_t height = divide_up(m, rows);
+    const std::int64_t width = divide_up(divide_up(n, strip), columns) * strip;
+    const std::int64_t cost = height * width + packing * (height + width);
+    if (cost < least) {
+      least = cost;
+      best = {rows, columns};
+    }
+  }
+  return best;
+}
+
+/// One operand as the packing sees it: lanes (rows of A, columns of B) by depth (k). One of the strides is 1.
+template <class In>
+struct operand {
+  const In* data;
+  std::int64_t lane_stride;
+  std::int64_t depth_stride;
+
+  [[nodiscard]] operand at(std::int64_t lane, std::int64_t depth) const noexcept {
+    return {data + lane * lane_stride + depth * depth_stride, lane_stride, depth_stride};
+  }
+};
+
+template <class In, class Out>
+operand<In> left_operand(const gemm_args<In, Out>& args) noexcept {
+  return args.transpose_a ? operand<In>{args.a, 1, args.lda} : operand<In>{args.a, args.lda, 1};
+}
+
+template <class In, class Out>
+operand<In> right_operand(const gemm_args<In, Out>& args) noexcept {
+  return args.transpose_b ? operand<In>{args.b, args.ldb, 1} : operand<In>{args.b, 1, args.ldb};
+}
+
+/// What is left to do with a tile of finished sums; the pointers are at the tile's corner.
+template <class Out>
+struct tile_finish {
+  const float* partial;  ///< sums of earlier blocks of k, or null
+  std::int64_t ld_partial;
+  const float* bias;
+  const float* residual;
+  std::int64_t ld_residual;
+  activation act;
+  bool accumulate;
+  Out* pre_activation;
+  Out* c;
+  std::int64_t ldc;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP

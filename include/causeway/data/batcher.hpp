@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_DATA_BATCHER_HPP
+#define CAUSEWAY_DATA_BATCHER_HPP
+
+// Batches for training and for validation. The global batch of a step depends on the seed and on how many samples the run
+// has used, not on how many peers share it: peer p of n takes its contiguous part. The whole state is one integer.
+
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/data/sampler.hpp>
+#include <causeway/data/token_stream.hpp>
+#include <causeway/tensor/batch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::data {
+
+/// Sequences [begin, end) of a global batch of `sequences` that peer `peer` of `peers` takes: p*b to (p+1)*b where b =
+/// sequences / peers is whole; otherwise parts differ by one.
+constexpr index_range part_of_batch(std::int64_t sequences, std::uint32_t peer, std::uint32_t peers) noexcept {
+  return share_of(sequences, peer, peers);
+}
+
+/// Fills [B, T] inputs and targets. The spans of a batch stay valid until the next call. Not safe to share between threads.
+class batcher {
+ public:
+  /// `global_batch`: sequences per step, all peers together. Errors: errc::bad_text (too few tokens),
+  /// errc::invalid_argument.
+  static result<batcher> make(token_stream tokens, const sampler_options& options, std::int64_t global_batch) {
+    if (global_batch <= 0) return fail(errc::invalid_argument, "global batch", "must be at least one sequence");
+    CAUSEWAY_ASSIGN(sampler order, sampler::make(tokens.size(), options));
+    return batcher{std::move(tokens), order, global_batch};
+  }
+
+  /// This peer's part of the current step's batch; does not advance. A retried step gets the same batch.
+  batch current(std::uint32_t peer = 0, std::uint32_t peers = 1) {
+    const index_range part = part_of_batch(global_batch_, peer, peers);
+    return at(cursor_ + static_cast<std::uint64_t>(part.begin), part.size());
+  }
+
+  /// Goes on to the next step, on every peer alike.
+  void advance() noexcept { cursor_ += static_cast<std::uint64_t>(global_batch_); }
+
+  /// `current`, then `advance`.
+  batch next(std::uint32_t peer = 0, std::uint32_t peers = 1) {
+    const batch b = current(peer, peers);
+    advance();
+    return b;
+  }
+
+  /// Samples [first, first + sequences) of the run, also across the end of an epoch.
+  batch at(std::uint64_t first, std::int64_t sequences) {
+    const auto length = static_cast<std::size_t>(order_.context_length());
+    window_.resize(length + 1);
+    inputs_.resize(static_cast<std::size_t>(sequences) * length);
+    targets_.resize(inputs_.size());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(sequences); ++i) {
+      tokens_.read(order_.sample_at(first + i).first, window_);
+      std::copy_n(window_.data(), length, inputs_.data() + i * length);
+      std::copy_n(window_.data() + 1, length, targets_.data() + i * length);
+    }
+    return {inputs_, targets_, sequences};
+  }
+
+  /// Samples that the run has used, all peers together: the position in the data.
+  [[nodiscard]] std::uint64_t cursor() const noexcept { return cursor_; }
+  void seek(std::uint64_t cursor) noexcept { cursor_ = cursor; }
+  /// How often the run has seen the data, as a fraction.
+  [[nodiscard]] double epochs() const noexcept {
+    return static_cast<double>(cursor_) / static_cast<double>(order_.windows());
+  }
+
+  [[nodiscard]] const sampler& order() const noexcept { return order_; }
+  [[nodiscard]] const token_stream& tokens() const noexcept { return tokens_; }
+  [[nodiscard]] std::int64_t global_batch() const noexcept { return global_batch_; }
+  /// Takes effect with the current step; the position stays.
+  void set_global_batch(std::int64_t sequences) noexcept {
+    CAUSEWAY_EXPECT(sequences > 0);
+    global_batch_ = sequences;
+  }
+
+  /// The position only: tokens, seed and sizes come from the program.
+  static constexpr std::uint32_t state_version = 1;
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(cursor_);
+  }
+
+ private:
+  batcher(token_stream tokens, const sampler& order, std::int64_t global_batch)
+      : tokens_{std::move(tokens)}, order_{order}, global_batch_{global_batch} {}
+
+  token_stream tokens_;
+  sampler order_;
+  std::int64_t global_batch_;
+  std::uint64_t cursor_ = 0;
+  std::vector<std::int32_t> window_;
+  std::vector<std::int32_t> inputs_;
+  std::vector<std::int32_t> targets_;
+};
+
+/// A fixed set of windows for validation: the same in every run, spread evenly over the tokens, not overlapping. Spans stay
+/// valid until the next call. Not safe to share between threads.
+class validation_windows {
+ public:
+  /// At most `limit` windows of T tokens; all of them if there are fewer. errc::bad_text if there is none.
+  static result<validation_windows> make(token_stream tokens, std::int64_t context_length, std::int64_t limit) {
+    if (context_length <= 0 || limit <= 0) {
+      return fail(errc::invalid_argument, "validation", "context length and number of windows must be positive");
+    }
+    const std::int64_t available = tokens.size() == 0 ? 0 : (tokens.size() - 1) / context_length;
+    if (available == 0) {
+      return fail(errc::bad_text, "validation tokens",
+                  "too short: " + std::to_string(tokens.size()) + " tokens, one window needs " +
+                      std::to_string(context_length + 1) + ". Give more text, or keep a larger part of it for validation");
+    }
+    return validation_windows{std::move(tokens), context_length, std::min(limit, available), available};
+  }
+
+  /// Number of windows.
+  [[nodiscard]] std::int64_t size() const noexcept { return count_; }
+
+  /// First token of window `index`.
+  [[nodiscard]] std::int64_t first_token(std::int64_t index) const noexcept {
+    return index * available_ / count_ * length_;
+  }
+
+  /// Windows [first, first + count), which must exist.
+  batch at(std::int64_t first, std::int64_t count) {
+    CAUSEWAY_EXPECT(first >= 0 && count >= 0 && first + count <= count_);
+    const auto length = static_cast<std::size_t>(length_);
+    inputs_.resize(static_cast<std::size_t>(count) * length);
+    targets_.resize(inputs_.size());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::size_t row = static_cast<std::size_t>(i) * length;
+      const std::int64_t token = first_token(first + i);
+      tokens_.read(token, std::span{inputs_}.subspan(row, length));
+      tokens_.read(token + 1, std::span{targets_}.subspan(row, length));
+    }
+    return {inputs_, targets_, count};
+  }
+
+ private:
+  validation_windows(token_stream tokens, std::int64_t length, std::int64_t count, std::int64_t available)
+      : tokens_{std::move(tokens)}, length_{length}, count_{count}, available_{available} {}
+
+  token_stream tokens_;
+  std::int64_t length_;
+  std::int64_t count_;
+  std::int64_t available_;
+  std::vector<std::int32_t> inputs_;
+  std::vector<std::int32_t> targets_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::data
+
+#endif  // CAUSEWAY_DATA_BATCHER_HPP

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_IO_ARCHIVE_HPP
+#define CAUSEWAY_IO_ARCHIVE_HPP
+
+// The only header that includes cereal: turns objects with `serialize(archive)` into bytes and back, portably (fixed byte
+// order, fixed widths). For bytes that we wrote and whose checksum fits, never for bytes from a peer: cereal allocates
+// whatever length the bytes claim.
+
+#include <causeway/core/result.hpp>
+#include <causeway/io/storage.hpp>
+
+#include <cereal/archives/portable_binary.hpp>
+#include <cereal/types/array.hpp>
+#include <cereal/types/deque.hpp>
+#include <cereal/types/map.hpp>
+#include <cereal/types/optional.hpp>
+#include <cereal/types/set.hpp>
+#include <cereal/types/string.hpp>
+#include <cereal/types/utility.hpp>
+#include <cereal/types/vector.hpp>
+
+#include <cstddef>
+#include <exception>
+#include <istream>
+#include <ostream>
+#include <span>
+#include <streambuf>
+#include <string>
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+using output_archive = cereal::PortableBinaryOutputArchive;
+using input_archive = cereal::PortableBinaryInputArchive;
+
+/// The bytes of `value`. Large arrays of numbers that lie in memory anyway are better written as a `section` of their own.
+template <class T>
+result<byte_vector> to_bytes(const T& value);
+
+/// Reads `value` from `bytes`, all of them: errc::corrupt if they end too early, go on afterwards, or make no sense. After
+/// an error `value` holds a mixture and must not be used.
+template <class T>
+result<void> from_bytes(std::span<const std::byte> bytes, T& value);
+
+namespace detail {
+
+/// Appends to a vector.
+class vector_streambuf final : public std::streambuf {
+ public:
+  explicit vector_streambuf(byte_vector& out) : out_{&out} {}
+
+ protected:
+  std::streamsize xsputn(const char* s, std::streamsize n) override {
+    const auto bytes = std::as_bytes(std::span{s, static_cast<std::size_t>(n)});
+    out_->insert(out_->end(), bytes.begin(), bytes.end());
+    return n;
+  }
+  int_type overflow(int_type c) override {
+    out_->push_back(static_cast<std::byte>(c));
+    return c;
+  }
+
+ private:
+  byte_vector* out_;
+};
+
+/// Reads from memory that somebody else owns.
+class span_streambuf final : public std::streambuf {
+ public:
+  explicit span_streambuf(std::span<const std::byte> bytes) {
+    // The get area's type wants char*; nothing writes through it.
+    char* begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));
+    setg(begin, begin, begin + bytes.size());
+  }
+  [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(egptr() - gptr()); }
+};
+
+}  // namespace detail
+
+template <class T>
+result<byte_vector> to_bytes(const T& value) {
+  byte_vector out;
+  try {
+    detail::vector_streambuf buffer{out};
+    std::ostream stream{&buffer};
+    output_archive archive{stream};
+    archive(value);
+  } catch (const std::exception& e) {
+    return fail(errc::io_failed, "archive", std::string{"could not write an object: "} + e.what());
+  }
+  return out;
+}
+
+template <class T>
+result<void> from_bytes(std::span<const std::byte> bytes, T& value) {
+  std::size_t left = 0;
+  try {
+    detail::span_streambuf buffer{bytes};
+    std::istream stream{&buffer};
+    input_archive archive{stream};
+    archive(value);
+    left = buffer.left();
+  } catch (const std::exception& e) {
+    return fail(errc::corrupt, "archive",
+                std::string{"could not read an object: "} + e.what() +
+                    ". The bytes were cut, or written by another version of the library");
+  }
+  if (left == 0) return {};
+  return fail(errc::corrupt, "archive",
+              std::to_string(left) + " of " + std::to_string(bytes.size()) +
+                  " bytes are left over. They were written by another version of the library");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_ARCHIVE_HPP

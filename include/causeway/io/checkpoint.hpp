@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_IO_CHECKPOINT_HPP
+#define CAUSEWAY_IO_CHECKPOINT_HPP
+
+// The checkpoints of one peer in one folder: `step-00001234.ckpt`. A new one is durable before an older one is removed, and
+// `keep` generations stay, so that a file which the disk lost still leaves the one before. One process per folder.
+
+#include <causeway/core/result.hpp>
+#include <causeway/io/section_file.hpp>
+#include <causeway/io/storage.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+/// The file name of a step: eight digits at least, so that names sort like steps for a person.
+inline std::string checkpoint_name(std::uint64_t step) {
+  const std::string digits = std::to_string(step);
+  return "step-" + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits + ".ckpt";
+}
+
+/// The step of a file name, if it is one of ours.
+inline std::optional<std::uint64_t> checkpoint_step(std::string_view name) {
+  if (!name.starts_with("step-") || !name.ends_with(".ckpt")) return std::nullopt;
+  const std::string_view digits = name.substr(5, name.size() - 10);
+  std::uint64_t step = 0;
+  for (const char c : digits) {
+    if (c < '0' || c > '9') return std::nullopt;
+    step = step * 10 + static_cast<std::uint64_t>(c - '0');
+  }
+  if (checkpoint_name(step) != name) return std::nullopt;  // too many digits, or too few
+  return step;
+}
+
+/// What `load_newest` found.
+struct loaded_checkpoint {
+  section_file file;
+  std::string note;  ///< empty, or a sentence for the log: which newer files were passed over, and why
+};
+
+/// Not safe to share between threads.
+template <Storage S>
+class checkpoint_directory {
+ public:
+  explicit checkpoint_directory(S storage, std::string directory, unsigned keep = 2)
+      : storage_{std::move(storage)}, directory_{std::move(directory)}, keep_{std::max(keep, 1U)} {}
+
+  /// Writes the checkpoint of `step`, durable on return, then removes what is too old. An error leaves the older ones as
+  /// they were: errc::disk_full, errc::io_failed, errc::invalid_argument (two sections of one name). Trouble in removing
+  /// older files is no error; they are tried again next time.
+  result<void> save(std::uint64_t step, std::span<const section> sections, std::uint64_t run_id = 0) {
+    const std::string name = checkpoint_name(step);
+    CAUSEWAY_TRY(storage_.write_atomic(path_of(name), [&](const byte_sink& sink) {
+      return write_sections(sink, {run_id, step}, sections);
+    }));
+    bad_.erase(name);
+    prune(step);
+    return {};
+  }
+
+  result<void> save(std::uint64_t step, const std::vector<section>& sections, std::uint64_t run_id = 0) {
+    return save(step, std::span<const section>{sections}, run_id);
+  }
+
+  /// The newest checkpoint that is whole. errc::not_found if there is none at all; errc::corrupt if none is whole, with
+  /// names and reasons.
+  result<loaded_checkpoint> load_newest();
+
+  /// The checkpoint of `step`, verified.
+  result<section_file> load(std::uint64_t step) { return load_file(checkpoint_name(step)); }
+
+  /// Steps with a file, oldest first; not verified. A folder that is not there has none.
+  result<std::vector<std::uint64_t>> steps();
+
+  /// Removes the checkpoints after `step`: for a run that goes back and will write those steps anew.
+  result<void> discard_after(std::uint64_t step) {
+    CAUSEWAY_ASSIGN(const std::vector<std::uint64_t> all, steps());
+    for (const std::uint64_t s : all) {
+      if (s > step) CAUSEWAY_TRY(storage_.remove(path_of(checkpoint_name(s))));
+    }
+    return {};
+  }
+
+  [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
+
+ private:
+  [[nodiscard]] std::string path_of(const std::string& name) const { return directory_ + '/' + name; }
+
+  result<section_file> load_file(const std::string& name) {
+    CAUSEWAY_ASSIGN(byte_vector content, storage_.read(path_of(name)));
+    return section_file::parse(std::move(content), path_of(name));
+  }
+
+  void prune(std::uint64_t saved);
+
+  S storage_;
+  std::string directory_;
+  unsigned keep_;
+  std::set<std::string> bad_;  // files that `load_newest` found torn: they do not count as generations
+};
+
+template <Storage S>
+result<std::vector<std::uint64_t>> checkpoint_directory<S>::steps() {
+  auto names = storage_.list(directory_);
+  if (!names && names.error().code == errc::not_found) return std::vector<std::uint64_t>{};
+  if (!names) return std::move(names).error();
+  std::vector<std::uint64_t> found;
+  for (const std::string& name : *names) {
+    if (const auto step = checkpoint_step(name)) found.push_back(*step);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+template <Storage S>
+result<loaded_checkpoint> checkpoint_directory<S>::load_newest() {
+  CAUSEWAY_ASSIGN(std::vector<std::uint64_t> found, steps());
+  if (found.empty()) {
+    return fail(errc::not_found, directory_,
+                "there is no checkpoint here. Start a new run, or give the folder of an old one");
+  }
+  std::string passed_over;
+  for (auto step = found.rbegin(); step != found.rend(); ++step) {
+    const std::string name = checkpoint_name(*step);
+    auto file = load_file(name);
+    if (file) {
+      if (!passed_over.empty()) passed_over = "went back to " + path_of(name) + ", because " + passed_over;
+      return loaded_checkpoint{std::move(file).value(), std::move(passed_over)};
+    }
+    // A file from a newer library is whole: silently going back behind it would lose work.
+    if (file.error().code == errc::version_mismatch) return std::move(file).error();
+    bad_.insert(name);
+    passed_over += (passed_over.empty() ? "" : "; ") + file.error().text();
+  }
+  return fail(errc::corrupt, directory_,
+              "no checkpoint here is whole. Start anew, or fetch the state from another peer: " + passed_over);
+}
+
+template <Storage S>
+void checkpoint_directory<S>::prune(std::uint64_t saved) {
+  const auto names = storage_.list(directory_);
+  if (!names) return;
+  std::vector<std::uint64_t> good;
+  for (const std::string& name : *names) {
+    const auto step = checkpoint_step(name);
+    const bool unfinished = name.starts_with("step-") && name.ends_with(".tmp");  // left by a process that died
+    if (unfinished || bad_.contains(name)) {
+      if (storage_.remove(path_of(name))) bad_.erase(name);
+    } else if (step && *step != saved) {
+      good.push_back(*step);
+    }
+  }
+  std::sort(good.begin(), good.end());
+  for (std::size_t i = 0; i + (keep_ - 1) < good.size(); ++i) (void)storage_.remove(path_of(checkpoint_name(good[i])));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_CHECKPOINT_HPP

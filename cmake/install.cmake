@@ -4,7 +4,7 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
-set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/causeway")
+set(package_folder "${CMAKE_INSTALL_DATADIR}/cmake/causeway") # nothing here depends on the architecture
 install(TARGETS causeway EXPORT causewayTargets
         FILE_SET HEADERS
         FILE_SET doors
@@ -17,11 +17,9 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/causewayConfig.cmake" "${CMAKE_CURREN
               cmake/causewayComponents.cmake cmake/FindAsio.cmake
         DESTINATION "${package_folder}")
 
-# An absolute CMAKE_INSTALL_INCLUDEDIR is allowed; a relative one hangs off the prefix, so that the tree can be moved.
-set(PC_INCLUDEDIR "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
-if(IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
-  set(PC_INCLUDEDIR "${CMAKE_INSTALL_INCLUDEDIR}")
-endif()
+# The pkg-config file finds its prefix from where it lies, so that the installed tree can be moved.
+file(RELATIVE_PATH PC_UP "/prefix/${CMAKE_INSTALL_DATADIR}/pkgconfig" "/prefix")
+set(PC_PREFIX "\${pcfiledir}/${PC_UP}")
 configure_file(cmake/causeway.pc.in causeway.pc @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/causeway.pc" DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")
 install(FILES LICENSE NOTICE DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -53,7 +53,7 @@ class thread_pool {
   explicit thread_pool(unsigned threads = 1) : shared_{std::make_unique<shared>()}, size_{threads == 0 ? 1 : threads} {
     // Spinning pays only while every thread has a core of its own.
     shared_->spins = size_ <= std::thread::hardware_concurrency() ? 4000 : 0;
-    for (unsigned i = 1; i < size_; ++i) workers_.emplace_back([s = shared_.get(), i] { work(*s, i); });
+    for (unsigned i = 1; i < size_; ++i) others_.emplace_back([s = shared_.get(), i] { work(*s, i); });
   }
 
   thread_pool(thread_pool&&) noexcept = default;
@@ -63,7 +63,7 @@ class thread_pool {
     if (!shared_) return;
     shared_->stop = true;
     publish();
-    for (auto& worker : workers_) worker.join();
+    for (auto& thread : others_) thread.join();
   }
 
   [[nodiscard]] unsigned size() const noexcept { return size_; }
@@ -83,7 +83,7 @@ class thread_pool {
     s.pending.store(size_ - 1, std::memory_order_relaxed);
     publish();
     f(0U);
-    while (s.pending.load(std::memory_order_acquire) != 0) wait_for_workers(s);
+    while (s.pending.load(std::memory_order_acquire) != 0) wait_for_others(s);
   }
 
   /// Cuts [0, count) into one contiguous part per thread, at multiples of `grain`, and calls `f(index_range)` on each part
@@ -116,7 +116,7 @@ class thread_pool {
     shared_->generation.notify_all();
   }
 
-  static void wait_for_workers(shared& s) {
+  static void wait_for_others(shared& s) {
     for (int i = 0; i < s.spins; ++i) {
       if (s.pending.load(std::memory_order_acquire) == 0) return;
       detail::relax();
@@ -139,7 +139,7 @@ class thread_pool {
 
   std::unique_ptr<shared> shared_;
   unsigned size_;
-  std::vector<std::thread> workers_;
+  std::vector<std::thread> others_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the whole library into one header, single_include/causeway/causeway.hpp.
+
+usage: amalgamate.py --write | --check | --output FILE
+
+Each own header appears once, after all that it needs, with its guard, so that the single header and the tree can meet in
+one translation unit. System and third-party includes stay where they first occur. The output depends on the sources alone: no
+date, no path. Refuses an own #include inside #if outside the umbrella: the first occurrence is the one that is expanded, so
+the header would be missing wherever that condition does not hold.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import source_tree as tree
+
+OUTPUT = tree.ROOT / "single_include" / "causeway" / "causeway.hpp"
+HEAD = """\
+// SPDX-License-Identifier: Apache-2.0
+// Causeway {version}, all headers in one. Written by tools/amalgamate.py: change the headers, not this file.
+"""
+
+
+class Refused(Exception):
+    pass
+
+
+def version():
+    source = tree.read(tree.INCLUDE / "causeway/config/version.hpp", "")
+    words = [line.split() for line in source.lines]
+    return ".".join(w[2] for part in ("MAJOR", "MINOR", "PATCH") for w in words if w[1:2] == [f"CAUSEWAY_VERSION_{part}"])
+
+
+class Amalgamation:
+    def __init__(self):
+        self.out = []
+        self.expanded = set()
+        self.seen = set()  # third-party includes already written where no #if can hide them
+        self.conditional = False  # inside one of the umbrella's conditional blocks
+
+    def expand(self, name):
+        """Writes all that header `name` includes and has not been written yet, then its own text."""
+        if name in self.expanded:
+            return
+        self.expanded.add(name)
+        path = tree.INCLUDE / name
+        if not path.exists():
+            raise Refused(f"there is no <{name}>")
+        source = tree.read(path, name)
+        for include in source.own_includes():
+            if include.depth == 0:
+                self.expand(include.target)
+            elif name != tree.UMBRELLA:
+                raise Refused(f"include/{name}:{include.line}: own #include inside #if; move it to the umbrella or "
+                              "include it always")
+        self.out += ["", f"// ---- {name} ----"]
+        self.write(source)
+
+    def write(self, source):
+        includes = {i.line: i for i in source.includes}
+        for number, line in enumerate(source.lines, 1):
+            include = includes.get(number)
+            if include and include.target.startswith("causeway/"):
+                if include.depth > 0:
+                    self.conditional = True
+                    self.expand(include.target)
+                    self.conditional = False
+            elif include and include.target in self.seen or line.startswith("// SPDX-License-Identifier"):
+                continue
+            elif line != "" or self.out[-1] != "":  # dropped includes leave no gap
+                if include and include.depth == 0 and not self.conditional:
+                    self.seen.add(include.target)
+                self.out.append(line)
+
+
+def amalgamate():
+    work = Amalgamation()
+    work.expand(tree.UMBRELLA)
+    return HEAD.format(version=version()) + "\n".join(work.out) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    mode = parser.add_mutually_exclusive_group(required=True)
+    mode.add_argument("--write", action="store_true", help="write single_include/causeway/causeway.hpp")
+    mode.add_argument("--check", action="store_true", help="fail when that file is not what --write would write")
+    mode.add_argument("--output", type=Path, help="write to another place")
+    options = parser.parse_args()
+    try:
+        text = amalgamate()
+    except Refused as problem:
+        sys.exit(str(problem))
+
+    if options.check:
+        if not OUTPUT.exists() or OUTPUT.read_text(encoding="utf-8") != text:
+            sys.exit("single_include/causeway/causeway.hpp is out of date; run tools/amalgamate.py --write")
+        print(f"single header: up to date, {text.count(chr(10))} lines")
+        return
+    target = options.output or OUTPUT
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+    print(f"{target.name}: {text.count(chr(10))} lines")
+
+
+if __name__ == "__main__":
+    main()

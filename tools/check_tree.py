@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what no compiler checks: layers, doors, guards, the umbrella, mirrored tests, banned words, file lengths.
+
+usage: check_tree.py [--fix-umbrella] [--format]
+
+  --fix-umbrella  write include/causeway/causeway.hpp anew from the headers found
+  --format        also run clang-format 14 over all C++ and CUDA files (some seconds)
+
+Prints one line for each finding, `path:line: what; what to do`, and ends with status 1 when there are any. A line that must
+break a rule about words says why in a comment that holds `tree: allow`.
+"""
+
+import argparse
+import concurrent.futures
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import source_tree as tree
+from source_tree import DOORS, RANKS, ROOT, SIDE, UMBRELLA
+
+SOFT_LINES, HARD_LINES = 300, 600
+
+# Headers without a test file of their own name, and where they are tested instead.
+TESTED_ELSEWHERE = {
+    "causeway/config/config.hpp": "macros; every other test uses them",
+    "causeway/config/version.hpp": "read by CMake; tests/consumers checks the number",
+    "causeway/policy/traits.hpp": "plain constants; tests/static",
+    "causeway/policy/concepts.hpp": "compile-time only; tests/static and tests/compile_fail",
+    "causeway/policy/rules.hpp": "compile-time only; tests/static and tests/compile_fail",
+    "causeway/policy/archetype.hpp": "declared only; tests/static",
+}
+
+# (pattern, where it is banned, why). The code is searched without its comments and string literals.
+BANNED = [
+    (r"#\s*include\s*<(iostream|regex)>", "include", "slow to compile, and a library does not print; return a result"),
+    (r"#\s*pragma\s+once", "include", "use the guard: the single header must be able to sit beside the tree"),
+    (r"\busing\s+namespace\b", "include", "no using-directives in headers"),
+    (r"\bstd::random_device\b|\bsrand\(|\bstd::rand\(", "include tests", "draw from causeway::rng: runs must repeat"),
+    (r"\bsystem_clock\b", "include", "take time from core/clock.hpp: runs must repeat in the simulator"),
+    (r"\bsleep_for\b|\bsleep_until\b|\busleep\(", "tests", "no sleeps in tests; wait for the event itself"),
+    (r"(?<![A-Za-z])([Ww]orkers?|slaves?)(?![A-Za-z])", "include", "the word is peer (of a run) or thread (of a pool)"),
+    (r"(?<![A-Za-z])[Nn]odes?(?![A-Za-z])", "include", "the word is peer (a graph may have nodes: only in autograd/)"),
+]
+# Workplaces and build machines leave their paths in sources by accident.
+BANNED_ANYWHERE = re.compile(r"/work/|/root/|/home/\w")
+
+
+class Findings:
+    def __init__(self):
+        self.errors = 0
+
+    def error(self, path, line, text):
+        self.errors += 1
+        print(f"{path}:{line}: {text}")
+
+    def remark(self, path, text):
+        print(f"{path}: remark: {text}")
+
+
+def without_comments(text):
+    """The text with comments and string literals blanked out, line numbers kept."""
+    pattern = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+    return pattern.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), text)
+
+
+def check_anatomy(source, found, path):
+    """Licence line, guard, a paragraph that says what this is, our namespace."""
+    lines = source.lines
+    if not lines or not lines[0].startswith("// SPDX-License-Identifier: Apache-2.0"):
+        found.error(path, 1, "the first line must be `// SPDX-License-Identifier: Apache-2.0`")
+    guard = source.guard
+    if lines[1:3] != [f"#ifndef {guard}", f"#define {guard}"]:
+        found.error(path, 2, f"the guard must be {guard}, on lines 2 and 3")
+    if not lines or lines[-1] != f"#endif  // {guard}":
+        found.error(path, len(lines), f"the last line must be `#endif  // {guard}`")
+    if len(lines) > 5 and not lines[4].startswith("//"):
+        found.error(path, 5, "after the guard comes a paragraph: what this is, what it keeps true, what it assumes")
+    if source.folder != "config" and "namespace causeway::inline CAUSEWAY_ABI" not in source.text:
+        found.error(path, 1, "code belongs into `namespace causeway::inline CAUSEWAY_ABI`")
+
+
+def check_includes(source, sources, found, path):
+    for include in source.includes:
+        if include.quoted:
+            found.error(path, include.line, "headers are included with <causeway/...>, never relative")
+        elif include.target.startswith("causeway/"):
+            check_layer(source, include, sources, found, path)
+        else:
+            check_third_party(source, include, found, path)
+
+
+def check_layer(source, include, sources, found, path):
+    if include.depth > 0:
+        found.error(path, include.line, "own headers are not included inside #if: the single header would lose them")
+    if include.target not in sources:
+        found.error(path, include.line, f"there is no <{include.target}>")
+        return
+    mine, theirs = source.folder, sources[include.target].folder
+    if mine == theirs:
+        return
+    if mine in SIDE:
+        allowed = theirs in SIDE[mine]
+    else:
+        allowed = theirs not in SIDE and RANKS.get(mine, -1) > RANKS.get(theirs, len(RANKS))
+    if not allowed:
+        found.error(path, include.line, f"{mine} may not include {theirs}: only its own folder and lower ranks "
+                    "(docs/design/layers.md)")
+
+
+def check_third_party(source, include, found, path):
+    for name, door in DOORS.items():
+        if re.match(door.includes, include.target) and not re.search(door.headers, source.name):
+            found.error(path, include.line, f"{name} is included in one place only: {door.headers}")
+    known = r"(sys|netinet|arpa|linux|net)/"
+    if "/" in include.target and not re.match(known, include.target) and not any(
+            re.match(door.includes, include.target) for door in DOORS.values()):
+        found.error(path, include.line, f"<{include.target}>: an unknown third-party library")
+
+
+def check_doors(sources, found):
+    """Only a door reaches a third-party library: whoever includes a door is one too, and must be named like one."""
+    known = {}
+    for name, source in sources.items():
+        for door in sorted(tree.doors_of(name, sources, known)):
+            if not re.search(DOORS[door].headers, name):
+                found.error(f"include/{name}", 1, f"needs {door} through its includes; only {DOORS[door].headers} may")
+
+
+def check_words(text, area, path, found):
+    code = without_comments(text)
+    original = text.splitlines()
+    for pattern, areas, why in BANNED:
+        if area not in areas.split():
+            continue
+        if "[Nn]odes" in pattern and "/autograd/" in path:
+            continue
+        for match in re.finditer(pattern, code):
+            line = code.count("\n", 0, match.start()) + 1
+            if "tree: allow" not in original[line - 1]:
+                found.error(path, line, f"`{match[0].strip()}`: {why}")
+
+
+def check_umbrella(sources, found, fix):
+    path = tree.INCLUDE / UMBRELLA
+    text = tree.umbrella_text(sources)
+    if fix:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"include/{UMBRELLA}: written")
+    elif not path.exists() or path.read_text(encoding="utf-8") != text:
+        found.error(f"include/{UMBRELLA}", 1, "does not list the headers as they are; run tools/check_tree.py --fix-umbrella")
+
+
+def check_mirror(sources, found):
+    """Each header has a test of its own name that includes the header first."""
+    for name, source in sources.items():
+        test = ROOT / "tests" / name.removeprefix("causeway/")
+        test = test.with_suffix(".cpp")
+        shown = test.relative_to(ROOT)
+        if not test.exists():
+            if name not in TESTED_ELSEWHERE:
+                found.error(f"include/{name}", 1, f"has no test; write {shown}")
+            continue
+        first = tree.read(test, name).includes[:1]
+        if source.path.suffix == ".hpp" and (not first or first[0].target != name):
+            found.error(shown, first[0].line if first else 1, f"the header under test comes first: #include <{name}>")
+
+
+def check_length(path, lines, found):
+    if lines > HARD_LINES:
+        found.error(path, lines, f"{lines} lines; the limit is {HARD_LINES}: cut the file")
+    elif lines > SOFT_LINES:
+        found.remark(path, f"{lines} lines; aim at {SOFT_LINES}")
+
+
+def our_files():
+    """What git would carry: tracked files, and new ones that it does not ignore."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, capture_output=True, check=False)
+    if listing.returncode == 0:
+        names = listing.stdout.decode().split("\0")
+    else:  # an unpacked archive
+        names = [p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*") if "/build/" not in f"/{p}/"]
+    return [n for n in names if n and (ROOT / n).is_file() and not n.startswith("single_include/")]
+
+
+def check_other_files(names, found):
+    """Tests, benchmarks, examples, tools and pages."""
+    for name in names:
+        path = ROOT / name
+        kind = path.suffix
+        if kind not in (".hpp", ".cpp", ".cuh", ".cu", ".h", ".py", ".sh", ".md", ".cmake", ".txt", ".toml", ".json"):
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        area = name.split("/")[0]
+        for number, line in enumerate(text.splitlines(), 1):
+            if BANNED_ANYWHERE.search(line) and name != "tools/check_tree.py":
+                found.error(name, number, "a path of somebody's machine")
+        if kind in (".cpp", ".cu", ".py", ".sh", ".cmake") and "SPDX-License-Identifier: Apache-2.0" not in text[:200]:
+            found.error(name, 1, "says no licence; add `SPDX-License-Identifier: Apache-2.0`")
+        if kind in (".hpp", ".cpp", ".cuh", ".cu"):
+            check_words(text, area, name, found)
+            check_length(name, text.count("\n"), found)
+
+
+def check_format(names, found):
+    program = shutil.which("clang-format-14") or shutil.which("clang-format")
+    if program is None:
+        found.error(".clang-format", 1, "clang-format 14 is not installed (Debian: clang-format-14)")
+        return
+    files = [n for n in names if n.endswith((".hpp", ".cpp", ".cuh", ".cu"))]
+
+    # Its --dry-run reports namespace comments that it would replace by themselves, so we compare its output instead.
+    def formatted(name):
+        return subprocess.run([program, name], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, wanted in zip(files, pool.map(formatted, files)):
+            have = (ROOT / name).read_text(encoding="utf-8")
+            if have != wanted:
+                pairs = itertools.zip_longest(have.splitlines(), wanted.splitlines())
+                line = next((i for i, (a, b) in enumerate(pairs, 1) if a != b), 1)
+                found.error(name, line, f"not formatted; run clang-format-14 -i {name}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fix-umbrella", action="store_true")
+    parser.add_argument("--format", action="store_true")
+    options = parser.parse_args()
+
+    found = Findings()
+    sources = tree.headers()
+    check_umbrella(sources, found, options.fix_umbrella)
+    for name, source in sources.items():
+        path = f"include/{name}"
+        if source.folder not in RANKS and source.folder not in SIDE:
+            found.error(path, 1, f"folder {source.folder or '.'} has no rank in tools/source_tree.py")
+        check_anatomy(source, found, path)
+        check_includes(source, sources, found, path)
+    check_doors(sources, found)
+    check_mirror(sources, found)
+    names = our_files()
+    check_other_files(names, found)
+    if options.format:
+        check_format(names, found)
+
+    print(f"tree: {len(sources)} headers, {len(names)} files, {found.errors} findings")
+    return 1 if found.errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

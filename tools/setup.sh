@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what building, testing and the quick start need and is not there yet. Safe to run again and again.
+#
+#   tools/setup.sh [build] [test] [quickstart] [check]     default: build test quickstart
+#
+# Needs apt (Debian 12, Ubuntu 22.04 or later). On other systems it says what is needed and stops. The other scripts source
+# this file and call `setup`.
+
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+# The library itself needs a C++20 compiler and nothing else. These are for our own programs and tests.
+packages_build="g++ cmake ninja-build ccache python3 libasio-dev libcereal-dev libdnnl-dev"
+packages_test="catch2 libopenblas-openmp-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev pkg-config"
+packages_quickstart="libcli11-dev libtomlplusplus-dev nlohmann-json3-dev bible-kjv bible-kjv-text"
+packages_check="clang-14 clang-format-14 git"
+
+installed() { dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
+
+# Without apt we look for the programs and headers themselves, and only complain about what is really missing.
+setup_without_apt() {
+  local missing="" header
+  command -v cmake >/dev/null || missing+=" cmake(3.25+)"
+  command -v python3 >/dev/null || missing+=" python3"
+  command -v c++ >/dev/null || command -v g++ >/dev/null || missing+=" g++(12+)"
+  for header in asio.hpp cereal/cereal.hpp catch2/catch.hpp CLI/CLI.hpp toml++/toml.h nlohmann/json.hpp; do
+    printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$header" | c++ -x c++ -fsyntax-only - 2>/dev/null ||
+      missing+=" <$header>"
+  done
+  [ -z "$missing" ] && return 0
+  complain "this system has no apt, so nothing was installed. Not found:$missing"
+  cat >&2 <<TEXT
+Please install them in this system's own way. By their names in Debian, what is used:
+  to build:        $packages_build
+  to test:         $packages_test
+  quick start:     $packages_quickstart
+The library itself is headers only: copy include/ or single_include/ and compile with -std=c++20 -pthread.
+TEXT
+  return 1
+}
+
+setup() {
+  local group name missing=() as_root=()
+  if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    setup_without_apt
+    return
+  fi
+  for group in "${@:-build}"; do
+    name=packages_$group
+    if [ -z "${!name:-}" ]; then
+      complain "setup knows build, test, quickstart and check, not '$group'"
+      return 2
+    fi
+    for name in ${!name}; do
+      # Another flavour of OpenBLAS does as well, and a newer clang-format would format differently.
+      [ "$name" = libopenblas-openmp-dev ] && installed libopenblas-pthread-dev && continue
+      installed "$name" || missing+=("$name")
+    done
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+
+  say "installing: ${missing[*]}"
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      complain "these packages are missing and you are not root; please run: apt-get install ${missing[*]}"
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+  # No recommended packages, no questions; standard input may be closed.
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q </dev/null >/dev/null ||
+    echo "apt-get update failed; going on with the package lists at hand"
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}" \
+    </dev/null >/dev/null || {
+    complain "apt-get could not install ${missing[*]}"
+    return 1
+  }
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  setup "${@:-build}" $([ $# -eq 0 ] && echo test quickstart) && echo "everything needed is installed"
+fi

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What check_tree.py and amalgamate.py both know about the source tree: headers, their includes, layers and doors."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+INCLUDE = ROOT / "include"
+UMBRELLA = "causeway/causeway.hpp"
+
+# A header may include its own folder and folders of strictly lower rank.
+RANKS = {
+    "config": 0,
+    "core": 1,
+    "tensor": 2, "net": 2, "io": 2,  # io knows bytes, not tensors; data and sim read files through it
+    "kernels": 3, "data": 3, "sim": 3,
+    "autograd": 4, "optim": 4,
+    "nn": 5, "collective": 5, "compress": 5, "policy": 5,
+    "comm": 6, "parallel": 6, "fault": 6,
+    "train": 7,
+    "presets": 8,
+}
+# Folders beside the ladder: who they may include; nobody but the umbrella includes them.
+SIDE = {"cuda": ("config", "core", "tensor", "kernels")}
+
+
+@dataclass(frozen=True)
+class Door:
+    """A third-party library: its headers, the only own headers that may include them, and when the umbrella may."""
+
+    includes: str
+    headers: str
+    condition: str
+
+
+DOORS = {
+    "asio": Door(r"asio\.hpp$|asio/", r"net/asio_\w+\.hpp$",
+                 "__has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)"),
+    "cereal": Door(r"cereal/", r"io/archive\.hpp$",
+                   "__has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)"),
+    "onednn": Door(r"oneapi/|dnnl", r"kernels/onednn_gemm\.hpp$", "defined(CAUSEWAY_HAS_ONEDNN)"),
+    "blas": Door(r"cblas|openblas", r"kernels/cblas_gemm\.hpp$", "defined(CAUSEWAY_HAS_CBLAS)"),
+    "cuda": Door(r"cuda|cub/|cublas|mma\.h|nvrtc|nccl", r"cuda/\w+\.cuh$", "defined(__CUDACC__)"),
+}
+
+DIRECTIVE = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|else|endif|include|define|pragma)\b\s*(.*?)\s*$")
+
+
+@dataclass
+class Include:
+    line: int
+    target: str  # as written between < > or quotes
+    quoted: bool
+    depth: int  # how many #if surround it, the header guard not counted
+
+
+@dataclass
+class Source:
+    path: Path
+    name: str  # causeway/core/rng.hpp
+    text: str
+    includes: list = field(default_factory=list)
+
+    @property
+    def folder(self):
+        parts = self.name.split("/")
+        return parts[1] if len(parts) > 2 else ""
+
+    @property
+    def lines(self):
+        return self.text.splitlines()
+
+    @property
+    def guard(self):
+        return re.sub(r"[^A-Z0-9]", "_", self.name.upper())
+
+    def own_includes(self):
+        return [i for i in self.includes if i.target.startswith("causeway/")]
+
+
+def read(path, name):
+    """Reads a source file and finds its includes."""
+    source = Source(path, name, path.read_text(encoding="utf-8"))
+    depth = 0
+    guarded = False
+    for number, line in enumerate(source.lines, 1):
+        match = DIRECTIVE.match(line)
+        if not match:
+            continue
+        word, rest = match.groups()
+        if word in ("if", "ifdef", "ifndef"):
+            if word == "ifndef" and not guarded and depth == 0:
+                guarded = True  # the first #ifndef is the header guard
+            else:
+                depth += 1
+        elif word == "endif":
+            depth -= 1
+        elif word == "include":
+            target = re.match(r'[<"]([^>"]+)[>"]', rest)
+            if target:
+                source.includes.append(Include(number, target[1], rest.startswith('"'), depth))
+    return source
+
+
+def headers():
+    """All headers of the library but the umbrella, by name."""
+    found = {}
+    for path in sorted(INCLUDE.rglob("*")):
+        if path.suffix in (".hpp", ".cuh"):
+            name = path.relative_to(INCLUDE).as_posix()
+            if name != UMBRELLA:
+                found[name] = read(path, name)
+    return found
+
+
+def doors_of(name, sources, known=None):
+    """The third-party libraries that a header needs, also through others. An include inside #if is no need."""
+    known = {} if known is None else known
+    if name in known:
+        return known[name]
+    known[name] = needs = set()
+    source = sources[name]
+    if source.folder in SIDE:
+        needs.add(source.folder)
+    for include in source.includes:
+        if include.depth > 0:
+            continue
+        if include.target in sources:
+            needs |= doors_of(include.target, sources, known)
+        needs.update(d for d, door in DOORS.items() if not include.target.startswith("causeway/")
+                     and re.match(door.includes, include.target))
+    return needs
+
+
+def rank(folder):
+    return RANKS.get(folder, len(RANKS))
+
+
+def umbrella_text(sources):
+    """The umbrella header: first all that a bare compiler can build, then one conditional block for each set of doors."""
+    known = {}
+    order = sorted(sources, key=lambda n: (rank(sources[n].folder), n))
+    plain = [n for n in order if not doors_of(n, sources, known)]
+    conditional = {}
+    for name in order:
+        needs = doors_of(name, sources, known)
+        if needs:
+            conditional.setdefault(tuple(d for d in DOORS if d in needs), []).append(name)
+
+    text = ["// SPDX-License-Identifier: Apache-2.0", "#ifndef CAUSEWAY_CAUSEWAY_HPP", "#define CAUSEWAY_CAUSEWAY_HPP", "",
+            "// Everything. Written by tools/check_tree.py --fix-umbrella. What needs a third-party library comes last and only",
+            "// where that library is at hand; no other header may include one of ours inside #if.", ""]
+    text += [f"#include <{name}>" for name in plain]
+    for needs in sorted(conditional, key=lambda n: (len(n), list(DOORS).index(n[0]))):
+        condition = " && ".join(DOORS[d].condition for d in needs)
+        text += ["", f"#if {condition}", *(f"#include <{name}>" for name in conditional[needs]), "#endif"]
+    text += ["", "#endif  // CAUSEWAY_CAUSEWAY_HPP", ""]
+    return "\n".join(text)

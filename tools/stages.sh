@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+# What can be built and tested, as functions, and `stage` to run one and note its time. For tools/test.sh and .ci/run.
+
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+stage_names=()
+stage_seconds=()
+stage_failed=()
+test_log=$(mktemp)
+
+# stage NAME FUNCTION [ARGUMENT...]: a failure is remembered and the other stages still run, so that one run shows all.
+# Never call it in a condition: bash would then ignore `set -e` inside.
+stage() {
+  local name=$1 begin=$SECONDS status
+  shift
+  say "$name"
+  set +e
+  (set -e; "$@")
+  status=$?
+  stage_names+=("$name")
+  stage_seconds+=($((SECONDS - begin)))
+  [ $status -eq 0 ] || stage_failed+=("$name")
+}
+
+# Prints the times, then once more what CTest said at the end of the main tests; fails when a stage did.
+finish() {
+  local i total=0 summary
+  say "time"
+  for i in "${!stage_names[@]}"; do
+    printf '%6d s  %s\n' "${stage_seconds[$i]}" "${stage_names[$i]}"
+    total=$((total + stage_seconds[i]))
+  done
+  printf '%6d s  in all\n' "$total"
+  [ ${#stage_failed[@]} -eq 0 ] || complain "failed: $(IFS=,; echo "${stage_failed[*]}")"
+  summary=$(sed -n '/% tests passed/,$p' "$test_log")
+  rm -f "$test_log"
+  printf '\n%s\n' "${summary:-No tests were run.}"
+  [ ${#stage_failed[@]} -eq 0 ]
+}
+
+tree() {
+  python3 "$root/tools/check_tree.py" "$@"
+  python3 "$root/tools/amalgamate.py" --check
+}
+
+build_dev() {
+  configure dev
+  build dev
+  build dev header_check
+}
+
+test_dev() {
+  cd "$root"
+  set -o pipefail
+  ctest --preset dev --parallel "$jobs" "$@" 2>&1 | tee "$test_log"
+}
+
+asan() {
+  configure asan
+  build asan
+  (cd "$root" && ctest --preset asan --parallel "$jobs" --label-exclude 'slow|consumers|tree|compile_fail')
+}
+
+tsan_folders="core net collective comm train"
+tsan() {
+  configure tsan
+  build_existing tsan test_ $tsan_folders
+  # One at a time: these tests have several threads each.
+  (cd "$root" && ctest --preset tsan)
+}
+
+clang_folders="static policy compress comm parallel fault"
+clang() {
+  if ! command -v clang++-14 >/dev/null; then
+    echo "clang++-14 is not installed; left out"
+    return 0
+  fi
+  configure clang
+  build_existing clang test_ $clang_folders
+  (cd "$root" && ctest --preset clang --parallel "$jobs" -L "^($(echo $clang_folders compile_fail | tr ' ' '|'))\$")
+}
+
+single_folders="single_include odr core tensor compress optim"
+single() {
+  configure single
+  build_existing single test_ $single_folders
+  (cd "$root" && ctest --preset single --parallel "$jobs" -L "^($(echo $single_folders | tr ' ' '|'))\$")
+}
+
+cuda() {
+  if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
+    echo "nvcc is not installed; left out"
+    return 0
+  fi
+  configure cuda-compile
+  build_existing cuda-compile test_ cuda
+  (cd "$root" && ctest --preset cuda-compile)
+}
+
+# build_existing PRESET PREFIX FOLDER...: the targets of those folders that have one.
+build_existing() {
+  local preset=$1 prefix=$2 folder targets=()
+  shift 2
+  for folder in "$@"; do
+    if [ -d "$root/tests/$folder" ]; then targets+=("$prefix$folder"); fi
+  done
+  build "$preset" "${targets[@]}"
+}

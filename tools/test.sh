@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs what is missing, builds and runs the tests.
+#
+#   tools/test.sh                 build `dev` and run all tests
+#   tools/test.sh --quick         the same without the tests marked slow and the consumer projects
+#   tools/test.sh --sanitizers    also under address + undefined-behaviour and thread sanitizers
+#   tools/test.sh --all           also clang, the single header and, where nvcc is installed, CUDA
+set -uo pipefail
+source "$(dirname "$0")/setup.sh"
+source "$(dirname "$0")/stages.sh"
+
+want=dev
+for option in "$@"; do
+  case $option in
+    --quick) want=quick ;;
+    --sanitizers) want=sanitizers ;;
+    --all) want=all ;;
+    *) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+  esac
+done
+
+setup build test || exit
+if [ "$want" = quick ]; then
+  stage "build" build_dev
+  stage "tests" test_dev --label-exclude 'slow|consumers'
+else
+  if [ "$want" = all ]; then setup check || exit; fi
+  if [ "$want" = sanitizers ] || [ "$want" = all ]; then
+    stage "address and undefined-behaviour sanitizers" asan
+    stage "thread sanitizer" tsan
+  fi
+  if [ "$want" = all ]; then
+    stage "clang" clang
+    stage "single header" single
+    stage "CUDA" cuda
+  fi
+  stage "build" build_dev
+  stage "tests" test_dev
+fi
+finish

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NN_GPT_HPP
+#define CAUSEWAY_NN_GPT_HPP
+
+// The GPT-2 family (Radford et al. 2019): learned positions, layer norm before each part, biases, GELU in its tanh form,
+// output layer tied to the token table. Parameter names are Hugging Face's; weights are stored [outputs, inputs], which is
+// the transpose of what its Conv1D keeps.
+
+#include <causeway/autograd/ops.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/hash.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/kernels/backend.hpp>
+#include <causeway/nn/language_model.hpp>
+#include <causeway/nn/options.hpp>
+#include <causeway/nn/pass.hpp>
+#include <causeway/tensor/buffer_pool.hpp>
+#include <causeway/tensor/parameters.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+/// The defaults are GPT-2 small (124 M parameters).
+struct gpt_options {
+  std::int64_t layers = 12;
+  std::int64_t heads = 12;
+  std::int64_t width = 768;
+  std::int64_t context = 1024;
+  std::int64_t vocabulary = 50257;
+  std::int64_t mlp_ratio = 4;  ///< hidden size of the feed-forward part over width
+  float dropout = 0.0F;        ///< after the embedding and after both parts of a block; none on attention weights
+  float epsilon = 1e-5F;
+  bool tie = true;  ///< the output layer is the token table
+  nn::precision precision = nn::precision::f32;
+  bool recompute = false;  ///< keep only the input of each block: a third more compute, a fraction of the activations
+};
+
+/// GPT-2 as `language_model` uses it: which parameters, which computation.
+class gpt_family {
+ public:
+  using options_type = gpt_options;
+  static constexpr std::string_view name = "gpt2";
+
+  [[nodiscard]] static result<void> validate(const gpt_options& o) {
+    CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
+                                            {"heads", o.heads, 1 << 16},
+                                            {"width", o.width, 1 << 20},
+                                            {"context", o.context, 1 << 24},
+                                            {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1},
+                                            {"mlp_ratio", o.mlp_ratio, 64}}));
+    CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
+    CAUSEWAY_TRY(detail::check_fraction(name, "dropout", o.dropout));
+    CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
+    const auto c = static_cast<double>(o.width);
+    const double block = static_cast<double>(4 + 2 * o.mlp_ratio) * c * c;
+    const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0) + static_cast<double>(o.context);
+    return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
+  }
+
+  /// Declares the parameters in `store`; call once.
+  gpt_family(const gpt_options& o, parameter_store& store) : options_{o} {
+    using enum parameter_kind;
+    const std::int64_t c = o.width;
+    const std::int64_t h = o.mlp_ratio * c;
+    const float residual = 0.02F / std::sqrt(2.0F * static_cast<float>(o.layers));
+    tokens_ = add(store, "wte.weight", embedding, o.vocabulary, c, -1, 0.02F);
+    positions_ = add(store, "wpe.weight", embedding, o.context, c, -1, 0.02F);
+    for (std::int64_t i = 0; i < o.layers; ++i) {
+      const std::string p = "h." + std::to_string(i) + ".";
+      const int n = static_cast<int>(i);
+      block_segments b;
+      b.norm1 = add_norm(store, p + "ln_1", n);
+      b.qkv = add_linear(store, p + "attn.c_attn", 3 * c, c, n, 0.02F);
+      b.projection = add_linear(store, p + "attn.c_proj", c, c, n, residual);
+      b.norm2 = add_norm(store, p + "ln_2", n);
+      b.up = add_linear(store, p + "mlp.c_fc", h, c, n, 0.02F);
+      b.down = add_linear(store, p + "mlp.c_proj", c, h, n, residual);
+      blocks_.push_back(b);
+    }
+    final_norm_ = add_norm(store, "ln_f", static_cast<int>(o.layers));
+    head_ = o.tie ? tokens_ : add(store, "lm_head.weight", embedding, o.vocabulary, c, static_cast<int>(o.layers), 0.02F);
+  }
+
+  [[nodiscard]] const gpt_options& options() const noexcept { return options_; }
+  [[nodiscard]] std::span<const initial_distribution> initial() const noexcept { return initial_; }
+  /// The segment of the output layer, [vocabulary, width].
+  [[nodiscard]] std::size_t head() const noexcept { return head_; }
+
+  void hash_into(hasher& h) const noexcept {
+    const auto& o = options_;
+    h.add_value(o.layers).add_value(o.heads).add_value(o.width).add_value(o.context).add_value(o.vocabulary);
+    h.add_value(o.mlp_ratio).add_value(o.dropout).add_value(o.epsilon).add_value(static_cast<std::uint8_t>(o.tie));
+  }
+
+  /// Tokens to the residual stream, [batch·T, width].
+  template <class Backend>
+  [[nodiscard]] autograd::variable embed(autograd::tape<Backend>& t, const pass<Backend>& p,
+                                         std::span<const std::int32_t> tokens) const {
+    return p.drop(t, autograd::embedding(t, tokens, p[tokens_], p[positions_], p.batch), 0);
+  }
+
+  /// Block i on the residual stream: x += attention(norm(x)), then x += mlp(norm(x)).
+  template <class Backend>
+  [[nodiscard]] autograd::variable block(autograd::tape<Backend>& t, const pass<Backend>& p, std::size_t i,
+                                         const autograd::variable& x) const {
+    const block_segments& b = blocks_[i];
+    const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.heads, options_.width / options_.heads};
+    const auto x1 = p.add_linear(
+        t, x, autograd::attention(t, autograd::linear(t, norm(t, p, b.norm1, x), p[b.qkv], p[b.qkv + 1]), layout),
+        p[b.projection], p[b.projection + 1], 2 * i + 1);
+    return p.add_linear(t, x1, autograd::linear_gelu(t, norm(t, p, b.norm2, x1), p[b.up], p[b.up + 1]), p[b.down],
+                        p[b.down + 1], 2 * i + 2);
+  }
+
+  /// What the output layer multiplies.
+  template <class Backend>
+  [[nodiscard]] autograd::variable finish(autograd::tape<Backend>& t, const pass<Backend>& p,
+                                          const autograd::variable& x) const {
+    return norm(t, p, final_norm_, x);
+  }
+
+  /// What a block keeps for `rows` tokens in operands of `size` bytes.
+  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept {
+    const auto bytes = [rows](std::int64_t columns, std::size_t each) {
+      return buffer_pool::rounded(static_cast<std::size_t>(rows * columns) * each);
+    };
+    const std::int64_t c = options_.width;
+    const std::size_t sums = 4 * bytes(1, 4) + bytes(options_.heads, 4);
+    return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(3 * c, size) + 2 * bytes(options_.mlp_ratio * c, size) + sums,
+            bytes(3 * c, size)};
+  }
+
+ private:
+  // A linear map or a norm takes two segments: weight, bias.
+  struct block_segments {
+    std::size_t norm1 = 0, qkv = 0, projection = 0, norm2 = 0, up = 0, down = 0;
+  };
+
+  std::size_t add(parameter_store& store, const std::string& name_, parameter_kind kind, std::int64_t rows,
+                  std::int64_t columns, int block_, float deviation, float mean = 0.0F) {
+    initial_.push_back({mean, deviation});
+    return store.add(name_, kind, rows, columns, block_);
+  }
+  std::size_t add_norm(parameter_store& store, const std::string& prefix, int block_) {
+    const std::size_t gain = add(store, prefix + ".weight", parameter_kind::vector, 1, options_.width, block_, 0.0F, 1.0F);
+    add(store, prefix + ".bias", parameter_kind::vector, 1, options_.width, block_, 0.0F);
+    return gain;
+  }
+  std::size_t add_linear(parameter_store& store, const std::string& prefix, std::int64_t outputs, std::int64_t inputs,
+                         int block_, float deviation) {
+    const std::size_t weight = add(store, prefix + ".weight", parameter_kind::matrix, outputs, inputs, block_, deviation);
+    add(store, prefix + ".bias", parameter_kind::vector, 1, outputs, block_, 0.0F);
+    return weight;
+  }
+
+  template <class Backend>
+  [[nodiscard]] autograd::variable norm(autograd::tape<Backend>& t, const pass<Backend>& p, std::size_t segment,
+                                        const autograd::variable& x) const {
+    return autograd::layer_norm(t, x, p[segment], p[segment + 1], options_.epsilon, p.type());
+  }
+
+  gpt_options options_;
+  std::vector<initial_distribution> initial_;
+  std::vector<block_segments> blocks_;
+  std::size_t tokens_ = 0;
+  std::size_t positions_ = 0;
+  std::size_t final_norm_ = 0;
+  std::size_t head_ = 0;
+};
+
+template <class Backend = kernels::cpu_backend>
+using basic_gpt = language_model<gpt_family, Backend>;
+
+/// GPT-2 on the CPU.
+using gpt = basic_gpt<>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_GPT_HPP

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NN_LANGUAGE_MODEL_HPP
+#define CAUSEWAY_NN_LANGUAGE_MODEL_HPP
+
+// A decoder-only language model: an embedding, a row of blocks, an output layer. A family (GPT-2, Llama) says which
+// parameters there are and what a block computes; everything else is here: training passes, evaluation, the cut into
+// stages, bf16 copies, initial values. Inputs come from the world and are checked; a wrong token is an error, not a crash.
+
+#include <causeway/autograd/ops.hpp>
+#include <causeway/autograd/tape.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/hash.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/kernels/backend.hpp>
+#include <causeway/kernels/convert.hpp>
+#include <causeway/kernels/gemm.hpp>
+#include <causeway/nn/memory_estimate.hpp>
+#include <causeway/nn/options.hpp>
+#include <causeway/nn/pass.hpp>
+#include <causeway/tensor/buffer.hpp>
+#include <causeway/tensor/buffer_pool.hpp>
+#include <causeway/tensor/parameters.hpp>
+#include <causeway/tensor/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+/// The tokens of one forward and backward pass: `batch` sequences of equal length, at most the model's context.
+struct micro_batch {
+  std::span<const std::int32_t> inputs;
+  std::span<const std::int32_t> targets;  ///< as many as inputs; negative: this position does not count
+  std::int64_t batch = 1;
+  float grad_scale = 1.0F;  ///< what gradients are multiplied by; 1 / tokens for the gradient of the mean
+  std::uint64_t dropout_stream = 0;
+};
+
+/// Blocks [first, last) of a model. The part that starts at 0 has the embedding too, the one that ends at the number of
+/// blocks the output layer.
+struct block_range {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+};
+
+/// One micro-batch on its way through one stage, between its forward and its backward.
+struct stage_pass {
+  autograd::variable input;   ///< what came from the stage before; empty in the first
+  autograd::variable output;  ///< what the next stage gets, [batch·T, width] f32; empty in the last
+  double loss = 0.0;          ///< the sum of token losses, in the last stage
+};
+
+/// See the head of this file. Movable; one thread at a time.
+template <class Family, class BackendType = kernels::cpu_backend>
+  requires kernels::Backend<BackendType>
+class language_model {
+ public:
+  using family_type = Family;
+  using options_type = typename Family::options_type;
+  using backend_type = BackendType;
+  using tape_type = autograd::tape<BackendType>;
+
+  /// Checks the options, reserves parameters and gradients (8 bytes per parameter, 10 in bf16 mode) and initialises them
+  /// with seed 0. Errors say which option is wrong and what would work.
+  [[nodiscard]] static result<language_model> create(const options_type& options, BackendType backend = BackendType{}) {
+    CAUSEWAY_TRY(Family::validate(options));
+    try {
+      language_model model{options, std::move(backend)};
+      model.initialize(0);
+      return model;
+    } catch (const std::bad_alloc&) {
+      return fail(errc::out_of_memory, std::string{Family::name},
+                  "no memory for the parameters: reduce layers, width or vocabulary");
+    }
+  }
+
+  [[nodiscard]] const options_type& options() const noexcept { return family().options(); }
+  [[nodiscard]] std::int64_t context_length() const noexcept { return options().context; }
+  [[nodiscard]] std::int64_t vocabulary() const noexcept { return options().vocabulary; }
+  [[nodiscard]] std::int64_t width() const noexcept { return options().width; }
+  [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers; }
+  [[nodiscard]] parameter_store& parameters() noexcept { return store(); }
+  [[nodiscard]] BackendType& backend() noexcept { return engine_->backend; }
+  /// The pool that activations come from, for its statistics.
+  [[nodiscard]] buffer_pool& activation_memory() noexcept { return engine_->memory; }
+
+  /// Equal on peers whose parameters mean the same: family, shape, vocabulary, tie and what else changes the function.
+  /// Threads, precision and recomputation do not matter.
+  [[nodiscard]] std::uint64_t config_hash() const noexcept {
+    hasher h;
+    h.add_value(hash_text(Family::name));
+    family().hash_into(h);
+    return h.add_value(store().layout_hash()).finish();
+  }
+
+  /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
+  void initialize(std::uint64_t seed) {
+    const auto segments = store().segments();
+    for (std::size_t i = 0; i < segments.size(); ++i) initialize_segment(seed, i, family().initial()[i]);
+    store().touch();
+  }
+
+  /// Adds the gradient of grad_scale · Σ loss to `parameters().gradients()` and returns Σ loss over the tokens.
+  /// inputs and targets hold batch·T tokens, sequence after sequence, T at most the context length. The same
+  /// dropout_stream gives the same masks.
+  [[nodiscard]] result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                                std::int64_t batch, float grad_scale, std::uint64_t dropout_stream) {
+    tape_type& t = engine_->tape;
+    const micro_batch b{inputs, targets, batch, grad_scale, dropout_stream};
+    CAUSEWAY_ASSIGN(stage_pass all, forward_stage(t, {0, blocks()}, b));
+    CAUSEWAY_TRY(backward_stage(t, all));
+    return all.loss;
+  }
+
+  /// Σ loss over the tokens; no gradients, no dropout.
+  [[nodiscard]] result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                        std::int64_t batch) {
+    const micro_batch b{inputs, targets, batch, 0.0F, 0};
+    CAUSEWAY_TRY(check_batch(b, {0, blocks()}));
+    return guarded([&](tape_type& t) {
+      const auto p = prepare(b, false);
+      return loss_of(t, p, run_blocks(t, p, {0, blocks()}, family().embed(t, p, b.inputs)), b);
+    });
+  }
+
+  /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
+  [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out) {
+    const micro_batch b{tokens, {}, 1, 0.0F, 0};
+    CAUSEWAY_TRY(check_tokens(b));
+    if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
+      return wrong("logits", "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
+                                 std::to_string(vocabulary()));
+    }
+    CAUSEWAY_TRY(guarded([&](tape_type& t) {
+      const auto p = prepare(b, false);
+      const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
+      const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
+      write_logits(p, family().finish(t, p, {last}).value, out);
+      return 0.0;
+    }));
+    return {};
+  }
+
+  /// A tape of its own for a micro-batch that waits between forward and backward, as in a pipeline. Must not outlive the
+  /// model.
+  [[nodiscard]] tape_type make_tape() { return tape_type{engine_->backend, engine_->memory}; }
+
+  /// The forward pass through blocks `r`. `boundary` is the output of the stage before, [batch·T, width] f32, and must stay
+  /// valid until `backward_stage`; it is ignored in the first stage. The first stage reads b.inputs, the last b.targets;
+  /// all need their number. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
+  [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {}) {
+    CAUSEWAY_TRY(check_batch(b, r));
+    if (r.first > 0) CAUSEWAY_TRY(check_boundary(b, boundary));
+    stage_pass s;
+    CAUSEWAY_TRY(guarded(t, true, [&] {
+      const auto p = prepare(b, true);
+      if (r.first > 0) s.input = t.leaf(std::move(boundary));
+      autograd::variable x = r.first > 0 ? s.input : family().embed(t, p, b.inputs);
+      x = run_blocks(t, p, r, std::move(x));
+      if (r.last == blocks()) {
+        s.loss = loss_of(t, p, x, b);
+      } else {
+        s.output = std::move(x);
+      }
+    }));
+    return s;
+  }
+
+  /// The backward pass of `forward_stage`: adds to the parameters' gradients and returns the gradient of the stage's input,
+  /// empty in the first stage. `d_output` is what the next stage returned; empty in the last stage. Clears the tape.
+  [[nodiscard]] result<tensor> backward_stage(tape_type& t, const stage_pass& s, tensor d_output = {}) {
+    tensor d_input;
+    CAUSEWAY_TRY(guarded(t, true, [&] {
+      if (d_output) t.contribute(s.output.slot, std::move(d_output));
+      t.backward();
+      d_input = t.take(s.input.slot);
+    }));
+    t.clear();
+    return d_input;
+  }
+
+  /// Bytes that training with micro-batches of `batch` full contexts needs, without optimizer state.
+  [[nodiscard]] nn::memory_estimate memory_estimate(std::int64_t batch) const noexcept {
+    const auto& o = options();
+    model_sizes s;
+    s.rows = batch * o.context, s.width = o.width, s.layers = o.layers, s.vocabulary = o.vocabulary;
+    s.parameters = store().length();
+    s.low = o.precision == precision::bf16, s.recompute = o.recompute;
+    return estimate_memory(s, family().activations(s.rows, s.low ? 2 : 4));
+  }
+
+ private:
+  // Everything, in one place that stays when the model moves: tapes point into it.
+  struct engine {
+    engine(const options_type& options, BackendType b) : backend{std::move(b)}, family{options, store} {
+      store.allocate();
+      if (options.precision == precision::bf16) low = aligned_buffer<bf16>{static_cast<std::size_t>(store.length())};
+    }
+    BackendType backend;
+    parameter_store store;
+    Family family;
+    aligned_buffer<bf16> low;
+    std::uint64_t low_version = 0;
+    buffer_pool memory;
+    tape_type tape{backend, memory};
+  };
+
+  language_model(const options_type& options, BackendType backend)
+      : engine_{std::make_unique<engine>(options, std::move(backend))} {}
+
+  [[nodiscard]] const Family& family() const noexcept { return engine_->family; }
+  [[nodiscard]] parameter_store& store() const noexcept { return engine_->store; }
+
+  [[nodiscard]] pass<BackendType> prepare(const micro_batch& b, bool training) {
+    refresh_low();
+    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
+    return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? options().dropout : 0.0F};
+  }
+
+  [[nodiscard]] autograd::variable run_blocks(tape_type& t, const pass<BackendType>& p, block_range r,
+                                              autograd::variable x) {
+    for (auto i = static_cast<std::size_t>(r.first); i < static_cast<std::size_t>(r.last); ++i) {
+      const auto block = [f = &family(), p, i](tape_type& on, const autograd::variable& v) {
+        return f->block(on, p, i, v);
+      };
+      x = options().recompute ? autograd::checkpoint(t, x, block) : block(t, x);
+    }
+    return x;
+  }
+
+  [[nodiscard]] double loss_of(tape_type& t, const pass<BackendType>& p, const autograd::variable& x,
+                               const micro_batch& b) {
+    return autograd::cross_entropy(t, family().finish(t, p, x), p[family().head()], b.targets, b.grad_scale);
+  }
+
+  void write_logits(const pass<BackendType>& p, const tensor& x, std::span<float> out) {
+    autograd::detail::with_activation_type(x.type(), [&]<class Act>() {
+      kernels::gemm_args<Act, float> args;
+      args.transpose_b = true;
+      args.m = 1, args.n = vocabulary(), args.k = width();
+      args.a = x.template data<Act>(), args.lda = args.k;
+      args.b = p[family().head()].template data<Act>(), args.ldb = args.k;
+      args.c = out.data(), args.ldc = args.n;
+      backend().gemm().multiply(backend().pool(), backend().memory(), args);
+    });
+  }
+
+  /// Makes the bf16 copies of the weights anew if the parameters changed since.
+  void refresh_low() {
+    engine& e = *engine_;
+    if (e.low.size() == 0 || e.low_version == e.store.version()) return;
+    for (std::size_t i = 0; i < store().segments().size(); ++i) {
+      const auto& s = store().segments()[i];
+      if (s.kind != parameter_kind::matrix && i != family().head()) continue;
+      kernels::convert(backend().pool(), store().value(i), e.low.data() + s.offset, s.size());
+    }
+    e.low_version = e.store.version();
+  }
+
+  void initialize_segment(std::uint64_t seed, std::size_t index, initial_distribution d) {
+    const auto& s = store().segments()[index];
+    float* values = store().value(index);
+    backend().pool().for_range(s.rows, 1, [&](index_range part) {
+      for (std::int64_t row = part.begin; row < part.end; ++row) {
+        rng random{seed, mix(index, static_cast<std::uint64_t>(row), 0x696E6974U)};
+        for (std::int64_t j = 0; j < s.columns; ++j) {
+          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
+        }
+      }
+    });
+  }
+
+  template <class F>
+  [[nodiscard]] result<void> guarded(tape_type& t, bool recording, F&& f) {
+    try {
+      const autograd::recording_scope scope{t, recording};
+      f();
+      return {};
+    } catch (const std::bad_alloc&) {
+      t.clear();
+      return fail(errc::out_of_memory, std::string{Family::name},
+                  "no memory for the activations: use a smaller micro-batch, or recompute = true");
+    }
+  }
+  template <class F>
+  [[nodiscard]] result<double> guarded(F&& f) {
+    double value = 0.0;
+    CAUSEWAY_TRY(guarded(engine_->tape, false, [&] { value = f(engine_->tape); }));
+    return value;
+  }
+
+  [[nodiscard]] static error wrong(std::string what, std::string message) {
+    return fail(errc::invalid_argument, std::string{Family::name} + " " + std::move(what), std::move(message));
+  }
+
+  [[nodiscard]] result<void> check_tokens(const micro_batch& b) const {
+    const auto n = static_cast<std::int64_t>(b.inputs.size());
+    if (b.batch < 1 || n < b.batch || n % b.batch != 0) {
+      return wrong("inputs", std::to_string(n) + " tokens do not make " + std::to_string(b.batch) +
+                                 " sequences of equal, positive length");
+    }
+    if (n / b.batch > context_length()) {
+      return wrong("inputs", "sequences of " + std::to_string(n / b.batch) + " tokens; the context is " +
+                                 std::to_string(context_length()) + ": cut them, or raise the context");
+    }
+    for (const std::int32_t token : b.inputs) {
+      if (token < 0 || token >= vocabulary()) return wrong_token("inputs", token);
+    }
+    return {};
+  }
+
+  [[nodiscard]] result<void> check_batch(const micro_batch& b, block_range r) const {
+    CAUSEWAY_EXPECT(r.first >= 0 && r.first <= r.last && r.last <= blocks());
+    CAUSEWAY_TRY(check_tokens(b));
+    if (r.last < blocks()) return {};
+    if (b.targets.size() != b.inputs.size()) {
+      return wrong("targets", std::to_string(b.targets.size()) + " targets for " + std::to_string(b.inputs.size()) +
+                                  " inputs; give one each (negative: ignore)");
+    }
+    for (const std::int32_t token : b.targets) {
+      if (token >= vocabulary()) return wrong_token("targets", token);
+    }
+    return {};
+  }
+
+  [[nodiscard]] result<void> check_boundary(const micro_batch& b, const tensor& boundary) const {
+    const tensor_shape expected{static_cast<std::int64_t>(b.inputs.size()), width()};
+    if (boundary && boundary.type() == dtype::f32 && boundary.shape() == expected) return {};
+    return wrong("boundary",
+                 "activations of shape " + boundary.shape().text() + "; this stage needs f32 " + expected.text());
+  }
+
+  [[nodiscard]] error wrong_token(std::string what, std::int32_t token) const {
+    return wrong(std::move(what), "token " + std::to_string(token) + "; the vocabulary has " +
+                                      std::to_string(vocabulary()) + ": the tokenizer and the model do not match");
+  }
+
+  std::unique_ptr<engine> engine_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_LANGUAGE_MODEL_HPP

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NN_PASS_HPP
+#define CAUSEWAY_NN_PASS_HPP
+
+// What a model family sees while it computes: the tape, its parameters, the sizes of this batch. Passed by value into
+// blocks that may be computed again, so it is small and changes nothing.
+
+#include <causeway/autograd/ops.hpp>
+#include <causeway/autograd/tape.hpp>
+#include <causeway/autograd/variable.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/tensor/dtype.hpp>
+#include <causeway/tensor/parameters.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+/// One forward (and backward) computation over `batch` sequences of `T` tokens.
+template <class Backend>
+struct pass {
+  parameter_store* store = nullptr;
+  const bf16* low = nullptr;  ///< bf16 copies, laid out as the store; null in f32 mode
+  std::int64_t batch = 0;
+  std::int64_t T = 0;
+  std::uint64_t dropout_stream = 0;
+  float dropout = 0.0F;  ///< 0 outside training
+
+  /// The type of operands of products.
+  [[nodiscard]] dtype type() const noexcept { return low != nullptr ? dtype::bf16 : dtype::f32; }
+
+  [[nodiscard]] autograd::parameter operator[](std::size_t segment) const noexcept {
+    const auto& s = store->segments()[segment];
+    return {store->value(segment), low != nullptr ? low + s.offset : nullptr, store->gradient(segment), s.rows, s.columns};
+  }
+
+  /// x after dropout. `place` tells the places of one model apart, so that no two share a mask.
+  [[nodiscard]] autograd::variable drop(autograd::tape<Backend>& t, autograd::variable x, std::uint64_t place) const {
+    return autograd::dropout(t, std::move(x), dropout, dropout_stream, place);
+  }
+
+  /// residual + dropout(x·Wᵀ + b). Without dropout the sum is part of the product.
+  [[nodiscard]] autograd::variable add_linear(autograd::tape<Backend>& t, const autograd::variable& residual,
+                                              const autograd::variable& x, const autograd::parameter& weight,
+                                              const autograd::parameter& bias, std::uint64_t place) const {
+    if (dropout <= 0.0F) return autograd::linear_to_residual(t, x, weight, bias, residual);
+    return autograd::add(t, residual, drop(t, autograd::linear_to_residual(t, x, weight, bias), place));
+  }
+};
+
+/// How a parameter starts: normal with this mean and deviation.
+struct initial_distribution {
+  float mean = 0.0F;
+  float deviation = 0.0F;
+};
+
+/// Bytes that one micro-batch keeps, as a family counts them; the model adds what all families share.
+struct activation_bytes {
+  std::size_t block = 0;      ///< kept by one block between its forward and its backward
+  std::size_t transient = 0;  ///< the largest gradient inside a block for which no memory of its size was freed before
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_PASS_HPP

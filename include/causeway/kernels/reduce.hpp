@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_KERNELS_REDUCE_HPP
+#define CAUSEWAY_KERNELS_REDUCE_HPP
+
+// Sums over flat arrays, in f64. An array is cut into 64 blocks whatever the number of threads, and the blocks' sums are
+// added in order: the result is the same bits on every machine and for every number of threads, so peers with different
+// processors clip by the same gradient norm.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/simd_math.hpp>
+#include <causeway/kernels/targets.hpp>
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+namespace detail {
+
+/// The product of two f32 is exact in f64, so nothing here depends on contraction.
+CAUSEWAY_ALWAYS_INLINE void load(f64x8& v, const float* p) {
+  f32x8 narrow_lanes;
+  std::memcpy(&narrow_lanes, p, sizeof narrow_lanes);
+  v = __builtin_convertvector(narrow_lanes, f64x8);
+}
+
+/// Sum of `term(accumulator, i)` over eights, then `last(i)` for what is left.
+template <class Term, class Last>
+CAUSEWAY_ALWAYS_INLINE double sum_in_double(std::int64_t count, Term&& term, Last&& last) {
+  f64x8 a{}, b{}, c{}, d{};
+  std::int64_t i = 0;
+  for (; i + 32 <= count; i += 32) {
+    term(a, i);
+    term(b, i + 8);
+    term(c, i + 16);
+    term(d, i + 24);
+  }
+  for (; i + 8 <= count; i += 8) term(a, i);
+  a = (a + b) + (c + d);
+  double sum = ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+  for (; i < count; ++i) sum += last(i);
+  return sum;
+}
+
+struct sum_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x8 v;
+          load(v, x + i);
+          sum += v;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]); });
+  }
+};
+
+struct dot_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, const float* y, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x8 a, b;
+          load(a, x + i);
+          load(b, y + i);
+          sum += a * b;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(y[i]); });
+  }
+};
+
+struct finite_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
+    f32x16 seen{};  // x * 0 is NaN where x is not finite, and NaN stays
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      detail::load(v, x + i, part);
+      seen += v * 0.0F;
+    });
+    return horizontal_sum(seen) == 0.0F;
+  }
+};
+
+inline constexpr std::int64_t reduction_blocks = 64;
+
+/// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
+template <class BlockSum>
+double sum_of_blocks(thread_pool& pool, std::int64_t count, BlockSum&& block_sum) {
+  const std::int64_t block = ((count + reduction_blocks - 1) / reduction_blocks + 63) / 64 * 64;
+  std::array<double, static_cast<std::size_t>(reduction_blocks)> sums{};
+  const auto sum_part = [&](index_range blocks) {
+    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
+      const std::int64_t begin = b * block < count ? b * block : count;
+      const std::int64_t end = begin + block < count ? begin + block : count;
+      sums[static_cast<std::size_t>(b)] = block_sum(index_range{begin, end});
+    }
+  };
+  if (count <= smallest_share) {
+    sum_part({0, reduction_blocks});
+  } else {
+    pool.for_range(reduction_blocks, 1, sum_part);
+  }
+  double total = 0.0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace detail
+
+/// Sum of x[i]. Reads 4 bytes an element.
+inline double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::sum_kernel>(level, x + part.begin, part.size());
+  });
+}
+
+/// Sum of x[i]·y[i]. Reads 8 bytes an element.
+inline double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
+                  simd_level level = detect_simd_level()) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::dot_kernel>(level, x + part.begin, y + part.begin, part.size());
+  });
+}
+
+/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
+inline double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
+                             simd_level level = detect_simd_level()) {
+  return dot(pool, x, x, count, level);
+}
+
+/// Whether no element is NaN or infinite. Reads 4 bytes an element.
+inline bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+           return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
+         }) == 0.0;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_REDUCE_HPP

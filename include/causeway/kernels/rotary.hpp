@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_KERNELS_ROTARY_HPP
+#define CAUSEWAY_KERNELS_ROTARY_HPP
+
+// Rotary position embedding (Su et al. 2021), in the layout of Llama's published weights: element i of a head is paired
+// with element i + head_size/2.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/convert.hpp>
+#include <causeway/kernels/simd_math.hpp>
+#include <causeway/kernels/targets.hpp>
+#include <causeway/tensor/buffer.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// cos and sin of position · theta^(-2i/head_size), f32 [T, head_size/2] each, made once. Angles are computed in f64.
+class rotary_table {
+ public:
+  rotary_table() = default;
+  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0)
+      : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
+        sine_{cosine_.size()},
+        positions_{positions},
+        head_size_{head_size} {
+    CAUSEWAY_EXPECT(head_size % 2 == 0);
+    const std::int64_t half = head_size / 2;
+    for (std::int64_t t = 0; t < positions; ++t) {
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
+        const double angle = static_cast<double>(t) * std::pow(theta, exponent);
+        cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
+        sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
+      }
+    }
+  }
+
+  [[nodiscard]] const float* cosine() const noexcept { return cosine_.data(); }
+  [[nodiscard]] const float* sine() const noexcept { return sine_.data(); }
+  [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
+  [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
+
+ private:
+  aligned_buffer<float> cosine_;
+  aligned_buffer<float> sine_;
+  std::int64_t positions_ = 0;
+  std::int64_t head_size_ = 0;
+};
+
+namespace detail {
+
+struct rotary_kernel {
+  static constexpr bool exact = false;
+
+  /// Rows [begin, end) of [batch·T]; `sign` is -1 for the inverse.
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* cosine, const float* sine, T* x, std::int64_t begin, std::int64_t end,
+                                         std::int64_t positions, std::int64_t stride, std::int64_t heads,
+                                         std::int64_t head_size, float sign) {
+    const std::int64_t half = head_size / 2;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* c = cosine + row % positions * half;
+      const float* s = sine + row % positions * half;
+      for (T* head = x + row * stride; head < x + row * stride + heads * head_size; head += head_size) {
+        for_lanes(half, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+          f32x16 first, second, cos, sin;
+          load(first, head + i, part);
+          load(second, head + half + i, part);
+          load(cos, c + i, part);
+          load(sin, s + i, part);
+          sin *= sign;
+          store(head + i, first * cos - second * sin, part);
+          store(head + half + i, second * cos + first * sin, part);
+        });
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Rotates `heads` contiguous heads of every row in place; `inverse` rotates back, which is also the gradient. `qkv` points
+/// at the first head of row 0; row b·T+t is `row_stride` elements further for each row and has position t. Moves 8 bytes
+/// an element (f32), 4 (bf16).
+template <Activation Act>
+void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::int64_t batch, std::int64_t T,
+                  std::int64_t row_stride, std::int64_t heads, std::int64_t head_size, bool inverse,
+                  simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(T <= table.positions() && head_size == table.head_size());
+  detail::for_rows(pool, batch * T, heads * head_size, [&](index_range part) {
+    detail::dispatch<detail::rotary_kernel>(level, table.cosine(), table.sine(), qkv, part.begin, part.end, T, row_stride,
+                                            heads, head_size, inverse ? -1.0F : 1.0F);
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ROTARY_HPP

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_OPTIM_OPTIMIZER_HPP
+#define CAUSEWAY_OPTIM_OPTIMIZER_HPP
+
+// What an optimizer is, and what all of them need: state beside the flat parameters, and a walk over the parameters that
+// knows which are decayed. An optimizer is a regular value; it sees the flat buffers and the segments, never the model.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/tensor/buffer.hpp>
+#include <causeway/tensor/parameters.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::optim {
+
+/// What changes from step to step.
+struct step_options {
+  float learning_rate = 1e-3F;
+  float gradient_scale = 1.0F;  ///< multiplies every gradient: one over the tokens, times the clipping factor
+};
+
+/// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
+/// `serialize` visits all that a checkpoint must keep.
+template <class O>
+concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, parameter_view view, step_options options) {
+  { O::name } -> std::convertible_to<std::string_view>;
+  { o.reset(std::int64_t{}) } -> std::same_as<void>;
+  { o.step(pool, view, options) } -> std::same_as<void>;
+};
+
+/// Flat f32 state, zeroed, aligned as the parameters are.
+class state_buffer {
+ public:
+  state_buffer() = default;
+  explicit state_buffer(std::int64_t length) : values_{static_cast<std::size_t>(length)} {}
+
+  [[nodiscard]] float* data() noexcept { return values_.data(); }
+  [[nodiscard]] const float* data() const noexcept { return values_.data(); }
+  [[nodiscard]] std::int64_t size() const noexcept { return static_cast<std::int64_t>(values_.size()); }
+  [[nodiscard]] std::span<const float> span() const noexcept { return values_.span(); }
+
+  /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
+  template <class Archive>
+  void serialize(Archive& ar) {
+    std::uint64_t length = values_.size();
+    ar(length);
+    if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length)};
+    constexpr std::size_t most = std::size_t{1} << 20U;
+    std::vector<float> piece;
+    for (std::size_t begin = 0; begin < values_.size(); begin += most) {
+      const std::size_t count = std::min(most, values_.size() - begin);
+      piece.assign(values_.data() + begin, values_.data() + begin + count);
+      ar(piece);
+      std::copy_n(piece.data(), std::min(count, piece.size()), values_.data() + begin);
+    }
+  }
+
+ private:
+  aligned_buffer<float> values_;
+};
+
+namespace detail {
+
+/// Whether weight decay applies: to matrices and tables, not to biases and gains.
+constexpr bool decays(parameter_kind kind) noexcept { return kind != parameter_kind::vector; }
+
+/// Calls `f(begin, count, decays)` on the calling thread for the pieces of [part.begin, part.end) of the flat buffers,
+/// cut where decay starts or ends. A segment's padding belongs to it.
+template <class F>
+void for_pieces(std::span<const parameter_segment> segments, index_range part, F&& f) {
+  for (std::size_t s = 0; s < segments.size();) {
+    const bool decay = decays(segments[s].kind);
+    const std::int64_t begin = s == 0 ? 0 : segments[s].offset;
+    while (s < segments.size() && decays(segments[s].kind) == decay) ++s;
+    const std::int64_t end = s < segments.size() ? segments[s].offset : part.end;
+    const std::int64_t first = std::max(begin, part.begin);
+    const std::int64_t last = std::min(end, part.end);
+    if (first < last) f(first, last - first, decay);
+  }
+}
+
+/// The same over all threads; each gets one contiguous part of the flat buffers. Without segments all is decayed.
+template <class F>
+void for_all_pieces(thread_pool& pool, const parameter_view& view, F&& f) {
+  const auto length = static_cast<std::int64_t>(view.values.size());
+  const auto walk = [&](index_range part) {
+    if (view.segments.empty()) {
+      f(part.begin, part.size(), true);
+    } else {
+      for_pieces(view.segments, part, f);
+    }
+  };
+  constexpr std::int64_t smallest_share = 16384;  // fewer elements are not worth waking a second thread for
+  if (length <= smallest_share) {
+    if (length > 0) walk({0, length});
+  } else {
+    pool.for_range(length, 64, walk);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_OPTIMIZER_HPP

@@ -11,6 +11,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/packed_gemm_avx512.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
 #include <causeway/kernels/packed_gemm_portable.hpp>
 #include <causeway/tensor/dtype.hpp>
@@ -226,14 +227,28 @@ class packed_gemm {
     if (args.m == 0 || args.n == 0) return;
     // Below about four microseconds of work, waking a second thread costs more than it brings.
     const bool small = args.m * args.n * std::max<std::int64_t>(args.k, 1) < 200'000;
-    const unsigned threads = small ? 1 : pool.size();
-    detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
+    dispatch(pool, memory, args, small ? 1 : pool.size());
   }
 
   [[nodiscard]] simd_level level() const noexcept { return level_; }
   [[nodiscard]] std::string describe() const { return "packed gemm (" + std::string{to_string(level_)} + ")"; }
 
  private:
+  template <class In, class Out>
+  void dispatch(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& args, unsigned threads) {
+#if CAUSEWAY_X86_SIMD
+    if constexpr (std::is_same_v<In, bf16>) {
+      if (level_ >= simd_level::avx512_bf16) {
+        return detail::packed_product<detail::avx512_bf16_tile, In, Out>{args, threads}.run(pool, memory);
+      }
+    }
+    if (level_ >= simd_level::avx512) {
+      return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
+    }
+#endif
+    detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);
+  }
+
   simd_level level_;
 };
 

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
+#define CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
+
+// Packing, tile product and epilogue with AVX-512. A tile is 14 x 32 sums: 28 of the 32 registers, two for B, one for A.
+// A packed element is 32 bits: one f32, or two bf16 that follow each other along k, which is what vdpbf16ps multiplies.
+// Lanes beyond an operand's edge repeat its last lane: they feed only sums that nobody reads.
+
+#include <causeway/config/config.hpp>
+#include <causeway/kernels/cpu_features.hpp>
+#include <causeway/kernels/packed_gemm_blocking.hpp>
+#include <causeway/kernels/packed_gemm_portable.hpp>
+#include <causeway/tensor/dtype.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#if CAUSEWAY_X86_SIMD
+#include <immintrin.h>
+
+namespace causeway::inline CAUSEWAY_ABI::kernels::detail {
+
+// clang-format off
+#if defined(__clang__)
+#define CAUSEWAY_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define CAUSEWAY_UNROLL _Pragma("GCC unroll 16")
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 sees one inside its own intrinsics (its bug 105593)
+#endif
+// clang-format on
+
+/// The lowest `count` bits of 16.
+constexpr std::uint16_t low_bits(std::int64_t count) noexcept {
+  return count >= 16 ? std::uint16_t{0xFFFF} : static_cast<std::uint16_t>((1U << count) - 1U);
+}
+
+/// Reads 16 packed elements, f32 from `In`. One element holds one value of k.
+template <class In>
+struct avx512_values {
+  static constexpr int depth_step = 1;
+
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i load(const float* from, std::uint16_t mask) noexcept {
+    return _mm512_maskz_loadu_epi32(mask, from);
+  }
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i load(const bf16* from, std::uint16_t mask) noexcept {
+    return _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from)), 16);
+  }
+  /// 16 successive elements along k, of which `depth` values exist.
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_depth(const In* from, std::int64_t depth) noexcept {
+    return load(from, low_bits(depth));
+  }
+  /// One element of each of 16 lanes.
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_lanes(const In* from, std::int64_t /*stride*/,
+                                                                           std::int64_t /*depth*/,
+                                                                           std::uint16_t mask) noexcept {
+    return load(from, mask);
+  }
+};
+
+/// Reads 16 packed elements, pairs of bf16. One element holds two values of k; beyond the end of k it is zero.
+struct avx512_pairs {
+  static constexpr int depth_step = 2;
+
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_depth(const bf16* from, std::int64_t depth) noexcept {
+    const std::uint32_t mask = depth >= 32 ? 0xFFFFFFFFU : (1U << depth) - 1U;
+    return _mm512_maskz_loadu_epi16(mask, from);
+  }
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE __m512i along_lanes(const bf16* from, std::int64_t stride,
+                                                                           std::int64_t depth,
+                                                                           std::uint16_t mask) noexcept {
+    const __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
+    if (depth < 2) return even;
+    const __m512i odd = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from + stride));
+    return _mm512_or_si512(even, _mm512_slli_epi32(odd, 16));
+  }
+};
+
+/// r[i][j] becomes r[j][i], for 16 x 16 elements of 32 bits.
+CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE void transpose_16x16(__m512i* r) noexcept {
+  __m512i t[16];
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 16; i += 2) {  // pairs of elements
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 16; i += 4) {  // groups of four within each 128-bit lane
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {  // 128-bit lanes of rows 0..7 and 8..15
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xDD);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xDD);
+  }
+  CAUSEWAY_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xDD);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xDD);
+  }
+}
+
+/// Packs any operand; `Reader` says what an element is. Each element row is written as whole vectors, so up to 15 elements
+/// beyond a panel are overwritten: by the rows that follow, or into the slack at the block's end.
+template <class Reader, class In, class Packed>
+struct avx512_packing {
+  CAUSEWAY_TARGET_AVX512 static void along_lanes(operand<In> source, int lanes, std::int64_t depth, int width,
+                                                 Packed* out) {
+    for (std::int64_t p = 0; p < depth; p += Reader::depth_step, out += width) {
+      const In* from = source.data + p * source.depth_stride;
+      for (int lane = 0; lane < width; lane += 16) {
+        const auto mask = lane < lanes ? low_bits(lanes - lane) : std::uint16_t{0};
+        _mm512_storeu_si512(out + lane, Reader::along_lanes(from + lane, source.depth_stride, depth - p, mask));
+      }
+    }
+  }
+
+  CAUSEWAY_TARGET_AVX512 static void along_depth(operand<In> source, int lanes, std::int64_t depth, int width,
+                                                 Packed* out) {
+    constexpr std::int64_t block = 16 * Reader::depth_step;
+    for (std::int64_t p = 0; p < depth; p += block, out += 16 * width) {
+      for (int lane = 0; lane < width; lane += 16) transpose_block(source, lanes, lane, p, depth - p, width, out + lane);
+    }
+  }
+
+ private:
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE void transpose_block(operand<In> source, int lanes, int lane,
+                                                                            std::int64_t p, std::int64_t depth, int width,
+                                                                            Packed* out) {
+    __m512i r[16];
+    const int last = lanes - 1;
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 16; ++i) {
+      r[i] = Reader::along_depth(source.data + std::min(lane + i, last) * source.lane_stride + p, depth);
+    }
+    transpose_16x16(r);
+    const std::int64_t steps = divide_up(depth, Reader::depth_step);
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < 16; ++i) {
+      if (i < steps) _mm512_storeu_si512(out + i * width, r[i]);
+    }
+  }
+};
+
+/// exp to about 1 ulp; zero and infinity beyond the range; NaN stays NaN.
+CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE __m512 exp_avx512(__m512 x) noexcept {
+  x = _mm512_max_ps(_mm512_set1_ps(-110.0F), _mm512_min_ps(_mm512_set1_ps(110.0F), x));
+  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504F)), 0x08);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375F), x);
+  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4F), r);
+  __m512 p = _mm512_set1_ps(1.9875691500e-4F);  // the polynomial of Cephes' expf
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.3981999507e-3F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.3334519073e-3F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.1665795894e-2F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.6666665459e-1F));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.0000001201e-1F));
+  p = _mm512_add_ps(_mm512_fmadd_ps(_mm512_mul_ps(p, r), r, r), _mm512_set1_ps(1.0F));
+  return _mm512_scalef_ps(p, n);
+}
+
+CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE __m512 gelu_avx512(__m512 x) noexcept {
+  const __m512 cubed = _mm512_mul_ps(_mm512_mul_ps(x, x), _mm512_mul_ps(x, _mm512_set1_ps(gelu_cubic)));
+  const __m512 e = exp_avx512(_mm512_mul_ps(_mm512_add_ps(x, cubed), _mm512_set1_ps(-gelu_scale)));
+  return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0F), e));
+}
+
+CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE __m512 load_floats(const float* from, std::uint16_t mask) noexcept {
+  return _mm512_maskz_loadu_ps(mask, from);
+}
+CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE __m512 load_floats(const bf16* from, std::uint16_t mask) noexcept {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from)), 16));
+}
+CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE void store_floats(float* to, std::uint16_t mask, __m512 value) noexcept {
+  _mm512_mask_storeu_ps(to, mask, value);
+}
+/// Rounds to nearest even, as bf16's constructor does, subnormals included (which vcvtneps2bf16 would flush).
+CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE void store_floats(bf16* to, std::uint16_t mask, __m512 value) noexcept {
+  const __m512i u = _mm512_castps_si512(value);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+  const __m512i rounded = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+  const __mmask16 nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+  const __m512i bits = _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
+  _mm512_mask_cvtepi32_storeu_epi16(to, mask, _mm512_srli_epi32(bits, 16));
+}
+
+/// What the f32 and the bf16 tile have in common.
+struct avx512_tile_base {
+  static constexpr int rows = 14;
+  static constexpr int columns = 32;
+
+  /// Turns `height` x `width` sums in `tile` (rows `columns` apart) into C.
+  template <class Out>
+  CAUSEWAY_TARGET_AVX512 static void finish(const float* tile, int height, int width, const tile_finish<Out>& to) {
+    for (int i = 0; i < height; ++i) {
+      for (int j = 0; j < width; j += 16) finish_vector(tile + i * columns + j, i, j, low_bits(width - j), to);
+    }
+  }
+
+ protected:
+  template <int Height>
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE void store(__m512 (&sum)[Height][2], float* c, std::int64_t ldc,
+                                                                  bool add) noexcept {
+    if (add) {
+      CAUSEWAY_UNROLL
+      for (int i = 0; i < Height; ++i) {
+        sum[i][0] = _mm512_add_ps(sum[i][0], _mm512_loadu_ps(c + i * ldc));
+        sum[i][1] = _mm512_add_ps(sum[i][1], _mm512_loadu_ps(c + i * ldc + 16));
+      }
+    }
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      _mm512_storeu_ps(c + i * ldc, sum[i][0]);
+      _mm512_storeu_ps(c + i * ldc + 16, sum[i][1]);
+    }
+  }
+
+ private:
+  template <class Out>
+  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE void finish_vector(const float* sums, int i, int j,
+                                                                          std::uint16_t mask,
+                                                                          const tile_finish<Out>& to) noexcept {
+    __m512 value = _mm512_loadu_ps(sums);
+    if (to.partial != nullptr) value = _mm512_add_ps(value, load_floats(to.partial + i * to.ld_partial + j, mask));
+    if (to.accumulate) value = _mm512_add_ps(value, load_floats(to.c + i * to.ldc + j, mask));
+    if (to.bias != nullptr) value = _mm512_add_ps(value, load_floats(to.bias + j, mask));
+    if (to.pre_activation != nullptr) store_floats(to.pre_activation + i * to.ldc + j, mask, value);
+    if (to.act == activation::gelu) value = gelu_avx512(value);
+    if (to.residual != nullptr) value = _mm512_add_ps(value, load_floats(to.residual + i * to.ld_residual + j, mask));
+    store_floats(to.c + i * to.ldc + j, mask, value);
+  }
+};
+
+/// f32 multiply-adds; bf16 operands are widened while they are packed.
+struct avx512_tile : avx512_tile_base {
+  using packed = float;
+  static constexpr int depth_step = 1;
+  static constexpr block_sizes blocks{256, 336, 1536};
+
+  template <class In>
+  static void pack(operand<In> source, int lanes, std::int64_t depth, int width, packed* out) {
+    using packing = avx512_packing<avx512_values<In>, In, packed>;
+    if (source.lane_stride == 1) return packing::along_lanes(source, lanes, depth, width, out);
+    packing::along_depth(source, lanes, depth, width, out);
+  }
+
+  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
+                       bool add) {
+    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
+      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
+      return std::array<function, rows>{&multiply_rows<I + 1>...};
+    }
+    (std::make_integer_sequence<int, rows>{});
+    table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
+  }
+
+ private:
+  template <int Height>
+  CAUSEWAY_TARGET_AVX512 static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c,
+                                                   std::int64_t ldc, bool add) {
+    __m512 sum[Height][2];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      sum[i][0] = _mm512_setzero_ps();
+      sum[i][1] = _mm512_setzero_ps();
+      _mm_prefetch(c + i * ldc, _MM_HINT_T0);
+      _mm_prefetch(c + i * ldc + 16, _MM_HINT_T0);
+    }
+    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
+      const __m512 left = _mm512_loadu_ps(b);
+      const __m512 right = _mm512_loadu_ps(b + 16);
+      _mm_prefetch(b + 8 * columns, _MM_HINT_T0);
+      _mm_prefetch(b + 8 * columns + 16, _MM_HINT_T0);
+      CAUSEWAY_UNROLL
+      for (int i = 0; i < Height; ++i) {
+        const __m512 x = _mm512_set1_ps(a[i]);
+        sum[i][0] = _mm512_fmadd_ps(x, left, sum[i][0]);
+        sum[i][1] = _mm512_fmadd_ps(x, right, sum[i][1]);
+      }
+    }
+    store(sum, c, ldc, add);
+  }
+};
+
+/// bf16 dot products of pairs, summed in f32.
+struct avx512_bf16_tile : avx512_tile_base {
+  using packed = std::uint32_t;
+  static constexpr int depth_step = 2;
+  static constexpr block_sizes blocks{512, 336, 1536};
+
+  static void pack(operand<bf16> source, int lanes, std::int64_t depth, int width, packed* out) {
+    using packing = avx512_packing<avx512_pairs, bf16, packed>;
+    if (source.lane_stride == 1) return packing::along_lanes(source, lanes, depth, width, out);
+    packing::along_depth(source, lanes, depth, width, out);
+  }
+
+  static void multiply(int height, std::int64_t steps, const packed* a, const packed* b, float* c, std::int64_t ldc,
+                       bool add) {
+    static constexpr auto table = []<int... I>(std::integer_sequence<int, I...>) {
+      using function = void (*)(std::int64_t, const packed*, const packed*, float*, std::int64_t, bool);
+      return std::array<function, rows>{&multiply_rows<I + 1>...};
+    }
+    (std::make_integer_sequence<int, rows>{});
+    table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
+  }
+
+ private:
+  template <int Height>
+  CAUSEWAY_TARGET_AVX512_BF16 static void multiply_rows(std::int64_t steps, const packed* a, const packed* b, float* c,
+                                                        std::int64_t ldc, bool add) {
+    __m512 sum[Height][2];
+    CAUSEWAY_UNROLL
+    for (int i = 0; i < Height; ++i) {
+      sum[i][0] = _mm512_setzero_ps();
+      sum[i][1] = _mm512_setzero_ps();
+      _mm_prefetch(c + i * ldc, _MM_HINT_T0);
+      _mm_prefetch(c + i * ldc + 16, _MM_HINT_T0);
+    }
+    for (std::int64_t p = 0; p < steps; ++p, a += Height, b += columns) {
+      const auto left = (__m512bh)_mm512_loadu_si512(b);
+      const auto right = (__m512bh)_mm512_loadu_si512(b + 16);
+      _mm_prefetch(b + 8 * columns, _MM_HINT_T0);
+      _mm_prefetch(b + 8 * columns + 16, _MM_HINT_T0);
+      CAUSEWAY_UNROLL
+      for (int i = 0; i < Height; ++i) {
+        const auto x = (__m512bh)_mm512_set1_epi32(static_cast<int>(a[i]));
+        sum[i][0] = _mm512_dpbf16_ps(sum[i][0], x, left);
+        sum[i][1] = _mm512_dpbf16_ps(sum[i][1], x, right);
+      }
+    }
+    store(sum, c, ldc, add);
+  }
+};
+
+#if !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_X86_SIMD
+
+#endif  // CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_CUDA_DEVICE_FUNCTIONS_HPP
+#define CAUSEWAY_TESTS_CUDA_DEVICE_FUNCTIONS_HPP
+
+// What the .cu files of this folder offer to the tests.
+
+#include <causeway/core/result.hpp>
+#include <causeway/tensor/dtype.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace causeway_test {
+
+/// The code that our runtime gives a CUDA error number, and its text.
+causeway::error error_of(int cuda_error);
+/// "NVIDIA H200 (9.0)" of each device, or why there is none.
+causeway::result<std::vector<std::string>> devices();
+/// A reservation larger than any device's memory.
+causeway::result<void> reserve_too_much();
+
+template <class Half>
+causeway::result<std::vector<Half>> convert_on_device(std::span<const float> values);
+template <class Half>
+causeway::result<std::vector<float>> convert_back_on_device(std::span<const Half> values);
+
+}  // namespace causeway_test
+
+#endif  // CAUSEWAY_TESTS_CUDA_DEVICE_FUNCTIONS_HPP

@@ -41,6 +41,18 @@ result<byte_vector> to_bytes(const T& value);
 template <class T>
 result<void> from_bytes(std::span<const std::byte> bytes, T& value);
 
+/// Both, as one object to hand to code that does not know cereal.
+struct cereal_archiver {
+  template <class T>
+  result<byte_vector> to_bytes(const T& value) const {
+    return io::to_bytes(value);
+  }
+  template <class T>
+  result<void> from_bytes(std::span<const std::byte> bytes, T& value) const {
+    return io::from_bytes(bytes, value);
+  }
+};
+
 namespace detail {
 
 /// Appends to a vector.

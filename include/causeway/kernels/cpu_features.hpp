@@ -20,6 +20,15 @@
 #define CAUSEWAY_X86_SIMD 0
 #endif
 
+// Before a loop over an array of vectors: unrolled, so that the array lives in registers.
+#if defined(__clang__)
+#define CAUSEWAY_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define CAUSEWAY_UNROLL _Pragma("GCC unroll 16")
+#else
+#define CAUSEWAY_UNROLL
+#endif
+
 namespace causeway::inline CAUSEWAY_ABI::kernels {
 
 /// Instruction sets, each containing the ones before.

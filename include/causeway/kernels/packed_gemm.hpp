@@ -11,6 +11,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/packed_gemm_avx2.hpp>
 #include <causeway/kernels/packed_gemm_avx512.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
 #include <causeway/kernels/packed_gemm_portable.hpp>
@@ -244,6 +245,9 @@ class packed_gemm {
     }
     if (level_ >= simd_level::avx512) {
       return detail::packed_product<detail::avx512_tile, In, Out>{args, threads}.run(pool, memory);
+    }
+    if (level_ >= simd_level::avx2) {
+      return detail::packed_product<detail::avx2_tile, In, Out>{args, threads}.run(pool, memory);
     }
 #endif
     detail::packed_product<detail::portable_tile, In, Out>{args, threads}.run(pool, memory);

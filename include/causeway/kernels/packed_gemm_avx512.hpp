@@ -9,7 +9,6 @@
 #include <causeway/config/config.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
-#include <causeway/kernels/packed_gemm_portable.hpp>
 #include <causeway/tensor/dtype.hpp>
 
 #include <algorithm>
@@ -23,15 +22,10 @@
 
 namespace causeway::inline CAUSEWAY_ABI::kernels::detail {
 
-// clang-format off
-#if defined(__clang__)
-#define CAUSEWAY_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define CAUSEWAY_UNROLL _Pragma("GCC unroll 16")
+#if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // GCC 12 sees one inside its own intrinsics (its bug 105593)
 #endif
-// clang-format on
 
 /// The lowest `count` bits of 16.
 constexpr std::uint16_t low_bits(std::int64_t count) noexcept {

@@ -94,6 +94,10 @@ struct tile_finish {
   std::int64_t ldc;
 };
 
+/// sqrt(2/pi) twice, and the cubic coefficient: gelu(x) = x / (1 + exp(-gelu_scale (x + gelu_cubic x^3))).
+inline constexpr float gelu_scale = 1.5957691216057308F;
+inline constexpr float gelu_cubic = 0.044715F;
+
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP

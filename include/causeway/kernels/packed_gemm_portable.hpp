@@ -14,10 +14,6 @@
 
 namespace causeway::inline CAUSEWAY_ABI::kernels::detail {
 
-/// sqrt(2/pi) twice, and the cubic coefficient: gelu(x) = x / (1 + exp(-gelu_scale (x + gelu_cubic x^3))).
-inline constexpr float gelu_scale = 1.5957691216057308F;
-inline constexpr float gelu_cubic = 0.044715F;
-
 inline float gelu_value(float x) noexcept { return x / (1.0F + std::exp(-gelu_scale * (x + gelu_cubic * x * x * x))); }
 
 /// A tile of 4 x 8 sums, made of vectors that every 64-bit processor has.

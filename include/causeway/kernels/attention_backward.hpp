@@ -95,7 +95,7 @@ class backward_pass {
   void queries(std::int64_t b, std::int64_t h, std::int64_t first, float* dk, float* dv) {
     const auto q = head_of(shape_, x_.q, shape_.q_stride, b, h).from(first, query_block);
     const auto d_o = head_of(shape_, x_.d_o, shape_.o_stride, b, h).from(first, query_block);
-    rows_ = round_up(q.rows, panel_rows);
+    rows_ = rounded_up(q.rows, panel_rows);
     Tiles::pack_rows(q, queries_, sizes_.depth_units, rows_);
     Tiles::pack_rows(d_o, gradients_, sizes_.depth_units, rows_);
     Tiles::pack_tokens(q, queries_by_token_, sizes_.columns, query_block);
@@ -127,7 +127,7 @@ class backward_pass {
     const std::int64_t block = tile_columns * sizes_.depth_units;
     for (std::int64_t i = 0; i < rows_; i += panel_rows) {
       const std::int64_t offset = first + i - key;
-      const std::int64_t columns = std::min(key_block, round_up(offset + panel_rows, 16));
+      const std::int64_t columns = std::min(key_block, rounded_up(offset + panel_rows, 16));
       multiply_by_rows<Tiles>(sizes_.depth, queries_ + i * sizes_.depth_units, sizes_.depth_units,
                               keys_by_head_ + key * sizes_.depth_units, block, scores_, block_stride, columns, false);
       multiply_by_rows<Tiles>(sizes_.depth, gradients_ + i * sizes_.depth_units, sizes_.depth_units,

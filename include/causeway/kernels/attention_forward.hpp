@@ -59,10 +59,10 @@ struct attention_sizes {
 
   explicit attention_sizes(const attention_shape& shape)
       : depth{(shape.head_size + Tiles::pair - 1) / Tiles::pair},
-        depth_units{round_up(depth, 16)},
-        width{round_up(shape.head_size, 16)},
-        columns{round_up(shape.head_size, tile_columns)},
-        tokens{round_up(shape.T, tile_columns)},
+        depth_units{rounded_up(depth, 16)},
+        width{rounded_up(shape.head_size, 16)},
+        columns{rounded_up(shape.head_size, tile_columns)},
+        tokens{rounded_up(shape.T, tile_columns)},
         token_units{tokens / Tiles::pair} {}
 
   [[nodiscard]] std::int64_t by_head() const noexcept { return tokens * depth_units; }    ///< units of pack_transposed
@@ -127,7 +127,7 @@ class forward_pass {
   void panel(const head_view<const Act>& queries, const head_view<Act>& outputs, float* logsumexp, std::int64_t t) {
     Tiles::pack_rows(queries.from(t, panel_rows), queries_, sizes_.depth_units, panel_rows);
     multiply_by_rows<Tiles>(sizes_.depth, queries_, sizes_.depth_units, keys_, tile_columns * sizes_.depth_units, scores_,
-                            strip(), round_up(t + panel_rows, 16), false);
+                            strip(), rounded_up(t + panel_rows, 16), false);
     softmax_rows rows;
     Tiles::softmax(scores_, strip(), t, shape_.scale, probabilities_, strip(), rows);
     multiply_by_rows<Tiles>((t + panel_rows) / Tiles::pair, probabilities_, strip(), values_,

@@ -39,7 +39,7 @@ inline constexpr std::int64_t panel_rows = 8;     ///< rows of one product step
 inline constexpr std::int64_t tile_columns = 32;  ///< columns of one product step, or half of them
 inline constexpr float log2_of_e = 1.44269504088896341F;
 
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) noexcept {
+constexpr std::int64_t rounded_up(std::int64_t n, std::int64_t multiple) noexcept {
   return (n + multiple - 1) / multiple * multiple;
 }
 
@@ -131,7 +131,7 @@ CAUSEWAY_ALWAYS_INLINE void pack_tokens_loop(const head_view<const Act>& x, floa
 CAUSEWAY_ALWAYS_INLINE void softmax_loop(float* s, std::int64_t ld, std::int64_t first, float scale, float* p,
                                          std::int64_t ldp, softmax_rows& rows) {
   const float scale2 = scale * log2_of_e;
-  const std::int64_t columns = round_up(first + panel_rows, 16);
+  const std::int64_t columns = rounded_up(first + panel_rows, 16);
   for (std::int64_t i = 0; i < panel_rows; ++i) {
     float* line = s + i * ld;
     const std::int64_t valid = first + i + 1;

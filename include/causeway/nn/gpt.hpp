@@ -11,18 +11,18 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/backend.hpp>
+#include <causeway/nn/declaration.hpp>
 #include <causeway/nn/language_model.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
-#include <causeway/tensor/buffer_pool.hpp>
 #include <causeway/tensor/parameters.hpp>
 
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::nn {
@@ -64,31 +64,20 @@ class gpt_family {
     return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
   }
 
-  /// Declares the parameters in `store`; call once.
+  /// Declares the parameters in `store`, which is empty and outlives the family.
   gpt_family(const gpt_options& o, parameter_store& store) : options_{o} {
-    using enum parameter_kind;
-    const std::int64_t c = o.width;
-    const std::int64_t h = o.mlp_ratio * c;
-    const float residual = 0.02F / std::sqrt(2.0F * static_cast<float>(o.layers));
-    tokens_ = add(store, "wte.weight", embedding, o.vocabulary, c, -1, 0.02F);
-    positions_ = add(store, "wpe.weight", embedding, o.context, c, -1, 0.02F);
-    for (std::int64_t i = 0; i < o.layers; ++i) {
-      const std::string p = "h." + std::to_string(i) + ".";
-      const int n = static_cast<int>(i);
-      block_segments b;
-      b.norm1 = add_norm(store, p + "ln_1", n);
-      b.qkv = add_linear(store, p + "attn.c_attn", 3 * c, c, n, 0.02F);
-      b.projection = add_linear(store, p + "attn.c_proj", c, c, n, residual);
-      b.norm2 = add_norm(store, p + "ln_2", n);
-      b.up = add_linear(store, p + "mlp.c_fc", h, c, n, 0.02F);
-      b.down = add_linear(store, p + "mlp.c_proj", c, h, n, residual);
-      blocks_.push_back(b);
-    }
-    final_norm_ = add_norm(store, "ln_f", static_cast<int>(o.layers));
-    head_ = o.tie ? tokens_ : add(store, "lm_head.weight", embedding, o.vocabulary, c, static_cast<int>(o.layers), 0.02F);
+    declaration d{store};
+    tokens_ = d.table("wte.weight", o.vocabulary, o.width);
+    positions_ = d.table("wpe.weight", o.context, o.width);
+    for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
+    d.in_block(o.layers);
+    final_norm_ = declare_norm(d, "ln_f");
+    head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+    initial_ = std::move(d).take_initial();
   }
 
   [[nodiscard]] const gpt_options& options() const noexcept { return options_; }
+  [[nodiscard]] float dropout() const noexcept { return options_.dropout; }
   [[nodiscard]] std::span<const initial_distribution> initial() const noexcept { return initial_; }
   /// The segment of the output layer, [vocabulary, width].
   [[nodiscard]] std::size_t head() const noexcept { return head_; }
@@ -112,11 +101,11 @@ class gpt_family {
                                          const autograd::variable& x) const {
     const block_segments& b = blocks_[i];
     const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.heads, options_.width / options_.heads};
-    const auto x1 = p.add_linear(
-        t, x, autograd::attention(t, autograd::linear(t, norm(t, p, b.norm1, x), p[b.qkv], p[b.qkv + 1]), layout),
-        p[b.projection], p[b.projection + 1], 2 * i + 1);
-    return p.add_linear(t, x1, autograd::linear_gelu(t, norm(t, p, b.norm2, x1), p[b.up], p[b.up + 1]), p[b.down],
-                        p[b.down + 1], 2 * i + 2);
+    const auto qkv = autograd::linear(t, norm(t, p, b.norm1, x), p[b.qkv], p[b.qkv + 1]);
+    const auto x1 =
+        p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], p[b.projection + 1], 2 * i + 1);
+    const auto hidden = autograd::linear_gelu(t, norm(t, p, b.norm2, x1), p[b.up], p[b.up + 1]);
+    return p.add_linear(t, x1, hidden, p[b.down], p[b.down + 1], 2 * i + 2);
   }
 
   /// What the output layer multiplies.
@@ -128,9 +117,7 @@ class gpt_family {
 
   /// What a block keeps for `rows` tokens in operands of `size` bytes.
   [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept {
-    const auto bytes = [rows](std::int64_t columns, std::size_t each) {
-      return buffer_pool::rounded(static_cast<std::size_t>(rows * columns) * each);
-    };
+    const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
     const std::int64_t c = options_.width;
     const std::size_t sums = 4 * bytes(1, 4) + bytes(options_.heads, 4);
     return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(3 * c, size) + 2 * bytes(options_.mlp_ratio * c, size) + sums,
@@ -143,20 +130,30 @@ class gpt_family {
     std::size_t norm1 = 0, qkv = 0, projection = 0, norm2 = 0, up = 0, down = 0;
   };
 
-  std::size_t add(parameter_store& store, const std::string& name_, parameter_kind kind, std::int64_t rows,
-                  std::int64_t columns, int block_, float deviation, float mean = 0.0F) {
-    initial_.push_back({mean, deviation});
-    return store.add(name_, kind, rows, columns, block_);
+  void declare_block(declaration& d, std::int64_t i) {
+    const std::string p = "h." + std::to_string(i) + ".";
+    const std::int64_t c = options_.width;
+    const std::int64_t hidden = options_.mlp_ratio * c;
+    const float residual = residual_deviation(options_.layers);
+    d.in_block(i);
+    block_segments b;
+    b.norm1 = declare_norm(d, p + "ln_1");
+    b.qkv = declare_linear(d, p + "attn.c_attn", 3 * c, c, initial_deviation);
+    b.projection = declare_linear(d, p + "attn.c_proj", c, c, residual);
+    b.norm2 = declare_norm(d, p + "ln_2");
+    b.up = declare_linear(d, p + "mlp.c_fc", hidden, c, initial_deviation);
+    b.down = declare_linear(d, p + "mlp.c_proj", c, hidden, residual);
+    blocks_.push_back(b);
   }
-  std::size_t add_norm(parameter_store& store, const std::string& prefix, int block_) {
-    const std::size_t gain = add(store, prefix + ".weight", parameter_kind::vector, 1, options_.width, block_, 0.0F, 1.0F);
-    add(store, prefix + ".bias", parameter_kind::vector, 1, options_.width, block_, 0.0F);
+  std::size_t declare_norm(declaration& d, const std::string& prefix) const {
+    const std::size_t gain = d.vector(prefix + ".weight", options_.width, 1.0F);
+    d.vector(prefix + ".bias", options_.width, 0.0F);
     return gain;
   }
-  std::size_t add_linear(parameter_store& store, const std::string& prefix, std::int64_t outputs, std::int64_t inputs,
-                         int block_, float deviation) {
-    const std::size_t weight = add(store, prefix + ".weight", parameter_kind::matrix, outputs, inputs, block_, deviation);
-    add(store, prefix + ".bias", parameter_kind::vector, 1, outputs, block_, 0.0F);
+  static std::size_t declare_linear(declaration& d, const std::string& prefix, std::int64_t outputs, std::int64_t inputs,
+                                    float deviation) {
+    const std::size_t weight = d.matrix(prefix + ".weight", outputs, inputs, deviation);
+    d.vector(prefix + ".bias", outputs, 0.0F);
     return weight;
   }
 

@@ -16,6 +16,7 @@
 #include <causeway/kernels/backend.hpp>
 #include <causeway/kernels/convert.hpp>
 #include <causeway/kernels/gemm.hpp>
+#include <causeway/nn/declaration.hpp>
 #include <causeway/nn/memory_estimate.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
@@ -221,7 +222,7 @@ class language_model {
   [[nodiscard]] pass<BackendType> prepare(const micro_batch& b, bool training) {
     refresh_low();
     const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
-    return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? options().dropout : 0.0F};
+    return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? family().dropout() : 0.0F};
   }
 
   [[nodiscard]] autograd::variable run_blocks(tape_type& t, const pass<BackendType>& p, block_range r,

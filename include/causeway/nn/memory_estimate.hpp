@@ -7,7 +7,6 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/nn/pass.hpp>
-#include <causeway/tensor/buffer_pool.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -42,9 +41,7 @@ struct model_sizes {
 };
 
 [[nodiscard]] inline memory_estimate estimate_memory(const model_sizes& s, const activation_bytes& family) noexcept {
-  const auto bytes = [&s](std::int64_t columns, std::size_t each) {
-    return buffer_pool::rounded(static_cast<std::size_t>(s.rows * columns) * each);
-  };
+  const auto bytes = [&s](std::int64_t columns, std::size_t each) { return pooled_bytes(s.rows, columns, each); };
   const std::size_t size = s.low ? 2 : 4;
   const auto layers = static_cast<std::size_t>(s.layers);
   const auto length = static_cast<std::size_t>(s.parameters);

@@ -9,7 +9,7 @@
 #include <causeway/autograd/tape.hpp>
 #include <causeway/autograd/variable.hpp>
 #include <causeway/config/config.hpp>
-#include <causeway/core/rng.hpp>
+#include <causeway/tensor/buffer_pool.hpp>
 #include <causeway/tensor/dtype.hpp>
 #include <causeway/tensor/parameters.hpp>
 
@@ -51,17 +51,16 @@ struct pass {
   }
 };
 
-/// How a parameter starts: normal with this mean and deviation.
-struct initial_distribution {
-  float mean = 0.0F;
-  float deviation = 0.0F;
-};
-
 /// Bytes that one micro-batch keeps, as a family counts them; the model adds what all families share.
 struct activation_bytes {
   std::size_t block = 0;      ///< kept by one block between its forward and its backward
   std::size_t transient = 0;  ///< the largest gradient inside a block for which no memory of its size was freed before
 };
+
+/// What a [rows, columns] activation takes from the pool.
+[[nodiscard]] constexpr std::size_t pooled_bytes(std::int64_t rows, std::int64_t columns, std::size_t each) noexcept {
+  return buffer_pool::rounded(static_cast<std::size_t>(rows * columns) * each);
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 

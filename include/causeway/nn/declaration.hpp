@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NN_DECLARATION_HPP
+#define CAUSEWAY_NN_DECLARATION_HPP
+
+// How a family says which parameters it has and how each starts. Only matrices and tables start at random.
+
+#include <causeway/config/config.hpp>
+#include <causeway/tensor/parameters.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+/// How a parameter starts: normal with this mean and deviation.
+struct initial_distribution {
+  float mean = 0.0F;
+  float deviation = 0.0F;
+};
+
+/// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
+inline constexpr float initial_deviation = 0.02F;
+[[nodiscard]] inline float residual_deviation(std::int64_t layers) noexcept {
+  return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
+}
+
+/// Adds segments to a store and remembers how they start. All functions return the segment's number.
+class declaration {
+ public:
+  explicit declaration(parameter_store& store) noexcept : store_{store} {}
+
+  /// The block that the next parameters belong to (`parameter_segment::block`).
+  void in_block(std::int64_t block) noexcept { block_ = static_cast<int>(block); }
+
+  std::size_t table(std::string name, std::int64_t rows, std::int64_t columns) {
+    return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
+  }
+  std::size_t matrix(std::string name, std::int64_t outputs, std::int64_t inputs, float deviation = initial_deviation) {
+    return add(std::move(name), parameter_kind::matrix, outputs, inputs, {0.0F, deviation});
+  }
+  std::size_t vector(std::string name, std::int64_t size, float value) {
+    return add(std::move(name), parameter_kind::vector, 1, size, {value, 0.0F});
+  }
+
+  [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
+
+ private:
+  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d) {
+    initial_.push_back(d);
+    return store_.add(std::move(name), kind, rows, columns, block_);
+  }
+
+  parameter_store& store_;
+  std::vector<initial_distribution> initial_;
+  int block_ = -1;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_DECLARATION_HPP

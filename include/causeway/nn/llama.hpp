@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NN_LLAMA_HPP
+#define CAUSEWAY_NN_LLAMA_HPP
+
+// The Llama family (Touvron et al. 2023): RMS norm, rotary positions in Hugging Face's half-rotation layout, grouped-query
+// attention, SwiGLU, no biases. Names follow Hugging Face; q, k and v are one matrix (rows q, then k, then v), and so are
+// gate and up, because one large product beats three small ones.
+
+#include <causeway/autograd/ops.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/hash.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/kernels/backend.hpp>
+#include <causeway/kernels/rotary.hpp>
+#include <causeway/nn/declaration.hpp>
+#include <causeway/nn/language_model.hpp>
+#include <causeway/nn/options.hpp>
+#include <causeway/nn/pass.hpp>
+#include <causeway/tensor/parameters.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+/// The defaults make a model of GPT-2 small's size.
+struct llama_options {
+  std::int64_t layers = 12;
+  std::int64_t heads = 12;
+  std::int64_t kv_heads = 4;  ///< heads that share keys and values; `heads` for plain multi-head attention
+  std::int64_t width = 768;
+  std::int64_t hidden = 2048;  ///< of the feed-forward part
+  std::int64_t context = 1024;
+  std::int64_t vocabulary = 32000;
+  float theta = 10000.0F;  ///< base of the rotary wavelengths
+  float epsilon = 1e-5F;
+  bool tie = false;  ///< the output layer is the token table
+  nn::precision precision = nn::precision::f32;
+  bool recompute = false;  ///< keep only the input of each block: a third more compute, a fraction of the activations
+};
+
+/// Llama as `language_model` uses it: which parameters, which computation.
+class llama_family {
+ public:
+  using options_type = llama_options;
+  static constexpr std::string_view name = "llama";
+
+  [[nodiscard]] static result<void> validate(const llama_options& o) {
+    CAUSEWAY_TRY(detail::check_sizes(name, {{"layers", o.layers, 1 << 16},
+                                            {"heads", o.heads, 1 << 16},
+                                            {"kv_heads", o.kv_heads, 1 << 16},
+                                            {"width", o.width, 1 << 20},
+                                            {"hidden", o.hidden, 1 << 24},
+                                            {"context", o.context, 1 << 24},
+                                            {"vocabulary", o.vocabulary, (std::int64_t{1} << 31U) - 1}}));
+    CAUSEWAY_TRY(detail::check_divides(name, "heads", o.heads, "width", o.width));
+    CAUSEWAY_TRY(detail::check_divides(name, "kv_heads", o.kv_heads, "heads", o.heads));
+    if (o.width / o.heads % 2 != 0) {
+      return fail(errc::invalid_argument, std::string{name},
+                  "heads of size " + std::to_string(o.width / o.heads) + " (width " + std::to_string(o.width) + " over " +
+                      std::to_string(o.heads) + " heads); rotary positions turn pairs, so the size must be even");
+    }
+    CAUSEWAY_TRY(detail::check_positive(name, "epsilon", o.epsilon));
+    CAUSEWAY_TRY(detail::check_positive(name, "theta", o.theta));
+    const auto c = static_cast<double>(o.width);
+    const double kv = 2.0 * static_cast<double>(o.kv_heads) / static_cast<double>(o.heads);
+    const double block = (2.0 + kv) * c * c + 3.0 * c * static_cast<double>(o.hidden);
+    const double tables = static_cast<double>(o.vocabulary) * (o.tie ? 1.0 : 2.0);
+    return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
+  }
+
+  /// Declares the parameters in `store`, which is empty and outlives the family.
+  llama_family(const llama_options& o, parameter_store& store)
+      : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta)} {
+    declaration d{store};
+    tokens_ = d.table("model.embed_tokens.weight", o.vocabulary, o.width);
+    for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
+    d.in_block(o.layers);
+    final_norm_ = d.vector("model.norm.weight", o.width, 1.0F);
+    head_ = o.tie ? tokens_ : d.table("lm_head.weight", o.vocabulary, o.width);
+    initial_ = std::move(d).take_initial();
+  }
+
+  [[nodiscard]] const llama_options& options() const noexcept { return options_; }
+  [[nodiscard]] float dropout() const noexcept { return 0.0F; }
+  [[nodiscard]] std::span<const initial_distribution> initial() const noexcept { return initial_; }
+  /// The segment of the output layer, [vocabulary, width].
+  [[nodiscard]] std::size_t head() const noexcept { return head_; }
+
+  void hash_into(hasher& h) const noexcept {
+    const auto& o = options_;
+    h.add_value(o.layers).add_value(o.heads).add_value(o.kv_heads).add_value(o.width).add_value(o.hidden);
+    h.add_value(o.context).add_value(o.vocabulary).add_value(o.theta).add_value(o.epsilon);
+    h.add_value(static_cast<std::uint8_t>(o.tie));
+  }
+
+  /// Tokens to the residual stream, [batch·T, width].
+  template <class Backend>
+  [[nodiscard]] autograd::variable embed(autograd::tape<Backend>& t, const pass<Backend>& p,
+                                         std::span<const std::int32_t> tokens) const {
+    return autograd::embedding(t, tokens, p[tokens_], {}, p.batch);
+  }
+
+  /// Block i on the residual stream: x += attention(norm(x)), then x += mlp(norm(x)).
+  template <class Backend>
+  [[nodiscard]] autograd::variable block(autograd::tape<Backend>& t, const pass<Backend>& p, std::size_t i,
+                                         const autograd::variable& x) const {
+    const block_segments& b = blocks_[i];
+    const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.kv_heads, head_size()};
+    auto qkv = autograd::rotary(t, autograd::linear(t, norm(t, p, b.norm1, x), p[b.qkv]), rotary_, layout);
+    const auto x1 = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), p[b.projection], {}, x);
+    const auto hidden = autograd::swiglu(t, autograd::linear(t, norm(t, p, b.norm2, x1), p[b.gate_up]));
+    return autograd::linear_to_residual(t, hidden, p[b.down], {}, x1);
+  }
+
+  /// What the output layer multiplies.
+  template <class Backend>
+  [[nodiscard]] autograd::variable finish(autograd::tape<Backend>& t, const pass<Backend>& p,
+                                          const autograd::variable& x) const {
+    return norm(t, p, final_norm_, x);
+  }
+
+  /// What a block keeps for `rows` tokens in operands of `size` bytes.
+  [[nodiscard]] activation_bytes activations(std::int64_t rows, std::size_t size) const noexcept {
+    const auto bytes = [rows](std::int64_t columns, std::size_t each) { return pooled_bytes(rows, columns, each); };
+    const std::int64_t c = options_.width;
+    const std::int64_t packed = c + 2 * options_.kv_heads * head_size();
+    const std::size_t sums = 2 * bytes(1, 4) + bytes(options_.heads, 4);
+    const std::size_t mlp = bytes(2 * options_.hidden, size) + bytes(options_.hidden, size);
+    return {2 * bytes(c, 4) + 3 * bytes(c, size) + bytes(packed, size) + mlp + sums,
+            bytes(packed, size) + bytes(2 * options_.hidden, size)};
+  }
+
+ private:
+  struct block_segments {
+    std::size_t norm1 = 0, qkv = 0, projection = 0, norm2 = 0, gate_up = 0, down = 0;
+  };
+
+  [[nodiscard]] std::int64_t head_size() const noexcept { return options_.width / options_.heads; }
+
+  void declare_block(declaration& d, std::int64_t i) {
+    const std::string p = "model.layers." + std::to_string(i) + ".";
+    const std::int64_t c = options_.width;
+    const float residual = residual_deviation(options_.layers);
+    d.in_block(i);
+    block_segments b;
+    b.norm1 = d.vector(p + "input_layernorm.weight", c, 1.0F);
+    b.qkv = d.matrix(p + "self_attn.qkv_proj.weight", c + 2 * options_.kv_heads * head_size(), c);
+    b.projection = d.matrix(p + "self_attn.o_proj.weight", c, c, residual);
+    b.norm2 = d.vector(p + "post_attention_layernorm.weight", c, 1.0F);
+    b.gate_up = d.matrix(p + "mlp.gate_up_proj.weight", 2 * options_.hidden, c);
+    b.down = d.matrix(p + "mlp.down_proj.weight", c, options_.hidden, residual);
+    blocks_.push_back(b);
+  }
+
+  template <class Backend>
+  [[nodiscard]] autograd::variable norm(autograd::tape<Backend>& t, const pass<Backend>& p, std::size_t gain,
+                                        const autograd::variable& x) const {
+    return autograd::rms_norm(t, x, p[gain], options_.epsilon, p.type());
+  }
+
+  llama_options options_;
+  kernels::rotary_table rotary_;
+  std::vector<initial_distribution> initial_;
+  std::vector<block_segments> blocks_;
+  std::size_t tokens_ = 0;
+  std::size_t final_norm_ = 0;
+  std::size_t head_ = 0;
+};
+
+template <class Backend = kernels::cpu_backend>
+using basic_llama = language_model<llama_family, Backend>;
+
+/// Llama on the CPU.
+using llama = basic_llama<>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_LLAMA_HPP

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_NN_GOLDEN_HPP
+#define CAUSEWAY_TESTS_NN_GOLDEN_HPP
+
+// Reads what tests/golden/make_golden.py wrote, and compares a model with it.
+
+#include <causeway/tensor/parameters.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <span>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway::testing {
+
+struct golden {
+  std::map<std::string, std::vector<float>> numbers;
+  std::vector<std::int32_t> inputs;
+  std::vector<std::int32_t> targets;
+
+  /// Targets that count.
+  [[nodiscard]] float tokens() const {
+    return static_cast<float>(std::count_if(targets.begin(), targets.end(), [](std::int32_t t) { return t >= 0; }));
+  }
+};
+
+template <class T>
+std::vector<T> read_numbers(std::istream& in, std::size_t count) {
+  std::vector<T> values(count);
+  in.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(count * sizeof(T)));
+  return values;
+}
+
+inline golden read_golden(const std::string& name) {
+  std::ifstream in{std::filesystem::path{__FILE__}.parent_path() / ".." / "golden" / (name + ".golden"), std::ios::binary};
+  REQUIRE(in.good());
+  std::vector<std::pair<std::string, std::size_t>> entries;
+  for (std::string line; std::getline(in, line) && !line.empty();) {
+    std::istringstream words{line};
+    std::string kind, entry;
+    std::size_t count = 0;
+    words >> kind >> entry >> count;
+    entries.emplace_back(entry, count);
+  }
+  golden g;
+  for (const auto& [entry, count] : entries) {
+    if (entry == "inputs") {
+      g.inputs = read_numbers<std::int32_t>(in, count);
+    } else if (entry == "targets") {
+      g.targets = read_numbers<std::int32_t>(in, count);
+    } else {
+      g.numbers[entry] = read_numbers<float>(in, count);
+    }
+  }
+  REQUIRE(in.good());
+  return g;
+}
+
+inline void load_weights(const golden& g, parameter_store& store) {
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& s = store.segments()[i];
+    const auto& values = g.numbers.at("weight:" + s.name);
+    REQUIRE(static_cast<std::int64_t>(values.size()) == s.size());
+    std::copy(values.begin(), values.end(), store.value(i));
+  }
+  store.touch();
+}
+
+/// max |a − b| / max |b|.
+inline double relative_difference(std::span<const float> a, std::span<const float> b) {
+  REQUIRE(a.size() == b.size());
+  double difference = 0.0;
+  double largest = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    difference = d <= difference ? difference : d;  // a NaN stays
+    largest = std::max(largest, std::abs(static_cast<double>(b[i])));
+  }
+  return difference / largest;
+}
+
+/// Every gradient in `store` within `tolerance` of PyTorch's.
+inline void compare_gradients(const golden& g, parameter_store& store, double tolerance) {
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& s = store.segments()[i];
+    INFO(s.name);
+    const std::span<const float> ours{store.gradient(i), static_cast<std::size_t>(s.size())};
+    CHECK(relative_difference(ours, g.numbers.at("gradient:" + s.name)) < tolerance);
+  }
+}
+
+}  // namespace causeway::testing
+
+#endif  // CAUSEWAY_TESTS_NN_GOLDEN_HPP

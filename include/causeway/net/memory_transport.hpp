@@ -200,6 +200,7 @@ class memory_hub {
     for (pending& r : to.started) {
       if (r.is_send || !r.open() || r.other != self || !matches(r.id, op.id)) continue;
       deliver(self, op.id, op.out, op.other, r);
+      count_sent(self, op.out.size());
       op.end(op.out.size());
       return;
     }
@@ -221,6 +222,7 @@ class memory_hub {
     for (pending& s : seats_[op.other].started) {  // senders that found no room
       if (!s.is_send || !s.open() || s.other != self || !matches(s.id, op.id)) continue;
       deliver(op.other, s.id, s.out, self, op);
+      count_sent(op.other, s.out.size());
       s.end(s.out.size());
       seats_[op.other].changed.notify_all();
       return;
@@ -230,7 +232,7 @@ class memory_hub {
 
   // Copies one message into a started receive, or refuses it.
   void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to, pending& receive) {
-    count(from, to, bytes.size());
+    count_received(to, bytes.size());
     seats_[to].changed.notify_all();
     if (id.parent != receive.id.parent) {
       ++seats_[to].counters.frames_rejected;
@@ -254,6 +256,7 @@ class memory_hub {
     }
     to.kept.push_back({self, op.id, {op.out.begin(), op.out.end()}});
     to.kept_size += op.out.size();
+    count_sent(self, op.out.size());
     op.end(op.out.size());
     seats_[self].changed.notify_all();
   }
@@ -266,11 +269,13 @@ class memory_hub {
     }
   }
 
-  void count(peer_index from, peer_index to, std::size_t payload) {
-    const std::uint64_t bytes = payload + options_.header_bytes;
-    seats_[from].counters.bytes_sent += bytes;
-    seats_[to].counters.bytes_received += bytes;
+  void count_sent(peer_index from, std::size_t payload) {
+    seats_[from].counters.bytes_sent += payload + options_.header_bytes;
     ++seats_[from].counters.frames_sent;
+  }
+
+  void count_received(peer_index to, std::size_t payload) {
+    seats_[to].counters.bytes_received += payload + options_.header_bytes;
     ++seats_[to].counters.frames_received;
   }
 

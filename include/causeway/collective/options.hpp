@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+#define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// What all collectives share: how long they may take, how they cut data, where they keep working memory.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/tensor/buffer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// How a sum travels. `n` peers, `size` bytes of f32 each.
+enum class algorithm : std::uint8_t {
+  automatic,  ///< one_shot up to collective_options::one_shot_bytes, butterfly beyond
+  one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
+  butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
+  ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
+};
+
+/// Memory that collectives reuse. Give the same one to every call of a thread and they allocate nothing after the largest
+/// call was seen. Not for two threads at once.
+class collective_workspace {
+ public:
+  /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
+  [[nodiscard]] std::byte* reserve(std::size_t bytes) {
+    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+    return memory_.data();
+  }
+
+  [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
+  [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
+  [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
+  [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
+
+ private:
+  aligned_buffer<std::byte> memory_;
+  std::vector<net::operation> operations_;
+  std::vector<std::size_t> sizes_;
+  std::vector<const float*> parts_;
+  thread_pool alone_{1};
+};
+
+struct collective_options {
+  time_point deadline = no_deadline;                  ///< on the transport's clock, for the whole call
+  algorithm how = algorithm::automatic;               ///< must be the same on all peers, as must the next three
+  std::size_t chunk_bytes = std::size_t{256} << 10U;  ///< f32 bytes that are sent, summed and passed on as one piece
+  std::size_t one_shot_bytes = std::size_t{64} << 10U;
+  std::uint32_t window = 4;                   ///< chunks under way at a time in each of the two phases
+  thread_pool* pool = nullptr;                ///< for sums and codecs; none: the caller's thread
+  collective_workspace* workspace = nullptr;  ///< none: allocated for this call
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_ASIO_CONVERSATION_HPP
+#define CAUSEWAY_NET_ASIO_CONVERSATION_HPP
+
+// A socket on which control frames are exchanged before it becomes a stream of a link: reads exactly one frame when asked,
+// never a byte more, with a limit and a deadline. And the one that dials until somebody answers.
+
+#include <causeway/core/result.hpp>
+#include <causeway/net/asio_library.hpp>
+#include <causeway/net/codec.hpp>
+#include <causeway/net/frame.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Held by shared_ptr; its handlers keep it alive. After `stop` or `release` it calls nobody back.
+class conversation : public std::enable_shared_from_this<conversation> {
+ public:
+  using frame_handler = std::function<void(const frame_header&, std::span<const std::byte>)>;
+  using end_handler = std::function<void(const error&)>;
+
+  explicit conversation(tcp::socket socket) : socket_{std::move(socket)}, timer_{socket_.get_executor()} {}
+
+  void on_end(end_handler handler) { ended_ = std::move(handler); }
+
+  /// Reads one frame of at most `limit` bytes behind its header, within `patience`; then calls `handler`.
+  void next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler) {
+    framed_ = std::move(handler);
+    arm_timer(patience);
+    asio::async_read(socket_, asio::buffer(header_),
+                     [self = shared_from_this(), limit](std::error_code failure, std::size_t) {
+                       if (failure) return self->end_with(failure);
+                       self->read_body(limit);
+                     });
+  }
+
+  /// Sends a frame; `then` is called once the kernel has all of it.
+  void say(frame_kind kind, std::uint64_t run_id, peer_index sender, std::span<const std::byte> body,
+           std::function<void()> then = {}) {
+    CAUSEWAY_EXPECT(body.size() <= max_control_bytes);
+    frame_header h;
+    h.kind = kind;
+    h.run_id = run_id;
+    h.sender = sender;
+    h.chunk_length = static_cast<std::uint32_t>(body.size());
+    outgoing frame{std::vector<std::byte>(header_bytes), std::move(then)};
+    encode_header(h, frame.bytes.data());
+    frame.bytes.insert(frame.bytes.end(), body.begin(), body.end());
+    queue_.push_back(std::move(frame));
+    if (queue_.size() == 1) write_front();
+  }
+
+  /// Says why not, and ends when that is out.
+  void refuse(std::uint64_t run_id, const error& why) {
+    byte_writer body;
+    body.put(static_cast<std::uint16_t>(why.code)).put_text(why.message);
+    framed_ = {};
+    say(frame_kind::refused, run_id, 0, body.bytes(), [self = shared_from_this()] { self->stop(); });
+  }
+
+  void stop() {
+    if (over_) return;
+    over_ = true;
+    std::error_code ignored;
+    timer_.cancel();
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    socket_.close(ignored);
+    framed_ = {};
+    ended_ = {};
+  }
+
+  /// Hands the socket over. Precondition: no read is under way, everything said is out.
+  tcp::socket release() {
+    over_ = true;
+    timer_.cancel();
+    framed_ = {};
+    ended_ = {};
+    return std::move(socket_);
+  }
+
+  [[nodiscard]] bool over() const noexcept { return over_; }
+  [[nodiscard]] const tcp::socket& socket() const noexcept { return socket_; }
+  [[nodiscard]] std::string remote() const {
+    std::error_code failure;
+    const auto e = socket_.remote_endpoint(failure);
+    return failure ? std::string{"a closed connection"} : to_endpoint(e).text();
+  }
+
+ private:
+  struct outgoing {
+    std::vector<std::byte> bytes;
+    std::function<void()> then;
+  };
+
+  void arm_timer(std::chrono::nanoseconds patience) {
+    timer_.cancel();
+    if (patience == std::chrono::nanoseconds::max()) return;
+    timer_.expires_after(patience);
+    timer_.async_wait([self = shared_from_this(), round = ++round_](std::error_code failure) {
+      if (!failure && round == self->round_) self->end(fail(errc::timeout, self->remote(), "it said nothing in time"));
+    });
+  }
+
+  void read_body(std::size_t limit) {
+    auto h = decode_header(header_);
+    if (!h) return end(std::move(h).error());
+    if (!is_control(h->kind)) return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
+    if (h->chunk_length > limit) return end(fail(errc::too_large, remote(), "its handshake is longer than allowed"));
+    body_.resize(h->chunk_length);
+    asio::async_read(socket_, asio::buffer(body_),
+                     [self = shared_from_this(), header = *h](std::error_code failure, std::size_t) {
+                       if (failure) return self->end_with(failure);
+                       self->deliver(header);
+                     });
+  }
+
+  void deliver(const frame_header& h) {
+    ++round_;
+    timer_.cancel();
+    if (over_ || !framed_) return;
+    const auto handler = std::exchange(framed_, {});
+    const std::vector<std::byte> body = std::move(body_);
+    handler(h, body);
+  }
+
+  void write_front() {
+    asio::async_write(socket_, asio::buffer(queue_.front().bytes),
+                      [self = shared_from_this()](std::error_code failure, std::size_t) {
+                        if (failure) return self->end_with(failure);
+                        const auto then = std::move(self->queue_.front().then);
+                        self->queue_.pop_front();
+                        if (!self->queue_.empty()) self->write_front();
+                        if (then && !self->over_) then();
+                      });
+  }
+
+  void end_with(const std::error_code& failure) {
+    const std::string why = failure == asio::error::eof ? "it closed the connection" : failure.message();
+    end(fail(errc::peer_lost, over_ ? std::string{} : remote(), why));
+  }
+
+  void end(const error& why) {
+    if (over_) return;
+    const auto handler = std::exchange(ended_, {});
+    stop();
+    if (handler) handler(why);
+  }
+
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  header_block header_;
+  std::vector<std::byte> body_;
+  std::deque<outgoing> queue_;
+  frame_handler framed_;
+  end_handler ended_;
+  std::uint64_t round_ = 0;  // tells a timer that its frame came after all
+  bool over_ = false;
+};
+
+using conversation_ptr = std::shared_ptr<conversation>;
+
+/// Reads the body of a `refused` frame.
+inline error read_refusal(std::string where, std::span<const std::byte> body) {
+  byte_reader in{body};
+  const auto code = static_cast<errc>(in.get<std::uint16_t>());
+  std::string text = in.get_text(4096);
+  if (!in.ok() || to_string(code) == "unknown") return fail(errc::protocol, std::move(where), "its refusal makes no sense");
+  return fail(code, std::move(where), std::move(text));
+}
+
+/// Dials an address again and again until somebody answers or it is stopped.
+class dialer : public std::enable_shared_from_this<dialer> {
+ public:
+  using connect_handler = std::function<void(conversation_ptr)>;
+
+  dialer(asio::io_context& io, endpoint target, connect_handler connected)
+      : resolver_{io}, socket_{io}, timer_{io}, target_{std::move(target)}, connected_{std::move(connected)} {}
+
+  void dial() {
+    std::error_code failure;
+    const auto address = asio::ip::make_address(target_.host, failure);
+    if (!failure) {
+      const tcp::endpoint only{address, target_.port};
+      return connect(std::vector<tcp::endpoint>{only});
+    }
+    resolver_.async_resolve(target_.host, std::to_string(target_.port),
+                            [self = shared_from_this()](std::error_code unknown, const tcp::resolver::results_type& found) {
+                              if (unknown) return self->retry(unknown);
+                              self->connect({found.begin(), found.end()});
+                            });
+  }
+
+  void stop() {
+    connected_ = {};
+    resolver_.cancel();
+    timer_.cancel();
+    std::error_code ignored;
+    socket_.close(ignored);
+  }
+
+  [[nodiscard]] const endpoint& target() const noexcept { return target_; }
+  [[nodiscard]] bool busy() const noexcept { return static_cast<bool>(connected_); }
+  /// Why the last attempt failed; empty before that.
+  [[nodiscard]] const std::string& last_failure() const noexcept { return last_failure_; }
+
+ private:
+  static constexpr std::chrono::milliseconds first_pause{20};
+  static constexpr std::chrono::milliseconds longest_pause{500};
+
+  void connect(std::vector<tcp::endpoint> candidates) {
+    if (!connected_) return;
+    candidates_ = std::move(candidates);
+    asio::async_connect(socket_, candidates_, [self = shared_from_this()](std::error_code failure, const tcp::endpoint&) {
+      if (!self->connected_) return;
+      if (failure) return self->retry(failure);
+      const auto call = std::exchange(self->connected_, {});
+      call(std::make_shared<conversation>(std::move(self->socket_)));
+    });
+  }
+
+  void retry(const std::error_code& failure) {
+    if (!connected_) return;
+    last_failure_ = failure.message();
+    std::error_code ignored;
+    socket_.close(ignored);
+    dial_later();
+  }
+
+ public:
+  /// Pauses, longer each time, and dials.
+  void dial_later() {
+    timer_.expires_after(pause_);
+    pause_ = std::min(pause_ * 2, longest_pause);
+    timer_.async_wait([self = shared_from_this()](std::error_code stopped) {
+      if (!stopped && self->connected_) self->dial();
+    });
+  }
+
+ private:
+  tcp::resolver resolver_;
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  endpoint target_;
+  connect_handler connected_;
+  std::vector<tcp::endpoint> candidates_;
+  std::chrono::milliseconds pause_ = first_pause;
+  std::string last_failure_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_CONVERSATION_HPP

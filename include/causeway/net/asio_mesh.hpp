@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_ASIO_MESH_HPP
+#define CAUSEWAY_NET_ASIO_MESH_HPP
+
+// How peers that know each other's addresses become a full mesh: everybody listens, dials all peers of a lower index, and
+// names itself on each connection. Also what rendezvous and static lists share: the listener, and the loop that runs until
+// the mesh stands, a deadline passes or somebody says stop.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/asio_conversation.hpp>
+#include <causeway/net/asio_transport.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// How far the gathering of peers is.
+struct gathering {
+  std::uint32_t joined = 0;  ///< peers that are in, ourselves included
+  std::uint32_t wanted = 0;  ///< 0 while a joiner has not reached the host
+  bool connecting = false;   ///< everybody is in; the links are being made
+};
+
+struct rendezvous_options {
+  std::uint64_t run_id = 0;                ///< which run; a joiner may leave it 0 to take the one that is served
+  std::uint64_t model_hash = 0;            ///< hash of what must be equal on all peers; 0 leaves it unchecked
+  std::optional<peer_index> wanted_index;  ///< the index we had before; the host's default is 0
+  endpoint listen;                         ///< where others reach us; anything but loopback is unencrypted and warned about
+  std::string announce;                    ///< host name under which others reach us; empty: the address that the host sees
+  std::size_t streams_per_link = 0;        ///< 0: one on loopback or where the kernel has BBR, else 16
+  time_point deadline = no_deadline;
+  const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
+  std::function<void(const gathering&)> progress;
+  transport_options transport;
+};
+
+/// A port that we listen on. `open_listener` makes it, so that its address is known before anybody waits.
+class listener {
+ public:
+  /// The address as bound: give it to the others.
+  [[nodiscard]] const endpoint& address() const noexcept { return address_; }
+
+  // For the functions of this folder.
+  std::unique_ptr<asio::io_context> io;
+  std::unique_ptr<detail::tcp::acceptor> acceptor;
+
+  listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound, endpoint address)
+      : io{std::move(context)}, acceptor{std::move(bound)}, address_{std::move(address)} {}
+
+ private:
+  endpoint address_;
+};
+
+namespace detail {
+
+inline error bind_error(const endpoint& where, const std::error_code& failure) {
+  if (failure == asio::error::address_in_use) {
+    return fail(errc::address_in_use, where.text(),
+                "port " + std::to_string(where.port) +
+                    " is taken by another program; choose another with --listen, or port 0 for any free one");
+  }
+  return fail(errc::io_failed, where.text(), "cannot listen there: " + failure.message());
+}
+
+}  // namespace detail
+
+/// Listens at `where` (port 0: any free port). errc::address_in_use when another program has the port.
+inline result<listener> open_listener(const endpoint& where, const log_sink& log = {}) {
+  auto io = std::make_unique<asio::io_context>();
+  std::error_code failure;
+  detail::tcp::resolver resolver{*io};
+  const auto found = resolver.resolve(where.host, std::to_string(where.port), detail::tcp::resolver::passive, failure);
+  if (failure || found.empty()) {
+    return fail(errc::invalid_argument, where.text(), "no address of this machine has that name: " + failure.message());
+  }
+  const detail::tcp::endpoint local = found.begin()->endpoint();
+  auto acceptor = std::make_unique<detail::tcp::acceptor>(*io);
+  if (acceptor->open(local.protocol(), failure); failure) return detail::bind_error(where, failure);
+  acceptor->set_option(asio::socket_base::reuse_address{true}, failure);
+  if (acceptor->bind(local, failure); failure) return detail::bind_error(where, failure);
+  if (acceptor->listen(asio::socket_base::max_listen_connections, failure); failure)
+    return detail::bind_error(where, failure);
+  endpoint bound = detail::to_endpoint(acceptor->local_endpoint(failure));
+  if (!local.address().is_loopback()) {
+    log(severity::warning, "listening on " + bound.text() + ": links are not encrypted; use a private network or a tunnel");
+  }
+  return listener{std::move(io), std::move(acceptor), std::move(bound)};
+}
+
+namespace detail {
+
+inline constexpr std::chrono::seconds handshake_patience{10};
+inline constexpr std::size_t handshake_bytes = std::size_t{4} << 10U;  ///< parsed of a stranger
+inline constexpr std::size_t most_strangers = 128;
+inline constexpr std::size_t most_streams = 64;
+inline constexpr std::uint32_t most_peers = 1024;
+
+inline std::string run_name(std::uint64_t run_id) { return std::to_string(run_id); }
+
+/// Accepts strangers, dials peers, and collects the sockets of all links. Roles with more to say add handlers. Everything
+/// runs on the thread that calls `run`.
+class mesh_builder {
+ public:
+  using hello_handler = std::function<void(conversation_ptr, const frame_header&, std::span<const std::byte>)>;
+
+  mesh_builder(listener& from, const rendezvous_options& options)
+      : io_{std::move(from.io)}, acceptor_{std::move(from.acceptor)}, options_{&options}, run_id_{options.run_id} {
+    accept();
+  }
+  mesh_builder(const mesh_builder&) = delete;
+  mesh_builder& operator=(const mesh_builder&) = delete;
+  ~mesh_builder() { shut_down(); }
+
+  void on_hello(hello_handler handler) { hello_ = std::move(handler); }
+  void set_run(std::uint64_t run_id) { run_id_ = run_id; }
+  [[nodiscard]] std::uint64_t run_id() const noexcept { return run_id_; }
+  [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
+
+  /// Starts making the links of peer `self` of `addresses.size()`. `token` tells this gathering from earlier ones.
+  void connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token, std::size_t streams) {
+    self_ = self;
+    token_ = token;
+    streams_ = streams;
+    addresses_ = std::move(addresses);
+    sockets_.resize(addresses_.size());
+    for (peer_index peer = 0; peer < self; ++peer) dial_peer(peer, 0);
+    for (auto& early : std::exchange(early_, {})) take_link(early.who, early.header, early.body);
+    tell_if_complete();
+  }
+
+  /// Called once, when the last link stands.
+  void on_complete(std::function<void()> handler) { completed_ = std::move(handler); }
+
+  /// Why dialling failed last: ": reason", or nothing.
+  [[nodiscard]] std::string last_failure() const {
+    for (const auto& d : dialers_) {
+      if (!d->last_failure().empty()) return ": " + d->last_failure();
+    }
+    return {};
+  }
+
+  /// All links stand.
+  [[nodiscard]] bool complete() const {
+    if (addresses_.empty()) return false;
+    for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
+      if (peer != self_ && !link_complete(sockets_[peer])) return false;
+    }
+    return true;
+  }
+
+  /// Dials until somebody answers. `again`: the last connection broke, so pause first.
+  void dial(const endpoint& target, dialer::connect_handler connected, bool again = false) {
+    std::erase_if(dialers_, [](const auto& d) { return !d->busy(); });
+    dialers_.push_back(std::make_shared<dialer>(*io_, target, std::move(connected)));
+    again ? dialers_.back()->dial_later() : dialers_.back()->dial();
+  }
+
+  void fail_with(error why) {
+    if (!failure_) failure_ = std::move(why);
+  }
+
+  /// Runs until `done`, the first failure, the deadline or a request to stop. `late` describes what was missing.
+  template <class Done, class Late>
+  result<void> run(Done done, Late late) {
+    const steady_clock clock;
+    while (!failure_ && !done()) {
+      if (options_->stop != nullptr && options_->stop->load()) {
+        return fail(errc::cancelled, "rendezvous", "stopped on request before all peers were connected");
+      }
+      if (clock.now() >= options_->deadline) return late();
+      const auto turn = std::chrono::steady_clock::now() + std::chrono::milliseconds{50};
+      const std::chrono::steady_clock::time_point limit{
+          std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_->deadline.since_start)};
+      io_->restart();
+      io_->run_one_until(std::min(turn, limit));
+    }
+    if (failure_) return *failure_;
+    return {};
+  }
+
+  /// Who is still missing, and why as far as we know: for messages.
+  [[nodiscard]] std::string missing() const {
+    std::string text;
+    for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
+      if (peer == self_ || link_complete(sockets_[peer])) continue;
+      text += (text.empty() ? "" : ", ") + peer_name(static_cast<peer_index>(peer)) + " (" + addresses_[peer].text() + ")";
+    }
+    for (const auto& d : dialers_) {
+      if (d->busy() && !d->last_failure().empty()) text += "; " + d->target().text() + ": " + d->last_failure();
+    }
+    return text.empty() ? std::string{"nobody"} : text;
+  }
+
+  [[nodiscard]] asio_transport finish() {
+    shut_down();
+    std::vector<std::vector<tcp::socket>> sockets;
+    for (auto& link : sockets_) {
+      auto& streams = sockets.emplace_back();
+      for (auto& socket : link) streams.push_back(std::move(*socket));
+    }
+    return asio_transport{self_, run_id_, mesh{std::move(io_), std::move(sockets)}, options_->transport};
+  }
+
+  void reject(const conversation_ptr& who, const error& why) {
+    options_->transport.log(severity::warning, "refused " + who->remote() + ": " + why.message);
+    who->refuse(run_id_, why);
+  }
+
+  /// The checks that every first frame must pass. Null when it does.
+  std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const {
+    if (run_id != run_id_ && run_id != 0) {
+      return fail(errc::wrong_run, "",
+                  "this address serves run " + run_name(run_id_) + ", not run " + run_name(run_id) + "; use --run " +
+                      run_name(run_id_) + " or another address");
+    }
+    if (model != options_->model_hash && model != 0 && options_->model_hash != 0) {
+      return fail(errc::wrong_model, "",
+                  "this run trains another model or with other options; start with the same options as the host");
+    }
+    return std::nullopt;
+  }
+
+ private:
+  using link_sockets = std::vector<std::optional<tcp::socket>>;
+  struct early_link {
+    conversation_ptr who;
+    frame_header header;
+    std::vector<std::byte> body;
+  };
+
+  static bool link_complete(const link_sockets& link) {
+    return !link.empty() && std::all_of(link.begin(), link.end(), [](const auto& s) { return s.has_value(); });
+  }
+
+  // ---- strangers
+
+  void accept() {
+    acceptor_->async_accept([this](std::error_code failure, tcp::socket socket) {
+      if (over_ || failure == asio::error::operation_aborted) return;
+      if (failure == asio::error::no_descriptors) {
+        return fail_with(fail(errc::io_failed, "listener", "this process has no file descriptors left; raise ulimit -n"));
+      }
+      if (!failure) meet(std::move(socket));
+      accept();
+    });
+  }
+
+  void meet(tcp::socket socket) {
+    std::erase_if(strangers_, [](const auto& s) { return s->over(); });
+    if (strangers_.size() >= most_strangers) return;  // closes it: a flood must not take the place of those who speak
+    const auto who = std::make_shared<conversation>(std::move(socket));
+    strangers_.insert(who);
+    who->on_end([this, who](const error& why) {
+      strangers_.erase(who);
+      options_->transport.log(severity::warning, "dropped a connection during its handshake: " + why.text());
+    });
+    who->next(handshake_bytes, handshake_patience, [this, who](const frame_header& h, std::span<const std::byte> body) {
+      strangers_.erase(who);
+      if (h.kind == frame_kind::link) return take_link(who, h, body);
+      if (h.kind == frame_kind::hello && hello_) return hello_(who, h, body);
+      reject(who, fail(errc::protocol, "", "this address is a peer, not the host of the run; join at the host's address"));
+    });
+  }
+
+  // ---- links
+
+  void dial_peer(peer_index peer, std::size_t stream, bool again = false) {
+    const auto connected = [this, peer, stream](const conversation_ptr& who) {
+      talking_.insert(who);
+      if (stream == 0) start_link(peer, who);
+      byte_writer body;
+      body.put(token_).put(options_->model_hash).put(peer);
+      body.put(static_cast<std::uint32_t>(stream)).put(static_cast<std::uint32_t>(sockets_[peer].size()));
+      body.put(static_cast<std::uint32_t>(chunk_for(options_->transport.chunk_bytes, sockets_[peer].size())));
+      who->on_end([this, who, peer, stream](const error&) {
+        talking_.erase(who);
+        dial_peer(peer, stream, true);  // it may have been an earlier program about to end
+      });
+      who->say(frame_kind::link, run_id_, self_, body.bytes());
+      who->next(handshake_bytes, handshake_patience, [this, who, peer, stream](const frame_header& h, auto answer) {
+        talking_.erase(who);
+        if (h.kind == frame_kind::link_ok) return keep(peer, stream, who);
+        fail_with(h.kind == frame_kind::refused ? read_refusal(addresses_[peer].text(), answer)
+                                                : fail(errc::protocol, peer_name(peer), "it answered out of turn"));
+      });
+    };
+    dial(addresses_[peer], connected, again);
+  }
+
+  void start_link(peer_index peer, const conversation_ptr& who) {
+    if (!sockets_[peer].empty()) return;
+    std::size_t streams = options_->streams_per_link != 0 ? options_->streams_per_link : streams_;
+    if (streams == 0) streams = is_loopback(who->socket()) || kernel_has_bbr() ? 1 : 16;
+    sockets_[peer].resize(std::min(streams, most_streams));
+    for (std::size_t stream = 1; stream < sockets_[peer].size(); ++stream) dial_peer(peer, stream);
+  }
+
+  bool kernel_has_bbr() {
+    tcp::socket probe{*io_};
+    std::error_code failure;
+    probe.open(tcp::v4(), failure);
+    return !failure && ask_for_bbr(probe);
+  }
+
+  /// A peer of a higher index names itself on a new connection.
+  void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
+    if (addresses_.empty()) {  // it got the table before we did
+      if (early_.size() < most_strangers) early_.push_back({who, h, {body.begin(), body.end()}});
+      return;
+    }
+    byte_reader in{body};
+    const auto token = in.get<std::uint64_t>();
+    const auto model = in.get<std::uint64_t>();
+    const auto me = in.get<std::uint32_t>();
+    const auto stream = in.get<std::uint32_t>();
+    const auto streams = in.get<std::uint32_t>();
+    const auto chunk = in.get<std::uint32_t>();
+    if (auto outcome = in.finish("link request"); !outcome) return reject(who, outcome.error());
+    if (auto wrong = check_run(h.run_id, model)) return reject(who, *wrong);
+    if (token != token_ || me != self_ || h.sender <= self_ || h.sender >= sockets_.size()) {
+      return reject(who, fail(errc::protocol, "", "it does not belong to this gathering of peers; start it again"));
+    }
+    if (streams == 0 || streams > most_streams || stream >= streams ||
+        chunk != chunk_for(options_->transport.chunk_bytes, streams)) {
+      return reject(
+          who, fail(errc::invalid_argument, "", "both sides of a link need the same number of streams and chunk length"));
+    }
+    auto& link = sockets_[h.sender];
+    if (link.empty()) link.resize(streams);
+    if (link.size() != streams || link[stream].has_value()) {
+      return reject(who, fail(errc::protocol, "", "somebody connected in the name of this peer already"));
+    }
+    talking_.insert(who);
+    who->say(frame_kind::link_ok, run_id_, self_, {}, [this, who, sender = h.sender, stream] {
+      talking_.erase(who);
+      if (!sockets_[sender][stream]) keep(sender, stream, who);
+    });
+  }
+
+  void keep(peer_index peer, std::size_t stream, const conversation_ptr& who) {
+    sockets_[peer][stream] = who->release();
+    tell_if_complete();
+  }
+
+  void tell_if_complete() {
+    if (!completed_ || !complete()) return;
+    std::exchange(completed_, {})();
+  }
+
+  /// Ends everything that is under way, so that no handler refers to us any more. Sockets of links stay.
+  void shut_down() {
+    if (over_) return;
+    over_ = true;
+    std::error_code ignored;
+    acceptor_->close(ignored);
+    for (const auto& d : dialers_) d->stop();
+    for (const auto& group : {&strangers_, &talking_}) {
+      for (const auto& who : std::exchange(*group, {})) who->stop();
+    }
+    for (const auto& e : early_) e.who->stop();
+    early_.clear();
+    hello_ = {};
+    completed_ = {};
+    io_->restart();
+    io_->poll();
+    io_->restart();
+    acceptor_.reset();
+    dialers_.clear();
+  }
+
+  std::unique_ptr<asio::io_context> io_;
+  std::unique_ptr<tcp::acceptor> acceptor_;
+  const rendezvous_options* options_;
+  std::uint64_t run_id_;
+  peer_index self_ = 0;
+  std::uint64_t token_ = 0;
+  std::size_t streams_ = 0;
+  std::vector<endpoint> addresses_;
+  std::vector<link_sockets> sockets_;
+  std::set<conversation_ptr> strangers_;  // connected, nothing said yet
+  std::set<conversation_ptr> talking_;    // between `link` and `link_ok`
+  std::vector<early_link> early_;
+  std::vector<std::shared_ptr<dialer>> dialers_;
+  hello_handler hello_;
+  std::function<void()> completed_;
+  std::optional<error> failure_;
+  bool over_ = false;
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_MESH_HPP

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_CODEC_HPP
+#define CAUSEWAY_NET_CODEC_HPP
+
+// Reading and writing bytes that cross the trust boundary: fixed-width little-endian integers, and text and blobs behind a
+// length. The reader never looks past its input, never believes a length that the input does not back with bytes, and
+// remembers its first failure: a decoder reads everything and asks once at the end.
+
+#include <causeway/core/result.hpp>
+
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+namespace detail {
+
+template <std::unsigned_integral U>
+constexpr U byte_swapped(U value) noexcept {
+  U out = 0;
+  for (std::size_t i = 0; i < sizeof(U); ++i) {
+    out = static_cast<U>(static_cast<U>(out << 7U << 1U) | static_cast<U>(value & 0xFFU));
+    value = static_cast<U>(value >> 7U >> 1U);
+  }
+  return out;
+}
+
+template <std::unsigned_integral U>
+constexpr U little_endian(U value) noexcept {
+  if constexpr (std::endian::native == std::endian::big) return byte_swapped(value);
+  return value;
+}
+
+/// Writes `value` at `to`, low byte first; gives the place behind it.
+template <std::unsigned_integral U>
+std::byte* store_little(std::byte* to, U value) noexcept {
+  value = little_endian(value);
+  std::memcpy(to, &value, sizeof value);
+  return to + sizeof value;
+}
+
+template <std::unsigned_integral U>
+U load_little(const std::byte* from) noexcept {
+  U value = 0;
+  std::memcpy(&value, from, sizeof value);
+  return little_endian(value);
+}
+
+}  // namespace detail
+
+/// Appends values to a byte vector that it owns.
+class byte_writer {
+ public:
+  template <std::unsigned_integral U>
+  byte_writer& put(U value) {
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + sizeof value);
+    detail::store_little(bytes_.data() + at, value);
+    return *this;
+  }
+
+  /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
+  byte_writer& put_bytes(std::span<const std::byte> blob) {
+    CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
+    put(static_cast<std::uint32_t>(blob.size()));
+    bytes_.insert(bytes_.end(), blob.begin(), blob.end());
+    return *this;
+  }
+
+  byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::vector<std::byte> take() && noexcept { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Reads values from untrusted bytes. After the first failure every read gives a zero or an empty view, and `finish` gives
+/// the reason. Views point into the input. Allocates nothing (but for the message of an error).
+class byte_reader {
+ public:
+  explicit byte_reader(std::span<const std::byte> input) noexcept : rest_{input} {}
+
+  template <std::unsigned_integral U>
+  U get() noexcept {
+    if (!require(sizeof(U))) return 0;
+    const U value = detail::load_little<U>(rest_.data());
+    rest_ = rest_.subspan(sizeof(U));
+    return value;
+  }
+
+  /// A blob of at most `limit` bytes behind its u32 length.
+  std::span<const std::byte> get_bytes(std::size_t limit) noexcept {
+    const auto length = get<std::uint32_t>();
+    if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
+    if (!require(length)) return {};
+    const auto view = rest_.first(length);
+    rest_ = rest_.subspan(length);
+    return view;
+  }
+
+  /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
+  /// stranger sent can be shown on a terminal.
+  std::string get_text(std::size_t limit) {
+    const auto view = get_bytes(limit);
+    std::string text;
+    text.reserve(view.size());
+    for (const std::byte b : view) {
+      const auto c = static_cast<char>(b);
+      text.push_back(c >= ' ' && c <= '~' ? c : '?');
+    }
+    return text;
+  }
+
+  [[nodiscard]] bool ok() const noexcept { return state_ == state::good; }
+  [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
+
+  /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
+  [[nodiscard]] result<void> finish(std::string_view what) const {
+    if (state_ == state::over_limit) {
+      return fail(errc::too_large, std::string{what}, "a length in it is beyond its limit");
+    }
+    if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
+    if (!rest_.empty()) {
+      return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
+    }
+    return {};
+  }
+
+ private:
+  enum class state : std::uint8_t { good, truncated, over_limit };
+
+  bool require(std::size_t n) noexcept {
+    if (!ok()) return false;
+    if (rest_.size() >= n) return true;
+    set_failed(state::truncated);
+    return false;
+  }
+
+  void set_failed(state why) noexcept {
+    if (ok()) state_ = why;
+    rest_ = {};
+  }
+
+  std::span<const std::byte> rest_;
+  state state_ = state::good;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_CODEC_HPP

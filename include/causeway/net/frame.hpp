@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_FRAME_HPP
+#define CAUSEWAY_NET_FRAME_HPP
+
+// The wire format: everything on a connection is a frame, and a frame is a header of 80 bytes and at most 4 MiB behind it.
+// Encoding and decoding are pure functions. A header that decodes has the right magic and version, a valid checksum, a
+// known kind, and lengths that are within their limits and consistent with each other. docs/reference/wire_format.md has
+// the table.
+
+#include <causeway/core/hash.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/codec.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+inline constexpr std::uint32_t frame_magic = 0x59575343U;  ///< "CSWY"
+inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::size_t header_bytes = 80;
+inline constexpr std::size_t max_chunk_bytes = std::size_t{4} << 20U;
+inline constexpr std::size_t min_chunk_bytes = std::size_t{4} << 10U;
+inline constexpr std::size_t max_control_bytes = std::size_t{64} << 10U;
+inline constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 36U;
+
+enum class frame_kind : std::uint8_t {
+  data = 1,       ///< one chunk of a message
+  abort = 2,      ///< the sender gave a message up; `chunk_offset` says how many of its bytes were sent
+  heartbeat = 3,  ///< "I am here"; no content
+  goodbye = 4,    ///< nothing follows on this stream
+  hello = 5,      ///< joiner to host: who I am and what I want
+  accepted = 6,   ///< host to joiner: your index; repeated with the number of peers while it waits for the others
+  table = 7,      ///< host to joiners: everybody's address
+  link = 8,       ///< first frame of a stream between two peers
+  link_ok = 9,    ///< answer to `link`
+  ready = 10,     ///< joiner to host: all my streams are up
+  go = 11,        ///< host to joiners: everybody is ready
+  refused = 12,   ///< an errc and a sentence; the connection ends
+  welcome = 13,   ///< host to joiners: bytes of the program, before the table
+};
+
+/// The header of every frame. `sequence` counts the messages of a link; chunks of one message share it and may come over
+/// several streams in any order.
+struct frame_header {
+  frame_kind kind = frame_kind::data;
+  std::uint8_t flags = 0;  ///< must be 0 in this version
+  std::uint64_t run_id = 0;
+  peer_index sender = 0;
+  message_id id;
+  std::uint64_t sequence = 0;
+  std::uint64_t message_length = 0;
+  std::uint64_t chunk_offset = 0;
+  std::uint32_t chunk_length = 0;  ///< bytes that follow this header
+
+  friend constexpr bool operator==(const frame_header&, const frame_header&) = default;
+};
+
+using header_block = std::array<std::byte, header_bytes>;
+
+namespace detail {
+
+constexpr std::size_t checksum_offset = header_bytes - sizeof(std::uint64_t);
+
+inline std::uint64_t header_checksum(const std::byte* header) noexcept {
+  return hash_bytes({header, checksum_offset}, frame_magic);
+}
+
+}  // namespace detail
+
+/// Writes `h` as 80 bytes at `to`.
+inline void encode_header(const frame_header& h, std::byte* to) noexcept {
+  std::byte* at = to;
+  at = detail::store_little(at, frame_magic);
+  at = detail::store_little(at, protocol_version);
+  at = detail::store_little(at, static_cast<std::uint8_t>(h.kind));
+  at = detail::store_little(at, h.flags);
+  at = detail::store_little(at, h.run_id);
+  at = detail::store_little(at, h.id.epoch);
+  at = detail::store_little(at, h.sender);
+  at = detail::store_little(at, h.id.channel);
+  at = detail::store_little(at, h.chunk_length);
+  at = detail::store_little(at, h.id.step);
+  at = detail::store_little(at, h.id.parent);
+  at = detail::store_little(at, h.sequence);
+  at = detail::store_little(at, h.message_length);
+  at = detail::store_little(at, h.chunk_offset);
+  detail::store_little(at, detail::header_checksum(to));
+}
+
+inline header_block encode_header(const frame_header& h) noexcept {
+  header_block block;
+  encode_header(h, block.data());
+  return block;
+}
+
+namespace detail {
+
+inline frame_header read_header_fields(byte_reader& in) noexcept {
+  frame_header h;
+  h.kind = static_cast<frame_kind>(in.get<std::uint8_t>());
+  h.flags = in.get<std::uint8_t>();
+  h.run_id = in.get<std::uint64_t>();
+  h.id.epoch = in.get<std::uint32_t>();
+  h.sender = in.get<std::uint32_t>();
+  h.id.channel = in.get<std::uint32_t>();
+  h.chunk_length = in.get<std::uint32_t>();
+  h.id.step = in.get<std::uint64_t>();
+  h.id.parent = in.get<std::uint64_t>();
+  h.sequence = in.get<std::uint64_t>();
+  h.message_length = in.get<std::uint64_t>();
+  h.chunk_offset = in.get<std::uint64_t>();
+  return h;
+}
+
+constexpr bool is_control(frame_kind kind) noexcept { return kind >= frame_kind::hello; }
+
+/// The rules between the fields of a header whose checksum holds. Null when all are kept.
+inline const char* broken_rule(const frame_header& h) noexcept {
+  if (h.kind < frame_kind::data || h.kind > frame_kind::welcome) return "an unknown kind of frame";
+  if (h.flags != 0) return "flags that this version does not know";
+  if (h.message_length > max_message_bytes) return "a message of more than 64 GiB";
+  if (h.chunk_offset > h.message_length) return "a chunk that starts behind the end of its message";
+  if (is_control(h.kind)) return h.chunk_length > max_control_bytes ? "a control frame above 64 KiB" : nullptr;
+  if (h.kind != frame_kind::data) return h.chunk_length != 0 ? "content where none belongs" : nullptr;
+  if (h.chunk_length > max_chunk_bytes) return "a chunk above 4 MiB";
+  if (h.chunk_length > h.message_length - h.chunk_offset) return "a chunk that reaches past the end of its message";
+  if (h.chunk_length == 0 && h.message_length != 0) return "an empty chunk";
+  return nullptr;
+}
+
+}  // namespace detail
+
+/// Reads a header from the first 80 of the given bytes. errc::protocol for bytes that are no frame of ours,
+/// errc::version_mismatch for another version, errc::corrupt for a wrong checksum, errc::too_large or errc::protocol for
+/// a broken rule. Reads nothing beyond the header.
+inline result<frame_header> decode_header(std::span<const std::byte> bytes) {
+  if (bytes.size() < header_bytes) return fail(errc::corrupt, "frame", "it is shorter than its header");
+  byte_reader in{bytes.first(header_bytes)};
+  if (in.get<std::uint32_t>() != frame_magic) {
+    return fail(errc::protocol, "frame", "the other side does not speak Causeway's protocol");
+  }
+  if (const auto version = in.get<std::uint16_t>(); version != protocol_version) {
+    return fail(errc::version_mismatch, "frame",
+                "the other side speaks protocol version " + std::to_string(version) + ", we speak " +
+                    std::to_string(protocol_version) + "; use the same release on all machines");
+  }
+  const frame_header h = detail::read_header_fields(in);
+  if (in.get<std::uint64_t>() != detail::header_checksum(bytes.data())) {
+    return fail(errc::corrupt, "frame", "the header fails its checksum");
+  }
+  if (const char* rule = detail::broken_rule(h)) return fail(errc::protocol, "frame", std::string{"it has "} + rule);
+  return h;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FRAME_HPP

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_OPERATIONS_HPP
+#define CAUSEWAY_NET_OPERATIONS_HPP
+
+// The sends and receives that were started and not yet waited for. A handle carries its slot and the slot's generation, so
+// that an old handle never names a newer operation. Not thread-safe: its owner locks.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+using slot_index = std::uint32_t;
+inline constexpr slot_index no_slot = UINT32_MAX;
+
+/// One send or receive. Its buffer belongs to the caller; nobody touches it once `done`.
+struct pending_operation {
+  bool is_send = false;
+  bool used = false;
+  bool done = false;
+  peer_index peer = 0;
+  message_id id;
+  const std::byte* source = nullptr;  ///< of a send
+  std::byte* target = nullptr;        ///< of a receive
+  std::size_t length = 0;             ///< bytes to send, or room to receive into
+  std::size_t taken = 0;              ///< bytes of a send that streams took over so far
+  std::size_t moved = 0;              ///< bytes that are through
+  std::uint64_t sequence = 0;         ///< of a send, once its first chunk was taken
+  std::uint32_t generation = 0;
+  time_point since = {};
+  std::optional<error> failure = {};
+};
+
+class operation_table {
+ public:
+  slot_index start(const pending_operation& what) {
+    slot_index slot = no_slot;
+    if (free_.empty()) {
+      slot = static_cast<slot_index>(slots_.size());
+      slots_.emplace_back();
+    } else {
+      slot = free_.back();
+      free_.pop_back();
+    }
+    const std::uint32_t generation = slots_[slot].generation + 1;
+    slots_[slot] = what;
+    slots_[slot].used = true;
+    slots_[slot].generation = generation;
+    return slot;
+  }
+
+  pending_operation& operator[](slot_index slot) { return slots_[slot]; }
+
+  [[nodiscard]] operation handle(slot_index slot) const {
+    return operation{slots_[slot].generation} << 32U | (operation{slot} + 1);
+  }
+
+  /// The slot that a handle names, or `no_slot`.
+  [[nodiscard]] slot_index find(operation handle) const {
+    const auto slot = static_cast<slot_index>((handle & UINT32_MAX) - 1);
+    const bool known = slot < slots_.size() && slots_[slot].used && slots_[slot].generation == handle >> 32U;
+    return known ? slot : no_slot;
+  }
+
+  void finish(slot_index slot) { slots_[slot].done = true; }
+
+  void finish(slot_index slot, error failure) {
+    slots_[slot].failure = std::move(failure);
+    slots_[slot].done = true;
+  }
+
+  /// The outcome of a finished operation; its slot becomes free.
+  result<std::size_t> release(slot_index slot) {
+    pending_operation& op = slots_[slot];
+    op.used = false;
+    free_.push_back(slot);
+    if (op.failure) return std::move(*op.failure);
+    return op.moved;
+  }
+
+  template <class F>
+  void for_each_unfinished(F&& visit) const {
+    for (const pending_operation& op : slots_) {
+      if (op.used && !op.done) visit(op);
+    }
+  }
+
+ private:
+  std::vector<pending_operation> slots_;
+  std::vector<slot_index> free_;
+};
+
+inline std::string peer_name(peer_index peer) { return "peer " + std::to_string(peer); }
+
+/// "channel 1, epoch 0, step 12".
+inline std::string to_text(const message_id& id) {
+  return "channel " + std::to_string(id.channel) + ", epoch " + std::to_string(id.epoch) + ", step " +
+         std::to_string(id.step);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_OPERATIONS_HPP

@@ -18,7 +18,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <type_traits>
+#include <limits>
 
 #if CAUSEWAY_X86_SIMD
 #include <immintrin.h>
@@ -134,14 +134,25 @@ CAUSEWAY_ALWAYS_INLINE void softmax_loop(float* s, std::int64_t ld, std::int64_t
   const std::int64_t columns = rounded_up(first + panel_rows, 16);
   for (std::int64_t i = 0; i < panel_rows; ++i) {
     float* line = s + i * ld;
-    const std::int64_t valid = first + i + 1;
-    float top = line[0];
-    for (std::int64_t j = 1; j < valid; ++j) top = line[j] > top ? line[j] : top;
+    std::fill(line + first + i + 1, line + columns, -std::numeric_limits<float>::infinity());
+    // Sixteen maxima and sums side by side: a single one would forbid the compiler to vectorise.
+    float tops[16];
+    std::copy_n(line, 16, tops);
+    for (std::int64_t j = 16; j < columns; j += 16) {
+      for (std::int64_t l = 0; l < 16; ++l) tops[l] = line[j + l] > tops[l] ? line[j + l] : tops[l];
+    }
+    const float top = *std::max_element(tops, tops + 16);
     const float shift = -top * scale2;
-    for (std::int64_t j = 0; j < valid; ++j) p[i * ldp + j] = power_of_two(line[j] * scale2 + shift);
-    for (std::int64_t j = valid; j < columns; ++j) p[i * ldp + j] = 0.0F;
+    float sums[16] = {};
+    for (std::int64_t j = 0; j < columns; j += 16) {
+      for (std::int64_t l = 0; l < 16; ++l) {
+        const float e = power_of_two(line[j + l] * scale2 + shift);
+        p[i * ldp + j + l] = e;
+        sums[l] += e;
+      }
+    }
     float sum = 0.0F;
-    for (std::int64_t j = 0; j < valid; ++j) sum += p[i * ldp + j];
+    for (const float part : sums) sum += part;
     rows.inverse_sum[i] = 1.0F / sum;
     rows.logsumexp[i] = top * scale + std::log(sum);
   }

@@ -93,7 +93,7 @@ struct dropout_kernel {
       const std::int64_t count = end - block < dropout_block ? end - block : dropout_block;
       for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
         f32x16 v, factor;
-        keep_factors(factor, words[i / lanes], words[4 + i / lanes], threshold, scale);
+        keep_factors(factor, words[i / vector_lanes], words[4 + i / vector_lanes], threshold, scale);
         load(v, x + block + i, part);
         store(x + block + i, v * factor, part);
       });

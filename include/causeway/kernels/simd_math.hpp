@@ -33,7 +33,7 @@ using f64x8 [[gnu::vector_size(64)]] = double;
 using f32x8 [[gnu::vector_size(32)]] = float;
 using f32x4 [[gnu::vector_size(16)]] = float;
 
-inline constexpr std::int64_t lanes = 16;
+inline constexpr std::int64_t vector_lanes = 16;
 
 /// Marks a whole vector of lanes, against `tail`: the first `count` of them.
 struct whole {};
@@ -45,7 +45,7 @@ struct tail {
 template <class Body>
 CAUSEWAY_ALWAYS_INLINE void for_lanes(std::int64_t count, Body&& body) {
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) body(i, whole{});
+  for (; i + vector_lanes <= count; i += vector_lanes) body(i, whole{});
   if (i < count) body(i, tail{count - i});
 }
 
@@ -115,14 +115,14 @@ CAUSEWAY_ALWAYS_INLINE void store(Half* p, const f32x16& v, whole) {
 /// Lanes beyond the tail read as zero.
 template <class T>
 CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const T* p, tail part) {
-  T padded[lanes] = {};
+  T padded[vector_lanes] = {};
   std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(T));
   load(v, padded, whole{});
 }
 
 template <class T>
 CAUSEWAY_ALWAYS_INLINE void store(T* p, const f32x16& v, tail part) {
-  T padded[lanes];
+  T padded[vector_lanes];
   store(padded, v, whole{});
   std::memcpy(static_cast<void*>(p), padded, static_cast<std::size_t>(part.count) * sizeof(T));
 }
@@ -190,13 +190,13 @@ CAUSEWAY_ALWAYS_INLINE float sum_lanes(std::int64_t count, Term&& term, Last&& l
   CAUSEWAY_EXACT_BODY
   f32x16 a{}, b{}, c{}, d{};
   std::int64_t i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+  for (; i + 4 * vector_lanes <= count; i += 4 * vector_lanes) {
     term(a, i);
-    term(b, i + lanes);
-    term(c, i + 2 * lanes);
-    term(d, i + 3 * lanes);
+    term(b, i + vector_lanes);
+    term(c, i + 2 * vector_lanes);
+    term(d, i + 3 * vector_lanes);
   }
-  for (; i + lanes <= count; i += lanes) term(a, i);
+  for (; i + vector_lanes <= count; i += vector_lanes) term(a, i);
   a = (a + b) + (c + d);
   float sum = horizontal_sum(a);
   for (; i < count; ++i) sum += last(i);

@@ -137,6 +137,16 @@ def rank(folder):
     return RANKS.get(folder, len(RANKS))
 
 
+def by_rank(sources, names):
+    """Include lines in the order of `names`, with a blank line between ranks, which clang-format keeps apart."""
+    lines = []
+    for i, name in enumerate(names):
+        if i > 0 and rank(sources[name].folder) != rank(sources[names[i - 1]].folder):
+            lines.append("")
+        lines.append(f"#include <{name}>")
+    return lines
+
+
 def umbrella_text(sources):
     """The umbrella header: first all that a bare compiler can build, then one conditional block for each set of doors."""
     known = {}
@@ -151,9 +161,9 @@ def umbrella_text(sources):
     text = ["// SPDX-License-Identifier: Apache-2.0", "#ifndef CAUSEWAY_CAUSEWAY_HPP", "#define CAUSEWAY_CAUSEWAY_HPP", "",
             "// Everything. Written by tools/check_tree.py --fix-umbrella. What needs a third-party library comes last and only",
             "// where that library is at hand; no other header may include one of ours inside #if.", ""]
-    text += [f"#include <{name}>" for name in plain]
+    text += by_rank(sources, plain)
     for needs in sorted(conditional, key=lambda n: (len(n), list(DOORS).index(n[0]))):
         condition = " && ".join(DOORS[d].condition for d in needs)
-        text += ["", f"#if {condition}", *(f"#include <{name}>" for name in conditional[needs]), "#endif"]
+        text += ["", f"#if {condition}", *by_rank(sources, conditional[needs]), "#endif"]
     text += ["", "#endif  // CAUSEWAY_CAUSEWAY_HPP", ""]
     return "\n".join(text)

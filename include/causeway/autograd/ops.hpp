@@ -246,28 +246,6 @@ template <class Backend>
   return loss;
 }
 
-/// Runs `block(tape, x) -> variable` without keeping anything but x, and again in the backward pass, this time recording.
-/// The block must compute the same both times: its randomness a function of numbers it captured, its parameters unchanged.
-template <class Backend, class Block>
-[[nodiscard]] variable checkpoint(tape<Backend>& t, const variable& x, Block block) {
-  if (!t.recording()) return block(t, x);
-  variable y;
-  {
-    const recording_scope off{t, false};
-    y = block(t, x);
-  }
-  return t.result(std::move(y.value), [x, block](tape<Backend>& on, tensor dy) {
-    const auto begin = on.position();
-    const recording_scope scope{on, true};
-    const variable input = on.leaf(x.value);
-    const gradient_slot output = block(on, input).slot;
-    on.contribute(output, std::move(dy));
-    on.backward_to(begin);
-    on.contribute(x.slot, on.take(input.slot));
-    on.release_to(begin);
-  });
-}
-
 }  // namespace causeway::inline CAUSEWAY_ABI::autograd
 
 #endif  // CAUSEWAY_AUTOGRAD_OPS_HPP

@@ -5,6 +5,8 @@
 // How a family says which parameters it has and how each starts. Only matrices and tables start at random.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/core/thread_pool.hpp>
 #include <causeway/tensor/parameters.hpp>
 
 #include <cmath>
@@ -59,6 +61,24 @@ class declaration {
   std::vector<initial_distribution> initial_;
   int block_ = -1;
 };
+
+/// Gives every parameter its initial value, a function of (seed, segment, row) alone: the same on every machine and for any
+/// number of threads.
+inline void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
+                         std::uint64_t seed) {
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& s = store.segments()[i];
+    float* values = store.value(i);
+    pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
+      for (std::int64_t row = part.begin; row < part.end; ++row) {
+        rng random{seed, mix(i, static_cast<std::uint64_t>(row), 0x696E6974U)};
+        for (std::int64_t j = 0; j < s.columns; ++j) {
+          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
+        }
+      }
+    });
+  }
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
 

@@ -4,20 +4,21 @@
 
 // A decoder-only language model: an embedding, a row of blocks, an output layer. A family (GPT-2, Llama) says which
 // parameters there are and what a block computes; everything else is here: training passes, evaluation, the cut into
-// stages, bf16 copies, initial values. Inputs come from the world and are checked; a wrong token is an error, not a crash.
+// stages, bf16 copies, initial values.
 
+#include <causeway/autograd/checkpoint.hpp>
 #include <causeway/autograd/ops.hpp>
 #include <causeway/autograd/tape.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
-#include <causeway/core/rng.hpp>
 #include <causeway/kernels/backend.hpp>
 #include <causeway/kernels/convert.hpp>
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/memory_estimate.hpp>
+#include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
 #include <causeway/tensor/buffer.hpp>
@@ -34,15 +35,6 @@
 #include <utility>
 
 namespace causeway::inline CAUSEWAY_ABI::nn {
-
-/// The tokens of one forward and backward pass: `batch` sequences of equal length, at most the model's context.
-struct micro_batch {
-  std::span<const std::int32_t> inputs;
-  std::span<const std::int32_t> targets;  ///< as many as inputs; negative: this position does not count
-  std::int64_t batch = 1;
-  float grad_scale = 1.0F;  ///< what gradients are multiplied by; 1 / tokens for the gradient of the mean
-  std::uint64_t dropout_stream = 0;
-};
 
 /// Blocks [first, last) of a model. The part that starts at 0 has the embedding too, the one that ends at the number of
 /// blocks the output layer.
@@ -103,8 +95,7 @@ class language_model {
 
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
   void initialize(std::uint64_t seed) {
-    const auto segments = store().segments();
-    for (std::size_t i = 0; i < segments.size(); ++i) initialize_segment(seed, i, family().initial()[i]);
+    fill_initial(backend().pool(), store(), family().initial(), seed);
     store().touch();
   }
 
@@ -124,7 +115,7 @@ class language_model {
   [[nodiscard]] result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
                                         std::int64_t batch) {
     const micro_batch b{inputs, targets, batch, 0.0F, 0};
-    CAUSEWAY_TRY(check_batch(b, {0, blocks()}));
+    CAUSEWAY_TRY(check_stage(b, {0, blocks()}, {}));
     return guarded([&](tape_type& t) {
       const auto p = prepare(b, false);
       return loss_of(t, p, run_blocks(t, p, {0, blocks()}, family().embed(t, p, b.inputs)), b);
@@ -134,10 +125,11 @@ class language_model {
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
   [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out) {
     const micro_batch b{tokens, {}, 1, 0.0F, 0};
-    CAUSEWAY_TRY(check_tokens(b));
+    CAUSEWAY_TRY(check_inputs(limits(), b));
     if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
-      return wrong("logits", "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
-                                 std::to_string(vocabulary()));
+      return fail(errc::invalid_argument, std::string{Family::name} + " logits",
+                  "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
+                      std::to_string(vocabulary()));
     }
     CAUSEWAY_TRY(guarded([&](tape_type& t) {
       const auto p = prepare(b, false);
@@ -157,8 +149,7 @@ class language_model {
   /// valid until `backward_stage`; it is ignored in the first stage. The first stage reads b.inputs, the last b.targets;
   /// all need their number. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
   [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {}) {
-    CAUSEWAY_TRY(check_batch(b, r));
-    if (r.first > 0) CAUSEWAY_TRY(check_boundary(b, boundary));
+    CAUSEWAY_TRY(check_stage(b, r, boundary));
     stage_pass s;
     CAUSEWAY_TRY(guarded(t, true, [&] {
       const auto p = prepare(b, true);
@@ -265,19 +256,6 @@ class language_model {
     e.low_version = e.store.version();
   }
 
-  void initialize_segment(std::uint64_t seed, std::size_t index, initial_distribution d) {
-    const auto& s = store().segments()[index];
-    float* values = store().value(index);
-    backend().pool().for_range(s.rows, 1, [&](index_range part) {
-      for (std::int64_t row = part.begin; row < part.end; ++row) {
-        rng random{seed, mix(index, static_cast<std::uint64_t>(row), 0x696E6974U)};
-        for (std::int64_t j = 0; j < s.columns; ++j) {
-          values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
-        }
-      }
-    });
-  }
-
   template <class F>
   [[nodiscard]] result<void> guarded(tape_type& t, bool recording, F&& f) {
     try {
@@ -297,50 +275,14 @@ class language_model {
     return value;
   }
 
-  [[nodiscard]] static error wrong(std::string what, std::string message) {
-    return fail(errc::invalid_argument, std::string{Family::name} + " " + std::move(what), std::move(message));
-  }
+  [[nodiscard]] token_limits limits() const noexcept { return {Family::name, context_length(), vocabulary()}; }
 
-  [[nodiscard]] result<void> check_tokens(const micro_batch& b) const {
-    const auto n = static_cast<std::int64_t>(b.inputs.size());
-    if (b.batch < 1 || n < b.batch || n % b.batch != 0) {
-      return wrong("inputs", std::to_string(n) + " tokens do not make " + std::to_string(b.batch) +
-                                 " sequences of equal, positive length");
-    }
-    if (n / b.batch > context_length()) {
-      return wrong("inputs", "sequences of " + std::to_string(n / b.batch) + " tokens; the context is " +
-                                 std::to_string(context_length()) + ": cut them, or raise the context");
-    }
-    for (const std::int32_t token : b.inputs) {
-      if (token < 0 || token >= vocabulary()) return wrong_token("inputs", token);
-    }
-    return {};
-  }
-
-  [[nodiscard]] result<void> check_batch(const micro_batch& b, block_range r) const {
+  [[nodiscard]] result<void> check_stage(const micro_batch& b, block_range r, const tensor& boundary) const {
     CAUSEWAY_EXPECT(r.first >= 0 && r.first <= r.last && r.last <= blocks());
-    CAUSEWAY_TRY(check_tokens(b));
-    if (r.last < blocks()) return {};
-    if (b.targets.size() != b.inputs.size()) {
-      return wrong("targets", std::to_string(b.targets.size()) + " targets for " + std::to_string(b.inputs.size()) +
-                                  " inputs; give one each (negative: ignore)");
-    }
-    for (const std::int32_t token : b.targets) {
-      if (token >= vocabulary()) return wrong_token("targets", token);
-    }
+    CAUSEWAY_TRY(check_inputs(limits(), b));
+    if (r.last == blocks()) CAUSEWAY_TRY(check_targets(limits(), b));
+    if (r.first > 0) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
     return {};
-  }
-
-  [[nodiscard]] result<void> check_boundary(const micro_batch& b, const tensor& boundary) const {
-    const tensor_shape expected{static_cast<std::int64_t>(b.inputs.size()), width()};
-    if (boundary && boundary.type() == dtype::f32 && boundary.shape() == expected) return {};
-    return wrong("boundary",
-                 "activations of shape " + boundary.shape().text() + "; this stage needs f32 " + expected.text());
-  }
-
-  [[nodiscard]] error wrong_token(std::string what, std::int32_t token) const {
-    return wrong(std::move(what), "token " + std::to_string(token) + "; the vocabulary has " +
-                                      std::to_string(vocabulary()) + ": the tokenizer and the model do not match");
   }
 
   std::unique_ptr<engine> engine_;

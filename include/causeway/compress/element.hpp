@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMPRESS_ELEMENT_HPP
+#define CAUSEWAY_COMPRESS_ELEMENT_HPP
+
+// Codecs that store every value on its own, as another element type: the common part of none, bf16 and fp16.
+
+#include <causeway/compress/codec.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/cpu_features.hpp>
+#include <causeway/kernels/simd_math.hpp>
+#include <causeway/kernels/targets.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace causeway::inline CAUSEWAY_ABI::compress::detail {
+
+/// Whether any lane was set.
+CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
+  std::int32_t all = 0;
+  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
+  return all != 0;
+}
+
+struct encode_elements {
+  static constexpr bool exact = true;
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* from, Element* to, std::int64_t count) {
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, from + i, part);
+      kernels::detail::store(to + i, v, part);
+    });
+  }
+};
+
+/// True when all values are finite.
+struct decode_elements {
+  static constexpr bool exact = true;
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
+    kernels::detail::i32x16 bad{};
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, from + i, part);
+      bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
+      kernels::detail::store(to + i, v, part);
+    });
+    return !any_lane(bad);
+  }
+};
+
+template <class Element>
+std::size_t encode_as(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                      kernels::simd_level level) {
+  CAUSEWAY_EXPECT(room.size() >= values.size() * sizeof(Element));
+  auto* const to = reinterpret_cast<Element*>(room.data());
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+    kernels::detail::dispatch<encode_elements>(level, values.data() + r.begin, to + r.begin, r.size());
+  });
+  return values.size() * sizeof(Element);
+}
+
+template <class Element>
+result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                       kernels::simd_level level, std::string_view codec) {
+  if (bytes.size() != values.size() * sizeof(Element)) {
+    return wrong_length(codec, bytes.size(), values.size() * sizeof(Element));
+  }
+  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+  std::atomic<bool> finite{true};
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
+    const bool good = kernels::detail::dispatch<decode_elements>(level, from + r.begin, values.data() + r.begin, r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress::detail
+
+#endif  // CAUSEWAY_COMPRESS_ELEMENT_HPP

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/optim/adamw.hpp>
+
+#include "golden/optimizers.hpp"
+#include "support/catch.hpp"
+#include "support/optimizer_cases.hpp"
+
+using namespace causeway;
+using namespace causeway::optim;
+
+TEST_CASE("adamw: ten steps end where PyTorch's do", "[optim][fast]") {
+  for (const unsigned threads : {1U, 3U}) {
+    CHECK(test::golden_error(test::golden_run(adamw{}, threads), golden::adamw) < 1e-6);
+  }
+}
+
+TEST_CASE("adamw: goes on from a checkpoint as if there had been none", "[optim][fast]") {
+  CHECK(test::survives_a_checkpoint<adamw>(adamw_options{}));
+}
+
+TEST_CASE("adamw: reset forgets, and a step leaves gradients alone", "[optim][fast]") {
+  thread_pool pool;
+  auto store = test::golden_parameters();
+  test::fill(store, store.values(), 1);
+  adamw optimizer;
+  optimizer.reset(store.length());
+  test::golden_steps(optimizer, pool, store, 0, 10);
+  CHECK(optimizer.steps() == 10);
+  const std::vector<float> first(store.values().begin(), store.values().end());
+  optimizer.reset(store.length());
+  CHECK(optimizer.steps() == 0);
+  test::fill(store, store.values(), 1);
+  test::golden_steps(optimizer, pool, store, 0, 10);
+  CHECK(std::equal(first.begin(), first.end(), store.values().begin()));
+  auto gradients = test::golden_parameters();
+  test::fill(gradients, gradients.gradients(), 10000);
+  CHECK(std::equal(gradients.gradients().begin(), gradients.gradients().end(), store.gradients().begin()));
+}
+
+TEST_CASE("adamw: the first step moves every value by the rate, whatever the gradient's size", "[optim][fast]") {
+  thread_pool pool;
+  std::vector<float> values(64, 1.0F), gradients(64);
+  for (std::size_t i = 0; i < 64; ++i)
+    gradients[i] = (i % 2 == 0 ? 1.0F : -1.0F) * std::pow(10.0F, static_cast<float>(i % 7) - 3.0F);
+  adamw optimizer{{.weight_decay = 0.0F}};
+  optimizer.reset(64);
+  optimizer.step(pool, {values, gradients, {}}, {.learning_rate = 0.125F});
+  for (std::size_t i = 0; i < 64; ++i) CHECK(values[i] == Approx(i % 2 == 0 ? 0.875F : 1.125F).epsilon(1e-5));
+}
+
+TEST_CASE("adamw: a large model's update is the same bits for any number of threads", "[optim][fast]") {
+  const auto run = [](unsigned threads) {
+    thread_pool pool{threads};
+    parameter_store store;
+    store.add("w", parameter_kind::matrix, 200, 301);
+    store.add("gain", parameter_kind::vector, 1, 301);
+    store.allocate();
+    test::fill(store, store.values(), 1);
+    adamw optimizer;
+    optimizer.reset(store.length());
+    test::golden_steps(optimizer, pool, store, 0, 3);
+    return std::vector<float>(store.values().begin(), store.values().end());
+  };
+  const auto one = run(1);
+  CHECK(run(2) == one);
+  CHECK(run(3) == one);
+}

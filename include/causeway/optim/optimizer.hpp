@@ -25,6 +25,9 @@ namespace causeway::inline CAUSEWAY_ABI::optim {
 struct step_options {
   float learning_rate = 1e-3F;
   float gradient_scale = 1.0F;  ///< multiplies every gradient: one over the tokens, times the clipping factor
+  /// Where not empty, an optimizer with `reports_updates` adds what it subtracts from each value, before rounding it to the
+  /// size of the value.
+  std::span<float> update_sum{};
 };
 
 /// `reset(length)` starts over for flat buffers of that length; `step` moves the values and leaves the gradients alone;
@@ -35,6 +38,10 @@ concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, paramet
   { o.reset(std::int64_t{}) } -> std::same_as<void>;
   { o.step(pool, view, options) } -> std::same_as<void>;
 };
+
+/// Whether `O` fills step_options::update_sum.
+template <class O>
+concept ReportsUpdates = Optimizer<O> && requires { requires O::reports_updates; };
 
 /// Flat f32 state, zeroed, aligned as the parameters are.
 class state_buffer {

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <numbers>
 
 namespace causeway::inline CAUSEWAY_ABI::optim {
@@ -60,6 +61,20 @@ struct warmup_cosine {
 };
 
 static_assert(Schedule<constant> && Schedule<warmup_cosine>);
+
+/// Any schedule, held by value.
+class schedule {
+ public:
+  template <class S>
+    requires(!std::same_as<S, schedule>) && Schedule<S>
+  schedule(S s) : at_{[s](std::uint64_t step) { return s.at(step); }} {}  // NOLINT: converting on purpose
+
+  [[nodiscard]] float at(std::uint64_t step) const { return at_(step); }
+
+ private:
+  std::function<float(std::uint64_t)> at_;
+};
+static_assert(Schedule<schedule>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::optim
 

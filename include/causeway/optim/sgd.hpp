@@ -24,6 +24,7 @@ struct sgd_options {
 class sgd {
  public:
   static constexpr std::string_view name = "sgd";
+  static constexpr bool reports_updates = true;
 
   explicit sgd(sgd_options options = {}) noexcept : options_{options} {}
 
@@ -39,7 +40,9 @@ class sgd {
                                         step.gradient_scale};
       float* p = view.values.data() + begin;
       const float* g = view.gradients.data() + begin;
-      if (momentum) {
+      if (!step.update_sum.empty()) {
+        reported_update(p, g, momentum ? velocity_.data() + begin : nullptr, step.update_sum.data() + begin, count, c);
+      } else if (momentum) {
         kernels::momentum_update(p, g, velocity_.data() + begin, count, c);
       } else {
         kernels::sgd_update(p, g, count, c);
@@ -53,11 +56,22 @@ class sgd {
   }
 
  private:
+  static void reported_update(float* p, const float* g, float* velocity, float* sum, std::int64_t count,
+                              const kernels::sgd_coefficients& c) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      float u = c.gradient_scale * g[i] + c.weight_decay * p[i];
+      if (velocity != nullptr) u = velocity[i] = c.momentum * velocity[i] + u;
+      u *= c.learning_rate;
+      sum[i] += u;
+      p[i] -= u;
+    }
+  }
+
   sgd_options options_;
   state_buffer velocity_;
 };
 
-static_assert(Optimizer<sgd>);
+static_assert(Optimizer<sgd> && ReportsUpdates<sgd>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::optim
 

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
+#define CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
+
+// One full replica per peer.
+
+#include <causeway/policy/concepts.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct data_parallel_options {
+  std::int64_t micro_batches = 1;  ///< pieces that a batch is cut into, one after the other, to save memory
+};
+
+/// Gradient of the mean loss over the peer's batch, accumulated over micro-batches of equal size. Sends nothing. Memory:
+/// activations of one micro-batch. The result does not depend on the other peers.
+class data_parallel {
+ public:
+  static constexpr std::string_view name = "data_parallel";
+  static constexpr parallel_traits traits{};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit data_parallel(data_parallel_options options = {}) : options_{options} {}
+
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    const std::int64_t pieces = options_.micro_batches;
+    if (pieces < 1 || b.sequences % pieces != 0) {
+      return fail(errc::invalid_argument, "data_parallel",
+                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
+                      " equal micro-batches; choose a divisor");
+    }
+    const std::int64_t count = b.sequences / pieces;
+    const float scale = 1.0F / static_cast<float>(b.tokens());
+    double loss = 0;
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      CAUSEWAY_ASSIGN(const double sum, ctx.forward_backward(b.slice(i * count, count), scale));
+      loss += sum;
+    }
+    return loss / static_cast<double>(b.tokens());
+  }
+
+  void serialize(auto&) {}
+
+ private:
+  data_parallel_options options_;
+};
+static_assert(ParallelismPolicy<data_parallel>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP

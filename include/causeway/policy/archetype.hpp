@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_POLICY_ARCHETYPE_HPP
+#define CAUSEWAY_POLICY_ARCHETYPE_HPP
+
+// The least that a policy may rely on. Policies are checked against these declarations, which have no definitions, so that
+// error messages stay short and do not depend on the model. train/context.hpp has the real context; the comments are there.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/tensor/batch.hpp>
+#include <causeway/tensor/parameters.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace causeway::inline CAUSEWAY_ABI::archetype {
+
+/// What a `serialize` member is given.
+struct archive {
+  template <class... Ts>
+  void operator()(Ts&...);
+};
+
+struct context {
+  [[nodiscard]] net::peer_index self() const;
+  [[nodiscard]] std::uint32_t peers() const;
+  [[nodiscard]] std::uint64_t step() const;
+  [[nodiscard]] std::uint64_t round() const;
+  [[nodiscard]] bool keeps_inputs() const;
+
+  std::span<float> parameters();
+  std::span<float> gradients();
+  parameter_view view();
+  void parameters_changed();
+  result<void> track_updates(std::span<float>);
+
+  thread_pool& pool();
+  any_clock& clock();
+  rng& random();
+  rng& shared_random();
+  net::any_transport& transport();
+
+  result<double> forward_backward(const batch&, float);
+  template <class Codec>
+  result<void> mean(const Codec&, std::span<float>);
+  result<void> average_with(net::peer_index, std::span<float>);
+  std::optional<net::peer_index> random_partner();
+  void commit_round();
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::archetype
+
+#endif  // CAUSEWAY_POLICY_ARCHETYPE_HPP

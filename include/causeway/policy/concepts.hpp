@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_POLICY_CONCEPTS_HPP
+#define CAUSEWAY_POLICY_CONCEPTS_HPP
+
+// What a policy is: a movable value with a name, traits, all hooks of its kind, and `serialize` for its run state. No base
+// class, nothing virtual, no optional hooks: a misspelt hook is an error, not silence.
+//
+// Two promises that no concept can check, and that the conformance suite does:
+// - a hook that returns an error has left the policy and the parameters as they were, so that it can be called again;
+// - a hook is a function of the context and the policy's state: equal inputs give equal bits.
+
+#include <causeway/core/result.hpp>
+#include <causeway/policy/archetype.hpp>
+#include <causeway/policy/traits.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Run state that a checkpoint keeps. Options are not state: they come from the program.
+template <class P>
+concept Stateful = requires(P& p, archetype::archive& ar) {
+  { P::state_version } -> std::convertible_to<std::uint32_t>;
+  p.serialize(ar);
+};
+
+template <class P, class Traits>
+concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<P> && requires {
+  { P::name } -> std::convertible_to<std::string_view>;  // its section in checkpoints, its name in logs
+  { P::traits } -> std::same_as<const Traits&>;          // also says which slot it belongs to
+};
+
+/// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
+/// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
+template <class P, class Context = archetype::context>
+concept CommunicationPolicy = PolicyOf<P, comm_traits> && requires(P& p, Context& ctx) {
+  { p.start(ctx) } -> std::same_as<result<void>>;
+  { p.before_inner_step(ctx) } -> std::same_as<result<void>>;
+  { p.after_inner_step(ctx) } -> std::same_as<result<void>>;
+  { p.finish(ctx) } -> std::same_as<result<void>>;
+};
+
+/// `forward_backward`: adds the gradient of the mean loss over the batch; gives that mean. Cuts the batch as it likes.
+template <class P, class Context = archetype::context>
+concept ParallelismPolicy = PolicyOf<P, parallel_traits> && requires(P& p, Context& ctx, const batch& b) {
+  { p.forward_backward(ctx, b) } -> std::same_as<result<double>>;
+};
+
+/// `begin_step`: agree on who takes part. `end_step`: judge the attempt; called after a failed phase or a whole step.
+template <class P, class Context = archetype::context>
+concept FaultPolicy = PolicyOf<P, fault_traits> && requires(P& p, Context& ctx, const result<void>& outcome) {
+  { p.begin_step(ctx) } -> std::same_as<result<void>>;
+  { p.end_step(ctx, outcome) } -> std::same_as<verdict>;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_CONCEPTS_HPP

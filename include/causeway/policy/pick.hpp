@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_POLICY_PICK_HPP
+#define CAUSEWAY_POLICY_PICK_HPP
+
+// Sorts a pack of policies into a trainer's slots by what they are, so that users write them in any order and leave out
+// what they do not care about.
+
+#include <causeway/optim/optimizer.hpp>
+#include <causeway/policy/traits.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+enum class kind { none, inner, comm, parallel, fault };
+
+template <class P, class Traits>
+concept HasTraits = requires {
+  { P::traits } -> std::same_as<const Traits&>;
+};
+
+/// Which slot a type belongs to. Only the traits count, so that a policy with a misspelt hook still reaches its slot and is
+/// refused there with the hook's name.
+template <class P>
+consteval kind kind_of() {
+  if constexpr (HasTraits<P, comm_traits>) {
+    return kind::comm;
+  } else if constexpr (HasTraits<P, parallel_traits>) {
+    return kind::parallel;
+  } else if constexpr (HasTraits<P, fault_traits>) {
+    return kind::fault;
+  } else if constexpr (optim::Optimizer<P>) {
+    return kind::inner;
+  } else {
+    return kind::none;
+  }
+}
+
+template <kind K, class... Ps>
+inline constexpr std::size_t count_of = (std::size_t{0} + ... + (kind_of<Ps>() == K ? 1U : 0U));
+
+/// The first type of kind K in the pack, else Default.
+template <kind K, class Default, class... Ps>
+struct first_of {
+  using type = Default;
+};
+template <kind K, class Default, class P, class... Ps>
+struct first_of<K, Default, P, Ps...> {
+  using type = typename std::conditional_t<kind_of<P>() == K, std::type_identity<P>, first_of<K, Default, Ps...>>::type;
+};
+
+template <kind K, class Default, class... Ps>
+using pick = typename first_of<K, Default, Ps...>::type;
+
+/// `M`, after checking the pack: a misspelt policy would otherwise be dropped silently in favour of a default.
+template <class M, class... Ps>
+struct claim {
+  static_assert(
+      ((kind_of<Ps>() != kind::none) && ...),
+      "causeway-P0: a type given to the trainer is neither a policy nor an optimizer: it has no `traits` of a known "
+      "kind. docs/reference/rules.md#p0");
+  static_assert(count_of<kind::inner, Ps...> <= 1 && count_of<kind::comm, Ps...> <= 1 &&
+                    count_of<kind::parallel, Ps...> <= 1 && count_of<kind::fault, Ps...> <= 1,
+                "causeway-P4: two policies of one kind were given to a trainer; keep one. docs/reference/rules.md#p4");
+  using type = M;
+};
+
+template <class M, class... Ps>
+using claimed = typename claim<M, Ps...>::type;
+
+/// Holds the policies given to make_trainer until each is taken by its slot.
+template <class... Ps>
+class bag {
+ public:
+  explicit bag(Ps... ps) : items_{std::move(ps)...} {}
+
+  template <kind K, class Default>
+  auto take() {
+    using wanted = pick<K, Default, Ps...>;
+    if constexpr (count_of < K, Ps... >> 0) {
+      return std::move(std::get<wanted>(items_));
+    } else {
+      return wanted{};
+    }
+  }
+
+ private:
+  std::tuple<Ps...> items_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_POLICY_PICK_HPP

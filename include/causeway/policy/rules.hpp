@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_POLICY_RULES_HPP
+#define CAUSEWAY_POLICY_RULES_HPP
+
+// Which policies go together, as pure functions of their traits, and the one readable error for each mix that does not.
+// docs/reference/rules.md explains every id; tests/compile_fail holds every message to its id.
+
+#include <causeway/policy/traits.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+namespace rules {
+
+/// A changing set of peers needs a communication policy that tolerates it.
+constexpr bool c1(comm_traits c, fault_traits f) { return f.produces == peers::fixed || c.tolerates == peers::elastic; }
+
+/// A stage must not stay without an owner.
+constexpr bool c2(parallel_traits p, fault_traits f) {
+  return !p.staged || f.produces == peers::fixed || p.reroutes || f.refills_stage;
+}
+
+/// A policy that needs the same step everywhere needs a parallelism that has one.
+constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.needs_global_step; }
+
+}  // namespace rules
+
+namespace detail {
+
+template <class Comm, class Parallel, class Fault>
+struct compatible {
+  static_assert(rules::c1(Comm::traits, Fault::traits),
+                "causeway-C1: this fault policy lets peers join and leave, but the communication policy needs a fixed set. "
+                "Use comm::periodic, or fault::fail_stop. docs/reference/rules.md#c1");
+  static_assert(rules::c2(Parallel::traits, Fault::traits),
+                "causeway-C2: a lost peer would leave a pipeline stage without an owner. "
+                "Use a parallelism that reroutes, or a fault policy that refills stages. docs/reference/rules.md#c2");
+  static_assert(
+      rules::c3(Comm::traits, Parallel::traits),
+      "causeway-C3: this communication policy needs every peer to finish the same step, but stages run on their own "
+      "time here. Use comm::periodic. docs/reference/rules.md#c3");
+};
+
+struct unchecked {};
+
+}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_RULES_HPP

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_POLICY_TRAITS_HPP
+#define CAUSEWAY_POLICY_TRAITS_HPP
+
+// What each kind of policy says about itself, as plain constants. The type of a policy's `traits` also says which slot of a
+// trainer it belongs to. The rules over traits are in policy/rules.hpp.
+
+#include <causeway/config/config.hpp>
+
+#include <cstdint>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Whether the set of peers may change during a run.
+enum class peers : std::uint8_t { fixed, elastic };
+
+/// What a fault policy decides about an attempted step.
+enum class verdict : std::uint8_t {
+  commit,  ///< keep it
+  retry,   ///< do the failed phase again; what was computed is kept
+  abort,   ///< give up; the step's error goes to the caller
+};
+
+/// A communication policy: when peers talk and what they make of it.
+struct comm_traits {
+  peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
+  bool needs_global_step = false;  ///< whether all peers must finish the same step together
+  bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
+};
+
+/// A parallelism policy: how a batch becomes gradients.
+struct parallel_traits {
+  bool staged = false;      ///< the model is cut into stages on several peers
+  bool reroutes = false;    ///< a lost peer's work goes to another of its stage
+  bool global_step = true;  ///< all peers finish the same step together
+};
+
+/// A fault policy: what a step is worth when somebody is slow, gone or lying.
+struct fault_traits {
+  peers produces = peers::fixed;  ///< whether peers may come and go under it
+  bool refills_stage = false;     ///< it gives a lost peer's stage to somebody else
+  bool retries = false;           ///< it may ask for a failed phase again; exchanges then keep their inputs
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_TRAITS_HPP

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_CONTEXT_HPP
+#define CAUSEWAY_TRAIN_CONTEXT_HPP
+
+// What policies see of a run: parameters and gradients, peers, time, randomness, and the exchanges built from them. It is
+// the only door: a policy that needs the network, a clock or a random number takes it from here, so that a simulated run is
+// the same run. All members are for the trainer's thread.
+
+#include <causeway/collective/all_reduce.hpp>
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/gather.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/hash.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/optim/clip.hpp>
+#include <causeway/optim/optimizer.hpp>
+#include <causeway/optim/schedule.hpp>
+#include <causeway/tensor/batch.hpp>
+#include <causeway/tensor/parameters.hpp>
+#include <causeway/train/model.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Where a peer runs: its network, its clock, and where its messages go.
+struct environment {
+  net::any_transport transport;
+  any_clock clock;
+  log_sink log;
+};
+
+struct trainer_options {
+  std::uint64_t seed = 1;  ///< of everything random in the run; equal on all peers
+  optim::schedule learning_rate = optim::constant{3e-4F};
+  float clip_norm = 1.0F;        ///< of the whole gradient; 0 = no clipping
+  std::uint32_t hash_every = 1;  ///< rounds between full hashes of the committed parameters; 0 = never
+};
+
+template <Model M, optim::Optimizer Inner>
+class training_context {
+ public:
+  training_context(M model, Inner inner, environment env, trainer_options options, bool keeps_inputs)
+      : model_{std::move(model)},
+        inner_{std::move(inner)},
+        env_{std::move(env)},
+        options_{std::move(options)},
+        keeps_inputs_{keeps_inputs},
+        random_{options_.seed, mix(streams::own, env_.transport.self())},
+        shared_random_{options_.seed, mix(streams::shared)} {
+    inner_.reset(model_.parameters().length());
+  }
+
+  // ---- who and when -------------------------------------------------------------------------------------------------
+
+  /// This peer, 0 to peers()-1.
+  [[nodiscard]] net::peer_index self() const { return env_.transport.self(); }
+  [[nodiscard]] std::uint32_t peers() const { return env_.transport.size(); }
+  /// Inner steps committed by this peer.
+  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
+  /// Outer rounds committed by this peer.
+  [[nodiscard]] std::uint64_t round() const noexcept { return round_; }
+  /// Whether a failed exchange must leave its input as it was, because the fault policy may ask for it again.
+  [[nodiscard]] bool keeps_inputs() const noexcept { return keeps_inputs_; }
+
+  // ---- what is trained ----------------------------------------------------------------------------------------------
+
+  [[nodiscard]] M& model() noexcept { return model_; }
+  [[nodiscard]] Inner& inner() noexcept { return inner_; }
+  /// All parameters, flat, padding included (always zero).
+  [[nodiscard]] std::span<float> parameters() { return model_.parameters().values(); }
+  /// Their gradients in the same layout. Between inner steps the buffer is free for a policy's use.
+  [[nodiscard]] std::span<float> gradients() { return model_.parameters().gradients(); }
+  [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
+  /// Call after writing parameters.
+  void parameters_changed() { model_.parameters().touch(); }
+  /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
+  /// training. errc::unsupported if the inner optimizer does not report its updates.
+  result<void> track_updates(std::span<float> sum) {
+    if constexpr (optim::ReportsUpdates<Inner>) {
+      updates_ = sum;
+      return {};
+    } else {
+      return fail(errc::unsupported, std::string{Inner::name},
+                  "this inner optimizer does not report its updates; use pseudo_gradient::difference, or optim::sgd");
+    }
+  }
+
+  /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum. Dropout masks are a function of
+  /// (seed, peer, step, micro-batch).
+  result<double> forward_backward(const batch& b, float scale) {
+    const std::uint64_t stream = mix(step_, self(), micro_batch_++);
+    return model_.forward_backward(b.inputs, b.targets, b.sequences, scale, stream);
+  }
+
+  // ---- doors --------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] thread_pool& pool() { return model_.backend().pool(); }
+  [[nodiscard]] any_clock& clock() noexcept { return env_.clock; }
+  [[nodiscard]] net::any_transport& transport() noexcept { return env_.transport; }
+  [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
+  /// Differs from peer to peer.
+  [[nodiscard]] rng& random() noexcept { return random_; }
+  /// The same sequence on all peers, as long as all draw equally often.
+  [[nodiscard]] rng& shared_random() noexcept { return shared_random_; }
+
+  // ---- exchanges: all peers must take part, in the same round ----------------------------------------------------------
+
+  /// data ← mean over all peers, through `codec`, in place; bit-identical everywhere. Nothing is sent by a peer alone.
+  /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs().
+  template <class Codec>
+  result<void> mean(const Codec& codec, std::span<float> data) {
+    if (peers() == 1) return {};
+    if (keeps_inputs_) kept_.assign(data.begin(), data.end());
+    auto outcome = collective::exchange_mean(env_.transport, exchange_id(collective::channels::updates), codec, data,
+                                             exchange_options());
+    if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
+    return outcome;
+  }
+
+  /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
+  result<void> average_with(net::peer_index other, std::span<float> data) {
+    received_.resize(data.size());
+    net::message_id id{.channel = collective::channels::parameters, .step = round_};
+    const auto inward = env_.transport.receive(other, id, std::as_writable_bytes(std::span{received_}));
+    const auto outward = env_.transport.send(other, id, std::as_bytes(data));
+    const auto sent = env_.transport.wait(outward, no_deadline);
+    const auto got = env_.transport.wait(inward, no_deadline);
+    if (!sent) return sent.error();
+    if (!got) return got.error();
+    if (*got != data.size_bytes()) {
+      return fail(errc::protocol, "peer " + std::to_string(other),
+                  "sent parameters of another size; check that it trains "
+                  "the same model");
+    }
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = 0.5F * (data[i] + received_[i]);
+    return {};
+  }
+
+  /// This peer's partner when all peers are paired at random; none for the one left over. A function of the seed and the
+  /// round: the same pairs on all peers, and again when asked again.
+  std::optional<net::peer_index> random_partner() {
+    std::vector<net::peer_index> order(peers());
+    std::iota(order.begin(), order.end(), 0U);
+    rng draw{options_.seed, mix(streams::pairs, round_)};
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+    for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
+      if (order[i] == self()) return order[i + 1];
+      if (order[i + 1] == self()) return order[i];
+    }
+    return std::nullopt;
+  }
+
+  /// The parameters as they stand are what all peers hold now: the next exchange will be based on them.
+  void commit_round() {
+    ++round_;
+    const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0;
+    hash_ = full ? hasher{}.add_values(std::span<const float>{parameters()}).finish() : 0;
+    parent_ = mix(parent_, hash_, round_);
+  }
+
+  // ---- for the trainer -------------------------------------------------------------------------------------------------
+
+  /// Checks that all peers start from the same parameters. One hash from and to everybody.
+  result<void> agree_on_start() {
+    parent_ = hasher{}.add_values(std::span<const float>{parameters()}).finish();
+    return verify_parent(
+        "starts from other parameters; all peers need the same seed, the same options and checkpoints of "
+        "the same round");
+  }
+
+  /// Clears gradients before a step.
+  void begin_compute() {
+    micro_batch_ = 0;
+    const auto g = gradients();
+    pool().for_range(static_cast<std::int64_t>(g.size()), 1 << 14,
+                     [&](index_range part) { std::fill(g.begin() + part.begin, g.begin() + part.end, 0.0F); });
+  }
+
+  /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
+  result<void> inner_step() {
+    gradient_norm_ = optim::global_norm(pool(), gradients());
+    if (!std::isfinite(gradient_norm_)) {
+      return fail(errc::non_finite, "step " + std::to_string(step_ + 1),
+                  "the gradient is not finite; lower the learning rate, warm up longer, or clip harder");
+    }
+    rate_ = options_.learning_rate.at(step_);
+    inner_.step(pool(), view(),
+                {.learning_rate = rate_,
+                 .gradient_scale = optim::clip_scale(gradient_norm_, options_.clip_norm),
+                 .update_sum = updates_});
+    parameters_changed();
+    return {};
+  }
+
+  void commit_step() noexcept { ++step_; }
+  [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }
+  [[nodiscard]] float learning_rate() const noexcept { return rate_; }
+  [[nodiscard]] std::uint64_t state_hash() const noexcept { return hash_; }
+  /// Names the committed state that exchanges are based on.
+  [[nodiscard]] std::uint64_t parent() const noexcept { return parent_; }
+  [[nodiscard]] const trainer_options& options() const noexcept { return options_; }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(step_, round_, parent_, random_, shared_random_);
+  }
+
+ private:
+  struct streams {
+    static constexpr std::uint64_t own = 0x6F776E;
+    static constexpr std::uint64_t shared = 0x736861726564;
+    static constexpr std::uint64_t pairs = 0x7061697273;
+  };
+
+  [[nodiscard]] net::message_id exchange_id(std::uint32_t channel) const {
+    return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
+  }
+
+  [[nodiscard]] collective::collective_options exchange_options() { return {.pool = &pool(), .workspace = &workspace_}; }
+
+  result<void> verify_parent(const std::string& complaint) {
+    if (peers() == 1) return {};
+    std::vector<std::uint64_t> hashes(peers());
+    CAUSEWAY_TRY(collective::all_gather(env_.transport, {.channel = collective::channels::state, .step = round_},
+                                        std::as_bytes(std::span{&parent_, 1}), std::as_writable_bytes(std::span{hashes}),
+                                        exchange_options()));
+    for (std::uint32_t peer = 0; peer < peers(); ++peer) {
+      if (hashes[peer] != parent_) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
+    }
+    return {};
+  }
+
+  M model_;
+  Inner inner_;
+  environment env_;
+  trainer_options options_;
+  bool keeps_inputs_;
+
+  rng random_;
+  rng shared_random_;
+  std::uint64_t step_ = 0;
+  std::uint64_t round_ = 0;
+  std::uint64_t parent_ = 0;
+  std::uint64_t hash_ = 0;
+  std::uint64_t micro_batch_ = 0;
+  float gradient_norm_ = 0;
+  float rate_ = 0;
+
+  std::span<float> updates_;
+  std::vector<float> kept_;
+  std::vector<float> received_;
+  collective::collective_workspace workspace_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_CONTEXT_HPP

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_TRAINER_HPP
+#define CAUSEWAY_TRAIN_TRAINER_HPP
+
+// The training loop's one step, composed of policies. A step runs in four phases; a phase that fails is judged by the fault
+// policy and, if it says so, done again from where it failed: gradients that were computed are never thrown away.
+
+#include <causeway/comm/periodic.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/fault/fail_stop.hpp>
+#include <causeway/optim/adamw.hpp>
+#include <causeway/parallel/data_parallel.hpp>
+#include <causeway/policy/concepts.hpp>
+#include <causeway/policy/pick.hpp>
+#include <causeway/policy/rules.hpp>
+#include <causeway/train/context.hpp>
+#include <causeway/train/observer.hpp>
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+namespace detail {
+template <bool Valid, class Comm, class Parallel, class Fault>
+using checked_if =
+    std::conditional_t<Valid, compatible<Comm, Parallel, Fault>, unchecked>;  // rules run on real policies only
+}
+
+/// The host of a model, an inner optimizer and three policies. Use the alias `trainer`, or `make_trainer`.
+/// Thread safety: one thread.
+template <Model M, optim::Optimizer Inner, class Comm, class Parallel, class Fault>
+class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && ParallelismPolicy<Parallel> && FaultPolicy<Fault>,
+                                         Comm, Parallel, Fault> {
+  static_assert(
+      CommunicationPolicy<Comm>,
+      "causeway-P1: not a communication policy; the note below names the missing hook. docs/reference/rules.md#p1");
+  static_assert(ParallelismPolicy<Parallel>,
+                "causeway-P2: not a parallelism policy; the note below names the missing hook. docs/reference/rules.md#p2");
+  static_assert(FaultPolicy<Fault>,
+                "causeway-P3: not a fault policy; the note below names the missing hook. docs/reference/rules.md#p3");
+
+ public:
+  using context_type = training_context<M, Inner>;
+  using comm_type = Comm;
+
+  explicit basic_trainer(M model, environment env = {}, trainer_options options = {}, Inner inner = Inner{},
+                         Comm comm = Comm{}, Parallel parallel = Parallel{}, Fault fault = Fault{})
+      : ctx_{std::move(model), std::move(inner), std::move(env), std::move(options), Fault::traits.retries},
+        comm_{std::move(comm)},
+        parallel_{std::move(parallel)},
+        fault_{std::move(fault)} {}
+
+  /// Call once before the first step, on all peers, also after restoring a checkpoint: checks that all start alike.
+  result<void> start() {
+    if constexpr (valid) {
+      if (!restored_) CAUSEWAY_TRY(ctx_.agree_on_start());
+      return comm_.start(ctx_);
+    }
+    return {};
+  }
+
+  /// One inner step over this peer's batch, and the exchanges that are due. On an error nothing was committed: the state is
+  /// the one before the step, or, where the failure was in an exchange after it, that of a step whose exchange is pending;
+  /// both can be saved, and the next call continues there.
+  result<step_report> step(const batch& b) {
+    if constexpr (valid) return judged_step(b);
+    return report_;
+  }
+
+  /// Call once after the last step, on all peers: brings the replicas together.
+  result<void> finish() {
+    if constexpr (valid) return comm_.finish(ctx_);
+    return {};
+  }
+
+  /// Mean loss in nats per token on the current parameters.
+  result<double> evaluate(const batch& b) {
+    CAUSEWAY_ASSIGN(const double sum, ctx_.model().evaluate(b.inputs, b.targets, b.sequences));
+    return sum / static_cast<double>(b.tokens());
+  }
+
+  [[nodiscard]] context_type& context() noexcept { return ctx_; }
+  [[nodiscard]] M& model() noexcept { return ctx_.model(); }
+  [[nodiscard]] Comm& comm() noexcept { return comm_; }
+  [[nodiscard]] Parallel& parallel() noexcept { return parallel_; }
+  [[nodiscard]] Fault& fault() noexcept { return fault_; }
+
+  /// Has `f` called after every committed step, on the trainer's thread.
+  void observe(step_observer f) { observers_.push_back(std::move(f)); }
+
+  /// Calls `f(section name, version, object)` for everything that a checkpoint must keep besides the parameters.
+  template <class F>
+  void for_each_state(F&& f) {
+    f("trainer", std::uint32_t{1}, *this);
+    f(std::string{"inner."} + std::string{Inner::name}, std::uint32_t{1}, ctx_.inner());
+    f(std::string{"comm."} + std::string{Comm::name}, std::uint32_t{Comm::state_version}, comm_);
+    f(std::string{"parallel."} + std::string{Parallel::name}, std::uint32_t{Parallel::state_version}, parallel_);
+    f(std::string{"fault."} + std::string{Fault::name}, std::uint32_t{Fault::state_version}, fault_);
+  }
+
+  /// The trainer's own counters. A step that failed in the gradient exchange is saved as not begun: its gradients are not
+  /// part of a checkpoint.
+  template <class Archive>
+  void serialize(Archive& ar) {
+    auto saved = static_cast<std::uint8_t>(phase_ == phase::after ? phase_ : phase::compute);
+    ar(saved, ctx_);
+    phase_ = static_cast<phase>(saved);
+  }
+
+  /// Call after restoring state.
+  void restored() {
+    restored_ = true;
+    ctx_.parameters_changed();
+  }
+
+ private:
+  // A mix that was refused above gets empty bodies, so that the refusal is the only error.
+  static constexpr bool valid = CommunicationPolicy<Comm> && ParallelismPolicy<Parallel> && FaultPolicy<Fault>;
+
+  enum class phase : std::uint8_t { compute, before, inner, after };
+
+  // The fault policy judges after a failed phase and after the last one.
+  result<step_report> judged_step(const batch& b) {
+    const std::uint64_t round = ctx_.round();
+    report_.compute_seconds = report_.exchange_seconds = 0;
+    for (;;) {
+      const result<void> outcome = advance(b);
+      switch (fault_.end_step(ctx_, outcome)) {
+        case verdict::commit: return committed(b, round);
+        case verdict::retry: break;
+        case verdict::abort:
+          if (outcome) return fail(errc::cancelled, "fault policy", "it aborted a step that had succeeded");
+          return outcome.error();
+      }
+    }
+  }
+
+  result<void> advance(const batch& b) {
+    const auto begin = ctx_.clock().now();
+    double exchanged = 0;
+    auto outcome = advance(b, exchanged);
+    report_.exchange_seconds += exchanged;
+    report_.compute_seconds += seconds(ctx_.clock().now() - begin) - exchanged;
+    return outcome;
+  }
+
+  result<void> advance(const batch& b, double& exchanged) {
+    if (phase_ == phase::compute) {
+      CAUSEWAY_TRY(fault_.begin_step(ctx_));
+      ctx_.begin_compute();
+      CAUSEWAY_ASSIGN(report_.loss, parallel_.forward_backward(ctx_, b));
+      phase_ = phase::before;
+    }
+    if (phase_ == phase::before) {
+      CAUSEWAY_TRY(timed(exchanged, [&] { return comm_.before_inner_step(ctx_); }));
+      phase_ = phase::inner;
+    }
+    if (phase_ == phase::inner) {
+      CAUSEWAY_TRY(ctx_.inner_step());
+      phase_ = phase::after;
+    }
+    CAUSEWAY_TRY(timed(exchanged, [&] { return comm_.after_inner_step(ctx_); }));
+    phase_ = phase::compute;
+    return {};
+  }
+
+  template <class F>
+  result<void> timed(double& total, F&& hook) {
+    const auto begin = ctx_.clock().now();
+    auto outcome = hook();
+    total += seconds(ctx_.clock().now() - begin);
+    return outcome;
+  }
+
+  step_report committed(const batch& b, std::uint64_t round_before) {
+    ctx_.commit_step();
+    report_.step = ctx_.step();
+    report_.round = ctx_.round();
+    report_.tokens = b.tokens();
+    report_.learning_rate = ctx_.learning_rate();
+    report_.gradient_norm = ctx_.gradient_norm();
+    report_.committed_round = ctx_.round() != round_before;
+    report_.state_hash = report_.committed_round ? ctx_.state_hash() : 0;
+    for (const auto& observer : observers_) observer(report_);
+    return report_;
+  }
+
+  context_type ctx_;
+  Comm comm_;
+  Parallel parallel_;
+  Fault fault_;
+  phase phase_ = phase::compute;
+  bool restored_ = false;
+  step_report report_;
+  std::vector<step_observer> observers_;
+};
+
+/// A trainer of `M` with any of an inner optimizer, a communication, a parallelism and a fault policy, in any order; the
+/// rest are AdamW, periodic averaging, data parallelism and fail-stop.
+template <class M, class... Policies>
+using trainer = basic_trainer<detail::claimed<M, Policies...>, detail::pick<detail::kind::inner, optim::adamw, Policies...>,
+                              detail::pick<detail::kind::comm, comm::periodic<>, Policies...>,
+                              detail::pick<detail::kind::parallel, parallel::data_parallel, Policies...>,
+                              detail::pick<detail::kind::fault, fault::fail_stop, Policies...>>;
+
+/// The function form, for policies with options: `make_trainer(model, env, options, comm::periodic<>{{.local_steps =
+/// 50}})`.
+template <class M, class... Policies>
+[[nodiscard]] auto make_trainer(M model, environment env, trainer_options options, Policies... policies) {
+  using type = trainer<M, Policies...>;
+  detail::bag<Policies...> bag{std::move(policies)...};
+  return type{std::move(model),
+              std::move(env),
+              std::move(options),
+              bag.template take<detail::kind::inner, optim::adamw>(),
+              bag.template take<detail::kind::comm, comm::periodic<>>(),
+              bag.template take<detail::kind::parallel, parallel::data_parallel>(),
+              bag.template take<detail::kind::fault, fault::fail_stop>()};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_TRAINER_HPP

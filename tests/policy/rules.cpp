@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/policy/rules.hpp>
+
+#include "support/catch.hpp"
+
+using namespace causeway;
+
+TEST_CASE("rules: elastic peers need a communication policy that tolerates them", "[policy][fast]") {
+  constexpr fault_traits elastic{.produces = peers::elastic};
+  STATIC_REQUIRE(rules::c1({}, {}));
+  STATIC_REQUIRE(rules::c1({.tolerates = peers::elastic}, elastic));
+  STATIC_REQUIRE(!rules::c1({.tolerates = peers::fixed}, elastic));
+}
+
+TEST_CASE("rules: a stage must not stay without an owner", "[policy][fast]") {
+  constexpr fault_traits elastic{.produces = peers::elastic};
+  STATIC_REQUIRE(rules::c2({.staged = true}, {}));
+  STATIC_REQUIRE(!rules::c2({.staged = true}, elastic));
+  STATIC_REQUIRE(rules::c2({.staged = true, .reroutes = true}, elastic));
+  STATIC_REQUIRE(rules::c2({.staged = true}, {.produces = peers::elastic, .refills_stage = true}));
+}
+
+TEST_CASE("rules: a global step must exist where it is needed", "[policy][fast]") {
+  STATIC_REQUIRE(rules::c3({.needs_global_step = true}, {}));
+  STATIC_REQUIRE(!rules::c3({.needs_global_step = true}, {.global_step = false}));
+  STATIC_REQUIRE(rules::c3({}, {.global_step = false}));
+}

@@ -14,7 +14,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -25,14 +24,15 @@ namespace causeway::inline CAUSEWAY_ABI::io {
 /// What goes wrong. Writes are counted from 1 over the life of the storage.
 struct storage_faults {
   static constexpr std::uint64_t never = 0;
+  static constexpr std::size_t unlimited = ~std::size_t{0};
 
-  std::uint64_t fail_write = never;     ///< this write gives errc::io_failed and changes nothing
-  std::uint64_t tear_write = never;     ///< this write succeeds, but only its first `tear_at` bytes are kept
-  std::size_t tear_at = 0;              ///< byte
-  std::uint64_t flip_write = never;     ///< this write succeeds, but bit `flip_bit` (modulo the length) is wrong
-  std::uint64_t flip_bit = 0;           ///< bit
-  std::optional<std::size_t> capacity;  ///< bytes for all files together; beyond it writes give errc::disk_full
-  bool fail_removes = false;            ///< `remove` gives errc::io_failed
+  std::uint64_t fail_write = never;  ///< this write gives errc::io_failed and changes nothing
+  std::uint64_t tear_write = never;  ///< this write succeeds, but only its first `tear_at` bytes are kept
+  std::size_t tear_at = 0;           ///< byte
+  std::uint64_t flip_write = never;  ///< this write succeeds, but bit `flip_bit` (modulo the length) is wrong
+  std::uint64_t flip_bit = 0;        ///< bit
+  std::size_t capacity = unlimited;  ///< bytes for all files together; beyond it writes give errc::disk_full
+  bool fail_removes = false;         ///< `remove` gives errc::io_failed
 };
 
 /// Models Storage. Copies share one disk, as two handles to one folder do. Thread-safe.
@@ -104,7 +104,7 @@ class memory_storage {
     result<void> spoil(const std::string& path, byte_vector& content) {
       ++writes;
       if (writes == faults.fail_write) return fail(errc::io_failed, path, "injected fault: the disk refused the write");
-      if (faults.capacity && used_beside(path) + content.size() > *faults.capacity) {
+      if (used_beside(path) + content.size() > faults.capacity) {
         return fail(errc::disk_full, path, "injected fault: no space left. Free some space or choose another folder");
       }
       if (writes == faults.tear_write) content.resize(std::min(content.size(), faults.tear_at));

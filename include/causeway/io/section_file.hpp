@@ -2,17 +2,15 @@
 #ifndef CAUSEWAY_IO_SECTION_FILE_HPP
 #define CAUSEWAY_IO_SECTION_FILE_HPP
 
-// A file of named, versioned sections of raw bytes. Nothing is given out before every byte of the file was verified: header
-// and sections have checksums, and padding must be zero. Layout: docs/reference/checkpoint_format.md. Little-endian.
+// Reads a file of sections (io/section.hpp). Nothing is given out before every byte of the file was verified: header and
+// sections must fit their checksums, and padding must be zero.
 
-#include <causeway/config/version.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/io/section.hpp>
 #include <causeway/io/storage.hpp>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,49 +19,9 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::io {
-
-static_assert(std::endian::native == std::endian::little, "section files are little-endian, and so must be the machine");
-
-/// Which run and step a file belongs to, and who wrote it.
-struct section_stamp {
-  std::uint64_t run_id = 0;
-  std::uint64_t step = 0;
-  std::uint32_t library_version = CAUSEWAY_VERSION;  ///< filled in by the writer
-
-  friend constexpr bool operator==(const section_stamp&, const section_stamp&) = default;
-};
-
-/// A section to be written: owns its bytes, or refers to bytes that outlive it (large ones: parameters, moments).
-class section {
- public:
-  section(std::string name, std::uint32_t version, byte_vector content)
-      : name_{std::move(name)}, version_{version}, content_{std::move(content)} {}
-  section(std::string name, std::uint32_t version, std::span<const std::byte> content)
-      : name_{std::move(name)}, version_{version}, content_{content} {}
-
-  /// Refers to `values` as they lie in memory.
-  template <class T>
-    requires std::is_trivially_copyable_v<T>
-  static section of(std::string name, std::uint32_t version, std::span<const T> values) {
-    return {std::move(name), version, std::as_bytes(values)};
-  }
-
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] std::uint32_t version() const noexcept { return version_; }
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
-    if (const auto* own = std::get_if<byte_vector>(&content_)) return *own;
-    return *std::get_if<std::span<const std::byte>>(&content_);
-  }
-
- private:
-  std::string name_;
-  std::uint32_t version_;
-  std::variant<byte_vector, std::span<const std::byte>> content_;
-};
 
 /// A section that was read and verified. Starts on a 64-byte boundary of the file.
 struct section_view {
@@ -84,6 +42,9 @@ class section_file {
   /// Verifies `content`. `name` is for messages. Errors: errc::corrupt (torn, flipped, not such a file) and
   /// errc::version_mismatch (a newer format).
   static result<section_file> parse(byte_vector content, const std::string& name);
+
+  section_file(section_file&&) noexcept = default;  // not copied: the views point into the one content
+  section_file& operator=(section_file&&) noexcept = default;
 
   [[nodiscard]] const section_stamp& stamp() const noexcept { return stamp_; }
   [[nodiscard]] std::span<const section_view> sections() const noexcept { return sections_; }
@@ -117,70 +78,7 @@ class section_file {
   std::vector<section_view> sections_;
 };
 
-/// Writes sections one after another into a sink; large ones are passed on without a copy. Reads every byte twice (once for
-/// the checksums, which stand in front): the bytes must not change meanwhile. Names must differ and be at most 4,096 bytes.
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections);
-
 namespace detail {
-
-constexpr std::array<char, 8> section_magic{'C', 'W', 'S', 'E', 'C', 'T', '0', '\n'};
-constexpr std::uint32_t section_format = 1;
-constexpr std::size_t section_alignment = 64;
-constexpr std::size_t longest_section_name = 4096;
-
-struct section_file_head {
-  std::array<char, 8> magic = section_magic;
-  std::uint32_t format = section_format;
-  std::uint32_t library_version = CAUSEWAY_VERSION;
-  std::uint64_t run_id = 0;
-  std::uint64_t step = 0;
-  std::uint64_t file_length = 0;    // what a torn file does not have
-  std::uint32_t header_length = 0;  // this head, the table and the header's checksum
-  std::uint32_t section_count = 0;
-};
-static_assert(sizeof(section_file_head) == 48 && std::has_unique_object_representations_v<section_file_head>);
-
-struct section_entry {  // followed by the name, without a terminator
-  std::uint64_t offset = 0;
-  std::uint64_t length = 0;
-  std::uint64_t checksum = 0;
-  std::uint32_t version = 0;
-  std::uint32_t name_length = 0;
-};
-static_assert(sizeof(section_entry) == 32 && std::has_unique_object_representations_v<section_entry>);
-
-constexpr std::uint64_t align_section(std::uint64_t offset) noexcept {
-  return (offset + section_alignment - 1) / section_alignment * section_alignment;
-}
-
-template <class T>
-void append_object(byte_vector& out, const T& value) {
-  const auto bytes = std::as_bytes(std::span{&value, 1});
-  out.insert(out.end(), bytes.begin(), bytes.end());
-}
-
-inline byte_vector section_header(const section_stamp& stamp, std::span<const section> sections) {
-  section_file_head head{.run_id = stamp.run_id, .step = stamp.step};
-  std::size_t length = sizeof head + sizeof(std::uint64_t);
-  for (const section& s : sections) length += sizeof(section_entry) + s.name().size();
-  head.header_length = static_cast<std::uint32_t>(length);
-  head.section_count = static_cast<std::uint32_t>(sections.size());
-  head.file_length = length;
-  byte_vector table;
-  for (const section& s : sections) {
-    const std::uint64_t offset = align_section(head.file_length);
-    head.file_length = offset + s.bytes().size();
-    append_object(table, section_entry{offset, s.bytes().size(), hash_bytes(s.bytes()), s.version(),
-                                       static_cast<std::uint32_t>(s.name().size())});
-    const auto name = std::as_bytes(std::span{s.name().data(), s.name().size()});
-    table.insert(table.end(), name.begin(), name.end());
-  }
-  byte_vector header;
-  append_object(header, head);
-  header.insert(header.end(), table.begin(), table.end());
-  append_object(header, hash_bytes(header));
-  return header;
-}
 
 /// Walks through a header whose checksum was verified already, and still trusts no length.
 class section_cursor {
@@ -238,25 +136,6 @@ inline result<section_file_head> verified_head(std::span<const std::byte> conten
 }
 
 }  // namespace detail
-
-inline result<void> write_sections(const byte_sink& sink, section_stamp stamp, std::span<const section> sections) {
-  for (const section& s : sections) {
-    const auto same = [&](const section& other) { return other.name() == s.name(); };
-    if (s.name().size() > detail::longest_section_name || std::count_if(sections.begin(), sections.end(), same) != 1) {
-      return fail(errc::invalid_argument, s.name(), "section names must differ and be at most 4,096 bytes long");
-    }
-  }
-  constexpr std::array<std::byte, detail::section_alignment> zeros{};
-  const byte_vector header = detail::section_header(stamp, sections);
-  CAUSEWAY_TRY(sink(header));
-  std::uint64_t at = header.size();
-  for (const section& s : sections) {
-    CAUSEWAY_TRY(sink(std::span{zeros}.first(detail::align_section(at) - at)));
-    CAUSEWAY_TRY(sink(s.bytes()));
-    at = detail::align_section(at) + s.bytes().size();
-  }
-  return {};
-}
 
 inline result<section_file> section_file::parse(byte_vector content, const std::string& name) {
   section_file file;

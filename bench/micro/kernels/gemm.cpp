@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -163,6 +164,12 @@ void measure(G& gemm, thread_pool& pool, double top, const layer& l, const std::
   }
 }
 
+/// The packed product held to AVX2, as on a machine without AVX-512.
+struct packed_avx2 : packed_gemm {
+  static constexpr std::string_view name = "packed-avx2";
+  packed_avx2() : packed_gemm{simd_level::avx2} {}
+};
+
 template <class G>
 void measure_all(unsigned threads, double f32_top, double bf16_top, const std::vector<std::string>& words) {
   thread_pool pool{threads};
@@ -190,5 +197,6 @@ int main(int argc, char** argv) {
                 "\n",
                 threads, f32_top, bf16_top);
     measure_all<packed_gemm>(threads, f32_top, bf16_top, words);
+    measure_all<packed_avx2>(threads, f32_top, bf16_top, words);
   }
 }

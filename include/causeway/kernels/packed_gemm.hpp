@@ -14,7 +14,9 @@
 #include <causeway/kernels/packed_gemm_avx2.hpp>
 #include <causeway/kernels/packed_gemm_avx512.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
+#include <causeway/kernels/packed_gemm_finish.hpp>
 #include <causeway/kernels/packed_gemm_portable.hpp>
+#include <causeway/kernels/targets.hpp>
 #include <causeway/tensor/dtype.hpp>
 #include <causeway/tensor/scratch.hpp>
 
@@ -174,29 +176,24 @@ class packed_product {
     }
     Tile::multiply(height, steps(at.depth), a, b, at.tile, Tile::columns, false);
     if (plain) {
-      finish_plain(at, height, width, sums, add);
-    } else {
-      Tile::finish(at.tile, height, width, finish_at(at, row, at.column + j, sums));
+      finish_args<float> to{};
+      to.accumulate = add;
+      to.c = sums;
+      to.ldc = at.ld_partial;
+      return finish(at.tile, height, width, to);
     }
+    finish_args<Out> to = finish_at(args_, row, at.column + j);
+    if (!at.first) {
+      to.partial = sums;
+      to.ld_partial = at.ld_partial;
+      to.accumulate = args_.accumulate && !std::is_same_v<Out, float>;  // f32 sums started with C
+    }
+    finish(at.tile, height, width, to);
   }
 
-  void finish_plain(const place& at, int height, int width, float* sums, bool add) {
-    const tile_finish<float> to{nullptr, 0, nullptr, nullptr, 0, activation::none, add, nullptr, sums, at.ld_partial};
-    Tile::finish(at.tile, height, width, to);
-  }
-
-  [[nodiscard]] tile_finish<Out> finish_at(const place& at, std::int64_t row, std::int64_t column, const float* sums) {
-    const std::int64_t offset = row * args_.ldc + column;
-    return {.partial = at.first ? nullptr : sums,
-            .ld_partial = at.ld_partial,
-            .bias = args_.bias == nullptr ? nullptr : args_.bias + column,
-            .residual = args_.residual == nullptr ? nullptr : args_.residual + row * args_.ld_residual + column,
-            .ld_residual = args_.ld_residual,
-            .act = args_.act,
-            .accumulate = args_.accumulate && (at.first || !std::is_same_v<Out, float>),
-            .pre_activation = args_.pre_activation == nullptr ? nullptr : args_.pre_activation + offset,
-            .c = args_.c + offset,
-            .ldc = args_.ldc};
+  template <class T>
+  static void finish(const float* tile, int height, int width, const finish_args<T>& to) {
+    dispatch<finish_kernel>(Tile::level, tile, std::int64_t{Tile::columns}, std::int64_t{height}, std::int64_t{width}, &to);
   }
 
   [[nodiscard]] bool plain_result() const noexcept {

@@ -2,7 +2,7 @@
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_AVX2_HPP
 
-// Packing, tile product and epilogue with AVX2 and FMA. A tile is 6 x 16 sums: 12 of the 16 registers, two for B, one for
+// Packing and tile product with AVX2 and FMA. A tile is 6 x 16 sums: 12 of the 16 registers, two for B, one for
 // A. bf16 operands are widened to f32 while they are packed. Lanes beyond an operand's edge repeat its last lane or are
 // zero: they feed only sums that nobody reads.
 
@@ -22,7 +22,7 @@
 
 namespace causeway::inline CAUSEWAY_ABI::kernels::detail {
 
-/// Eight values, of which the first `count` exist and the others are zero; or the same written.
+/// Eight values, of which the first `count` exist and the others are zero.
 struct avx2_values {
   CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE __m256i first(std::int64_t count) noexcept {
     const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -40,24 +40,6 @@ struct avx2_values {
     }
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
-  }
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void store(float* to, std::int64_t count, __m256 value) noexcept {
-    if (count >= 8) return _mm256_storeu_ps(to, value);
-    _mm256_maskstore_ps(to, first(count), value);
-  }
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void store(bf16* to, std::int64_t count, __m256 value) noexcept {
-    const __m256i u = _mm256_castps_si256(value);
-    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
-    const __m256i rounded = _mm256_add_epi32(u, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
-    const __m256i quiet = _mm256_or_si256(u, _mm256_set1_epi32(0x400000));
-    const __m256 nan = _mm256_cmp_ps(value, value, _CMP_UNORD_Q);
-    const __m256i bits = _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(nan));
-    const __m256i high = _mm256_srli_epi32(bits, 16);
-    alignas(16) bf16 copy[8];
-    _mm_store_si128(reinterpret_cast<__m128i*>(copy),
-                    _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1)));
-    if (count >= 8) return _mm_storeu_si128(reinterpret_cast<__m128i*>(to), *reinterpret_cast<const __m128i*>(copy));
-    for (std::int64_t i = 0; i < count; ++i) to[i] = copy[i];
   }
 };
 
@@ -85,33 +67,11 @@ CAUSEWAY_TARGET_AVX2 CAUSEWAY_ALWAYS_INLINE void transpose_8x8(__m256* r) noexce
   for (int i = 0; i < 8; ++i) r[i] = t[i];
 }
 
-/// exp to about 1 ulp, for arguments clamped to [-87, 88]; NaN stays NaN.
-CAUSEWAY_TARGET_AVX2 CAUSEWAY_ALWAYS_INLINE __m256 exp_avx2(__m256 x) noexcept {
-  x = _mm256_max_ps(_mm256_set1_ps(-87.0F), _mm256_min_ps(_mm256_set1_ps(88.0F), x));
-  const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504F)), 0x08);
-  __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375F), x);
-  r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4F), r);
-  __m256 p = _mm256_set1_ps(1.9875691500e-4F);  // the polynomial of Cephes' expf
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.3981999507e-3F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(8.3334519073e-3F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(4.1665795894e-2F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.6666665459e-1F));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(5.0000001201e-1F));
-  p = _mm256_add_ps(_mm256_fmadd_ps(_mm256_mul_ps(p, r), r, r), _mm256_set1_ps(1.0F));
-  const __m256i power = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
-  return _mm256_mul_ps(p, _mm256_castsi256_ps(power));
-}
-
-CAUSEWAY_TARGET_AVX2 CAUSEWAY_ALWAYS_INLINE __m256 gelu_avx2(__m256 x) noexcept {
-  const __m256 cubed = _mm256_mul_ps(_mm256_mul_ps(x, x), _mm256_mul_ps(x, _mm256_set1_ps(gelu_cubic)));
-  const __m256 e = exp_avx2(_mm256_mul_ps(_mm256_add_ps(x, cubed), _mm256_set1_ps(-gelu_scale)));
-  return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1.0F), e));
-}
-
 struct avx2_tile {
   using packed = float;
   static constexpr int rows = 6;
   static constexpr int columns = 16;
+  static constexpr simd_level level = simd_level::avx2;
   static constexpr int depth_step = 1;
   static constexpr block_sizes blocks{256, 144, 1536};
 
@@ -131,14 +91,6 @@ struct avx2_tile {
     }
     (std::make_integer_sequence<int, rows>{});
     table[static_cast<std::size_t>(height - 1)](steps, a, b, c, ldc, add);
-  }
-
-  /// Turns `height` x `width` sums in `tile` (rows `columns` apart) into C.
-  template <class Out>
-  CAUSEWAY_TARGET_AVX2 static void finish(const float* tile, int height, int width, const tile_finish<Out>& to) {
-    for (int i = 0; i < height; ++i) {
-      for (int j = 0; j < width; j += 8) finish_vector(tile + i * columns + j, i, j, width - j, to);
-    }
   }
 
  private:
@@ -202,20 +154,6 @@ struct avx2_tile {
       _mm256_storeu_ps(to, sum[i][0]);
       _mm256_storeu_ps(to + 8, sum[i][1]);
     }
-  }
-
-  template <class Out>
-  CAUSEWAY_TARGET_AVX2 static CAUSEWAY_ALWAYS_INLINE void finish_vector(const float* sums, int i, int j, std::int64_t count,
-                                                                        const tile_finish<Out>& to) noexcept {
-    using values = avx2_values;
-    __m256 value = _mm256_loadu_ps(sums);
-    if (to.partial != nullptr) value = _mm256_add_ps(value, values::load(to.partial + i * to.ld_partial + j, count));
-    if (to.accumulate) value = _mm256_add_ps(value, values::load(to.c + i * to.ldc + j, count));
-    if (to.bias != nullptr) value = _mm256_add_ps(value, values::load(to.bias + j, count));
-    if (to.pre_activation != nullptr) values::store(to.pre_activation + i * to.ldc + j, count, value);
-    if (to.act == activation::gelu) value = gelu_avx2(value);
-    if (to.residual != nullptr) value = _mm256_add_ps(value, values::load(to.residual + i * to.ld_residual + j, count));
-    values::store(to.c + i * to.ldc + j, count, value);
   }
 };
 

@@ -2,7 +2,7 @@
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_AVX512_HPP
 
-// Packing, tile product and epilogue with AVX-512. A tile is 14 x 32 sums: 28 of the 32 registers, two for B, one for A.
+// Packing and tile product with AVX-512. A tile is 14 x 32 sums: 28 of the 32 registers, two for B, one for A.
 // A packed element is 32 bits: one f32, or two bf16 that follow each other along k, which is what vdpbf16ps multiplies.
 // Lanes beyond an operand's edge repeat its last lane: they feed only sums that nobody reads.
 
@@ -146,59 +146,11 @@ struct avx512_packing {
   }
 };
 
-/// exp to about 1 ulp; zero and infinity beyond the range; NaN stays NaN.
-CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE __m512 exp_avx512(__m512 x) noexcept {
-  x = _mm512_max_ps(_mm512_set1_ps(-110.0F), _mm512_min_ps(_mm512_set1_ps(110.0F), x));
-  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504F)), 0x08);
-  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375F), x);
-  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4F), r);
-  __m512 p = _mm512_set1_ps(1.9875691500e-4F);  // the polynomial of Cephes' expf
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.3981999507e-3F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.3334519073e-3F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.1665795894e-2F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.6666665459e-1F));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.0000001201e-1F));
-  p = _mm512_add_ps(_mm512_fmadd_ps(_mm512_mul_ps(p, r), r, r), _mm512_set1_ps(1.0F));
-  return _mm512_scalef_ps(p, n);
-}
-
-CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE __m512 gelu_avx512(__m512 x) noexcept {
-  const __m512 cubed = _mm512_mul_ps(_mm512_mul_ps(x, x), _mm512_mul_ps(x, _mm512_set1_ps(gelu_cubic)));
-  const __m512 e = exp_avx512(_mm512_mul_ps(_mm512_add_ps(x, cubed), _mm512_set1_ps(-gelu_scale)));
-  return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0F), e));
-}
-
-CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE __m512 load_floats(const float* from, std::uint16_t mask) noexcept {
-  return _mm512_maskz_loadu_ps(mask, from);
-}
-CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE __m512 load_floats(const bf16* from, std::uint16_t mask) noexcept {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from)), 16));
-}
-CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE void store_floats(float* to, std::uint16_t mask, __m512 value) noexcept {
-  _mm512_mask_storeu_ps(to, mask, value);
-}
-/// Rounds to nearest even, as bf16's constructor does, subnormals included (which vcvtneps2bf16 would flush).
-CAUSEWAY_TARGET_AVX512 CAUSEWAY_ALWAYS_INLINE void store_floats(bf16* to, std::uint16_t mask, __m512 value) noexcept {
-  const __m512i u = _mm512_castps_si512(value);
-  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
-  const __m512i rounded = _mm512_add_epi32(u, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
-  const __mmask16 nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
-  const __m512i bits = _mm512_mask_or_epi32(rounded, nan, u, _mm512_set1_epi32(0x400000));
-  _mm512_mask_cvtepi32_storeu_epi16(to, mask, _mm512_srli_epi32(bits, 16));
-}
-
 /// What the f32 and the bf16 tile have in common.
 struct avx512_tile_base {
   static constexpr int rows = 14;
   static constexpr int columns = 32;
-
-  /// Turns `height` x `width` sums in `tile` (rows `columns` apart) into C.
-  template <class Out>
-  CAUSEWAY_TARGET_AVX512 static void finish(const float* tile, int height, int width, const tile_finish<Out>& to) {
-    for (int i = 0; i < height; ++i) {
-      for (int j = 0; j < width; j += 16) finish_vector(tile + i * columns + j, i, j, low_bits(width - j), to);
-    }
-  }
+  static constexpr simd_level level = simd_level::avx512;
 
  protected:
   template <int Height>
@@ -216,21 +168,6 @@ struct avx512_tile_base {
       _mm512_storeu_ps(c + i * ldc, sum[i][0]);
       _mm512_storeu_ps(c + i * ldc + 16, sum[i][1]);
     }
-  }
-
- private:
-  template <class Out>
-  CAUSEWAY_TARGET_AVX512 static CAUSEWAY_ALWAYS_INLINE void finish_vector(const float* sums, int i, int j,
-                                                                          std::uint16_t mask,
-                                                                          const tile_finish<Out>& to) noexcept {
-    __m512 value = _mm512_loadu_ps(sums);
-    if (to.partial != nullptr) value = _mm512_add_ps(value, load_floats(to.partial + i * to.ld_partial + j, mask));
-    if (to.accumulate) value = _mm512_add_ps(value, load_floats(to.c + i * to.ldc + j, mask));
-    if (to.bias != nullptr) value = _mm512_add_ps(value, load_floats(to.bias + j, mask));
-    if (to.pre_activation != nullptr) store_floats(to.pre_activation + i * to.ldc + j, mask, value);
-    if (to.act == activation::gelu) value = gelu_avx512(value);
-    if (to.residual != nullptr) value = _mm512_add_ps(value, load_floats(to.residual + i * to.ld_residual + j, mask));
-    store_floats(to.c + i * to.ldc + j, mask, value);
   }
 };
 

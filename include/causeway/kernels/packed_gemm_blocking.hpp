@@ -79,25 +79,6 @@ operand<In> right_operand(const gemm_args<In, Out>& args) noexcept {
   return args.transpose_b ? operand<In>{args.b, args.ldb, 1} : operand<In>{args.b, 1, args.ldb};
 }
 
-/// What is left to do with a tile of finished sums; the pointers are at the tile's corner.
-template <class Out>
-struct tile_finish {
-  const float* partial;  ///< sums of earlier blocks of k, or null
-  std::int64_t ld_partial;
-  const float* bias;
-  const float* residual;
-  std::int64_t ld_residual;
-  activation act;
-  bool accumulate;
-  Out* pre_activation;
-  Out* c;
-  std::int64_t ldc;
-};
-
-/// sqrt(2/pi) twice, and the cubic coefficient: gelu(x) = x / (1 + exp(-gelu_scale (x + gelu_cubic x^3))).
-inline constexpr float gelu_scale = 1.5957691216057308F;
-inline constexpr float gelu_cubic = 0.044715F;
-
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels::detail
 
 #endif  // CAUSEWAY_KERNELS_PACKED_GEMM_BLOCKING_HPP

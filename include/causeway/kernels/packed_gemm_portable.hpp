@@ -2,25 +2,24 @@
 #ifndef CAUSEWAY_KERNELS_PACKED_GEMM_PORTABLE_HPP
 #define CAUSEWAY_KERNELS_PACKED_GEMM_PORTABLE_HPP
 
-// Packing, tile product and epilogue without any particular instruction set: what a machine runs that has neither AVX2 nor
+// Packing and tile product without any particular instruction set: what a machine runs that has neither AVX2 nor
 // AVX-512, and what the others are tested against.
 
 #include <causeway/config/config.hpp>
+#include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
 #include <causeway/tensor/dtype.hpp>
 
-#include <cmath>
 #include <cstdint>
 
 namespace causeway::inline CAUSEWAY_ABI::kernels::detail {
-
-inline float gelu_value(float x) noexcept { return x / (1.0F + std::exp(-gelu_scale * (x + gelu_cubic * x * x * x))); }
 
 /// A tile of 4 x 8 sums, made of vectors that every 64-bit processor has.
 struct portable_tile {
   using packed = float;
   static constexpr int rows = 4;
   static constexpr int columns = 8;
+  static constexpr simd_level level = simd_level::portable;
   static constexpr int depth_step = 1;  ///< values of k in one packed element
   static constexpr block_sizes blocks{256, 128, 1024};
 
@@ -42,23 +41,6 @@ struct portable_tile {
       case 2: return multiply_rows<2>(steps, a, b, c, ldc, add);
       case 3: return multiply_rows<3>(steps, a, b, c, ldc, add);
       default: return multiply_rows<4>(steps, a, b, c, ldc, add);
-    }
-  }
-
-  /// Turns `height` x `width` sums in `tile` (rows `columns` apart) into C.
-  template <class Out>
-  static void finish(const float* tile, int height, int width, const tile_finish<Out>& to) {
-    for (int i = 0; i < height; ++i) {
-      for (int j = 0; j < width; ++j) {
-        float value = tile[i * columns + j];
-        if (to.partial != nullptr) value += to.partial[i * to.ld_partial + j];
-        if (to.accumulate) value += static_cast<float>(to.c[i * to.ldc + j]);
-        if (to.bias != nullptr) value += to.bias[j];
-        if (to.pre_activation != nullptr) to.pre_activation[i * to.ldc + j] = static_cast<Out>(value);
-        if (to.act == activation::gelu) value = gelu_value(value);
-        if (to.residual != nullptr) value += to.residual[i * to.ld_residual + j];
-        to.c[i * to.ldc + j] = static_cast<Out>(value);
-      }
     }
   }
 

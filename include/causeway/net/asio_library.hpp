@@ -51,9 +51,10 @@ inline bool is_loopback(const tcp::socket& socket) {
   return !failure && remote.address().is_loopback();
 }
 
-/// Prepares a connected socket for streaming: no delay, keep-alive, non-blocking, BBR off the machine, and buffers of
-/// `buffer` bytes (0 leaves them to the kernel, which tunes them). Refusals are ignored: the connection works without.
-inline void tune(tcp::socket& socket, std::size_t buffer) {
+/// Prepares a connected socket for streaming: no delay, keep-alive, non-blocking, BBR off the machine if wanted, and
+/// buffers of `buffer` bytes (0 leaves them to the kernel, which tunes them). Refusals are ignored: the connection works
+/// without.
+inline void tune(tcp::socket& socket, std::size_t buffer, bool bbr) {
   std::error_code ignored;
   socket.non_blocking(true, ignored);
   socket.set_option(tcp::no_delay{true}, ignored);
@@ -62,7 +63,7 @@ inline void tune(tcp::socket& socket, std::size_t buffer) {
     socket.set_option(asio::socket_base::send_buffer_size{static_cast<int>(buffer)}, ignored);
     socket.set_option(asio::socket_base::receive_buffer_size{static_cast<int>(buffer)}, ignored);
   }
-  if (!is_loopback(socket)) ask_for_bbr(socket);
+  if (bbr && !is_loopback(socket)) ask_for_bbr(socket);
 }
 
 inline endpoint to_endpoint(const tcp::endpoint& e) { return {e.address().to_string(), e.port()}; }

@@ -34,6 +34,7 @@ struct transport_options {
   std::size_t chunk_bytes = 0;                            ///< 0: 1 MiB on one stream, 256 KiB on several
   std::size_t unexpected_bytes = std::size_t{64} << 20U;  ///< kept per peer before reading from it pauses
   std::size_t socket_buffer = 0;                          ///< 0: the kernel tunes it
+  bool bbr = true;                                        ///< ask the kernel for BBR; false keeps its default
   duration heartbeat = std::chrono::seconds{1};           ///< how often an idle link says that it lives
   duration silence = std::chrono::seconds{10};     ///< a peer silent for longer is lost (or longer, see deadline.hpp)
   duration close_grace = std::chrono::seconds{2};  ///< how long `close` waits for the others' goodbye
@@ -118,7 +119,7 @@ class link {
         last_heard_{shared.clock.now()},
         gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
     for (tcp::socket& socket : sockets) {
-      tune(socket, shared.options.socket_buffer);
+      tune(socket, shared.options.socket_buffer, shared.options.bbr);
       streams_.push_back(std::make_unique<stream>(std::move(socket)));
     }
   }

@@ -311,7 +311,7 @@ class mesh_builder {
     tcp::socket probe{*io_};
     std::error_code failure;
     probe.open(tcp::v4(), failure);
-    return !failure && ask_for_bbr(probe);
+    return options_->transport.bbr && !failure && ask_for_bbr(probe);
   }
 
   /// A peer of a higher index names itself on a new connection.

@@ -320,7 +320,7 @@ class join_session {
     std::error_code failure;
     probe.open(tcp::v4(), failure);
     const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce, own_.port,
-                     static_cast<std::uint8_t>(!failure && ask_for_bbr(probe))};
+                     static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};
     who->on_end([this](const error& why) {
       mesh_.fail_with(fail(why.code == errc::peer_lost ? errc::peer_lost : why.code, host_.text(),
                            "the host of the run ended the conversation: " + why.message));

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/autograd/linear.hpp>
+
+#include <cstddef>
+#include <vector>
+
+#include "op_checker.hpp"
+#include "support/catch.hpp"
+
+namespace causeway::autograd {
+
+using testing::cpu_tape;
+using testing::op_checker;
+using variables = std::vector<variable>;
+
+TEST_CASE("linear: gradient equals finite differences", "[autograd][fast]") {
+  op_checker c;
+  c.input({11, 10});
+  auto& weight = c.parameter(7, 10);
+  auto& bias = c.parameter(1, 7);
+  SECTION("with bias") {
+    c.compute([&](cpu_tape& t, variables& v) { return linear(t, v[0], weight, bias); });
+    c.check();
+  }
+  SECTION("without bias") {
+    c.compute([&](cpu_tape& t, variables& v) { return linear(t, v[0], weight); });
+    c.run();
+    for (const float g : c.parameter_gradient(1)) CHECK(g == 0.0F);
+    c.check();
+  }
+}
+
+TEST_CASE("linear and GELU: gradient equals finite differences", "[autograd][fast]") {
+  op_checker c;
+  c.input({9, 12}, 0.5F);
+  auto& weight = c.parameter(14, 12, 0.5F);
+  auto& bias = c.parameter(1, 14);
+  c.compute([&](cpu_tape& t, variables& v) { return linear_gelu(t, v[0], weight, bias); });
+  c.check();
+}
+
+TEST_CASE("linear into the residual stream: gradient equals finite differences", "[autograd][fast]") {
+  op_checker c;
+  c.input({8, 6});
+  c.input({8, 10});
+  auto& weight = c.parameter(6, 10);
+  auto& bias = c.parameter(1, 6);
+  c.compute([&](cpu_tape& t, variables& v) { return linear_to_residual(t, v[1], weight, bias, v[0]); });
+  c.check();
+}
+
+TEST_CASE("linear: an input used twice gets both gradients", "[autograd][fast]") {
+  op_checker c;
+  c.input({8, 10});
+  auto& a = c.parameter(10, 10);
+  auto& b = c.parameter(10, 10);
+  c.compute([&](cpu_tape& t, variables& v) { return linear_to_residual(t, v[0], a, {}, linear(t, v[0], b)); });
+  c.check();
+}
+
+TEST_CASE("linear: a weight used twice, and twice run, adds up", "[autograd][fast]") {
+  op_checker c;
+  c.input({8, 10});
+  auto& w = c.parameter(10, 10, 0.3F);
+  c.compute([&](cpu_tape& t, variables& v) { return linear(t, linear(t, v[0], w), w); });
+  c.check();
+}
+
+TEST_CASE("linear maps in bf16 agree with f32 from the same numbers", "[autograd][fast]") {
+  op_checker c;
+  c.input({24, 48});
+  auto& up = c.parameter(64, 48, 0.15F);
+  auto& up_bias = c.parameter(1, 64);
+  auto& down = c.parameter(48, 64, 0.15F);
+  auto& down_bias = c.parameter(1, 48);
+  SECTION("plain") {
+    c.compute([&](cpu_tape& t, variables& v) { return linear(t, linear(t, v[0], up, up_bias), down, down_bias); });
+    c.compare_types();
+  }
+  SECTION("GELU, then the residual stream") {
+    c.compute([&](cpu_tape& t, variables& v) {
+      return linear_to_residual(t, linear_gelu(t, v[0], up, up_bias), down, down_bias);
+    });
+    c.compare_types();
+  }
+}
+
+TEST_CASE("linear: outside recording nothing is kept", "[autograd][fast]") {
+  op_checker c;
+  c.input({8, 10});
+  auto& w = c.parameter(40, 10);
+  auto& b = c.parameter(1, 40);
+  c.compute([&](cpu_tape& t, variables& v) { return linear_gelu(t, v[0], w, b); });
+  c.loss();
+  // The result and the weights of the loss; the argument of GELU is not kept.
+  CHECK(c.memory().peak_in_use() == 2 * buffer_pool::rounded(8 * 40 * 4));
+}
+
+}  // namespace causeway::autograd

@@ -20,6 +20,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -86,10 +87,20 @@ class engine {
     std::unique_lock lock{shared_.mutex};
     const slot_index slot = shared_.operations.find(handle);
     if (slot == no_slot) return fail(errc::invalid_argument, "wait", "no such operation: each is waited for once");
-    if (!drive(lock, deadline, [&] { return shared_.operations[slot].done; })) {
+    if (!drive(lock, deadline, [&] { return shared_.operations[slot].done || interrupted_; })) {
       time_out(slot);
+    } else if (!shared_.operations[slot].done) {
+      links_[shared_.operations[slot].peer]->cancel(slot);
+      shared_.operations.finish(slot, fail(errc::cancelled, "transport", "stopped on request"));
     }
     return shared_.operations.release(slot);
+  }
+
+  void interrupt() {
+    const std::lock_guard lock{shared_.mutex};
+    interrupted_ = true;
+    asio::post(*io_, [] {});  // wakes whoever is inside the event loop
+    trainer_turn_.notify_all();
   }
 
   void close() {
@@ -257,6 +268,7 @@ class engine {
   bool trainer_waits_ = false;  // the trainer's thread is inside drive
   bool stopping_ = false;
   bool closed_ = false;
+  bool interrupted_ = false;
   std::uint64_t trainer_turns_ = 0;  // ends of drive: tells the background thread that the trainer was here lately
   std::condition_variable trainer_turn_;
   std::condition_variable background_turn_;
@@ -277,7 +289,7 @@ class engine {
 class asio_transport {
  public:
   asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections, transport_options options)
-      : engine_{std::make_unique<detail::engine>(self, run_id, std::move(connections), std::move(options))} {}
+      : engine_{std::make_shared<detail::engine>(self, run_id, std::move(connections), std::move(options))} {}
 
   [[nodiscard]] peer_index self() const noexcept { return engine_->self(); }
   [[nodiscard]] std::uint32_t size() const noexcept { return engine_->size(); }
@@ -310,12 +322,20 @@ class asio_transport {
   /// errc::peer_lost.
   void drop(peer_index peer, const std::string& why) { engine_->drop(peer, why); }
 
+  /// A function that ends the trainer's wait, and all later ones, with errc::cancelled: what a signal's watcher calls. May
+  /// be called from any thread, also when the transport is gone. Connections stay, so that `close` can flush.
+  [[nodiscard]] std::function<void()> interrupter() const {
+    return [weak = std::weak_ptr{engine_}] {
+      if (const auto engine = weak.lock()) engine->interrupt();
+    };
+  }
+
   /// Says goodbye to everybody, waits up to `close_grace` for theirs, and ends the background thread. Operations that
   /// were not waited for end with errc::cancelled. The destructor does the same.
   void close() { engine_->close(); }
 
  private:
-  std::unique_ptr<detail::engine> engine_;
+  std::shared_ptr<detail::engine> engine_;
 };
 static_assert(Transport<asio_transport>);
 

@@ -7,6 +7,7 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/io/section_file.hpp>
+#include <causeway/tensor/parameters.hpp>
 
 #include <concepts>
 #include <cstddef>
@@ -81,6 +82,23 @@ template <class Trainer, Archiver A>
   return sections;
 }
 
+/// Reads only the parameters, into the store of a model built alike: for generating and exporting. errc::wrong_model if the
+/// shapes differ.
+template <Archiver A>
+[[nodiscard]] result<void> restore_parameters(parameter_store& store, const io::section_file& file, A archiver) {
+  CAUSEWAY_ASSIGN(const io::section_view layout, file.find(detail::section_names::layout));
+  std::uint64_t hash = 0;
+  CAUSEWAY_TRY(archiver.from_bytes(layout.bytes, hash));
+  if (hash != store.layout_hash()) {
+    return fail(
+        errc::wrong_model, detail::section_names::layout,
+        "the checkpoint is of a model with other shapes; use the options that it was trained with, or another run name");
+  }
+  CAUSEWAY_TRY(file.copy_to(detail::section_names::parameters, store.values()));
+  store.touch();
+  return {};
+}
+
 /// Puts the state from a verified checkpoint into `trainer`, which must be built with the same model and policies. A
 /// missing, unknown or newer section, or another model, is an error that names both sides and leaves the trainer as it was.
 /// Call `trainer.start()` afterwards.
@@ -92,15 +110,7 @@ template <class Trainer, Archiver A>
   trainer.for_each_state([&](const std::string& name, std::uint32_t version, auto&) { wanted.push_back({name, version}); });
   CAUSEWAY_TRY(file.match(wanted));
 
-  CAUSEWAY_ASSIGN(const io::section_view layout, file.find(detail::section_names::layout));
-  std::uint64_t hash = 0;
-  CAUSEWAY_TRY(archiver.from_bytes(layout.bytes, hash));
-  if (hash != store.layout_hash()) {
-    return fail(
-        errc::wrong_model, detail::section_names::layout,
-        "the checkpoint is of a model with other shapes; use the options that it was trained with, or another run name");
-  }
-  CAUSEWAY_TRY(file.copy_to(detail::section_names::parameters, store.values()));
+  CAUSEWAY_TRY(restore_parameters(store, file, archiver));
 
   result<void> outcome;
   trainer.for_each_state([&](const std::string& name, std::uint32_t, auto& object) {

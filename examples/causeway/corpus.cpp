@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "corpus.hpp"
+
+#include <causeway/core/hash.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/data/bpe_trainer.hpp>
+#include <causeway/data/text.hpp>
+#include <causeway/data/token_shard.hpp>
+#include <causeway/io/file.hpp>
+
+#include <cstdio>
+#include <utility>
+
+namespace app {
+namespace {
+
+using causeway::errc;
+using causeway::fail;
+namespace data = causeway::data;
+namespace io = causeway::io;
+
+struct paths {
+  explicit paths(const std::string& folder)
+      : tokenizer{folder + "/tokenizer.bpe"}, tokens{folder + "/tokens.bin"}, key{folder + "/tokens.key"} {}
+  std::string tokenizer;
+  std::string tokens;
+  std::string key;
+};
+
+// What the files in a run's folder were made from: the text, and how it was cut into tokens.
+std::string key_of(const settings& s, const std::string& text) {
+  const auto vocabulary = s.data.tokenizer == "bpe" ? static_cast<std::uint64_t>(s.data.vocabulary) : 0;
+  return std::to_string(causeway::mix(causeway::hash_text(text), causeway::hash_text(s.data.tokenizer), vocabulary)) + " " +
+         std::to_string(text.size()) + "\n";
+}
+
+std::string read_text(const std::string& path) {
+  io::posix_storage storage;
+  const auto bytes = storage.read(path);
+  return bytes ? std::string{reinterpret_cast<const char*>(bytes->data()), bytes->size()} : std::string{};
+}
+
+causeway::result<text_codec> make_codec(const settings& s, const std::string& text, const paths& files) {
+  if (s.data.tokenizer == "bytes") return text_codec{data::byte_tokenizer{}};
+  if (s.data.vocabulary < 257 || s.data.vocabulary > 65536) {
+    return fail(errc::invalid_argument, "data.vocabulary", "use 257 to 65536: the first 256 tokens are the bytes");
+  }
+  if (!s.quiet) std::printf("training a tokenizer with %lld tokens ...\n", static_cast<long long>(s.data.vocabulary));
+  CAUSEWAY_ASSIGN(auto trained, data::train_bpe(text, {.merges = static_cast<std::size_t>(s.data.vocabulary - 256),
+                                                       .end_of_text = false}));
+  io::posix_storage storage;
+  CAUSEWAY_TRY(trained.save(storage, files.tokenizer));
+  return text_codec{std::move(trained)};
+}
+
+}  // namespace
+
+causeway::result<text_codec> text_codec::load(const settings& s, const std::string& folder) {
+  if (s.data.tokenizer == "bytes") return text_codec{data::byte_tokenizer{}};
+  io::posix_storage storage;
+  CAUSEWAY_ASSIGN(auto loaded, data::bpe_tokenizer::load(storage, paths{folder}.tokenizer));
+  return text_codec{std::move(loaded)};
+}
+
+std::int64_t text_codec::vocabulary() const {
+  return std::visit([](const auto& t) { return t.vocabulary(); }, tokenizer_);
+}
+
+std::vector<std::int32_t> text_codec::encode(std::string_view text) {
+  std::vector<std::int32_t> tokens;
+  std::visit([&](auto& t) { t.encode(text, tokens); }, tokenizer_);
+  return tokens;
+}
+
+std::string text_codec::decode(std::span<const std::int32_t> tokens) const {
+  std::string text;
+  const auto outcome = std::visit([&](const auto& t) { return t.decode(tokens, text); }, tokenizer_);
+  return outcome ? text : outcome.error().text();
+}
+
+std::uint64_t text_codec::hash() const {
+  return std::visit([](const auto& t) { return t.hash(); }, tokenizer_);
+}
+
+std::string run_folder(const settings& s) { return s.run.directory + "/" + s.run.name; }
+
+causeway::result<corpus> prepare_corpus(const settings& s, const std::string& folder) {
+  if (s.data.path.empty()) {
+    return fail(errc::invalid_argument, "data.path", "no text to train on; give a UTF-8 file or a folder with --data.path");
+  }
+  const auto least = static_cast<std::size_t>(s.model.context) * 4;
+  CAUSEWAY_ASSIGN(const std::string text, data::load_text(s.data.path, {.minimum_bytes = least}));
+  const paths files{folder};
+  const std::string key = key_of(s, text);
+  io::posix_storage storage;
+
+  auto codec = text_codec::load(s, folder);
+  const bool known = codec && read_text(files.key) == key;
+  if (!known) {
+    codec = make_codec(s, text, files);
+    if (!codec) return codec.error();
+    const data::token_stream tokens{codec->encode(text)};
+    const auto width = codec->vocabulary() <= 65536 ? data::token_width::two : data::token_width::four;
+    CAUSEWAY_TRY(data::write_token_shard(storage, files.tokens, tokens, width));
+    CAUSEWAY_TRY(storage.write_atomic(files.key, io::produce(key)));
+  }
+  CAUSEWAY_ASSIGN(const data::token_stream tokens, data::open_token_shard(files.tokens));
+  corpus c{std::move(*codec), data::split_fraction(tokens, s.data.validation), text.size(), 0};
+  c.hash = causeway::mix(tokens.content_hash(), c.codec.hash());
+  if (c.tokens.train.size() <= s.model.context || c.tokens.validation.size() <= s.model.context) {
+    return fail(errc::bad_text, s.data.path,
+                "too short: " + std::to_string(tokens.size()) + " tokens leave " +
+                    std::to_string(c.tokens.validation.size()) + " for validation, less than one sequence of " +
+                    std::to_string(s.model.context) +
+                    "; give more text, a shorter model.context, or a larger data.validation");
+  }
+  return c;
+}
+
+}  // namespace app

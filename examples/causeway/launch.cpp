@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "launch.hpp"
+
+#include <causeway/core/hash.hpp>
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "stop.hpp"
+
+extern char** environ;
+
+namespace app {
+namespace {
+
+namespace net = causeway::net;
+using causeway::errc;
+using causeway::fail;
+
+// Peers that nobody answers are given up after this long; while they gather, there is no limit.
+constexpr auto dial_patience = std::chrono::seconds{60};
+
+causeway::log_sink log_to_stderr() {
+  return causeway::log_sink{[](causeway::severity level, std::string_view text) {
+    if (level < causeway::severity::warning) return;
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+  }};
+}
+
+net::rendezvous_options options_for(const settings& s) {
+  net::rendezvous_options o;
+  o.stop = &stop_requested();
+  o.streams_per_link = s.net.streams;
+  o.transport.log = log_to_stderr();
+  if (s.net.index >= 0) o.wanted_index = static_cast<net::peer_index>(s.net.index);
+  return o;
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span{text.data(), text.size()}); }
+
+std::string own_path() {
+  char path[4096];
+  const auto length = readlink("/proc/self/exe", path, sizeof path);
+  return length > 0 ? std::string{path, static_cast<std::size_t>(length)} : "causeway";
+}
+
+}  // namespace
+
+causeway::result<void> child_peers::start(const std::vector<std::string>& arguments) {
+  const std::string program = own_path();
+  std::vector<char*> argv{const_cast<char*>(program.c_str())};
+  for (const auto& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  pid_t pid = 0;
+  if (const int failure = posix_spawn(&pid, program.c_str(), nullptr, nullptr, argv.data(), environ); failure != 0) {
+    return fail(errc::io_failed, program, std::string{"another peer cannot be started: "} + std::strerror(failure));
+  }
+  running_.push_back(pid);
+  return {};
+}
+
+causeway::result<void> child_peers::wait() {
+  causeway::result<void> outcome;
+  for (const pid_t pid : running_) {
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (status != 0 && outcome) outcome = fail(errc::peer_lost, "a peer on this machine", "ended with an error; see above");
+  }
+  running_.clear();
+  return outcome;
+}
+
+// Reached with children only when this peer failed: the others would wait for it.
+child_peers::~child_peers() {
+  for (const pid_t pid : running_) kill(pid, SIGTERM);
+  (void)wait();
+}
+
+std::uint64_t run_id_of(const settings& s) { return causeway::hash_text(s.run.name, s.run.seed) | 1U; }
+
+causeway::result<net::membership> host_run(settings& s, std::uint64_t run_id, child_peers& children) {
+  const bool local = s.net.listen.empty();
+  auto options = options_for(s);
+  options.run_id = run_id;
+  options.wanted_index.reset();
+  CAUSEWAY_ASSIGN(const net::endpoint wanted, net::parse_endpoint(local ? "127.0.0.1:0" : s.net.listen));
+  CAUSEWAY_ASSIGN(net::listener at, net::open_listener(wanted, options.transport.log));
+  const std::string address = at.address().text();
+  if (local) {
+    for (std::uint32_t i = 1; i < s.net.peers; ++i) {
+      CAUSEWAY_TRY(
+          children.start({"join", address, "--net.index", std::to_string(i), "--run.directory", s.run.directory,
+                          "--data.path", s.data.path, "--net.threads", std::to_string(s.net.threads), "--quiet", "true"}));
+    }
+  } else {
+    std::printf("waiting for %u more peers at %s; on each other machine run\n\n  causeway join %s --data.path TEXT\n\n",
+                s.net.peers - 1, address.c_str(), address.c_str());
+    std::fflush(stdout);
+    options.progress = [](const net::gathering& g) {
+      std::printf("%u of %u peers are in\n", g.joined, g.wanted);
+      std::fflush(stdout);
+    };
+  }
+  const std::string welcome = to_toml(s, true);
+  return net::host(std::move(at), s.net.peers, bytes_of(welcome), options);
+}
+
+causeway::result<net::membership> join_run(settings& s, const origins& from) {
+  auto options = options_for(s);
+  options.deadline = causeway::steady_clock{}.now() + dial_patience;
+  if (!s.net.listen.empty()) {
+    CAUSEWAY_ASSIGN(options.listen, net::parse_endpoint(s.net.listen));
+  }
+  CAUSEWAY_ASSIGN(const net::endpoint address, net::parse_endpoint(s.net.join));
+  CAUSEWAY_ASSIGN(net::membership member, net::join(address, options));
+
+  const std::string text{reinterpret_cast<const char*>(member.welcome.data()), member.welcome.size()};
+  settings theirs;
+  origins ignored;
+  CAUSEWAY_TRY(apply_toml(text, "the settings of the run at " + address.text(), theirs, ignored));
+  auto ours = table(s);
+  const auto given = table(theirs);
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if (ours[i].local) continue;
+    const auto origin = from.find(ours[i].name);
+    if (origin != from.end() && ours[i].get() != given[i].get()) {
+      return fail(errc::wrong_model, ours[i].name,
+                  "is " + ours[i].get() + " here (" + origin->second + ") and " + given[i].get() + " in the run at " +
+                      address.text() + "; leave it out to take the run's");
+    }
+    ours[i].set(given[i].get());
+  }
+  return member;
+}
+
+causeway::result<net::membership> connect_run(settings& s, std::uint64_t run_id) {
+  auto options = options_for(s);
+  options.run_id = run_id;
+  options.deadline = causeway::steady_clock{}.now() + dial_patience;
+  std::vector<net::endpoint> addresses;
+  for (const auto& text : s.net.static_peers) {
+    CAUSEWAY_ASSIGN(net::endpoint e, net::parse_endpoint(text));
+    addresses.push_back(std::move(e));
+  }
+  if (s.net.index < 0 || s.net.index >= static_cast<std::int64_t>(addresses.size())) {
+    return fail(errc::invalid_argument, "net.index",
+                "says which of net.static_peers this peer is; set it to 0 to " + std::to_string(addresses.size() - 1));
+  }
+  s.net.peers = static_cast<std::uint32_t>(addresses.size());
+  options.model_hash = causeway::hash_text(to_toml(s, true));
+  return net::connect_static(static_cast<net::peer_index>(s.net.index), addresses, options);
+}
+
+}  // namespace app

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_LAUNCH_HPP
+#define CAUSEWAY_EXAMPLES_LAUNCH_HPP
+
+// How a peer gets its place in a run: alone, as the first of several on this machine, as the host for peers from other
+// machines, as a joiner, or by a static list.
+
+#include <causeway/core/result.hpp>
+#include <causeway/net/rendezvous.hpp>
+
+#include <sys/types.h>
+#include <string>
+#include <vector>
+
+#include "settings.hpp"
+
+namespace app {
+
+/// Processes that this one started. They get our signals, and end before we do.
+class child_peers {
+ public:
+  child_peers() = default;
+  child_peers(const child_peers&) = delete;
+  child_peers& operator=(const child_peers&) = delete;
+  ~child_peers();
+
+  causeway::result<void> start(const std::vector<std::string>& arguments);
+  /// Waits for all; the first that failed is the error.
+  causeway::result<void> wait();
+
+ private:
+  std::vector<pid_t> running_;
+};
+
+/// Hosts the run of `s`: starts the other peers here if the settings say so, waits for all, and prints the exact command
+/// that joins from another machine.
+causeway::result<causeway::net::membership> host_run(settings& s, std::uint64_t run_id, child_peers& children);
+
+/// Joins the run at `s.net.join`, and takes its settings over. A setting that was given here and differs is an error that
+/// names it.
+causeway::result<causeway::net::membership> join_run(settings& s, const origins& from);
+
+/// Connects to the peers of a static list.
+causeway::result<causeway::net::membership> connect_run(settings& s, std::uint64_t run_id);
+
+/// Names a run on the wire: its name and seed.
+std::uint64_t run_id_of(const settings& s);
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_LAUNCH_HPP

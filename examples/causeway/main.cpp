@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line program: trains, joins, generates, shows settings. Everything it does is in the library; what is here
+// reads settings, starts peers, and talks to people.
+
+#include <causeway/config/version.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/net/rendezvous.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "corpus.hpp"
+#include "launch.hpp"
+#include "report.hpp"
+#include "run_model.hpp"
+#include "settings.hpp"
+#include "stop.hpp"
+
+namespace app {
+namespace {
+
+using causeway::errc;
+using causeway::fail;
+
+constexpr int interrupted = 130;
+
+unsigned default_threads(const settings& s) {
+  const bool all_here = s.net.listen.empty() && s.net.join.empty() && s.net.static_peers.empty();
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::max(1U, cores / (all_here ? s.net.peers : 1));
+}
+
+causeway::result<void> make_folder(const settings& s) {
+  std::error_code failure;
+  const std::string folder = run_folder(s);
+  if (s.run.fresh && s.net.join.empty()) std::filesystem::remove_all(folder, failure);
+  std::filesystem::create_directories(folder, failure);
+  if (failure)
+    return fail(errc::io_failed, folder, "cannot be made: " + failure.message() + "; choose another run.directory");
+  return {};
+}
+
+// What a finished or interrupted run leaves behind, for a person.
+causeway::result<int> conclude(const session_summary& summary, const session_input& in) {
+  if (in.s.quiet) return summary.interrupted ? interrupted : 0;
+  if (summary.interrupted) {
+    std::printf("stopped at step %llu; everything is saved. Start the same command again to go on.\n",
+                static_cast<unsigned long long>(summary.step));
+    return interrupted;
+  }
+  causeway::io::posix_storage storage;
+  const std::string metrics = in.folder + "/metrics.jsonl";
+  const std::string plot = loss_plot(read_metric(metrics, "loss"), read_metric(metrics, "validation_loss"),
+                                     in.s.run.name + ": " + std::to_string(in.s.net.peers) + " peers, " + in.s.comm.policy);
+  CAUSEWAY_TRY(storage.write_atomic(in.folder + "/loss.svg", causeway::io::produce(plot)));
+
+  const auto bytes = static_cast<double>(summary.bytes_sent);
+  std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %llu steps and %llu rounds, in %s\n",
+              summary.validation, std::exp(summary.validation), static_cast<unsigned long long>(summary.step),
+              static_cast<unsigned long long>(summary.round), human_seconds(summary.wall_seconds).c_str());
+  if (in.s.net.peers > 1) {
+    std::printf(
+        "each peer sent %s on its sockets; averaging f32 gradients in every step would send %s, %.0f times as much\n",
+        human_bytes(bytes).c_str(), human_bytes(summary.every_step_bytes).c_str(),
+        summary.every_step_bytes / std::max(1.0, bytes));
+  }
+  std::printf("loss plot %s/loss.svg, metrics %s, checkpoints %s/peer-*\n\n", in.folder.c_str(), metrics.c_str(),
+              in.folder.c_str());
+  const auto sample = storage.read(in.folder + "/sample.txt");
+  if (sample) std::printf("%.*s\n", static_cast<int>(sample->size()), reinterpret_cast<const char*>(sample->data()));
+  return 0;
+}
+
+// A peer that is in: trains to the end. Destroying the environment closes its connections cleanly.
+causeway::result<int> train_as_member(session_input in, causeway::net::membership* member, stop_watch& watch) {
+  causeway::environment env;
+  if (member != nullptr) {
+    watch.when_patience_ends(member->transport.interrupter());
+    env.transport = causeway::net::any_transport{std::move(member->transport)};
+  }
+  auto summary = in.s.model.family == "llama" ? run_llama(in, std::move(env)) : run_gpt(in, std::move(env));
+  if (!summary) return summary.error();
+  return conclude(*summary, in);
+}
+
+causeway::result<session_input> make_input(const settings& s, std::uint64_t run_id) {
+  CAUSEWAY_TRY(make_folder(s));
+  const std::string folder = run_folder(s);
+  CAUSEWAY_ASSIGN(corpus data, prepare_corpus(s, folder));
+  return session_input{s, std::move(data), folder, run_id, [] { return stop_requested().load(); }};
+}
+
+causeway::result<int> train(settings s, const origins& from) {
+  stop_watch watch;
+  child_peers children;
+  if (!s.net.join.empty()) {
+    if (s.net.threads == 0) s.net.threads = default_threads(s);
+    CAUSEWAY_ASSIGN(causeway::net::membership member, join_run(s, from));
+    CAUSEWAY_TRY(validate(s));
+    CAUSEWAY_ASSIGN(session_input in, make_input(s, member.run_id));
+    return train_as_member(std::move(in), &member, watch);
+  }
+  if (s.net.threads == 0) s.net.threads = default_threads(s);
+  const std::uint64_t run_id = run_id_of(s);
+  CAUSEWAY_ASSIGN(session_input in, make_input(s, run_id));
+  if (!s.net.static_peers.empty()) {
+    CAUSEWAY_ASSIGN(causeway::net::membership member, connect_run(in.s, run_id));
+    return train_as_member(std::move(in), &member, watch);
+  }
+  if (s.net.peers == 1) return train_as_member(std::move(in), nullptr, watch);
+  CAUSEWAY_ASSIGN(causeway::net::membership member, host_run(in.s, run_id, children));
+  CAUSEWAY_ASSIGN(const int status, train_as_member(std::move(in), &member, watch));
+  if (status == 0) CAUSEWAY_TRY(children.wait());
+  return status;
+}
+
+causeway::result<int> generate(const settings& s) {
+  const std::string folder = run_folder(s);
+  auto codec = text_codec::load(s, folder);
+  if (!codec) {
+    return fail(errc::not_found, folder, "no trained run of this name; train first, or name one with --run.name");
+  }
+  CAUSEWAY_ASSIGN(const std::string text, s.model.family == "llama" ? generate_llama(s, *codec) : generate_gpt(s, *codec));
+  std::printf("%s\n", text.c_str());
+  return 0;
+}
+
+int show_settings(settings& s, const origins& from) {
+  for (const auto& item : table(s)) {
+    const auto origin = from.find(item.name);
+    std::printf("%-26s = %-24s # %s\n", item.name.c_str(), item.get().c_str(),
+                origin == from.end() ? "default" : origin->second.c_str());
+  }
+  return 0;
+}
+
+causeway::result<int> run(const std::vector<std::string>& arguments) {
+  settings s;
+  origins from;
+  CAUSEWAY_ASSIGN(command_line line, parse(arguments, s, from));
+  if (line.command == "help") {
+    std::printf("%s", help_text().c_str());
+    return arguments.empty() ? 2 : 0;
+  }
+  if (line.command == "version") {
+    std::printf("causeway %s\n", CAUSEWAY_VERSION_STRING);
+    return 0;
+  }
+  if (line.command == "join") {
+    if (line.positional.size() != 1) return fail(errc::invalid_argument, "join", "say where: causeway join HOST:PORT");
+    s.net.join = line.positional[0];
+    return train(std::move(s), from);
+  }
+  if (!line.positional.empty()) {
+    return fail(errc::invalid_argument, line.positional[0], "is not a setting; settings start with --, files with @");
+  }
+  CAUSEWAY_TRY(validate(s));
+  if (line.command == "train") return train(std::move(s), from);
+  if (line.command == "generate") return generate(s);
+  if (line.command == "config") return show_settings(s, from);
+  return fail(errc::invalid_argument, line.command, "is not a command; use train, join, generate or config (--help)");
+}
+
+}  // namespace
+}  // namespace app
+
+int main(int argc, char** argv) {
+  const auto status = app::run({argv + 1, argv + argc});
+  if (status) return *status;
+  std::fprintf(stderr, "causeway: %s\n", status.error().text().c_str());
+  return status.error().code == causeway::errc::cancelled ? 130 : 1;
+}

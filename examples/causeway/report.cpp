@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "report.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+namespace app {
+namespace {
+
+template <class... Ts>
+std::string format(const char* pattern, Ts... values) {
+  char text[512];
+  std::snprintf(text, sizeof text, pattern, values...);
+  return text;
+}
+
+// The number after "key": in one of our own lines.
+double number_after(const std::string& line, const char* key) {
+  const auto at = line.find(key);
+  return at == std::string::npos ? 0 : std::strtod(line.c_str() + at + std::char_traits<char>::length(key), nullptr);
+}
+
+struct axis {
+  double low, high, from, to;
+  double operator()(double v) const { return from + (v - low) / (high - low) * (to - from); }
+};
+
+// A round number near span / count: 1, 2 or 5 times a power of ten.
+double tick_step(double span, int count) {
+  const double rough = span / count;
+  const double power = std::pow(10.0, std::floor(std::log10(rough)));
+  const double digit = rough / power;
+  return (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10) * power;
+}
+
+std::string polyline(const std::vector<loss_point>& points, const axis& x, const axis& y, const char* style) {
+  std::string text = "<polyline fill=\"none\" ";
+  text += style;
+  text += " points=\"";
+  for (const auto& p : points) text += format("%.1f,%.1f ", x(static_cast<double>(p.step)), y(p.value));
+  return text + "\"/>\n";
+}
+
+}  // namespace
+
+std::string human_bytes(double bytes) {
+  const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
+  int unit = 0;
+  while (bytes >= 1000 && unit < 4) {
+    bytes /= 1000;
+    ++unit;
+  }
+  return format(unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+}
+
+std::string human_seconds(double seconds) {
+  const auto s = static_cast<long long>(seconds + 0.5);
+  if (s < 60) return format("%llds", s);
+  if (s < 3600) return format("%lldm%02llds", s / 60, s % 60);
+  return format("%lldh%02lldm", s / 3600, s % 3600 / 60);
+}
+
+progress_line::progress_line(bool quiet) : quiet_{quiet}, terminal_{isatty(STDOUT_FILENO) != 0} {}
+
+void progress_line::show(const progress& p, bool milestone) {
+  if (quiet_ || (!terminal_ && !milestone)) return;
+  std::string line = format("step %llu/%llu  round %llu  loss %.3f", static_cast<unsigned long long>(p.step),
+                            static_cast<unsigned long long>(p.steps), static_cast<unsigned long long>(p.round), p.loss);
+  if (p.validation > 0) line += format("  validation %.3f", p.validation);
+  line += format("  %.0f tok/s  sent %s", p.tokens_per_second, human_bytes(static_cast<double>(p.bytes_sent)).c_str());
+  if (p.bytes_saved_factor > 1.05) line += format(" (%.0fx less)", p.bytes_saved_factor);
+  line += "  " + human_seconds(p.seconds_left) + " left";
+  if (terminal_) {
+    std::printf("\r\033[K%s%s", line.c_str(), milestone ? "\n" : "");
+    open_ = !milestone;
+  } else {
+    std::printf("%s\n", line.c_str());
+  }
+  std::fflush(stdout);
+}
+
+void progress_line::finish() {
+  if (open_) std::printf("\n");
+  open_ = false;
+}
+
+causeway::result<metrics_file> metrics_file::open(const std::string& path, std::uint64_t step) {
+  std::string kept;
+  if (std::ifstream old{path}; old) {
+    for (std::string line; std::getline(old, line);) {
+      const bool whole = line.ends_with('}');
+      if (whole && number_after(line, "\"step\":") <= static_cast<double>(step)) kept += line + "\n";
+    }
+  }
+  metrics_file file;
+  file.path_ = path;
+  file.file_.open(path, std::ios::trunc);
+  file.file_ << kept;
+  file.file_.flush();
+  if (!file.file_) {
+    return causeway::fail(causeway::errc::io_failed, path, "metrics cannot be written here; check the folder and the disk");
+  }
+  return file;
+}
+
+void metrics_file::write(std::uint64_t step, std::uint64_t round, std::uint32_t peer, const char* name, double value) {
+  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  file_ << format("{\"ts\":%.3f,\"step\":%llu,\"outer_step\":%llu,\"peer\":%u,\"name\":\"%s\",\"value\":%.9g}\n", now,
+                  static_cast<unsigned long long>(step), static_cast<unsigned long long>(round), peer, name, value);
+}
+
+void metrics_file::flush() { file_.flush(); }
+
+std::vector<loss_point> read_metric(const std::string& path, const std::string& name) {
+  std::vector<loss_point> points;
+  std::ifstream file{path};
+  const std::string key = "\"name\":\"" + name + "\"";
+  for (std::string line; std::getline(file, line);) {
+    if (line.find(key) == std::string::npos) continue;
+    points.push_back({static_cast<std::uint64_t>(number_after(line, "\"step\":")), number_after(line, "\"value\":")});
+  }
+  return points;
+}
+
+std::string loss_plot(const std::vector<loss_point>& training, const std::vector<loss_point>& validation,
+                      const std::string& title) {
+  double low = 1e30;
+  double high = -1e30;
+  double last = 1;
+  for (const auto* series : {&training, &validation}) {
+    for (const auto& p : *series) {
+      low = std::min(low, p.value);
+      high = std::max(high, p.value);
+      last = std::max(last, static_cast<double>(p.step));
+    }
+  }
+  if (low > high) low = 0, high = 1;
+  const double margin = std::max(0.05 * (high - low), 0.01);
+  const axis x{0, last, 60, 770};
+  const axis y{low - margin, high + margin, 430, 50};
+
+  std::string svg =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"800\" height=\"480\" viewBox=\"0 0 800 480\" "
+      "font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"800\" height=\"480\" fill=\"white\"/>\n"
+      "<text x=\"60\" y=\"28\" font-size=\"16\">" +
+      title + "</text>\n";
+  const double dy = tick_step(y.high - y.low, 6);
+  for (double v = std::ceil(y.low / dy) * dy; v <= y.high; v += dy) {
+    svg += format(
+        "<line x1=\"60\" x2=\"770\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/><text x=\"52\" y=\"%.1f\" "
+        "text-anchor=\"end\">%.4g</text>\n",
+        y(v), y(v), y(v) + 4, v);
+  }
+  const double dx = tick_step(last, 8);
+  for (double v = 0; v <= last; v += dx) {
+    svg += format("<text x=\"%.1f\" y=\"450\" text-anchor=\"middle\">%.6g</text>\n", x(v), v);
+  }
+  svg +=
+      "<text x=\"415\" y=\"472\" text-anchor=\"middle\">inner steps of each peer</text>\n"
+      "<text x=\"16\" y=\"240\" transform=\"rotate(-90 16 240)\" text-anchor=\"middle\">loss, nats per token</text>\n";
+  svg += polyline(training, x, y, "stroke=\"#7aa6d8\" stroke-width=\"1.2\"");
+  svg += polyline(validation, x, y, "stroke=\"#c0392b\" stroke-width=\"2\"");
+  for (const auto& p : validation) {
+    svg +=
+        format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"#c0392b\"/>\n", x(static_cast<double>(p.step)), y(p.value));
+  }
+  svg +=
+      "<g><line x1=\"600\" x2=\"630\" y1=\"64\" y2=\"64\" stroke=\"#7aa6d8\" stroke-width=\"2\"/><text x=\"638\" "
+      "y=\"68\">training</text><line x1=\"600\" x2=\"630\" y1=\"84\" y2=\"84\" stroke=\"#c0392b\" "
+      "stroke-width=\"2\"/><text x=\"638\" y=\"88\">validation</text></g>\n</svg>\n";
+  return svg;
+}
+
+}  // namespace app

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_REPORT_HPP
+#define CAUSEWAY_EXAMPLES_REPORT_HPP
+
+// What a person sees of a run: a progress line, metrics.jsonl, and a picture of the losses at the end.
+
+#include <causeway/core/result.hpp>
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace app {
+
+/// One point of the progress line; what is unknown stays 0.
+struct progress {
+  std::uint64_t step = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t round = 0;
+  double loss = 0;
+  double validation = 0;
+  double tokens_per_second = 0;   ///< over all peers
+  std::uint64_t bytes_sent = 0;   ///< by this peer
+  double bytes_saved_factor = 0;  ///< what every-step f32 averaging would have sent, over bytes_sent
+  double seconds_left = 0;
+};
+
+/// "12.3 MB" and the like.
+std::string human_bytes(double bytes);
+/// "2m10s" and the like.
+std::string human_seconds(double seconds);
+
+/// Writes the line: in place on a terminal, else one line in a while.
+class progress_line {
+ public:
+  explicit progress_line(bool quiet);
+  void show(const progress& p, bool milestone);
+  void finish();
+
+ private:
+  bool quiet_;
+  bool terminal_;
+  bool open_ = false;
+};
+
+/// One JSON object a line: {"ts","step","outer_step","peer","name","value"}; flushed at every commit.
+class metrics_file {
+ public:
+  /// Appends; lines after `step` that an earlier, interrupted run wrote are dropped first.
+  static causeway::result<metrics_file> open(const std::string& path, std::uint64_t step);
+  void write(std::uint64_t step, std::uint64_t round, std::uint32_t peer, const char* name, double value);
+  void flush();
+
+ private:
+  std::ofstream file_;
+  std::string path_;
+};
+
+struct loss_point {
+  std::uint64_t step = 0;
+  double value = 0;
+};
+
+/// All values called `name` in a metrics file, by step.
+std::vector<loss_point> read_metric(const std::string& path, const std::string& name);
+
+/// A plot of training and validation loss over steps.
+std::string loss_plot(const std::vector<loss_point>& training, const std::vector<loss_point>& validation,
+                      const std::string& title);
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_REPORT_HPP

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_RUN_MODEL_HPP
+#define CAUSEWAY_EXAMPLES_RUN_MODEL_HPP
+
+// The blessed combinations that the program can choose at run time, each instantiated once: one file per model family.
+
+#include <causeway/core/result.hpp>
+
+#include <string>
+
+#include "session.hpp"
+
+namespace app {
+
+/// Trains a model of one family to the end of the run; every peer of the run calls it.
+causeway::result<session_summary> run_gpt(session_input& input, causeway::environment env);
+causeway::result<session_summary> run_llama(session_input& input, causeway::environment env);
+
+/// Loads the newest checkpoint of the run and goes on from the prompt.
+causeway::result<std::string> generate_gpt(const settings& s, text_codec& codec);
+causeway::result<std::string> generate_llama(const settings& s, text_codec& codec);
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_RUN_MODEL_HPP

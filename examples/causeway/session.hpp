@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_SESSION_HPP
+#define CAUSEWAY_EXAMPLES_SESSION_HPP
+
+// One peer's training run from the first step, or the last checkpoint, to the end, a signal or an error.
+
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/gather.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/data/batcher.hpp>
+#include <causeway/io/archive.hpp>
+#include <causeway/io/checkpoint.hpp>
+#include <causeway/io/file.hpp>
+#include <causeway/train/checkpoint.hpp>
+#include <causeway/train/trainer.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "corpus.hpp"
+#include "report.hpp"
+#include "settings.hpp"
+
+namespace app {
+
+/// What a session is given.
+struct session_input {
+  settings s;
+  corpus data;
+  std::string folder;  ///< of the run
+  std::uint64_t run_id = 0;
+  std::function<bool()> stopping;  ///< whether a signal asked us to stop
+};
+
+/// What a session ends with.
+struct session_summary {
+  bool interrupted = false;
+  std::uint64_t step = 0;
+  std::uint64_t round = 0;
+  double validation = 0;  ///< of the final parameters, nats per token
+  std::uint64_t bytes_sent = 0;
+  double every_step_bytes = 0;  ///< what f32 averaging in every step would have sent
+  double wall_seconds = 0;
+  std::uint64_t state_hash = 0;
+};
+
+template <class Trainer>
+class session {
+ public:
+  session(Trainer& trainer, session_input& input)
+      : trainer_{trainer},
+        in_{input},
+        self_{trainer.context().self()},
+        peers_{trainer.context().peers()},
+        checkpoints_{causeway::io::posix_storage{}, input.folder + "/peer-" + std::to_string(self_)},
+        line_{input.s.quiet} {}
+
+  causeway::result<session_summary> run() {
+    CAUSEWAY_TRY(resume());
+    CAUSEWAY_TRY(trainer_.start());
+    CAUSEWAY_TRY(prepare());
+    const auto outcome = loop();
+    line_.finish();
+    if (!outcome || summary_.interrupted) return stopped(outcome);
+    CAUSEWAY_TRY(trainer_.finish());
+    CAUSEWAY_TRY(validate(true));
+    CAUSEWAY_TRY(save());
+    return summarize();
+  }
+
+ private:
+  using archiver = causeway::io::cereal_archiver;
+  static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
+
+  auto& ctx() { return trainer_.context(); }
+
+  // ---- start --------------------------------------------------------------------------------------------------------
+
+  // All peers go on from the newest round that all of them hold; within it, each from its own newest step.
+  causeway::result<void> resume() {
+    CAUSEWAY_ASSIGN(const auto cuts, own_cuts());
+    std::array<std::uint64_t, 4> mine;
+    mine.fill(none);
+    for (std::size_t i = 0; i < std::min<std::size_t>(cuts.size(), mine.size()); ++i)
+      mine[i] = cuts[cuts.size() - 1 - i].round;
+    CAUSEWAY_ASSIGN(const auto all, gather(mine, 0));
+    const auto round = newest_common(all);
+    if (!round) {
+      const bool anybody = std::any_of(all.begin(), all.end(), [](const auto& rounds) { return rounds[0] != none; });
+      if (!anybody) return {};
+      return causeway::fail(causeway::errc::diverged, in_.folder,
+                            "the peers' checkpoints have no round in common; give every peer its own old folder, or start "
+                            "over with --run.fresh");
+    }
+    const auto it = std::find_if(cuts.rbegin(), cuts.rend(), [&](const causeway::cut& c) { return c.round == *round; });
+    CAUSEWAY_ASSIGN(const auto file, checkpoints_.load(it->step));
+    CAUSEWAY_TRY(causeway::restore_state(trainer_, file, archiver{}));
+    CAUSEWAY_TRY(checkpoints_.discard_after(it->step));
+    if (!in_.s.quiet) std::printf("resuming at step %llu, round %llu\n", ull(it->step), ull(*round));
+    return {};
+  }
+
+  // The checkpoints that are whole, oldest first.
+  causeway::result<std::vector<causeway::cut>> own_cuts() {
+    std::vector<causeway::cut> cuts;
+    CAUSEWAY_ASSIGN(const auto steps, checkpoints_.steps());
+    for (const std::uint64_t step : steps) {
+      const auto file = checkpoints_.load(step);
+      if (!file) {
+        std::fprintf(stderr, "passing over a checkpoint: %s\n", file.error().text().c_str());
+        continue;
+      }
+      CAUSEWAY_ASSIGN(const causeway::cut where, causeway::read_cut(*file, archiver{}));
+      cuts.push_back(where);
+    }
+    return cuts;
+  }
+
+  static std::optional<std::uint64_t> newest_common(const std::vector<std::array<std::uint64_t, 4>>& all) {
+    std::optional<std::uint64_t> best;
+    for (const std::uint64_t round : all[0]) {
+      const auto holds = [&](const auto& rounds) { return std::find(rounds.begin(), rounds.end(), round) != rounds.end(); };
+      if (round != none && (!best || round > *best) && std::all_of(all.begin(), all.end(), holds)) best = round;
+    }
+    return best;
+  }
+
+  causeway::result<void> prepare() {
+    const auto context = in_.s.model.context;
+    const auto batch = static_cast<std::int64_t>(in_.s.train.batch * peers_);
+    CAUSEWAY_ASSIGN(auto batches, causeway::data::batcher::make(in_.data.tokens.train, {context, in_.s.run.seed}, batch));
+    batches_.emplace(std::move(batches));
+    batches_->seek(ctx().step() * static_cast<std::uint64_t>(batch));
+    const auto windows = std::max<std::int64_t>(1, in_.s.train.evaluate_tokens / context);
+    CAUSEWAY_ASSIGN(auto held_out, causeway::data::validation_windows::make(in_.data.tokens.validation, context, windows));
+    held_out_.emplace(std::move(held_out));
+    if (self_ == 0) {
+      CAUSEWAY_ASSIGN(auto metrics, metrics_file::open(in_.folder + "/metrics.jsonl", ctx().step()));
+      metrics_.emplace(std::move(metrics));
+    }
+    next_validation_ = next_after(ctx().step(), in_.s.train.evaluate_every);
+    next_save_ = next_after(ctx().step(), in_.s.train.checkpoint_every);
+    first_step_ = ctx().step();
+    begin_ = mark_ = ctx().clock().now();
+    return {};
+  }
+
+  static std::uint64_t next_after(std::uint64_t step, std::uint64_t every) {
+    return every == 0 ? none : (step / every + 1) * every;
+  }
+
+  // ---- middle -------------------------------------------------------------------------------------------------------
+
+  causeway::result<void> loop() {
+    while (ctx().step() < in_.s.train.steps) {
+      if (in_.stopping()) {
+        summary_.interrupted = true;
+        return {};
+      }
+      const auto report = trainer_.step(batches_->current(self_, peers_));
+      if (!report) {
+        summary_.interrupted = in_.stopping();
+        return report.error();
+      }
+      batches_->advance();
+      CAUSEWAY_TRY(after_step(*report));
+    }
+    return {};
+  }
+
+  causeway::result<void> after_step(const causeway::step_report& r) {
+    loss_sum_ += r.loss;
+    ++loss_count_;
+    if (metrics_) {
+      metrics_->write(r.step, r.round, self_, "loss", r.loss);
+      metrics_->write(r.step, r.round, self_, "learning_rate", static_cast<double>(r.learning_rate));
+      metrics_->write(r.step, r.round, self_, "gradient_norm", static_cast<double>(r.gradient_norm));
+      metrics_->write(r.step, r.round, self_, "exchange_seconds", r.exchange_seconds);
+    }
+    last_loss_ = r.loss;
+    const bool due = r.committed_round && r.step >= next_validation_;
+    if (due) {
+      CAUSEWAY_TRY(validate(false));
+      next_validation_ = next_after(r.step, in_.s.train.evaluate_every);
+    }
+    if (r.committed_round && r.step >= next_save_) {
+      CAUSEWAY_TRY(save());
+      next_save_ = next_after(r.step, in_.s.train.checkpoint_every);
+    }
+    show(due);
+    return {};
+  }
+
+  // Every peer takes its share of the validation windows; the sums are gathered. All peers are in the same step here.
+  causeway::result<void> validate(bool last) {
+    const auto part = causeway::share_of(held_out_->size(), self_, peers_);
+    double sum = 0;
+    double tokens = 0;
+    for (std::int64_t at = part.begin; at < part.end; at += in_.s.train.batch) {
+      const auto batch = held_out_->at(at, std::min(in_.s.train.batch, part.end - at));
+      CAUSEWAY_ASSIGN(const double loss, trainer_.evaluate(batch));
+      sum += loss * static_cast<double>(batch.tokens());
+      tokens += static_cast<double>(batch.tokens());
+    }
+    const auto now = ctx().clock().now();
+    const double speed = static_cast<double>(loss_count_ * in_.s.train.batch * in_.s.model.context) /
+                         std::max(1e-9, causeway::seconds(now - mark_));
+    const std::array<double, 5> mine{sum, tokens, loss_sum_, static_cast<double>(loss_count_), speed};
+    CAUSEWAY_ASSIGN(const auto all, gather(mine, 1 + ctx().step() * 2 + (last ? 1 : 0)));
+    std::array<double, 5> total{};
+    for (const auto& peer : all) {
+      for (std::size_t i = 0; i < total.size(); ++i) total[i] += peer[i];
+    }
+    summary_.validation = total[0] / total[1];
+    if (loss_count_ > 0) speed_ = total[4];
+    loss_sum_ = 0;
+    loss_count_ = 0;
+    mark_ = ctx().clock().now();
+    if (metrics_) {
+      const auto write = [&](const char* name, double value) {
+        metrics_->write(ctx().step(), ctx().round(), self_, name, value);
+      };
+      write("validation_loss", summary_.validation);
+      if (total[3] > 0) write("mean_loss", total[2] / total[3]);
+      write("tokens_per_second", speed_);
+      write("bytes_sent", static_cast<double>(ctx().transport().stats().bytes_sent));
+      metrics_->flush();
+    }
+    return {};
+  }
+
+  void show(bool milestone) {
+    const auto step = ctx().step();
+    const double per_step = causeway::seconds(ctx().clock().now() - begin_) / static_cast<double>(step - first_step_);
+    if (speed_ == 0) speed_ = static_cast<double>(in_.s.train.batch * in_.s.model.context * peers_) / per_step;
+    const auto sent = ctx().transport().stats().bytes_sent;
+    line_.show({.step = step,
+                .steps = in_.s.train.steps,
+                .round = ctx().round(),
+                .loss = last_loss_,
+                .validation = summary_.validation,
+                .tokens_per_second = speed_,
+                .bytes_sent = sent,
+                .bytes_saved_factor = sent == 0 ? 0 : every_step_bytes() / static_cast<double>(sent),
+                .seconds_left = per_step * static_cast<double>(in_.s.train.steps - step)},
+               milestone);
+  }
+
+  double every_step_bytes() {
+    const double parameters = static_cast<double>(trainer_.model().parameters().length());
+    return 8.0 * parameters * (peers_ - 1) / peers_ * static_cast<double>(ctx().step() - first_step_);
+  }
+
+  // ---- end ----------------------------------------------------------------------------------------------------------
+
+  // After a signal or an error: keep what we have. Within a round, peers may stop at different steps.
+  causeway::result<session_summary> stopped(const causeway::result<void>& outcome) {
+    const auto saved = save();
+    if (summary_.interrupted) {
+      CAUSEWAY_TRY(saved);
+      return summarize();
+    }
+    causeway::error why = outcome.error();
+    why.message +=
+        saved ? "; the state of step " + std::to_string(ctx().step()) + " is saved: start the same command to go on"
+              : "; its state could not be saved either: " + saved.error().text();
+    return why;
+  }
+
+  causeway::result<void> save() {
+    CAUSEWAY_ASSIGN(const auto sections, causeway::save_state(trainer_, archiver{}));
+    return checkpoints_.save(ctx().step(), sections, in_.run_id);
+  }
+
+  session_summary summarize() {
+    summary_.step = ctx().step();
+    summary_.round = ctx().round();
+    summary_.bytes_sent = ctx().transport().stats().bytes_sent;
+    summary_.every_step_bytes = every_step_bytes();
+    summary_.wall_seconds = causeway::seconds(ctx().clock().now() - begin_);
+    summary_.state_hash = ctx().parent();
+    return summary_;
+  }
+
+  /// Everybody's `mine`, by peer.
+  template <class T, std::size_t N>
+  causeway::result<std::vector<std::array<T, N>>> gather(const std::array<T, N>& mine, std::uint64_t number) {
+    std::vector<std::array<T, N>> all(peers_);
+    all[self_] = mine;
+    if (peers_ == 1) return all;
+    const causeway::net::message_id id{.channel = causeway::collective::channels::metrics, .step = number};
+    CAUSEWAY_TRY(causeway::collective::all_gather(ctx().transport(), id, std::as_bytes(std::span{mine}),
+                                                  std::as_writable_bytes(std::span{all}), {}));
+    return all;
+  }
+
+  static unsigned long long ull(std::uint64_t v) { return v; }
+
+  Trainer& trainer_;
+  session_input& in_;
+  std::uint32_t self_;
+  std::uint32_t peers_;
+  causeway::io::checkpoint_directory<causeway::io::posix_storage> checkpoints_;
+  progress_line line_;
+  std::optional<causeway::data::batcher> batches_;
+  std::optional<causeway::data::validation_windows> held_out_;
+  std::optional<metrics_file> metrics_;
+  session_summary summary_;
+  causeway::time_point begin_;
+  causeway::time_point mark_;
+  std::uint64_t first_step_ = 0;
+  std::uint64_t next_validation_ = 0;
+  std::uint64_t next_save_ = 0;
+  double loss_sum_ = 0;
+  double last_loss_ = 0;
+  double speed_ = 0;
+  std::int64_t loss_count_ = 0;
+};
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_SESSION_HPP

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_SETTINGS_HPP
+#define CAUSEWAY_EXAMPLES_SETTINGS_HPP
+
+// Everything that a run can be told, with defaults; where each value came from; and the texts that carry it: flags, a TOML
+// file, environment variables. Precedence: default < file < environment < flag.
+
+#include <causeway/core/result.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace app {
+
+struct settings {
+  struct {
+    std::string name = "causeway";
+    std::string directory = "runs";
+    std::uint64_t seed = 1;
+    bool fresh = false;
+  } run;
+
+  struct {
+    std::string family = "gpt";
+    std::int64_t layers = 4;
+    std::int64_t heads = 4;
+    std::int64_t kv_heads = 0;
+    std::int64_t width = 128;
+    std::int64_t context = 128;
+    float dropout = 0;
+    std::string precision = "f32";
+    bool recompute = false;
+  } model;
+
+  struct {
+    std::string path;
+    std::string tokenizer = "bpe";
+    std::int64_t vocabulary = 1024;
+    double validation = 0.05;
+  } data;
+
+  struct {
+    std::uint64_t steps = 600;
+    std::int64_t batch = 8;
+    std::int64_t micro_batches = 1;
+    std::string optimizer = "adamw";
+    float learning_rate = 2e-3F;
+    std::uint64_t warmup = 50;
+    float final_fraction = 0.1F;
+    float weight_decay = 0.1F;
+    float clip = 1.0F;
+    std::uint64_t evaluate_every = 50;
+    std::int64_t evaluate_tokens = 32768;
+    std::uint64_t checkpoint_every = 100;
+  } train;
+
+  struct {
+    std::string policy = "diloco";
+    std::uint32_t local_steps = 50;
+    float outer_learning_rate = 0.7F;
+    float outer_momentum = 0.9F;
+    std::string codec = "none";
+  } comm;
+
+  struct {
+    std::uint32_t peers = 1;
+    std::string listen;
+    std::string join;
+    std::vector<std::string> static_peers;
+    std::int64_t index = -1;
+    unsigned threads = 0;
+    std::uint32_t streams = 0;
+  } net;
+
+  struct {
+    std::string prompt = "And ";
+    std::int64_t tokens = 200;
+    float temperature = 0.8F;
+    std::int64_t top_k = 40;
+  } sample;
+
+  bool quiet = false;  ///< no progress line: set for the peers that a launcher starts
+};
+
+/// One setting, as text.
+struct setting {
+  std::string name;  ///< "model.layers"
+  std::string help;
+  bool local = false;  ///< a matter of this machine (threads, paths): not sent to joiners
+  std::function<std::string()> get;
+  std::function<bool(const std::string&)> set;  ///< false if the text does not fit
+};
+
+/// All settings of `s`, in the order of the help. The table refers to `s`.
+std::vector<setting> table(settings& s);
+
+/// Where values came from: setting name → "default", "run.toml:3", "CAUSEWAY_MODEL_LAYERS", "--model.layers".
+using origins = std::map<std::string, std::string>;
+
+/// What the command line said besides settings.
+struct command_line {
+  std::string command;                  ///< "train", "join", "generate", "config", "help", "version"
+  std::vector<std::string> positional;  ///< what is neither a flag nor @file
+  bool effective = false;
+};
+
+/// Reads `@file.toml`, environment and flags into `s`, in order of precedence.
+causeway::result<command_line> parse(const std::vector<std::string>& arguments, settings& s, origins& from);
+
+/// Checks what a wrong value can be told from without touching data or network.
+causeway::result<void> validate(const settings& s);
+
+/// The settings as TOML; `shared_only` leaves out what is a matter of one machine.
+std::string to_toml(settings& s, bool shared_only);
+
+/// Sets from TOML text; `where` names it in errors.
+causeway::result<void> apply_toml(std::string_view text, const std::string& where, settings& s, origins& from);
+
+/// The help text of `--help`.
+std::string help_text();
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_SETTINGS_HPP

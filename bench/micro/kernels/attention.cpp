@@ -4,72 +4,23 @@
 // of head_size per pair), and the share of what an FMA loop reaches in the same run on the same threads.
 //   attention [threads] [seconds per case]
 
-#include <causeway/core/clock.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/attention.hpp>
 #include <causeway/tensor/dtype.hpp>
 #include <causeway/tensor/scratch.hpp>
 
-#include <algorithm>
-#include <chrono>
+#include "support/fma_peak.hpp"
+
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
 #include <vector>
 
-#if CAUSEWAY_X86_SIMD
-#include <immintrin.h>
-#endif
-
 namespace {
 
 using namespace causeway;
 using kernels::simd_level;
-
-double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-/// Median seconds of calls repeated for at least `budget` seconds.
-template <class F>
-double median_seconds(double budget, F&& f) {
-  f();
-  std::vector<double> times;
-  const double end = seconds_now() + budget;
-  while (seconds_now() < end || times.size() < 5) {
-    const double start = seconds_now();
-    f();
-    times.push_back(seconds_now() - start);
-  }
-  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
-  return times[times.size() / 2];
-}
-
-#if CAUSEWAY_X86_SIMD
-/// 12 independent sums of 8 lanes: enough to hide the latency of an FMA everywhere; 256 bits reach the peak of Zen 4.
-CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 void fma_loop(long rounds, float* out) {
-  __m256 s[12];
-  for (int i = 0; i < 12; ++i) s[i] = _mm256_set1_ps(static_cast<float>(i));
-  const __m256 x = _mm256_set1_ps(0.999F);
-  const __m256 y = _mm256_set1_ps(0.001F);
-  for (long r = 0; r < rounds; ++r) {
-    CAUSEWAY_UNROLL
-    for (int i = 0; i < 12; ++i) s[i] = _mm256_fmadd_ps(s[i], x, y);
-  }
-  for (int i = 1; i < 12; ++i) s[0] = _mm256_add_ps(s[0], s[i]);
-  _mm256_storeu_ps(out, s[0]);
-}
-#else
-void fma_loop(long rounds, float* out) {
-  for (long r = 0; r < rounds * 96; ++r) out[r % 8] = out[r % 8] * 0.999F + 0.001F;
-}
-#endif
-
-double peak_gflops(thread_pool& pool) {
-  constexpr long rounds = 2'000'000;
-  std::vector<float> out(64 * pool.size());
-  const double t = median_seconds(0.3, [&] { pool.run([&](unsigned i) { fma_loop(rounds, out.data() + 64 * i); }); });
-  return static_cast<double>(rounds) * 12 * 8 * 2 * pool.size() / t / 1e9;
-}
 
 struct size {
   std::int64_t batch, T, heads, kv_heads, head_size;
@@ -98,11 +49,11 @@ void measure(thread_pool& pool, const size& c, simd_level level, double peak, do
   Act* dq = gradient.data();
   const Act* out = o.data();
   const Act* d_out = d_o.data();
-  const double forward = median_seconds(budget, [&] {
+  const double forward = bench::median_seconds(budget, [&] {
     kernels::attention_forward(pool, memory, shape, q, q + q_columns, q + q_columns + kv_columns, o.data(),
                                logsumexp.data(), level);
   });
-  const double backward = median_seconds(budget, [&] {
+  const double backward = bench::median_seconds(budget, [&] {
     kernels::attention_backward(pool, memory, shape, q, q + q_columns, q + q_columns + kv_columns, out, d_out,
                                 logsumexp.data(), dq, dq + q_columns, dq + q_columns + kv_columns, level);
   });
@@ -125,7 +76,7 @@ void measure(thread_pool& pool, const size& c, simd_level level, double peak, do
 int main(int argc, char** argv) {
   thread_pool pool{argc > 1 ? static_cast<unsigned>(std::atoi(argv[1])) : 1U};
   const double budget = argc > 2 ? std::atof(argv[2]) : 0.2;
-  const double peak = peak_gflops(pool);
+  const double peak = bench::fma_peak(pool);
   std::printf("{\"kernel\":\"fma_peak\",\"dtype\":\"f32\",\"threads\":%u,\"gflops\":%.1f}\n", pool.size(), peak);
   const simd_level best = kernels::detect_simd_level();
   for (const size& c : {size{4, 256, 4, 4, 64}, size{1, 256, 12, 12, 64}, size{1, 512, 12, 12, 64},

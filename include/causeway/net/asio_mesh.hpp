@@ -3,16 +3,15 @@
 #define CAUSEWAY_NET_ASIO_MESH_HPP
 
 // How peers that know each other's addresses become a full mesh: everybody listens, dials all peers of a lower index, and
-// names itself on each connection. Also what rendezvous and static lists share: the listener, and the loop that runs until
-// the mesh stands, a deadline passes or somebody says stop.
+// names itself on each connection. Also the loop that runs until the mesh stands, a deadline passes or somebody says stop.
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/asio_conversation.hpp>
+#include <causeway/net/asio_listener.hpp>
 #include <causeway/net/asio_transport.hpp>
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,86 +25,12 @@
 
 namespace causeway::inline CAUSEWAY_ABI::net {
 
-/// How far the gathering of peers is.
-struct gathering {
-  std::uint32_t joined = 0;  ///< peers that are in, ourselves included
-  std::uint32_t wanted = 0;  ///< 0 while a joiner has not reached the host
-  bool connecting = false;   ///< everybody is in; the links are being made
-};
-
-struct rendezvous_options {
-  std::uint64_t run_id = 0;                ///< which run; a joiner may leave it 0 to take the one that is served
-  std::uint64_t model_hash = 0;            ///< hash of what must be equal on all peers; 0 leaves it unchecked
-  std::optional<peer_index> wanted_index;  ///< the index we had before; the host's default is 0
-  endpoint listen;                         ///< where others reach us; anything but loopback is unencrypted and warned about
-  std::string announce;                    ///< host name under which others reach us; empty: the address that the host sees
-  std::size_t streams_per_link = 0;        ///< 0: one on loopback or where the kernel has BBR, else 16
-  time_point deadline = no_deadline;
-  const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
-  std::function<void(const gathering&)> progress;
-  transport_options transport;
-};
-
-/// A port that we listen on. `open_listener` makes it, so that its address is known before anybody waits.
-class listener {
- public:
-  /// The address as bound: give it to the others.
-  [[nodiscard]] const endpoint& address() const noexcept { return address_; }
-
-  // For the functions of this folder.
-  std::unique_ptr<asio::io_context> io;
-  std::unique_ptr<detail::tcp::acceptor> acceptor;
-
-  listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound, endpoint address)
-      : io{std::move(context)}, acceptor{std::move(bound)}, address_{std::move(address)} {}
-
- private:
-  endpoint address_;
-};
-
-namespace detail {
-
-inline error bind_error(const endpoint& where, const std::error_code& failure) {
-  if (failure == asio::error::address_in_use) {
-    return fail(errc::address_in_use, where.text(),
-                "port " + std::to_string(where.port) +
-                    " is taken by another program; choose another with --listen, or port 0 for any free one");
-  }
-  return fail(errc::io_failed, where.text(), "cannot listen there: " + failure.message());
-}
-
-}  // namespace detail
-
-/// Listens at `where` (port 0: any free port). errc::address_in_use when another program has the port.
-inline result<listener> open_listener(const endpoint& where, const log_sink& log = {}) {
-  auto io = std::make_unique<asio::io_context>();
-  std::error_code failure;
-  detail::tcp::resolver resolver{*io};
-  const auto found = resolver.resolve(where.host, std::to_string(where.port), detail::tcp::resolver::passive, failure);
-  if (failure || found.empty()) {
-    return fail(errc::invalid_argument, where.text(), "no address of this machine has that name: " + failure.message());
-  }
-  const detail::tcp::endpoint local = found.begin()->endpoint();
-  auto acceptor = std::make_unique<detail::tcp::acceptor>(*io);
-  if (acceptor->open(local.protocol(), failure); failure) return detail::bind_error(where, failure);
-  acceptor->set_option(asio::socket_base::reuse_address{true}, failure);
-  if (acceptor->bind(local, failure); failure) return detail::bind_error(where, failure);
-  if (acceptor->listen(asio::socket_base::max_listen_connections, failure); failure)
-    return detail::bind_error(where, failure);
-  endpoint bound = detail::to_endpoint(acceptor->local_endpoint(failure));
-  if (!local.address().is_loopback()) {
-    log(severity::warning, "listening on " + bound.text() + ": links are not encrypted; use a private network or a tunnel");
-  }
-  return listener{std::move(io), std::move(acceptor), std::move(bound)};
-}
-
 namespace detail {
 
 inline constexpr std::chrono::seconds handshake_patience{10};
 inline constexpr std::size_t handshake_bytes = std::size_t{4} << 10U;  ///< parsed of a stranger
 inline constexpr std::size_t most_strangers = 128;
 inline constexpr std::size_t most_streams = 64;
-inline constexpr std::uint32_t most_peers = 1024;
 
 inline std::string run_name(std::uint64_t run_id) { return std::to_string(run_id); }
 

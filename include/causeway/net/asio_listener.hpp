@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_ASIO_LISTENER_HPP
+#define CAUSEWAY_NET_ASIO_LISTENER_HPP
+
+// What host, join and connect_static are told, and the port that a peer listens on.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/asio_library.hpp>
+#include <causeway/net/asio_stream.hpp>
+#include <causeway/net/endpoint.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// How far the gathering of peers is.
+struct gathering {
+  std::uint32_t joined = 0;  ///< peers that are in, ourselves included
+  std::uint32_t wanted = 0;  ///< 0 while a joiner has not reached the host
+  bool connecting = false;   ///< everybody is in; the links are being made
+};
+
+struct rendezvous_options {
+  std::uint64_t run_id = 0;                ///< which run; a joiner may leave it 0 to take the one that is served
+  std::uint64_t model_hash = 0;            ///< hash of what must be equal on all peers; 0 leaves it unchecked
+  std::optional<peer_index> wanted_index;  ///< the index we had before; the host's default is 0
+  endpoint listen;                         ///< where others reach us; anything but loopback is unencrypted and warned about
+  std::string announce;                    ///< host name under which others reach us; empty: the address that the host sees
+  std::size_t streams_per_link = 0;        ///< 0: one on loopback or where the kernel has BBR, else 16
+  time_point deadline = no_deadline;
+  const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
+  std::function<void(const gathering&)> progress;
+  transport_options transport;
+};
+
+/// A port that we listen on. `open_listener` makes it, so that its address is known before anybody waits.
+class listener {
+ public:
+  /// The address as bound: give it to the others.
+  [[nodiscard]] const endpoint& address() const noexcept { return address_; }
+
+  // For the functions of this folder.
+  std::unique_ptr<asio::io_context> io;
+  std::unique_ptr<detail::tcp::acceptor> acceptor;
+
+  listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound, endpoint address)
+      : io{std::move(context)}, acceptor{std::move(bound)}, address_{std::move(address)} {}
+
+ private:
+  endpoint address_;
+};
+
+namespace detail {
+
+inline error bind_error(const endpoint& where, const std::error_code& failure) {
+  if (failure == asio::error::address_in_use) {
+    return fail(errc::address_in_use, where.text(),
+                "port " + std::to_string(where.port) +
+                    " is taken by another program; choose another with --listen, or port 0 for any free one");
+  }
+  return fail(errc::io_failed, where.text(), "cannot listen there: " + failure.message());
+}
+
+}  // namespace detail
+
+/// Listens at `where` (port 0: any free port). errc::address_in_use when another program has the port.
+inline result<listener> open_listener(const endpoint& where, const log_sink& log = {}) {
+  auto io = std::make_unique<asio::io_context>();
+  std::error_code failure;
+  detail::tcp::resolver resolver{*io};
+  const auto found = resolver.resolve(where.host, std::to_string(where.port), detail::tcp::resolver::passive, failure);
+  if (failure || found.empty()) {
+    return fail(errc::invalid_argument, where.text(), "no address of this machine has that name: " + failure.message());
+  }
+  const detail::tcp::endpoint local = found.begin()->endpoint();
+  auto acceptor = std::make_unique<detail::tcp::acceptor>(*io);
+  if (acceptor->open(local.protocol(), failure); failure) return detail::bind_error(where, failure);
+  acceptor->set_option(asio::socket_base::reuse_address{true}, failure);
+  if (acceptor->bind(local, failure); failure) return detail::bind_error(where, failure);
+  if (acceptor->listen(asio::socket_base::max_listen_connections, failure); failure)
+    return detail::bind_error(where, failure);
+  endpoint bound = detail::to_endpoint(acceptor->local_endpoint(failure));
+  if (!local.address().is_loopback()) {
+    log(severity::warning, "listening on " + bound.text() + ": links are not encrypted; use a private network or a tunnel");
+  }
+  return listener{std::move(io), std::move(acceptor), std::move(bound)};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_LISTENER_HPP

@@ -59,29 +59,44 @@ causeway::result<void> child_peers::start(const std::vector<std::string>& argume
   std::vector<char*> argv{const_cast<char*>(program.c_str())};
   for (const auto& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
   argv.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   pid_t pid = 0;
-  if (const int failure = posix_spawn(&pid, program.c_str(), nullptr, nullptr, argv.data(), environ); failure != 0) {
+  const int failure = posix_spawn(&pid, program.c_str(), nullptr, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  if (failure != 0) {
     return fail(errc::io_failed, program, std::string{"another peer cannot be started: "} + std::strerror(failure));
   }
+  const std::lock_guard lock{mutex_};
   running_.push_back(pid);
   return {};
 }
 
+void child_peers::stop() {
+  const std::lock_guard lock{mutex_};
+  for (const pid_t pid : running_) kill(pid, SIGTERM);
+}
+
 causeway::result<void> child_peers::wait() {
   causeway::result<void> outcome;
-  for (const pid_t pid : running_) {
+  std::vector<pid_t> all;
+  {
+    const std::lock_guard lock{mutex_};
+    all.swap(running_);
+  }
+  for (const pid_t pid : all) {
     int status = 0;
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
     if (status != 0 && outcome) outcome = fail(errc::peer_lost, "a peer on this machine", "ended with an error; see above");
   }
-  running_.clear();
   return outcome;
 }
 
 // Reached with children only when this peer failed: the others would wait for it.
 child_peers::~child_peers() {
-  for (const pid_t pid : running_) kill(pid, SIGTERM);
+  stop();
   (void)wait();
 }
 

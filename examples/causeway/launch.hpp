@@ -16,7 +16,8 @@
 
 namespace app {
 
-/// Processes that this one started. They get our signals, and end before we do.
+/// Processes that this one started. They are in process groups of their own, so that a Ctrl-C reaches them once, through
+/// `stop`, and not a second time from the terminal. They end before we do.
 class child_peers {
  public:
   child_peers() = default;
@@ -25,10 +26,13 @@ class child_peers {
   ~child_peers();
 
   causeway::result<void> start(const std::vector<std::string>& arguments);
+  /// Asks all to stop as Ctrl-C does. May be called from another thread.
+  void stop();
   /// Waits for all; the first that failed is the error.
   causeway::result<void> wait();
 
  private:
+  std::mutex mutex_;
   std::vector<pid_t> running_;
 };
 

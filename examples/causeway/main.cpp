@@ -97,8 +97,9 @@ causeway::result<session_input> make_input(const settings& s, std::uint64_t run_
 }
 
 causeway::result<int> train(settings s, const origins& from) {
-  stop_watch watch;
   child_peers children;
+  stop_watch watch;
+  watch.when_stopping([&] { children.stop(); });
   if (!s.net.join.empty()) {
     if (s.net.threads == 0) s.net.threads = default_threads(s);
     CAUSEWAY_ASSIGN(causeway::net::membership member, join_run(s, from));
@@ -116,7 +117,8 @@ causeway::result<int> train(settings s, const origins& from) {
   if (s.net.peers == 1) return train_as_member(std::move(in), nullptr, watch);
   CAUSEWAY_ASSIGN(causeway::net::membership member, host_run(in.s, run_id, children));
   CAUSEWAY_ASSIGN(const int status, train_as_member(std::move(in), &member, watch));
-  if (status == 0) CAUSEWAY_TRY(children.wait());
+  const auto others = children.wait();
+  if (status == 0 && !others) return others.error();
   return status;
 }
 

@@ -54,6 +54,12 @@ class stop_watch {
     watcher_.join();
   }
 
+  /// `f` is called once, from the watcher's thread, when a stop is requested.
+  void when_stopping(std::function<void()> f) {
+    const std::lock_guard lock{mutex_};
+    first_ = std::move(f);
+  }
+
   /// `f` is called once, from the watcher's thread, a moment after a stop was requested.
   void when_patience_ends(std::function<void()> f) {
     const std::lock_guard lock{mutex_};
@@ -70,12 +76,14 @@ class stop_watch {
       changed_.wait_for(lock, 100ms);
       if (detail::signals_seen.load() == 0) continue;
       stop_requested() = true;
+      if (first_) std::exchange(first_, nullptr)();
       if (++ticks_since == 10 && late_) std::exchange(late_, nullptr)();
     }
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::function<void()> first_;
   std::function<void()> late_;
   bool over_ = false;
   std::thread watcher_;

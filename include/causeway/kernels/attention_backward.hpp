@@ -18,7 +18,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <vector>
+#include <memory>
+#include <type_traits>
 
 namespace causeway::inline CAUSEWAY_ABI::kernels::detail {
 
@@ -203,9 +204,10 @@ void attention_backward_with(thread_pool& pool, scratch& memory, const attention
   const attention_sizes<Tiles> sizes{shape};
   const std::int64_t size = sizes.tokens * sizes.columns;
   auto frame = memory.open();
-  std::vector<backward_pass<Tiles, Act>> passes;
-  passes.reserve(pool.size());
-  for (std::int64_t i = 0; i < threads; ++i) passes.emplace_back(shape, operands, frame);
+  using pass = backward_pass<Tiles, Act>;
+  static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
+  pass* passes = frame.take<pass>(pool.size());
+  for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, operands, frame);
   float* dk = frame.take<float>(static_cast<std::size_t>(threads * size));
   float* dv = frame.take<float>(static_cast<std::size_t>(threads * size));
   const auto store = [&](std::int64_t head, std::int64_t first_copy, index_range tokens) {

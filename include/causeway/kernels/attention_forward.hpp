@@ -13,7 +13,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <vector>
+#include <memory>
+#include <type_traits>
 
 namespace causeway::inline CAUSEWAY_ABI::kernels {
 
@@ -153,9 +154,10 @@ void attention_forward_with(thread_pool& pool, scratch& memory, const attention_
   const std::int64_t threads = pool.size();
   const std::int64_t parts = parts_per_head(shape, threads);
   auto frame = memory.open();
-  std::vector<forward_pass<Tiles, Act>> passes;
-  passes.reserve(pool.size());
-  for (std::int64_t i = 0; i < threads; ++i) passes.emplace_back(shape, frame);
+  using pass = forward_pass<Tiles, Act>;
+  static_assert(std::is_trivially_destructible_v<pass>);  // they live in scratch memory: a step allocates nothing
+  pass* passes = frame.take<pass>(pool.size());
+  for (std::int64_t i = 0; i < threads; ++i) std::construct_at(passes + i, shape, frame);
   pool.run([&](unsigned thread) {
     for (std::int64_t u = thread; u < shape.batch * shape.kv_heads * parts; u += threads) {
       const std::int64_t unit = u / parts;

@@ -4,6 +4,8 @@
 
 // Reads what tests/golden/make_golden.py wrote, and compares a model with it.
 
+#include <causeway/autograd/grad_check.hpp>
+#include <causeway/core/rng.hpp>
 #include <causeway/tensor/parameters.hpp>
 
 #include <algorithm>
@@ -97,6 +99,50 @@ inline void compare_gradients(const golden& g, parameter_store& store, double to
     INFO(s.name);
     const std::span<const float> ours{store.gradient(i), static_cast<std::size_t>(s.size())};
     CHECK(relative_difference(ours, g.numbers.at("gradient:" + s.name)) < tolerance);
+  }
+}
+
+/// Every gradient against finite differences, with weights as large as the script's: near the usual start most paths are
+/// almost dead.
+template <class Model>
+void check_finite_differences(const golden& g, Model& m) {
+  parameter_store& store = m.parameters();
+  rng random{5};
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& s = store.segments()[i];
+    for (std::int64_t j = 0; j < s.size(); ++j) {
+      store.value(i)[j] += (s.kind == parameter_kind::vector ? 0.1F : 0.25F) * random.normal();
+    }
+  }
+  store.touch();
+  REQUIRE(m.forward_backward(g.inputs, g.targets, 2, 1.0F, 0));
+  autograd::grad_check_options options;
+  options.step = 0.002F;
+  options.directions = 3;
+  for (std::size_t i = 0; i < store.segments().size(); ++i) {
+    const auto& s = store.segments()[i];
+    INFO(s.name);
+    const std::vector<float> gradient(store.gradient(i), store.gradient(i) + s.size());
+    const auto loss = [&] { return *m.evaluate(g.inputs, g.targets, 2); };
+    CHECK(autograd::grad_check({store.value(i), gradient.size()}, gradient, loss, options) < 2e-3);
+  }
+}
+
+/// Ten steps of the script's optimizer, and the losses before each and after the last.
+template <class Optimizer, class Model>
+void check_training(const golden& g, Model& m, double tolerance) {
+  Optimizer optimizer;
+  optimizer.reset(m.parameters().length());
+  const auto& losses = g.numbers.at("losses");
+  for (std::size_t step = 0; step < losses.size(); ++step) {
+    auto gradients = m.parameters().gradients();
+    std::fill(gradients.begin(), gradients.end(), 0.0F);
+    const auto loss = m.forward_backward(g.inputs, g.targets, 2, 1.0F / g.tokens(), step);
+    REQUIRE(loss);
+    INFO("step " << step);
+    CHECK(*loss / static_cast<double>(g.tokens()) == Approx(static_cast<double>(losses[step])).epsilon(tolerance));
+    optimizer.step(m.backend().pool(), m.parameters().view(), {3e-3F});
+    m.parameters().touch();
   }
 }
 

@@ -37,7 +37,7 @@
 namespace causeway::inline CAUSEWAY_ABI::nn {
 
 /// Blocks [first, last) of a model. The part that starts at 0 has the embedding too, the one that ends at the number of
-/// blocks the output layer.
+/// blocks the output layer; every part has at least one block.
 struct block_range {
   std::int64_t first = 0;
   std::int64_t last = 0;
@@ -278,7 +278,7 @@ class language_model {
   [[nodiscard]] token_limits limits() const noexcept { return {Family::name, context_length(), vocabulary()}; }
 
   [[nodiscard]] result<void> check_stage(const micro_batch& b, block_range r, const tensor& boundary) const {
-    CAUSEWAY_EXPECT(r.first >= 0 && r.first <= r.last && r.last <= blocks());
+    CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks());
     CAUSEWAY_TRY(check_inputs(limits(), b));
     if (r.last == blocks()) CAUSEWAY_TRY(check_targets(limits(), b));
     if (r.first > 0) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));

@@ -48,6 +48,11 @@ TEST_CASE("bpe tokenizer: earliest merges first, all places from the left", "[da
   CHECK(encode(t, "") == ids{});
   CHECK(encode(t, "the") == ids{257});  // from the memory of words, the second time
   CHECK(t.token_bytes(258) == " the");
+  // Where two merges want the same byte, the earlier one has it.
+  auto left = data::bpe_tokenizer::make(std::vector<data::bpe_merge>{{'a', 'b'}, {'b', 'c'}}, false).value();
+  CHECK(encode(left, "abc") == ids{256, 'c'});
+  auto right = data::bpe_tokenizer::make(std::vector<data::bpe_merge>{{'b', 'c'}, {'a', 'b'}}, false).value();
+  CHECK(encode(right, "abc") == ids{'a', 256});
 }
 
 TEST_CASE("bpe tokenizer: merges do not cross pieces", "[data][fast]") {

@@ -84,6 +84,9 @@ TEST_CASE("section file: every prefix, and every longer file, is detected", "[io
     REQUIRE_FALSE(file);
     CHECK(file.error().code == cw::errc::corrupt);
   }
+  const auto torn = io::section_file::parse({good.begin(), good.end() - 1}, "x");
+  CHECK(torn.error().message.find(std::to_string(good.size() - 1) + " bytes of " + std::to_string(good.size())) !=
+        std::string::npos);
   io::byte_vector longer = good;
   longer.push_back(std::byte{0});
   CHECK_FALSE(io::section_file::parse(std::move(longer), "x"));
@@ -102,6 +105,24 @@ TEST_CASE("section file: blocks that were never written, or swapped, are detecte
     const auto first = swapped.begin() + static_cast<std::ptrdiff_t>(at);
     std::swap_ranges(first, first + block, first + block);
     CHECK_FALSE(io::section_file::parse(std::move(swapped), "x"));
+  }
+}
+
+TEST_CASE("section file: an offset that is not the next one is refused even under a right checksum", "[io][fast]") {
+  // Equal sections, so that the checksum of another section's place would fit too.
+  const io::byte_vector same(64, std::byte{9});
+  const io::byte_vector good = file_of({{"a", 1, same}, {"b", 1, same}, {"c", 1, same}});
+  constexpr std::size_t entry = 32 + 1;
+  for (std::size_t which = 0; which < 3; ++which) {
+    const std::size_t field = 48 + which * entry;
+    std::uint64_t right = 0;
+    std::memcpy(&right, good.data() + field, 8);
+    for (const std::uint64_t wrong : {right - 64, right + 64, right + 1, std::uint64_t{0}, ~std::uint64_t{63}}) {
+      io::byte_vector bad = good;
+      std::memcpy(bad.data() + field, &wrong, 8);
+      sign_header(bad);
+      CHECK_FALSE(io::section_file::parse(std::move(bad), "x"));
+    }
   }
 }
 

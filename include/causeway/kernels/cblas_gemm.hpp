@@ -11,6 +11,7 @@
 #include <causeway/kernels/convert.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/openmp_guard.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
 #include <causeway/kernels/packed_gemm_finish.hpp>
 #include <causeway/kernels/targets.hpp>
@@ -20,7 +21,6 @@
 #if defined(CAUSEWAY_HAS_CBLAS)
 
 #include <cblas.h>
-#include <dlfcn.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -39,7 +39,7 @@ class cblas_gemm {
   cblas_gemm() {
     using set_threads = void (*)(int);
     for (const char* function : {"openblas_set_num_threads", "bli_thread_set_num_threads", "MKL_Set_Num_Threads"}) {
-      if (const auto set = reinterpret_cast<set_threads>(dlsym(RTLD_DEFAULT, function)); set != nullptr) set(1);
+      if (const auto set = detail::loaded_function<set_threads>(function); set != nullptr) set(1);
     }
   }
 
@@ -65,7 +65,7 @@ class cblas_gemm {
 
   [[nodiscard]] std::string describe() const {
     using get_config = char* (*)();
-    const auto get = reinterpret_cast<get_config>(dlsym(RTLD_DEFAULT, "openblas_get_config"));
+    const auto get = detail::loaded_function<get_config>("openblas_get_config");
     return get == nullptr ? std::string{"cblas"} : "cblas (" + std::string{get()} + ")";
   }
 
@@ -133,6 +133,7 @@ class cblas_gemm {
     const float* a = what.a + rows.begin * (what.transpose_a ? 1 : what.lda);
     const float* b = what.b + columns.begin * (what.transpose_b ? what.ldb : 1);
     float* c = what.c + rows.begin * what.ldc + columns.begin;
+    const detail::one_openmp_thread here;  // an OpenMP flavour of OpenBLAS forgets its setting in threads it has not met
     const auto size = [](std::int64_t n) { return static_cast<int>(n); };
     cblas_sgemm(CblasRowMajor, what.transpose_a ? CblasTrans : CblasNoTrans, what.transpose_b ? CblasTrans : CblasNoTrans,
                 size(rows.size()), size(columns.size()), size(what.k), 1.0F, a, size(what.lda), b, size(what.ldb),

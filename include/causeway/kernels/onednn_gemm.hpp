@@ -9,6 +9,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/openmp_guard.hpp>
 #include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
 #include <causeway/tensor/dtype.hpp>
@@ -16,7 +17,6 @@
 
 #if defined(CAUSEWAY_HAS_ONEDNN)
 
-#include <dlfcn.h>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <algorithm>
@@ -34,32 +34,6 @@
 namespace causeway::inline CAUSEWAY_ABI::kernels {
 
 namespace detail {
-
-/// Makes OpenMP use one thread for what this thread calls, until the end of the scope. Looked up at run time: a program
-/// that links oneDNN need not link OpenMP itself.
-class one_openmp_thread {
- public:
-  one_openmp_thread() noexcept : before_{functions().get != nullptr ? functions().get() : 1} { set(1); }
-  one_openmp_thread(const one_openmp_thread&) = delete;
-  one_openmp_thread& operator=(const one_openmp_thread&) = delete;
-  ~one_openmp_thread() { set(before_); }
-
- private:
-  struct api {
-    int (*get)();
-    void (*set)(int);
-  };
-  static const api& functions() noexcept {
-    static const api found{reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads")),
-                           reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))};
-    return found;
-  }
-  static void set(int threads) noexcept {
-    if (functions().set != nullptr) functions().set(threads);
-  }
-
-  int before_;
-};
 
 /// All that a compiled product depends on.
 struct onednn_key {

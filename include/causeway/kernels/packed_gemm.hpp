@@ -56,14 +56,29 @@ class packed_product {
 
  private:
   using packed = typename Tile::packed;
-  static constexpr std::size_t slack = 64;  // packing may write one vector beyond a panel
 
   [[nodiscard]] std::int64_t steps(std::int64_t depth) const noexcept { return divide_up(depth, Tile::depth_step); }
+  [[nodiscard]] static constexpr unsigned panels(std::int64_t rows) noexcept {
+    return static_cast<unsigned>(divide_up(rows, Tile::rows));
+  }
+  [[nodiscard]] static constexpr unsigned strips(std::int64_t columns) noexcept {
+    return static_cast<unsigned>(divide_up(columns, Tile::columns));
+  }
+  /// Panels are nearly equally high, so that none is too low to keep the multipliers busy.
+  [[nodiscard]] static constexpr index_range panel(std::int64_t rows, unsigned i) noexcept {
+    return share_of(rows, i, panels(rows));
+  }
+  [[nodiscard]] static constexpr index_range strip(std::int64_t columns, unsigned i) noexcept {
+    return {i * Tile::columns, std::min<std::int64_t>((i + 1) * Tile::columns, columns)};
+  }
+  /// Elements between two panels of A. Packing may write up to a vector beyond a panel.
+  [[nodiscard]] std::int64_t panel_size() const noexcept { return round_up(Tile::rows * steps(depth_), 16) + 16; }
+  [[nodiscard]] std::int64_t strip_size() const noexcept { return Tile::columns * steps(depth_); }
   [[nodiscard]] std::size_t a_bytes() const noexcept {
-    return round_to_line(static_cast<std::size_t>(rows_ * steps(depth_)) * sizeof(packed) + slack);
+    return round_to_line(static_cast<std::size_t>(panels(rows_) * panel_size()) * sizeof(packed));
   }
   [[nodiscard]] std::size_t b_bytes() const noexcept {
-    return round_to_line(static_cast<std::size_t>(columns_ * steps(depth_)) * sizeof(packed) + slack);
+    return round_to_line(static_cast<std::size_t>(strips(columns_) * strip_size()) * sizeof(packed));
   }
   [[nodiscard]] static constexpr std::size_t tile_bytes() noexcept {
     return round_to_line(sizeof(float) * Tile::rows * Tile::columns);
@@ -125,49 +140,45 @@ class packed_product {
       at.depth = std::min(depth_, args_.k - from);
       at.first = from == 0;
       at.last = from + at.depth >= args_.k;
-      pack_strips(at, from);
+      pack<strip>(right_operand(args_).at(at.column, from), at.width, strips(at.width), at.depth, strip_size(), at.b);
       for (std::int64_t row = at.rows.begin; row < at.rows.end; row += rows_) {
         const std::int64_t height = std::min(rows_, at.rows.end - row);
-        pack_panels(at, row, height, from);
+        pack<panel>(left_operand(args_).at(row, from), height, panels(height), at.depth, panel_size(), at.a);
         row_block(at, row, height);
       }
       from += at.depth;
     } while (from < args_.k);
   }
 
-  void pack_strips(const place& at, std::int64_t from) {
-    const operand<In> source = right_operand(args_);
-    for (std::int64_t j = 0; j < at.width; j += Tile::columns) {
-      const int lanes = static_cast<int>(std::min<std::int64_t>(Tile::columns, at.width - j));
-      Tile::pack(source.at(at.column + j, from), lanes, at.depth, Tile::columns, at.b + j * steps(at.depth));
-    }
-  }
-
-  /// Panels are nearly equally high, so that none is too low to keep the multipliers busy.
-  void pack_panels(const place& at, std::int64_t row, std::int64_t height, std::int64_t from) {
-    const operand<In> source = left_operand(args_);
-    const auto panels = static_cast<unsigned>(divide_up(height, Tile::rows));
-    for (unsigned i = 0; i < panels; ++i) {  // in order: a panel's slack is the start of the next
-      const index_range part = share_of(height, i, panels);
-      const int lanes = static_cast<int>(part.size());
-      Tile::pack(source.at(row + part.begin, from), lanes, at.depth, lanes, at.a + part.begin * steps(at.depth));
+  /// Packs `count` panels, `size` elements apart. Where lanes follow each other in memory, eight steps at a time of all
+  /// panels: memory is then read along rows, not in short pieces from many pages.
+  template <index_range (*Part)(std::int64_t, unsigned)>
+  void pack(operand<In> source, std::int64_t lanes, unsigned count, std::int64_t depth, std::int64_t size, packed* out) {
+    const std::int64_t chunk = source.lane_stride == 1 ? 8 * Tile::depth_step : depth;
+    for (std::int64_t p = 0; p < depth; p += chunk) {
+      for (unsigned i = 0; i < count; ++i) {
+        const index_range part = Part(lanes, i);
+        const int used = static_cast<int>(part.size());
+        const int width = Part == strip ? Tile::columns : used;
+        Tile::pack(source.at(part.begin, p), used, std::min(chunk, depth - p), width, out + i * size + steps(p) * width);
+      }
     }
   }
 
   void row_block(const place& at, std::int64_t row, std::int64_t height) {
-    const auto panels = static_cast<unsigned>(divide_up(height, Tile::rows));
-    for (std::int64_t j = 0; j < at.width; j += Tile::columns) {
-      for (unsigned i = 0; i < panels; ++i) {
-        const index_range part = share_of(height, i, panels);
-        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + part.begin * steps(at.depth));
+    for (unsigned j = 0; j < strips(at.width); ++j) {
+      for (unsigned i = 0; i < panels(height); ++i) {
+        const index_range part = panel(height, i);
+        tile(at, row + part.begin, static_cast<int>(part.size()), j, at.a + i * panel_size());
       }
     }
   }
 
   /// One tile: straight into its place where that takes plain sums and the strip is full, else by way of `at.tile`.
-  void tile(const place& at, std::int64_t row, int height, std::int64_t j, const packed* a) {
-    const packed* b = at.b + j * steps(at.depth);
-    const int width = static_cast<int>(std::min<std::int64_t>(Tile::columns, at.width - j));
+  void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a) {
+    const packed* b = at.b + index * strip_size();
+    const std::int64_t j = strip(at.width, index).begin;
+    const int width = static_cast<int>(strip(at.width, index).size());
     float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + j;
     const bool add = !at.first || (args_.accumulate && std::is_same_v<Out, float>);
     const bool plain = !at.last || plain_result();

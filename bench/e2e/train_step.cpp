@@ -96,12 +96,17 @@ options parse(int argc, char** argv) {
   return o;
 }
 
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
+}
+
 /// What products took, by shape. Products are most of a step; the rest is its difference to the phases.
 struct product_times {
   struct entry {
-    double seconds = 0.0;
-    double flops = 0.0;
-    long calls = 0;
+    std::vector<double> seconds;  ///< of each call; the median is not moved by what else the machine does
+    double flops = 0.0;           ///< of one call
+    [[nodiscard]] double all() const { return median(seconds) * static_cast<double>(seconds.size()); }
   };
   std::map<std::string, entry> by_shape;
 };
@@ -123,9 +128,8 @@ class timed_gemm {
                   static_cast<long long>(args.k), to_string(dtype_of<In>).data(), to_string(dtype_of<Out>).data(),
                   args.act == kernels::activation::none ? "" : " gelu");
     auto& e = times_->by_shape[key];
-    e.seconds += bench::seconds_now() - start;
-    e.flops += 2.0 * static_cast<double>(args.m) * static_cast<double>(args.n) * static_cast<double>(args.k);
-    ++e.calls;
+    e.seconds.push_back(bench::seconds_now() - start);
+    e.flops = 2.0 * static_cast<double>(args.m) * static_cast<double>(args.n) * static_cast<double>(args.k);
   }
   [[nodiscard]] std::string describe() const { return inner_.describe(); }
   void record(product_times* times) noexcept { times_ = times; }
@@ -134,11 +138,6 @@ class timed_gemm {
   Inner inner_;
   product_times* times_ = nullptr;
 };
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
-}
 
 /// FLOPs of a token: 6 per weight in a product (tied head included), and full attention, as the comparison counts.
 double flops_per_token(const config& c) {
@@ -211,14 +210,15 @@ class bench_run {
 
 void print_products(const product_times& times, int steps, double step_seconds, double peak) {
   std::vector<std::pair<std::string, product_times::entry>> rows(times.by_shape.begin(), times.by_shape.end());
-  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.all() > b.second.all(); });
   double seconds = 0.0;
   double flops = 0.0;
   for (const auto& [key, e] : rows) {
-    std::printf("  %-44s %5.1f calls %8.3f ms %7.1f GF/s\n", key.c_str(), static_cast<double>(e.calls) / steps,
-                1e3 * e.seconds / steps, e.flops / e.seconds / 1e9);
-    seconds += e.seconds / steps;
-    flops += e.flops / steps;
+    const auto calls = static_cast<double>(e.seconds.size()) / steps;
+    std::printf("  %-44s %5.1f calls %8.3f ms %7.1f GF/s\n", key.c_str(), calls, 1e3 * e.all() / steps,
+                e.flops / median(e.seconds) / 1e9);
+    seconds += e.all() / steps;
+    flops += e.flops * calls;
   }
   std::printf("  products: %.2f ms of %.2f ms (%.0f %%), %.1f GF/s (%.0f %% of the f32 peak)\n", 1e3 * seconds,
               1e3 * step_seconds, 100 * seconds / step_seconds, flops / seconds / 1e9, flops / seconds / 1e7 / peak);

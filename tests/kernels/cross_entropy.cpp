@@ -124,7 +124,7 @@ TEST_CASE("cross-entropy: loss and gradients equal a double reference", "[kernel
 }
 
 TEST_CASE("cross-entropy: several chunks give what one would", "[kernels][fast]") {
-  problem<float> p{200, 8, 140000};  // a chunk holds 64 rows
+  problem<float> p{140, 2, 270000};  // a chunk holds 64 rows
   REQUIRE(kernels::detail::rows_per_chunk(p.rows, p.V) < p.rows / 2);
   for (std::int64_t i = 0; i < p.rows; i += 3) p.targets[count(i)] = -1;
   const reference r = reference_of(p);

@@ -13,20 +13,24 @@ FLAGS = ["-std=c++20", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"
 
 
 def main():
-    compiler = sys.argv[1]
+    command = [sys.argv[1], *FLAGS, "-Iinclude", "-Itests"]
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for part in ("include", "tools", "tests/support"):
             shutil.copytree(ROOT / part, copy / part)
-        for kind in ("comm", "parallel", "fault"):
-            subprocess.run([sys.executable, copy / "tools/new_policy.py", kind, "made_for_a_test"], check=True)
-            again = subprocess.run([sys.executable, copy / "tools/new_policy.py", kind, "made_for_a_test"], check=False,
-                                   capture_output=True, text=True)
+        kinds = ("comm", "parallel", "fault")
+        for kind in kinds:
+            make = [sys.executable, copy / "tools/new_policy.py", kind, "made_for_a_test"]
+            subprocess.run(make, check=True)
+            again = subprocess.run(make, check=False, capture_output=True, text=True)
             assert again.returncode != 0 and "exists" in again.stderr, "a second run must overwrite nothing"
-            header = f"include/causeway/{kind}/made_for_a_test.hpp"
-            for source in (["-x", "c++", header], [f"tests/{kind}/made_for_a_test.cpp"]):
-                subprocess.run([compiler, *FLAGS, "-Iinclude", "-Itests", *source], cwd=copy, check=True)
             (copy / "docs/policies/made_for_a_test.md").unlink()  # the same name serves the next kind
+            subprocess.run([*command, "-x", "c++", f"include/causeway/{kind}/made_for_a_test.hpp"], cwd=copy, check=True)
+
+        # The tests in one unit: the trainer is what takes the time.
+        together = copy / "together.cpp"
+        together.write_text("".join(f'#include "tests/{kind}/made_for_a_test.cpp"\n' for kind in kinds))
+        subprocess.run([*command, together], cwd=copy, check=True)
 
 
 if __name__ == "__main__":

@@ -126,6 +126,17 @@ TEST_CASE("section file: an offset that is not the next one is refused even unde
   }
 }
 
+TEST_CASE("section file: bytes that no section covers are refused even under a right checksum", "[io][fast]") {
+  io::byte_vector bad = example();
+  bad.push_back(std::byte{1});
+  const std::uint64_t length = bad.size();
+  std::memcpy(bad.data() + 32, &length, 8);
+  sign_header(bad);
+  const auto file = io::section_file::parse(std::move(bad), "x");
+  REQUIRE_FALSE(file);
+  CHECK(file.error().message.find("does not cover") != std::string::npos);
+}
+
 TEST_CASE("section file: lengths that lie are refused even under a right checksum", "[io][fast]") {
   cw::rng random{7};
   int refused = 0;

@@ -36,11 +36,9 @@ say "training: build/release/bin/causeway train @examples/quickstart.toml ${peer
 cd "$root"
 build/release/bin/causeway train @examples/quickstart.toml "${peers[@]}" "$@"
 
-folder=$(sed -n 's/^ *name *= *"\(.*\)".*/runs\/\1/p' examples/quickstart.toml | head -n 1)
-say "done; in ${folder:-runs}:"
-ls -1 "${folder:-runs}"
 cat <<TEXT
 
-Next: build/release/bin/causeway --help     what else it can do
-      docs/                                 how to train on your own text and on several machines
+The run is in runs/quickstart: loss.svg shows the loss, sample.txt a sample, metrics.jsonl every figure, peer-*/ the checkpoints.
+Next: build/release/bin/causeway generate @examples/quickstart.toml    writes more text
+      build/release/bin/causeway --help                                what else it can do
 TEXT

@@ -35,7 +35,7 @@ class Door:
 
 
 DOORS = {
-    "asio": Door(r"asio\.hpp$|asio/", r"net/asio_\w+\.hpp$",
+    "asio": Door(r"asio\.hpp$|asio/", r"net/(asio_\w+|rendezvous)\.hpp$",
                  "__has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)"),
     "cereal": Door(r"cereal/", r"io/archive\.hpp$",
                    "__has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)"),

@@ -80,7 +80,7 @@ clang() {
   (cd "$root" && ctest --preset clang --parallel "$jobs" -L "^($(echo $clang_folders compile_fail | tr ' ' '|'))\$")
 }
 
-single_folders="single_include odr core tensor compress optim"
+single_folders="single_include odr tensor compress"
 single() {
   configure single
   build_existing single test_ $single_folders

@@ -57,6 +57,7 @@
 #include <causeway/kernels/attention_tiles_avx512.hpp>
 #include <causeway/kernels/attention_tiles_bf16.hpp>
 #include <causeway/kernels/backend.hpp>
+#include <causeway/kernels/cblas_gemm.hpp>
 #include <causeway/kernels/convert.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/cross_entropy.hpp>
@@ -66,11 +67,14 @@
 #include <causeway/kernels/embedding.hpp>
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/kernels/norm.hpp>
+#include <causeway/kernels/onednn_gemm.hpp>
+#include <causeway/kernels/openmp_guard.hpp>
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/kernels/packed_gemm_avx2.hpp>
 #include <causeway/kernels/packed_gemm_avx512.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
+#include <causeway/kernels/packed_gemm_finish.hpp>
 #include <causeway/kernels/packed_gemm_portable.hpp>
 #include <causeway/kernels/reduce.hpp>
 #include <causeway/kernels/rotary.hpp>
@@ -103,6 +107,12 @@
 #include <causeway/collective/refusal.hpp>
 #include <causeway/collective/ring.hpp>
 #include <causeway/collective/sum.hpp>
+#include <causeway/compress/bf16.hpp>
+#include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/codec.hpp>
+#include <causeway/compress/element.hpp>
+#include <causeway/compress/fp16.hpp>
+#include <causeway/compress/none.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/gpt.hpp>
 #include <causeway/nn/language_model.hpp>
@@ -128,11 +138,18 @@
 #include <causeway/train/observer.hpp>
 #include <causeway/train/trainer.hpp>
 
+#include <causeway/presets/local_updates.hpp>
+
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
 #include <causeway/net/asio_conversation.hpp>
+#include <causeway/net/asio_greeting.hpp>
+#include <causeway/net/asio_host.hpp>
+#include <causeway/net/asio_join.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/asio_link.hpp>
+#include <causeway/net/asio_listener.hpp>
 #include <causeway/net/asio_mesh.hpp>
+#include <causeway/net/asio_stream.hpp>
 #include <causeway/net/asio_transport.hpp>
 #include <causeway/net/rendezvous.hpp>
 #endif

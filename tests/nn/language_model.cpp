@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/nn/gpt.hpp>
 #include <causeway/nn/language_model.hpp>
+
+#include <causeway/nn/gpt.hpp>
 #include <causeway/nn/llama.hpp>
 
 #include <algorithm>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <causeway/nn/memory_estimate.hpp>
+
 #include <causeway/nn/gpt.hpp>
 #include <causeway/nn/llama.hpp>
-#include <causeway/nn/memory_estimate.hpp>
 
 #include <cstddef>
 #include <cstdint>

@@ -75,7 +75,15 @@ std::vector<std::int32_t> text_codec::encode(std::string_view text) {
 std::string text_codec::decode(std::span<const std::int32_t> tokens) const {
   std::string text;
   const auto outcome = std::visit([&](const auto& t) { return t.decode(tokens, text); }, tokenizer_);
-  return outcome ? text : outcome.error().text();
+  if (!outcome) return outcome.error().text();
+  std::string shown;  // a model of bytes may say what is not UTF-8
+  std::string_view rest = text;
+  while (const auto bad = data::first_invalid_utf8(rest)) {
+    shown += rest.substr(0, *bad);
+    shown += "\xEF\xBF\xBD";
+    rest.remove_prefix(*bad + 1);
+  }
+  return shown += rest;
 }
 
 std::uint64_t text_codec::hash() const {

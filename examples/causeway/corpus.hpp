@@ -31,6 +31,7 @@ class text_codec {
 
   std::int64_t vocabulary() const;
   std::vector<std::int32_t> encode(std::string_view text);
+  /// As UTF-8; what is not is shown as U+FFFD.
   std::string decode(std::span<const std::int32_t> tokens) const;
   std::uint64_t hash() const;
 

@@ -25,9 +25,6 @@ namespace net = causeway::net;
 using causeway::errc;
 using causeway::fail;
 
-// Peers that nobody answers are given up after this long; while they gather, there is no limit.
-constexpr auto dial_patience = std::chrono::seconds{60};
-
 causeway::log_sink log_to_stderr() {
   return causeway::log_sink{[](causeway::severity level, std::string_view text) {
     if (level < causeway::severity::warning) return;
@@ -131,7 +128,7 @@ causeway::result<net::membership> host_run(settings& s, std::uint64_t run_id, ch
 
 causeway::result<net::membership> join_run(settings& s, const origins& from) {
   auto options = options_for(s);
-  options.deadline = causeway::steady_clock{}.now() + dial_patience;
+  options.deadline = causeway::steady_clock{}.now() + std::chrono::seconds{s.net.patience};
   if (!s.net.listen.empty()) {
     CAUSEWAY_ASSIGN(options.listen, net::parse_endpoint(s.net.listen));
   }
@@ -160,7 +157,7 @@ causeway::result<net::membership> join_run(settings& s, const origins& from) {
 causeway::result<net::membership> connect_run(settings& s, std::uint64_t run_id) {
   auto options = options_for(s);
   options.run_id = run_id;
-  options.deadline = causeway::steady_clock{}.now() + dial_patience;
+  options.deadline = causeway::steady_clock{}.now() + std::chrono::seconds{s.net.patience};
   std::vector<net::endpoint> addresses;
   for (const auto& text : s.net.static_peers) {
     CAUSEWAY_ASSIGN(net::endpoint e, net::parse_endpoint(text));

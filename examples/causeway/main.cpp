@@ -96,10 +96,13 @@ causeway::result<session_input> make_input(const settings& s, std::uint64_t run_
   return session_input{s, std::move(data), folder, run_id, [] { return stop_requested().load(); }};
 }
 
-causeway::result<int> train(settings s, const origins& from) {
+causeway::result<int> train(settings s, const origins& from, stop_watch& watch) {
   child_peers children;
-  stop_watch watch;
   watch.when_stopping([&] { children.stop(); });
+  const struct detach {  // before the children go
+    stop_watch& watch;
+    ~detach() { watch.when_stopping({}); }
+  } guard{watch};
   if (!s.net.join.empty()) {
     if (s.net.threads == 0) s.net.threads = default_threads(s);
     CAUSEWAY_ASSIGN(causeway::net::membership member, join_run(s, from));
@@ -143,6 +146,7 @@ int show_settings(settings& s, const origins& from) {
 }
 
 causeway::result<int> run(const std::vector<std::string>& arguments) {
+  stop_watch watch;
   settings s;
   origins from;
   CAUSEWAY_ASSIGN(command_line line, parse(arguments, s, from));
@@ -157,13 +161,13 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
   if (line.command == "join") {
     if (line.positional.size() != 1) return fail(errc::invalid_argument, "join", "say where: causeway join HOST:PORT");
     s.net.join = line.positional[0];
-    return train(std::move(s), from);
+    return train(std::move(s), from, watch);
   }
   if (!line.positional.empty()) {
     return fail(errc::invalid_argument, line.positional[0], "is not a setting; settings start with --, files with @");
   }
   CAUSEWAY_TRY(validate(s));
-  if (line.command == "train") return train(std::move(s), from);
+  if (line.command == "train") return train(std::move(s), from, watch);
   if (line.command == "generate") return generate(s);
   if (line.command == "config") return show_settings(s, from);
   return fail(errc::invalid_argument, line.command, "is not a command; use train, join, generate or config (--help)");

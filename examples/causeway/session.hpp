@@ -64,6 +64,7 @@ class session {
         line_{input.s.quiet} {}
 
   causeway::result<session_summary> run() {
+    CAUSEWAY_TRY(compare_texts());
     CAUSEWAY_TRY(resume());
     CAUSEWAY_TRY(trainer_.start());
     CAUSEWAY_TRY(prepare());
@@ -84,6 +85,18 @@ class session {
 
   // ---- start --------------------------------------------------------------------------------------------------------
 
+  // Peers that cut other tokens from other texts would train, and mean nothing.
+  causeway::result<void> compare_texts() {
+    const std::array<std::uint64_t, 1> mine{in_.data.hash};
+    CAUSEWAY_ASSIGN(const auto all, gather(mine, 0));
+    for (std::uint32_t peer = 0; peer < peers_; ++peer) {
+      if (all[peer] == mine) continue;
+      return causeway::fail(causeway::errc::wrong_model, "peer " + std::to_string(peer),
+                            "trains on another text or tokenizer; give all peers the same text with --data.path");
+    }
+    return {};
+  }
+
   // All peers go on from the newest round that all of them hold; within it, each from its own newest step.
   causeway::result<void> resume() {
     CAUSEWAY_ASSIGN(const auto cuts, own_cuts());
@@ -91,7 +104,7 @@ class session {
     mine.fill(none);
     for (std::size_t i = 0; i < std::min<std::size_t>(cuts.size(), mine.size()); ++i)
       mine[i] = cuts[cuts.size() - 1 - i].round;
-    CAUSEWAY_ASSIGN(const auto all, gather(mine, 0));
+    CAUSEWAY_ASSIGN(const auto all, gather(mine, 1));
     const auto round = newest_common(all);
     if (!round) {
       const bool anybody = std::any_of(all.begin(), all.end(), [](const auto& rounds) { return rounds[0] != none; });
@@ -214,7 +227,7 @@ class session {
     const double speed = static_cast<double>(loss_count_ * in_.s.train.batch * in_.s.model.context) /
                          std::max(1e-9, causeway::seconds(now - mark_));
     const std::array<double, 5> mine{sum, tokens, loss_sum_, static_cast<double>(loss_count_), speed};
-    CAUSEWAY_ASSIGN(const auto all, gather(mine, 1 + ctx().step() * 2 + (last ? 1 : 0)));
+    CAUSEWAY_ASSIGN(const auto all, gather(mine, 2 + ctx().step() * 2 + (last ? 1 : 0)));
     std::array<double, 5> total{};
     for (const auto& peer : all) {
       for (std::size_t i = 0; i < total.size(); ++i) total[i] += peer[i];

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "settings.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
@@ -79,11 +80,30 @@ setting* find(std::vector<setting>& all, std::string_view name) {
   return nullptr;
 }
 
+// Letters to insert, drop or change to get from one word to the other (Levenshtein).
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, changed});
+    }
+  }
+  return row[b.size()];
+}
+
 std::string nearest(const std::vector<setting>& all, std::string_view wanted) {
-  const auto tail = wanted.substr(wanted.find('.') == std::string_view::npos ? 0 : wanted.find('.') + 1);
-  for (const auto& s : all) {
-    const auto own = std::string_view{s.name}.substr(s.name.find('.') + 1);
-    if (own == tail || own.starts_with(tail.substr(0, 4))) return "; did you mean " + s.name + "?";
+  const auto closer = [&](const setting& a, const setting& b) {
+    return distance(a.name, wanted) < distance(b.name, wanted);
+  };
+  const auto best = std::min_element(all.begin(), all.end(), closer);
+  if (distance(best->name, wanted) <= 3) return "; did you mean " + best->name + "?";
+  for (const auto& s : all) {  // the section may have been left out
+    if (s.name.ends_with("." + std::string{wanted})) return "; did you mean " + s.name + "?";
   }
   return "; `causeway --help` lists all settings";
 }
@@ -198,6 +218,7 @@ std::vector<setting> table(settings& s) {
       make("net.index", s.net.index, "this peer's wanted place; -1 = any", local),
       make("net.threads", s.net.threads, "compute threads of this peer; 0 = share the cores", local),
       make("net.streams", s.net.streams, "TCP streams per link; 0 = choose", local),
+      make("net.patience", s.net.patience, "seconds to go on dialling while nobody answers", local),
       make("sample.prompt", s.sample.prompt, "text to go on from"),
       make("sample.tokens", s.sample.tokens, "tokens to generate"),
       make("sample.temperature", s.sample.temperature, "0 = always the likeliest"),

@@ -74,6 +74,7 @@ struct settings {
     std::int64_t index = -1;
     unsigned threads = 0;
     std::uint32_t streams = 0;
+    std::uint32_t patience = 60;
   } net;
 
   struct {

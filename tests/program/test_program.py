@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The program `causeway` as a person meets it: wrong input, interrupted runs, peers that do not fit.
+usage: test_program.py PATH_OF_CAUSEWAY [unittest options]"""
+import glob, os, re, signal, socket, subprocess, sys, tempfile, time, unittest
+
+PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and os.path.exists(sys.argv[1]) else "causeway"
+SMALL = ["--model.layers", "2", "--model.width", "32", "--model.heads", "2", "--model.context", "32", "--data.tokenizer",
+         "bytes", "--train.batch", "4", "--train.evaluate_tokens", "1024", "--sample.tokens", "8", "--comm.local_steps", "10"]
+
+
+def words(n):
+    """A text that is the same everywhere and has something to learn."""
+    state, out = 1, []
+    for _ in range(n):
+        state = (state * 1103515245 + 12345) % 2**31
+        out.append(["the", "sea", "and", "sky", "were", "one", "grey", "line"][state >> 20 & 7])
+    return " ".join(out) + "\n"
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        self.box = tempfile.TemporaryDirectory()
+        self.dir = self.box.name
+        self.text = os.path.join(self.dir, "text.txt")
+        with open(self.text, "w") as f:
+            f.write(words(8000))
+
+    def tearDown(self):
+        self.box.cleanup()
+
+    def command(self, *args, where="runs", command="train"):
+        return [PROGRAM, command, "--run.directory", os.path.join(self.dir, where), "--data.path", self.text, *SMALL, *args]
+
+    def run_it(self, *args, where="runs", **more):
+        return subprocess.run(self.command(*args, where=where), capture_output=True, text=True, errors="replace", timeout=120, **more)
+
+    def fails(self, result, code, *parts):
+        """One line on stderr, with the code and the remedy."""
+        self.assertEqual(result.returncode, 1, result.stderr)
+        lines = [l for l in result.stderr.splitlines() if l.startswith("causeway:")]
+        self.assertEqual(len(lines), 1, result.stderr)
+        self.assertIn(f"[{code}]", lines[0])
+        for part in parts:
+            self.assertIn(part, lines[0])
+
+    def checkpoint(self, where, peer, step):
+        with open(os.path.join(self.dir, where, "causeway", f"peer-{peer}", f"step-{step:08d}.ckpt"), "rb") as f:
+            return f.read()
+
+
+class Training(Program):
+    def test_four_peers_train_and_leave_everything_behind(self):
+        r = self.run_it("--peers", "4", "--steps", "40")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("validation loss", r.stdout)
+        self.assertRegex(r.stdout, r"memory of this peer: about [0-9.]+ [kMG]B")
+        folder = os.path.join(self.dir, "runs", "causeway")
+        for name in ["metrics.jsonl", "loss.svg", "sample.txt", "tokens.bin"]:
+            self.assertGreater(os.path.getsize(os.path.join(folder, name)), 0, name)
+        self.assertEqual(len(glob.glob(folder + "/peer-*")), 4)
+        with open(folder + "/metrics.jsonl") as metrics:
+            final = [float(v) for v in re.findall(r'"name":"validation_loss","value":([0-9.]+)', metrics.read())]
+        self.assertLess(final[-1], 3.0)  # uniform over bytes is 5.5
+        g = subprocess.run(self.command("--prompt", "the sea", command="generate"), capture_output=True, text=True, errors="replace", timeout=60)
+        self.assertEqual(g.returncode, 0, g.stderr)
+        self.assertTrue(g.stdout.startswith("the sea"))
+
+    def test_the_same_command_gives_the_same_bits(self):
+        for where in ["a", "b"]:
+            self.assertEqual(self.run_it("--peers", "3", "--steps", "20", where=where).returncode, 0)
+        for peer in range(3):
+            self.assertEqual(self.checkpoint("a", peer, 20), self.checkpoint("b", peer, 20))
+
+    def interrupted(self, *args, rounds):
+        """Runs, interrupts after some more validations were written, and returns the exit status."""
+        p = subprocess.Popen(self.command(*args, where="cut"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             errors="replace", start_new_session=True)
+        for line in p.stdout:
+            if line.startswith("step") and (rounds := rounds - 1) < 0:
+                p.send_signal(signal.SIGINT)
+                break
+        out, err = p.communicate(timeout=60)
+        return p.returncode, out, err
+
+    def test_interrupted_and_resumed_equals_not_interrupted(self):
+        for policy in ["diloco", "every_step"]:
+            with self.subTest(policy):
+                args = ["--peers", "3", "--steps", "400", "--comm.policy", policy, "--train.evaluate_every", "10", "--run.fresh",
+                        "true"]
+                self.assertEqual(self.run_it(*args, where="whole").returncode, 0)
+                stops = 0
+                for attempt in range(3):
+                    code, out, err = self.interrupted(*(args if attempt == 0 else args[:-2]), rounds=2 + attempt)
+                    self.assertIn(code, [0, 130], err)
+                    stops += code == 130
+                self.assertGreaterEqual(stops, 1)
+                self.assertEqual(self.run_it(*args[:-2], where="cut").returncode, 0)
+                for peer in range(3):
+                    self.assertEqual(self.checkpoint("whole", peer, 400), self.checkpoint("cut", peer, 400))
+
+    def test_a_torn_checkpoint_falls_back_to_the_one_before(self):
+        args = ["--peers", "2", "--steps", "40", "--train.checkpoint_every", "10"]
+        self.assertEqual(self.run_it(*args).returncode, 0)
+        reference = self.checkpoint("runs", 0, 40)
+        path = os.path.join(self.dir, "runs", "causeway", "peer-1", "step-00000040.ckpt")
+        with open(path, "r+b") as f:
+            f.truncate(os.path.getsize(path) // 2)
+        r = self.run_it(*args)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("resuming at step 30", r.stdout)
+        self.assertIn("passing over a checkpoint", r.stderr)
+        self.assertEqual(self.checkpoint("runs", 0, 40), reference)
+
+    def test_a_killed_peer_ends_the_run_clearly_and_nothing_committed_is_lost(self):
+        args = ["--peers", "3", "--steps", "100000", "--train.checkpoint_every", "10", "--train.evaluate_every", "10"]
+        p = subprocess.Popen(self.command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
+        saved = os.path.join(self.dir, "runs", "causeway", "peer-*", "step-*.ckpt")
+        while p.poll() is None and len(glob.glob(saved)) < 6:
+            time.sleep(0.02)
+        children = subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True, errors="replace").stdout.split()
+        os.kill(int(children[0]), signal.SIGKILL)
+        out, err = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 1, err)
+        self.assertIn("[peer_lost]", err)
+        self.assertIn("start the same command to go on", err)
+        r = self.interrupted_resume(args)
+        self.assertIn("resuming at step", r)
+
+    def interrupted_resume(self, args):
+        p = subprocess.Popen(self.command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
+        for line in p.stdout:
+            if "resuming" in line:
+                break
+        p.send_signal(signal.SIGINT)
+        p.communicate(timeout=60)
+        return line
+
+
+class BadInput(Program):
+    def test_text(self):
+        def with_text(content):
+            with open(self.text, "wb") as f:
+                f.write(content)
+            return self.run_it()
+        self.fails(with_text(b""), "bad_text", "empty")
+        self.fails(with_text(b"too short"), "bad_text", "short")
+        self.fails(with_text(b"good " * 500 + b"\xff\xfe" + b"bad " * 500), "bad_text", "UTF-8")
+        os.remove(self.text)
+        self.fails(self.run_it(), "not_found", self.text)
+
+    def test_shapes_and_settings(self):
+        self.fails(self.run_it("--model.heads", "5"), "invalid_argument", "heads (5)", "use one of")
+        self.fails(self.run_it("--model.layers", "0"), "invalid_argument", "layers")
+        self.fails(self.run_it("--model.layers", "many"), "invalid_argument", "'many'")
+        self.fails(self.run_it("--model.layres", "3"), "invalid_argument", "model.layres", "did you mean")
+        self.fails(self.run_it("--train.micro_batches", "3"), "invalid_argument", "train.batch")
+        self.fails(self.run_it("--comm.policy", "telepathy"), "invalid_argument", "diloco")
+        self.fails(self.run_it("--peers", "0"), "invalid_argument", "peers")
+        self.fails(self.run_it("@" + self.dir + "/none.toml"), "not_found", "none.toml")
+        bad = os.path.join(self.dir, "bad.toml")
+        with open(bad, "w") as f:
+            f.write("[model]\nlayers = = 3\n")
+        self.fails(self.run_it("@" + bad), "invalid_argument", "bad.toml:2")
+
+    def test_a_run_of_another_shape(self):
+        self.assertEqual(self.run_it("--steps", "2").returncode, 0)
+        self.fails(self.run_it("--steps", "4", "--model.layers", "3"), "wrong_model", "shapes")
+
+    def test_a_taken_port(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            self.fails(self.run_it("--peers", "2", "--listen", f"127.0.0.1:{port}"), "address_in_use", str(port), "--listen")
+
+    @unittest.skipUnless(os.geteuid() == 0, "mounting a small disk needs root")
+    def test_a_full_disk(self):
+        disk = os.path.join(self.dir, "disk")
+        os.mkdir(disk)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k", "tmpfs", disk], capture_output=True).returncode != 0:
+            self.skipTest("no tmpfs here")
+        try:
+            r = self.run_it("--steps", "30", "--train.checkpoint_every", "10", where="disk")
+            self.assertEqual(r.returncode, 1, r.stderr)
+            self.assertIn("[disk_full]", r.stderr)
+            self.assertIn("space", r.stderr)
+            whole = glob.glob(os.path.join(disk, "causeway", "peer-0", "*.ckpt"))
+            left = glob.glob(os.path.join(disk, "causeway", "peer-0", "*.tmp"))
+            self.assertEqual(left, [])
+            subprocess.run(["mount", "-o", "remount,size=9m", disk], check=True)
+            r = self.run_it("--steps", "30", "--train.checkpoint_every", "10", where="disk")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            if whole:
+                self.assertIn("resuming", r.stdout)
+        finally:
+            subprocess.run(["umount", disk])
+
+
+class Joining(Program):
+    def start_host(self, *args):
+        host = subprocess.Popen(self.command("--listen", "127.0.0.1:0", *args), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, errors="replace", start_new_session=True)
+        for line in host.stdout:
+            match = re.search(r"causeway join (\S+)", line)
+            if match:
+                return host, match.group(1)
+        self.fail(host.stderr.read())
+
+    def join(self, address, *args, where="other"):
+        return subprocess.Popen([PROGRAM, "join", address, "--run.directory", os.path.join(self.dir, where), "--data.path",
+                                 self.text, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
+                                start_new_session=True)
+
+    def test_the_printed_command_joins_and_both_end_alike(self):
+        host, address = self.start_host("--peers", "2", "--steps", "20")
+        peer = self.join(address)
+        out, err = peer.communicate(timeout=60)
+        self.assertEqual(peer.returncode, 0, err)
+        out, err = host.communicate(timeout=60)
+        self.assertEqual(host.returncode, 0, err)
+
+        def parameters(blob):
+            return blob.count(b""), len(blob)
+        self.assertEqual(parameters(self.checkpoint("runs", 0, 20)), parameters(self.checkpoint("other", 1, 20)))
+
+    def test_a_peer_with_another_model_is_told_which_setting_differs(self):
+        host, address = self.start_host("--peers", "2")
+        peer = self.join(address, "--model.layers", "6")
+        out, err = peer.communicate(timeout=60)
+        self.assertEqual(peer.returncode, 1)
+        self.assertIn("model.layers", err)
+        self.assertIn("[wrong_model]", err)
+        host.send_signal(signal.SIGINT)
+        host.communicate(timeout=60)
+
+    def test_a_peer_with_another_text_is_told_so(self):
+        host, address = self.start_host("--peers", "2")
+        with open(self.text, "a") as f:
+            f.write("and one more line\n")
+        peer = self.join(address)
+        out, err = peer.communicate(timeout=60)
+        self.assertEqual(peer.returncode, 1)
+        self.assertIn("text", err)
+        self.assertIn("[wrong_model]", err)
+        host.communicate(timeout=60)
+
+    def test_a_peer_that_speaks_garbage_is_turned_away_and_the_run_goes_on(self):
+        host, address = self.start_host("--peers", "2", "--steps", "10")
+        name, port = address.rsplit(":", 1)
+        for garbage in [b"GET / HTTP/1.1\r\n\r\n", b"\0" * 4096, bytes(range(256)) * 64]:
+            with socket.create_connection((name, int(port))) as s:
+                try:
+                    s.sendall(garbage)
+                    s.settimeout(20)
+                    while s.recv(4096):
+                        pass
+                except OSError:
+                    pass
+        peer = self.join(address)
+        out, err = peer.communicate(timeout=60)
+        self.assertEqual(peer.returncode, 0, err)
+        out, err = host.communicate(timeout=60)
+        self.assertEqual(host.returncode, 0, err)
+
+    def test_nobody_there(self):
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        p = self.join(f"127.0.0.1:{port}", "--net.patience", "1")
+        out, err = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn("[unreachable]", err)
+
+
+class Settings(Program):
+    def test_precedence_and_origin(self):
+        toml = os.path.join(self.dir, "run.toml")
+        with open(toml, "w") as f:
+            f.write("[model]\nlayers = 5\nwidth = 96\nheads = 3\n")
+        env = dict(os.environ, CAUSEWAY_MODEL_WIDTH="192")
+        r = subprocess.run([PROGRAM, "config", "--effective", "@" + toml, "--model.heads", "6"], capture_output=True, text=True, errors="replace",
+                           env=env)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertRegex(r.stdout, r"model\.layers += 5 +# .*run\.toml:2")
+        self.assertRegex(r.stdout, r"model\.width += 192 +# CAUSEWAY_MODEL_WIDTH")
+        self.assertRegex(r.stdout, r"model\.heads += 6 +# --model\.heads")
+        self.assertRegex(r.stdout, r"train\.batch += 8 +# default")
+
+    def test_help_names_every_command(self):
+        r = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, errors="replace")
+        self.assertEqual(r.returncode, 0)
+        for word in ["train", "join", "generate", "config", "--comm.local_steps"]:
+            self.assertIn(word, r.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

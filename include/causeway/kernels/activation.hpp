@@ -7,12 +7,14 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/column_sum.hpp>
 #include <causeway/kernels/convert.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 #include <causeway/tensor/scratch.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace causeway::inline CAUSEWAY_ABI::kernels {
@@ -24,8 +26,8 @@ inline constexpr float gelu_double_scale = 1.5957691216057308F;  // 2·sqrt(2/pi
 inline constexpr float gelu_cube_factor = 0.044715F;
 
 CAUSEWAY_ALWAYS_INLINE void gelu_gate(f32x16& gate, const f32x16& x) {
-  gate = gelu_double_scale * x * (gelu_cube_factor * (x * x) + 1.0F);
-  sigmoid(gate);
+  gate = x * (-gelu_double_scale * gelu_cube_factor * (x * x) - gelu_double_scale);
+  sigmoid_of_minus(gate);
 }
 
 struct gelu_forward_kernel {
@@ -50,7 +52,7 @@ struct gelu_backward_kernel {
       load(v, x + i, part);
       load(d, dy + i, part);
       gelu_gate(gate, v);
-      const f32x16 slope = gelu_double_scale * (3.0F * gelu_cube_factor * (v * v) + 1.0F);
+      const f32x16 slope = 3.0F * gelu_double_scale * gelu_cube_factor * (v * v) + gelu_double_scale;
       store(dx + i, d * (gate + v * slope * (gate * (1.0F - gate))), part);
     });
   }
@@ -65,8 +67,8 @@ struct swiglu_forward_kernel {
         f32x16 gate, up;
         load(gate, gate_up + i, part);
         load(up, gate_up + hidden + i, part);
-        f32x16 s = gate;
-        sigmoid(s);
+        f32x16 s = -gate;
+        sigmoid_of_minus(s);
         store(y + i, gate * s * up, part);
       });
     }
@@ -84,39 +86,10 @@ struct swiglu_backward_kernel {
         load(gate, gate_up + i, part);
         load(up, gate_up + hidden + i, part);
         load(d, dy + i, part);
-        f32x16 s = gate;
-        sigmoid(s);
+        f32x16 s = -gate;
+        sigmoid_of_minus(s);
         store(dgate_up + i, d * up * (s + gate * (s * (1.0F - s))), part);
         store(dgate_up + hidden + i, d * (gate * s), part);
-      });
-    }
-  }
-};
-
-struct column_sum_kernel {
-  static constexpr bool exact = true;
-  /// sums[0, columns) += the sum over rows, of a piece of a matrix whose rows are `stride` apart.
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(const T* x, float* sums, std::int64_t rows, std::int64_t columns,
-                                         std::int64_t stride) {
-    std::int64_t row = 0;
-    for (; row + 4 <= rows; row += 4, x += 4 * stride) {
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 sum, a, b, c, d;
-        load(sum, sums + i, part);
-        load(a, x + i, part);
-        load(b, x + stride + i, part);
-        load(c, x + 2 * stride + i, part);
-        load(d, x + 3 * stride + i, part);
-        store(sums + i, sum + ((a + b) + (c + d)), part);
-      });
-    }
-    for (; row < rows; ++row, x += stride) {
-      for_lanes(columns, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        f32x16 sum, a;
-        load(sum, sums + i, part);
-        load(a, x + i, part);
-        store(sums + i, sum + a, part);
       });
     }
   }
@@ -162,20 +135,24 @@ void swiglu_backward(thread_pool& pool, const T* gate_up, const T* dy, T* dgate_
   });
 }
 
-/// dbias[columns] += the column sums of dy [rows, columns]. Reads 4 bytes an element (f32), 2 (bf16). Every thread sums
-/// some columns over all rows, so the result does not depend on the number of threads.
+/// dbias[columns] += the column sums of dy [rows, columns]. Reads 4 bytes an element (f32), 2 (bf16). Goes through one
+/// partial sum per block of rows, so the result does not depend on the number of threads.
 template <Activation T>
 void bias_gradient(thread_pool& pool, scratch& memory, const T* dy, float* dbias, std::int64_t rows, std::int64_t columns,
                    simd_level level = detect_simd_level()) {
-  (void)memory;
-  const auto sum_columns = [&](index_range part) {
-    detail::dispatch<detail::column_sum_kernel>(level, dy + part.begin, dbias + part.begin, rows, part.size(), columns);
-  };
-  if (rows * columns <= detail::smallest_share) {
-    sum_columns({0, columns});
-  } else {
-    pool.for_range(columns, 64, sum_columns);
-  }
+  const std::int64_t blocks = detail::row_blocks(rows);
+  const std::int64_t stride = (columns + 15) / 16 * 16;  // blocks write different cache lines
+  auto frame = memory.open();
+  auto* partials = frame.template take<float>(static_cast<std::size_t>(blocks * stride));
+  detail::for_rows(pool, blocks, (rows + blocks - 1) / blocks * columns, [&](index_range part) {
+    for (std::int64_t block = part.begin; block < part.end; ++block) {
+      const index_range r = share_of(rows, static_cast<unsigned>(block), static_cast<unsigned>(blocks));
+      std::fill_n(partials + block * stride, stride, 0.0F);
+      detail::dispatch<detail::column_sum_kernel>(level, dy + r.begin * columns, partials + block * stride, r.size(),
+                                                  columns, columns);
+    }
+  });
+  detail::dispatch<detail::column_sum_kernel>(level, static_cast<const float*>(partials), dbias, blocks, columns, stride);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels

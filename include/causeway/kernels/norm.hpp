@@ -4,11 +4,12 @@
 
 // Layer normalisation (Ba et al. 2016) and RMS normalisation (Zhang and Sennrich 2019) over the rows of a matrix. A row is
 // read from memory once and revisited in the first-level cache; the variance is taken about the mean, not from the sum of
-// squares. The sums run in f32 lanes; the gradients of gain and bias go through one partial sum per thread, added in
-// thread order, so they depend on the number of threads and on nothing else.
+// squares. The sums run in f32 lanes; the gradients of gain and bias go through one partial sum per block of rows, added in
+// order, and blocks depend on the number of rows alone: the result is the same bits for any number of threads.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/column_sum.hpp>
 #include <causeway/kernels/convert.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
@@ -140,30 +141,25 @@ template <bool Centered, class In>
 void norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* mean,
                    const float* rstd, const In* dy, float* dx, bool accumulate_dx, float* dgain, float* dbias,
                    std::int64_t rows, std::int64_t columns, simd_level level) {
-  const unsigned threads = rows * columns <= smallest_share ? 1 : pool.size();
-  const std::int64_t stride = (columns + 15) / 16 * 16;  // threads write different cache lines
   constexpr std::int64_t arrays = Centered ? 2 : 1;
+  const std::int64_t blocks = row_blocks(rows);
+  const std::int64_t stride = (columns + 15) / 16 * 16;  // blocks write different cache lines
   auto frame = memory.open();
-  auto* partials = frame.template take<float>(static_cast<std::size_t>(stride * arrays) * threads);
-  const auto sum_rows = [&](unsigned index) {
-    const index_range part = share_of(rows, index, threads);
-    float* gains = partials + static_cast<std::int64_t>(index) * arrays * stride;
-    std::fill_n(gains, stride * arrays, 0.0F);
-    dispatch<norm_backward_kernel<Centered>>(level, x + part.begin * columns, gain, Centered ? mean + part.begin : mean,
-                                             rstd + part.begin, dy + part.begin * columns, dx + part.begin * columns,
-                                             accumulate_dx, gains, gains + (arrays - 1) * stride, part.size(), columns);
-  };
-  if (threads == 1) {
-    sum_rows(0);
-  } else {
-    pool.run(sum_rows);
-  }
-  for (unsigned index = 0; index < threads; ++index) {
-    const float* gains = partials + static_cast<std::int64_t>(index) * arrays * stride;
-    for (std::int64_t i = 0; i < columns; ++i) dgain[i] += gains[i];
-    if constexpr (Centered) {
-      for (std::int64_t i = 0; i < columns; ++i) dbias[i] += gains[stride + i];
+  auto* partials = frame.template take<float>(static_cast<std::size_t>(blocks * arrays * stride));
+  for_rows(pool, blocks, (rows + blocks - 1) / blocks * columns, [&](index_range part) {
+    for (std::int64_t block = part.begin; block < part.end; ++block) {
+      const index_range r = share_of(rows, static_cast<unsigned>(block), static_cast<unsigned>(blocks));
+      float* gains = partials + block * arrays * stride;
+      std::fill_n(gains, arrays * stride, 0.0F);
+      dispatch<norm_backward_kernel<Centered>>(level, x + r.begin * columns, gain, Centered ? mean + r.begin : mean,
+                                               rstd + r.begin, dy + r.begin * columns, dx + r.begin * columns,
+                                               accumulate_dx, gains, gains + (arrays - 1) * stride, r.size(), columns);
     }
+  });
+  dispatch<column_sum_kernel>(level, static_cast<const float*>(partials), dgain, blocks, columns, arrays * stride);
+  if constexpr (Centered) {
+    dispatch<column_sum_kernel>(level, static_cast<const float*>(partials + stride), dbias, blocks, columns,
+                                arrays * stride);
   }
 }
 

@@ -13,33 +13,45 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 namespace causeway::inline CAUSEWAY_ABI::kernels {
 
 namespace detail {
 
+using f64x2 [[gnu::vector_size(16)]] = double;
+
 /// The product of two f32 is exact in f64, so nothing here depends on contraction.
-CAUSEWAY_ALWAYS_INLINE void load(f64x8& v, const float* p) {
-  f32x8 narrow_lanes;
-  std::memcpy(&narrow_lanes, p, sizeof narrow_lanes);
-  v = __builtin_convertvector(narrow_lanes, f64x8);
+CAUSEWAY_ALWAYS_INLINE void load(f64x2& v, const float* p) {
+#if defined(__x86_64__)
+  v = _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+  v = f64x2{static_cast<double>(p[0]), static_cast<double>(p[1])};
+#endif
 }
 
-/// Sum of `term(accumulator, i)` over eights, then `last(i)` for what is left.
+/// Sum of `term(accumulator, i)` over pairs, then `last(i)` for what is left. Pairs, because GCC makes wider conversions
+/// out of them and shuffles; eight accumulators, because one would wait for itself.
 template <class Term, class Last>
 CAUSEWAY_ALWAYS_INLINE double sum_in_double(std::int64_t count, Term&& term, Last&& last) {
-  f64x8 a{}, b{}, c{}, d{};
+  f64x2 a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{};
   std::int64_t i = 0;
-  for (; i + 32 <= count; i += 32) {
+  for (; i + 16 <= count; i += 16) {
     term(a, i);
-    term(b, i + 8);
-    term(c, i + 16);
-    term(d, i + 24);
+    term(b, i + 2);
+    term(c, i + 4);
+    term(d, i + 6);
+    term(e, i + 8);
+    term(f, i + 10);
+    term(g, i + 12);
+    term(h, i + 14);
   }
-  for (; i + 8 <= count; i += 8) term(a, i);
-  a = (a + b) + (c + d);
-  double sum = ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+  for (; i + 2 <= count; i += 2) term(a, i);
+  a = ((a + b) + (c + d)) + ((e + f) + (g + h));
+  double sum = a[0] + a[1];
   for (; i < count; ++i) sum += last(i);
   return sum;
 }
@@ -49,12 +61,27 @@ struct sum_kernel {
   CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
     return sum_in_double(
         count,
-        [&](f64x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          f64x8 v;
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 v;
           load(v, x + i);
           sum += v;
         },
         [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]); });
+  }
+};
+
+/// Not `dot` of x with itself: conversions are the bottleneck.
+struct square_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 v;
+          load(v, x + i);
+          sum += v * v;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
   }
 };
 
@@ -63,8 +90,8 @@ struct dot_kernel {
   CAUSEWAY_ALWAYS_INLINE static double run(const float* x, const float* y, std::int64_t count) {
     return sum_in_double(
         count,
-        [&](f64x8& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          f64x8 a, b;
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 a, b;
           load(a, x + i);
           load(b, y + i);
           sum += a * b;
@@ -130,7 +157,9 @@ inline double dot(thread_pool& pool, const float* x, const float* y, std::int64_
 /// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
 inline double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
                              simd_level level = detect_simd_level()) {
-  return dot(pool, x, x, count, level);
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::square_kernel>(level, x + part.begin, part.size());
+  });
 }
 
 /// Whether no element is NaN or infinite. Reads 4 bytes an element.

@@ -29,7 +29,6 @@ using f32x16 [[gnu::vector_size(64)]] = float;
 using i32x16 [[gnu::vector_size(64)]] = std::int32_t;
 using u32x16 [[gnu::vector_size(64)]] = std::uint32_t;
 using u16x16 [[gnu::vector_size(32)]] = std::uint16_t;
-using f64x8 [[gnu::vector_size(64)]] = double;
 using f32x8 [[gnu::vector_size(32)]] = float;
 using f32x4 [[gnu::vector_size(16)]] = float;
 
@@ -63,8 +62,7 @@ CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
 CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
   const u32x16 bits = reinterpret_cast<u32x16>(v);
   const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
-  const i32x16 magnitude = reinterpret_cast<i32x16>(v) & 0x7FFFFFFF;
-  const u32x16 result = magnitude > 0x7F800000 ? (bits | 0x400000U) : rounded;
+  const u32x16 result = v != v ? (bits | 0x400000U) : rounded;
   raw = __builtin_convertvector(result >> 16U, u16x16);
 }
 
@@ -133,16 +131,21 @@ CAUSEWAY_ALWAYS_INLINE void broadcast(f32x16& v, float value) { v = value - f32x
 
 /// Square roots in place, correctly rounded. Quarter by quarter: four narrow instructions take as long as one wide one.
 CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
-  f32x4 quarters[4];
-  std::memcpy(quarters, &v, sizeof v);
 #if defined(__x86_64__)
-  for (auto& quarter : quarters) quarter = _mm_sqrt_ps(quarter);
+  f32x4 a = __builtin_shufflevector(v, v, 0, 1, 2, 3);
+  f32x4 b = __builtin_shufflevector(v, v, 4, 5, 6, 7);
+  f32x4 c = __builtin_shufflevector(v, v, 8, 9, 10, 11);
+  f32x4 d = __builtin_shufflevector(v, v, 12, 13, 14, 15);
+  a = _mm_sqrt_ps(a);
+  b = _mm_sqrt_ps(b);
+  c = _mm_sqrt_ps(c);
+  d = _mm_sqrt_ps(d);
+  const f32x8 low = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+  const f32x8 high = __builtin_shufflevector(c, d, 0, 1, 2, 3, 4, 5, 6, 7);
+  v = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 #else
-  for (auto& quarter : quarters) {
-    for (int lane = 0; lane < 4; ++lane) quarter[lane] = std::sqrt(quarter[lane]);
-  }
+  for (int lane = 0; lane < 16; ++lane) v[lane] = std::sqrt(v[lane]);
 #endif
-  std::memcpy(&v, quarters, sizeof v);
 }
 
 /// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
@@ -152,8 +155,8 @@ CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
   f32x16 high, low;
   broadcast(high, 87.0F);
   broadcast(low, -87.0F);
-  x = x > high ? high : x;
-  x = x < low ? low : x;
+  x = high < x ? high : x;  // in this order it is one instruction, and NaN stays
+  x = low > x ? low : x;
   const f32x16 shifted = x * 1.44269504088896341F + round;
   const f32x16 n = shifted - round;
   const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
@@ -168,9 +171,8 @@ CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
   x = p * scale + scale;
 }
 
-/// The logistic function 1 / (1 + e^-x) in place.
-CAUSEWAY_ALWAYS_INLINE void sigmoid(f32x16& x) {
-  x = -x;
+/// The logistic function of -x in place: 1 / (1 + e^x).
+CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(f32x16& x) {
   exponential(x);
   x = 1.0F / (1.0F + x);
 }

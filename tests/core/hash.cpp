@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/core/hash.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using namespace causeway;
+
+namespace {
+
+std::vector<std::byte> counting(std::size_t count) {
+  std::vector<std::byte> bytes(count);
+  for (std::size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i * 7 + 3);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("hash: the value is part of our file formats", "[core][fast]") {
+  // Changing these makes every checkpoint ever written fail its checksum.
+  CHECK(hash_text("") == 0xB1281EF0347C6081U);
+  CHECK(hash_text("causeway") == 0x8AA0E0B4B800A82DU);
+  CHECK(hash_bytes(counting(1000)) == 0xD4DB7003382F44CDU);
+  CHECK(hash_bytes(counting(1000), 42) == 0x7353582087C78022U);
+}
+
+TEST_CASE("hash: every single flipped bit is noticed", "[core][fast]") {
+  for (const std::size_t count : {1U, 8U, 63U, 64U, 65U, 200U}) {
+    auto bytes = counting(count);
+    std::set<std::uint64_t> seen{hash_bytes(bytes)};
+    for (std::size_t bit = 0; bit < 8 * count; ++bit) {
+      bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+      seen.insert(hash_bytes(bytes));
+      bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    }
+    CHECK(seen.size() == 8 * count + 1);
+  }
+}
+
+TEST_CASE("hash: length counts, also where only zeros are added", "[core][fast]") {
+  std::set<std::uint64_t> seen;
+  for (std::size_t count = 0; count < 300; ++count) seen.insert(hash_bytes(std::vector<std::byte>(count)));
+  CHECK(seen.size() == 300);
+}
+
+TEST_CASE("hash: swapped blocks are noticed", "[core][fast]") {
+  const auto bytes = counting(256);
+  auto swapped = bytes;
+  for (std::size_t i = 0; i < 64; ++i) std::swap(swapped[i], swapped[128 + i]);
+  CHECK(hash_bytes(bytes) != hash_bytes(swapped));
+}
+
+TEST_CASE("hasher: pieces of whole blocks give what one piece gives", "[core][fast]") {
+  const auto bytes = counting(64 * 5 + 13);
+  const std::span<const std::byte> all{bytes};
+  hasher pieces;
+  pieces.add(all.subspan(0, 64)).add(all.subspan(64, 192)).add(all.subspan(256));
+  CHECK(pieces.finish() == hash_bytes(bytes));
+  CHECK(hasher{}.add_value(std::uint32_t{1}).finish() != hasher{}.add_value(std::uint64_t{1}).finish());
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/core/result.hpp>
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using namespace causeway;
+
+namespace {
+
+error broken() { return fail(errc::io_failed, "disk", "it broke"); }
+
+result<int> half(int n) {
+  if (n % 2 != 0) return fail(errc::invalid_argument, "half", "odd");
+  return n / 2;
+}
+
+result<int> quarter(int n) {
+  CAUSEWAY_ASSIGN(const int once, half(n));
+  CAUSEWAY_ASSIGN(const int twice, half(once));
+  return twice;
+}
+
+result<void> even(int n) { return half(n) ? result<void>{} : result<void>{half(n).error()}; }
+
+result<std::string> describe(int n) {
+  CAUSEWAY_TRY(even(n));
+  return "even: " + std::to_string(n);
+}
+
+}  // namespace
+
+TEST_CASE("result: holds a value or an error", "[core][fast]") {
+  result<int> good{7};
+  CHECK(good);
+  CHECK(good.value() == 7);
+  CHECK(*good == 7);
+  result<int> bad{broken()};
+  CHECK_FALSE(bad);
+  CHECK(bad.error().code == errc::io_failed);
+  CHECK(bad.value_or(3) == 3);
+  CHECK(good.value_or(3) == 7);
+}
+
+TEST_CASE("result: holds values that can only be moved, and gives them away", "[core][fast]") {
+  result<std::unique_ptr<int>> r{std::make_unique<int>(5)};
+  const std::unique_ptr<int> taken = std::move(r).value();
+  CHECK(*taken == 5);
+  static_assert(!std::is_copy_constructible_v<result<std::unique_ptr<int>>>);
+}
+
+TEST_CASE("result: the value can be changed in place", "[core][fast]") {
+  result<std::vector<int>> r{std::vector<int>{1, 2, 3}};
+  CHECK(r->size() == 3);
+  r->push_back(4);
+  CHECK((*r).back() == 4);
+}
+
+TEST_CASE("result: and_then and transform pass errors on untouched", "[core][fast]") {
+  CHECK(half(8).and_then(half).value() == 2);
+  CHECK(half(6).and_then(half).error().message == "odd");
+  CHECK(half(7).and_then(half).error().code == errc::invalid_argument);
+  CHECK(half(8).transform([](int n) { return std::to_string(n); }).value() == "4");
+  bool called = false;
+  const auto failed = half(7).transform([&](int) { return called = true; });
+  CHECK_FALSE(failed);
+  CHECK_FALSE(called);
+}
+
+TEST_CASE("result: the macros return the first error from the enclosing function", "[core][fast]") {
+  CHECK(quarter(12).value() == 3);
+  CHECK(quarter(6).error().message == "odd");
+  CHECK(quarter(5).error().where == "half");
+  CHECK(describe(4).value() == "even: 4");
+  CHECK(describe(3).error().code == errc::invalid_argument);
+}
+
+TEST_CASE("result of void: success unless an error was given", "[core][fast]") {
+  CHECK(result<void>{});
+  const result<void> failed{broken()};
+  CHECK_FALSE(failed);
+  CHECK(failed.error().text() == "disk: it broke [io_failed]");
+}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/core/rng.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using namespace causeway;
+
+namespace {
+
+// An archive for one direction or the other, over a list of numbers.
+struct number_archive {
+  std::vector<std::uint64_t> numbers;
+  bool reading = false;
+  std::size_t at = 0;
+
+  template <class... Ts>
+  void operator()(Ts&... values) {
+    (one(values), ...);
+  }
+  void one(std::uint64_t& value) {
+    if (reading) {
+      value = numbers.at(at++);
+    } else {
+      numbers.push_back(value);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("philox: agrees with the published test vectors", "[core][fast]") {
+  // Random123, kat_vectors, philox4x32 10 rounds. The key's two words are low and high half of ours.
+  CHECK(philox({0, 0, 0, 0}, 0) == std::array<std::uint32_t, 4>{0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8});
+  CHECK(philox({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, 0xFFFFFFFFFFFFFFFF) ==
+        std::array<std::uint32_t, 4>{0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD});
+  CHECK(philox({0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344}, 0x299F31D0A4093822) ==
+        std::array<std::uint32_t, 4>{0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1});
+}
+
+TEST_CASE("rng: seed and stream decide the sequence, and nothing else", "[core][fast]") {
+  rng a{5, 9};
+  rng b{5, 9};
+  rng other_stream{5, 10};
+  rng other_seed{6, 9};
+  std::set<std::uint64_t> seen;
+  for (int i = 0; i < 1000; ++i) {
+    const std::uint64_t draw = a.next();
+    CHECK(draw == b.next());
+    seen.insert({draw, other_stream.next(), other_seed.next()});
+  }
+  CHECK(seen.size() == 3000);
+}
+
+TEST_CASE("rng: a saved generator goes on where it was", "[core][fast]") {
+  rng original{3, 1};
+  for (int i = 0; i < 17; ++i) original.next();
+  number_archive archive;
+  original.serialize(archive);
+  archive.reading = true;
+  rng restored;
+  restored.serialize(archive);
+  CHECK(restored == original);
+  CHECK(restored.next() == original.next());
+}
+
+TEST_CASE("rng: uniform numbers fill [0, 1) evenly", "[core][fast]") {
+  rng draw{1};
+  std::array<int, 16> bins{};
+  constexpr int count = 160'000;
+  for (int i = 0; i < count; ++i) {
+    const float u = draw.uniform();
+    REQUIRE((u >= 0.0F && u < 1.0F));
+    ++bins[static_cast<std::size_t>(u * 16.0F)];
+  }
+  // 10,000 expected in each, standard deviation 97; the seed is fixed, so this cannot fail by chance.
+  for (const int n : bins) CHECK(std::abs(n - count / 16) < 5 * 97);
+}
+
+TEST_CASE("rng: numbers below a bound are unbiased and reach both ends", "[core][fast]") {
+  rng draw{2};
+  std::array<int, 7> bins{};
+  for (int i = 0; i < 70'000; ++i) ++bins[draw.below(7)];
+  for (const int n : bins) CHECK(std::abs(n - 10'000) < 5 * 93);
+  for (int i = 0; i < 100; ++i) CHECK(draw.below(1) == 0);
+  // A bound just above 2^63: a plain remainder would give the lower half twice as often.
+  const std::uint64_t bound = (std::uint64_t{1} << 63U) + (std::uint64_t{1} << 62U);
+  int low = 0;
+  for (int i = 0; i < 30'000; ++i) low += draw.below(bound) < bound / 3 ? 1 : 0;
+  CHECK(std::abs(low - 10'000) < 5 * 82);
+}
+
+TEST_CASE("rng: normal numbers have mean 0, variance 1 and both tails", "[core][fast]") {
+  rng draw{3};
+  constexpr int count = 200'000;
+  double sum = 0;
+  double squares = 0;
+  int beyond_two = 0;
+  for (int i = 0; i < count; ++i) {
+    const double x = static_cast<double>(draw.normal());
+    REQUIRE(std::isfinite(x));
+    sum += x;
+    squares += x * x;
+    beyond_two += std::abs(x) > 2 ? 1 : 0;
+  }
+  CHECK(std::abs(sum / count) < 5 / std::sqrt(count));
+  CHECK(squares / count == Approx(1.0).margin(5 * std::sqrt(2.0 / count)));
+  CHECK(static_cast<double>(beyond_two) / count == Approx(0.0455).margin(0.0025));
+}
+
+TEST_CASE("mix: small integers in any order give different streams", "[core][fast]") {
+  std::set<std::uint64_t> seen;
+  for (std::uint64_t a = 0; a < 20; ++a) {
+    for (std::uint64_t b = 0; b < 20; ++b) {
+      for (std::uint64_t c = 0; c < 20; ++c) seen.insert(mix(a, b, c));
+    }
+  }
+  CHECK(seen.size() == 8000);
+  static_assert(mix(1, 2, 3) == mix(1, 2, 3), "usable in constant expressions");
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/core/thread_pool.hpp>
+
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <utility>
+#include <vector>
+
+using namespace causeway;
+
+namespace {
+
+/// Each thread adds to a number of its own; no atomics, so ThreadSanitizer sees every missing ordering in the pool.
+std::int64_t many_runs(thread_pool& pool, int runs) {
+  struct alignas(64) counter {
+    std::int64_t value = 0;
+  };
+  std::vector<counter> counters(pool.size());
+  std::int64_t total = 0;
+  for (int run = 0; run < runs; ++run) {
+    pool.run([&](unsigned index) { counters[index].value += run; });
+    for (auto& c : counters) total += std::exchange(c.value, 0);
+  }
+  return total;
+}
+
+}  // namespace
+
+TEST_CASE("thread pool: every thread runs once, and its writes are seen after run", "[core][fast]") {
+  // Up to four threads, and one pool that has more threads than the machine has cores, whose threads never spin.
+  const unsigned crowd = std::max(1U, std::thread::hardware_concurrency()) + 3;
+  for (const unsigned threads : {1U, 2U, 3U, 4U, crowd}) {
+    thread_pool pool{threads};
+    REQUIRE(pool.size() == threads);
+    constexpr int runs = 2000;
+    CHECK(many_runs(pool, runs) == static_cast<std::int64_t>(threads) * runs * (runs - 1) / 2);
+  }
+}
+
+TEST_CASE("thread pool: each thread keeps its index, and the caller is thread 0", "[core][fast]") {
+  thread_pool pool{3};
+  std::vector<std::thread::id> first(3), second(3);
+  pool.run([&](unsigned index) { first[index] = std::this_thread::get_id(); });
+  pool.run([&](unsigned index) { second[index] = std::this_thread::get_id(); });
+  CHECK(first == second);
+  CHECK(first[0] == std::this_thread::get_id());
+  CHECK(first[1] != first[0]);
+  CHECK(first[2] != first[1]);
+}
+
+TEST_CASE("thread pool: zero threads means the caller alone", "[core][fast]") {
+  thread_pool pool{0};
+  CHECK(pool.size() == 1);
+  CHECK(many_runs(pool, 10) == 45);
+}
+
+TEST_CASE("thread pool: pools come and go, used or not", "[core][fast]") {
+  std::int64_t total = 0;
+  for (unsigned i = 0; i < 100; ++i) {
+    thread_pool pool{1 + i % 4};
+    if (i % 3 != 0) total += many_runs(pool, 2);
+  }
+  CHECK(total > 0);
+}
+
+TEST_CASE("thread pool: a moved pool keeps its threads", "[core][fast]") {
+  thread_pool first{2};
+  CHECK(many_runs(first, 3) == 6);
+  thread_pool second{std::move(first)};
+  CHECK(second.size() == 2);
+  CHECK(many_runs(second, 3) == 6);
+}
+
+TEST_CASE("thread pool: a range is cut into parts that cover it once, at multiples of the grain", "[core][fast]") {
+  for (const unsigned threads : {1U, 2U, 3U, 4U}) {
+    thread_pool pool{threads};
+    for (const std::int64_t count : {0, 1, 7, 63, 64, 65, 1000}) {
+      for (const std::int64_t grain : {1, 4, 64}) {
+        std::vector<int> touched(static_cast<std::size_t>(count));
+        std::atomic<int> bad{0};
+        pool.for_range(count, grain, [&](index_range part) {
+          if (part.size() <= 0 || part.begin % grain != 0) bad = 1;
+          for (std::int64_t i = part.begin; i < part.end; ++i) ++touched[static_cast<std::size_t>(i)];
+        });
+        CHECK(bad == 0);
+        CHECK(std::all_of(touched.begin(), touched.end(), [](int n) { return n == 1; }));
+      }
+    }
+  }
+}
+
+TEST_CASE("thread pool: shares are a function of the numbers alone, in order, and differ by at most one grain",
+          "[core][fast]") {
+  for (const unsigned threads : {1U, 2U, 3U, 7U}) {
+    for (const std::int64_t count : {0, 1, 5, 100, 101}) {
+      std::int64_t at = 0;
+      for (unsigned i = 0; i < threads; ++i) {
+        const index_range part = share_of(count, i, threads, 4);
+        CHECK(part.begin == at);
+        CHECK(part.size() <= (count + 3) / 4 / threads * 4 + 4);
+        at = part.end;
+      }
+      CHECK(at == count);
+    }
+  }
+}

@@ -135,24 +135,10 @@ CAUSEWAY_ALWAYS_INLINE void softmax_loop(float* s, std::int64_t ld, std::int64_t
   for (std::int64_t i = 0; i < panel_rows; ++i) {
     float* line = s + i * ld;
     std::fill(line + first + i + 1, line + columns, -std::numeric_limits<float>::infinity());
-    // Sixteen maxima and sums side by side: a single one would forbid the compiler to vectorise.
-    float tops[16];
-    std::copy_n(line, 16, tops);
-    for (std::int64_t j = 16; j < columns; j += 16) {
-      for (std::int64_t l = 0; l < 16; ++l) tops[l] = line[j + l] > tops[l] ? line[j + l] : tops[l];
-    }
-    const float top = *std::max_element(tops, tops + 16);
+    const float top = *std::max_element(line, line + columns);
     const float shift = -top * scale2;
-    float sums[16] = {};
-    for (std::int64_t j = 0; j < columns; j += 16) {
-      for (std::int64_t l = 0; l < 16; ++l) {
-        const float e = power_of_two(line[j + l] * scale2 + shift);
-        p[i * ldp + j + l] = e;
-        sums[l] += e;
-      }
-    }
     float sum = 0.0F;
-    for (const float part : sums) sum += part;
+    for (std::int64_t j = 0; j < columns; ++j) sum += p[i * ldp + j] = power_of_two(line[j] * scale2 + shift);
     rows.inverse_sum[i] = 1.0F / sum;
     rows.logsumexp[i] = top * scale + std::log(sum);
   }

@@ -2,13 +2,15 @@
 #ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
 #define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
 
-// The steps of attention_tiles.hpp for AVX2: products by hand, the rest from the same loops as the portable level, which
-// the compiler vectorises.
+// The steps of attention_tiles.hpp for AVX2: products and exponentials by hand, the rest from the same loops as the
+// portable level.
 
 #include <causeway/config/config.hpp>
 #include <causeway/kernels/attention_tiles.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #if CAUSEWAY_X86_SIMD
@@ -57,6 +59,85 @@ CAUSEWAY_TARGET_AVX2 void product_avx2(std::int64_t depth, const float* a, std::
   }
 }
 
+#define CAUSEWAY_INLINE_AVX2 CAUSEWAY_ALWAYS_INLINE CAUSEWAY_TARGET_AVX2
+
+/// 2^t for t below 128; 0 below -126. Relative error 1e-7.
+CAUSEWAY_INLINE_AVX2 __m256 power_of_two(__m256 t) {
+  const __m256 lowest = _mm256_set1_ps(-126.0F);
+  const __m256 kept = _mm256_cmp_ps(t, lowest, _CMP_NLT_UQ);  // a NaN is kept
+  const __m256 clamped = _mm256_min_ps(_mm256_set1_ps(127.0F), _mm256_max_ps(lowest, t));
+  const __m256 rounded = _mm256_round_ps(clamped, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m256 r = _mm256_sub_ps(clamped, rounded);
+  __m256 p = _mm256_set1_ps(0.001327647129F);
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.009675540961F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.055507130921F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.240221202374F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.693146944046F));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.00000012F));
+  const __m256i exponent = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(rounded), _mm256_set1_epi32(127)), 23);
+  return _mm256_and_ps(kept, _mm256_mul_ps(p, _mm256_castsi256_ps(exponent)));
+}
+
+/// All ones in the lanes below `count`.
+CAUSEWAY_INLINE_AVX2 __m256 lanes8(std::int64_t count) {
+  const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+  const auto limit = static_cast<int>(std::clamp<std::int64_t>(count, 0, 8));
+  return _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(limit), index));
+}
+
+template <bool Maximum>
+CAUSEWAY_INLINE_AVX2 float reduce8(__m256 v) {
+  alignas(32) float x[8];
+  _mm256_store_ps(x, v);
+  float all = x[0];
+  for (int i = 1; i < 8; ++i) all = Maximum ? std::max(all, x[i]) : all + x[i];
+  return all;
+}
+
+CAUSEWAY_TARGET_AVX2 inline void softmax_avx2(const float* s, std::int64_t ld, std::int64_t first, float scale, float* p,
+                                              std::int64_t ldp, softmax_rows& rows) {
+  const __m256 scale2 = _mm256_set1_ps(scale * log2_of_e);
+  const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
+  const std::int64_t columns = rounded_up(first + panel_rows, 16);
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    const float* line = s + i * ld;
+    const std::int64_t valid = first + i + 1;
+    __m256 tops = lowest;
+    for (std::int64_t j = 0; j < columns; j += 8) {
+      tops = _mm256_max_ps(tops, _mm256_blendv_ps(lowest, _mm256_loadu_ps(line + j), lanes8(valid - j)));
+    }
+    const float top = reduce8<true>(tops);
+    const __m256 shift = _mm256_mul_ps(_mm256_set1_ps(-top), scale2);
+    __m256 sums = _mm256_setzero_ps();
+    for (std::int64_t j = 0; j < columns; j += 8) {
+      const __m256 t = _mm256_fmadd_ps(_mm256_loadu_ps(line + j), scale2, shift);
+      const __m256 e = _mm256_and_ps(power_of_two(t), lanes8(valid - j));
+      sums = _mm256_add_ps(sums, e);
+      _mm256_storeu_ps(p + i * ldp + j, e);
+    }
+    const float sum = reduce8<false>(sums);
+    rows.inverse_sum[i] = 1.0F / sum;
+    rows.logsumexp[i] = top * scale + std::log(sum);
+  }
+}
+
+CAUSEWAY_TARGET_AVX2 inline void gradients_avx2(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
+                                                std::int64_t columns, float scale, const gradient_rows& rows, float* p,
+                                                float* ds, std::int64_t ldp) {
+  const __m256 scale2 = _mm256_set1_ps(scale * log2_of_e);
+  for (std::int64_t i = 0; i < panel_rows; ++i) {
+    const __m256 shift = _mm256_set1_ps(rows.logsumexp2[i]);
+    const __m256 correction = _mm256_set1_ps(rows.correction[i]);
+    for (std::int64_t j = 0; j < columns; j += 8) {
+      const __m256 t = _mm256_fmsub_ps(_mm256_loadu_ps(s + i * ld + j), scale2, shift);
+      const __m256 e = _mm256_and_ps(power_of_two(t), lanes8(first + i + 1 - j));
+      const __m256 difference = _mm256_sub_ps(_mm256_loadu_ps(dp + i * ld + j), correction);
+      _mm256_storeu_ps(p + i * ldp + j, e);
+      _mm256_storeu_ps(ds + i * ldp + j, _mm256_mul_ps(_mm256_mul_ps(e, _mm256_set1_ps(scale)), difference));
+    }
+  }
+}
+
 /// The AVX2 steps.
 template <class Act>
 struct avx2_tiles {
@@ -82,14 +163,13 @@ struct avx2_tiles {
                                  std::int64_t ldc, std::int64_t width, bool accumulate) {
     product_avx2<false>(depth, a, lda, b, c, ldc, width, accumulate);
   }
-  static CAUSEWAY_TARGET_AVX2_LOOPS void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p,
-                                                 std::int64_t ldp, softmax_rows& rows) {
-    softmax_loop(s, ld, first, scale, p, ldp, rows);
+  static void softmax(float* s, std::int64_t ld, std::int64_t first, float scale, unit* p, std::int64_t ldp,
+                      softmax_rows& rows) {
+    softmax_avx2(s, ld, first, scale, p, ldp, rows);
   }
-  static CAUSEWAY_TARGET_AVX2_LOOPS void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first,
-                                                   std::int64_t columns, float scale, const gradient_rows& rows, unit* p,
-                                                   unit* ds, std::int64_t ldp, unit*, std::int64_t) {
-    gradients_loop(s, dp, ld, first, columns, scale, rows, p, ds, ldp);
+  static void gradients(const float* s, const float* dp, std::int64_t ld, std::int64_t first, std::int64_t columns,
+                        float scale, const gradient_rows& rows, unit* p, unit* ds, std::int64_t ldp, unit*, std::int64_t) {
+    gradients_avx2(s, dp, ld, first, columns, scale, rows, p, ds, ldp);
   }
   static CAUSEWAY_TARGET_AVX2_LOOPS void store_rows(const float* tile, std::int64_t ld, head_view<Act> out,
                                                     const float* factors) {

@@ -51,9 +51,10 @@ class butterfly {
         flight_{transport, id, options.deadline, workspace.operations(), kinds * depth_ * peers_} {}
 
   result<void> run() {
+    for (std::size_t k = 0; k < std::min<std::size_t>(window_, chunks_); ++k) expect_parts(k);
     for (std::size_t step = 0; step < chunks_ + 2 * window_; ++step) {
+      if (step + window_ < chunks_) expect_parts(step + window_);
       if (step < chunks_) scatter(step);
-      if (step >= 1 && step - 1 < chunks_) CAUSEWAY_TRY(expect_results(step - 1));
       if (step >= window_ && step - window_ < chunks_) CAUSEWAY_TRY(reduce(step - window_));
       if (step >= 2 * window_) CAUSEWAY_TRY(adopt(step - 2 * window_));
     }
@@ -115,19 +116,25 @@ class butterfly {
 
   // --- stages -----------------------------------------------------------------------------------------------------------
 
-  /// Asks for everybody's part of the own shard's chunk, and sends the parts of everybody else's.
-  void scatter(std::size_t k) {
+  /// Asks for everybody's part of a chunk of the own shard. `window_` chunks ahead of the parts that this peer sends:
+  /// nobody can be further ahead than that, so nothing arrives that was not asked for.
+  void expect_parts(std::size_t k) {
     const std::span<float> mine = piece(self_, k);
-    for (std::uint32_t i = 1; i < peers_; ++i) {
+    for (std::uint32_t i = 1; i < peers_ && !mine.empty(); ++i) {
       const net::peer_index p = other(peers_ - i);
-      if (!mine.empty())
-        flight_.receive(place(received_part, k, p), p, part{parts, k}, slot(received_part, k, p).first(size_of(mine)));
-      if constexpr (!C::raw) expect_result(k, p);
+      flight_.receive(place(received_part, k, p), p, part{parts, k}, slot(received_part, k, p).first(size_of(mine)));
     }
+  }
+
+  /// Sends everybody's part of chunk `k`, and asks for the results. A raw result arrives where the part was sent from:
+  /// its owner cannot know it before it has the whole part, so it never overtakes what it replaces.
+  void scatter(std::size_t k) {
     for (std::uint32_t i = 1; i < peers_; ++i) {
       const net::peer_index p = other(i);
       const std::span<float> theirs = piece(p, k);
-      if (!theirs.empty()) flight_.send(place(sent_part, k, p), p, part{parts, k}, encoded(theirs, slot(sent_part, k, p)));
+      if (theirs.empty()) continue;
+      expect_result(k, p);
+      flight_.send(place(sent_part, k, p), p, part{parts, k}, encoded(theirs, slot(sent_part, k, p)));
     }
   }
 
@@ -139,26 +146,14 @@ class butterfly {
 
   void expect_result(std::size_t k, net::peer_index owner) {
     const std::span<float> target = piece(owner, k);
-    if (target.empty()) return;
     std::span<std::byte> room = std::as_writable_bytes(target);
     if constexpr (!C::raw) room = slot(received_result, k, owner).first(size_of(target));
     flight_.receive(place(received_result, k, owner), owner, part{results, k}, room);
   }
 
-  /// Raw results arrive where the parts were sent from, so those must have left first.
-  result<void> expect_results(std::size_t k) {
-    if constexpr (C::raw) {
-      for (std::uint32_t i = 1; i < peers_; ++i) {
-        const net::peer_index p = other(i);
-        CAUSEWAY_TRY(flight_.finish(place(sent_part, k, p), p));
-        expect_result(k, p);
-      }
-    }
-    return {};
-  }
-
   /// Adds everybody's parts of the own chunk and sends the result to everybody.
   result<void> reduce(std::size_t k) {
+    CAUSEWAY_TRY(finish_sends(sent_part, k));
     const std::span<float> mine = piece(self_, k);
     if (mine.empty()) return {};
     sizes_.assign(peers_, size_of(mine));
@@ -199,13 +194,9 @@ class butterfly {
       if (sizes_[p] != mine.size_bytes()) return refusal{p, errc::protocol};
       parts_[p] = p == self_ ? mine.data() : reinterpret_cast<const float*>(slot(received_part, k, p).data());
     }
-    // Looking for the culprit needs the own part as it was, so a bad sum is found before it is stored only where it
-    // matters.
-    const bool own_finite = finite_values(mine);
     if (sum_parts(pool_, parts_, factor_, mine.data(), static_cast<std::int64_t>(mine.size()))) return std::nullopt;
     for (net::peer_index p = 0; p < peers_; ++p) {
-      const bool finite = p == self_ ? own_finite : finite_values({parts_[p], mine.size()});
-      if (!finite) return refusal{p, errc::non_finite};
+      if (!finite_values({parts_[p], mine.size()})) return refusal{p, errc::non_finite};
     }
     return refusal{peers_, errc::non_finite};
   }
@@ -220,7 +211,7 @@ class butterfly {
       if (auto decoded = codec_.decode(pool_, bytes, p == 0 ? sum : next); !decoded)
         return refusal{p, decoded.error().code};
       const float* const both[] = {sum.data(), next.data()};
-      if (p != 0) (void)sum_parts(pool_, both, 1.0F, sum.data(), count);
+      if (p != 0 && !sum_parts(pool_, both, 1.0F, sum.data(), count)) return refusal{peers_, errc::non_finite};
     }
     const float* const whole[] = {sum.data()};
     if (!sum_parts(pool_, whole, factor_, sum.data(), count)) return refusal{peers_, errc::non_finite};
@@ -230,18 +221,21 @@ class butterfly {
     return std::nullopt;
   }
 
-  /// Takes everybody's results for their chunks, and sees that nothing of this chunk is under way any more.
+  /// Takes everybody's results for their chunks. Then nothing of this chunk is under way any more.
   result<void> adopt(std::size_t k) {
+    CAUSEWAY_TRY(finish_sends(sent_result, k));
     for (net::peer_index p = 0; p < peers_; ++p) {
       if (p == self_) continue;
       const std::span<float> target = piece(p, k);
       CAUSEWAY_ASSIGN(const std::size_t moved, flight_.wait(place(received_result, k, p), p));
       if (!target.empty()) CAUSEWAY_TRY(accept(k, p, target, moved));
     }
-    for (net::peer_index p = 0; p < peers_; ++p) {
-      CAUSEWAY_TRY(flight_.finish(place(sent_part, k, p), p));
-      CAUSEWAY_TRY(flight_.finish(place(sent_result, k, p), p));
-    }
+    return {};
+  }
+
+  /// Before waiting for what others make of the sends: one that failed would never be answered.
+  result<void> finish_sends(kind what, std::size_t k) {
+    for (std::uint32_t i = 1; i < peers_; ++i) CAUSEWAY_TRY(flight_.finish(place(what, k, other(i)), other(i)));
     return {};
   }
 

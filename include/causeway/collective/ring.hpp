@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace causeway::inline CAUSEWAY_ABI::collective {
@@ -93,7 +94,9 @@ class ring {
     const std::span<float> mine = outgoing(i + chunks_);
     const float* const both[] = {reinterpret_cast<const float*>(slot(i).data()), mine.data()};
     const bool complete = i >= reduce_items_ - chunks_;
-    (void)sum_parts(pool_, both, complete ? factor_ : 1.0F, mine.data(), static_cast<std::int64_t>(mine.size()));
+    const float factor = complete ? factor_ : 1.0F;
+    const bool finite = sum_parts(pool_, both, factor, mine.data(), static_cast<std::int64_t>(mine.size()));
+    if (!finite) mine.front() = std::numeric_limits<float>::quiet_NaN();  // goes round, so that all peers see it
   }
 
   [[nodiscard]] error not_finite(bool own_finite) const {

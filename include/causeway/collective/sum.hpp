@@ -2,16 +2,17 @@
 #ifndef CAUSEWAY_COLLECTIVE_SUM_HPP
 #define CAUSEWAY_COLLECTIVE_SUM_HPP
 
-// Sums of several peers' values in a fixed order, in f32, with a check for NaN and infinity on the way. One pass over
-// memory: the running sum of a block stays in the first-level cache.
+// Sums of several peers' values in a fixed order, in f32, with a check for NaN and infinity on the way: one pass over
+// memory. The same bits on every machine.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/cpu_features.hpp>
+#include <causeway/kernels/simd_math.hpp>
+#include <causeway/kernels/targets.hpp>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,114 +22,85 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 
 namespace detail {
 
-// Vectors of the compiler's own: the same source becomes SSE2, AVX2 or AVX-512, at every optimisation level.
-using lanes_f32 = float __attribute__((vector_size(64)));
-using lanes_i32 = std::int32_t __attribute__((vector_size(64)));
-inline constexpr std::int64_t lanes = 16;
-inline constexpr std::int64_t sum_block = 1024;
-
-CAUSEWAY_ALWAYS_INLINE void accumulate_not_finite(const float* p, lanes_i32& bad) {
-  lanes_i32 bits;
-  std::memcpy(&bits, p, sizeof bits);
-  bad |= (bits & 0x7F800000) == 0x7F800000;
+/// Whether any lane of `v` is NaN or infinite, accumulated in `bad`.
+CAUSEWAY_ALWAYS_INLINE void look_for_not_finite(kernels::detail::i32x16& bad, const kernels::detail::f32x16& v) {
+  bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
 }
 
-CAUSEWAY_ALWAYS_INLINE bool any(const lanes_i32& mask) {
+CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
   std::int32_t all = 0;
-  for (std::int64_t i = 0; i < lanes; ++i) all |= mask[i];
+  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
   return all != 0;
 }
 
-CAUSEWAY_ALWAYS_INLINE bool finite_range(const float* p, std::int64_t count) {
-  lanes_i32 bad{};
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) accumulate_not_finite(p + i, bad);
-  if (i < count) {
-    std::array<float, lanes> rest{};
-    std::copy(p + i, p + count, rest.begin());
-    accumulate_not_finite(rest.data(), bad);
+struct finite_values_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
+    kernels::detail::i32x16 bad{};
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, p + i, part);
+      look_for_not_finite(bad, v);
+    });
+    return !any_lane(bad);
   }
-  return !any(bad);
-}
+};
 
-CAUSEWAY_ALWAYS_INLINE void add_range(float* sum, const float* p, std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    lanes_f32 a, b;
-    std::memcpy(&a, sum + i, sizeof a);
-    std::memcpy(&b, p + i, sizeof b);
-    a += b;
-    std::memcpy(sum + i, &a, sizeof a);
+/// Block by block; a block whose sum is not finite is not stored, so that the culprit can be looked for afterwards.
+struct sum_parts_kernel {
+  static constexpr bool exact = true;
+  static constexpr std::int64_t block = 1024;
+
+  CAUSEWAY_ALWAYS_INLINE static bool run(std::span<const float* const> parts, float factor, float* out, std::int64_t begin,
+                                         std::int64_t end) {
+    bool finite = true;
+    for (std::int64_t at = begin; at < end; at += block) {
+      finite = add_block(parts, factor, out, at, std::min(block, end - at)) && finite;
+    }
+    return finite;
   }
-  for (; i < count; ++i) sum[i] += p[i];
-}
 
-CAUSEWAY_ALWAYS_INLINE void scale_range(float* sum, float factor, std::int64_t count) {
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    lanes_f32 a;
-    std::memcpy(&a, sum + i, sizeof a);
-    a *= factor;
-    std::memcpy(sum + i, &a, sizeof a);
+  CAUSEWAY_ALWAYS_INLINE static bool add_block(std::span<const float* const> parts, float factor, float* out,
+                                               std::int64_t at, std::int64_t count) {
+    CAUSEWAY_EXACT_BODY
+    alignas(64) float sums[block];
+    kernels::detail::i32x16 bad{};
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 sum, next;
+      kernels::detail::load(sum, parts[0] + at + i, part);
+      for (std::size_t p = 1; p < parts.size(); ++p) {
+        kernels::detail::load(next, parts[p] + at + i, part);
+        sum += next;
+      }
+      sum *= factor;
+      look_for_not_finite(bad, sum);
+      kernels::detail::store(sums + i, sum, part);
+    });
+    if (any_lane(bad)) return false;
+    std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
+    return true;
   }
-  for (; i < count; ++i) sum[i] *= factor;
-}
-
-CAUSEWAY_ALWAYS_INLINE bool sum_range(std::span<const float* const> parts, float factor, float* out, index_range range) {
-  std::array<float, sum_block> sum;
-  bool finite = true;
-  for (std::int64_t at = range.begin; at < range.end; at += sum_block) {
-    const std::int64_t count = std::min(sum_block, range.end - at);
-    std::memcpy(sum.data(), parts[0] + at, static_cast<std::size_t>(count) * sizeof(float));
-    for (std::size_t p = 1; p < parts.size(); ++p) add_range(sum.data(), parts[p] + at, count);
-    if (factor != 1.0F) scale_range(sum.data(), factor, count);
-    finite = finite_range(sum.data(), count) && finite;
-    std::memcpy(out + at, sum.data(), static_cast<std::size_t>(count) * sizeof(float));
-  }
-  return finite;
-}
-
-inline bool sum_portable(std::span<const float* const> parts, float factor, float* out, index_range r) {
-  return sum_range(parts, factor, out, r);
-}
-inline bool finite_portable(const float* p, std::int64_t count) { return finite_range(p, count); }
-
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) inline bool sum_avx2(std::span<const float* const> parts, float factor, float* out,
-                                                     index_range r) {
-  return sum_range(parts, factor, out, r);
-}
-__attribute__((target("avx2"))) inline bool finite_avx2(const float* p, std::int64_t count) {
-  return finite_range(p, count);
-}
-inline bool has_avx2() noexcept { return __builtin_cpu_supports("avx2") != 0; }
-#else
-inline bool sum_avx2(std::span<const float* const> parts, float factor, float* out, index_range r) {
-  return sum_range(parts, factor, out, r);
-}
-inline bool finite_avx2(const float* p, std::int64_t count) { return finite_range(p, count); }
-inline bool has_avx2() noexcept { return false; }
-#endif
+};
 
 }  // namespace detail
 
 /// out[i] = factor · (parts[0][i] + parts[1][i] + ...), added from left to right in f32. `out` may be one of the parts.
-/// False when a result is NaN or infinite. Bit-identical for every thread count and instruction set.
-inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out,
-                      std::int64_t count) {
+/// False when a result is NaN or infinite; then a part whose own values are not finite still holds them. Bit-identical for
+/// every thread count and instruction set. Reads 4 bytes an element and part, writes 4 an element.
+inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out, std::int64_t count,
+                      kernels::simd_level level = kernels::detect_simd_level()) {
   std::atomic<bool> finite{true};
-  pool.for_range(count, 16 * detail::sum_block, [&](index_range r) {
-    const bool good =
-        detail::has_avx2() ? detail::sum_avx2(parts, factor, out, r) : detail::sum_portable(parts, factor, out, r);
+  pool.for_range(count, 16 * detail::sum_parts_kernel::block, [&](index_range r) {
+    const bool good = kernels::detail::dispatch<detail::sum_parts_kernel>(level, parts, factor, out, r.begin, r.end);
     if (!good) finite.store(false, std::memory_order_relaxed);
   });
   return finite.load(std::memory_order_relaxed);
 }
 
 /// Whether no value is NaN or infinite.
-inline bool finite_values(std::span<const float> values) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  return detail::has_avx2() ? detail::finite_avx2(values.data(), count) : detail::finite_portable(values.data(), count);
+inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
+  return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
+                                                                 static_cast<std::int64_t>(values.size()));
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective

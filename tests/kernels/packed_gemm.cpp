@@ -6,7 +6,11 @@
 #include "support/catch.hpp"
 #include "support/gemm_cases.hpp"
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <string>
 #include <vector>
 
 using namespace causeway;
@@ -15,13 +19,76 @@ namespace cases = causeway::tests::gemm;
 
 static_assert(Gemm<packed_gemm>);
 
-TEST_CASE("packed gemm: every shape, transpose and epilogue equals a sum in double precision", "[kernels][fast]") {
-  const auto level = GENERATE(simd_level::portable, simd_level::avx2, simd_level::avx512, simd_level::avx512_bf16);
-  const unsigned threads = GENERATE(1U, 2U, 3U);
-  packed_gemm gemm{level};
+namespace {
+
+constexpr simd_level all_levels[] = {simd_level::portable, simd_level::avx2, simd_level::avx512, simd_level::avx512_bf16};
+
+template <class In, class Out>
+std::vector<Out> result(packed_gemm gemm, unsigned threads, cases::shape s, cases::ending end) {
   thread_pool pool{threads};
-  INFO("level " << to_string(gemm.level()) << ", " << threads << " threads");
-  cases::check_all<float, float>(gemm, pool);
-  cases::check_all<bf16, float>(gemm, pool);
-  cases::check_all<bf16, bf16>(gemm, pool);
+  scratch memory;
+  cases::product<In, Out> p{s, end};
+  gemm.multiply(pool, memory, p.args());
+  return p.c;
+}
+
+}  // namespace
+
+TEST_CASE("packed gemm: every shape, transpose and epilogue equals a sum in double precision", "[kernels][fast]") {
+  const unsigned threads = GENERATE(1U, 2U, 3U);
+  thread_pool pool{threads};
+  for (const simd_level level : all_levels) {
+    packed_gemm gemm{level};
+    INFO("level " << to_string(gemm.level()) << ", " << threads << " threads");
+    cases::check_all<float, float>(gemm, pool);
+    cases::check_all<bf16, float>(gemm, pool);
+    cases::check_all<bf16, bf16>(gemm, pool);
+  }
+}
+
+TEST_CASE("packed gemm: the number of threads does not change a bit", "[kernels][fast]") {
+  for (const simd_level level : all_levels) {
+    for (const cases::shape s : {cases::shape{97, 211, 530, false, true}, cases::shape{300, 40, 90, true, false}}) {
+      const auto alone = result<float, float>(packed_gemm{level}, 1, s, cases::ending::bias_gelu_saved);
+      const auto half = result<bf16, bf16>(packed_gemm{level}, 1, s, cases::ending::residual);
+      for (const unsigned threads : {1U, 2U, 3U, 4U}) {
+        CHECK(result<float, float>(packed_gemm{level}, threads, s, cases::ending::bias_gelu_saved) == alone);
+        CHECK(result<bf16, bf16>(packed_gemm{level}, threads, s, cases::ending::residual) == half);
+      }
+    }
+  }
+}
+
+TEST_CASE("packed gemm: a second product of the same size allocates nothing", "[kernels][fast]") {
+  thread_pool pool{2};
+  scratch memory;
+  packed_gemm gemm;
+  cases::product<bf16, bf16> p{{200, 300, 1000, false, true}, cases::ending::bias};
+  gemm.multiply(pool, memory, p.args());
+  const std::size_t held = memory.capacity();
+  CHECK(held > 0);
+  for (int i = 0; i < 3; ++i) gemm.multiply(pool, memory, p.args());
+  CHECK(memory.capacity() == held);
+}
+
+TEST_CASE("packed gemm: infinities and NaN in a row of A stay in that row of C", "[kernels][fast]") {
+  for (const simd_level level : all_levels) {
+    thread_pool pool{1};
+    scratch memory;
+    cases::product<float, float> p{{31, 47, 65, false, false}, cases::ending::plain};
+    p.a[static_cast<std::size_t>(17 * 65 + 3)] = std::numeric_limits<float>::quiet_NaN();
+    packed_gemm{level}.multiply(pool, memory, p.args());
+    for (std::int64_t i = 0; i < 31; ++i) {
+      for (std::int64_t j = 0; j < 47; ++j) {
+        const bool finite = std::isfinite(p.c[static_cast<std::size_t>(i * 47 + j)]);
+        if (finite == (i == 17)) FAIL_CHECK("row " << i << " column " << j << " at level " << to_string(level));
+      }
+    }
+  }
+}
+
+TEST_CASE("packed gemm: a level beyond the machine's becomes the machine's", "[kernels][fast]") {
+  CHECK(packed_gemm{simd_level::avx512_bf16}.level() == detect_simd_level());
+  CHECK(packed_gemm{simd_level::portable}.level() == simd_level::portable);
+  CHECK(packed_gemm{simd_level::portable}.describe() == "packed gemm (portable)");
 }

@@ -137,7 +137,7 @@ struct avx512_packing {
     for (int i = 0; i < 16; ++i) {
       const In* from = source.data + std::min(lane + i, last) * source.lane_stride + p;
       r[i] = Reader::along_depth(from, depth);
-      _mm_prefetch(from + 4 * 16 * Reader::depth_step, _MM_HINT_T0);  // each row is a stream of its own
+      _mm_prefetch(from + 8 * 16 * Reader::depth_step, _MM_HINT_T1);  // rows are more streams than hardware follows
     }
     transpose_16x16(r);
     const std::int64_t steps = divide_up(depth, Reader::depth_step);

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/kernels/packed_gemm_avx2.hpp>
+
+#include "support/catch.hpp"
+#include "support/tile_cases.hpp"
+
+using namespace causeway;
+using namespace causeway::kernels;
+
+TEST_CASE("packed gemm avx2: packed panels multiply to the right sums at every height", "[kernels][fast]") {
+#if CAUSEWAY_X86_SIMD
+  if (detect_simd_level() < simd_level::avx2) return;  // this machine cannot
+  tests::tiles::check_all<kernels::detail::avx2_tile, float>();
+  tests::tiles::check_all<kernels::detail::avx2_tile, bf16>();
+#endif
+}

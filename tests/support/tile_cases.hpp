@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_SUPPORT_TILE_CASES_HPP
+#define CAUSEWAY_TESTS_SUPPORT_TILE_CASES_HPP
+
+// The two duties of a tile kernel, each alone: packing puts every value where the product reads it, and the product of two
+// packed panels is right for every height.
+
+#include <causeway/kernels/packed_gemm_blocking.hpp>
+
+#include "support/catch.hpp"
+#include "support/gemm_cases.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace causeway::tests::tiles {
+
+/// Packs one panel of `height` rows of A and one strip of B, stored with lanes or with depth contiguous, multiplies them,
+/// and compares with a loop.
+template <class Tile, class In>
+void check(int height, int width, std::int64_t depth, bool lanes_contiguous, bool add) {
+  using namespace causeway::kernels::detail;
+  const auto a = gemm::random_values<In>(height * depth, 1);
+  const auto b = gemm::random_values<In>(width * depth, 2);
+  const auto view = [&](const std::vector<In>& data, std::int64_t lanes) {
+    return lanes_contiguous ? operand<In>{data.data(), 1, lanes} : operand<In>{data.data(), depth, 1};
+  };
+  const std::int64_t steps = divide_up(depth, Tile::depth_step);
+  std::vector<typename Tile::packed> pa(static_cast<std::size_t>(height * steps + 16));
+  std::vector<typename Tile::packed> pb(static_cast<std::size_t>(Tile::columns * steps + 16));
+  Tile::pack(view(a, height), height, depth, height, pa.data());
+  Tile::pack(view(b, width), width, depth, Tile::columns, pb.data());
+  std::vector<float> c(static_cast<std::size_t>(height * Tile::columns), 0.5F);
+  Tile::multiply(height, steps, pa.data(), pb.data(), c.data(), Tile::columns, add);
+  double worst = 0;
+  for (int i = 0; i < height; ++i) {
+    for (int j = 0; j < width; ++j) {
+      double sum = add ? 0.5 : 0.0;
+      for (std::int64_t p = 0; p < depth; ++p) {
+        const auto value = [&](const std::vector<In>& data, std::int64_t lanes, std::int64_t lane) {
+          return static_cast<double>(
+              static_cast<float>(data[static_cast<std::size_t>(lanes_contiguous ? p * lanes + lane : lane * depth + p)]));
+        };
+        sum += value(a, height, i) * value(b, width, j);
+      }
+      worst = std::max(worst, std::abs(sum - static_cast<double>(c[static_cast<std::size_t>(i * Tile::columns + j)])));
+    }
+  }
+  INFO("height " << height << " width " << width << " depth " << depth << (lanes_contiguous ? " by lanes" : " by depth"));
+  CHECK(worst < 1e-4);
+}
+
+/// Every height, full and narrow strips, depths around the vectors' lengths, both storage orders.
+template <class Tile, class In>
+void check_all() {
+  for (int height = 1; height <= Tile::rows; ++height) {
+    for (const int width : {1, Tile::columns / 2 + 1, Tile::columns}) {
+      for (const std::int64_t depth : {1, 2, 15, 16, 17, 33, 64}) {
+        check<Tile, In>(height, width, depth, true, false);
+        check<Tile, In>(height, width, depth, false, true);
+      }
+    }
+  }
+}
+
+}  // namespace causeway::tests::tiles
+
+#endif  // CAUSEWAY_TESTS_SUPPORT_TILE_CASES_HPP

@@ -28,6 +28,10 @@ CAUSEWAY_NOINLINE void* operator new(std::size_t bytes) {
   if (void* p = std::malloc(bytes == 0 ? 1 : bytes)) return p;
   throw std::bad_alloc{};
 }
+CAUSEWAY_NOINLINE void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++heap_allocations;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
 CAUSEWAY_NOINLINE void operator delete(void* p) noexcept { std::free(p); }
 CAUSEWAY_NOINLINE void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 

@@ -6,9 +6,9 @@
 // choose recomputation. Counted as the tape really keeps things, size classes of the pool included.
 
 #include <causeway/config/config.hpp>
+#include <causeway/kernels/cross_entropy.hpp>
 #include <causeway/nn/pass.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -53,9 +53,10 @@ struct model_sizes {
                   bytes(s.width, size) + 2 * bytes(1, 4);
   // The gradient of the stream and of one norm's output, in bf16 mode a rounded copy, and the block's largest.
   e.activation_gradients = bytes(s.width, 4) + bytes(s.width, size) + (s.low ? bytes(s.width, size) : 0) + family.transient;
-  const std::int64_t chunk = std::min(s.rows, std::max<std::int64_t>(64, (std::int64_t{4} << 20U) / s.vocabulary));
+  const std::int64_t chunk = kernels::detail::rows_per_chunk(s.rows, s.vocabulary);
   e.logits = static_cast<std::size_t>(chunk * s.vocabulary) * (s.low ? 6 : 4);
-  e.scratch = std::size_t{4} << 20U;
+  // Products pack blocks of both operands; the widest layer's is width × 4·width.
+  e.scratch = (std::size_t{4} << 20U) + 16 * static_cast<std::size_t>(s.width * s.width);
   return e;
 }
 

@@ -6,7 +6,7 @@ One step is forward, backward and AdamW on random tokens: learned positions, pre
 head, no dropout. Both programs are started anew for every round, so neither warms the machine for the other.
 
     compare_torch.py PATH/TO/train_step [--rounds 3] [--configs tiny,small,gpt2] [--threads 1,2] [--dtypes f32,bf16]
-                     [--gemm packed|onednn]
+                     [--gemm packed|onednn] [--prefix COMMAND]
 
 PyTorch's rate depends on the BLAS it finds. On Debian point all three alternatives at openblas-openmp, or two threads are
 slower than one:
@@ -130,11 +130,9 @@ def parse(line):
     return float(rate.group(1)), float(loss.group(1)), float(loss.group(2))
 
 
-def measure(command, threads, lock):
+def measure(command, threads, prefix):
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads))
-    if lock:
-        command = ["flock", "-x", lock] + command
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = subprocess.run(prefix.split() + command, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} failed:\n{done.stderr}")
     print("  " + done.stdout.strip().splitlines()[0], file=sys.stderr, flush=True)
@@ -149,8 +147,8 @@ def compare(arguments, config, threads, dtype):
     theirs = [arguments.python, os.path.abspath(__file__), "--torch", config, str(threads), dtype, steps]
     a, b = [], []
     for _ in range(arguments.rounds):
-        a.append(measure(ours, threads, arguments.lock))
-        b.append(measure(theirs, threads, arguments.lock))
+        a.append(measure(ours, threads, arguments.prefix))
+        b.append(measure(theirs, threads, arguments.prefix))
     if abs(a[0][1] - b[0][1]) > 0.1:  # same model at the start: the loss of chance
         sys.exit(f"the programs do not start from the same loss: {a[0][1]} and {b[0][1]}")
     rate_a, rate_b = (statistics.median(r[0] for r in rows) for rows in (a, b))
@@ -171,7 +169,7 @@ def main():
     p.add_argument("--dtypes", default="f32,bf16")
     p.add_argument("--gemm", default="packed")
     p.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has torch")
-    p.add_argument("--lock", default="", help="a file to lock for each run, where other work shares the machine")
+    p.add_argument("--prefix", default="", help="put before each command, such as 'chrt -f 10' where the machine is shared")
     arguments = p.parse_args()
     rows = [compare(arguments, c, int(t), d) for c in arguments.configs.split(",") for t in arguments.threads.split(",")
             for d in arguments.dtypes.split(",")]

@@ -2,12 +2,13 @@
 #ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
 #define CAUSEWAY_KERNELS_ATTENTION_TILES_AVX2_HPP
 
-// The steps of attention_tiles.hpp for AVX2: products and exponentials by hand, the rest from the same loops as the
+// The steps of attention_tiles.hpp for AVX2: by hand where the compiler does not vectorise, the rest from the loops of the
 // portable level.
 
 #include <causeway/config/config.hpp>
 #include <causeway/kernels/attention_tiles.hpp>
 #include <causeway/kernels/cpu_features.hpp>
+#include <causeway/tensor/dtype.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -94,6 +95,70 @@ CAUSEWAY_INLINE_AVX2 float reduce8(__m256 v) {
   return all;
 }
 
+CAUSEWAY_INLINE_AVX2 __m256 load8(const float* p) { return _mm256_loadu_ps(p); }
+CAUSEWAY_INLINE_AVX2 __m256 load8(const bf16* p) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+/// out[p*ld + j] = x.row(first + j)[column + p] for 8 x 8 values.
+template <class Act>
+CAUSEWAY_INLINE_AVX2 void transpose8(const head_view<const Act>& x, std::int64_t first, std::int64_t column, float* out,
+                                     std::int64_t ld) {
+  __m256 r[8];
+  __m256 t[8];
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 8; ++j) r[j] = load8(x.row(first + j) + column);
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 8; j += 2) {
+    t[j] = _mm256_unpacklo_ps(r[j], r[j + 1]);
+    t[j + 1] = _mm256_unpackhi_ps(r[j], r[j + 1]);
+  }
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 8; j += 4) {
+    r[j] = _mm256_shuffle_ps(t[j], t[j + 2], 0x44);
+    r[j + 1] = _mm256_shuffle_ps(t[j], t[j + 2], 0xEE);
+    r[j + 2] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0x44);
+    r[j + 3] = _mm256_shuffle_ps(t[j + 1], t[j + 3], 0xEE);
+  }
+  CAUSEWAY_UNROLL
+  for (int j = 0; j < 4; ++j) {
+    _mm256_storeu_ps(out + j * ld, _mm256_permute2f128_ps(r[j], r[j + 4], 0x20));
+    _mm256_storeu_ps(out + (j + 4) * ld, _mm256_permute2f128_ps(r[j], r[j + 4], 0x31));
+  }
+}
+
+/// Whole squares of 8 through registers, the rest value by value.
+template <class Act>
+CAUSEWAY_TARGET_AVX2 void pack_transposed_avx2(const head_view<const Act>& x, float* out, std::int64_t depth,
+                                               std::int64_t tokens) {
+  for (std::int64_t t = 0; t < tokens; t += 8) {
+    float* column = out + t / tile_columns * tile_columns * depth + t % tile_columns;
+    std::int64_t p = 0;
+    if (t + 8 <= x.rows) {
+      for (; p + 8 <= x.columns; p += 8) transpose8(x, t, p, column + p * tile_columns, tile_columns);
+    }
+    for (; p < depth; ++p) {
+      for (std::int64_t j = 0; j < 8; ++j) {
+        const bool real = t + j < x.rows && p < x.columns;
+        column[p * tile_columns + j] = real ? static_cast<float>(x.row(t + j)[p]) : 0.0F;
+      }
+    }
+  }
+}
+
+template <class Act>
+CAUSEWAY_TARGET_AVX2 void row_dots_avx2(const head_view<const Act>& a, const head_view<const Act>& b, float* dots) {
+  for (std::int64_t i = 0; i < a.rows; ++i) {
+    __m256 sums = _mm256_setzero_ps();
+    std::int64_t j = 0;
+    for (; j + 8 <= a.columns; j += 8) sums = _mm256_fmadd_ps(load8(a.row(i) + j), load8(b.row(i) + j), sums);
+    float sum = reduce8<false>(sums);
+    for (; j < a.columns; ++j) sum += static_cast<float>(a.row(i)[j]) * static_cast<float>(b.row(i)[j]);
+    dots[i] = sum;
+  }
+}
+
 CAUSEWAY_TARGET_AVX2 inline void softmax_avx2(const float* s, std::int64_t ld, std::int64_t first, float scale, float* p,
                                               std::int64_t ldp, softmax_rows& rows) {
   const __m256 scale2 = _mm256_set1_ps(scale * log2_of_e);
@@ -147,9 +212,8 @@ struct avx2_tiles {
   static CAUSEWAY_TARGET_AVX2_LOOPS void pack_rows(head_view<const Act> x, unit* out, std::int64_t ld, std::int64_t rows) {
     pack_rows_loop(x, out, ld, rows);
   }
-  static CAUSEWAY_TARGET_AVX2_LOOPS void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth,
-                                                         std::int64_t tokens) {
-    pack_transposed_loop(x, out, depth, tokens);
+  static void pack_transposed(head_view<const Act> x, unit* out, std::int64_t depth, std::int64_t tokens) {
+    pack_transposed_avx2(x, out, depth, tokens);
   }
   static CAUSEWAY_TARGET_AVX2_LOOPS void pack_tokens(head_view<const Act> x, unit* out, std::int64_t columns,
                                                      std::int64_t tokens) {
@@ -175,9 +239,7 @@ struct avx2_tiles {
                                                     const float* factors) {
     store_rows_loop(tile, ld, out, factors);
   }
-  static CAUSEWAY_TARGET_AVX2_LOOPS void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) {
-    row_dots_loop(a, b, dots);
-  }
+  static void row_dots(head_view<const Act> a, head_view<const Act> b, float* dots) { row_dots_avx2(a, b, dots); }
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels::detail

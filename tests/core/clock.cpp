@@ -44,3 +44,28 @@ TEST_CASE("any clock: copies share the clock that they were made from", "[core][
   CHECK(one.now() == time_point{5s});
   CHECK(other.now() == time_point{5s});
 }
+
+TEST_CASE("clock: moments compare as their distances do, and no deadline comes last", "[core][fast]") {
+  static_assert(time_point{} == time_point{0ns});
+  static_assert(time_point{2ns} - time_point{5ns} == -3ns);
+  static_assert(seconds(-250ms) == -0.25);
+  CHECK(time_point{std::chrono::hours{24 * 365 * 200}} < no_deadline);
+  static_assert(!Clock<int> && !Clock<std::chrono::steady_clock>, "a clock hands out our moments");
+}
+
+TEST_CASE("any clock: keeps its clock alive, and assignment changes to the other one", "[core][fast]") {
+  auto one = std::make_unique<any_clock>(manual_clock{std::make_shared<time_point>(time_point{1s})});
+  const any_clock copy = *one;
+  *one = any_clock{manual_clock{std::make_shared<time_point>(time_point{2s})}};
+  CHECK(one->now() == time_point{2s});
+  one.reset();
+  CHECK(copy.now() == time_point{1s});
+}
+
+TEST_CASE("any clock: without a choice it is the machine's", "[core][fast]") {
+  const any_clock clock;
+  const time_point before = steady_clock{}.now();
+  const time_point now = clock.now();
+  CHECK(before <= now);
+  CHECK(now <= steady_clock{}.now());
+}

@@ -2,6 +2,8 @@
 #include <causeway/core/error.hpp>
 
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <string>
 
@@ -27,4 +29,21 @@ TEST_CASE("error: every code has a name of its own", "[core][fast]") {
   }
   CHECK(names.size() == 22);
   CHECK(to_string(static_cast<errc>(999)) == "unknown");
+}
+
+TEST_CASE("error: the reference page lists every code once, in order, with its name", "[core][fast]") {
+  const auto page = std::filesystem::path{__FILE__}.parent_path() / "../../docs/reference/errors.md";
+  std::ifstream in{page};
+  REQUIRE(in);
+  std::uint16_t code = 0;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("| ") || line.starts_with("| number")) continue;
+    ++code;
+    const std::string start =
+        "| " + std::to_string(code) + " | `" + std::string{to_string(static_cast<errc>(code))} + "` |";
+    INFO(line);
+    CHECK(line.starts_with(start));
+  }
+  CHECK(to_string(static_cast<errc>(code)) != "unknown");
+  CHECK(to_string(static_cast<errc>(code + 1)) == "unknown");  // nothing is left out at the end
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/core/metrics.hpp>
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,4 +27,16 @@ TEST_CASE("log sink: silent by default, and calls what it was given", "[core][fa
 TEST_CASE("traffic: starts at zero", "[core][fast]") {
   const traffic t;
   CHECK(t.bytes_sent + t.bytes_received + t.frames_sent + t.frames_received + t.frames_rejected == 0);
+}
+
+TEST_CASE("log sink: a copy keeps the function, and levels are ordered by weight", "[core][fast]") {
+  auto heard = std::make_shared<int>(0);
+  auto sink = std::make_unique<log_sink>([heard](severity, std::string_view) { ++*heard; });
+  const log_sink copy = *sink;
+  sink.reset();
+  copy(severity::debug, "still heard");
+  CHECK(*heard == 1);
+  CHECK(severity::debug < severity::info);
+  CHECK(severity::info < severity::warning);
+  CHECK(severity::warning < severity::error);
 }

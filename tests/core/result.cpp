@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/core/result.hpp>
 
+#include <csignal>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/death.hpp"
 
 using namespace causeway;
 
@@ -86,3 +88,62 @@ TEST_CASE("result of void: success unless an error was given", "[core][fast]") {
   CHECK_FALSE(failed);
   CHECK(failed.error().text() == "disk: it broke [io_failed]");
 }
+
+namespace {
+
+result<std::unique_ptr<int>> make_box(int n) {
+  if (n < 0) return fail(errc::invalid_argument, "make_box", "negative");
+  return std::make_unique<int>(n);
+}
+
+result<std::unique_ptr<int>> next_box(int n) {
+  CAUSEWAY_ASSIGN(std::unique_ptr<int> box, make_box(n));
+  ++*box;
+  return box;
+}
+
+}  // namespace
+
+TEST_CASE("result: what can only be moved passes through the macros and the chain", "[core][fast]") {
+  CHECK(**next_box(4) == 5);
+  CHECK(next_box(-1).error().where == "make_box");
+  CHECK(make_box(3).and_then([](std::unique_ptr<int> box) { return half(*box + 1); }).value() == 2);
+  CHECK(*make_box(3).transform([](std::unique_ptr<int> box) { return *box * 2; }) == 6);
+  CHECK(make_box(-3).and_then([](std::unique_ptr<int>) { return half(0); }).error().text() ==
+        "make_box: negative [invalid_argument]");
+}
+
+TEST_CASE("result: a value that is false or reads like an error is a value all the same", "[core][fast]") {
+  const result<std::string> text{std::string{"[corrupt]"}};
+  CHECK(text.value() == "[corrupt]");
+  const result<bool> no{false};  // has a value, which is false
+  CHECK(no.has_value());
+  CHECK_FALSE(*no);
+}
+
+TEST_CASE("result: the macros evaluate their expression once", "[core][fast]") {
+  int calls = 0;
+  const auto count = [&]() -> result<int> { return ++calls; };
+  const auto both = [&]() -> result<int> {
+    CAUSEWAY_TRY(count());
+    CAUSEWAY_ASSIGN(const int second, count());
+    return second;
+  };
+  CHECK(both().value() == 2);
+  CHECK(calls == 2);
+}
+
+#if defined(CAUSEWAY_CHECKED) || !defined(NDEBUG)
+TEST_CASE("result: reading the wrong side aborts in a checked build", "[core][fast]") {
+  using causeway_tests::run_in_child;
+  const result<int> good{1};
+  const result<int> bad{broken()};
+  const result<void> done;
+  const result<void> failed{broken()};
+  CHECK(run_in_child([&] { static_cast<void>(bad.value()); }).signal == SIGABRT);
+  CHECK(run_in_child([&] { static_cast<void>(good.error()); }).signal == SIGABRT);
+  CHECK(run_in_child([&] { failed.value(); }).signal == SIGABRT);
+  CHECK(run_in_child([&] { static_cast<void>(done.error()); }).signal == SIGABRT);
+  CHECK(run_in_child([&] { static_cast<void>(good.value() + static_cast<int>(bad.error().code)); }).signal == 0);
+}
+#endif

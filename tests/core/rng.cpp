@@ -2,8 +2,10 @@
 #include <causeway/core/rng.hpp>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <random>
 #include <set>
 #include <tuple>
 #include <vector>
@@ -123,4 +125,78 @@ TEST_CASE("mix: small integers in any order give different streams", "[core][fas
   }
   CHECK(seen.size() == 8000);
   static_assert(mix(1, 2, 3) == mix(1, 2, 3), "usable in constant expressions");
+}
+
+TEST_CASE("rng: usable in constant expressions and as a standard generator", "[core][fast]") {
+  static_assert(philox({0, 0, 0, 0}, 0)[0] == 0x6627E8D5);
+  static_assert(rng{}.next() == 0xE169C58D6627E8D5);  // the vector above: low word first
+  static_assert([] {
+    rng draw{1, 2};
+    const float u = draw.uniform();
+    return u >= 0.0F && u < 1.0F && draw.below(10) < 10 && draw != rng{1, 2};
+  }());
+  static_assert(std::uniform_random_bit_generator<rng>);
+}
+
+TEST_CASE("rng: the position is the counter's lower half and the stream its upper half", "[core][fast]") {
+  // So the n-th number can be had without the n - 1 before it.
+  rng draw{0x299F31D0A4093822, 0x0370734413198A2E};
+  for (std::uint32_t n = 0; n < 100; ++n) {
+    const auto words = philox({n, 0, 0x13198A2E, 0x03707344}, 0x299F31D0A4093822);
+    REQUIRE(draw.next() == ((std::uint64_t{words[1]} << 32U) | words[0]));
+  }
+}
+
+TEST_CASE("rng: neighbouring streams, seeds and positions share half of their bits, no more", "[core][fast]") {
+  // 64,000 fair bits: expected 32,000 equal, standard deviation 126; each output bit alone: 500 and 15.8.
+  const auto check = [](auto first, auto second) {
+    int equal = 0;
+    std::array<int, 64> by_bit{};
+    for (std::uint64_t i = 0; i < 1000; ++i) {
+      const std::uint64_t same = ~(first(i) ^ second(i));
+      equal += std::popcount(same);
+      for (std::size_t bit = 0; bit < 64; ++bit) by_bit[bit] += static_cast<int>(same >> bit & 1U);
+    }
+    CHECK(std::abs(equal - 32'000) < 5 * 126);
+    for (const int n : by_bit) CHECK(std::abs(n - 500) < 5 * 16);
+  };
+  const auto of = [](std::uint64_t seed, std::uint64_t stream) { return rng{seed, stream}.next(); };
+  check([&](auto i) { return of(7, i); }, [&](auto i) { return of(7, i + 1); });
+  check([&](auto i) { return of(i, 7); }, [&](auto i) { return of(i + 1, 7); });
+  check([&](auto i) { return of(i, 7); }, [&](auto i) { return of(7, i); });
+  rng leading{7};
+  rng trailing{7};
+  leading.next();
+  check([&](auto) { return leading.next(); }, [&](auto) { return trailing.next(); });
+}
+
+TEST_CASE("rng: numbers stay below every kind of bound", "[core][fast]") {
+  rng draw{4};
+  for (unsigned bits = 0; bits < 64; ++bits) {
+    const std::uint64_t power = std::uint64_t{1} << bits;
+    for (const std::uint64_t bound : {power, power + 1, 2 * power - 1}) {
+      for (int i = 0; i < 20; ++i) REQUIRE(draw.below(bound) < bound);
+    }
+  }
+  CHECK(draw.below(rng::max()) < rng::max());
+}
+
+TEST_CASE("rng: normal numbers have the skewness and kurtosis of the bell curve", "[core][fast]") {
+  rng draw{5};
+  constexpr int count = 200'000;
+  double cubes = 0;
+  double fourths = 0;
+  double neighbours = 0;
+  double last = 0;
+  for (int i = 0; i < count; ++i) {
+    const double x = static_cast<double>(draw.normal());
+    cubes += x * x * x;
+    fourths += x * x * x * x;
+    neighbours += x * last;
+    last = x;
+  }
+  // Variances of x^3, x^4 and of the product of two: 15, 96 and 1.
+  CHECK(std::abs(cubes / count) < 5 * std::sqrt(15.0 / count));
+  CHECK(std::abs(fourths / count - 3) < 5 * std::sqrt(96.0 / count));
+  CHECK(std::abs(neighbours / count) < 5 / std::sqrt(count));
 }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -108,4 +109,75 @@ TEST_CASE("thread pool: shares are a function of the numbers alone, in order, an
       CHECK(at == count);
     }
   }
+}
+
+TEST_CASE("thread pool: thousands of short calls, also with more threads than cores", "[core][fast]") {
+  for (const unsigned threads : {1U, 2U, 3U, 4U, 2 * std::thread::hardware_concurrency() + 1}) {
+    thread_pool pool{threads};
+    std::vector<int> calls(16 * std::size_t{threads}, 0);  // plain ints: the pool itself must order the accesses
+    std::int64_t sum = 0;
+    for (int round = 1; round <= 2000; ++round) {
+      pool.run([&](unsigned index) { calls[16 * std::size_t{index}] = round; });
+      for (unsigned i = 0; i < threads; ++i) sum += calls[16 * std::size_t{i}];
+    }
+    REQUIRE(sum == std::int64_t{threads} * 2000 * 2001 / 2);
+  }
+}
+
+TEST_CASE("thread pool: can be made and destroyed at once, used or not", "[core][fast]") {
+  std::atomic<int> calls{0};
+  for (int round = 0; round < 200; ++round) {
+    const thread_pool unused{3};
+    thread_pool used{3};
+    used.run([&](unsigned) { calls.fetch_add(1, std::memory_order_relaxed); });
+  }
+  CHECK(calls == 600);
+}
+
+TEST_CASE("thread pool: ranges are cut at the grain, one for each thread at most", "[core][fast]") {
+  thread_pool pool{3};
+  for (const std::int64_t count : {1, 63, 64, 65, 127, 129, 200, 1000}) {
+    std::vector<int> touched(static_cast<std::size_t>(count), 0);
+    std::atomic<unsigned> parts{0};
+    std::atomic<int> off_grain{0};
+    pool.for_range(count, 64, [&](index_range part) {
+      ++parts;
+      if (part.begin % 64 != 0 || (part.end % 64 != 0 && part.end != count)) ++off_grain;
+      for (std::int64_t i = part.begin; i < part.end; ++i) ++touched[static_cast<std::size_t>(i)];
+    });
+    REQUIRE(touched == std::vector<int>(touched.size(), 1));
+    REQUIRE(off_grain == 0);
+    REQUIRE(parts == std::min<std::int64_t>(3, (count + 63) / 64));
+  }
+}
+
+TEST_CASE("share_of: no thread has more than one grain above another", "[core][fast]") {
+  for (const std::int64_t count : {5, 100, 12'345}) {
+    for (unsigned threads = 1; threads <= 9; ++threads) {
+      std::int64_t least = count;
+      std::int64_t most = 0;
+      for (unsigned i = 0; i < threads; ++i) {
+        const std::int64_t size = share_of(count, i, threads).size();
+        least = std::min(least, size);
+        most = std::max(most, size);
+      }
+      REQUIRE(most - least <= 1);
+    }
+  }
+  static_assert(share_of(std::int64_t{1} << 40, 3, 4).end == std::int64_t{1} << 40);
+}
+
+TEST_CASE("thread pool: functions that are const, held elsewhere or only movable are called in place", "[core][fast]") {
+  thread_pool pool{2};
+  std::atomic<int> calls{0};
+  const auto constant = [&](unsigned) { ++calls; };
+  pool.run(constant);
+  pool.run([&calls, box = std::make_unique<int>(5)](unsigned) { calls += *box; });
+  struct counter {
+    std::atomic<int> here{0};
+    void operator()(unsigned) { ++here; }
+  } mutable_one;
+  pool.run(mutable_one);
+  CHECK(calls == 2 + 10);
+  CHECK(mutable_one.here == 2);  // the object itself, no copy
 }

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -42,4 +44,35 @@ TEST_CASE("aligned buffer: moving hands the memory over", "[tensor][fast]") {
   third = std::move(second);
   CHECK(third.data() == memory);
   CHECK(third.size() == 4);
+}
+
+TEST_CASE("aligned buffer: a size that no memory can hold is refused, also where its bytes would wrap", "[tensor][fast]") {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  CHECK_THROWS_AS(aligned_buffer<float>{most / sizeof(float) + 1}, std::bad_alloc);  // bytes wrap to 0
+  CHECK_THROWS_AS(aligned_buffer<double>{most / sizeof(double) + 5}, std::bad_alloc);
+  CHECK_THROWS_AS(aligned_buffer<float>{static_cast<std::size_t>(-1)}, std::bad_alloc);  // a negative count
+  CHECK_THROWS_AS(aligned_buffer<std::byte>{most}, std::bad_alloc);                      // rounding up wraps
+  CHECK_THROWS_AS(allocate_aligned(most - 1), std::bad_alloc);
+}
+
+TEST_CASE("aligned buffer: memory used before comes back zeroed", "[tensor][fast]") {
+  for (int round = 0; round < 20; ++round) {
+    aligned_buffer<std::uint32_t> buffer{3000};
+    REQUIRE(std::count(buffer.span().begin(), buffer.span().end(), 0U) == 3000);
+    std::fill(buffer.span().begin(), buffer.span().end(), 0xDEADBEEFU);
+  }
+}
+
+TEST_CASE("aligned buffer: what was moved from is empty or holds what the other had, and frees it once", "[tensor][fast]") {
+  aligned_buffer<int> first{4};
+  const aligned_buffer<int> second{std::move(first)};
+  CHECK(first.data() == nullptr);  // NOLINT: moved from on purpose
+  CHECK(first.size() == 0);
+  CHECK(first.span().empty());
+  aligned_buffer<int> third{5};
+  third[4] = 9;
+  auto& same = third;
+  third = std::move(same);
+  CHECK(third.size() == 5);
+  CHECK(third[4] == 9);
 }

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -67,4 +70,61 @@ TEST_CASE("parameters: the version moves when somebody changes values from outsi
   const std::uint64_t before = store.version();
   store.touch();
   CHECK(store.version() != before);
+}
+
+TEST_CASE("parameters: padding is zero and at most 15 values, for every size", "[tensor][fast]") {
+  parameter_store store;
+  for (std::int64_t n = 1; n <= 50; ++n) store.add("p" + std::to_string(n), parameter_kind::matrix, n % 3 + 1, n);
+  store.allocate();
+  const auto segments = store.segments();
+  std::int64_t counted = 0;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    std::fill_n(store.value(i), segments[i].size(), 1.0F);
+    const std::int64_t end = i + 1 < segments.size() ? segments[i + 1].offset : store.length();
+    const std::int64_t padding = end - segments[i].offset - segments[i].size();
+    REQUIRE((padding >= 0 && padding < 16));
+    REQUIRE(segments[i].offset % 16 == 0);
+    counted += segments[i].size();
+  }
+  CHECK(store.count() == counted);
+  // Every value was written and no other: pieces neither overlap nor reach into the padding.
+  CHECK(std::count(store.values().begin(), store.values().end(), 1.0F) == counted);
+  CHECK(std::count(store.values().begin(), store.values().end(), 0.0F) == store.length() - counted);
+}
+
+TEST_CASE("parameters: the layout hash changes with any name, any shape and the order", "[tensor][fast]") {
+  struct piece {
+    std::string name;
+    std::int64_t rows, columns;
+  };
+  const auto hash_of = [](const std::vector<piece>& pieces) {
+    parameter_store store;
+    for (const auto& p : pieces) store.add(p.name, parameter_kind::matrix, p.rows, p.columns);
+    return store.layout_hash();
+  };
+  const std::vector<piece> base{{"a", 2, 3}, {"b", 4, 4}, {"c", 1, 7}};
+  std::set<std::uint64_t> seen{hash_of({}), hash_of(base), hash_of({base[1], base[0], base[2]}),
+                               hash_of({base[0], base[1]})};
+  for (std::size_t i = 0; i < base.size(); ++i) {
+    auto changed = base;
+    changed[i].name += "'";
+    seen.insert(hash_of(changed));
+    changed = base;
+    ++changed[i].rows;
+    seen.insert(hash_of(changed));
+    changed = base;
+    ++changed[i].columns;  // often within the padding: offsets and length stay
+    seen.insert(hash_of(changed));
+  }
+  CHECK(seen.size() == 4 + 9);
+}
+
+TEST_CASE("parameters: values stay where they are when the store moves", "[tensor][fast]") {
+  parameter_store first = small_model();
+  first.value(1)[3] = 8.0F;
+  const float* memory = first.value(1);
+  parameter_store second = std::move(first);
+  CHECK(second.value(1) == memory);
+  CHECK(second.value(1)[3] == 8.0F);
+  CHECK(second.segments()[1].name == "block.0.weight");
 }

@@ -44,6 +44,7 @@ class hasher {
                seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U} {}
 
   hasher& add(std::span<const std::byte> bytes) noexcept {
+    if (length_ % 64 != 0) lanes_[0] = detail::scramble(lanes_[0] ^ length_);  // closes a piece that ended inside a stripe
     std::size_t at = 0;
     for (; at + 64 <= bytes.size(); at += 64) stripe(bytes.data() + at);
     if (at < bytes.size()) {

@@ -36,9 +36,9 @@ class [[nodiscard]] result {
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  [[nodiscard]] causeway::error& error() & { return *std::get_if<1>(&state_); }
-  [[nodiscard]] const causeway::error& error() const& { return *std::get_if<1>(&state_); }
-  [[nodiscard]] causeway::error&& error() && { return std::move(*std::get_if<1>(&state_)); }
+  [[nodiscard]] causeway::error& error() & { return check_failed(), *std::get_if<1>(&state_); }
+  [[nodiscard]] const causeway::error& error() const& { return check_failed(), *std::get_if<1>(&state_); }
+  [[nodiscard]] causeway::error&& error() && { return check_failed(), std::move(*std::get_if<1>(&state_)); }
 
   [[nodiscard]] T value_or(T fallback) const& { return has_value() ? value() : std::move(fallback); }
 
@@ -58,6 +58,7 @@ class [[nodiscard]] result {
 
  private:
   void check() const { CAUSEWAY_EXPECT(has_value()); }
+  void check_failed() const { CAUSEWAY_EXPECT(!has_value()); }
 
   std::variant<T, causeway::error> state_;
 };
@@ -75,11 +76,13 @@ class [[nodiscard]] result<void> {
   explicit operator bool() const noexcept { return has_value(); }
   void value() const { CAUSEWAY_EXPECT(has_value()); }
 
-  [[nodiscard]] causeway::error& error() & { return *error_; }
-  [[nodiscard]] const causeway::error& error() const& { return *error_; }
-  [[nodiscard]] causeway::error&& error() && { return std::move(*error_); }
+  [[nodiscard]] causeway::error& error() & { return check_failed(), *error_; }
+  [[nodiscard]] const causeway::error& error() const& { return check_failed(), *error_; }
+  [[nodiscard]] causeway::error&& error() && { return check_failed(), std::move(*error_); }
 
  private:
+  void check_failed() const { CAUSEWAY_EXPECT(!has_value()); }
+
   std::optional<causeway::error> error_;
 };
 

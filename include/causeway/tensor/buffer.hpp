@@ -2,11 +2,12 @@
 #ifndef CAUSEWAY_TENSOR_BUFFER_HPP
 #define CAUSEWAY_TENSOR_BUFFER_HPP
 
-// Page-aligned memory for numbers, asking for huge pages where they pay (reads gain a quarter on the reference machine).
+// Aligned memory for numbers, asking for huge pages where they pay (reads gain a quarter on the reference machine).
 
 #include <causeway/config/config.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -23,6 +24,7 @@ namespace causeway::inline CAUSEWAY_ABI {
 inline void* allocate_aligned(std::size_t bytes) {
   constexpr std::size_t huge = std::size_t{2} << 20U;
   const std::size_t alignment = bytes >= huge ? huge : 64;
+  if (bytes > static_cast<std::size_t>(PTRDIFF_MAX) - alignment) throw std::bad_alloc{};  // rounding up would wrap
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* p = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
   if (p == nullptr) throw std::bad_alloc{};
@@ -37,7 +39,7 @@ template <class T>
 class aligned_buffer {
  public:
   aligned_buffer() = default;
-  explicit aligned_buffer(std::size_t count) : data_{static_cast<T*>(allocate_aligned(count * sizeof(T)))}, size_{count} {
+  explicit aligned_buffer(std::size_t count) : data_{static_cast<T*>(allocate_aligned(bytes_of(count)))}, size_{count} {
     std::memset(static_cast<void*>(data_), 0, count * sizeof(T));
   }
   aligned_buffer(aligned_buffer&& other) noexcept
@@ -58,6 +60,12 @@ class aligned_buffer {
   const T& operator[](std::size_t i) const noexcept { return data_[i]; }
 
  private:
+  // A product that wraps would hand out less than was asked.
+  static std::size_t bytes_of(std::size_t count) {
+    if (count > PTRDIFF_MAX / sizeof(T)) throw std::bad_alloc{};
+    return count * sizeof(T);
+  }
+
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -97,8 +97,13 @@ constexpr std::string_view to_string(dtype t) noexcept {
   return "unknown";
 }
 
+namespace detail {
 template <class T>
-inline constexpr dtype dtype_of = dtype::u8;
+struct element_type;  // no definition: a type that cannot be an element must not pass for one
+}
+
+template <class T>
+inline constexpr dtype dtype_of = detail::element_type<T>::value;
 template <>
 inline constexpr dtype dtype_of<float> = dtype::f32;
 template <>
@@ -109,6 +114,8 @@ template <>
 inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
 template <>
 inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
+template <>
+inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
 
 }  // namespace causeway::inline CAUSEWAY_ABI
 

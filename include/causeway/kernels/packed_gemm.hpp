@@ -40,6 +40,10 @@ class packed_product {
     depth_ = even_block(args.k, Tile::blocks.depth, 16);
     rows_ = even_block(divide_up(args.m, grid_.rows), Tile::blocks.rows, 1);
     columns_ = even_block(divide_up(args.n, grid_.columns), Tile::blocks.columns, Tile::columns);
+    only_rounds_ =
+        !args.accumulate && args.residual == nullptr && args.act == activation::none && args.pre_activation == nullptr;
+    plain_ = std::is_same_v<Out, float> && args.bias == nullptr && args.residual == nullptr &&
+             args.act == activation::none && args.pre_activation == nullptr;
   }
 
   void run(thread_pool& pool, scratch& memory) {
@@ -181,7 +185,7 @@ class packed_product {
     const int width = static_cast<int>(strip(at.width, index).size());
     float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + j;
     const bool add = !at.first || (args_.accumulate && std::is_same_v<Out, float>);
-    const bool plain = !at.last || plain_result();
+    const bool plain = !at.last || plain_;
     if (plain && (width == Tile::columns || !std::is_same_v<Out, float>)) {
       return Tile::multiply(height, steps(at.depth), a, b, sums, at.ld_partial, add);
     }
@@ -199,6 +203,9 @@ class packed_product {
       to.ld_partial = at.ld_partial;
       to.accumulate = args_.accumulate && !std::is_same_v<Out, float>;  // f32 sums started with C
     }
+    if constexpr (requires { Tile::round(at.tile, height, to); }) {
+      if (only_rounds_ && width == Tile::columns) return Tile::round(at.tile, height, to);
+    }
     finish(at.tile, height, width, to);
   }
 
@@ -207,16 +214,13 @@ class packed_product {
     dispatch<finish_kernel>(Tile::level, tile, std::int64_t{Tile::columns}, std::int64_t{height}, std::int64_t{width}, &to);
   }
 
-  [[nodiscard]] bool plain_result() const noexcept {
-    return std::is_same_v<Out, float> && args_.bias == nullptr && args_.residual == nullptr &&
-           args_.act == activation::none && args_.pre_activation == nullptr;
-  }
-
   const gemm_args<In, Out>& args_;
   thread_grid grid_;
   std::int64_t depth_;
   std::int64_t rows_;
   std::int64_t columns_;
+  bool plain_;        ///< C is the sums, with nothing to do but to add to it
+  bool only_rounds_;  ///< C is the sums and the bias, rounded
   std::byte* memory_ = nullptr;
 };
 

@@ -9,6 +9,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
+#include <causeway/kernels/packed_gemm_finish.hpp>
 #include <causeway/tensor/dtype.hpp>
 
 #include <algorithm>

@@ -31,16 +31,16 @@ struct gathering {
 };
 
 struct rendezvous_options {
-  std::uint64_t run_id = 0;                ///< which run; a joiner may leave it 0 to take the one that is served
-  std::uint64_t model_hash = 0;            ///< hash of what must be equal on all peers; 0 leaves it unchecked
-  std::optional<peer_index> wanted_index;  ///< the index we had before; the host's default is 0
-  endpoint listen;                         ///< where others reach us; anything but loopback is unencrypted and warned about
-  std::string announce;                    ///< host name under which others reach us; empty: the address that the host sees
-  std::size_t streams_per_link = 0;        ///< 0: one on loopback or where the kernel has BBR, else 16
+  std::uint64_t run_id = 0;                  ///< which run; a joiner may leave it 0 to take the one that is served
+  std::uint64_t model_hash = 0;              ///< hash of what must be equal on all peers; 0 leaves it unchecked
+  std::optional<peer_index> wanted_index{};  ///< the index we had before; the host's default is 0
+  endpoint listen{};                 ///< where others reach us; anything but loopback is unencrypted and warned about
+  std::string announce{};            ///< host name under which others reach us; empty: the address that the host sees
+  std::size_t streams_per_link = 0;  ///< 0: one on loopback or where the kernel has BBR, else 16
   time_point deadline = no_deadline;
   const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
-  std::function<void(const gathering&)> progress;
-  transport_options transport;
+  std::function<void(const gathering&)> progress{};
+  transport_options transport{};
 };
 
 /// A port that we listen on. `open_listener` makes it, so that its address is known before anybody waits.

@@ -35,9 +35,9 @@ namespace causeway::inline CAUSEWAY_ABI {
 
 /// Where a peer runs: its network, its clock, and where its messages go.
 struct environment {
-  net::any_transport transport;
-  any_clock clock;
-  log_sink log;
+  net::any_transport transport{};
+  any_clock clock{};
+  log_sink log{};
 };
 
 struct trainer_options {

@@ -41,7 +41,9 @@ concept Optimizer = std::movable<O> && requires(O& o, thread_pool& pool, paramet
 
 /// Whether `O` fills step_options::update_sum.
 template <class O>
-concept ReportsUpdates = Optimizer<O> && requires { requires O::reports_updates; };
+concept ReportsUpdates = Optimizer<O> && requires {
+  requires O::reports_updates;
+};
 
 /// Flat f32 state, zeroed, aligned as the parameters are.
 class state_buffer {

@@ -66,8 +66,8 @@ static_assert(Schedule<constant> && Schedule<warmup_cosine>);
 class schedule {
  public:
   template <class S>
-    requires(!std::same_as<S, schedule>) && Schedule<S>
-  schedule(S s) : at_{[s](std::uint64_t step) { return s.at(step); }} {}  // NOLINT: converting on purpose
+    requires(!std::same_as<S, schedule>)
+  &&Schedule<S> schedule(S s) : at_{[s](std::uint64_t step) { return s.at(step); }} {}  // NOLINT: converting on purpose
 
   [[nodiscard]] float at(std::uint64_t step) const { return at_(step); }
 

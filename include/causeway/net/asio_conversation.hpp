@@ -65,7 +65,9 @@ class conversation : public std::enable_shared_from_this<conversation> {
     byte_writer body;
     body.put(static_cast<std::uint16_t>(why.code)).put_text(why.message);
     framed_ = {};
-    say(frame_kind::refused, run_id, 0, body.bytes(), [self = shared_from_this()] { self->stop(); });
+    ended_ = {};
+    last_words_ = true;
+    say(frame_kind::refused, run_id, 0, body.bytes());
   }
 
   void stop() {
@@ -77,6 +79,7 @@ class conversation : public std::enable_shared_from_this<conversation> {
     socket_.close(ignored);
     framed_ = {};
     ended_ = {};
+    for (outgoing& frame : queue_) frame.then = {};  // the bytes of the first may still be in use
   }
 
   /// Hands the socket over. Precondition: no read is under way, everything said is out.
@@ -141,6 +144,7 @@ class conversation : public std::enable_shared_from_this<conversation> {
                         self->queue_.pop_front();
                         if (!self->queue_.empty()) self->write_front();
                         if (then && !self->over_) then();
+                        if (self->queue_.empty() && self->last_words_) self->stop();
                       });
   }
 
@@ -164,6 +168,7 @@ class conversation : public std::enable_shared_from_this<conversation> {
   frame_handler framed_;
   end_handler ended_;
   std::uint64_t round_ = 0;  // tells a timer that its frame came after all
+  bool last_words_ = false;  // ends once everything said is out
   bool over_ = false;
 };
 

@@ -29,7 +29,7 @@ namespace causeway::inline CAUSEWAY_ABI::kernels::detail {
 
 /// The lanes below `count` of 16 and of 32.
 CAUSEWAY_ALWAYS_INLINE std::uint16_t lanes16(std::int64_t count) {
-  return count >= 16 ? 0xFFFFU : count <= 0 ? 0U : static_cast<std::uint16_t>((1U << count) - 1U);
+  return static_cast<std::uint16_t>(count >= 16 ? 0xFFFFU : count <= 0 ? 0U : (1U << count) - 1U);
 }
 CAUSEWAY_ALWAYS_INLINE std::uint32_t lanes32(std::int64_t count) {
   return count >= 32 ? ~0U : count <= 0 ? 0U : (1U << count) - 1U;

@@ -58,6 +58,7 @@
 #include <causeway/kernels/attention_tiles_bf16.hpp>
 #include <causeway/kernels/backend.hpp>
 #include <causeway/kernels/cblas_gemm.hpp>
+#include <causeway/kernels/column_sum.hpp>
 #include <causeway/kernels/convert.hpp>
 #include <causeway/kernels/cpu_features.hpp>
 #include <causeway/kernels/cross_entropy.hpp>
@@ -73,6 +74,7 @@
 #include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/kernels/packed_gemm_avx2.hpp>
 #include <causeway/kernels/packed_gemm_avx512.hpp>
+#include <causeway/kernels/packed_gemm_avx512_bf16.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
 #include <causeway/kernels/packed_gemm_finish.hpp>
 #include <causeway/kernels/packed_gemm_portable.hpp>

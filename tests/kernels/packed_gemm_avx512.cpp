@@ -12,7 +12,5 @@ TEST_CASE("packed gemm avx512: packed panels multiply to the right sums at every
   if (detect_simd_level() < simd_level::avx512) return;  // this machine cannot
   tests::tiles::check_all<kernels::detail::avx512_tile, float>();
   tests::tiles::check_all<kernels::detail::avx512_tile, bf16>();
-  if (detect_simd_level() < simd_level::avx512_bf16) return;
-  tests::tiles::check_all<kernels::detail::avx512_bf16_tile, bf16>();
 #endif
 }

@@ -13,6 +13,7 @@
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/kernels/packed_gemm_avx2.hpp>
 #include <causeway/kernels/packed_gemm_avx512.hpp>
+#include <causeway/kernels/packed_gemm_avx512_bf16.hpp>
 #include <causeway/kernels/packed_gemm_blocking.hpp>
 #include <causeway/kernels/packed_gemm_finish.hpp>
 #include <causeway/kernels/packed_gemm_portable.hpp>
@@ -178,34 +179,45 @@ class packed_product {
     }
   }
 
-  /// One tile: straight into its place where that takes plain sums and the strip is full, else by way of `at.tile`.
+  /// One tile: the last block of k finishes C where there is more to do than to sum.
   void tile(const place& at, std::int64_t row, int height, unsigned index, const packed* a) {
     const packed* b = at.b + index * strip_size();
-    const std::int64_t j = strip(at.width, index).begin;
-    const int width = static_cast<int>(strip(at.width, index).size());
-    float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + j;
-    const bool add = !at.first || (args_.accumulate && std::is_same_v<Out, float>);
-    const bool plain = !at.last || plain_;
-    if (plain && (width == Tile::columns || !std::is_same_v<Out, float>)) {
+    const index_range columns = strip(at.width, index);
+    float* sums = at.partial + (row - at.rows.begin) * at.ld_partial + columns.begin;
+    if (at.last && !plain_) {
+      finished_tile(at, row, at.column + columns.begin, height, static_cast<int>(columns.size()), a, b, sums);
+    } else {
+      summed_tile(at, height, static_cast<int>(columns.size()), a, b, sums);
+    }
+  }
+
+  /// Adds a tile to `sums`, directly where the strip is full or there is room for a full one.
+  void summed_tile(const place& at, int height, int width, const packed* a, const packed* b, float* sums) {
+    constexpr bool in_c = std::is_same_v<Out, float>;
+    const bool add = !at.first || (args_.accumulate && in_c);
+    if (width == Tile::columns || !in_c) {
       return Tile::multiply(height, steps(at.depth), a, b, sums, at.ld_partial, add);
     }
     Tile::multiply(height, steps(at.depth), a, b, at.tile, Tile::columns, false);
-    if (plain) {
-      finish_args<float> to{};
-      to.accumulate = add;
-      to.c = sums;
-      to.ldc = at.ld_partial;
-      return finish(at.tile, height, width, to);
-    }
-    finish_args<Out> to = finish_at(args_, row, at.column + j);
+    finish_args<float> to{};
+    to.accumulate = add;
+    to.c = sums;
+    to.ldc = at.ld_partial;
+    finish(at.tile, height, width, to);
+  }
+
+  void finished_tile(const place& at, std::int64_t row, std::int64_t column, int height, int width, const packed* a,
+                     const packed* b, const float* sums) {
+    finish_args<Out> to = finish_at(args_, row, column);
     if (!at.first) {
       to.partial = sums;
       to.ld_partial = at.ld_partial;
       to.accumulate = args_.accumulate && !std::is_same_v<Out, float>;  // f32 sums started with C
     }
-    if constexpr (requires { Tile::round(at.tile, height, to); }) {
-      if (only_rounds_ && width == Tile::columns) return Tile::round(at.tile, height, to);
+    if constexpr (requires { Tile::multiply_and_round(height, at.depth, a, b, to); }) {
+      if (only_rounds_ && width == Tile::columns) return Tile::multiply_and_round(height, steps(at.depth), a, b, to);
     }
+    Tile::multiply(height, steps(at.depth), a, b, at.tile, Tile::columns, false);
     finish(at.tile, height, width, to);
   }
 

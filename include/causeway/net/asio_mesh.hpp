@@ -217,6 +217,7 @@ class mesh_builder {
       who->next(handshake_bytes, handshake_patience, [this, who, peer, stream](const frame_header& h, auto answer) {
         talking_.erase(who);
         if (h.kind == frame_kind::link_ok) return keep(peer, stream, who);
+        who->stop();
         fail_with(h.kind == frame_kind::refused ? read_refusal(addresses_[peer].text(), answer)
                                                 : fail(errc::protocol, peer_name(peer), "it answered out of turn"));
       });

@@ -51,7 +51,7 @@ struct frame_header {
   std::uint8_t flags = 0;  ///< must be 0 in this version
   std::uint64_t run_id = 0;
   peer_index sender = 0;
-  message_id id;
+  message_id id = {};
   std::uint64_t sequence = 0;
   std::uint64_t message_length = 0;
   std::uint64_t chunk_offset = 0;

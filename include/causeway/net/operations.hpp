@@ -27,7 +27,7 @@ struct pending_operation {
   bool used = false;
   bool done = false;
   peer_index peer = 0;
-  message_id id;
+  message_id id = {};
   const std::byte* source = nullptr;  ///< of a send
   std::byte* target = nullptr;        ///< of a receive
   std::size_t length = 0;             ///< bytes to send, or room to receive into

@@ -168,6 +168,10 @@ int main(int argc, char** argv) {
   }
   std::sort(times.begin(), times.end());
   if (s.rank == 0) {
+    std::printf("seconds");
+    for (const double time : times) std::printf(" %.6f", time);
+    std::printf("\n");
+    std::sort(times.begin(), times.end());
     const double bytes = static_cast<double>(x.size()) * 4;
     const double bus = 2.0 * (s.peers - 1) / s.peers * bytes;
     std::printf("causeway n=%u %g MiB codec=%s: s min %.4f med %.4f max %.4f  bus MB/s med %.1f  sent bytes %llu\n",

@@ -32,9 +32,9 @@ class ring {
         pool_{options.pool != nullptr ? *options.pool : workspace.alone()},
         self_{transport.self()},
         peers_{transport.size()},
-        window_{std::max(options.window, 1U)},
         chunk_{std::max(std::min(options.chunk_bytes / sizeof(float), data.size()), std::size_t{1})},
         chunks_{((data.size() + peers_ - 1) / peers_ + chunk_ - 1) / chunk_},
+        window_{std::max(std::size_t{options.window}, chunks_)},  // the left peer starts with a whole segment
         reduce_items_{(peers_ - 1) * chunks_},
         memory_{workspace.reserve(window_ * slot_bytes())},
         flight_{transport, id, options.deadline, workspace.operations(), 4 * reduce_items_} {}
@@ -44,13 +44,15 @@ class ring {
   result<void> run() {
     const bool own_finite = finite_values(data_);
     const std::size_t items = 2 * reduce_items_;
-    for (std::size_t i = 0; i < std::min<std::size_t>(window_, items); ++i) CAUSEWAY_TRY(expect(i));
+    for (std::size_t i = 0; i < std::min(window_, items); ++i) expect(i);
     for (std::size_t i = 0; i < std::min(chunks_, items); ++i) pass_on(i);
     for (std::size_t i = 0; i < items; ++i) {
+      // A finished sum never comes round if the part that this peer sent for it failed: look at that first.
+      if (i >= reduce_items_) CAUSEWAY_TRY(flight_.finish(i - reduce_items_, right()));
       CAUSEWAY_TRY(flight_.wait_exact(items + i, left(), outgoing(i + chunks_).size_bytes()));
       if (i < reduce_items_) add(i);
       if (i + chunks_ < items) pass_on(i + chunks_);
-      if (i + window_ < items) CAUSEWAY_TRY(expect(i + window_));
+      if (i + window_ < items) expect(i + window_);
     }
     for (std::size_t i = 0; i < items; ++i) CAUSEWAY_TRY(flight_.finish(i, right()));
     if (finite_values(data_)) return {};
@@ -78,16 +80,11 @@ class ring {
 
   void pass_on(std::size_t i) { flight_.send(i, right(), part{0, i}, std::as_bytes(outgoing(i))); }
 
-  /// Partial sums go to a slot. Finished sums go where they belong, once the partial sum that was there has left.
-  result<void> expect(std::size_t i) {
-    const std::size_t at = 2 * reduce_items_ + i;
-    if (i < reduce_items_) {
-      flight_.receive(at, left(), part{0, i}, slot(i));
-      return {};
-    }
-    CAUSEWAY_TRY(flight_.finish(i - reduce_items_, right()));
-    flight_.receive(at, left(), part{0, i}, std::as_writable_bytes(outgoing(i + chunks_)));
-    return {};
+  /// Partial sums go to a slot. A finished sum goes where it belongs: it holds what this peer sent from there, so that has
+  /// left before it arrives.
+  void expect(std::size_t i) {
+    const std::span<std::byte> room = i < reduce_items_ ? slot(i) : std::as_writable_bytes(outgoing(i + chunks_));
+    flight_.receive(2 * reduce_items_ + i, left(), part{0, i}, room);
   }
 
   void add(std::size_t i) {
@@ -111,9 +108,9 @@ class ring {
   thread_pool& pool_;
   net::peer_index self_;
   std::uint32_t peers_;
-  std::size_t window_;
   std::size_t chunk_;
   std::size_t chunks_;
+  std::size_t window_;
   std::size_t reduce_items_;
   std::byte* memory_;
   flight<T> flight_;  // last: goes first, and cancels what uses the rest

@@ -3,6 +3,9 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
+# The compiler cache knows a file again in another checkout.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+
 say() { printf '\n== %s\n' "$*"; }
 complain() { printf 'error: %s\n' "$*" >&2; }
 

@@ -144,6 +144,7 @@ int main(int argc, char** argv) {
   thread_pool pool{s.threads};
   collective::collective_workspace workspace;
   collective::collective_options options{.how = algorithm_of(s.how), .pool = &pool, .workspace = &workspace};
+  if (s.peers > 1) options = collective::tuned_for_streams(options, t.streams(s.rank == 0 ? 1 : 0));
   if (s.chunk_kib != 0) options.chunk_bytes = s.chunk_kib << 10U;
   if (s.window != 0) options.window = s.window;
   std::vector<float> x(static_cast<std::size_t>(s.mib * 262144));

@@ -58,6 +58,16 @@ struct collective_options {
   collective_workspace* workspace = nullptr;  ///< none: allocated for this call
 };
 
+/// The same, for links of `streams` TCP connections each. Several streams are what a lossy line without BBR gets; each then
+/// carries one chunk at a time and slowly, so there must be chunks for all of them: 16 MiB over 100 Mbit/s with 50 ms and
+/// 1 % loss took 4.7 s instead of 9.5 s. All peers must give the same number.
+constexpr collective_options tuned_for_streams(collective_options o, std::size_t streams) noexcept {
+  if (streams <= 1) return o;
+  o.chunk_bytes = std::size_t{128} << 10U;
+  o.window = 16;
+  return o;
+}
+
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP

@@ -82,6 +82,8 @@ causeway::result<int> train_as_member(session_input in, causeway::net::membershi
   causeway::environment env;
   if (member != nullptr) {
     watch.when_patience_ends(member->transport.interrupter());
+    const auto other = member->transport.self() == 0 ? 1U : 0U;
+    env.exchange = causeway::collective::tuned_for_streams({}, member->transport.streams(other));
     env.transport = causeway::net::any_transport{std::move(member->transport)};
   }
   auto summary = in.s.model.family == "llama" ? run_llama(in, std::move(env)) : run_gpt(in, std::move(env));

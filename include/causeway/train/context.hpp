@@ -33,11 +33,14 @@
 
 namespace causeway::inline CAUSEWAY_ABI {
 
-/// Where a peer runs: its network, its clock, and where its messages go.
+/// Where a peer runs: its network, its clock, and where its messages go. `exchange` says how sums travel (deadline, chunks,
+/// algorithm) and must be equal on all peers: collective::tuned_for_streams makes it for links of several streams. Its pool
+/// and workspace are the context's to set.
 struct environment {
   net::any_transport transport{};
   any_clock clock{};
   log_sink log{};
+  collective::collective_options exchange{};
 };
 
 struct trainer_options {
@@ -227,7 +230,12 @@ class training_context {
     return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
   }
 
-  [[nodiscard]] collective::collective_options exchange_options() { return {.pool = &pool(), .workspace = &workspace_}; }
+  [[nodiscard]] collective::collective_options exchange_options() {
+    collective::collective_options options = env_.exchange;
+    options.pool = &pool();
+    options.workspace = &workspace_;
+    return options;
+  }
 
   result<void> verify_parent(const std::string& complaint) {
     if (peers() == 1) return {};

@@ -63,7 +63,7 @@ asan() {
   (cd "$root" && ctest --preset asan --parallel "$jobs" -L "^($(echo $asan_folders | tr ' ' '|'))\$" --label-exclude slow)
 }
 
-tsan_folders="core net collective train"
+tsan_folders="core net train"
 tsan() {
   configure tsan
   build_existing tsan test_ $tsan_folders

@@ -14635,6 +14635,8 @@ inline constexpr comm::periodic_options fedavg_options{.local_steps = 100, .oute
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
+#include <fstream>
+
 #if defined(__linux__)
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -14661,10 +14663,22 @@ inline bool is_loopback(const tcp::socket& socket) {
   return !failure && remote.address().is_loopback();
 }
 
+/// Buffers for a link to this machine: 4 MiB save wake-ups (an all-reduce of 64 MiB takes 8 % less time). The kernel clamps
+/// larger wishes silently, and a clamped buffer is worse than one it tunes itself; so only where it allows that much.
+inline std::size_t loopback_buffer() {
+  constexpr std::size_t wanted = std::size_t{4} << 20U;
+  for (const char* limit : {"/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max"}) {
+    std::size_t allowed = 0;
+    if (!(std::ifstream{limit} >> allowed) || allowed < wanted) return 0;
+  }
+  return wanted;
+}
+
 /// Prepares a connected socket for streaming: no delay, keep-alive, non-blocking, BBR off the machine if wanted, and
-/// buffers of `buffer` bytes (0 leaves them to the kernel, which tunes them). Refusals are ignored: the connection works
-/// without.
+/// buffers of `buffer` bytes (0: loopback_buffer on this machine, else what the kernel tunes). Refusals are ignored: the
+/// connection works without.
 inline void tune(tcp::socket& socket, std::size_t buffer, bool bbr) {
+  if (buffer == 0 && is_loopback(socket)) buffer = loopback_buffer();
   std::error_code ignored;
   socket.non_blocking(true, ignored);
   socket.set_option(tcp::no_delay{true}, ignored);

@@ -25,7 +25,10 @@ if [ "$want" = quick ]; then
   stage "build" build_dev
   stage "tests" test_dev --label-exclude 'slow|consumers'
 else
-  if [ "$want" = all ]; then setup check || exit; fi
+  if [ "$want" = all ]; then
+    setup check || exit
+    stage "source tree, single header, format" tree --format
+  fi
   if [ "$want" = sanitizers ] || [ "$want" = all ]; then
     stage "address and undefined-behaviour sanitizers" asan
     stage "thread sanitizer" tsan

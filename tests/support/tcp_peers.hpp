@@ -53,6 +53,7 @@ inline rendezvous_options test_options() {
   o.run_id = test_run;
   o.deadline = soon();
   o.transport.close_grace = std::chrono::milliseconds{200};
+  o.transport.socket_buffer = std::size_t{1} << 20U;  // known, so that tests can send more than the kernel takes
   return o;
 }
 

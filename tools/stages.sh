@@ -46,7 +46,7 @@ tree() {
 build_dev() {
   configure dev
   build dev
-  build dev header_check
+  build dev all_verify_interface_header_sets
 }
 
 test_dev() {

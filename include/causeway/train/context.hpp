@@ -14,6 +14,7 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
+#include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/optim/clip.hpp>
 #include <causeway/optim/optimizer.hpp>
@@ -22,7 +23,7 @@
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/model.hpp>
 
-#include <cmath>
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <optional>
@@ -186,17 +187,13 @@ class training_context {
   void begin_compute() {
     micro_batch_ = 0;
     const auto g = gradients();
-    pool().for_range(static_cast<std::int64_t>(g.size()), 1 << 14,
-                     [&](index_range part) { std::fill(g.begin() + part.begin, g.begin() + part.end, 0.0F); });
+    kernels::zero(pool(), g.data(), static_cast<std::int64_t>(g.size()));
   }
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
   result<void> inner_step() {
     gradient_norm_ = optim::global_norm(pool(), gradients());
-    if (!std::isfinite(gradient_norm_)) {
-      return fail(errc::non_finite, "step " + std::to_string(step_ + 1),
-                  "the gradient is not finite; lower the learning rate, warm up longer, or clip harder");
-    }
+    CAUSEWAY_TRY(optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)));
     rate_ = options_.learning_rate.at(step_);
     inner_.step(pool(), view(),
                 {.learning_rate = rate_,

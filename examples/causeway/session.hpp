@@ -60,7 +60,7 @@ class session {
         in_{input},
         self_{trainer.context().self()},
         peers_{trainer.context().peers()},
-        checkpoints_{causeway::io::posix_storage{}, input.folder + "/peer-" + std::to_string(self_)},
+        checkpoints_{causeway::io::posix_storage{}, input.folder + "/peer-" + std::to_string(self_), generations},
         line_{input.s.quiet} {}
 
   causeway::result<session_summary> run() {
@@ -79,6 +79,9 @@ class session {
 
  private:
   using archiver = causeway::io::cereal_archiver;
+  // Peers may be one round apart when one of them dies, and those left save once more in the middle of a round: with two
+  // generations they would have dropped the newest round that the dead one still holds.
+  static constexpr unsigned generations = 3;
   static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
 
   auto& ctx() { return trainer_.context(); }

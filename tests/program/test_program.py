@@ -115,8 +115,8 @@ class Training(Program):
     def test_a_killed_peer_ends_the_run_clearly_and_nothing_committed_is_lost(self):
         args = ["--peers", "3", "--steps", "100000", "--train.checkpoint_every", "10", "--train.evaluate_every", "10"]
         p = subprocess.Popen(self.command(*args), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", start_new_session=True)
-        saved = os.path.join(self.dir, "runs", "causeway", "peer-*", "step-*.ckpt")
-        while p.poll() is None and len(glob.glob(saved)) < 6:
+        saved = [os.path.join(self.dir, "runs", "causeway", f"peer-{i}", "step-*.ckpt") for i in range(3)]
+        while p.poll() is None and any(len(glob.glob(each)) < 2 for each in saved):
             time.sleep(0.02)
         children = subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True, errors="replace").stdout.split()
         os.kill(int(children[0]), signal.SIGKILL)

@@ -37,7 +37,8 @@ TESTED_THROUGH = [
     (r"kernels/(targets|cpu_features)\.hpp", "tests/kernels/simd_math.cpp"),
     (r"collective/(butterfly|channels|encoding|flight|options|refusal|ring|sum)\.hpp", "tests/collective/all_reduce.cpp"),
     (r"compress/element\.hpp", "tests/compress/codec.cpp"),
-    (r"net/asio_(?!transport)\w+\.hpp", "tests/net/asio_transport.cpp"),
+    (r"net/asio_(?!transport|fabric)\w+\.hpp", "tests/net/asio_transport.cpp"),
+    (r"net/fabric\.hpp", "tests/net/asio_fabric.cpp"),
 ]
 
 # (pattern, where it is banned, why). The code is searched without its comments and string literals.

@@ -16,7 +16,7 @@ RANKS = {
     "tensor": 2, "net": 2, "io": 2,  # io knows bytes, not tensors; data and sim read files through it
     "kernels": 3, "data": 3, "sim": 3,
     "autograd": 4, "optim": 4,
-    "nn": 5, "collective": 5, "compress": 5, "policy": 5,
+    "nn": 5, "collective": 5, "compress": 5, "membership": 5, "policy": 5,
     "comm": 6, "parallel": 6, "fault": 6,
     "train": 7,
     "presets": 8,

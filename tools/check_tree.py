@@ -39,6 +39,7 @@ TESTED_THROUGH = [
     (r"compress/element\.hpp", "tests/compress/codec.cpp"),
     (r"net/asio_(?!transport|fabric)\w+\.hpp", "tests/net/asio_transport.cpp"),
     (r"net/fabric\.hpp", "tests/net/asio_fabric.cpp"),
+    (r"train/elastic_group\.hpp", "tests/train/member.cpp"),
 ]
 
 # (pattern, where it is banned, why). The code is searched without its comments and string literals.

@@ -86,7 +86,7 @@ TEST_CASE("$words: the loss of a step is the model's mean loss over the batch", 
   /// Agree on who takes part.
   result<void> begin_step(auto&) { return {}; }
   /// Judge the attempt; called after a failed phase or a whole step.
-  verdict end_step(auto&, const result<void>& outcome) { return outcome ? verdict::commit : verdict::abort; }
+  result<verdict> end_step(auto&, const result<void>& outcome) { return outcome ? verdict::commit : verdict::abort; }
 """,
         "test_includes": '#include "support/catch.hpp"',
         "test": """\
@@ -94,7 +94,7 @@ TEST_CASE("$words: a step that worked is committed, one that failed is not", "[f
   fault::$name policy;
   archetype::context ctx;
   CHECK(policy.begin_step(ctx));
-  CHECK(policy.end_step(ctx, result<void>{}) == verdict::commit);
+  CHECK(policy.end_step(ctx, result<void>{}).value() == verdict::commit);
   CHECK(policy.end_step(ctx, fail(errc::peer_lost, "peer 1", "gone")) != verdict::commit);
 }
 """,

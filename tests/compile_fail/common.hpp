@@ -24,7 +24,7 @@ struct elastic_fault {
   static constexpr causeway::fault_traits traits{.produces = causeway::peers::elastic};
   static constexpr std::uint32_t state_version = 1;
   causeway::result<void> begin_step(auto&) { return {}; }
-  causeway::verdict end_step(auto&, const causeway::result<void>&) { return causeway::verdict::commit; }
+  causeway::result<causeway::verdict> end_step(auto&, const causeway::result<void>&) { return causeway::verdict::commit; }
   void serialize(auto&) {}
 };
 

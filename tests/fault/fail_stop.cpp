@@ -9,7 +9,7 @@ TEST_CASE("fail stop: commits what succeeded and aborts at the first failure", "
   fault::fail_stop policy;
   archetype::context* nobody = nullptr;
   CHECK(policy.begin_step(nobody));
-  CHECK(policy.end_step(nobody, result<void>{}) == verdict::commit);
-  CHECK(policy.end_step(nobody, fail(errc::peer_lost, "peer 1", "gone")) == verdict::abort);
+  CHECK(policy.end_step(nobody, result<void>{}).value() == verdict::commit);
+  CHECK(policy.end_step(nobody, fail(errc::peer_lost, "peer 1", "gone")).value() == verdict::abort);
   STATIC_REQUIRE(!fault::fail_stop::traits.retries);
 }

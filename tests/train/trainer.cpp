@@ -22,7 +22,7 @@ struct patient {
     ++begun;
     return {};
   }
-  verdict end_step(auto&, const result<void>& outcome) {
+  result<verdict> end_step(auto&, const result<void>& outcome) {
     if (outcome) return verdict::commit;
     ++retried;
     return verdict::retry;

@@ -8,7 +8,9 @@
 #include <causeway/compress/none.hpp>
 #include <causeway/policy/concepts.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -22,23 +24,38 @@ template <class Codec = compress::none>
 class every_step {
  public:
   static constexpr std::string_view name = "every_step";
-  static constexpr comm_traits traits{.needs_global_step = true};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .needs_global_step = true};
+  static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
 
   result<void> start(auto&) { return {}; }
   result<void> before_inner_step(auto& ctx) { return ctx.mean(codec_, ctx.gradients()); }
   result<void> after_inner_step(auto& ctx) {
+    ++steps_;
     ctx.commit_round();
     return {};
   }
   result<void> finish(auto&) { return {}; }
 
-  void serialize(auto&) {}
+  void serialize(auto& ar) { ar(steps_); }
+
+  // Parameters and the inner optimizer are equal on all peers; the context shares them for every policy of global steps.
+  void shared(auto& ar) { ar(steps_); }
+  void adopt(auto& ctx, std::span<const float>) { ctx.resume_at(steps_); }
+  result<void> catch_up(auto& ctx) {
+    const auto gradients = ctx.gradients();
+    std::fill(gradients.begin(), gradients.end(), 0.0F);
+    CAUSEWAY_TRY(before_inner_step(ctx));
+    CAUSEWAY_TRY(ctx.inner_step());
+    CAUSEWAY_TRY(after_inner_step(ctx));
+    ctx.resume_at(steps_);
+    return {};
+  }
 
  private:
   Codec codec_;
+  std::uint64_t steps_ = 0;
 };
 static_assert(CommunicationPolicy<every_step<>>);
 

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -44,7 +45,7 @@ class periodic {
  public:
   static constexpr std::string_view name = "periodic";
   static constexpr comm_traits traits{.tolerates = peers::elastic};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
       : options_{options}, outer_{std::move(outer)}, codec_{std::move(codec)} {}
@@ -79,7 +80,29 @@ class periodic {
   /// Brings the replicas together when training ends in the middle of a round.
   result<void> finish(auto& ctx) { return since_ == 0 ? result<void>{} : outer_step(ctx); }
 
-  void serialize(auto& ar) { ar(since_, anchor_, updates_, outer_); }
+  void serialize(auto& ar) { ar(since_, anchor_, updates_, outer_, outer_steps_); }
+
+  void shared(auto& ar) { ar(anchor_, outer_, outer_steps_); }
+
+  /// Local progress since the last exchange moves along with the anchor: θ_m ← θ_m + (θ_new − θ_old), so that Δ_m stays.
+  void adopt(auto& ctx, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    if (previous.empty()) {
+      std::copy(anchor_.begin(), anchor_.end(), local.begin());
+      std::fill(updates_.begin(), updates_.end(), 0.0F);
+      since_ = 0;
+      ctx.resume_at(outer_steps_ * options_.local_steps);
+    } else {
+      for (std::size_t i = 0; i < local.size(); ++i) local[i] += anchor_[i] - previous[i];
+    }
+    ctx.parameters_changed();
+  }
+
+  result<void> catch_up(auto& ctx) {
+    CAUSEWAY_TRY(outer_step(ctx));
+    ctx.resume_at(outer_steps_ * options_.local_steps);
+    return {};
+  }
 
   [[nodiscard]] std::uint32_t steps_since_exchange() const noexcept { return since_; }
   [[nodiscard]] const periodic_options& options() const noexcept { return options_; }
@@ -106,6 +129,7 @@ class periodic {
     std::copy(anchor_.begin(), anchor_.end(), local.begin());
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     since_ = 0;
+    ++outer_steps_;
     ctx.parameters_changed();
     ctx.commit_round();
     return {};
@@ -117,6 +141,7 @@ class periodic {
   std::vector<float> anchor_;
   std::vector<float> updates_;
   std::uint32_t since_ = 0;  ///< inner steps since the last exchange
+  std::uint64_t outer_steps_ = 0;
 };
 static_assert(CommunicationPolicy<periodic<>>);
 

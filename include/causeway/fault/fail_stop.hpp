@@ -19,7 +19,7 @@ class fail_stop {
   static constexpr std::uint32_t state_version = 1;
 
   result<void> begin_step(auto&) { return {}; }
-  verdict end_step(auto&, const result<void>& outcome) { return outcome ? verdict::commit : verdict::abort; }
+  result<verdict> end_step(auto&, const result<void>& outcome) { return outcome ? verdict::commit : verdict::abort; }
 
   void serialize(auto&) {}
 };

@@ -59,6 +59,9 @@ class state_buffer {
   /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
   template <class Archive>
   void serialize(Archive& ar) {
+    if constexpr (requires { ar.view(std::span<float>{}); }) {
+      return ar.view(values_.span());  // an archive that refers to memory instead of copying it
+    }
     std::uint64_t length = values_.size();
     ar(length);
     if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length)};

@@ -11,6 +11,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/policy/traits.hpp>
 #include <causeway/tensor/batch.hpp>
 #include <causeway/tensor/parameters.hpp>
 
@@ -50,7 +51,11 @@ struct context {
   result<void> mean(const Codec&, std::span<float>);
   result<void> average_with(net::peer_index, std::span<float>);
   std::optional<net::peer_index> random_partner();
+  result<void> inner_step();
+  void resume_at(std::uint64_t step);
   void commit_round();
+
+  result<verdict> settle(const result<void>&);
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::archetype

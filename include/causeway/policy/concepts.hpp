@@ -15,6 +15,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace causeway::inline CAUSEWAY_ABI {
@@ -32,10 +33,23 @@ concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<
   { P::traits } -> std::same_as<const Traits&>;          // also says which slot it belongs to
 };
 
+/// What a communication policy for a changing set of peers has besides. `shared`: its run state that all peers hold alike
+/// after a committed round, as `serialize` does it, the shared parameters first; a peer that joins is given it. `adopt`:
+/// the shared state was replaced by the committed one of a later round; `previous` is what the shared parameters were
+/// before, so that local progress can be kept, or empty where it must not be. `catch_up`: take part in an exchange with
+/// what there is, nothing for a peer that has just joined, and commit the round.
+template <class P, class Context = archetype::context>
+concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std::span<const float> previous) {
+  p.shared(ar);
+  p.adopt(ctx, previous);
+  { p.catch_up(ctx) } -> std::same_as<result<void>>;
+};
+
 /// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
 /// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
 template <class P, class Context = archetype::context>
-concept CommunicationPolicy = PolicyOf<P, comm_traits> && requires(P& p, Context& ctx) {
+concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
+    (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
   { p.start(ctx) } -> std::same_as<result<void>>;
   { p.before_inner_step(ctx) } -> std::same_as<result<void>>;
   { p.after_inner_step(ctx) } -> std::same_as<result<void>>;
@@ -48,11 +62,12 @@ concept ParallelismPolicy = PolicyOf<P, parallel_traits> && requires(P& p, Conte
   { p.forward_backward(ctx, b) } -> std::same_as<result<double>>;
 };
 
-/// `begin_step`: agree on who takes part. `end_step`: judge the attempt; called after a failed phase or a whole step.
+/// `begin_step`: before anything of a step. `end_step`: judge the attempt; called after a failed phase or a whole step. It
+/// may block, to learn what the others made of the round, and its own error ends the step as an abort does.
 template <class P, class Context = archetype::context>
 concept FaultPolicy = PolicyOf<P, fault_traits> && requires(P& p, Context& ctx, const result<void>& outcome) {
   { p.begin_step(ctx) } -> std::same_as<result<void>>;
-  { p.end_step(ctx, outcome) } -> std::same_as<verdict>;
+  { p.end_step(ctx, outcome) } -> std::same_as<result<verdict>>;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI

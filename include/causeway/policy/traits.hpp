@@ -16,7 +16,7 @@ enum class peers : std::uint8_t { fixed, elastic };
 
 /// What a fault policy decides about an attempted step.
 enum class verdict : std::uint8_t {
-  commit,  ///< keep it
+  commit,  ///< keep it; after a failed phase: the others finished the step, and this peer holds what came of it
   retry,   ///< do the failed phase again; what was computed is kept
   abort,   ///< give up; the step's error goes to the caller
 };

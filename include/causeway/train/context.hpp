@@ -21,10 +21,13 @@
 #include <causeway/optim/schedule.hpp>
 #include <causeway/tensor/batch.hpp>
 #include <causeway/tensor/parameters.hpp>
+#include <causeway/train/elastic_group.hpp>
 #include <causeway/train/model.hpp>
+#include <causeway/train/shared_parts.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -42,6 +45,8 @@ struct environment {
   any_clock clock{};
   log_sink log{};
   collective::collective_options exchange{};
+  /// Peers that come and go, for fault::quorum; `transport` is not used then. train/member.hpp makes one.
+  std::shared_ptr<elastic_group> group{};
 };
 
 struct trainer_options {
@@ -60,20 +65,22 @@ class training_context {
         env_{std::move(env)},
         options_{std::move(options)},
         keeps_inputs_{keeps_inputs},
-        random_{options_.seed, mix(streams::own, env_.transport.self())},
+        random_{options_.seed, mix(streams::own, name_of_stream())},
         shared_random_{options_.seed, mix(streams::shared)} {
     inner_.reset(model_.parameters().length());
   }
 
   // ---- who and when -------------------------------------------------------------------------------------------------
 
-  /// This peer, 0 to peers()-1.
-  [[nodiscard]] net::peer_index self() const { return env_.transport.self(); }
-  [[nodiscard]] std::uint32_t peers() const { return env_.transport.size(); }
+  /// This peer, 0 to peers()-1. Where peers come and go: its place in the exchange entered last.
+  [[nodiscard]] net::peer_index self() const { return transport().self(); }
+  [[nodiscard]] std::uint32_t peers() const { return transport().size(); }
+  /// Whether peers may come and go during the run.
+  [[nodiscard]] bool elastic() const noexcept { return env_.group != nullptr; }
   /// Inner steps committed by this peer.
   [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
   /// Outer rounds committed by this peer.
-  [[nodiscard]] std::uint64_t round() const noexcept { return round_; }
+  [[nodiscard]] std::uint64_t round() const noexcept { return elastic() ? env_.group->round() : round_; }
   /// Whether a failed exchange must leave its input as it was, because the fault policy may ask for it again.
   [[nodiscard]] bool keeps_inputs() const noexcept { return keeps_inputs_; }
 
@@ -103,7 +110,7 @@ class training_context {
   /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum. Dropout masks are a function of
   /// (seed, peer, step, micro-batch).
   result<double> forward_backward(const batch& b, float scale) {
-    const std::uint64_t stream = mix(step_, self(), micro_batch_++);
+    const std::uint64_t stream = mix(step_, name_of_stream(), micro_batch_++);
     return model_.forward_backward(b.inputs, b.targets, b.sequences, scale, stream);
   }
 
@@ -111,7 +118,10 @@ class training_context {
 
   [[nodiscard]] thread_pool& pool() { return model_.backend().pool(); }
   [[nodiscard]] any_clock& clock() noexcept { return env_.clock; }
-  [[nodiscard]] net::any_transport& transport() noexcept { return env_.transport; }
+  [[nodiscard]] net::any_transport& transport() noexcept { return entry_.transport ? *entry_.transport : env_.transport; }
+  [[nodiscard]] const net::any_transport& transport() const noexcept {
+    return entry_.transport ? *entry_.transport : env_.transport;
+  }
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   /// Differs from peer to peer.
   [[nodiscard]] rng& random() noexcept { return random_; }
@@ -121,13 +131,16 @@ class training_context {
   // ---- exchanges: all peers must take part, in the same round ----------------------------------------------------------
 
   /// data ← mean over all peers, through `codec`, in place; bit-identical everywhere. Nothing is sent by a peer alone.
+  /// Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i.
   /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs().
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data) {
+    CAUSEWAY_TRY(enter());
     if (peers() == 1) return {};
     if (keeps_inputs_) kept_.assign(data.begin(), data.end());
-    auto outcome = collective::exchange_mean(env_.transport, exchange_id(collective::channels::updates), codec, data,
-                                             exchange_options());
+    if (elastic()) weigh(data);
+    auto outcome =
+        collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data, exchange_options());
     if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
     return outcome;
   }
@@ -136,10 +149,10 @@ class training_context {
   result<void> average_with(net::peer_index other, std::span<float> data) {
     received_.resize(data.size());
     net::message_id id{.channel = collective::channels::parameters, .step = round_};
-    const auto inward = env_.transport.receive(other, id, std::as_writable_bytes(std::span{received_}));
-    const auto outward = env_.transport.send(other, id, std::as_bytes(data));
-    const auto sent = env_.transport.wait(outward, no_deadline);
-    const auto got = env_.transport.wait(inward, no_deadline);
+    const auto inward = transport().receive(other, id, std::as_writable_bytes(std::span{received_}));
+    const auto outward = transport().send(other, id, std::as_bytes(data));
+    const auto sent = transport().wait(outward, no_deadline);
+    const auto got = transport().wait(inward, no_deadline);
     if (!sent) return sent.error();
     if (!got) return got.error();
     if (*got != data.size_bytes()) {
@@ -165,15 +178,76 @@ class training_context {
     return std::nullopt;
   }
 
-  /// The parameters as they stand are what all peers hold now: the next exchange will be based on them.
+  /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
+  /// and go, they are a candidate until the fault policy has settled the step.
   void commit_round() {
+    if (elastic()) {
+      candidate_ = true;
+      return;
+    }
     ++round_;
     const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0;
     hash_ = full ? hasher{}.add_values(std::span<const float>{parameters()}).finish() : 0;
     parent_ = mix(parent_, hash_, round_);
   }
 
+  /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
+  /// step under way does not count on top of it.
+  void resume_at(std::uint64_t step) noexcept {
+    step_ = step;
+    resumed_ = true;
+  }
+
+  /// What became of an attempted step among peers that come and go. Blocks until the others have judged it too.
+  result<verdict> settle(const result<void>& outcome) {
+    if (!elastic()) {
+      return fail(errc::invalid_argument, "fault policy",
+                  "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
+    }
+    if (outcome && !candidate_) return verdict::commit;
+    CAUSEWAY_ASSIGN(const verdict judged, env_.group->settle(outcome, candidate_));
+    entered_ = candidate_ = false;
+    if (judged == verdict::commit) uncommitted_ -= std::min(uncommitted_, env_.group->contributed());
+    return judged;
+  }
+
   // ---- for the trainer -------------------------------------------------------------------------------------------------
+
+  /// Founds or joins the run with the state that `comm` and the context share.
+  template <class Comm>
+  result<void> open_membership(Comm& comm) {
+    if (!elastic()) return {};
+    detail::shared_parts parts;
+    if constexpr (Comm::traits.needs_global_step) {
+      parts.view(parameters());
+      parts(inner_);
+    }
+    comm.shared(parts);
+    parts(shared_random_);
+    return env_.group->open({parts.take(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }},
+                            pool());
+  }
+
+  /// One exchange without a step before it: `exchange` is the policy's part, left out when nobody has anything to give.
+  template <class Exchange>
+  result<void> attend(Exchange&& exchange) {
+    CAUSEWAY_TRY(enter());
+    if (!entry_.empty) return exchange();
+    commit_round();
+    return {};
+  }
+
+  /// Samples were trained on.
+  void count_samples(std::uint64_t samples) noexcept { uncommitted_ += samples; }
+
+  /// Numbers of this peer's next samples: see basic_trainer::draw.
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
+    if (elastic()) return env_.group->draw(uncommitted_, count);
+    std::vector<std::uint64_t> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
+    return numbers;
+  }
+  [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
 
   /// Checks that all peers start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
@@ -186,6 +260,7 @@ class training_context {
   /// Clears gradients before a step.
   void begin_compute() {
     micro_batch_ = 0;
+    resumed_ = false;
     const auto g = gradients();
     kernels::zero(pool(), g.data(), static_cast<std::int64_t>(g.size()));
   }
@@ -203,12 +278,15 @@ class training_context {
     return {};
   }
 
-  void commit_step() noexcept { ++step_; }
+  void commit_step() noexcept {
+    if (!resumed_) ++step_;
+    resumed_ = false;
+  }
   [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }
   [[nodiscard]] float learning_rate() const noexcept { return rate_; }
-  [[nodiscard]] std::uint64_t state_hash() const noexcept { return hash_; }
+  [[nodiscard]] std::uint64_t state_hash() const noexcept { return elastic() ? env_.group->state_hash() : hash_; }
   /// Names the committed state that exchanges are based on.
-  [[nodiscard]] std::uint64_t parent() const noexcept { return parent_; }
+  [[nodiscard]] std::uint64_t parent() const noexcept { return elastic() ? env_.group->parent() : parent_; }
   [[nodiscard]] const trainer_options& options() const noexcept { return options_; }
 
   template <class Archive>
@@ -223,7 +301,33 @@ class training_context {
     static constexpr std::uint64_t pairs = 0x7061697273;
   };
 
+  // Lets this peer into the exchange of the round, once per attempt.
+  result<void> enter() {
+    if (!elastic() || entered_) return {};
+    CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
+    entered_ = true;
+    return {};
+  }
+
+  // Equal shares scale by exactly 1.
+  void weigh(std::span<float> data) {
+    const auto scale = static_cast<float>(entry_.share * peers());
+    if (scale != 1.0F) kernels::scale(pool(), data.data(), scale, static_cast<std::int64_t>(data.size()));
+  }
+
+  template <class Comm>
+  void adopted(Comm& comm, std::span<const float> previous) {
+    if (previous.empty()) uncommitted_ = 0;
+    comm.adopt(*this, previous);
+    parameters_changed();
+  }
+
+  [[nodiscard]] std::uint64_t name_of_stream() const {
+    return elastic() ? env_.group->identity() : std::uint64_t{env_.transport.self()};
+  }
+
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel) const {
+    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = entry_.parent};
     return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
   }
 
@@ -231,6 +335,7 @@ class training_context {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
     options.workspace = &workspace_;
+    if (elastic()) options.deadline = entry_.deadline;
     return options;
   }
 
@@ -261,6 +366,12 @@ class training_context {
   std::uint64_t micro_batch_ = 0;
   float gradient_norm_ = 0;
   float rate_ = 0;
+
+  round_entry entry_;
+  bool resumed_ = false;           // step_ was set during the step under way
+  bool entered_ = false;           // into the exchange under way
+  bool candidate_ = false;         // the shared state is that of a round which is not settled yet
+  std::uint64_t uncommitted_ = 0;  // samples trained on since the last committed contribution
 
   std::span<float> updates_;
   std::vector<float> kept_;

@@ -17,6 +17,7 @@
 #include <causeway/train/observer.hpp>
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -56,10 +57,32 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   /// Call once before the first step, on all peers, also after restoring a checkpoint: checks that all start alike.
   result<void> start() {
     if constexpr (valid) {
-      if (!restored_) CAUSEWAY_TRY(ctx_.agree_on_start());
-      return comm_.start(ctx_);
+      if (!restored_ && !ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start());
+      CAUSEWAY_TRY(comm_.start(ctx_));
+      if constexpr (elastic) return ctx_.open_membership(comm_);
+      if (ctx_.elastic()) {
+        return fail(
+            errc::invalid_argument, std::string{Fault::name},
+            "the environment has a membership, but this fault policy needs a fixed set of peers; use fault::quorum");
+      }
     }
     return {};
+  }
+
+  /// The numbers of the samples that this peer trains on next: at most `count`, and none when the run's budget is used up.
+  /// With fault::quorum they come from the committed ledger, every number once in the whole run, and a peer that has none
+  /// left takes part in the others' rounds until a commit gives it more: blocks as long. With a fixed set of peers they
+  /// follow from the step. Call it once per step.
+  result<std::vector<std::uint64_t>> draw(std::uint64_t count) {
+    if constexpr (valid && elastic) {
+      for (;;) {
+        auto numbers = ctx_.draw(count);
+        if (!numbers.empty() || ctx_.budget_used()) return numbers;
+        CAUSEWAY_TRY(attend());
+      }
+    } else {
+      return ctx_.draw(count);
+    }
   }
 
   /// One inner step over this peer's batch, and the exchanges that are due. On an error nothing was committed: the state is
@@ -72,7 +95,9 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
 
   /// Call once after the last step, on all peers: brings the replicas together.
   result<void> finish() {
-    if constexpr (valid) return comm_.finish(ctx_);
+    if constexpr (valid) {
+      if (!ctx_.elastic()) return comm_.finish(ctx_);  // else the last commit did it
+    }
     return {};
   }
 
@@ -120,7 +145,20 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   // A mix that was refused above gets empty bodies, so that the refusal is the only error.
   static constexpr bool valid = CommunicationPolicy<Comm> && ParallelismPolicy<Parallel> && FaultPolicy<Fault>;
 
+  static constexpr bool elastic = Fault::traits.produces == peers::elastic && Comm::traits.tolerates == peers::elastic;
+
   enum class phase : std::uint8_t { compute, before, inner, after };
+
+  // One round without training: what this peer has not contributed yet, or nothing.
+  result<void> attend() {
+    for (;;) {
+      CAUSEWAY_TRY(fault_.begin_step(ctx_));
+      const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); });
+      CAUSEWAY_ASSIGN(const verdict judged, fault_.end_step(ctx_, outcome));
+      if (judged == verdict::commit) return {};
+      if (judged == verdict::abort) return outcome;
+    }
+  }
 
   // The fault policy judges after a failed phase and after the last one.
   result<step_report> judged_step(const batch& b) {
@@ -128,8 +166,9 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     report_.compute_seconds = report_.exchange_seconds = 0;
     for (;;) {
       const result<void> outcome = advance(b);
-      switch (fault_.end_step(ctx_, outcome)) {
-        case verdict::commit: return committed(b, round);
+      CAUSEWAY_ASSIGN(const verdict judged, fault_.end_step(ctx_, outcome));
+      switch (judged) {
+        case verdict::commit: phase_ = phase::compute; return committed(b, round);
         case verdict::retry: break;
         case verdict::abort:
           if (outcome) return fail(errc::cancelled, "fault policy", "it aborted a step that had succeeded");
@@ -152,6 +191,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
       ctx_.begin_compute();
       CAUSEWAY_ASSIGN(report_.loss, parallel_.forward_backward(ctx_, b));
+      ctx_.count_samples(static_cast<std::uint64_t>(b.sequences));
       phase_ = phase::before;
     }
     if (phase_ == phase::before) {

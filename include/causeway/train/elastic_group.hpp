@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
+// with a fixed set of peers has none.
+
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/policy/traits.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// The memory that all peers hold alike after a committed round, in pieces whose order and sizes are equal on all of them.
+/// The first piece holds the shared parameters.
+struct shared_state {
+  std::vector<std::span<std::byte>> parts;
+  /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
+  std::function<void(std::span<const float> previous)> adopted;
+};
+
+/// The exchange that a peer has been let into.
+struct round_entry {
+  net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps
+  std::uint64_t round = 0;                  ///< the one that is being made
+  std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
+  time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
+  double share = 0;                         ///< this peer's samples / everybody's
+  bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
+};
+
+/// Thread safety: all calls from the trainer's thread.
+class elastic_group {
+ public:
+  virtual ~elastic_group() = default;
+
+  /// A number that stays the same for this peer across restarts.
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+
+  /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
+  virtual result<void> open(shared_state state, thread_pool& pool) = 0;
+
+  /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
+  /// contribution. Entering again before the exchange failed gives the same entry.
+  virtual result<round_entry> enter(std::uint64_t samples) = 0;
+
+  /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
+  /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
+  virtual result<verdict> settle(const result<void>& outcome, bool candidate) = 0;
+
+  /// The newest committed round that this peer holds, and the name of its state.
+  [[nodiscard]] virtual std::uint64_t round() const = 0;
+  [[nodiscard]] virtual std::uint64_t parent() const = 0;
+  [[nodiscard]] virtual std::uint64_t state_hash() const = 0;
+
+  /// Samples that the last settle put into a commit, out of those given to `enter`.
+  [[nodiscard]] virtual std::uint64_t contributed() const = 0;
+
+  /// Up to `count` sample numbers that the ledger gave this peer, after the first `skipped` of them.
+  [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
+  /// Whether every sample of the run's budget is in a commit.
+  [[nodiscard]] virtual bool budget_used() const = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP

@@ -95,7 +95,7 @@ TEST_CASE("$words: a step that worked is committed, one that failed is not", "[f
   archetype::context ctx;
   CHECK(policy.begin_step(ctx));
   CHECK(policy.end_step(ctx, result<void>{}).value() == verdict::commit);
-  CHECK(policy.end_step(ctx, fail(errc::peer_lost, "peer 1", "gone")) != verdict::commit);
+  CHECK(policy.end_step(ctx, fail(errc::peer_lost, "peer 1", "gone")).value() != verdict::commit);
 }
 """,
         "when": "what a step is worth when somebody is slow, gone or lying",

@@ -130,6 +130,14 @@ TEST_CASE("batcher: another number of sequences per step loses and repeats nothi
   for (const std::int32_t first : got) CHECK(firsts(straight.next(), 8) == std::vector{first});
 }
 
+TEST_CASE("batcher: samples by number are those of the run", "[data][fast]") {
+  data::batcher batches = make(999, 10, 4);
+  const std::vector<std::uint64_t> numbers{7, 3, 200};
+  const auto picked = firsts(batches.of(numbers), 10);
+  REQUIRE(picked.size() == numbers.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) CHECK(picked[i] == firsts(batches.at(numbers[i], 1), 10)[0]);
+}
+
 TEST_CASE("batcher: refuses no sequences and too few tokens", "[data][fast]") {
   CHECK(data::batcher::make(counting(100), {.context_length = 8}, 0).error().code == cw::errc::invalid_argument);
   CHECK(data::batcher::make(counting(8), {.context_length = 8}, 1).error().code == cw::errc::bad_text);

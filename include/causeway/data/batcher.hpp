@@ -56,16 +56,12 @@ class batcher {
 
   /// Samples [first, first + sequences) of the run, also across the end of an epoch.
   batch at(std::uint64_t first, std::int64_t sequences) {
-    const auto length = static_cast<std::size_t>(order_.context_length());
-    window_.resize(length + 1);
-    inputs_.resize(static_cast<std::size_t>(sequences) * length);
-    targets_.resize(inputs_.size());
-    for (std::size_t i = 0; i < static_cast<std::size_t>(sequences); ++i) {
-      tokens_.read(order_.sample_at(first + i).first, window_);
-      std::copy_n(window_.data(), length, inputs_.data() + i * length);
-      std::copy_n(window_.data() + 1, length, targets_.data() + i * length);
-    }
-    return {inputs_, targets_, sequences};
+    return fill(sequences, [&](std::size_t i) { return first + i; });
+  }
+
+  /// The samples with these numbers, in this order: what a trainer's `draw` gives.
+  batch of(std::span<const std::uint64_t> numbers) {
+    return fill(static_cast<std::int64_t>(numbers.size()), [&](std::size_t i) { return numbers[i]; });
   }
 
   /// Samples that the run has used, all peers together: the position in the data.
@@ -95,6 +91,20 @@ class batcher {
  private:
   batcher(token_stream tokens, const sampler& order, std::int64_t global_batch)
       : tokens_{std::move(tokens)}, order_{order}, global_batch_{global_batch} {}
+
+  template <class Number>
+  batch fill(std::int64_t sequences, Number&& number) {
+    const auto length = static_cast<std::size_t>(order_.context_length());
+    window_.resize(length + 1);
+    inputs_.resize(static_cast<std::size_t>(sequences) * length);
+    targets_.resize(inputs_.size());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(sequences); ++i) {
+      tokens_.read(order_.sample_at(number(i)).first, window_);
+      std::copy_n(window_.data(), length, inputs_.data() + i * length);
+      std::copy_n(window_.data() + 1, length, targets_.data() + i * length);
+    }
+    return {inputs_, targets_, sequences};
+  }
 
   token_stream tokens_;
   sampler order_;

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+#define CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+
+// The shared state of the newest rounds on this peer's disk: what a vote promises to keep. A file per round, whole or
+// absent, as io/checkpoint.hpp makes them.
+
+#include <causeway/core/result.hpp>
+#include <causeway/io/checkpoint.hpp>
+#include <causeway/io/section.hpp>
+#include <causeway/io/storage.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Not safe to share between threads. `keep` rounds stay: a candidate must never cost the committed round before it.
+class round_store {
+ public:
+  round_store(io::any_storage storage, std::string folder, unsigned keep = 2)
+      : files_{std::move(storage), std::move(folder), keep} {}
+
+  /// Durable on return. `parts` are the shared state of `round`, named by `hash`.
+  result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
+                    std::span<const std::span<std::byte>> parts) {
+    std::vector<io::section> sections;
+    const std::uint64_t name = hash;
+    sections.emplace_back("hash", 1, std::as_bytes(std::span{&name, 1}));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      sections.emplace_back(part_name(i), 1, std::span<const std::byte>{parts[i]});
+    }
+    return files_.save(round, sections, run);
+  }
+
+  /// Rounds with a file, oldest first; not verified.
+  result<std::vector<std::uint64_t>> rounds() { return files_.steps(); }
+
+  /// Puts the state of `round` into `parts` and gives its hash. errc::corrupt and errc::not_found as io/checkpoint.hpp;
+  /// errc::wrong_model if the parts have other sizes. On an error the parts are as they were.
+  result<std::uint64_t> load(std::uint64_t round, std::span<const std::span<std::byte>> parts) {
+    CAUSEWAY_ASSIGN(const io::section_file file, files_.load(round));
+    std::uint64_t hash = 0;
+    CAUSEWAY_TRY(file.copy_to("hash", std::span{&hash, 1}));
+    std::vector<std::span<const std::byte>> found;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto view = file.find(part_name(i));
+      if (!view || view->bytes.size() != parts[i].size()) {
+        return fail(errc::wrong_model, files_.directory(),
+                    "the stored round is of another model or other policies; use the settings that it was made with, or "
+                    "another folder");
+      }
+      found.push_back(view->bytes);
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i) std::copy(found[i].begin(), found[i].end(), parts[i].begin());
+    return hash;
+  }
+
+ private:
+  static std::string part_name(std::size_t i) { return "shared." + std::to_string(i); }
+
+  io::checkpoint_directory<io::any_storage> files_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/membership/round_store.hpp>
+
+#include <causeway/io/memory_storage.hpp>
+
+#include <array>
+#include <numeric>
+
+#include "support/catch.hpp"
+
+using namespace causeway;
+
+namespace {
+
+struct state {
+  std::vector<float> values = std::vector<float>(100);
+  std::uint64_t counter = 0;
+
+  std::vector<std::span<std::byte>> parts() {
+    return {std::as_writable_bytes(std::span{values}), std::as_writable_bytes(std::span{&counter, 1})};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("round store: gives back what was saved, under its hash", "[membership][fast]") {
+  io::memory_storage disk;
+  membership::round_store store{io::any_storage{disk}, "rounds"};
+  state s;
+  std::iota(s.values.begin(), s.values.end(), 1.0F);
+  s.counter = 42;
+  REQUIRE(store.save(7, 3, 0xABC, s.parts()));
+  state other;
+  CHECK(store.load(3, other.parts()).value() == 0xABC);
+  CHECK(other.values == s.values);
+  CHECK(other.counter == 42);
+}
+
+TEST_CASE("round store: a round of another model leaves the state as it was", "[membership][fast]") {
+  membership::round_store store{io::any_storage{io::memory_storage{}}, "rounds"};
+  state s;
+  REQUIRE(store.save(7, 3, 1, s.parts()));
+  state other;
+  other.values.assign(50, 9.0F);
+  CHECK(store.load(3, other.parts()).error().code == errc::wrong_model);
+  CHECK(other.values == std::vector<float>(50, 9.0F));
+  CHECK(store.load(4, s.parts()).error().code == errc::not_found);
+}
+
+TEST_CASE("round store: the round before a torn one is still there", "[membership][fast]") {
+  io::memory_storage disk{{.tear_write = 2, .tear_at = 200}};
+  membership::round_store store{io::any_storage{disk}, "rounds"};
+  state s;
+  s.counter = 1;
+  REQUIRE(store.save(7, 1, 11, s.parts()));
+  s.counter = 2;
+  REQUIRE(store.save(7, 2, 22, s.parts()));
+  state back;
+  CHECK(store.load(2, back.parts()).error().code == errc::corrupt);
+  CHECK(store.load(1, back.parts()).value() == 11);
+  CHECK(back.counter == 1);
+  CHECK(store.rounds().value() == std::vector<std::uint64_t>{1, 2});
+}

@@ -39,6 +39,7 @@ TESTED_THROUGH = [
     (r"compress/element\.hpp", "tests/compress/codec.cpp"),
     (r"net/asio_(?!transport|fabric)\w+\.hpp", "tests/net/asio_transport.cpp"),
     (r"net/fabric\.hpp", "tests/net/asio_fabric.cpp"),
+    (r"sim/disk_\w+\.hpp", "tests/sim/disk.cpp"),
     (r"train/elastic_group\.hpp", "tests/train/member.cpp"),
 ]
 

@@ -153,6 +153,7 @@ TEST_CASE("posix storage: a target that cannot be replaced is an error and leave
 TEST_CASE("posix storage: the file is synced, then renamed, then its folder is synced", "[io][fast]") {
   const cw::test::temporary_folder folder;
   io::posix_storage storage;
+  REQUIRE(storage.write_atomic(folder / "state", io::produce("the first write also syncs the folders above")));
   watched_calls.clear();
   REQUIRE(storage.write_atomic(folder / "state", io::produce("x")));
   CHECK(watched_calls == std::vector<std::string>{"sync file", "rename", "sync folder"});

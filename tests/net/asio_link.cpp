@@ -50,7 +50,7 @@ TEST_CASE("link: garbage costs its speaker the connection, and is counted", "[ne
   if (what == 2) h.sender = 0;
   if (what == 3) h.kind = frame_kind::hello;
   if (what == 4) h.chunk_length = 99;
-  if (what == 5) h.flags = 1;
+  if (what == 5) h.flags = 2;
   if (what != 0) encode_header(h, bytes.data());
   if (what == 6) bytes[30] ^= std::byte{1};
   std::vector<std::byte> buffer(100);

@@ -89,7 +89,7 @@ TEST_CASE("frame: whatever decodes keeps the limits, also when a liar computes t
   int accepted = 0;
   for (int round = 0; round < 200'000; ++round) {
     frame_header h = sample();
-    h.kind = static_cast<frame_kind>(random() % 16);
+    h.kind = static_cast<frame_kind>(random() % 22);
     h.flags = static_cast<std::uint8_t>(random() % 8 == 0 ? random() : 0);
     h.message_length = random() >> (random() % 64);
     h.chunk_offset = random() >> (random() % 64);
@@ -97,12 +97,18 @@ TEST_CASE("frame: whatever decodes keeps the limits, also when a liar computes t
     const auto decoded = decode_header(encode_header(h));
     if (!decoded) continue;
     ++accepted;
-    REQUIRE(decoded->flags == 0);
+    const bool may_have_digest = decoded->kind == frame_kind::data || decoded->kind == frame_kind::control;
+    REQUIRE((decoded->flags == 0 || (decoded->flags == has_digest && may_have_digest)));
     REQUIRE(decoded->chunk_length <= max_chunk_bytes);
     REQUIRE(decoded->message_length <= max_message_bytes);
     if (decoded->kind == frame_kind::data)
       REQUIRE(decoded->chunk_offset + decoded->chunk_length <= decoded->message_length);
-    if (decoded->kind >= frame_kind::hello) REQUIRE(decoded->chunk_length <= max_control_bytes);
+    if (decoded->kind == frame_kind::control) {
+      REQUIRE(decoded->chunk_length <= max_control_bytes);
+      REQUIRE(decoded->flags == has_digest);
+    } else if (decoded->kind >= frame_kind::hello) {
+      REQUIRE(decoded->chunk_length <= max_handshake_bytes);
+    }
   }
   CHECK(accepted > 1000);
 }

@@ -47,7 +47,7 @@ class conversation : public std::enable_shared_from_this<conversation> {
   /// Sends a frame; `then` is called once the kernel has all of it.
   void say(frame_kind kind, std::uint64_t run_id, peer_index sender, std::span<const std::byte> body,
            std::function<void()> then = {}) {
-    CAUSEWAY_EXPECT(body.size() <= max_control_bytes);
+    CAUSEWAY_EXPECT(body.size() <= max_handshake_bytes);
     frame_header h;
     h.kind = kind;
     h.run_id = run_id;
@@ -62,12 +62,10 @@ class conversation : public std::enable_shared_from_this<conversation> {
 
   /// Says why not, and ends when that is out.
   void refuse(std::uint64_t run_id, const error& why) {
-    byte_writer body;
-    body.put(static_cast<std::uint16_t>(why.code)).put_text(why.message);
     framed_ = {};
     ended_ = {};
     last_words_ = true;
-    say(frame_kind::refused, run_id, 0, body.bytes());
+    say(frame_kind::refused, run_id, 0, encode_refusal(why));
   }
 
   void stop() {
@@ -117,7 +115,7 @@ class conversation : public std::enable_shared_from_this<conversation> {
   void read_body(std::size_t limit) {
     auto h = decode_header(header_);
     if (!h) return end(std::move(h).error());
-    if (!is_control(h->kind)) return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
+    if (!is_handshake(h->kind)) return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
     if (h->chunk_length > limit) return end(fail(errc::too_large, remote(), "its handshake is longer than allowed"));
     body_.resize(h->chunk_length);
     asio::async_read(socket_, asio::buffer(body_),
@@ -173,15 +171,6 @@ class conversation : public std::enable_shared_from_this<conversation> {
 };
 
 using conversation_ptr = std::shared_ptr<conversation>;
-
-/// Reads the body of a `refused` frame.
-inline error read_refusal(std::string where, std::span<const std::byte> body) {
-  byte_reader in{body};
-  const auto code = static_cast<errc>(in.get<std::uint16_t>());
-  std::string text = in.get_text(4096);
-  if (!in.ok() || to_string(code) == "unknown") return fail(errc::protocol, std::move(where), "its refusal makes no sense");
-  return fail(code, std::move(where), std::move(text));
-}
 
 /// Dials an address again and again until somebody answers or it is stopped.
 class dialer : public std::enable_shared_from_this<dialer> {

@@ -30,7 +30,7 @@ struct membership {
   std::vector<endpoint> addresses;  ///< of every peer, by index
 };
 
-inline constexpr std::size_t max_welcome_bytes = max_control_bytes;
+inline constexpr std::size_t max_welcome_bytes = max_handshake_bytes;
 
 namespace detail {
 

@@ -67,7 +67,7 @@ class join_session {
   }
 
   void listen(std::chrono::nanoseconds patience) {
-    control_->next(max_control_bytes, patience, [this](const frame_header& h, std::span<const std::byte> body) {
+    control_->next(max_handshake_bytes, patience, [this](const frame_header& h, std::span<const std::byte> body) {
       if (auto outcome = hear(h, body); !outcome) return mesh_.fail_with(outcome.error());
       if (!may_go_) listen(no_patience_limit);
     });

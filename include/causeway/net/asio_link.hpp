@@ -2,14 +2,15 @@
 #ifndef CAUSEWAY_NET_ASIO_LINK_HPP
 #define CAUSEWAY_NET_ASIO_LINK_HPP
 
-// The connection to one peer: one or more TCP streams, the sends that wait for them, and the inbox. All reads and writes
-// are non-blocking calls made under the transport's lock when a socket is ready, never asynchronous operations on a
-// caller's buffer. So once an operation is cancelled nothing can touch its buffer, and no byte is copied between socket and
-// buffer.
+// The connection to one peer: one or more TCP streams, the outbox and the inbox. Streams may be added while it runs; the
+// first carries the control messages. When one ends, the link ends. All reads and writes are non-blocking calls made under
+// the transport's lock when a socket is ready, never asynchronous operations on a caller's buffer. So once an operation is
+// cancelled nothing can touch its buffer, and no byte is copied between socket and buffer.
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/asio_library.hpp>
+#include <causeway/net/asio_outbox.hpp>
 #include <causeway/net/asio_stream.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/frame.hpp>
@@ -21,7 +22,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,21 +33,36 @@ namespace causeway::inline CAUSEWAY_ABI::net {
 
 namespace detail {
 
+/// Who is at the other end of a link, and in which pieces messages travel.
+struct link_identity {
+  peer_index peer = 0;       ///< our number for it
+  std::uint32_t sender = 0;  ///< what its frames name as their sender
+  std::string name;          ///< for messages
+  std::size_t chunk = 0;     ///< our chunk length
+  std::size_t their_chunk = 0;
+};
+
 class link {
  public:
-  link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
+  link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets)
       : shared_{&shared},
-        peer_{peer},
-        chunk_{chunk_for(shared.options.chunk_bytes, sockets.size())},
-        inbox_{shared.operations, peer, {chunk_, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes}},
+        who_{std::move(who)},
+        outbox_{shared, who_.chunk},
+        inbox_{shared.operations,
+               who_.name,
+               {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes}},
         scrap_(std::size_t{64} << 10U),
         last_heard_{shared.clock.now()},
         gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
-    for (tcp::socket& socket : sockets) {
-      tune(socket, shared.options.socket_buffer, shared.options.bbr);
-      streams_.push_back(std::make_unique<stream>(std::move(socket)));
-    }
+    for (tcp::socket& socket : sockets) take_socket(std::move(socket));
   }
+
+  /// A link of a mesh whose peers all know each other by the same numbers.
+  link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
+      : link{shared,
+             {peer, peer, peer_name(peer), chunk_for(shared.options.chunk_bytes, sockets.size()),
+              chunk_for(shared.options.chunk_bytes, sockets.size())},
+             std::move(sockets)} {}
 
   // All members need the context's lock.
 
@@ -55,10 +70,26 @@ class link {
     for (const auto& s : streams_) read_some(*s);
   }
 
+  /// One more stream; from now on it carries its share.
+  void add_stream(tcp::socket socket) {
+    if (failure_ || closing_) return;
+    stream& s = take_socket(std::move(socket));
+    read_some(s);
+    if (!failure_) write_some(s);
+  }
+
   void send(slot_index slot) {
     if (failure_) return shared_->operations.finish(slot, *failure_);
-    waiting_sends_.push_back(slot);
+    outbox_.send(slot);
     for (const auto& s : streams_) write_some(*s);
+  }
+
+  /// Sends a control message; see net/fabric.hpp.
+  void post(std::vector<std::byte> message, bool bulk) {
+    if (failure_ || closing_) return;
+    const bool taken = outbox_.post(frame_kind::control, std::move(message), bulk);
+    write_some(*streams_[0]);
+    if (!taken) lose(fail(errc::peer_lost, who_.name, "it does not take our control messages; too many wait for it"));
   }
 
   void receive(slot_index slot) {
@@ -87,9 +118,16 @@ class link {
     if (!failure_) resume_parked();
   }
 
+  /// The same, and drops and counts what still comes of earlier epochs.
+  void refuse_before(std::uint32_t epoch) {
+    first_epoch_ = epoch;
+    inbox_.refuse_before(epoch);
+    if (!failure_) resume_parked();
+  }
+
   /// Once per heartbeat interval: says that we live when nothing else did, and notices a silent peer.
   void tick(duration since_last_tick) {
-    if (failure_) return;
+    if (failure_) return end_farewell();
     if (!wrote_since_tick_ && !streams_[0]->out.busy()) {
       notify(*streams_[0], frame_kind::heartbeat);
       write_some(*streams_[0]);
@@ -99,7 +137,7 @@ class link {
     // Time that this process itself was stopped for does not count against the peer.
     silent_ += std::min(since_last_tick, shared_->options.heartbeat * 2);
     if (silent_ <= std::max(shared_->options.silence, gaps_.count() == 0 ? duration{0} : gaps_.patience())) return;
-    lose(fail(errc::peer_lost, peer_name(peer_),
+    lose(fail(errc::peer_lost, who_.name,
               "nothing was heard from it for " + std::to_string(static_cast<int>(seconds(silent_))) +
                   " s; its machine or the network may be down"));
   }
@@ -107,13 +145,11 @@ class link {
   /// Says goodbye and gives up what was not waited for. Buffers of such sends may be gone: their streams just end.
   void say_goodbye() {
     if (failure_) return;
-    for (const slot_index slot : waiting_sends_) shared_->operations.finish(slot, closed_error());
-    waiting_sends_.clear();
+    outbox_.fail_sends(closed_error());
+    outbox_.drop_bulk();
     inbox_.fail_all(closed_error());
-    closing_ = true;  // what still comes is read and dropped, so that the other side's goodbye can be heard
+    drop_what_comes();
     for (const auto& s : streams_) {
-      s->spot.how = landing::kind::discard;
-      s->spot.to = nullptr;
       if (s->out.slot == no_slot) {
         queue_goodbye(*s);
         if (s->parked) read_some(*s);
@@ -124,12 +160,30 @@ class link {
     }
   }
 
+  /// Ends the link at once for us, and tells the other side why. The streams close when it has heard, or after a grace.
+  void dismiss(const error& why) {
+    if (failure_) return;
+    for (const auto& s : streams_) {
+      if (s->out.slot == no_slot) continue;
+      shared_->operations.finish(s->out.slot, why);
+      s->out.rescue();
+    }
+    drop_what_comes();
+    outbox_.drop_bulk();
+    fail_with(why);
+    outbox_.post(frame_kind::refused, encode_refusal(why), false);
+    for (const auto& s : streams_) {
+      queue_goodbye(*s);
+      if (s->parked) read_some(*s);
+    }
+  }
+
   /// Ends the link with an error that every operation of it gets.
   void lose(error why) {
-    if (failure_) return;
-    failure_ = std::move(why);
     for (const auto& s : streams_) shut(*s);
-    fail_everything();
+    if (failure_) return;
+    outbox_.drop_control();
+    fail_with(std::move(why));
     shared_->options.log(severity::warning, failure_->text());
   }
 
@@ -137,6 +191,12 @@ class link {
     return std::none_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->open; });
   }
   [[nodiscard]] bool lost() const { return failure_.has_value(); }
+  /// Nothing refers to this link any more: it may be destroyed.
+  [[nodiscard]] bool at_rest() const {
+    return std::none_of(streams_.begin(), streams_.end(),
+                        [](const auto& s) { return s->open || s->read_armed || s->write_armed; });
+  }
+  [[nodiscard]] const std::string& name() const { return who_.name; }
   [[nodiscard]] bool is_paused() const {
     return std::any_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->parked.has_value(); });
   }
@@ -145,6 +205,14 @@ class link {
 
  private:
   static constexpr std::size_t turn_bytes = std::size_t{4} << 20U;  // moved before other sockets get their turn
+
+  stream& take_socket(tcp::socket socket) {
+    tune(socket, shared_->options.socket_buffer, shared_->options.bbr);
+    streams_.push_back(std::make_unique<stream>(std::move(socket)));
+    return *streams_.back();
+  }
+
+  [[nodiscard]] bool is_first(const stream& s) const { return &s == streams_[0].get(); }
 
   // ---- writing
 
@@ -175,75 +243,43 @@ class link {
     });
   }
 
-  /// Takes the next notice or the next chunk of the oldest send. Streams that are quicker take more chunks.
+  /// The order in which frames go out: notices, control messages, chunks, bulk. A goodbye is the last.
   bool next_frame(stream& s) {
+    if (s.said_goodbye) return false;
     if (!s.notices.empty()) {
-      encode_header(s.notices.front(), s.out.header.data());
-      s.out.body_length = 0;
+      s.out.begin(s.notices.front(), {}, false);
       s.notices.pop_front();
-    } else if (!waiting_sends_.empty() && !s.said_goodbye) {
-      take_chunk(s, waiting_sends_.front());
-    } else {
-      return false;
+      return true;
     }
-    s.out.header_left = header_bytes;
-    return true;
-  }
-
-  void take_chunk(stream& s, slot_index slot) {
-    pending_operation& op = shared_->operations[slot];
-    if (op.taken == 0) op.sequence = next_sequence_++;
-    const std::size_t length = std::min(chunk_, op.length - op.taken);
-    frame_header h = header(frame_kind::data);
-    h.id = op.id;
-    h.sequence = op.sequence;
-    h.message_length = op.length;
-    h.chunk_offset = op.taken;
-    h.chunk_length = static_cast<std::uint32_t>(length);
-    encode_header(h, s.out.header.data());
-    s.out.body = op.source + op.taken;
-    s.out.body_left = s.out.body_length = length;
-    s.out.slot = slot;
-    op.taken += length;
-    if (op.taken == op.length) waiting_sends_.pop_front();
+    if (is_first(s) && outbox_.take_urgent(s.out)) return true;
+    if (s.goodbye_due) {
+      s.said_goodbye = true;
+      s.out.begin(outbox_.header(frame_kind::goodbye), {}, false);
+      return true;
+    }
+    return outbox_.take_chunk(s.out) || (is_first(s) && outbox_.take_bulk(s.out));
   }
 
   void finish_frame(stream& s) {
-    ++shared_->stats.frames_sent;
-    if (s.out.slot != no_slot) {
-      pending_operation& op = shared_->operations[s.out.slot];
-      op.moved += s.out.body_length;
-      if (op.moved == op.length) shared_->operations.finish(s.out.slot);
-      s.out.slot = no_slot;
-    }
-    if (s.said_goodbye && s.notices.empty()) end_writing(s);
+    outbox_.written(s.out);
+    if (s.said_goodbye) end_writing(s);
   }
 
   void cancel_send(slot_index slot) {
-    const pending_operation& op = shared_->operations[slot];
-    std::erase(waiting_sends_, slot);
+    const auto notice = outbox_.cancel(slot);
     for (const auto& s : streams_) {
-      if (s->out.slot != slot) continue;
-      s->out.rescued.assign(s->out.body, s->out.body + s->out.body_left);
-      s->out.body = s->out.rescued.data();
-      s->out.slot = no_slot;
+      if (s->out.slot == slot) s->out.rescue();
     }
-    if (failure_ || op.taken == 0 || op.taken == op.length) return;
-    frame_header h = header(frame_kind::abort);
-    h.id = op.id;
-    h.sequence = op.sequence;
-    h.message_length = op.length;
-    h.chunk_offset = op.taken;
-    streams_[0]->notices.push_back(h);
+    if (failure_ || !notice) return;
+    streams_[0]->notices.push_back(*notice);
     write_some(*streams_[0]);
   }
 
-  void notify(stream& s, frame_kind kind) { s.notices.push_back(header(kind)); }
+  void notify(stream& s, frame_kind kind) { s.notices.push_back(outbox_.header(kind)); }
 
   void queue_goodbye(stream& s) {
-    if (!s.open || s.said_goodbye) return;
-    s.said_goodbye = true;
-    notify(s, frame_kind::goodbye);
+    if (!s.open || s.goodbye_due) return;
+    s.goodbye_due = true;
     write_some(s);
   }
 
@@ -251,14 +287,6 @@ class link {
     std::error_code ignored;
     s.socket.shutdown(tcp::socket::shutdown_send, ignored);
     if (s.heard_goodbye) shut(s);
-  }
-
-  [[nodiscard]] frame_header header(frame_kind kind) const {
-    frame_header h;
-    h.kind = kind;
-    h.run_id = shared_->run_id;
-    h.sender = shared_->self;
-    return h;
   }
 
   // ---- reading
@@ -275,7 +303,7 @@ class link {
       note_heard(n);
       moved += n;
       const std::size_t of_chunk = std::min(n, buffers[0].size());
-      if (of_chunk != 0) advance_chunk(s, of_chunk);
+      if (of_chunk != 0 && !advance_chunk(s, of_chunk)) return;
       s.end += n - of_chunk;
       // Less than there was room for: the socket is empty, and parsing what came is all that is left to do.
       if (n < buffers[0].size() + buffers[1].size()) {
@@ -313,7 +341,8 @@ class link {
   /// Behind a large chunk often comes another: take in its header only, and let its bytes go where they belong.
   static std::size_t room_behind_chunk(const stream& s) {
     const bool large = s.spot.length > stream::staging_bytes;
-    return (large ? std::max(header_bytes, s.end + 1) : s.staging.size()) - s.end;
+    const std::size_t header = header_bytes + (s.digest ? digest_bytes : 0);
+    return (large ? std::max(header, s.end + 1) : s.staging.size()) - s.end;
   }
 
   /// Handles what lies in the staging area. False when the stream must not be read on.
@@ -327,32 +356,40 @@ class link {
           std::memcpy(s.spot.to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
         }
         s.begin += n;
-        advance_chunk(s, n);
+        if (!advance_chunk(s, n)) return false;
       } else if (s.end - s.begin < header_bytes) {
         return true;
-      } else if (!take_header(s)) {
-        return false;
+      } else {
+        auto h = decode_header({s.staging.data() + s.begin, s.end - s.begin});
+        if (!h) return reject(std::move(h).error());
+        if (h->flags == has_digest && s.end - s.begin < header_bytes + digest_bytes) return true;
+        if (!take_header(s, *h)) return false;
       }
     }
     return false;
   }
 
-  bool take_header(stream& s) {
-    auto h = decode_header({s.staging.data() + s.begin, s.end - s.begin});
+  bool take_header(stream& s, const frame_header& h) {
     s.begin += header_bytes;
-    if (!h) return reject(std::move(h).error());
+    s.digest.reset();
+    if (h.flags == has_digest) {
+      s.digest = load_little<std::uint64_t>(s.staging.data() + s.begin);
+      s.begin += digest_bytes;
+    }
     ++shared_->stats.frames_received;
-    if (h->run_id != shared_->run_id) return reject(fail(errc::wrong_run, "", "it sent a frame of another run"));
-    if (h->sender != peer_) return reject(fail(errc::protocol, "", "it sent a frame in somebody else's name"));
-    switch (h->kind) {
-      case frame_kind::data: return begin_chunk(s, *h);
+    if (h.run_id != shared_->run_id) return reject(fail(errc::wrong_run, "", "it sent a frame of another run"));
+    if (h.sender != who_.sender) return reject(fail(errc::protocol, "", "it sent a frame in somebody else's name"));
+    switch (h.kind) {
+      case frame_kind::data: return begin_chunk(s, h);
       case frame_kind::heartbeat: return true;
       case frame_kind::goodbye: return hear_goodbye(s);
       case frame_kind::abort: {
         if (closing_) return true;
-        auto outcome = inbox_.abort_message(*h);
+        auto outcome = inbox_.abort_message(h);
         return outcome ? true : reject(std::move(outcome).error());
       }
+      case frame_kind::control:
+      case frame_kind::refused: return begin_control(s, h);
       default: return reject(fail(errc::protocol, "", "it sent a handshake in the middle of a run"));
     }
   }
@@ -364,19 +401,58 @@ class link {
       s.parked = h;
       return false;
     }
+    if (h.id.epoch < first_epoch_) ++shared_->stats.frames_rejected;
     s.parked.reset();
-    s.spot = *spot;
-    s.chunk_left = h.chunk_length;
+    return read_content(s, *spot, h.chunk_length);
+  }
+
+  /// A control message, or the reason why the other side ends the link.
+  bool begin_control(stream& s, const frame_header& h) {
+    const bool farewell = h.kind == frame_kind::refused;
+    if (shared_->owner == nullptr || !is_first(s)) {
+      return reject(fail(errc::protocol, "", "it sent a control message where none belongs"));
+    }
+    if (!farewell && h.sequence != next_control_++) {
+      return reject(fail(errc::protocol, "", "a control message came twice or is missing"));
+    }
+    s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
+    s.control_kind = h.kind;
+    landing spot{.how = landing::kind::kept, .to = s.control.bytes.get()};
+    if (closing_) spot = {.how = landing::kind::discard};
+    spot.length = h.chunk_length;
+    return read_content(s, spot, h.chunk_length);
+  }
+
+  bool read_content(stream& s, const landing& spot, std::size_t length) {
+    s.spot = spot;
+    s.chunk_left = length;
     s.in_chunk = true;
-    if (s.chunk_left == 0) advance_chunk(s, 0);
+    return length != 0 || advance_chunk(s, 0);
+  }
+
+  /// `n` more bytes are in their place. False when the stream must not be read on.
+  bool advance_chunk(stream& s, std::size_t n) {
+    s.chunk_left -= n;
+    if (s.chunk_left != 0) return true;
+    s.in_chunk = false;
+    control_message control = std::exchange(s.control, {});
+    if (s.digest && s.spot.to != nullptr && *s.digest != hash_bytes({s.spot.to, s.spot.length})) {
+      return reject(fail(errc::corrupt, "", "what it sent fails its checksum"));
+    }
+    if (closing_) return true;
+    if (control.bytes != nullptr) return take_control(s, std::move(control));
+    inbox_.end_chunk(s.spot);
     return true;
   }
 
-  void advance_chunk(stream& s, std::size_t n) {
-    s.chunk_left -= n;
-    if (s.chunk_left != 0) return;
-    s.in_chunk = false;
-    if (!closing_) inbox_.end_chunk(s.spot);
+  bool take_control(const stream& s, control_message message) {
+    if (s.control_kind == frame_kind::control) {
+      shared_->owner->hear_control(who_.peer, std::move(message));
+      return true;
+    }
+    const error why = read_refusal(who_.name, message.view());
+    lose(fail(errc::peer_lost, who_.name, "it ended the connection: " + why.message));
+    return false;
   }
 
   void resume_parked() {
@@ -398,8 +474,8 @@ class link {
     s.heard_goodbye = true;
     const bool left = std::all_of(streams_.begin(), streams_.end(), [](const auto& x) { return x->heard_goodbye; });
     if (left && !failure_) {
-      failure_ = fail(errc::peer_lost, peer_name(peer_), "it left the run");
-      fail_everything();
+      outbox_.drop_control();
+      fail_with(fail(errc::peer_lost, who_.name, "it left the run"));
       shared_->options.log(severity::info, failure_->text());
     }
     if (left) {
@@ -410,7 +486,7 @@ class link {
 
   void answer_goodbye(stream& s) {
     if (s.out.busy() && s.out.slot != no_slot) return shut(s);  // nobody reads the rest
-    if (s.said_goodbye && !s.out.busy() && s.notices.empty()) return shut(s);
+    if (s.said_goodbye && !s.out.busy()) return shut(s);
     queue_goodbye(s);
   }
 
@@ -420,25 +496,43 @@ class link {
   bool reject(error why) {
     ++shared_->stats.frames_rejected;
     why.message = why.message + " (it was dropped; the others go on)";
-    why.where = peer_name(peer_);
-    lose(fail(errc::peer_lost, peer_name(peer_), "dropped: " + why.text()));
+    why.where = who_.name;
+    lose(fail(errc::peer_lost, who_.name, "dropped: " + why.text()));
     return false;
   }
 
   void lose_to(const std::error_code& failure) {
     const std::string reason = failure == asio::error::eof ? "its program ended" : failure.message();
-    lose(fail(errc::peer_lost, peer_name(peer_), "the connection ended: " + reason));
+    lose(fail(errc::peer_lost, who_.name, "the connection ended: " + reason));
   }
 
-  void fail_everything() {
-    for (const slot_index slot : waiting_sends_) shared_->operations.finish(slot, *failure_);
-    waiting_sends_.clear();
+  /// Everything that is under way ends with `why`.
+  void fail_with(error why) {
+    failure_ = std::move(why);
+    failed_at_ = shared_->clock.now();
+    outbox_.fail_sends(*failure_);
     for (const auto& s : streams_) {
       if (s->out.slot != no_slot) shared_->operations.finish(s->out.slot, *failure_);
       if (s->out.slot != no_slot) shut(*s);
       s->out.slot = no_slot;
     }
     inbox_.fail_all(*failure_);
+    if (shared_->owner != nullptr) shared_->owner->hear_lost(who_.peer, *failure_);
+  }
+
+  /// What still comes is read and dropped, so that the other side's goodbye can be heard.
+  void drop_what_comes() {
+    closing_ = true;
+    for (const auto& s : streams_) {
+      s->spot.how = landing::kind::discard;
+      s->spot.to = nullptr;
+    }
+  }
+
+  /// After the grace we wait no longer for the other side to hear our last words.
+  void end_farewell() {
+    if (over() || shared_->clock.now() - failed_at_ < shared_->options.close_grace) return;
+    for (const auto& s : streams_) shut(*s);
   }
 
   static error closed_error() { return fail(errc::cancelled, "transport", "it was closed before this was waited for"); }
@@ -450,14 +544,15 @@ class link {
   }
 
   link_context* shared_;
-  peer_index peer_;
-  std::size_t chunk_;
+  link_identity who_;
   std::vector<std::unique_ptr<stream>> streams_;
+  outbox outbox_;
   inbox inbox_;
-  std::deque<slot_index> waiting_sends_;  // sends with chunks that no stream took yet, oldest first
-  std::uint64_t next_sequence_ = 0;
+  std::uint64_t next_control_ = 0;
+  std::uint32_t first_epoch_ = 0;
   std::vector<std::byte> scrap_;
   std::optional<error> failure_;
+  time_point failed_at_;
   bool closing_ = false;
   bool wrote_since_tick_ = false;
   time_point last_heard_;

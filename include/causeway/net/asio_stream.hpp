@@ -6,6 +6,7 @@
 // share. The link drives it; nothing here moves a byte.
 
 #include <causeway/core/clock.hpp>
+#include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/frame.hpp>
@@ -17,8 +18,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -32,10 +35,28 @@ struct transport_options {
   duration heartbeat = std::chrono::seconds{1};           ///< how often an idle link says that it lives
   duration silence = std::chrono::seconds{10};     ///< a peer silent for longer is lost (or longer, see deadline.hpp)
   duration close_grace = std::chrono::seconds{2};  ///< how long `close` waits for the others' goodbye
+  bool digest = false;  ///< send a checksum of the content with every chunk; the other side verifies it in any case
+  std::size_t control_backlog = std::size_t{256} << 20U;  ///< unsent control messages at which a peer is given up
   log_sink log;
 };
 
 namespace detail {
+
+/// A control message on its way to its reader.
+struct control_message {
+  std::unique_ptr<std::byte[]> bytes;  ///< left uninitialised until it arrives, so that memory follows what came
+  std::size_t length = 0;
+  [[nodiscard]] std::span<const std::byte> view() const { return {bytes.get(), length}; }
+};
+
+/// Who wants to hear of its links. Called with the context's lock held, in the middle of a link's work: it writes down what
+/// it heard and touches no link.
+class link_owner {
+ public:
+  virtual ~link_owner() = default;
+  virtual void hear_lost(peer_index peer, const error& why) = 0;
+  virtual void hear_control(peer_index peer, control_message message) = 0;
+};
 
 /// What all links of one transport share. `mutex` guards it and every link.
 struct link_context {
@@ -44,8 +65,9 @@ struct link_context {
   traffic stats;
   transport_options options;
   std::uint64_t run_id = 0;
-  peer_index self = 0;
+  peer_index self = 0;  ///< what frames name as their sender
   steady_clock clock;
+  link_owner* owner = nullptr;  ///< null: control messages are not for us
 };
 
 /// The chunk length of a link of `streams` streams; both sides compute the same.
@@ -54,20 +76,37 @@ inline std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept {
   return std::clamp(wanted == 0 ? automatic : wanted, min_chunk_bytes, max_chunk_bytes);
 }
 
-/// What a stream is writing: a header, then bytes of a send.
+/// What a stream is writing: a header, perhaps with a digest behind it, then bytes of a send or of a control message.
 struct outgoing_frame {
-  header_block header;
+  std::array<std::byte, header_bytes + digest_bytes> header;
+  std::size_t header_length = header_bytes;
   std::size_t header_left = 0;
   const std::byte* body = nullptr;
   std::size_t body_left = 0;
   std::size_t body_length = 0;
   slot_index slot = no_slot;
-  std::vector<std::byte> rescued;  ///< the rest of a chunk whose send was cancelled
+  std::vector<std::byte> own;  ///< a control message, or the rest of a chunk whose send was cancelled
 
   [[nodiscard]] bool busy() const { return header_left + body_left != 0; }
   [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const {
-    return {asio::const_buffer{header.data() + header_bytes - header_left, header_left},
+    return {asio::const_buffer{header.data() + header_length - header_left, header_left},
             asio::const_buffer{body, body_left}};
+  }
+  /// Starts a frame of this header and this content.
+  void begin(frame_header h, std::span<const std::byte> content, bool digest) {
+    h.chunk_length = static_cast<std::uint32_t>(content.size());
+    h.flags = digest ? has_digest : std::uint8_t{0};
+    encode_header(h, header.data());
+    if (digest) store_little(header.data() + header_bytes, hash_bytes(content));
+    header_left = header_length = header_bytes + (digest ? digest_bytes : 0);
+    body = content.data();
+    body_left = body_length = content.size();
+  }
+  /// The owner of the bytes wants them back.
+  void rescue() {
+    own.assign(body, body + body_left);
+    body = own.data();
+    slot = no_slot;
   }
   void consume(std::size_t n) {
     const std::size_t of_header = std::min(n, header_left);
@@ -88,7 +127,8 @@ struct stream {
   bool read_armed = false;
   bool write_armed = false;
   bool heard_goodbye = false;
-  bool said_goodbye = false;
+  bool goodbye_due = false;   ///< it follows when the control messages are out
+  bool said_goodbye = false;  ///< nothing is written any more
 
   std::vector<std::byte> staging;  ///< headers, small chunks, and the beginnings of large ones
   std::size_t begin = 0;
@@ -96,7 +136,10 @@ struct stream {
   bool in_chunk = false;
   landing spot;
   std::size_t chunk_left = 0;
-  std::optional<frame_header> parked;  ///< a chunk that the inbox has no room for yet
+  std::optional<frame_header> parked;   ///< a chunk that the inbox has no room for yet
+  std::optional<std::uint64_t> digest;  ///< of the chunk that is being read
+  control_message control;              ///< being read
+  frame_kind control_kind = frame_kind::control;
 
   outgoing_frame out;
   std::deque<frame_header> notices;  ///< frames without content that go before the next chunk

@@ -2,10 +2,10 @@
 #ifndef CAUSEWAY_NET_FRAME_HPP
 #define CAUSEWAY_NET_FRAME_HPP
 
-// The wire format: everything on a connection is a frame, and a frame is a header of 80 bytes and at most 4 MiB behind it.
-// Encoding and decoding are pure functions. A header that decodes has the right magic and version, a valid checksum, a
-// known kind, and lengths that are within their limits and consistent with each other. docs/reference/wire_format.md has
-// the table.
+// The wire format: everything on a connection is a frame, and a frame is a header of 80 bytes, a digest of 8 bytes where
+// the header announces one, and at most 4 MiB behind it. Encoding and decoding are pure functions. A header that decodes
+// has the right magic and version, a valid checksum, a known kind, and lengths that are within their limits and consistent
+// with each other. docs/reference/wire_format.md has the table.
 
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
@@ -17,6 +17,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::net {
 
@@ -25,7 +28,10 @@ inline constexpr std::uint16_t protocol_version = 1;
 inline constexpr std::size_t header_bytes = 80;
 inline constexpr std::size_t max_chunk_bytes = std::size_t{4} << 20U;
 inline constexpr std::size_t min_chunk_bytes = std::size_t{4} << 10U;
-inline constexpr std::size_t max_control_bytes = std::size_t{64} << 10U;
+inline constexpr std::size_t max_handshake_bytes = std::size_t{64} << 10U;
+inline constexpr std::size_t max_control_bytes = std::size_t{512} << 10U;
+inline constexpr std::size_t max_refusal_text = 4096;
+inline constexpr std::size_t digest_bytes = sizeof(std::uint64_t);
 inline constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 36U;
 
 enum class frame_kind : std::uint8_t {
@@ -42,13 +48,22 @@ enum class frame_kind : std::uint8_t {
   go = 11,        ///< host to joiners: everybody is ready
   refused = 12,   ///< an errc and a sentence; the connection ends
   welcome = 13,   ///< host to joiners: bytes of the program, before the table
+  control = 14,   ///< a control message of a fabric, whole
+  meet = 15,      ///< fabric, both sides: who I am
+  want = 16,      ///< fabric, higher id to lower: which connection I had last
+  take = 17,      ///< fabric, lower id to higher: this connection is our link
+  stream = 18,    ///< fabric: first frame of a further stream of a link that stands
+  stream_ok = 19  ///< answer to `stream`
 };
+
+/// The one flag of this version: a digest of the content, `hash_bytes` of it, stands between header and content.
+inline constexpr std::uint8_t has_digest = 1;
 
 /// The header of every frame. `sequence` counts the messages of a link; chunks of one message share it and may come over
 /// several streams in any order.
 struct frame_header {
   frame_kind kind = frame_kind::data;
-  std::uint8_t flags = 0;  ///< must be 0 in this version
+  std::uint8_t flags = 0;  ///< `has_digest` or 0
   std::uint64_t run_id = 0;
   peer_index sender = 0;
   message_id id = {};
@@ -117,15 +132,25 @@ inline frame_header read_header_fields(byte_reader& in) noexcept {
   return h;
 }
 
-constexpr bool is_control(frame_kind kind) noexcept { return kind >= frame_kind::hello; }
+/// Frames that are said before a connection carries messages.
+constexpr bool is_handshake(frame_kind kind) noexcept { return kind >= frame_kind::hello && kind != frame_kind::control; }
+
+inline const char* broken_control_rule(const frame_header& h) noexcept {
+  if (h.flags != has_digest) return "a control message without a digest";
+  if (h.chunk_length > max_control_bytes) return "a control message above 512 KiB";
+  if (h.chunk_offset != 0 || h.message_length != h.chunk_length) return "a control message in pieces";
+  return nullptr;
+}
 
 /// The rules between the fields of a header whose checksum holds. Null when all are kept.
 inline const char* broken_rule(const frame_header& h) noexcept {
-  if (h.kind < frame_kind::data || h.kind > frame_kind::welcome) return "an unknown kind of frame";
-  if (h.flags != 0) return "flags that this version does not know";
+  if (h.kind < frame_kind::data || h.kind > frame_kind::stream_ok) return "an unknown kind of frame";
+  const bool may_have_digest = h.kind == frame_kind::data || h.kind == frame_kind::control;
+  if (h.flags != 0 && (h.flags != has_digest || !may_have_digest)) return "flags that this version does not know";
   if (h.message_length > max_message_bytes) return "a message of more than 64 GiB";
   if (h.chunk_offset > h.message_length) return "a chunk that starts behind the end of its message";
-  if (is_control(h.kind)) return h.chunk_length > max_control_bytes ? "a control frame above 64 KiB" : nullptr;
+  if (is_handshake(h.kind)) return h.chunk_length > max_handshake_bytes ? "a handshake frame above 64 KiB" : nullptr;
+  if (h.kind == frame_kind::control) return broken_control_rule(h);
   if (h.kind != frame_kind::data) return h.chunk_length != 0 ? "content where none belongs" : nullptr;
   if (h.chunk_length > max_chunk_bytes) return "a chunk above 4 MiB";
   if (h.chunk_length > h.message_length - h.chunk_offset) return "a chunk that reaches past the end of its message";
@@ -156,6 +181,25 @@ inline result<frame_header> decode_header(std::span<const std::byte> bytes) {
   if (const char* rule = detail::broken_rule(h)) return fail(errc::protocol, "frame", std::string{"it has "} + rule);
   return h;
 }
+
+namespace detail {
+
+/// The body of a `refused` frame.
+inline std::vector<std::byte> encode_refusal(const error& why) {
+  byte_writer body;
+  body.put(static_cast<std::uint16_t>(why.code)).put_text(std::string_view{why.message}.substr(0, max_refusal_text));
+  return std::move(body).take();
+}
+
+inline error read_refusal(std::string where, std::span<const std::byte> body) {
+  byte_reader in{body};
+  const auto code = static_cast<errc>(in.get<std::uint16_t>());
+  std::string text = in.get_text(max_refusal_text);
+  if (!in.ok() || to_string(code) == "unknown") return fail(errc::protocol, std::move(where), "its refusal makes no sense");
+  return fail(code, std::move(where), std::move(text));
+}
+
+}  // namespace detail
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 

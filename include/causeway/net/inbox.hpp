@@ -46,7 +46,11 @@ struct inbox_limits {
 class inbox {
  public:
   inbox(operation_table& operations, peer_index peer, const inbox_limits& limits)
-      : operations_{&operations}, peer_{peer}, limits_{limits} {}
+      : inbox{operations, peer_name(peer), limits} {}
+
+  /// `name`: of the peer, for messages.
+  inbox(operation_table& operations, std::string name, const inbox_limits& limits)
+      : operations_{&operations}, name_{std::move(name)}, limits_{limits} {}
 
   /// A chunk's header came in. An error means that the peer broke the protocol and must be dropped.
   result<landing> begin_chunk(const frame_header& h) {
@@ -80,7 +84,7 @@ class inbox {
     CAUSEWAY_ASSIGN(message* const m, announce(h, true));
     if (h.chunk_offset < m->received) return broken("it takes back bytes that it already sent");
     if (m->slot != no_slot) {
-      operations_->finish(m->slot, fail(errc::cancelled, peer_name(peer_), "it gave up sending this message"));
+      operations_->finish(m->slot, fail(errc::cancelled, name_, "it gave up sending this message"));
     }
     discard(*m);
     m->expected = h.chunk_offset;
@@ -136,6 +140,13 @@ class inbox {
     }
   }
 
+  /// The same, and drops what still comes of them.
+  void refuse_before(std::uint32_t epoch) {
+    first_epoch_ = epoch;
+    std::erase_if(given_up_, [&](const message_id& old) { return old.epoch < epoch; });
+    discard_before(epoch);
+  }
+
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_; }
   [[nodiscard]] bool wants_anything() const noexcept { return !open_.empty(); }
 
@@ -177,7 +188,7 @@ class inbox {
   }
 
   [[nodiscard]] error broken(const char* what) const {
-    return fail(errc::protocol, peer_name(peer_), std::string{what} + "; the connection was dropped");
+    return fail(errc::protocol, name_, std::string{what} + "; the connection was dropped");
   }
 
   /// The message that a header belongs to; a new one is entered and, when its turn has come, matched.
@@ -211,6 +222,7 @@ class inbox {
 
   void match(message& m) {
     if (m.discard) return;
+    if (m.id.epoch < first_epoch_) return discard(m);
     for (auto at = open_.begin(); at != open_.end(); ++at) {
       if (!same_conversation((*operations_)[*at].id, m.id)) continue;
       const slot_index slot = *at;
@@ -227,13 +239,13 @@ class inbox {
   void deliver_to(message& m, slot_index slot) {
     pending_operation& op = (*operations_)[slot];
     if (op.id.parent != m.id.parent) {
-      operations_->finish(slot, fail(errc::wrong_parent, peer_name(peer_),
+      operations_->finish(slot, fail(errc::wrong_parent, name_,
                                      "its message (" + to_text(m.id) +
                                          ") is based on another committed state than ours; it was refused unread"));
       return discard(m);
     }
     if (m.length > op.length) {
-      operations_->finish(slot, fail(errc::too_large, peer_name(peer_),
+      operations_->finish(slot, fail(errc::too_large, name_,
                                      "its message (" + to_text(m.id) + ") has " + std::to_string(m.length) +
                                          " bytes, we expected at most " + std::to_string(op.length)));
       return discard(m);
@@ -313,13 +325,14 @@ class inbox {
   }
 
   operation_table* operations_;
-  peer_index peer_;
+  std::string name_;
   inbox_limits limits_;
   std::uint64_t frontier_ = 0;  // every message before it was seen and matched or kept
   message_map messages_;
   std::deque<slot_index> open_;      // receives without a message yet, oldest first
   std::deque<message_id> given_up_;  // receives that were cancelled before their message came
   std::size_t kept_ = 0;
+  std::uint32_t first_epoch_ = 0;  // messages of earlier ones are dropped
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail

@@ -86,6 +86,14 @@ class operation_table {
     return op.moved;
   }
 
+  /// Calls `visit(slot)`, which may finish operations but start none.
+  template <class F>
+  void for_each_unfinished_slot(F&& visit) const {
+    for (slot_index slot = 0; slot < slots_.size(); ++slot) {
+      if (slots_[slot].used && !slots_[slot].done) visit(slot);
+    }
+  }
+
   template <class F>
   void for_each_unfinished(F&& visit) const {
     for (const pending_operation& op : slots_) {

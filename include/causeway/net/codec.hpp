@@ -121,13 +121,16 @@ class byte_reader {
     return text;
   }
 
+  /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
+  void refuse() noexcept { set_failed(state::over_limit); }
+
   [[nodiscard]] bool ok() const noexcept { return state_ == state::good; }
   [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
 
   /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
   [[nodiscard]] result<void> finish(std::string_view what) const {
     if (state_ == state::over_limit) {
-      return fail(errc::too_large, std::string{what}, "a length in it is beyond its limit");
+      return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
     }
     if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
     if (!rest_.empty()) {

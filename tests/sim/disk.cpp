@@ -245,13 +245,13 @@ TEST_CASE("disk: the n-th call of a kind fails, once, and a full disk takes what
   CHECK(disk.create("d"));
 }
 
-TEST_CASE("disk: after the power went off nothing works until the reboot, and faults are gone", "[sim][fast]") {
+TEST_CASE("disk: after it halted nothing works until the reboot, and faults are gone", "[sim][fast]") {
   sim::disk disk;
   keep(disk, "a", filled(10, 1));
   const auto before = disk.operations();
-  disk.set_faults({.power_off = 2});
+  disk.set_faults({.halt = 2});
   auto b = disk.create("b").value();
-  CHECK(disk.write(b, filled(10, 2)).error().message.find("power") != std::string::npos);
+  CHECK(disk.write(b, filled(10, 2)).error().message.find("stopped") != std::string::npos);
   CHECK_FALSE(disk.sync(b));
   CHECK_FALSE(disk.read("a"));
   CHECK_FALSE(disk.list("/"));

@@ -3,7 +3,8 @@
 #define CAUSEWAY_IO_CHECKPOINT_HPP
 
 // The checkpoints of one peer in one folder: `step-00001234.ckpt`. A new one is durable before an older one is removed, and
-// `keep` generations stay, so that a file which the disk lost still leaves the one before. One process per folder.
+// `keep` generations stay, so that a file which the disk lost still leaves the one before. Only files that were written
+// without an error and were not found damaged count as generations. One process per folder.
 
 #include <causeway/core/result.hpp>
 #include <causeway/io/section_file.hpp>
@@ -58,11 +59,19 @@ class checkpoint_directory {
   /// they were: errc::disk_full, errc::io_failed, errc::invalid_argument (two sections of one name). Trouble in removing
   /// older files is no error; they are tried again next time.
   result<void> save(std::uint64_t step, std::span<const section> sections, std::uint64_t run_id = 0) {
+    const bool replaces = clean_up(checkpoint_name(step));
     const std::string name = checkpoint_name(step);
-    CAUSEWAY_TRY(storage_.write_atomic(path_of(name), [&](const byte_sink& sink) {
+    auto written = storage_.write_atomic(path_of(name), [&](const byte_sink& sink) {
       return write_sections(sink, {run_id, step}, sections);
-    }));
-    bad_.erase(name);
+    });
+    if (!written) {
+      // A write that fails at its very end leaves a file that may be gone after a crash: it must not count, nor be seen by
+      // a process that knows nothing of the failure.
+      worthless_.insert(name);
+      if (!replaces) (void)storage_.remove(path_of(name));
+      return written;
+    }
+    forget(name);
     prune(step);
     return {};
   }
@@ -85,7 +94,10 @@ class checkpoint_directory {
   result<void> discard_after(std::uint64_t step) {
     CAUSEWAY_ASSIGN(const std::vector<std::uint64_t> all, steps());
     for (const std::uint64_t s : all) {
-      if (s > step) CAUSEWAY_TRY(storage_.remove(path_of(checkpoint_name(s))));
+      if (s > step) {
+        CAUSEWAY_TRY(storage_.remove(path_of(checkpoint_name(s))));
+        forget(checkpoint_name(s));
+      }
     }
     return {};
   }
@@ -100,12 +112,19 @@ class checkpoint_directory {
     return section_file::parse(std::move(content), path_of(name));
   }
 
+  void forget(const std::string& name) {
+    worthless_.erase(name);
+    unreadable_.erase(name);
+  }
+  bool clean_up(const std::string& next);
   void prune(std::uint64_t saved);
 
   S storage_;
   std::string directory_;
   unsigned keep_;
-  std::set<std::string> bad_;  // files that `load_newest` found torn: they do not count as generations
+  // Files that do not count as generations.
+  std::set<std::string> worthless_;   // torn, or not surely durable: they go with the next save
+  std::set<std::string> unreadable_;  // perhaps only now: they go when they are too old
 };
 
 template <Storage S>
@@ -133,34 +152,47 @@ result<loaded_checkpoint> checkpoint_directory<S>::load_newest() {
     const std::string name = checkpoint_name(*step);
     auto file = load_file(name);
     if (file) {
+      unreadable_.erase(name);
       if (!passed_over.empty()) passed_over = "went back to " + path_of(name) + ", because " + passed_over;
       return loaded_checkpoint{std::move(file).value(), std::move(passed_over)};
     }
     // A file from a newer library is whole: silently going back behind it would lose work.
     if (file.error().code == errc::version_mismatch) return std::move(file).error();
-    bad_.insert(name);
+    (file.error().code == errc::corrupt ? worthless_ : unreadable_).insert(name);
     passed_over += (passed_over.empty() ? "" : "; ") + file.error().text();
   }
   return fail(errc::corrupt, directory_,
               "no checkpoint here is whole. Start anew, or fetch the state from another peer: " + passed_over);
 }
 
+/// Removes half-written files that a dead process left: they are of no use, and may take the space that the next file
+/// needs. Says whether `next` is there already.
+template <Storage S>
+bool checkpoint_directory<S>::clean_up(const std::string& next) {
+  const auto names = storage_.list(directory_);
+  if (!names) return names.error().code != errc::not_found;  // it may be there
+  for (const std::string& name : *names) {
+    if (name.starts_with("step-") && name.ends_with(".tmp")) (void)storage_.remove(path_of(name));
+  }
+  std::erase_if(worthless_,
+                [&](const std::string& name) { return !std::binary_search(names->begin(), names->end(), name); });
+  return std::binary_search(names->begin(), names->end(), next);
+}
+
 template <Storage S>
 void checkpoint_directory<S>::prune(std::uint64_t saved) {
-  const auto names = storage_.list(directory_);
-  if (!names) return;
-  std::vector<std::uint64_t> good;
-  for (const std::string& name : *names) {
-    const auto step = checkpoint_step(name);
-    const bool unfinished = name.starts_with("step-") && name.ends_with(".tmp");  // left by a process that died
-    if (unfinished || bad_.contains(name)) {
-      if (storage_.remove(path_of(name))) bad_.erase(name);
-    } else if (step && *step != saved) {
-      good.push_back(*step);
+  const auto found = steps();
+  if (!found) return;
+  unsigned wanted = keep_ - 1;  // beside the one just saved
+  for (auto step = found->rbegin(); step != found->rend(); ++step) {
+    const std::string name = checkpoint_name(*step);
+    if (*step == saved) continue;
+    if (wanted == 0 || worthless_.contains(name)) {
+      if (storage_.remove(path_of(name))) forget(name);
+    } else if (!unreadable_.contains(name)) {
+      --wanted;
     }
   }
-  std::sort(good.begin(), good.end());
-  for (std::size_t i = 0; i + (keep_ - 1) < good.size(); ++i) (void)storage_.remove(path_of(checkpoint_name(good[i])));
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io

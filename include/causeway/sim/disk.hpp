@@ -33,7 +33,7 @@ struct disk_options {
   std::size_t sector_bytes = 512;  ///< what the disk writes whole or not at all; page_bytes: pages are never torn
 };
 
-/// What goes wrong. Calls are counted from 1 since `set_faults`; each fault but power_off and capacity happens once.
+/// What goes wrong. Calls are counted from 1 since `set_faults`; each but halt and capacity happens once.
 struct disk_faults {
   static constexpr std::uint64_t never = 0;
   static constexpr std::uint64_t unlimited = ~std::uint64_t{0};
@@ -45,8 +45,8 @@ struct disk_faults {
   std::uint64_t fail_rename = never;       ///< EIO
   std::uint64_t fail_unlink = never;       ///< EIO
   std::uint64_t fail_read = never;         ///< EIO
-  std::uint64_t power_off = never;         ///< counts all calls that change something: it and all after it fail
-  std::uint64_t capacity = unlimited;      ///< bytes in all files; beyond it ENOSPC, after the part that fits
+  std::uint64_t halt = never;  ///< counts all calls that change something: until crash or kill, it and all after fail
+  std::uint64_t capacity = unlimited;  ///< bytes in all files; beyond it ENOSPC, after the part that fits
 };
 
 /// Models io::FileSystem. Copies share one disk. Thread-safe.
@@ -89,11 +89,11 @@ class disk {
   [[nodiscard]] std::uint64_t operations() const;
 
   /// Power loss and reboot: afterwards the disk holds one of the states that the calls so far allow, drawn from the seed or
-  /// by `choose`. Faults and open files are gone, power is on.
+  /// by `choose`. Faults and open files are gone.
   void crash();
   void crash(const chooser& choose);
 
-  /// The process dies, the machine lives: nothing is lost, open files are gone. Faults and a lost power stay.
+  /// The process dies, the machine lives: nothing is lost but open files and faults.
   void kill();
 
   /// Flips a bit (modulo the file's length) where it lies on the platter. errc::not_found; an empty file has none.
@@ -118,7 +118,7 @@ class disk {
     std::uint64_t operations = 0;
     std::uint64_t life = 0;
     std::uint64_t process = 1;
-    bool powered = true;
+    bool running = true;
 
     [[nodiscard]] chooser choice() {
       return [this](std::uint64_t bound) { return draws.below(bound); };
@@ -126,12 +126,14 @@ class disk {
     void next_life() {
       ++life;
       process += draws.below(2);  // a restarted process may get the same id again
+      faults = {};
+      running = true;
     }
-    /// Counts a call that changes something. False: the power is off now, although this call may yet have taken place.
+    /// Counts a call that changes something. False: the disk stops now, although this call may yet have taken place.
     bool count() {
       ++operations;
-      if (++seen.power_off == faults.power_off) powered = false;
-      return powered;
+      if (++seen.halt == faults.halt) running = false;
+      return running;
     }
     static bool hits(std::uint64_t& count, std::uint64_t fault) { return ++count == fault; }
   };
@@ -144,7 +146,7 @@ class disk {
   };
   [[nodiscard]] locked open() const { return {std::unique_lock{*mutex_}, shared_.get()}; }
 
-  static error no_power(const std::string& path) { return io::os_error(path, "reach the disk, the power is off", EIO); }
+  static error halted(const std::string& path) { return io::os_error(path, "reach the disk, which has stopped", EIO); }
   static result<void> outcome(int code, const std::string& path, const char* doing) {
     if (code == 0) return {};
     return io::os_error(path, doing, code);
@@ -156,19 +158,19 @@ class disk {
 
 inline result<disk::file_type> disk::create(const std::string& path) {
   const locked self = open();
-  if (!self->powered) return no_power(path);
+  if (!self->running) return halted(path);
   const bool on = self->count();
   if (disk::shared::hits(self->seen.fail_create, self->faults.fail_create)) return io::os_error(path, "open it", EIO);
   std::uint64_t inode = 0;
   const int code = self->tree.create(path, inode);
   if (code != 0) return io::os_error(path, "open it", code);
-  if (!on) return no_power(path);
+  if (!on) return halted(path);
   return file_type{inode, self->life, path};
 }
 
 inline result<void> disk::write(file_type& file, std::span<const std::byte> bytes) {
   const locked self = open();
-  if (!self->powered) return no_power(file.path);
+  if (!self->running) return halted(file.path);
   const bool on = self->count();
   if (file.life != self->life) return io::os_error(file.path, "write to it", EBADF);
   int code = 0;
@@ -185,13 +187,13 @@ inline result<void> disk::write(file_type& file, std::span<const std::byte> byte
     }
   }
   if (!self->tree.append(file.inode, bytes)) code = EBADF;
-  if (!on) return no_power(file.path);
+  if (!on) return halted(file.path);
   return outcome(code, file.path, "write to it");
 }
 
 inline result<void> disk::sync(file_type& file) {
   const locked self = open();
-  if (!self->powered || !self->count()) return no_power(file.path);
+  if (!self->running || !self->count()) return halted(file.path);
   if (file.life != self->life) return io::os_error(file.path, "make it durable (fsync)", EBADF);
   const bool fails = disk::shared::hits(self->seen.fail_sync, self->faults.fail_sync);
   if (fails) {
@@ -203,7 +205,7 @@ inline result<void> disk::sync(file_type& file) {
 
 inline result<void> disk::close(file_type& file) {
   const locked self = open();
-  if (!self->powered) return no_power(file.path);
+  if (!self->running) return halted(file.path);
   if (file.life != self->life) return io::os_error(file.path, "close it", EBADF);
   file.life = ~std::uint64_t{0};
   return {};
@@ -211,29 +213,29 @@ inline result<void> disk::close(file_type& file) {
 
 inline result<void> disk::rename(const std::string& from, const std::string& to) {
   const locked self = open();
-  if (!self->powered) return no_power(to);
+  if (!self->running) return halted(to);
   const bool on = self->count();
   if (disk::shared::hits(self->seen.fail_rename, self->faults.fail_rename)) {
     return io::os_error(to, "rename the finished file to its final name", EIO);
   }
   const int code = self->tree.rename(from, to);
-  if (!on) return no_power(to);
+  if (!on) return halted(to);
   return outcome(code, to, "rename the finished file to its final name");
 }
 
 inline result<void> disk::unlink(const std::string& path) {
   const locked self = open();
-  if (!self->powered) return no_power(path);
+  if (!self->running) return halted(path);
   const bool on = self->count();
   if (disk::shared::hits(self->seen.fail_unlink, self->faults.fail_unlink)) return io::os_error(path, "remove it", EIO);
   const int code = self->tree.unlink(path);
-  if (!on) return no_power(path);
+  if (!on) return halted(path);
   return outcome(code, path, "remove it");
 }
 
 inline result<void> disk::sync_folder(const std::string& folder) {
   const locked self = open();
-  if (!self->powered || !self->count()) return no_power(folder);
+  if (!self->running || !self->count()) return halted(folder);
   if (disk::shared::hits(self->seen.fail_sync_folder, self->faults.fail_sync_folder)) {
     self->tree.lose_names(folder, self->choice());
     return io::os_error(folder, "make the folder durable (fsync)", EIO);
@@ -243,30 +245,30 @@ inline result<void> disk::sync_folder(const std::string& folder) {
 
 inline io::folder_state disk::look(const std::string& path) {
   const locked self = open();
-  return self->powered && self->tree.is_folder(path) ? io::folder_state::present : io::folder_state::missing;
+  return self->running && self->tree.is_folder(path) ? io::folder_state::present : io::folder_state::missing;
 }
 
 inline result<void> disk::make_folder(const std::string& path) {
   const locked self = open();
-  if (!self->powered) return no_power(path);
+  if (!self->running) return halted(path);
   const bool on = self->count();
   const int code = self->tree.make_folder(path);
-  if (!on) return no_power(path);
+  if (!on) return halted(path);
   return outcome(code == EEXIST ? 0 : code, path, "make the folder");
 }
 
 inline result<void> disk::remove_folder(const std::string& path) {
   const locked self = open();
-  if (!self->powered) return no_power(path);
+  if (!self->running) return halted(path);
   const bool on = self->count();
   const int code = self->tree.remove_folder(path);
-  if (!on) return no_power(path);
+  if (!on) return halted(path);
   return outcome(code, path, "remove the folder");
 }
 
 inline result<std::vector<std::string>> disk::list(const std::string& folder) {
   const locked self = open();
-  if (!self->powered) return no_power(folder);
+  if (!self->running) return halted(folder);
   std::vector<std::string> names;
   const int code = self->tree.list(folder, names);
   if (code != 0) return io::os_error(folder, "list the folder", code);
@@ -275,7 +277,7 @@ inline result<std::vector<std::string>> disk::list(const std::string& folder) {
 
 inline result<io::byte_vector> disk::read(const std::string& path) {
   const locked self = open();
-  if (!self->powered) return no_power(path);
+  if (!self->running) return halted(path);
   if (disk::shared::hits(self->seen.fail_read, self->faults.fail_read)) return io::os_error(path, "read it", EIO);
   const io::byte_vector* content = self->tree.content(path);
   if (content == nullptr) return io::os_error(path, "open it", ENOENT);
@@ -300,12 +302,13 @@ inline void disk::crash() {
 inline void disk::crash(const chooser& choose) {
   const locked self = open();
   self->tree.crash(choose);
-  self->faults = {};
-  self->powered = true;
   self->next_life();
 }
 
-inline void disk::kill() { open()->next_life(); }
+inline void disk::kill() {
+  const locked self = open();
+  self->next_life();
+}
 
 inline result<void> disk::flip(const std::string& path, std::uint64_t bit) {
   const locked self = open();

@@ -59,6 +59,9 @@ class operation_table {
 
   pending_operation& operator[](slot_index slot) { return slots_[slot]; }
 
+  /// Slots so far, used or free.
+  [[nodiscard]] slot_index size() const noexcept { return static_cast<slot_index>(slots_.size()); }
+
   [[nodiscard]] operation handle(slot_index slot) const {
     return operation{slots_[slot].generation} << 32U | (operation{slot} + 1);
   }

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_SIM_PROCESS_HPP
+#define CAUSEWAY_SIM_PROCESS_HPP
+
+// One run of a program on a simulated host: ordinary blocking code on a fiber. While it blocks, virtual time passes and
+// other things happen; while it runs, no time passes. Killing it throws a type of its own out of the call it blocks in, so
+// that every object on its stack is destroyed; calls that would block meanwhile (from destructors) return at once.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/io/storage.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/sim/fiber.hpp>
+#include <causeway/sim/network.hpp>
+#include <causeway/sim/options.hpp>
+#include <causeway/sim/scheduler.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+class process;
+class transport;
+
+/// Takes the lines that processes log, with virtual time and host.
+using world_log = std::function<void(time_point, host_index, severity, std::string_view)>;
+
+namespace detail {
+
+/// Unwinds a killed process. Not a std::exception: nobody should take it for an error that can be handled.
+struct process_killed {};
+
+/// Something of a process that the network knows, and that must let go of it when the process ends.
+class endpoint {
+ public:
+  virtual ~endpoint() = default;
+  /// The process is over. From now on calls give errors and reach nothing of the world.
+  virtual void process_ended(bool killed) = 0;
+};
+
+/// What all parts of a world share.
+struct core {
+  explicit core(const world_options& o) : options{o}, net{options, events}, stacks{o.stack_bytes} {}
+
+  world_options options;
+  scheduler events;
+  network net;
+  stack_pool stacks;
+  std::vector<process*> ready;  ///< in the order in which they became so
+  process* running = nullptr;
+  world_log log;
+};
+
+}  // namespace detail
+
+/// Why a process that waited goes on.
+enum class wake_reason : std::uint8_t {
+  woken,     ///< somebody called wake
+  deadline,  ///< the time has come
+  dying,     ///< the process is being unwound: do not wait
+};
+
+class process {
+ public:
+  process(detail::core& shared, host_index host, std::uint32_t incarnation, io::any_storage storage,
+          std::function<void(process&)> program)
+      : core_{shared},
+        host_{host},
+        incarnation_{incarnation},
+        storage_{std::move(storage)},
+        random_{shared.options.seed, mix(0x70726F63ULL, host, incarnation)},
+        fiber_{shared.stacks, [this, run = std::move(program)] {
+                 try {
+                   run(*this);
+                 } catch (const detail::process_killed&) {
+                 }
+               }} {}
+  process(const process&) = delete;
+  process& operator=(const process&) = delete;
+
+  ~process() {
+    std::erase(core_.ready, this);
+    core_.events.cancel(timer_);
+  }
+
+  // ---- for the program -------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] host_index host() const noexcept { return host_; }
+  /// 1 for the host's first process, one more for each later.
+  [[nodiscard]] std::uint32_t incarnation() const noexcept { return incarnation_; }
+  [[nodiscard]] any_clock clock() const { return any_clock{core_.events.clock()}; }
+  [[nodiscard]] time_point now() const noexcept { return core_.events.now(); }
+  /// Its own draws: the same for equal (seed of the world, host, incarnation).
+  [[nodiscard]] rng& random() noexcept { return random_; }
+
+  void sleep(duration d) { sleep_until(now() + d); }
+
+  void sleep_until(time_point when) {
+    while (now() < when && park(when) != wake_reason::dying) {
+    }
+  }
+
+  /// Takes `nominal` divided by the host's speed; while the process is stopped, nothing gets done.
+  void compute(duration nominal) {
+    const detail::machine& m = core_.net.at(host_);
+    const duration whole = detail::transfer_time(seconds(nominal), m.options.speed);
+    const time_point begin = now();
+    const duration frozen = m.frozen_total;
+    for (;;) {
+      const time_point end = begin + whole + (m.frozen_total - frozen);
+      if (now() >= end || park(end) == wake_reason::dying) return;
+    }
+  }
+
+  /// A fabric for the peer `id`, at the next free port of this host: "<name>:1", "<name>:2", ... Everything that it starts
+  /// ends with this process.
+  [[nodiscard]] std::shared_ptr<net::fabric> make_fabric(net::peer_id id);
+
+  /// A network of fixed membership: this host must be one of `peers`, and its place among them is its index. Blocks until
+  /// all connections stand; errc::timeout names who did not come within `patience`.
+  [[nodiscard]] result<transport> make_transport(std::vector<host_index> peers,
+                                                 duration patience = std::chrono::minutes{10});
+
+  /// The host's disk; what is on it stays when the process ends.
+  [[nodiscard]] io::any_storage storage() const { return storage_; }
+
+  /// Its lines go to the world's log.
+  [[nodiscard]] log_sink log() const {
+    return log_sink{[shared = &core_, host = host_](severity level, std::string_view text) {
+      if (shared->log) shared->log(shared->events.now(), host, level, text);
+    }};
+  }
+
+  /// The world asked it to end, as with SIGTERM; calls of fabric::block give errc::cancelled.
+  [[nodiscard]] bool asked_to_stop() const noexcept { return asked_to_stop_; }
+
+  // ---- for what blocks on its behalf -----------------------------------------------------------------------------------
+
+  /// Blocks until wake() or `deadline`. Only from the process itself.
+  wake_reason park(time_point deadline) {
+    if (killed_ && std::uncaught_exceptions() > 0) return wake_reason::dying;
+    if (killed_) throw detail::process_killed{};
+    CAUSEWAY_EXPECT(core_.running == this);
+    woken_ = false;
+    if (deadline != no_deadline) {
+      timer_ = core_.events.at(deadline, {event_kind::timer, host_, incarnation_}, [this] {
+        timer_ = 0;
+        make_ready();
+      });
+    }
+    fiber_.suspend();
+    core_.events.cancel(std::exchange(timer_, 0));
+    if (killed_) throw detail::process_killed{};
+    return woken_ ? wake_reason::woken : wake_reason::deadline;
+  }
+
+  /// The process goes on, as soon as what happens now is over.
+  void wake() {
+    woken_ = true;
+    make_ready();
+  }
+
+  [[nodiscard]] detail::core& shared() noexcept { return core_; }
+  void add(detail::endpoint* e) { endpoints_.push_back(e); }
+  void remove(const detail::endpoint* e) { std::erase(endpoints_, e); }
+
+  // ---- for the world ---------------------------------------------------------------------------------------------------
+
+  /// Lets it run until it blocks or ends.
+  void run() {
+    ready_ = false;
+    core_.events.record({event_kind::resume, host_, incarnation_});
+    process* const outer = std::exchange(core_.running, this);
+    fiber_.resume();
+    core_.running = outer;
+  }
+
+  /// Unwinds it. Only from outside of it.
+  void kill() {
+    killed_ = true;
+    let_go(true);
+    if (fiber_.started() && !fiber_.finished()) run();
+    CAUSEWAY_EXPECT(fiber_.finished() || !fiber_.started());
+  }
+
+  /// Its fabrics and transports let go of the world.
+  void let_go(bool killed) {
+    while (!endpoints_.empty()) {
+      detail::endpoint* const last = endpoints_.back();
+      endpoints_.pop_back();
+      last->process_ended(killed);
+    }
+  }
+
+  void ask_to_stop() {
+    asked_to_stop_ = true;
+    wake();
+  }
+
+  void make_ready() {
+    if (std::exchange(ready_, true)) return;
+    core_.ready.push_back(this);
+  }
+
+  void not_ready() noexcept { ready_ = false; }
+
+  [[nodiscard]] bool finished() const noexcept { return fiber_.finished(); }
+  [[nodiscard]] const std::exception_ptr& failure() const noexcept { return fiber_.failure(); }
+
+ private:
+  detail::core& core_;
+  host_index host_;
+  std::uint32_t incarnation_;
+  io::any_storage storage_;
+  rng random_;
+  std::vector<detail::endpoint*> endpoints_;
+  scheduler::ticket timer_ = 0;
+  bool ready_ = false;
+  bool woken_ = false;
+  bool killed_ = false;
+  bool asked_to_stop_ = false;
+  fiber fiber_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_PROCESS_HPP

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_SIM_TRANSIT_HPP
+#define CAUSEWAY_SIM_TRANSIT_HPP
+
+// How bytes get from host to host. A sender's uplink serves its flows in turn, a piece each; a piece leaves at the uplink's
+// rate or at its connection's, whichever is lower, and reaches the receiver's downlink one latency later. Downlinks serve
+// pieces in the order in which their first bits arrive, and start before the last bit is there, so a message alone on its
+// way takes exactly latency + bytes / bandwidth. Two events per message of one piece.
+//
+// A flow has at most a window of bytes on its way (twice rate times round trip, and some), so that a fast sender cannot
+// queue a whole model at a slow receiver. Losses and black holes delay, as they do under TCP; nothing overtakes.
+
+#include <causeway/core/rng.hpp>
+#include <causeway/sim/connection.hpp>
+#include <causeway/sim/links.hpp>
+#include <causeway/sim/options.hpp>
+#include <causeway/sim/scheduler.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+/// A host as its network card and its kernel are: there whether or not a process runs.
+struct machine {
+  host_options options;
+  bool powered = true;
+  bool frozen = false;  ///< its process is stopped; what concerns it waits in `backlog`
+  time_point frozen_since;
+  duration frozen_total{0};
+  std::deque<std::function<void()>> backlog;
+  std::map<std::uint32_t, socket_owner*> listeners;
+  queue<end_ref> ready;  ///< flows that want the uplink
+  bool serving = false;  ///< an event will serve them
+  time_point up_free;
+  time_point down_free;
+};
+
+class transit {
+ public:
+  transit(const world_options& options, scheduler& events)
+      : options_{options}, events_{events}, links_{options.link}, random_{options.seed, mix(0x6E65740000ULL)} {}
+  transit(const transit&) = delete;
+  transit& operator=(const transit&) = delete;
+
+  [[nodiscard]] link_map& links() noexcept { return links_; }
+  [[nodiscard]] rng& random() noexcept { return random_; }
+  [[nodiscard]] machine& at(host_index host) { return machines_[host]; }
+  [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(machines_.size()); }
+
+  void add_host(const host_options& options) {
+    machines_.emplace_back().options = options;
+    links_.add_host(options.region);
+  }
+
+  /// The connection that an end belongs to, if it still exists.
+  [[nodiscard]] connection* find(end_ref e) {
+    if (e.slot() >= connections_.size()) return nullptr;
+    connection& c = connections_[e.slot()];
+    return c.used && c.generation == e.generation() ? &c : nullptr;
+  }
+
+  /// A connection from `from` (side 0) to `to` (side 1).
+  end_ref connect(host_index from, socket_owner* dialer, host_index to, socket_owner* listener) {
+    const std::uint32_t slot = free_slot();
+    connection& c = connections_[slot];
+    c.used = true;
+    c.ends = {connection::end{dialer, true}, connection::end{listener, true}};
+    for (const unsigned side : {0U, 1U}) {
+      flow& f = c.flows[side];
+      f.from = side == 0 ? from : to;
+      f.to = side == 0 ? to : from;
+      f.there = &links_.between(f.from, f.to);
+      f.back = &links_.between(f.to, f.from);
+    }
+    return end_ref::make(slot, c.generation, 0);
+  }
+
+  /// Calls `visit(connection, end_ref of side 0)` for each.
+  template <class F>
+  void for_each_connection(F&& visit) {
+    for (std::uint32_t slot = 0; slot < connections_.size(); ++slot) {
+      connection& c = connections_[slot];
+      if (c.used) visit(c, end_ref::make(slot, c.generation, 0));
+    }
+  }
+
+  void free_if_over(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr || c->ends[0].open || c->ends[1].open) return;
+    const std::uint32_t generation = (c->generation + 1) & 0x7FFFFFFFU;
+    *c = connection{};
+    c->generation = generation;
+    free_.push_back(e.slot());
+  }
+
+  [[nodiscard]] std::size_t open_connections() const noexcept { return connections_.size() - free_.size(); }
+
+  /// Nothing that is on its way arrives any more.
+  void clear(connection& c) {
+    for (flow& f : c.flows) {
+      for (auto& q : f.waiting) q.clear();
+      for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) q->clear();
+    }
+  }
+
+  void send(end_ref e, parcel_ptr message) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.side()];
+    message->wire_bytes = message->bytes.size() + options_.header_bytes;
+    f.waiting[static_cast<std::size_t>(message->way)].push(std::move(message));
+    pump(f, e);
+  }
+
+  /// Gives up a message whose last piece is not on the wire yet. The receiver is told if it has seen a part of it.
+  void abort(end_ref e, std::uint32_t operation) {
+    connection* const c = find(e);
+    if (c == nullptr) return;
+    for (auto& q : c->flows[e.side()].waiting) {
+      q.erase_if([&](parcel_ptr& p) {
+        if (p->operation != operation) return false;
+        if (p->sent == 0) return true;
+        p->aborted = true;
+        p->operation = UINT32_MAX;
+        p->bytes.clear();
+        p->wire_bytes = p->sent + options_.header_bytes;
+        return false;
+      });
+    }
+  }
+
+  /// The receiver at `e` has no room for data, or has it again.
+  void pause(end_ref e, bool yes) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.other().side()];
+    if (std::exchange(f.paused, yes) && !yes) pump(f, e.other());
+  }
+
+  void freeze(host_index host) {
+    machine& m = machines_[host];
+    if (std::exchange(m.frozen, true)) return;
+    m.frozen_since = events_.now();
+  }
+
+  void thaw(host_index host) {
+    machine& m = machines_[host];
+    if (!std::exchange(m.frozen, false)) return;
+    m.frozen_total += events_.now() - m.frozen_since;
+    while (!m.frozen && !m.backlog.empty()) {
+      const auto next = std::move(m.backlog.front());
+      m.backlog.pop_front();
+      next();
+    }
+  }
+
+  /// `what` happens in the host's process: now, or when it runs again.
+  template <class F>
+  void dispatch(host_index host, F&& what) {
+    if (machines_[host].frozen) {
+      machines_[host].backlog.emplace_back(std::forward<F>(what));
+    } else {
+      what();
+    }
+  }
+
+  /// A line carries packets again: what it held back comes out when its senders try again.
+  void healed(const link& mended, duration black) {
+    for_each_connection([&](connection& c, end_ref first) {
+      for (const end_ref e : {first, first.other()}) {
+        flow& f = c.flows[e.side()];
+        const bool waits = f.there == &mended && !f.held.empty() && !f.releasing;
+        const bool unheard = f.back == &mended && f.unacknowledged != 0;
+        if (waits) f.releasing = true;
+        if (!waits && !unheard) continue;
+        events_.after(retry_delay(black), {event_kind::heal, f.to, f.held.size()}, [this, e] { release(e); });
+      }
+    });
+  }
+
+  /// Senders that meet a black hole try again ever less often.
+  duration retry_delay(duration black) {
+    const duration longest = std::min<duration>(black, std::chrono::seconds{1});
+    return duration{
+        static_cast<std::int64_t>(static_cast<double>(longest.count()) * static_cast<double>(random_.uniform()))};
+  }
+
+  /// One way, one packet.
+  duration flight_time(const link& l) {
+    duration t = l.options.latency;
+    if (l.options.jitter.count() > 0) {
+      t += duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(l.options.jitter.count()) + 1))};
+    }
+    return t;
+  }
+
+  /// A whole message came to the end `e` (the receiver's), or a goodbye.
+  std::function<void(end_ref, parcel_ptr)> on_delivery;
+
+ private:
+  std::uint32_t free_slot() {
+    if (free_.empty()) {
+      connections_.emplace_back();
+      return static_cast<std::uint32_t>(connections_.size() - 1);
+    }
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+
+  static queue<parcel_ptr>* next_lane(flow& f) {
+    for (std::size_t l = 0; l < (f.paused ? 1 : lanes); ++l) {
+      if (!f.waiting[l].empty()) return &f.waiting[l];
+    }
+    return nullptr;
+  }
+
+  void refresh(flow& f) {
+    if (f.version == links_.version()) return;
+    f.version = links_.version();
+    f.cap = connection_cap(*f.there, *f.back);
+    const double rate =
+        std::min({machines_[f.from].options.up_bytes_per_s, machines_[f.to].options.down_bytes_per_s, f.cap});
+    const double rtt = seconds(round_trip(*f.there, *f.back) + f.there->options.jitter + f.back->options.jitter);
+    const double window = 2 * rate * rtt + 4 * static_cast<double>(options_.piece_bytes);
+    f.window = window < 1e18 ? static_cast<std::uint64_t>(window) : UINT64_MAX;
+  }
+
+  void pump(flow& f, end_ref e) {
+    if (enqueue(f, e)) serve(f.from);
+  }
+
+  /// Queues a flow at its uplink, if there is something that it may send.
+  bool enqueue(flow& f, end_ref e) {
+    if (f.now != flow::state::idle || next_lane(f) == nullptr) return false;
+    refresh(f);
+    if (f.outstanding >= f.window) return false;  // an acknowledgement will go on
+    machine& m = machines_[f.from];
+    if (f.next_start > std::max(events_.now(), m.up_free)) {
+      f.now = flow::state::paced;
+      events_.at(f.next_start, {event_kind::pace, f.from, f.outstanding}, [this, e] { go_on(e); });
+      return false;
+    }
+    f.now = flow::state::ready;
+    m.ready.push(e);
+    return true;
+  }
+
+  void go_on(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr) return;
+    flow& f = c->flows[e.side()];
+    f.now = flow::state::idle;
+    pump(f, e);
+  }
+
+  void serve(host_index host) {
+    machine& m = machines_[host];
+    while (!m.ready.empty()) {
+      if (events_.now() < m.up_free) {
+        if (std::exchange(m.serving, true)) return;
+        events_.at(m.up_free, {event_kind::uplink, host, m.ready.size()}, [this, host] {
+          machines_[host].serving = false;
+          serve(host);
+        });
+        return;
+      }
+      const end_ref e = m.ready.pop();
+      connection* const c = find(e);
+      if (c == nullptr) continue;
+      flow& f = c->flows[e.side()];
+      f.now = flow::state::idle;
+      if (next_lane(f) != nullptr) transmit(*c, f, e);
+      enqueue(f, e);
+    }
+  }
+
+  void transmit(connection& c, flow& f, end_ref e) {
+    queue<parcel_ptr>& from = *next_lane(f);
+    parcel& message = *from.front();
+    // On a slow line a piece is what it carries in a quarter of a second, so that news can pass between pieces.
+    const double quick = std::min(static_cast<double>(options_.piece_bytes), std::max(1.0, f.cap / 4));
+    const std::uint64_t bytes = std::min(static_cast<std::uint64_t>(quick), message.wire_bytes - message.sent);
+    message.sent += bytes;
+
+    machine& m = machines_[f.from];
+    const auto size = static_cast<double>(bytes);
+    const duration up = transfer_time(size, m.options.up_bytes_per_s);
+    const duration spread = std::max(up, transfer_time(size, f.cap));
+    m.up_free = events_.now() + up;
+    f.next_start = events_.now() + spread;
+    f.last_arrival = std::max(events_.now() + flight_time(*f.there) + loss_delay(f, bytes), f.last_arrival);
+    f.outstanding += bytes;
+    piece p{bytes, spread, nullptr};
+    if (message.sent == message.wire_bytes) p.last = from.pop();
+    const std::uint32_t operation = p.last ? p.last->operation : UINT32_MAX;
+    f.wire.push(std::move(p));
+    events_.at(f.last_arrival, {event_kind::arrive, f.to, bytes}, [this, e] { arrive(e); });
+    const connection::end& sender = c.ends[e.side()];
+    if (operation != UINT32_MAX && sender.open) sender.owner->on_sent(e, operation);
+  }
+
+  duration loss_delay(const flow& f, std::uint64_t bytes) {
+    const double loss = f.there->options.loss;
+    if (loss <= 0) return duration{0};
+    const auto packets = static_cast<double>((bytes + 1459) / 1460);
+    duration retry = std::max<duration>(round_trip(*f.there, *f.back), std::chrono::milliseconds{10});
+    duration delay{0};
+    for (double chance = 1 - std::pow(1 - loss, packets); static_cast<double>(random_.uniform()) < chance; chance = loss) {
+      delay += retry;
+      retry *= 2;
+      if (delay > std::chrono::minutes{1}) break;
+    }
+    return delay;
+  }
+
+  void arrive(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.side()];
+    if (f.wire.empty()) return;  // the host lost power meanwhile
+    piece p = f.wire.pop();
+    if (c->silent) return;
+    if (f.there->blocked() || !f.held.empty()) return f.held.push(std::move(p));
+    land(f, e, std::move(p));
+  }
+
+  void land(flow& f, end_ref e, piece p) {
+    machine& m = machines_[f.to];
+    const time_point begin = std::max(events_.now(), m.down_free);
+    m.down_free = begin + transfer_time(static_cast<double>(p.bytes), m.options.down_bytes_per_s);
+    f.last_delivery = std::max({m.down_free, events_.now() + p.spread, f.last_delivery});
+    const std::uint64_t bytes = p.bytes;
+    f.landing.push(std::move(p));
+    events_.at(f.last_delivery, {event_kind::deliver, f.to, bytes}, [this, e] { deliver(e); });
+  }
+
+  void release(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.side()];
+    f.releasing = false;
+    while (!f.there->blocked() && !f.held.empty()) land(f, e, f.held.pop());
+    if (!machines_[f.to].frozen) acknowledge(f, e, std::exchange(f.unacknowledged, 0));
+  }
+
+  void deliver(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.side()];
+    if (f.landing.empty()) return;
+    piece p = f.landing.pop();
+    if (!machines_[f.to].frozen) return take(f, e, std::move(p));
+    f.unread_bytes += p.bytes;
+    if (f.unread_bytes + std::min<std::uint64_t>(f.window, options_.socket_buffer) > options_.socket_buffer) {
+      f.unacknowledged += p.bytes;
+    } else {
+      acknowledge(f, e, p.bytes);
+    }
+    p.bytes = 0;
+    f.unread.push(std::move(p));
+    machines_[f.to].backlog.emplace_back([this, e] { read(e); });
+  }
+
+  void read(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.side()];
+    if (f.unread.empty()) return;
+    f.unread_bytes = 0;
+    piece p = f.unread.pop();
+    p.bytes += std::exchange(f.unacknowledged, 0);
+    take(f, e, std::move(p));
+  }
+
+  void take(flow& f, end_ref e, piece p) {
+    acknowledge(f, e, p.bytes);
+    if (p.last) on_delivery(e.other(), std::move(p.last));
+  }
+
+  void acknowledge(flow& f, end_ref e, std::uint64_t bytes) {
+    if (f.back->blocked()) {
+      f.unacknowledged += bytes;
+      return;
+    }
+    f.outstanding -= bytes;
+    if (f.now != flow::state::idle || f.outstanding >= f.window || next_lane(f) == nullptr) return;
+    f.now = flow::state::paced;
+    events_.after(f.back->options.latency, {event_kind::pace, f.from, f.outstanding}, [this, e] { go_on(e); });
+  }
+
+  const world_options& options_;
+  scheduler& events_;
+  link_map links_;
+  rng random_;
+  std::deque<machine> machines_;
+  std::deque<connection> connections_;  // they stay where they are
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_TRANSIT_HPP

@@ -172,13 +172,20 @@ class conversation : public std::enable_shared_from_this<conversation> {
 
 using conversation_ptr = std::shared_ptr<conversation>;
 
-/// Dials an address again and again until somebody answers or it is stopped.
+/// Dials an address again and again until somebody answers or it is stopped; or once, if it is told whom to tell that
+/// nobody answered.
 class dialer : public std::enable_shared_from_this<dialer> {
  public:
   using connect_handler = std::function<void(conversation_ptr)>;
+  using failure_handler = std::function<void(const error&)>;
 
-  dialer(asio::io_context& io, endpoint target, connect_handler connected)
-      : resolver_{io}, socket_{io}, timer_{io}, target_{std::move(target)}, connected_{std::move(connected)} {}
+  dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed = {})
+      : resolver_{io},
+        socket_{io},
+        timer_{io},
+        target_{std::move(target)},
+        connected_{std::move(connected)},
+        failed_{std::move(failed)} {}
 
   void dial() {
     std::error_code failure;
@@ -196,6 +203,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
 
   void stop() {
     connected_ = {};
+    failed_ = {};
     resolver_.cancel();
     timer_.cancel();
     std::error_code ignored;
@@ -218,6 +226,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
       if (!self->connected_) return;
       if (failure) return self->retry(failure);
       const auto call = std::exchange(self->connected_, {});
+      self->failed_ = {};
       call(std::make_shared<conversation>(std::move(self->socket_)));
     });
   }
@@ -227,7 +236,10 @@ class dialer : public std::enable_shared_from_this<dialer> {
     last_failure_ = failure.message();
     std::error_code ignored;
     socket_.close(ignored);
-    dial_later();
+    if (!failed_) return dial_later();
+    connected_ = {};
+    const auto call = std::exchange(failed_, {});
+    call(fail(errc::unreachable, target_.text(), last_failure_));
   }
 
  public:
@@ -246,6 +258,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
   asio::steady_timer timer_;
   endpoint target_;
   connect_handler connected_;
+  failure_handler failed_;
   std::vector<tcp::endpoint> candidates_;
   std::chrono::milliseconds pause_ = first_pause;
   std::string last_failure_;

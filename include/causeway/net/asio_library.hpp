@@ -15,6 +15,7 @@
 #include <asio/buffer.hpp>
 #include <asio/connect.hpp>
 #include <asio/io_context.hpp>
+#include <asio/ip/host_name.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 #include <asio/read.hpp>

@@ -40,6 +40,7 @@ struct link_identity {
   std::string name;          ///< for messages
   std::size_t chunk = 0;     ///< our chunk length
   std::size_t their_chunk = 0;
+  bool control_apart = false;  ///< the first stream carries no data, so that data never holds control messages up
 };
 
 class link {
@@ -128,12 +129,12 @@ class link {
   /// Once per heartbeat interval: says that we live when nothing else did, and notices a silent peer.
   void tick(duration since_last_tick) {
     if (failure_) return end_farewell();
-    if (!wrote_since_tick_ && !streams_[0]->out.busy()) {
+    if (!wrote_since_tick_ && !streams_[0]->out.busy()) {  // busy: the heartbeat would only wait behind it
       notify(*streams_[0], frame_kind::heartbeat);
       write_some(*streams_[0]);
     }
     wrote_since_tick_ = false;
-    if (is_paused()) silent_ = {};
+    if (is_paused() && !who_.control_apart) silent_ = {};
     // Time that this process itself was stopped for does not count against the peer.
     silent_ += std::min(since_last_tick, shared_->options.heartbeat * 2);
     if (silent_ <= std::max(shared_->options.silence, gaps_.count() == 0 ? duration{0} : gaps_.patience())) return;
@@ -201,7 +202,7 @@ class link {
     return std::any_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->parked.has_value(); });
   }
   [[nodiscard]] time_point last_heard() const { return last_heard_; }
-  [[nodiscard]] std::size_t stream_count() const { return streams_.size(); }
+  [[nodiscard]] std::size_t stream_count() const { return streams_.size() - (who_.control_apart ? 1 : 0); }
 
  private:
   static constexpr std::size_t turn_bytes = std::size_t{4} << 20U;  // moved before other sockets get their turn
@@ -225,7 +226,7 @@ class link {
       if (failure == asio::error::would_block || failure == asio::error::try_again) break;
       if (failure) return lose_to(failure);
       shared_->stats.bytes_sent += n;
-      wrote_since_tick_ = true;
+      wrote_since_tick_ |= is_first(s) || !who_.control_apart;
       moved += n;
       s.out.consume(n);
       if (!s.out.busy()) finish_frame(s);
@@ -257,12 +258,14 @@ class link {
       s.out.begin(outbox_.header(frame_kind::goodbye), {}, false);
       return true;
     }
+    if (is_first(s) && who_.control_apart) return !outbox_.has_sends() && outbox_.take_bulk(s.out);
     return outbox_.take_chunk(s.out) || (is_first(s) && outbox_.take_bulk(s.out));
   }
 
   void finish_frame(stream& s) {
     outbox_.written(s.out);
-    if (s.said_goodbye) end_writing(s);
+    if (s.said_goodbye) return end_writing(s);
+    if (!is_first(s) && outbox_.bulk_may_go()) write_some(*streams_[0]);
   }
 
   void cancel_send(slot_index slot) {

@@ -95,6 +95,9 @@ class outbox {
     control_bytes_ = 0;
   }
 
+  [[nodiscard]] bool has_sends() const noexcept { return !sends_.empty(); }
+  [[nodiscard]] bool bulk_may_go() const noexcept { return sends_.empty() && !bulk_.empty(); }
+
   [[nodiscard]] frame_header header(frame_kind kind) const {
     frame_header h;
     h.kind = kind;

@@ -52,7 +52,7 @@ enum class frame_kind : std::uint8_t {
   meet = 15,      ///< fabric, both sides: who I am
   want = 16,      ///< fabric, higher id to lower: which connection I had last
   take = 17,      ///< fabric, lower id to higher: this connection is our link
-  stream = 18,    ///< fabric: first frame of a further stream of a link that stands
+  stream = 18,    ///< fabric: first frame of a stream for data, of a link that stands
   stream_ok = 19  ///< answer to `stream`
 };
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_ASIO_FABRIC_HPP
+#define CAUSEWAY_NET_ASIO_FABRIC_HPP
+
+// The fabric over TCP: listens for as long as it lives, dials whom it is told to, keeps one link to each peer, and carries
+// control messages and data on connections of their own, so that neither holds the other up.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/asio_core.hpp>
+#include <causeway/net/asio_listener.hpp>
+#include <causeway/net/endpoint.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+static_assert(max_post_bytes == max_control_bytes);
+
+/// TCP to peers that come and go; made by `open_fabric`. docs/design/network.md says why it is as it is,
+/// docs/reference/wire_format.md what it says to the others.
+///
+/// Threading: see net/fabric.hpp. Events come from the trainer's thread while it is inside `wait` or `block`, else from a
+/// thread of the fabric's. `id`, `address`, `now`, `stats`, `streams` and `describe_waits` may be called from any thread.
+///
+/// Memory: data that nobody asked for yet is kept as in asio_transport; when reading of it pauses, control messages still
+/// come. Control messages that the other side does not take are kept up to transport_options::control_backlog; then its
+/// connection is given up.
+class asio_fabric final : public fabric {
+ public:
+  asio_fabric(listener at, fabric_options options)
+      : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
+  asio_fabric(const asio_fabric&) = delete;
+  asio_fabric& operator=(const asio_fabric&) = delete;
+  ~asio_fabric() override { core_->close(); }
+
+  [[nodiscard]] peer_id id() const override { return core_->options().id; }
+  [[nodiscard]] std::string address() const override { return core_->address(); }
+
+  void attach(fabric_events* events) override { core_->attach(events); }
+
+  [[nodiscard]] time_point now() const override { return core_->now(); }
+  void dial(const std::string& to) override { core_->dial(to); }
+  void close(peer_index link, const std::string& why) override { core_->close(link, why); }
+  [[nodiscard]] bool is_up(peer_index link) const override { return core_->is_up(link); }
+  void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override {
+    core_->post(link, std::move(message), bulk);
+  }
+  void wake_at(time_point when) override { core_->wake_at(when); }
+  void cancel_before(std::uint32_t epoch) override { core_->cancel_before(epoch); }
+
+  /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
+  operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override {
+    return core_->start({.is_send = true, .peer = link, .id = id, .source = bytes.data(), .length = bytes.size()});
+  }
+  operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override {
+    return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
+  }
+  result<std::size_t> wait(operation op, time_point deadline) override { return core_->wait(op, deadline); }
+
+  void locked(const std::function<void()>& what) override { core_->locked(what); }
+  result<bool> block(const std::function<bool()>& done, time_point deadline) override {
+    return core_->block(done, deadline);
+  }
+
+  [[nodiscard]] traffic stats() const override { return core_->stats(); }
+  [[nodiscard]] std::string describe_waits() const override { return core_->describe_waits(); }
+
+  /// TCP connections for data to a peer that stand.
+  [[nodiscard]] std::size_t streams(peer_index link) const { return core_->streams(link); }
+
+  /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
+  /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
+  /// flush.
+  [[nodiscard]] std::function<void()> interrupter() const {
+    return [weak = std::weak_ptr{core_}] {
+      if (const auto core = weak.lock()) core->interrupt();
+    };
+  }
+
+  /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
+  /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
+  /// same.
+  void close() { core_->close(); }
+
+ private:
+  std::shared_ptr<detail::fabric_core> core_;
+};
+
+/// Makes a fabric that listens at `at`. It accepts connections once somebody is attached.
+inline result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options) {
+  if (options.run_id == 0 || options.id == 0) {
+    return fail(errc::invalid_argument, at.address().text(),
+                "a fabric needs the id of a run and of a peer, neither of them 0");
+  }
+  return std::make_shared<asio_fabric>(std::move(at), std::move(options));
+}
+
+/// The same; listens at `where` (port 0: any free one).
+inline result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options) {
+  CAUSEWAY_ASSIGN(listener at, open_listener(where, options.transport.log));
+  return open_fabric(std::move(at), std::move(options));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP

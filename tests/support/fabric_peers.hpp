@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_SUPPORT_FABRIC_PEERS_HPP
+#define CAUSEWAY_TESTS_SUPPORT_FABRIC_PEERS_HPP
+
+// Fabrics over real loopback sockets in one process, each with an owner that writes down what it is told.
+
+#include <causeway/net/asio_fabric.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/tcp_peers.hpp"
+
+namespace support {
+
+/// Waits until `done`, which is asked with the fabric's lock held.
+inline bool until(fabric& f, const std::function<bool()>& done) {
+  const auto outcome = f.block(done, soon());
+  return outcome && *outcome;
+}
+
+inline std::vector<std::byte> words(const std::string& text) {
+  const auto view = std::as_bytes(std::span{text.data(), text.size()});
+  return {view.begin(), view.end()};
+}
+
+/// One fabric and what it was told. The members are read inside `until` and `locked`.
+class fabric_peer final : public fabric_events {
+ public:
+  struct seen {
+    peer_id id = 0;
+    std::string address;
+    int ups = 0;
+    int downs = 0;
+    std::string last_down;
+    std::vector<std::string> control;
+  };
+  std::map<peer_index, seen> links;
+  std::vector<std::pair<std::string, error>> unreachable;
+  std::vector<std::string> order;  // every event, in a word
+  int wakes = 0;
+  std::function<void(peer_index)> when_up;
+  std::function<void(peer_index, const std::string&)> when_told;
+
+  explicit fabric_peer(peer_id id, fabric_options options = {}) {
+    options.id = id;
+    if (options.run_id == 0) options.run_id = test_run;
+    options.transport.close_grace = std::chrono::milliseconds{200};
+    auto made = open_fabric(endpoint{}, std::move(options));
+    REQUIRE(made);
+    net = std::move(*made);
+    net->attach(this);
+  }
+  ~fabric_peer() override {
+    if (net) net->attach(nullptr);
+  }
+  fabric_peer(const fabric_peer&) = delete;
+  fabric_peer& operator=(const fabric_peer&) = delete;
+
+  void on_up(peer_index link, peer_id id, const std::string& address) override {
+    seen& s = links[link];
+    CHECK(s.ups == s.downs);
+    s.id = id;
+    s.address = address;
+    ++s.ups;
+    order.push_back("up " + std::to_string(id));
+    if (when_up) when_up(link);
+  }
+  void on_down(peer_index link, const error& why) override {
+    seen& s = links[link];
+    ++s.downs;
+    CHECK(s.ups == s.downs);
+    s.last_down = why.message;
+    order.push_back("down " + std::to_string(s.id));
+  }
+  void on_unreachable(const std::string& address, const error& why) override {
+    unreachable.emplace_back(address, why);
+    order.push_back("unreachable");
+  }
+  void on_control(peer_index link, std::span<const std::byte> message) override {
+    const std::string text{reinterpret_cast<const char*>(message.data()), message.size()};
+    links[link].control.push_back(text);
+    order.push_back("control");
+    if (when_told) when_told(link, text);
+  }
+  void on_wake() override { ++wakes; }
+
+  [[nodiscard]] std::optional<peer_index> link_to(peer_id id) const {
+    for (const auto& [link, s] : links) {
+      if (s.id == id && s.ups > s.downs) return link;
+    }
+    return std::nullopt;
+  }
+  void dial(const std::string& address) {
+    net->locked([&] { net->dial(address); });
+  }
+  void post(peer_index link, const std::string& text, bool bulk = false) {
+    net->locked([&] { net->post(link, words(text), bulk); });
+  }
+  peer_index wait_up(peer_id id) {
+    REQUIRE(until(*net, [&] { return link_to(id).has_value(); }));
+    return *link_to(id);
+  }
+
+  std::shared_ptr<asio_fabric> net;
+};
+
+/// Two fabrics with a link: 1 and 2.
+struct fabric_pair {
+  explicit fabric_pair(const fabric_options& options = {}) : a{1, options}, b{2, options} {
+    a.dial(b.net->address());
+    to_b = a.wait_up(2);
+    to_a = b.wait_up(1);
+  }
+  fabric_peer a;
+  fabric_peer b;
+  peer_index to_b = 0;
+  peer_index to_a = 0;
+};
+
+}  // namespace support
+
+#endif  // CAUSEWAY_TESTS_SUPPORT_FABRIC_PEERS_HPP

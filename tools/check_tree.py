@@ -40,6 +40,7 @@ TESTED_THROUGH = [
     (r"net/asio_(?!transport|fabric)\w+\.hpp", "tests/net/asio_transport.cpp"),
     (r"net/fabric\.hpp", "tests/net/asio_fabric.cpp"),
     (r"sim/disk_\w+\.hpp", "tests/sim/disk.cpp"),
+    (r"sim/table_text\.hpp", "tests/sim/link_table.cpp"),
     (r"train/elastic_group\.hpp", "tests/train/member.cpp"),
 ]
 

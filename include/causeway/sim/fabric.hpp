@@ -3,74 +3,47 @@
 #define CAUSEWAY_SIM_FABRIC_HPP
 
 // net::fabric on the simulated network. Events reach their owner between two blocking calls of the process, one at a time,
-// and never while the process is stopped; so the "lock" of the contract is that nothing else runs.
-//
-// Two peers greet each other with their ids when a connection stands. Of two connections that cross, the one dialled by the
-// smaller id stays.
+// and never while the process is stopped; so the "lock" of the contract is that nothing else runs. When the process ends,
+// its fabrics let go of the world, and what is called afterwards gives errors.
 
 #include <causeway/core/error.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/net/operations.hpp>
+#include <causeway/sim/dialer.hpp>
 #include <causeway/sim/mailbox.hpp>
 #include <causeway/sim/network.hpp>
 #include <causeway/sim/process.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
-#include <optional>
+#include <span>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::sim {
 
-namespace detail {
-
-inline std::string address_text(network& net, host_index host, std::uint32_t port) {
-  return net.at(host).options.name + ':' + std::to_string(port);
-}
-
-struct network_address {
-  host_index host = no_host;
-  std::uint32_t port = 0;
-};
-
-/// "host-3:1". No host: the text is no address of this network.
-inline network_address parse_address(const network& net, const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon + 1 == text.size() || text.size() - colon > 9) return {};
-  std::uint32_t port = 0;
-  for (const char c : std::string_view{text}.substr(colon + 1)) {
-    if (c < '0' || c > '9') return {};
-    port = 10 * port + static_cast<std::uint32_t>(c - '0');
-  }
-  return {net.host_called(text.substr(0, colon)), port};
-}
-
-}  // namespace detail
-
-class fabric final : public net::fabric, public detail::endpoint, private detail::socket_owner {
+class fabric final : public net::fabric,
+                     public detail::endpoint,
+                     private detail::socket_owner,
+                     private detail::acquaintance {
  public:
   /// At the first free port of the host from `first_port` on.
   fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1)
       : process_{&owner},
-        core_{&owner.shared()},
+        core_{owner.shared()},
+        clock_{core_.events.clock()},
         host_{owner.host()},
         id_{id},
-        clock_{core_->events.clock()},
-        mail_{operations_, counters_} {
-    std::uint32_t port = first_port;
-    while (core_->net.at(host_).listeners.contains(port)) ++port;
-    core_->net.listen(host_, port, this);
-    address_ = detail::address_text(core_->net, host_, port);
-    process_->add(this);
+        address_{take_port(first_port)},
+        dialer_{core_.net, host_, id_, address_, *this, *this} {
+    owner.add(this);
   }
   fabric(const fabric&) = delete;
   fabric& operator=(const fabric&) = delete;
@@ -84,44 +57,32 @@ class fabric final : public net::fabric, public detail::endpoint, private detail
 
   [[nodiscard]] net::peer_id id() const override { return id_; }
   [[nodiscard]] std::string address() const override { return address_; }
+  [[nodiscard]] time_point now() const override { return clock_.now(); }
 
   void attach(net::fabric_events* events) override {
+    if (process_ == nullptr) return;
     events_ = events;
-    if (events_ == nullptr || process_ == nullptr || early_.empty()) return;
+    if (events_ == nullptr) return dialer_.close_doors();
     later([this] {
-      while (events_ != nullptr && !early_.empty()) {
-        const greeting next = std::move(early_.front());
-        early_.pop_front();
-        if (core_->net.wires().find(next.end) != nullptr) accept(next);
-      }
-      after_event();
+      if (events_ != nullptr) dialer_.open_doors();
     });
   }
 
-  [[nodiscard]] time_point now() const override { return clock_.now(); }
-
   void dial(const std::string& address) override {
     if (process_ == nullptr) return;
-    if (address == address_) return unreachable(address, "this is our own address");
-    const detail::network_address to = detail::parse_address(core_->net, address);
-    if (to.host == no_host) return unreachable(address, "no such host; an address is <host>:<number>");
+    if (address == address_) return cannot_dial(address, "this is our own address");
+    const detail::network_address to = detail::parse_address(core_.net, address);
+    if (to.host == no_host) return cannot_dial(address, "no such host; an address is <host>:<number>");
     const bool stands =
         std::any_of(links_.begin(), links_.end(), [&](const peer& p) { return p.up && p.address == address; });
-    if (stands || find_dial(address) != dials_.end()) return;
-    const std::uint64_t tag = ++last_dial_;
-    dials_.emplace(tag, outgoing{address, {}, false, 0});
-    dials_[tag].deadline =
-        core_->events.after(core_->options.connect_timeout + std::chrono::milliseconds{1}, {event_kind::timer, host_, tag},
-                            [this, tag] { core_->net.wires().dispatch(host_, [this, tag] { dial_timed_out(tag); }); });
-    core_->net.dial(host_, this, tag, to.host, to.port);
+    if (!stands) dialer_.dial(address, to);
   }
 
   void close(net::peer_index link, const std::string& why) override {
     if (!is_up(link)) return;
     links_[link].closing = true;
     later([this, link, end = links_[link].end, why] {
-      if (links_[link].up && links_[link].end == end) take_down(link, fail(errc::peer_lost, mail_.name(link), why), why);
-      after_event();
+      if (links_[link].up && links_[link].end == end) take_down(link, why);
     });
   }
 
@@ -132,17 +93,17 @@ class fabric final : public net::fabric, public detail::endpoint, private detail
   void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override {
     CAUSEWAY_EXPECT(message.size() <= net::max_post_bytes);
     if (!is_up(link)) return;
-    if (core_->options.repeat_after_reconnect > 0) remember(links_[link], message);
+    if (core_.options.repeat_after_reconnect > 0) remember(links_[link], message);
     post_now(links_[link], std::move(message), bulk);
   }
 
   void wake_at(time_point when) override {
     if (process_ == nullptr) return;
-    core_->events.cancel(std::exchange(wake_, 0));
+    core_.events.cancel(std::exchange(wake_, 0));
     if (when == no_deadline) return;
-    wake_ = core_->events.at(when, {event_kind::timer, host_, 0}, [this] {
+    wake_ = core_.events.at(when, {event_kind::timer, host_, 0}, [this] {
       wake_ = 0;
-      core_->net.wires().dispatch(host_, [this] {
+      core_.net.wires().dispatch(host_, [this] {
         if (events_ != nullptr) events_->on_wake();
         after_event();
       });
@@ -150,51 +111,37 @@ class fabric final : public net::fabric, public detail::endpoint, private detail
   }
 
   void cancel_before(std::uint32_t epoch) override {
-    mail_.cancel_before(epoch);
-    for (net::detail::slot_index slot : unfinished()) {
-      const net::detail::pending_operation& op = operations_[slot];
-      if (op.id.epoch >= epoch) continue;
-      if (process_ != nullptr) core_->net.wires().abort(links_[op.peer].end, slot);
-      end_operation(slot, fail(errc::cancelled, mail_.name(op.peer), "this exchange was called off"));
-    }
+    mail_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
     look_at_room();
     look_at_waiting();
   }
 
   net::operation send(net::peer_index link, const net::message_id& id, std::span<const std::byte> bytes) override {
-    const auto slot = start(true, link, id, bytes.size());
-    if (operations_[slot].done) return operations_.handle(slot);
-    auto message = std::make_unique<detail::parcel>();
-    message->what = detail::content::data;
-    message->way = detail::lane::data;
-    message->id = id;
-    message->operation = slot;
-    message->bytes.assign(bytes.begin(), bytes.end());
-    core_->net.send(links_[link].end, std::move(message));
-    return operations_.handle(slot);
+    const detail::slot_index slot = mail_.start_send(link, id, bytes.size(), now(), is_up(link));
+    if (!mail_.done(slot)) {
+      auto message = std::make_unique<detail::parcel>();
+      message->what = detail::content::data;
+      message->way = detail::lane::data;
+      message->id = id;
+      message->operation = slot;
+      message->bytes.assign(bytes.begin(), bytes.end());
+      core_.net.send(links_[link].end, std::move(message));
+    }
+    return mail_.handle(slot);
   }
 
   net::operation receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer) override {
-    const auto slot = start(false, link, id, buffer.size());
-    if (operations_[slot].done) return operations_.handle(slot);
-    operations_[slot].target = buffer.data();
-    if (!mail_.take_kept(slot)) {  // what a lost peer had sent in whole can still be received
-      if (links_[link].up) {
-        mail_.open(slot);
-      } else {
-        operations_.finish(slot, gone(link));
-      }
-    }
+    const detail::slot_index slot = mail_.start_receive(link, id, buffer, now(), is_up(link));
     look_at_room();
-    return operations_.handle(slot);
+    return mail_.handle(slot);
   }
 
   result<std::size_t> wait(net::operation op, time_point deadline) override {
-    const net::detail::slot_index slot = operations_.find(op);
+    const detail::slot_index slot = mail_.find(op);
     if (slot == net::detail::no_slot) {
       return fail(errc::invalid_argument, "fabric", "waited for an operation that is not under way");
     }
-    while (!operations_[slot].done) {
+    while (!mail_.done(slot)) {
       if (now() >= deadline)
         return give_up(slot, errc::timeout, "no answer before the deadline; raise it or look at that peer");
       waiting_ = slot;
@@ -202,59 +149,46 @@ class fabric final : public net::fabric, public detail::endpoint, private detail
       waiting_ = net::detail::no_slot;
       if (why == wake_reason::dying) return give_up(slot, errc::cancelled, "this process is being ended");
     }
-    return operations_.release(slot);
+    return mail_.release(slot);
   }
 
   void locked(const std::function<void()>& what) override { what(); }
 
   result<bool> block(const std::function<bool()>& done, time_point deadline) override {
     for (;;) {
-      if (process_ == nullptr || process_->asked_to_stop())
+      if (process_ == nullptr || process_->asked_to_stop()) {
         return fail(errc::cancelled, "fabric", "this peer was asked to stop");
+      }
       if (done()) return true;
       if (now() >= deadline) return false;
       done_ = &done;
       const wake_reason why = process_->park(deadline);
-      const bool satisfied = std::exchange(satisfied_, false);
       done_ = nullptr;
-      if (satisfied) return true;
+      if (std::exchange(satisfied_, false)) return true;
       if (why == wake_reason::dying) return fail(errc::cancelled, "fabric", "this process is being ended");
     }
   }
 
   [[nodiscard]] traffic stats() const override { return counters_; }
-
-  [[nodiscard]] std::string describe_waits() const override {
-    std::string text;
-    operations_.for_each_unfinished([&](const net::detail::pending_operation& op) {
-      char since[32];
-      std::snprintf(since, sizeof since, "%.3f", seconds(now() - op.since));
-      text += (op.is_send ? "send to " : "receive from ") + mail_.name(op.peer) + " (" + net::detail::to_text(op.id) +
-              ", " + std::to_string(op.length) + " bytes) since " + since + " s\n";
-    });
-    return text;
-  }
+  [[nodiscard]] std::string describe_waits() const override { return mail_.describe(now()); }
 
   // ---- beyond the contract ---------------------------------------------------------------------------------------------
 
   /// What errors call the peer of a link; "peer <link>" otherwise.
   void rename(net::peer_index link, std::string name) { mail_.rename(link, std::move(name)); }
-  [[nodiscard]] net::peer_id id_of(net::peer_index link) const { return links_[link].id; }
   /// Bytes of messages that came before anybody asked for them.
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
 
   void process_ended(bool killed) override {
-    core_->events.cancel(std::exchange(wake_, 0));
-    for (auto& [tag, d] : dials_) core_->events.cancel(d.deadline);
+    core_.events.cancel(std::exchange(wake_, 0));
     here_.reset();
-    core_->net.drop(this, host_, killed ? "the peer's process was killed" : "the peer's process has ended", !killed);
+    dialer_.stop();
+    core_.net.drop(this, host_, killed ? "its process was killed" : "its process has ended", !killed);
     for (peer& p : links_) p.up = false;
     events_ = nullptr;
     done_ = nullptr;
     waiting_ = net::detail::no_slot;
-    for (const net::detail::slot_index slot : unfinished()) {
-      operations_.finish(slot, fail(errc::peer_lost, "fabric", "this peer's process has ended"));
-    }
+    mail_.fail_everything(fail(errc::peer_lost, "fabric", "this peer's process has ended"));
     process_ = nullptr;
   }
 
@@ -269,143 +203,58 @@ class fabric final : public net::fabric, public detail::endpoint, private detail
     std::deque<std::pair<time_point, std::vector<std::byte>>> recent;  ///< see world_options::repeat_after_reconnect
   };
 
-  struct outgoing {
-    std::string address;
-    detail::end_ref end;   ///< once the connection stands
-    bool refused = false;  ///< the other side's own dial is under way instead
-    scheduler::ticket deadline = 0;
-  };
-
-  struct greeting {
-    detail::end_ref end;
-    net::peer_id id = 0;
-    std::string address;
-  };
+  std::string take_port(std::uint32_t port) {
+    while (core_.net.at(host_).listeners.contains(port)) ++port;
+    core_.net.listen(host_, port, this);
+    return detail::address_text(core_.net, host_, port);
+  }
 
   // ---- what the network says -------------------------------------------------------------------------------------------
 
-  void on_connected(detail::end_ref end, std::uint64_t tag) override {
-    const auto dialled = dials_.find(tag);
-    if (dialled == dials_.end()) return core_->net.close(end, "not wanted any more", false);
-    dialled->second.end = end;
-    greet(end, detail::content::hello);
-  }
+  void on_connected(detail::end_ref end, std::uint64_t tag) override { dialer_.connected(end, tag); }
 
-  void on_refused(std::uint64_t tag, const error& why) override {
-    end_dial(tag, why);
-    after_event();
-  }
+  void on_refused(std::uint64_t tag, const error& why) override { dialer_.failed(tag, why); }
 
   void on_message(detail::end_ref end, detail::parcel_ptr message) override {
-    switch (message->what) {
-      case detail::content::hello: hear(end, *message); break;
-      case detail::content::welcome: welcomed(end, *message); break;
-      case detail::content::refusal: refused(end); break;
-      case detail::content::control: control(end, *message); break;
-      case detail::content::data: data(end, std::move(message)); break;
-      case detail::content::goodbye: break;  // the network's own
+    if (dialer_.heard(end, *message)) return;
+    const auto link = by_end_.find(end.value);
+    if (link == by_end_.end() || links_[link->second].closing) return;
+    if (message->what == detail::content::data) {
+      mail_.arrived(link->second, std::move(message));
+      look_at_room();
+      look_at_waiting();
+    } else {
+      counters_.bytes_received += message->wire_bytes;
+      ++counters_.frames_received;
+      if (events_ != nullptr) events_->on_control(link->second, message->bytes);
     }
     after_event();
   }
 
   void on_closed(detail::end_ref end, const error& why) override {
-    std::erase_if(early_, [&](const greeting& g) { return g.end == end; });
-    if (const auto link = by_end_.find(end.value); link != by_end_.end()) {
-      take_down(link->second, fail(errc::peer_lost, mail_.name(link->second), why.message), why.message);
-    } else {
-      for (const auto& [tag, d] : dials_) {
-        if (d.end != end) continue;
-        end_dial(tag, fail(errc::unreachable, d.address, why.message));
-        break;
-      }
-    }
+    if (dialer_.closed(end, why)) return;
+    if (const auto link = by_end_.find(end.value); link != by_end_.end()) take_down(link->second, why.message);
     after_event();
   }
 
   void on_sent(detail::end_ref, std::uint32_t operation) override {
-    net::detail::pending_operation& op = operations_[operation];
-    if (!op.used || op.done) return;
-    op.moved = op.length;
-    counters_.bytes_sent += op.length + core_->options.header_bytes;
-    ++counters_.frames_sent;
-    operations_.finish(operation);
-    look_at_waiting();
+    if (mail_.sent(operation, core_.options.header_bytes)) look_at_waiting();
   }
 
-  // ---- meeting ---------------------------------------------------------------------------------------------------------
+  // ---- links -----------------------------------------------------------------------------------------------------------
 
-  void greet(detail::end_ref end, detail::content what) {
-    auto message = std::make_unique<detail::parcel>();
-    message->what = what;
-    message->from_id = id_;
-    for (const char c : address_) message->bytes.push_back(static_cast<std::byte>(c));
-    core_->net.send(end, std::move(message));
+  bool connected_to(net::peer_id id) override {
+    const net::peer_index link = find_link(id);
+    return link < links_.size() && links_[link].up && core_.net.far_end_open(links_[link].end);
   }
 
-  static std::string text_of(const detail::parcel& message) {
-    return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
-  }
-
-  void hear(detail::end_ref end, const detail::parcel& message) {
-    greeting g{end, message.from_id, text_of(message)};
-    if (events_ == nullptr) {
-      early_.push_back(std::move(g));
-    } else {
-      accept(g);
+  void met(detail::end_ref end, net::peer_id id, const std::string& address) override {
+    const net::peer_index link = find_link(id);
+    if (link == links_.size()) {
+      links_.emplace_back().id = id;
+      mail_.add_link(net::detail::peer_name(link));
     }
-  }
-
-  void accept(const greeting& g) {
-    if (g.id == id_) return core_->net.close(g.end, "this is a connection to itself", false);
-    const net::peer_index link = link_of(g.id);
-    const bool twice = links_[link].up && core_->net.far_end_open(links_[link].end);
-    const auto ours = find_dial(g.address);
-    const bool crossing = ours != dials_.end() && !ours->second.refused && id_ < g.id;
-    if (twice || crossing) return refuse(g.end);
-    if (ours != dials_.end()) forget_dial(ours->first);
-    greet(g.end, detail::content::welcome);
-    bring_up(link, g.end, g.address);
-  }
-
-  void refuse(detail::end_ref end) {
-    auto message = std::make_unique<detail::parcel>();
-    message->what = detail::content::refusal;
-    core_->net.send(end, std::move(message));
-    core_->net.close(end, "we have a connection already", true);
-  }
-
-  /// The other side prefers its own dial to ours: that one will come.
-  void refused(detail::end_ref end) {
-    for (auto& [tag, d] : dials_) {
-      if (d.end != end) continue;
-      core_->net.close(end, "", false);
-      d.end = {};
-      d.refused = true;
-      return;
-    }
-  }
-
-  void welcomed(detail::end_ref end, const detail::parcel& message) {
-    const auto dialled = std::find_if(dials_.begin(), dials_.end(), [&](const auto& d) { return d.second.end == end; });
-    if (dialled == dials_.end()) return core_->net.close(end, "not wanted any more", false);
-    dialled->second.end = {};
-    forget_dial(dialled->first);
-    bring_up(link_of(message.from_id), end, text_of(message));
-  }
-
-  net::peer_index link_of(net::peer_id id) {
-    const auto known = std::find_if(links_.begin(), links_.end(), [&](const peer& p) { return p.id == id; });
-    if (known != links_.end()) return static_cast<net::peer_index>(known - links_.begin());
-    const auto link = static_cast<net::peer_index>(links_.size());
-    links_.emplace_back().id = id;
-    mail_.add_link(net::detail::peer_name(link));
-    return link;
-  }
-
-  void bring_up(net::peer_index link, detail::end_ref end, const std::string& address) {
-    if (links_[link].up) {
-      take_down(link, fail(errc::peer_lost, mail_.name(link), "it has connected anew"), "connected anew");
-    }
+    if (links_[link].up) take_down(link, "it has connected anew");
     peer& p = links_[link];
     p.address = address;
     p.end = end;
@@ -413,84 +262,48 @@ class fabric final : public net::fabric, public detail::endpoint, private detail
     p.closing = p.paused = false;
     by_end_[end.value] = link;
     repeat(p);
-    if (events_ != nullptr) events_->on_up(link, p.id, address);
+    if (events_ != nullptr) events_->on_up(link, id, address);
+    after_event();
   }
 
-  void take_down(net::peer_index link, const error& why, const std::string& reason) {
+  void not_met(const std::string& address, const error& why) override {
+    if (events_ != nullptr) events_->on_unreachable(address, why);
+    after_event();
+  }
+
+  /// As many as there are links: the peer has none yet.
+  [[nodiscard]] net::peer_index find_link(net::peer_id id) const {
+    const auto known = std::find_if(links_.begin(), links_.end(), [&](const peer& p) { return p.id == id; });
+    return static_cast<net::peer_index>(known - links_.begin());
+  }
+
+  void take_down(net::peer_index link, const std::string& reason) {
     peer& p = links_[link];
+    const error why = fail(errc::peer_lost, mail_.name(link), reason);
     by_end_.erase(p.end.value);
     p.up = false;
-    core_->net.close(p.end, reason, false);
-    mail_.fail(link, why);
-    for (const net::detail::slot_index slot : unfinished()) {
-      if (operations_[slot].peer == link) end_operation(slot, why);
-    }
+    core_.net.close(p.end, reason, false);
+    mail_.fail_link(link, why);
     look_at_waiting();
     if (events_ != nullptr) events_->on_down(link, why);
   }
 
-  // ---- dialling --------------------------------------------------------------------------------------------------------
-
-  std::map<std::uint64_t, outgoing>::iterator find_dial(const std::string& address) {
-    return std::find_if(dials_.begin(), dials_.end(), [&](const auto& d) { return d.second.address == address; });
-  }
-
-  /// Ends a dial without a word.
-  void forget_dial(std::uint64_t tag) {
-    const auto dialled = dials_.find(tag);
-    if (dialled == dials_.end()) return;
-    core_->net.cancel_dial(this, tag);
-    core_->events.cancel(dialled->second.deadline);
-    if (dialled->second.end.value != 0) core_->net.close(dialled->second.end, "not wanted any more", false);
-    dials_.erase(dialled);
-  }
-
-  void end_dial(std::uint64_t tag, const error& why) {
-    const auto dialled = dials_.find(tag);
-    if (dialled == dials_.end()) return;
-    const std::string address = dialled->second.address;
-    forget_dial(tag);
-    if (events_ != nullptr) events_->on_unreachable(address, fail(why.code, address, why.message));
-  }
-
-  void dial_timed_out(std::uint64_t tag) {
-    end_dial(tag, fail(errc::unreachable, "", "it took the connection, but did not answer in time"));
-    after_event();
-  }
-
-  void unreachable(const std::string& address, const char* why) {
+  void cannot_dial(const std::string& address, const char* why) {
     later([this, address, why] {
       if (events_ != nullptr) events_->on_unreachable(address, fail(errc::unreachable, address, why));
-      after_event();
     });
   }
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
   void post_now(const peer& to, std::vector<std::byte> message, bool bulk) {
-    counters_.bytes_sent += message.size() + core_->options.header_bytes;
+    counters_.bytes_sent += message.size() + core_.options.header_bytes;
     ++counters_.frames_sent;
     auto p = std::make_unique<detail::parcel>();
     p->what = detail::content::control;
     p->way = bulk ? detail::lane::bulk : detail::lane::control;
     p->bytes = std::move(message);
-    core_->net.send(to.end, std::move(p));
-  }
-
-  void control(detail::end_ref end, const detail::parcel& message) {
-    const auto link = by_end_.find(end.value);
-    if (link == by_end_.end() || links_[link->second].closing) return;
-    counters_.bytes_received += message.wire_bytes;
-    ++counters_.frames_received;
-    if (events_ != nullptr) events_->on_control(link->second, message.bytes);
-  }
-
-  void data(detail::end_ref end, detail::parcel_ptr message) {
-    const auto link = by_end_.find(end.value);
-    if (link == by_end_.end()) return;
-    mail_.arrived(link->second, std::move(message));
-    look_at_room();
-    look_at_waiting();
+    core_.net.send(to.end, std::move(p));
   }
 
   void remember(peer& p, const std::vector<std::byte>& message) {
@@ -502,9 +315,9 @@ class fabric final : public net::fabric, public detail::endpoint, private detail
 
   /// A sender that cannot know what arrived before the break says it again.
   void repeat(peer& p) {
-    const double chance = core_->options.repeat_after_reconnect;
+    const double chance = core_.options.repeat_after_reconnect;
     for (auto& [when, message] : std::exchange(p.recent, {})) {
-      if (static_cast<double>(core_->net.wires().random().uniform()) < chance) post_now(p, std::move(message), false);
+      if (static_cast<double>(core_.net.wires().random().uniform()) < chance) post_now(p, std::move(message), false);
     }
   }
 
@@ -512,102 +325,66 @@ class fabric final : public net::fabric, public detail::endpoint, private detail
   /// behind what is kept.
   void look_at_room() {
     if (process_ == nullptr) return;
-    const bool full = mail_.kept_bytes() >= core_->options.kept_bytes;
+    const bool full = mail_.kept_bytes() >= core_.options.kept_bytes;
     if (!full && !any_paused_) return;
     any_paused_ = full;
     for (net::peer_index link = 0; link < links_.size(); ++link) {
       const bool pause = full && !mail_.wants_anything(link);
       if (links_[link].up && std::exchange(links_[link].paused, pause) != pause) {
-        core_->net.wires().pause(links_[link].end, pause);
+        core_.net.wires().pause(links_[link].end, pause);
       }
     }
   }
 
-  // ---- operations ------------------------------------------------------------------------------------------------------
-
-  net::detail::slot_index start(bool is_send, net::peer_index link, const net::message_id& id, std::size_t length) {
-    net::detail::pending_operation what;
-    what.is_send = is_send;
-    what.id = id;
-    what.length = length;
-    what.since = now();
-    const bool known = link < links_.size();
-    what.peer = known ? link : 0;
-    const net::detail::slot_index slot = operations_.start(what);
-    if (!known) {
-      operations_.finish(slot, fail(errc::invalid_argument, net::detail::peer_name(link), "no such peer"));
-    } else if (id.epoch < mail_.first_epoch()) {
-      operations_.finish(slot, fail(errc::cancelled, mail_.name(link), "this exchange was called off"));
-    } else if (is_send && !links_[link].up) {
-      operations_.finish(slot, gone(link));
-    }
-    return slot;
+  void stop_send(detail::slot_index slot) {
+    if (process_ != nullptr) core_.net.wires().abort(links_[mail_.at(slot).peer].end, slot);
   }
 
-  [[nodiscard]] error gone(net::peer_index link) const {
-    return fail(errc::peer_lost, mail_.name(link), "the connection to it has ended");
-  }
-
-  [[nodiscard]] std::vector<net::detail::slot_index> unfinished() {
-    std::vector<net::detail::slot_index> slots;
-    for (net::detail::slot_index s = 0; s < operations_.size(); ++s) {
-      if (operations_[s].used && !operations_[s].done) slots.push_back(s);
-    }
-    return slots;
-  }
-
-  void end_operation(net::detail::slot_index slot, const error& why) {
-    if (!operations_[slot].done) operations_.finish(slot, why);
-  }
-
-  result<std::size_t> give_up(net::detail::slot_index slot, errc code, const char* why) {
-    const net::detail::pending_operation& op = operations_[slot];
-    const net::peer_index link = op.peer;
-    if (op.is_send && process_ != nullptr) core_->net.wires().abort(links_[link].end, slot);
-    if (!op.is_send) mail_.cancel(slot);
-    operations_.finish(slot, fail(code, mail_.name(link), why));
-    return operations_.release(slot);
+  result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why) {
+    if (mail_.at(slot).is_send) stop_send(slot);
+    return mail_.give_up(slot, code, why);
   }
 
   // ---- the process -----------------------------------------------------------------------------------------------------
 
   /// Happens as an event of its own at this very time, and not while the process is stopped.
   void later(std::function<void()> what) {
-    core_->events.after(duration{0}, {event_kind::notify, host_, id_},
-                        [this, here = std::weak_ptr<char>{here_}, f = std::move(what)] {
-                          if (!here.expired()) core_->net.wires().dispatch(host_, f);
-                        });
+    core_.events.after(duration{0}, {event_kind::notify, host_, id_},
+                       [this, here = std::weak_ptr<char>{here_}, f = std::move(what)] {
+                         if (here.expired()) return;
+                         core_.net.wires().dispatch(host_, [this, f] {
+                           f();
+                           after_event();
+                         });
+                       });
   }
 
   void look_at_waiting() {
-    if (waiting_ != net::detail::no_slot && operations_[waiting_].done && process_ != nullptr) process_->wake();
+    if (waiting_ != net::detail::no_slot && mail_.done(waiting_)) process_->wake();
   }
 
   void after_event() {
-    if (done_ == nullptr || satisfied_ || process_ == nullptr || !(*done_)()) return;
+    if (done_ == nullptr || satisfied_ || !(*done_)()) return;
     satisfied_ = true;
     process_->wake();
   }
 
   process* process_;  // nullptr once it has ended
-  detail::core* core_;
+  detail::core& core_;
+  virtual_clock clock_;
   host_index host_;
   net::peer_id id_;
-  virtual_clock clock_;
   std::string address_;
   net::fabric_events* events_ = nullptr;
+  detail::dialer dialer_;
   std::deque<peer> links_;
   std::unordered_map<std::uint64_t, net::peer_index> by_end_;
-  std::map<std::uint64_t, outgoing> dials_;
-  std::uint64_t last_dial_ = 0;
-  std::deque<greeting> early_;
   scheduler::ticket wake_ = 0;
   std::shared_ptr<char> here_ = std::make_shared<char>();  ///< gone when this object or its process is
   traffic counters_;
-  net::detail::operation_table operations_;
-  detail::mailbox mail_;
+  detail::mailbox mail_{counters_};
   bool any_paused_ = false;
-  net::detail::slot_index waiting_ = net::detail::no_slot;
+  detail::slot_index waiting_ = net::detail::no_slot;
   const std::function<bool()>* done_ = nullptr;
   bool satisfied_ = false;
 };

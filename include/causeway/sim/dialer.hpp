@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_SIM_DIALER_HPP
+#define CAUSEWAY_SIM_DIALER_HPP
+
+// How two simulated fabrics come to know each other. The dialler says who it is and where it lives, the other answers in
+// kind: then both have a connection to an id. Two peers that dial each other at once end with one connection, the one that
+// the smaller id dialled. A peer that has lost its connection, or its life, may dial anew before the other has noticed.
+
+#include <causeway/core/error.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/sim/network.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+inline std::string address_text(network& net, host_index host, std::uint32_t port) {
+  return net.at(host).options.name + ':' + std::to_string(port);
+}
+
+struct network_address {
+  host_index host = no_host;
+  std::uint32_t port = 0;
+};
+
+/// "host-3:1". No host: the text is no address of this network.
+inline network_address parse_address(const network& net, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon + 1 == text.size() || text.size() - colon > 9) return {};
+  std::uint32_t port = 0;
+  for (const char c : std::string_view{text}.substr(colon + 1)) {
+    if (c < '0' || c > '9') return {};
+    port = 10 * port + static_cast<std::uint32_t>(c - '0');
+  }
+  return {net.host_called(text.substr(0, colon)), port};
+}
+
+/// What a dialer asks and tells.
+class acquaintance {
+ public:
+  virtual ~acquaintance() = default;
+  /// Whether a connection to `id` stands, in the eyes of both sides.
+  virtual bool connected_to(net::peer_id id) = 0;
+  /// `end` is a connection to `id`; it replaces an older one.
+  virtual void met(end_ref end, net::peer_id id, const std::string& address) = 0;
+  virtual void not_met(const std::string& address, const error& why) = 0;
+};
+
+class dialer {
+ public:
+  dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets, acquaintance& owner)
+      : net_{net}, host_{host}, id_{id}, address_{std::move(address)}, sockets_{sockets}, owner_{owner} {}
+
+  /// Once for each address at a time; ends with met or not_met.
+  void dial(const std::string& address, const network_address& to) {
+    if (find(address) != dials_.end()) return;
+    const std::uint64_t tag = ++last_;
+    // The network's own deadline ends what gets no answer from the other kernel; this one, what none of its process.
+    const duration patience = net_.options().connect_timeout + std::chrono::milliseconds{1};
+    const auto give_up = [this, tag] {
+      end_dial(tag, fail(errc::unreachable, "", "it took the connection, but did not answer in time"));
+    };
+    const scheduler::ticket deadline = net_.events().after(patience, {event_kind::timer, host_, tag},
+                                                           [this, give_up] { net_.wires().dispatch(host_, give_up); });
+    dials_.emplace(tag, outgoing{address, {}, false, deadline});
+    net_.dial(host_, &sockets_, tag, to.host, to.port);
+  }
+
+  /// Answers whoever came before now, and from now on everybody at once.
+  void open_doors() {
+    open_ = true;
+    while (open_ && !early_.empty()) {
+      const greeting next = std::move(early_.front());
+      early_.pop_front();
+      if (net_.wires().find(next.end) != nullptr) accept(next);
+    }
+  }
+  void close_doors() { open_ = false; }
+
+  /// The process is over.
+  void stop() {
+    for (auto& [tag, d] : dials_) net_.events().cancel(d.deadline);
+    dials_.clear();
+    early_.clear();
+  }
+
+  // ---- what the network says; false: it is not about meeting -----------------------------------------------------------
+
+  void connected(end_ref end, std::uint64_t tag) {
+    const auto dialled = dials_.find(tag);
+    if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
+    dialled->second.end = end;
+    say(end, content::hello);
+  }
+
+  void failed(std::uint64_t tag, const error& why) { end_dial(tag, why); }
+
+  bool heard(end_ref end, const parcel& message) {
+    switch (message.what) {
+      case content::hello: hear_hello(end, message); return true;
+      case content::welcome: hear_welcome(end, message); return true;
+      case content::refusal: hear_refusal(end); return true;
+      default: return false;
+    }
+  }
+
+  bool closed(end_ref end, const error& why) {
+    if (std::erase_if(early_, [&](const greeting& g) { return g.end == end; }) != 0) return true;
+    const auto dialled = find(end);
+    if (dialled == dials_.end()) return false;
+    end_dial(dialled->first, fail(errc::unreachable, "", why.message));
+    return true;
+  }
+
+ private:
+  struct outgoing {
+    std::string address;
+    end_ref end;           ///< once the connection stands
+    bool refused = false;  ///< the other side's own dial is under way instead
+    scheduler::ticket deadline = 0;
+  };
+  using dial_map = std::map<std::uint64_t, outgoing>;
+
+  struct greeting {
+    end_ref end;
+    net::peer_id id = 0;
+    std::string address;
+  };
+
+  dial_map::iterator find(const std::string& address) {
+    return std::find_if(dials_.begin(), dials_.end(), [&](const auto& d) { return d.second.address == address; });
+  }
+  dial_map::iterator find(end_ref end) {
+    return std::find_if(dials_.begin(), dials_.end(), [&](const auto& d) { return d.second.end == end; });
+  }
+
+  void say(end_ref end, content what) {
+    auto message = std::make_unique<parcel>();
+    message->what = what;
+    message->from_id = id_;
+    for (const char c : address_) message->bytes.push_back(static_cast<std::byte>(c));
+    net_.send(end, std::move(message));
+  }
+
+  static std::string text_of(const parcel& message) {
+    return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
+  }
+
+  void hear_hello(end_ref end, const parcel& message) {
+    greeting g{end, message.from_id, text_of(message)};
+    if (open_) {
+      accept(g);
+    } else {
+      early_.push_back(std::move(g));
+    }
+  }
+
+  void accept(const greeting& g) {
+    if (g.id == id_) return net_.close(g.end, "this is a connection to itself", false);
+    const auto ours = find(g.address);
+    const bool crossing = ours != dials_.end() && !ours->second.refused && id_ < g.id;
+    if (crossing || owner_.connected_to(g.id)) {
+      say(g.end, content::refusal);
+      return net_.close(g.end, "we have a connection already", true);
+    }
+    if (ours != dials_.end()) forget(ours->first);
+    say(g.end, content::welcome);
+    owner_.met(g.end, g.id, g.address);
+  }
+
+  void hear_welcome(end_ref end, const parcel& message) {
+    const auto dialled = find(end);
+    if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
+    dialled->second.end = {};
+    forget(dialled->first);
+    owner_.met(end, message.from_id, text_of(message));
+  }
+
+  /// The other side prefers its own dial to ours: that one will come.
+  void hear_refusal(end_ref end) {
+    const auto dialled = find(end);
+    if (dialled == dials_.end()) return;
+    net_.close(end, "refused", false);
+    dialled->second.end = {};
+    dialled->second.refused = true;
+  }
+
+  /// Ends a dial without a word.
+  void forget(std::uint64_t tag) {
+    const auto dialled = dials_.find(tag);
+    net_.cancel_dial(&sockets_, tag);
+    net_.events().cancel(dialled->second.deadline);
+    if (dialled->second.end.value != 0) net_.close(dialled->second.end, "not wanted any more", false);
+    dials_.erase(dialled);
+  }
+
+  void end_dial(std::uint64_t tag, const error& why) {
+    const auto dialled = dials_.find(tag);
+    if (dialled == dials_.end()) return;
+    const std::string address = dialled->second.address;
+    forget(tag);
+    owner_.not_met(address, fail(why.code, address, why.message));
+  }
+
+  network& net_;
+  host_index host_;
+  net::peer_id id_;
+  std::string address_;
+  socket_owner& sockets_;
+  acquaintance& owner_;
+  bool open_ = false;
+  dial_map dials_;
+  std::uint64_t last_ = 0;
+  std::deque<greeting> early_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_DIALER_HPP

@@ -46,6 +46,7 @@ class fabric_peer final : public fabric_events {
   std::vector<std::pair<std::string, error>> unreachable;
   std::vector<std::string> order;  // every event, in a word
   int wakes = 0;
+  bool orderly = true;  // a down followed every up; assertions belong to the test's own thread
   std::function<void(peer_index)> when_up;
   std::function<void(peer_index, const std::string&)> when_told;
 
@@ -60,13 +61,14 @@ class fabric_peer final : public fabric_events {
   }
   ~fabric_peer() override {
     if (net) net->attach(nullptr);
+    CHECK(orderly);
   }
   fabric_peer(const fabric_peer&) = delete;
   fabric_peer& operator=(const fabric_peer&) = delete;
 
   void on_up(peer_index link, peer_id id, const std::string& address) override {
     seen& s = links[link];
-    CHECK(s.ups == s.downs);
+    orderly = orderly && s.ups == s.downs;
     s.id = id;
     s.address = address;
     ++s.ups;
@@ -76,7 +78,7 @@ class fabric_peer final : public fabric_events {
   void on_down(peer_index link, const error& why) override {
     seen& s = links[link];
     ++s.downs;
-    CHECK(s.ups == s.downs);
+    orderly = orderly && s.ups == s.downs;
     s.last_down = why.message;
     order.push_back("down " + std::to_string(s.id));
   }
@@ -110,6 +112,93 @@ class fabric_peer final : public fabric_events {
   }
 
   std::shared_ptr<asio_fabric> net;
+};
+
+/// A peer of a fabric made of a plain blocking socket.
+class raw_fabric_peer {
+ public:
+  raw_fabric_peer(const std::string& at, peer_id id, std::uint64_t incarnation = 500)
+      : socket{*parse_endpoint(at)}, id_{id}, incarnation_{incarnation} {}
+
+  static frame_header header(frame_kind kind, std::size_t length, std::uint64_t run = test_run) {
+    frame_header h;
+    h.kind = kind;
+    h.run_id = run;
+    h.chunk_length = static_cast<std::uint32_t>(length);
+    return h;
+  }
+  static std::vector<std::byte> frame(frame_kind kind, const std::vector<std::byte>& body, std::uint64_t run = test_run) {
+    const auto head = encode_header(header(kind, body.size(), run));
+    std::vector<std::byte> all{head.begin(), head.end()};
+    all.insert(all.end(), body.begin(), body.end());
+    return all;
+  }
+
+  [[nodiscard]] net::detail::introduction introduction() const {
+    net::detail::introduction us;
+    us.id = id_;
+    us.incarnation = incarnation_;
+    us.nonce = nonce;
+    us.chunk = 1U << 20U;
+    us.host = "127.0.0.1";
+    us.port = 1;
+    return us;
+  }
+  void say_meet() { socket.write(frame(frame_kind::meet, introduction().encode())); }
+  /// Reads the other side's introduction. False at the end of the connection; a refusal goes to `refusal`.
+  bool hear_meet() {
+    std::vector<std::byte> body;
+    const auto h = socket.read(&body);
+    if (h && h->kind == frame_kind::refused) refusal = net::detail::read_refusal("", body);
+    if (!h || h->kind != frame_kind::meet) return false;
+    const auto decoded = net::detail::introduction::decode(body);
+    REQUIRE(decoded);
+    them = *decoded;
+    return true;
+  }
+  void say_want(std::uint64_t last, bool alive) {
+    const net::detail::wish w{.nonce = them.nonce, .last = last, .alive = alive ? std::uint8_t{1} : std::uint8_t{0}};
+    socket.write(frame(frame_kind::want, w.encode()));
+  }
+  /// The number that the other side gives the link; 0 when it declines; nothing at the end of the connection.
+  std::optional<std::uint64_t> hear_take() {
+    std::vector<std::byte> body;
+    const auto h = socket.read(&body);
+    if (!h || h->kind != frame_kind::take) return std::nullopt;
+    const auto d = net::detail::decision::decode(body);
+    REQUIRE(d);
+    REQUIRE(d->nonce == nonce);
+    return d->serial;
+  }
+  /// With an id above the other side's.
+  std::optional<std::uint64_t> connect(std::uint64_t last = 0, bool alive = false) {
+    say_meet();
+    if (!hear_meet()) return std::nullopt;
+    say_want(last, alive);
+    return hear_take();
+  }
+  /// The header of a control message; its digest and content follow.
+  [[nodiscard]] std::vector<std::byte> control(const std::string& text, std::uint64_t sequence) const {
+    frame_header h = header(frame_kind::control, text.size());
+    h.sender = static_cast<std::uint32_t>(id_);
+    h.sequence = sequence;
+    h.message_length = text.size();
+    const auto content = words(text);
+    net::detail::outgoing_frame out;
+    out.begin(h, content, true);
+    std::vector<std::byte> all{out.header.begin(), out.header.end()};
+    all.insert(all.end(), content.begin(), content.end());
+    return all;
+  }
+
+  raw_peer socket;
+  net::detail::introduction them;
+  std::optional<error> refusal;
+  std::uint64_t nonce = 99;
+
+ private:
+  peer_id id_;
+  std::uint64_t incarnation_;
 };
 
 /// Two fabrics with a link: 1 and 2.

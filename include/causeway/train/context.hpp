@@ -15,6 +15,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/kernels/elementwise.hpp>
+#include <causeway/membership/state_image.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/optim/clip.hpp>
 #include <causeway/optim/optimizer.hpp>
@@ -23,7 +24,6 @@
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/model.hpp>
-#include <causeway/train/shared_parts.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -136,12 +136,16 @@ class training_context {
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data) {
     CAUSEWAY_TRY(enter());
-    if (peers() == 1) return {};
+    if (peers() == 1) {
+      if (elastic()) env_.group->exchanged();
+      return {};
+    }
     if (keeps_inputs_) kept_.assign(data.begin(), data.end());
     if (elastic()) weigh(data);
     auto outcome =
         collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data, exchange_options());
     if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
+    if (outcome && elastic()) env_.group->exchanged();
     return outcome;
   }
 
@@ -217,14 +221,14 @@ class training_context {
   template <class Comm>
   result<void> open_membership(Comm& comm) {
     if (!elastic()) return {};
-    detail::shared_parts parts;
+    membership::image_collector parts;
     if constexpr (Comm::traits.needs_global_step) {
       parts.view(parameters());
       parts(inner_);
     }
     comm.shared(parts);
     parts(shared_random_);
-    return env_.group->open({parts.take(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }},
+    return env_.group->open({parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }},
                             pool());
   }
 

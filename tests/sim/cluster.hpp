@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,22 @@ struct diary final : net::fabric_events {
  private:
   void note(std::string what) { entries.push_back({fabric.now(), std::move(what)}); }
 };
+
+/// Boots `body(process, transport)` on the hosts 0 to peers - 1, one transport among them all, all starting at `begin` so
+/// that nobody's meeting is in the way of what is measured.
+template <class Body>
+void boot_peers(sim::world& w, std::uint32_t peers, const Body& body, time_point begin = at(1s)) {
+  std::vector<sim::host_index> all(peers);
+  for (sim::host_index h = 0; h < peers; ++h) all[h] = h;
+  for (const sim::host_index h : all) {
+    w.boot(h, [all, body, begin](sim::process& p) {
+      auto net = p.make_transport(all);
+      if (!net) throw std::runtime_error{net.error().text()};
+      p.sleep_until(begin);
+      body(p, *net);
+    });
+  }
+}
 
 /// A world option that makes connecting take exactly its round trips.
 inline sim::world_options exact(duration latency = 1ms) {

@@ -64,7 +64,11 @@ class network {
     forget_if([&](const attempt& a) { return a.owner == owner && a.tag == tag; });
   }
 
-  void send(end_ref e, parcel_ptr message) { transit_.send(e, std::move(message)); }
+  /// Lost where the connection is over.
+  void send(end_ref e, parcel_ptr message) {
+    const connection* const c = transit_.find(e);
+    if (c != nullptr && c->ends[e.side()].open) transit_.send(e, std::move(message));
+  }
 
   /// Ends a connection from one side. That side hears no more of it; the other does.
   void close(end_ref e, const std::string& why, bool with_goodbye) {

@@ -251,6 +251,7 @@ class transit {
       return false;
     }
     f.now = flow::state::ready;
+    f.next_start = std::max(f.next_start, events_.now());
     m.ready.push(e);
     return true;
   }
@@ -295,9 +296,10 @@ class transit {
     machine& m = machines_[f.from];
     const auto size = static_cast<double>(bytes);
     const duration up = transfer_time(size, m.options.up_bytes_per_s);
-    const duration spread = std::max(up, transfer_time(size, f.cap));
+    // By its own rate a piece is over at `next_start`, also if the uplink made it wait.
+    f.next_start = f.next_start + transfer_time(size, f.cap);
+    const duration spread = std::max(up, f.next_start - events_.now());
     m.up_free = events_.now() + up;
-    f.next_start = events_.now() + spread;
     f.last_arrival = std::max(events_.now() + flight_time(*f.there) + loss_delay(f, bytes), f.last_arrival);
     f.outstanding += bytes;
     piece p{bytes, spread, nullptr};

@@ -18,15 +18,19 @@
 
 #include <causeway/io/checkpoint.hpp>
 #include <causeway/io/file.hpp>
+#include <causeway/io/file_storage.hpp>
 #include <causeway/io/memory_storage.hpp>
 #include <causeway/io/section.hpp>
 #include <causeway/io/section_file.hpp>
 #include <causeway/io/storage.hpp>
+#include <causeway/net/asio_meeting.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/endpoint.hpp>
+#include <causeway/net/fabric.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/inbox.hpp>
+#include <causeway/net/link_transport.hpp>
 #include <causeway/net/memory_transport.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/transport.hpp>
@@ -82,6 +86,28 @@
 #include <causeway/kernels/rotary.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
+#include <causeway/sim/connection.hpp>
+#include <causeway/sim/dialer.hpp>
+#include <causeway/sim/disk.hpp>
+#include <causeway/sim/disk_file.hpp>
+#include <causeway/sim/disk_tree.hpp>
+#include <causeway/sim/fabric.hpp>
+#include <causeway/sim/fault_apply.hpp>
+#include <causeway/sim/fault_plan.hpp>
+#include <causeway/sim/fault_profile.hpp>
+#include <causeway/sim/fiber.hpp>
+#include <causeway/sim/link_table.hpp>
+#include <causeway/sim/links.hpp>
+#include <causeway/sim/mailbox.hpp>
+#include <causeway/sim/network.hpp>
+#include <causeway/sim/options.hpp>
+#include <causeway/sim/process.hpp>
+#include <causeway/sim/queue.hpp>
+#include <causeway/sim/scheduler.hpp>
+#include <causeway/sim/table_text.hpp>
+#include <causeway/sim/transit.hpp>
+#include <causeway/sim/transport.hpp>
+#include <causeway/sim/world.hpp>
 
 #include <causeway/autograd/checkpoint.hpp>
 #include <causeway/autograd/grad_check.hpp>
@@ -115,6 +141,13 @@
 #include <causeway/compress/element.hpp>
 #include <causeway/compress/fp16.hpp>
 #include <causeway/compress/none.hpp>
+#include <causeway/membership/durable_record.hpp>
+#include <causeway/membership/history.hpp>
+#include <causeway/membership/ledger.hpp>
+#include <causeway/membership/protocol.hpp>
+#include <causeway/membership/records.hpp>
+#include <causeway/membership/round_store.hpp>
+#include <causeway/membership/situation.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/gpt.hpp>
 #include <causeway/nn/language_model.hpp>
@@ -132,25 +165,34 @@
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/fault/fail_stop.hpp>
+#include <causeway/fault/quorum.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>
+#include <causeway/train/elastic_group.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>
 #include <causeway/train/trainer.hpp>
+#include <causeway/train/view_transport.hpp>
 
 #include <causeway/presets/local_updates.hpp>
 
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
 #include <causeway/net/asio_conversation.hpp>
+#include <causeway/net/asio_core.hpp>
+#include <causeway/net/asio_door.hpp>
+#include <causeway/net/asio_engine.hpp>
+#include <causeway/net/asio_fabric.hpp>
 #include <causeway/net/asio_greeting.hpp>
 #include <causeway/net/asio_host.hpp>
 #include <causeway/net/asio_join.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/asio_link.hpp>
 #include <causeway/net/asio_listener.hpp>
+#include <causeway/net/asio_loop.hpp>
 #include <causeway/net/asio_mesh.hpp>
+#include <causeway/net/asio_outbox.hpp>
 #include <causeway/net/asio_stream.hpp>
 #include <causeway/net/asio_transport.hpp>
 #include <causeway/net/rendezvous.hpp>

@@ -16,7 +16,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -34,7 +33,7 @@ constexpr const char* folder = "run/peer-0";
 struct saved {
   std::uint64_t step = 0;
   std::uint64_t tag = 0;
-  friend auto operator<=>(const saved&, const saved&) = default;
+  friend bool operator==(const saved&, const saved&) = default;
 };
 
 // Contents are a function of the save alone, so that what comes back can be checked byte by byte. `large`: several pages.

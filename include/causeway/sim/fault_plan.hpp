@@ -224,7 +224,7 @@ inline result<time_point> moment_from(std::string_view field, const text_place& 
 }
 
 inline result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text_place& place) {
-  std::vector<std::uint32_t> hosts{};
+  std::vector<std::uint32_t> hosts;
   for (const std::string_view part : split(field, ',')) {
     CAUSEWAY_ASSIGN(const auto host, number_from<std::uint32_t>(part, place, "a host"));
     if (host >= 1'000'000) return place.wrong("hosts are numbered from 0 to 999999");

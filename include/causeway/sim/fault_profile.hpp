@@ -18,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -63,21 +62,23 @@ struct fault_profile {
 /// Volunteers' machines: each lives 20 minutes in the mean and is gone for 30 to 180 s, one in twenty is three times
 /// slower, and for two minutes an hour the cluster falls in two.
 [[nodiscard]] inline fault_profile harsh_profile(lifetime life = lifetime::memoryless) {
-  using namespace std::chrono_literals;
-  return {.kill_every = 20min, .life = life, .partition_every = 1h, .stragglers = 0.05, .slowdown = 3};
+  return {.kill_every = std::chrono::minutes{20},
+          .life = life,
+          .partition_every = std::chrono::hours{1},
+          .stragglers = 0.05,
+          .slowdown = 3};
 }
 
 /// Rented servers: each dies once a day and is back in 2 to 10 minutes, one in a hundred is half as slow again, and for
 /// half a minute a day a part of them cannot be reached.
 [[nodiscard]] inline fault_profile datacentre_profile(lifetime life = lifetime::memoryless) {
-  using namespace std::chrono_literals;
-  return {.kill_every = 24h,
+  return {.kill_every = std::chrono::hours{24},
           .life = life,
-          .down_least = 2min,
-          .down_most = 10min,
-          .partition_every = 24h,
-          .partition_least = 30s,
-          .partition_most = 30s,
+          .down_least = std::chrono::minutes{2},
+          .down_most = std::chrono::minutes{10},
+          .partition_every = std::chrono::hours{24},
+          .partition_least = std::chrono::seconds{30},
+          .partition_most = std::chrono::seconds{30},
           .stragglers = 0.01,
           .slowdown = 1.5};
 }

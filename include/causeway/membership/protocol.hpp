@@ -7,15 +7,22 @@
 // and the reasons why no round is ever committed twice.
 
 #include <causeway/core/error.hpp>
+#include <causeway/membership/candidate.hpp>
+#include <causeway/membership/finder.hpp>
+#include <causeway/membership/follower.hpp>
+#include <causeway/membership/leader.hpp>
+#include <causeway/membership/peer_table.hpp>
 #include <causeway/membership/situation.hpp>
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::membership {
@@ -24,54 +31,402 @@ namespace causeway::inline CAUSEWAY_ABI::membership {
 class protocol {
  public:
   /// `record`: what the last process persisted, or fresh_record. `fx` must outlive this object.
-  protocol(options o, durable_record record, effects& fx) : options_{std::move(o)}, durable_{std::move(record)}, fx_{&fx} {}
+  protocol(options o, durable_record record, effects& fx)
+      : t_{std::move(o), std::move(record), fx},
+        follower_{t_},
+        candidate_{t_},
+        finder_{t_, follower_},
+        leader_{t_, follower_} {}
   protocol(const protocol&) = delete;
   protocol& operator=(const protocol&) = delete;
 
   // ---- from the network --------------------------------------------------------------------------------------------
 
   /// The first peer of a new run: commits round 0 with itself as the only member. It holds that state.
-  void found(std::uint64_t state_hash, time_point now);
+  void found(std::uint64_t state_hash, time_point now) {
+    begin(now);
+    follower_.found(state_hash);
+    start({});
+    finish();
+  }
+
   /// Looks for the run at these addresses and at those it remembers, until it finds it. Also after a restart.
-  void join(const std::vector<std::string>& addresses, time_point now);
-  void peer_up(net::peer_id peer, const std::string& address, time_point now);
-  void peer_down(net::peer_id peer, const std::string& why, time_point now);
-  void unreachable(const std::string& address, const std::string& why, time_point now);
-  void message(net::peer_id from, std::span<const std::byte> bytes, time_point now);
-  void wake(time_point now);
+  void join(const std::vector<std::string>& addresses, time_point now) {
+    begin(now);
+    start(addresses);
+    finish();
+  }
+
+  void peer_up(net::peer_id peer, const std::string& address, time_point now) {
+    begin(now);
+    if (peer == t_.self || peer == 0) return;
+    detail::peer_entry& p = t_.entry(peer);
+    p = fresh_connection(p);
+    if (!address.empty()) p.address = address;
+    p.up = true;
+    p.heard = now;
+    leader_.touch();
+    leader_.peer_up(peer);
+    candidate_.peer_up(peer);
+    finder_.peer_up(peer);
+    finish();
+  }
+
+  void peer_down(net::peer_id peer, const std::string& why, time_point now) {
+    begin(now);
+    if (!t_.up(peer) || peer == t_.self) return;
+    t_.out->log(severity::debug, "peer " + std::to_string(peer) + " is down: " + why);
+    down(peer);
+    finish();
+  }
+
+  void unreachable(const std::string& address, const std::string& why, time_point now) {
+    begin(now);
+    t_.out->log(severity::debug, address + " cannot be reached: " + why);
+  }
+
+  void message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
+    begin(now);
+    if (stopped() || from == t_.self) return;
+    if (!t_.up(from)) return t_.reject(reject_reason::unknown_peer, from);
+    result<detail::message> m = detail::decode_message(t_.settings.run, bytes);
+    if (!m) {
+      t_.reject(m.error().code == errc::wrong_run ? reject_reason::wrong_run : reject_reason::malformed, from);
+      t_.out->drop(from, m.error().text());
+      down(from);
+      return finish();
+    }
+    t_.entry(from).heard = now;
+    dispatch(from, *m);
+    finish();
+  }
+
+  void wake(time_point now) {
+    begin(now);
+    finish();
+  }
 
   // ---- from the trainer ----------------------------------------------------------------------------------------------
 
   /// This peer has the full state of a committed round: after a transfer or a restart.
-  void holds(std::uint64_t round, std::uint64_t state_hash, time_point now);
+  void holds(std::uint64_t round, std::uint64_t state_hash, time_point now) {
+    begin(now);
+    follower_.holds(round, state_hash);
+    finish();
+  }
   /// This peer can take part in `round`, on top of `parent`, with so many samples. Holds until the round is committed.
-  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now);
+  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now) {
+    begin(now);
+    follower_.ready(round, parent, samples);
+    finish();
+  }
   /// The candidate state of `current` (exchange or adopt) is durable and has this hash. Ignored if the attempt is over.
-  void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now);
+  void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now) {
+    begin(now);
+    follower_.voted(at, round, state_hash);
+    finish();
+  }
   /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose links did it, none: this peer itself.
-  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now);
+  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now) {
+    begin(now);
+    follower_.failed(at, why, suspects);
+    finish();
+  }
   /// Takes part in one more round with what it has trained, and is out with that commit (situation::left). Call ready too.
-  void leave(time_point now);
+  void leave(time_point now) {
+    begin(now);
+    follower_.leave();
+    finish();
+  }
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] const situation& now_what() const noexcept { return situation_; }
   /// After the newest commit known.
-  [[nodiscard]] const ledger& samples() const noexcept { return durable_.samples; }
-  [[nodiscard]] const durable_record& durable() const noexcept { return durable_; }
-  [[nodiscard]] net::peer_id self() const noexcept { return durable_.self; }
+  [[nodiscard]] const ledger& samples() const noexcept { return t_.votes.durable().samples; }
+  [[nodiscard]] const durable_record& durable() const noexcept { return t_.votes.durable(); }
+  [[nodiscard]] net::peer_id self() const noexcept { return t_.self; }
   /// 0: none known.
-  [[nodiscard]] net::peer_id leader() const noexcept;
-  [[nodiscard]] std::uint64_t rejected(reject_reason why) const noexcept;
-  /// A few lines for people: role, term, who is waited for and since when.
+  [[nodiscard]] net::peer_id leader() const noexcept { return follower_.leader(); }
+  [[nodiscard]] std::uint64_t rejected(reject_reason why) const noexcept { return t_.rejected(why); }
+  /// chain() of the newest commit known, 0 where none is.
+  [[nodiscard]] std::uint64_t newest_chain() const noexcept { return t_.votes.newest().chain; }
+
+  /// A few lines for people: where it stands, who leads, who is waited for, what was refused.
   [[nodiscard]] std::string describe(time_point now) const;
 
  private:
-  options options_;
-  durable_record durable_;
-  effects* fx_;
+  static detail::peer_entry fresh_connection(const detail::peer_entry& old) {
+    detail::peer_entry p = old;
+    p.said.reset();
+    p.rounds_told = 0;
+    p.told_floor = p.told_adoption = {};
+    p.last_beat = 0;
+    return p;
+  }
+
+  [[nodiscard]] bool stopped() const { return !t_.votes.broken().empty() || follower_.has_left(); }
+
+  /// Every event begins here. A process that was stopped for a while must not take its own absence for that of others.
+  void begin(time_point now) {
+    t_.now = now;
+    if (asked_wake_ != no_deadline && now - asked_wake_ > t_.settings.silence.floor / 2) {
+      for (auto& [id, p] : t_.peers) p.heard = now;
+      follower_.forgive();
+    }
+  }
+
+  void start(const std::vector<std::string>& addresses) {
+    if (!std::exchange(started_, true)) t_.votes.note_boot(t_.now);
+    for (const located_peer& p : t_.votes.durable().others) finder_.hear_of(p.address);
+    finder_.seek(addresses);
+    const bool alone = t_.members().size() == 1 && t_.votes.is_member(t_.self);
+    if (alone) candidate_.renew();
+    if (follower_.leader() == 0) candidate_.schedule(0);
+  }
+
+  void down(net::peer_id peer) {
+    detail::peer_entry& p = t_.entry(peer);
+    p.up = false;
+    p.said.reset();
+    leader_.touch();
+    leader_.peer_down(peer);
+    if (follower_.leader() == peer) follower_.lose_leader();
+  }
+
+  void dispatch(net::peer_id from, const detail::message& m) {
+    std::visit([&](const auto& body) { take(from, body); }, m);
+  }
+
+  template <class Message>
+  void take(net::peer_id from, const Message& m) {
+    using namespace detail;
+    if constexpr (std::is_same_v<Message, report>) {
+      take_report(from, m);
+    } else if constexpr (std::is_same_v<Message, guide>) {
+      finder_.on(m);
+    } else if constexpr (std::is_same_v<Message, vote> || std::is_same_v<Message, failure>) {
+      leader_.touch();
+      leader_.on(from, m);
+    } else if constexpr (std::is_same_v<Message, commit_notice> || std::is_same_v<Message, sync>) {
+      if (follower_.on(from, m)) learned();
+    } else if constexpr (std::is_same_v<Message, holder_list>) {
+      follower_.on(m);
+    } else {
+      follower_.on(from, m);
+    }
+  }
+
+  void take_report(net::peer_id from, const detail::report& m) {
+    detail::peer_entry& p = t_.entry(from);
+    if (p.said && m.sequence <= p.said->sequence) return;  // overtaken by a newer one
+    if (!m.address.empty()) p.address = m.address;
+    if (m.beat != 0 && m.beat == p.last_beat + 1) p.beats.observe(t_.now - p.beat_at);
+    if (m.beat != 0) {
+      p.last_beat = m.beat;
+      p.beat_at = t_.now;
+    }
+    p.said = m;
+    leader_.touch();
+    candidate_.on(from, m);
+    leader_.on(from);
+    if (!leader_.active() && !candidate_.active() && from != t_.self) t_.post(from, follower_.make_guide());
+  }
+
+  void learned() {
+    leader_.touch();
+    if (leader_.active()) leader_.begin_round();
+  }
+
+  /// Every event ends here: lets time pass, lets everybody decide, delivers what we said to ourselves, tells the trainer.
+  void finish() {
+    if (started_ && !stopped()) {
+      leader_.wake();
+      if (follower_.check_silence()) leader_.touch();
+      settle();
+    }
+    refresh();
+    const time_point next = stopped() || !started_ ? no_deadline : next_wake();
+    if (std::exchange(asked_wake_, next) != next) t_.out->wake_at(next);
+  }
+
+  void settle() {
+    for (int turn = 0; turn < 64 && !stopped(); ++turn) {
+      follower_.settle();
+      while (!t_.to_self.empty()) {
+        const detail::message m = std::move(t_.to_self.front());
+        t_.to_self.pop_front();
+        dispatch(t_.self, m);
+      }
+      elect();
+      if (leader_.decide()) candidate_.renew();
+      finder_.wake();
+      if (t_.to_self.empty()) break;
+    }
+    if (stopped()) say_goodbye();
+  }
+
+  void elect() {
+    const bool led = leader_.active() || (follower_.leader() != 0 && follower_.leader() != t_.self);
+    if (led && !leader_.active()) candidate_.stand_back();
+    if (!led) candidate_.schedule(follower_.lost_leader());
+    candidate_.wake();
+    if (candidate_.won()) {
+      t_.votes.remember(t_.locations(max_members));
+      leader_.begin();
+    }
+  }
+
+  /// A peer that stops says so, so that nobody waits for its silence.
+  void say_goodbye() {
+    t_.to_self.clear();
+    for (auto& [id, p] : t_.peers) {
+      if (id == t_.self || !p.up) continue;
+      if (t_.votes.broken().empty()) {
+        t_.post(id, detail::farewell{false});
+      } else {
+        t_.out->drop(id, t_.votes.broken());
+      }
+    }
+    event e;
+    e.what = event::left;
+    e.at_time = t_.now;
+    e.peer = t_.self;
+    t_.out->note(e);
+  }
+
+  [[nodiscard]] time_point next_wake() const {
+    time_point next = std::min({candidate_.next_wake(), finder_.next_wake(), leader_.next_wake()});
+    if (!leader_.active() && follower_.leader() != 0) next = std::min(next, t_.now + t_.settings.heartbeat);
+    if (follower_.leader() == 0) next = std::min(next, t_.now + t_.settings.heartbeat);
+    return next;
+  }
+
+  // ---- the situation ---------------------------------------------------------------------------------------------------
+
+  /// Long lists are copied only when they changed: this runs after every event.
+  void refresh() {
+    situation s = look();
+    const bool learned = shown_ != t_.votes.newest().chain;
+    const bool changed = learned || s.is != situation_.is || s.current.at != situation_.current.at ||
+                         s.hash != situation_.hash || s.holders != situation_.holders;
+    if (learned) situation_.newest = *t_.votes.durable().newest;
+    shown_ = t_.votes.newest().chain;
+    if (s.current.at != situation_.current.at || s.current.round != situation_.current.round || s.is != situation_.is) {
+      if (s.is == situation::exchange || s.is == situation::committing) {
+        if (follower_.current()) s.current = follower_.current()->who;
+      }
+      situation_.current = std::move(s.current);
+    }
+    situation_.is = s.is;
+    situation_.hash = s.hash;
+    situation_.holders = std::move(s.holders);
+    situation_.why = std::move(s.why);
+    if (changed) ++situation_.changes;
+  }
+
+  [[nodiscard]] situation look() const {
+    situation s;
+    if (!t_.votes.broken().empty()) {
+      s.is = situation::failed;
+      s.why = t_.votes.broken();
+    } else if (follower_.has_left()) {
+      s.is = situation::left;
+    } else if (!look_at_attempt(s)) {
+      look_at_rest(s);
+    }
+    return s;
+  }
+
+  bool look_at_attempt(situation& s) const {
+    if (follower_.adopting()) {
+      const detail::adoption& a = *follower_.adopting();
+      s.is = situation::adopt;
+      s.current.at = a.at;
+      s.current.round = a.value.round;
+      s.current.parent = a.value.parent;
+      s.hash = a.value.state;
+      s.holders = a.holders;
+      return true;
+    }
+    if (follower_.current()) {
+      s.is = follower_.waits_for_commit() ? situation::committing : situation::exchange;
+      s.current.at = follower_.current()->who.at;
+      s.current.round = follower_.current()->who.round;
+      return true;
+    }
+    return false;
+  }
+
+  void look_at_rest(situation& s) const {
+    const bool known = t_.votes.newest().known();
+    if (known && !follower_.holds_newest()) {
+      s.is = situation::fetch;
+      s.hash = t_.votes.durable().newest->state;
+      s.holders = follower_.holders();
+      if (!s.holders.empty()) return;
+    }
+    if (follower_.leader() == 0 && (!known || t_.now - follower_.leaderless_since() <= t_.settings.silence.floor)) {
+      if (!known) s.is = situation::joining;
+      s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
+      if (!known || s.is == situation::fetch) return;
+    }
+    const std::string trouble = no_quorum();
+    if (!trouble.empty()) {
+      s.is = situation::no_quorum;
+      s.why = trouble;
+    } else if (s.is != situation::fetch) {
+      s.is = follower_.waits_for_commit() ? situation::committing
+             : follower_.is_ready()       ? situation::gathering
+                                          : situation::idle;
+      s.why = leader_.active() ? leader_.waiting_for() : follower_.excluded();
+    }
+  }
+
+  /// Why nothing can be committed; empty where it can.
+  [[nodiscard]] std::string no_quorum() const {
+    const std::string of = " of " + std::to_string(t_.members().size()) + " members";
+    if (leader_.active()) return leader_.stuck() ? leader_.waiting_for() : std::string{};
+    if (follower_.leader() == 0) {
+      if (t_.now - follower_.leaderless_since() <= t_.settings.silence.floor) return {};
+      return "no leader; " + std::to_string(candidate_.answers()) + of +
+             " answer. It goes on when more than half are there";
+    }
+    const detail::heartbeat& beat = follower_.last_beat();
+    if (beat.number == 0 || beat.quorum) return {};
+    return "the leader reaches " + std::to_string(beat.reachable) + of + ". It goes on when more than half are there";
+  }
+
+  detail::peer_table t_;
+  detail::follower follower_;
+  detail::candidate candidate_;
+  detail::finder finder_;
+  detail::leader leader_;
   situation situation_;
+  std::uint64_t shown_ = 0;  ///< chain of situation_.newest
+  time_point asked_wake_ = no_deadline;
+  bool started_ = false;
 };
+
+inline std::string protocol::describe(time_point now) const {
+  std::string text = "peer " + std::to_string(t_.self) + ": " + std::string{to_string(situation_.is)};
+  if (!situation_.why.empty()) text += " (" + situation_.why + ")";
+  text += "\nnewest round " + std::to_string(t_.votes.newest().round) + " with " + std::to_string(t_.members().size()) +
+          " members, floor " + std::to_string(t_.votes.durable().floor.term) + "." +
+          std::to_string(t_.votes.durable().floor.attempt) + ", leader " + std::to_string(follower_.leader());
+  for (const auto& [id, p] : t_.peers) {
+    if (id == t_.self) continue;
+    text += "\n  peer " + std::to_string(id) + (p.up ? " up" : " down") + ", heard " +
+            std::to_string(seconds(now - p.heard)) + " s ago" + (t_.votes.is_member(id) ? ", member" : "") +
+            (p.said && p.said->ready ? ", ready" : "") + (p.pause > 0 ? ", sits out " + std::to_string(p.pause) : "");
+  }
+  for (std::size_t i = 0; i < reject_reasons; ++i) {
+    const auto why = static_cast<reject_reason>(i);
+    if (t_.rejected(why) > 0)
+      text += "\n  refused, " + std::string{to_string(why)} + ": " + std::to_string(t_.rejected(why));
+  }
+  return text;
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 

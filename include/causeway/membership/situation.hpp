@@ -38,6 +38,9 @@ struct options {
   net::arrival_options grace{.floor = std::chrono::seconds{2}, .cap = std::chrono::minutes{10}};
   /// How long after the first vote the last one comes.
   net::arrival_options vote{.floor = std::chrono::seconds{5}, .cap = std::chrono::minutes{2}};
+  /// How long after its beginning an exchange brings the first vote. Who drives the protocol has its own deadline; this one
+  /// is for a trainer that hangs, and is doubled.
+  net::arrival_options exchange{.floor = std::chrono::seconds{30}, .cap = std::chrono::hours{1}};
   /// How long a newcomer takes to fetch the state.
   net::arrival_options fetch{.floor = std::chrono::seconds{5}, .cap = std::chrono::minutes{10}};
   /// Failed attempts at a round after which there are pauses between them.

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_ATTEMPT_HPP
+#define CAUSEWAY_MEMBERSHIP_ATTEMPT_HPP
+
+// A leader's book-keeping: who was asked to make a round and what they answered, and how long such things take.
+
+#include <causeway/membership/records.hpp>
+#include <causeway/membership/situation.hpp>
+#include <causeway/net/deadline.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// One ballot: an exchange, or the adoption of a value that earlier voters hold.
+class attempt {
+ public:
+  void begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who, time_point now) {
+    begin(kind::exchange, at, std::move(proposal), who, now);
+  }
+  void begin_adoption(ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now) {
+    begin(kind::adoption, at, std::move(value), who, now);
+  }
+  void over() { *this = attempt{}; }
+  void wait_for_record() { kind_ = kind::recorded; }
+
+  /// One more for an adoption.
+  void ask(net::peer_id id) {
+    if (!asked_.insert(id).second) gone_.erase(id);
+  }
+
+  void voted(net::peer_id id, std::uint64_t state, time_point now) {
+    if (!asked_.contains(id) || votes_.contains(id)) return;
+    if (votes_.empty()) first_vote_ = now;
+    last_vote_ = now;
+    votes_[id] = state;
+    gone_.erase(id);
+  }
+  void failed(net::peer_id id) {
+    if (asked_.contains(id) && !votes_.contains(id)) gone_.insert(id);
+  }
+  void lost(net::peer_id id) { failed(id); }
+
+  /// The state that a quorum voted for.
+  [[nodiscard]] std::optional<std::uint64_t> choice(const std::vector<net::peer_id>& members) const {
+    if (2 * votes_.size() < members.size()) return std::nullopt;
+    std::map<std::uint64_t, std::vector<net::peer_id>> by_state;
+    for (const auto& [id, state] : votes_) by_state[state].push_back(id);
+    for (const auto& [state, voters] : by_state) {
+      if (kind_ == kind::adoption && state != proposal_.state) continue;
+      if (is_quorum(members, voters)) return state;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool running() const noexcept { return kind_ != kind::none; }
+  [[nodiscard]] bool adopting() const noexcept { return kind_ == kind::adoption; }
+  [[nodiscard]] bool recorded() const noexcept { return kind_ == kind::recorded; }
+  [[nodiscard]] ballot at() const noexcept { return at_; }
+  [[nodiscard]] const commit_record& proposal() const noexcept { return proposal_; }
+  [[nodiscard]] const std::set<net::peer_id>& asked() const noexcept { return asked_; }
+  [[nodiscard]] bool all_answered() const noexcept { return votes_.size() + gone_.size() >= asked_.size(); }
+  [[nodiscard]] bool somebody_gone() const noexcept { return !gone_.empty(); }
+  [[nodiscard]] bool somebody_voted() const noexcept { return !votes_.empty(); }
+  [[nodiscard]] bool silent(net::peer_id id) const { return !votes_.contains(id) && !gone_.contains(id); }
+  [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const {
+    const auto vote = votes_.find(id);
+    return vote != votes_.end() && vote->second == state;
+  }
+  [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const {
+    const auto vote = votes_.find(id);
+    return vote != votes_.end() && vote->second != state;
+  }
+  [[nodiscard]] time_point began() const noexcept { return began_; }
+  [[nodiscard]] time_point first_vote() const noexcept { return first_vote_; }
+  [[nodiscard]] time_point last_vote() const noexcept { return last_vote_; }
+
+  [[nodiscard]] std::string summary() const {
+    return std::to_string(votes_.size()) + " of " + std::to_string(asked_.size()) + " voted, " +
+           std::to_string(gone_.size()) + " failed or are gone";
+  }
+
+ private:
+  enum class kind : std::uint8_t { none, exchange, adoption, recorded };
+
+  void begin(kind k, ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now) {
+    *this = attempt{};
+    kind_ = k;
+    at_ = at;
+    proposal_ = std::move(value);
+    asked_ = {who.begin(), who.end()};
+    began_ = now;
+  }
+
+  kind kind_ = kind::none;
+  ballot at_;
+  commit_record proposal_;
+  std::set<net::peer_id> asked_;
+  std::map<net::peer_id, std::uint64_t> votes_;  ///< state hashes
+  std::set<net::peer_id> gone_;                  ///< failed or lost before they voted
+  time_point began_;
+  time_point first_vote_;
+  time_point last_vote_;
+};
+
+/// How long a leader waits for what, learned from the run.
+class wait_times {
+ public:
+  explicit wait_times(const options& o)
+      : options_{o}, grace_{o.grace}, vote_{o.vote}, exchange_{o.exchange}, fetch_{o.fetch} {}
+
+  void begin_round(time_point now) {
+    ready_.clear();
+    first_ready_ = last_ready_ = failed_at_ = now;
+  }
+
+  void somebody_ready(time_point now, net::peer_id id) {
+    if (ready_.empty()) first_ready_ = now;
+    if (ready_.insert(id).second) last_ready_ = now;
+  }
+
+  /// The round's first attempt begins: those who made it teach us how long they take.
+  void began(std::uint32_t failures) {
+    if (failures == 0 && ready_.size() > 1) grace_.observe(last_ready_ - first_ready_);
+  }
+  void fetched(duration took) { fetch_.observe(took); }
+  void failed(time_point now) { failed_at_ = now; }
+
+  void committed(const attempt& a) {
+    if (a.adopting() || !a.somebody_voted()) return;
+    vote_.observe(a.last_vote() - a.first_vote());
+    if (!a.proposal().contributions.empty()) exchange_.observe(a.first_vote() - a.began());
+  }
+
+  [[nodiscard]] time_point grace_deadline() const { return first_ready_ + grace_.patience(); }
+  [[nodiscard]] time_point fetch_deadline() const { return first_ready_ + fetch_.patience(); }
+  /// By when those of a failed attempt have confirmed its end, or are known to be silent.
+  [[nodiscard]] time_point answer_deadline() const { return failed_at_ + options_.silence.cap; }
+
+  [[nodiscard]] time_point attempt_deadline(const attempt& a) const {
+    if (a.adopting() || a.recorded()) return no_deadline;
+    if (a.somebody_voted()) return a.first_vote() + vote_.patience();
+    return a.began() + 2 * exchange_.patience();
+  }
+
+  /// No attempt before: pauses that double once max_attempts failed.
+  [[nodiscard]] time_point pause_until(std::uint32_t failures) const {
+    if (failures <= options_.max_attempts) return {duration::min()};
+    return failed_at_ + options_.heartbeat * (1U << std::min(failures - options_.max_attempts - 1, 6U));
+  }
+
+ private:
+  options options_;
+  net::arrival_statistics grace_;
+  net::arrival_statistics vote_;
+  net::arrival_statistics exchange_;
+  net::arrival_statistics fetch_;
+  std::set<net::peer_id> ready_;
+  time_point first_ready_;
+  time_point last_ready_;
+  time_point failed_at_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_ATTEMPT_HPP

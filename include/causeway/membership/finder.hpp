@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_FINDER_HPP
+#define CAUSEWAY_MEMBERSHIP_FINDER_HPP
+
+// How a peer without a leader finds one: it dials every address it ever heard of, a few at a time and ever more slowly, and
+// asks whoever answers.
+
+#include <causeway/membership/follower.hpp>
+#include <causeway/membership/peer_table.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+class finder {
+ public:
+  finder(peer_table& t, follower& f) : t_{t}, follower_{f} {}
+
+  void seek(const std::vector<std::string>& addresses) {
+    for (const std::string& a : addresses) hear_of(a);
+    tries_ = 0;
+    next_ = t_.now;
+  }
+
+  /// An address that somebody may listen at.
+  void hear_of(const std::string& address) {
+    if (!address.empty() && address != t_.settings.address && heard_.size() < max_members) heard_.insert(address);
+  }
+
+  void on(const guide& m) {
+    hear_of(m.leader.address);
+    for (const located_peer& p : m.others) hear_of(p.address);
+    if (m.leader.peer == 0 || m.leader.peer == t_.self || m.term < t_.votes.durable().floor.term) return;
+    if (t_.up(m.leader.peer)) {
+      t_.post(m.leader.peer, follower_.make_report());
+    } else if (!m.leader.address.empty()) {
+      t_.out->dial(m.leader.address);
+    }
+  }
+
+  void peer_up(net::peer_id id) {
+    if (follower_.leader() == 0) t_.post(id, follower_.make_report());
+  }
+
+  void wake() {
+    if (follower_.leader() != 0) {
+      next_ = no_deadline;
+      tries_ = 0;
+      return;
+    }
+    if (next_ == no_deadline) next_ = t_.now;
+    if (t_.now < next_) return;
+    dial_some();
+    ask_some();
+    ++tries_;
+    next_ = t_.now + std::min<std::int64_t>(std::int64_t{1} << std::min(tries_ / 4, 4U), 8) * t_.settings.heartbeat;
+  }
+
+  [[nodiscard]] time_point next_wake() const noexcept { return next_; }
+  [[nodiscard]] std::size_t addresses() const noexcept { return heard_.size(); }
+
+ private:
+  static constexpr std::size_t at_once = 8;
+
+  void dial_some() {
+    std::set<std::string> standing;
+    for (const auto& [id, p] : t_.peers) {
+      if (!p.up) hear_of(p.address);
+      if (p.up) standing.insert(p.address);
+    }
+    std::vector<std::string> targets;
+    for (const std::string& a : heard_) {
+      if (!standing.contains(a)) targets.push_back(a);
+    }
+    for (std::size_t i = 0; i < std::min(at_once, targets.size()); ++i) t_.out->dial(targets[dialled_++ % targets.size()]);
+  }
+
+  void ask_some() {
+    std::vector<net::peer_id> there;
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up && id != t_.self) there.push_back(id);
+    }
+    for (std::size_t i = 0; i < std::min(at_once, there.size()); ++i) {
+      t_.post(there[asked_++ % there.size()], follower_.make_report());
+    }
+  }
+
+  peer_table& t_;
+  follower& follower_;
+  std::set<std::string> heard_;
+  std::uint32_t tries_ = 0;
+  std::size_t dialled_ = 0;
+  std::size_t asked_ = 0;
+  time_point next_ = no_deadline;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_FINDER_HPP

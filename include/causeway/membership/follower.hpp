@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
+#define CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
+
+// What every peer does, the leader included: it follows one leader, offers its trainer's work, takes part, votes, and
+// learns commits. It decides nothing for others.
+
+#include <causeway/membership/peer_table.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+class follower {
+ public:
+  explicit follower(peer_table& t) : t_{t} {}
+
+  // ---- what the trainer says -------------------------------------------------------------------------------------------
+
+  void holds(std::uint64_t round, std::uint64_t state) {
+    held_ = {round, state};
+    say();
+  }
+
+  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
+    if (round != newest().round + 1 || parent != newest().chain || !holds_newest() || waits_for_commit()) {
+      return;  // the round is over, or this peer has voted in it: the situation says so
+    }
+    ready_ = true;
+    samples_ = samples;
+    say();
+  }
+
+  void voted(ballot at, std::uint64_t round, std::uint64_t state) {
+    if (adopting_ && adopting_->at == at && round == adopting_->value.round) {
+      if (state != adopting_->value.state) return failed(at, errc::diverged, {});
+      if (vote_for(at, adopting_->value, true)) adopting_.reset();
+    } else if (current_ && current_->who.at == at && round == current_->who.round) {
+      commit_record value = current_->proposal;
+      value.state = state;
+      vote_for(at, value, true);
+    }
+  }
+
+  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+    const bool exchange = current_ && current_->who.at == at && !has_voted(at);
+    const bool fetch = adopting_ && adopting_->at == at;
+    if (!exchange && !fetch) return;
+    refuse(at, why, suspects);
+  }
+
+  void leave() {
+    leaving_ = true;
+    say();
+  }
+
+  // ---- what others say -----------------------------------------------------------------------------------------------
+
+  void on(net::peer_id from, const heartbeat& m) {
+    if (m.newest.older_than(newest())) t_.post(from, catch_up());
+    if (!t_.votes.promise(m.term, from, t_.now)) {
+      t_.reject(m.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader, from);
+      t_.post(from, make_report());
+      return;
+    }
+    follow(from);
+    peer_entry& p = t_.entry(from);
+    if (p.last_beat != 0 && m.number == p.last_beat + 1) p.beats.observe(t_.now - beat_at_);
+    p.last_beat = m.number;
+    beat_at_ = t_.now;
+    beat_ = m;
+    t_.post(from, make_report(m.number));
+  }
+
+  void on(net::peer_id from, const campaign& m) {
+    if (m.newest.older_than(newest())) t_.post(from, catch_up());
+    if (leader_ != from && leader_is_well()) return t_.post(from, make_guide());
+    if (m.trial) {
+      report r = make_report();
+      r.trial_term = m.term > floor().term ? m.term : 0;
+      return t_.post(from, r);
+    }
+    if (t_.votes.promise(m.term, from, t_.now) && leader_ != from) lose_leader();
+    t_.post(from, make_report());
+  }
+
+  void on(net::peer_id from, const go& m) {
+    const ballot at = m.who.at;
+    if (!authority(from, at)) return;
+    if ((current_ && current_->who.at == at) || has_voted(at)) return;  // a duplicate
+    const std::optional<reject_reason> wrong = check(m);
+    if (wrong) {
+      t_.reject(*wrong, from);
+      return refuse(at, errc::wrong_parent, {});
+    }
+    adopting_.reset();
+    current_ = m;
+  }
+
+  void on(net::peer_id from, const abort_attempt& m) {
+    if (m.floor.term != floor().term || from != t_.votes.durable().promised_to) {
+      return t_.reject(reject_reason::wrong_leader, from);
+    }
+    if (t_.votes.bar(m.floor, t_.now)) t_.post(from, make_report());
+  }
+
+  void on(net::peer_id from, const adoption& m) {
+    if (!authority(from, m.at) || (adopting_ && adopting_->at == m.at) || has_voted(m.at)) return;
+    if (m.value.round <= newest().round) return t_.post(from, catch_up());
+    if (!t_.votes.follows(m.value)) {
+      t_.reject(reject_reason::wrong_parent, from);
+      return refuse(m.at, errc::wrong_parent, {});
+    }
+    if (t_.votes.durable().accepted && t_.votes.durable().accepted->value == m.value) {
+      vote_for(m.at, m.value, false);  // what we voted for is on our disk already
+      return;
+    }
+    current_.reset();
+    adopting_ = m;
+  }
+
+  /// True: something new was learned.
+  bool on(net::peer_id from, const commit_notice& m) {
+    if (!t_.votes.learn(m.record, t_.now)) {
+      if (m.record.round > newest().round) t_.post(from, make_report());  // one before it is missing
+      return false;
+    }
+    return learned(m.holders), true;
+  }
+
+  bool on(net::peer_id, const sync& m) {
+    if (!t_.votes.learn(m.record, m.samples, t_.now)) return false;
+    return learned(m.holders), true;
+  }
+
+  void on(const holder_list& m) {
+    if (m.of == newest()) holders_ = m.holders;
+  }
+
+  void on(net::peer_id from, const exclusion& m) {
+    if (from == leader_) excluded_ = m.why;
+  }
+
+  void on(net::peer_id from, const farewell& m) {
+    if (m.you) left_ = left_ || leaving_;
+    if (!m.you && from == leader_) lose_leader();
+  }
+
+  /// A new run: round 0 is committed by founding it.
+  void found(std::uint64_t state) {
+    commit_record first;
+    first.run = t_.settings.run;
+    first.state = state;
+    first.members = {t_.self};
+    ledger samples{t_.settings.quota, t_.settings.budget};
+    samples.apply(first);
+    first.ledger = samples.hash();
+    if (!t_.votes.learn(first, samples, t_.now)) return;
+    held_ = {0, state};
+  }
+
+  // ---- leader ----------------------------------------------------------------------------------------------------------
+
+  void follow(net::peer_id id) {
+    if (leader_ == id) return;
+    leader_ = id;
+    beat_ = {};
+    beat_at_ = t_.now;
+    t_.entry(id).last_beat = 0;
+    excluded_.clear();
+    if (id != t_.self) t_.out->log(severity::info, "following peer " + std::to_string(id));
+    say();
+  }
+
+  void lose_leader() {
+    if (leader_ == 0) return;
+    lost_ = std::exchange(leader_, 0);
+    leaderless_since_ = t_.now;
+  }
+
+  /// In a public function of the protocol, at its end: tells the leader what changed, drops what a promise ended.
+  void settle() {
+    if (current_ && current_->who.at < floor()) current_.reset();
+    if (adopting_ && adopting_->at < floor()) adopting_.reset();
+    if (!std::exchange(report_due_, false) || leader_ == 0) return;
+    t_.post(leader_, make_report());
+  }
+
+  void say() { report_due_ = true; }
+
+  /// Gives up a leader that has been silent for too long. True: it did.
+  bool check_silence() {
+    if (leader_ == 0 || leader_ == t_.self || t_.now - beat_at_ <= patience()) return false;
+    t_.out->drop(leader_, "the leader was silent for " + std::to_string(seconds(t_.now - beat_at_)) + " s");
+    t_.entry(leader_).up = false;
+    lose_leader();
+    return true;
+  }
+  void forgive() { beat_at_ = t_.now; }
+
+  [[nodiscard]] guide make_guide() const {
+    guide g{floor().term, {leader_, t_.address_of(leader_)}, t_.locations(16)};
+    if (leader_ == t_.self) g.leader.address = t_.settings.address;
+    return g;
+  }
+
+  [[nodiscard]] report make_report(std::uint32_t beat = 0) {
+    const durable_record& d = t_.votes.durable();
+    report r;
+    r.sequence = ++sequence_;
+    r.floor = d.floor;
+    r.promised_to = d.promised_to;
+    r.newest = newest();
+    r.accepted = d.accepted;
+    r.holds = holds_newest();
+    r.ready = ready_;
+    r.leaving = leaving_;
+    r.samples = samples_;
+    r.beat = beat;
+    r.address = t_.settings.address;
+    return r;
+  }
+
+  // ---- to look at ------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] net::peer_id leader() const noexcept { return leader_; }
+  [[nodiscard]] net::peer_id lost_leader() const noexcept { return lost_; }
+  [[nodiscard]] time_point leaderless_since() const noexcept { return leaderless_since_; }
+  [[nodiscard]] bool has_left() const noexcept { return left_; }
+  [[nodiscard]] bool leaving() const noexcept { return leaving_; }
+  [[nodiscard]] bool is_ready() const noexcept { return ready_; }
+  [[nodiscard]] const std::string& excluded() const noexcept { return excluded_; }
+  [[nodiscard]] const heartbeat& last_beat() const noexcept { return beat_; }
+  [[nodiscard]] const std::optional<go>& current() const noexcept { return current_; }
+  [[nodiscard]] const std::optional<adoption>& adopting() const noexcept { return adopting_; }
+  [[nodiscard]] const std::vector<located_peer>& holders() const noexcept { return holders_; }
+  [[nodiscard]] bool holds_newest() const {
+    const auto& d = t_.votes.durable();
+    return d.newest && held_ && held_->first == d.newest->round && held_->second == d.newest->state;
+  }
+  /// Voted in this process for the round after the newest commit, and waits for what becomes of it.
+  [[nodiscard]] bool waits_for_commit() const { return voted_chain_ != 0 && voted_chain_ == t_.votes.accepted_chain(); }
+  [[nodiscard]] sync catch_up() const { return {*t_.votes.durable().newest, t_.votes.durable().samples, {}}; }
+
+ private:
+  [[nodiscard]] const position& newest() const { return t_.votes.newest(); }
+  [[nodiscard]] const ballot& floor() const { return t_.votes.durable().floor; }
+  [[nodiscard]] duration patience() const {
+    const peer_entry* p = t_.find(leader_);
+    return p == nullptr ? t_.settings.silence.cap : p->beats.patience();
+  }
+
+  [[nodiscard]] bool has_voted(ballot at) const {
+    const auto& accepted = t_.votes.durable().accepted;
+    return accepted && accepted->at == at;
+  }
+
+  /// A leader that reaches a quorum and was heard of lately is not deposed for one that somebody else cannot reach.
+  [[nodiscard]] bool leader_is_well() const {
+    if (leader_ == 0) return false;
+    if (leader_ == t_.self) return t_.quorum_up();
+    return t_.up(leader_) && beat_.quorum && t_.now - beat_at_ <= patience();
+  }
+
+  /// Whether `from` may make proposals at `at`. If not, it is told where we stand.
+  bool authority(net::peer_id from, ballot at) {
+    const bool term = at.term == floor().term && from == t_.votes.durable().promised_to;
+    if (term && at >= floor()) return true;
+    t_.reject(term || at.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader, from);
+    t_.post(from, make_report());
+    return false;
+  }
+
+  [[nodiscard]] std::optional<reject_reason> check(const go& m) const {
+    const commit_record& value = m.proposal;
+    if (m.who.round != newest().round + 1) return reject_reason::wrong_round;
+    if (m.who.parent != newest().chain) return reject_reason::wrong_parent;
+    if (value.round != m.who.round || value.at != m.who.at || !t_.votes.follows(value)) return reject_reason::wrong_ledger;
+    const auto rank = m.who.rank_of(t_.self);
+    if (!ready_ || !rank || m.who.members[*rank].samples != samples_) return reject_reason::not_ready;
+    return std::nullopt;
+  }
+
+  /// `fresh`: on the trainer's word, who has the state at hand and nothing left to exchange.
+  bool vote_for(ballot at, const commit_record& value, bool fresh) {
+    if (!t_.votes.accept(at, value, t_.now)) return false;
+    if (fresh) {
+      voted_chain_ = t_.votes.accepted_chain();
+      ready_ = false;
+    }
+    t_.post(t_.votes.durable().promised_to, vote{at, value.round, value.state});
+    return true;
+  }
+
+  /// Says that this peer will never vote in `at`, after making sure of it.
+  void refuse(ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+    if (!t_.votes.bar(at.next(), t_.now)) return;
+    const net::peer_id to = t_.votes.durable().promised_to;
+    t_.post(to, failure{at, why, suspects});
+    t_.post(to, make_report());
+  }
+
+  void learned(std::vector<located_peer> holders) {
+    const commit_record& record = *t_.votes.durable().newest;
+    const bool have = voted_chain_ == newest().chain ||
+                      (held_ && held_->second == record.state);  // equal hash, equal bytes: an empty round
+    if (have) held_ = {record.round, record.state};
+    current_.reset();
+    adopting_.reset();
+    ready_ = false;
+    samples_ = 0;
+    excluded_.clear();
+    holders_ = std::move(holders);
+    if (leaving_ && contains(record.returned, t_.self)) left_ = true;
+    if (!have) say();
+  }
+
+  peer_table& t_;
+  std::uint64_t sequence_ = 0;
+  bool report_due_ = false;
+
+  net::peer_id leader_ = 0;
+  net::peer_id lost_ = 0;  ///< the leader before
+  time_point leaderless_since_;
+  time_point beat_at_;
+  heartbeat beat_;
+
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> held_;  ///< round, state hash
+  bool ready_ = false;
+  std::uint64_t samples_ = 0;
+  bool leaving_ = false;
+  bool left_ = false;
+
+  std::optional<go> current_;
+  std::optional<adoption> adopting_;
+  std::uint64_t voted_chain_ = 0;  ///< the last value voted for by this process, on the trainer's word
+  std::vector<located_peer> holders_;
+  std::string excluded_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP

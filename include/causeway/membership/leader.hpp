@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_LEADER_HPP
+#define CAUSEWAY_MEMBERSHIP_LEADER_HPP
+
+// What a leader decides: who takes part in the next attempt and when it begins, when it has failed, and when a round is
+// committed. It may be wrong about anybody's health without harm: only quorums of votes commit (decision.hpp,
+// acceptor.hpp).
+
+#include <causeway/membership/attempt.hpp>
+#include <causeway/membership/decision.hpp>
+#include <causeway/membership/follower.hpp>
+#include <causeway/membership/peer_table.hpp>
+#include <causeway/membership/suspects.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+class leader {
+ public:
+  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, waits_{t.settings} {}
+
+  /// A quorum promised us the term of our floor.
+  void begin() {
+    term_ = t_.votes.durable().floor.term;
+    active_ = true;
+    next_ = {term_, 0};
+    attempt_ = {};
+    begin_round();
+    for (const net::peer_id id : t_.votes.durable().samples.holders()) (void)t_.entry(id);
+    note_won();
+    t_.out->log(severity::info, "leading the run, term " + std::to_string(term_));
+    follower_.follow(t_.self);
+    beat();
+  }
+
+  void stand_down() { active_ = false; }
+
+  /// The newest commit changed: a new round is to be made.
+  void begin_round() {
+    barrier_ = {term_, 0};
+    attempt_.over();
+    failures_ = 0;
+    failed_adoptions_.clear();
+    complaints_.clear();
+    waits_.begin_round(t_.now);
+    for (const net::peer_id id : t_.members()) (void)t_.entry(id);
+  }
+
+  // ---- what peers say --------------------------------------------------------------------------------------------------
+
+  /// `from` has reported.
+  void on(net::peer_id from) {
+    if (!active_) return;
+    peer_entry& p = t_.entry(from);
+    const report& m = *p.said;
+    if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
+    if (from != t_.self) answer(from, p, m);
+    if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
+    if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
+      attempt_.voted(from, m.accepted->value.state, t_.now);
+    }
+    if (attempt_.adopting() && usable(p) && concerns(from, attempt_.proposal()) && p.told_adoption < attempt_.at()) {
+      p.told_adoption = attempt_.at();
+      attempt_.ask(from);
+      t_.post(from, adoption_notice());
+    }
+  }
+
+  void on(net::peer_id from, const vote& m) {
+    if (active_ && attempt_.running() && m.at == attempt_.at()) attempt_.voted(from, m.state, t_.now);
+  }
+
+  void on(net::peer_id from, const failure& m) {
+    if (!active_ || m.at.term != term_) return;
+    if (m.suspects.empty()) complaints_.push_back({{from, from}, m.why});
+    for (const net::peer_id id : m.suspects) complaints_.push_back({{from, id}, m.why});
+    if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
+  }
+
+  void peer_up(net::peer_id id) {
+    if (!active_) return;
+    t_.entry(id).rounds_down = 0;
+    t_.post(id, make_beat());
+  }
+
+  void peer_down(net::peer_id id) {
+    if (active_ && attempt_.running()) attempt_.lost(id);
+  }
+
+  // ---- what time says --------------------------------------------------------------------------------------------------
+
+  void wake() {
+    if (!active_ || t_.now < next_beat_) return;
+    drop_silent();
+    beat();
+  }
+
+  [[nodiscard]] time_point next_wake() const {
+    if (!active_) return no_deadline;
+    return std::min(next_beat_, attempt_.running() ? waits_.attempt_deadline(attempt_) : go_at_);
+  }
+
+  /// After every event. True: this leader needs a higher term to lead somebody who promised one to another.
+  bool decide() {
+    if (!active_) return false;
+    if (!std::exchange(changed_, false) && t_.now < next_wake()) return false;
+    if (t_.votes.durable().promised_to != t_.self || t_.votes.durable().floor.term != term_) {
+      active_ = false;
+      return false;
+    }
+    if (attempt_.running()) return judge(), false;
+    return gather();
+  }
+
+  void touch() { changed_ = true; }
+
+  // ---- to look at ------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] bool active() const noexcept { return active_; }
+  [[nodiscard]] const std::string& waiting_for() const noexcept { return waiting_; }
+  [[nodiscard]] bool stuck() const noexcept { return stuck_; }
+  [[nodiscard]] std::uint32_t failures() const noexcept { return failures_; }
+
+ private:
+  struct failed_link {
+    complaint link;
+    errc why;
+  };
+
+  [[nodiscard]] bool follows_us(const peer_entry& p) const {
+    return p.up && p.said && p.said->floor.term == term_ && p.said->promised_to == t_.self;
+  }
+  /// It can never vote in a ballot of ours below barrier_ any more, and told what it voted for before.
+  [[nodiscard]] bool usable(const peer_entry& p) const {
+    return follows_us(p) && p.said->floor >= barrier_ && p.said->newest == t_.votes.newest();
+  }
+
+  // -- between attempts
+
+  bool gather() {
+    std::uint32_t above = 0;
+    for (auto& [id, p] : t_.peers) {
+      if (!p.up || !p.said) continue;
+      if (p.said->floor.term > term_ || (p.said->floor.term == term_ && p.said->promised_to != t_.self)) {
+        above = std::max(above, p.said->floor.term);
+      }
+      if (follows_us(p) && p.said->floor < barrier_ && p.told_floor < barrier_) {
+        p.told_floor = barrier_;
+        t_.post(id, abort_attempt{barrier_});
+      }
+    }
+    const std::vector<net::peer_id> heard = t_.members_that([&](auto, const peer_entry& p) { return usable(p); });
+    go_at_ = no_deadline;
+    stuck_ = !t_.quorum_up();
+    if (stuck_) {
+      if (above > 0) active_ = false;  // somebody else may lead: ask as everybody does
+      if (above > 0) follower_.lose_leader();
+      return say_waiting("members within reach", heard), false;
+    }
+    if (above > 0 || next_.attempt >= ballot::max_attempt - 1) return true;
+    if (t_.now < waits_.pause_until(failures_)) {
+      go_at_ = waits_.pause_until(failures_);
+      return say_waiting("members reported, pause after many failures", heard), false;
+    }
+    const proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
+    if (rule.is == proposal_rule::wait) return say_waiting("members reported", heard), false;
+    if (rule.value != nullptr && adoptable(rule)) return begin_adoption(*rule.value), false;
+    if (rule.is == proposal_rule::bound) {
+      stuck_ = true;
+      waiting_ = "round " + std::to_string(t_.votes.newest().round + 1) +
+                 " may be committed already, and nobody who holds its state is here: start one of its members again";
+      return false;
+    }
+    try_go();
+    return false;
+  }
+
+  [[nodiscard]] std::vector<statement> statements(const std::vector<net::peer_id>& heard) const {
+    std::vector<statement> all;
+    for (const net::peer_id id : heard) {
+      const auto& accepted = t_.find(id)->said->accepted;
+      all.push_back({id, accepted ? &*accepted : nullptr});
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::vector<located_peer> holders_of(const commit_record& value) const {
+    std::vector<located_peer> list;
+    for (const auto& [id, p] : t_.peers) {
+      if (list.size() < holders_told && p.up && p.said && p.said->accepted && p.said->accepted->value == value) {
+        list.push_back({id, p.address});
+      }
+    }
+    return list;
+  }
+
+  /// Who does not have to be bound by it proposes it only once: making the round anew needs nobody's disk.
+  [[nodiscard]] bool adoptable(const proposal_rule& rule) const {
+    if (rule.is == proposal_rule::free && failed_adoptions_.contains(rule.value->chain())) return false;
+    return !holders_of(*rule.value).empty();
+  }
+
+  void begin_adoption(const commit_record& wanted) {
+    const commit_record value = wanted;  // reports may change while we tell
+    std::vector<net::peer_id> asked;
+    for (auto& [id, p] : t_.peers) {
+      if (usable(p) && concerns(id, value)) asked.push_back(id);
+    }
+    attempt_.begin_adoption(next_, value, asked, t_.now);
+    barrier_ = next_ = next_.next();
+    for (const net::peer_id id : asked) t_.entry(id).told_adoption = attempt_.at();
+    t_.out->log(severity::info, "round " + std::to_string(value.round) + " is taken over from its voters");
+    t_.post_all(asked, adoption_notice());
+  }
+
+  [[nodiscard]] bool concerns(net::peer_id id, const commit_record& value) const {
+    return t_.votes.is_member(id) || contains(value.members, id);
+  }
+
+  [[nodiscard]] adoption adoption_notice() const {
+    return {attempt_.at(), attempt_.proposal(), holders_of(attempt_.proposal())};
+  }
+
+  void try_go() {
+    blame();
+    std::vector<net::peer_id> who = participants(false);
+    if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
+    if (!enough(who)) return say_waiting("peers ready", who);
+    go_at_ = wait_for_others(who);
+    if (t_.now < go_at_) return say_waiting("peers ready", who);
+    go_with(who);
+  }
+
+  /// Turns the complaints of failed attempts into peers that sit out, each time for longer.
+  void blame() {
+    if (complaints_.empty()) return;
+    std::vector<complaint> links;
+    for (const failed_link& c : complaints_) {
+      const bool gone = !t_.up(c.link.by) || !t_.up(c.link.about);
+      const bool echo = c.why == errc::timeout && somebody_lost_;  // waited for one who waited for the lost one
+      if (!gone && !echo) links.push_back(c.link);
+    }
+    complaints_.clear();
+    somebody_lost_ = false;
+    for (const net::peer_id id : explain(links, last_order_, t_.self)) {
+      peer_entry& p = t_.entry(id);
+      p.pause = 1U << std::min(p.exclusions, 4U);
+      ++p.exclusions;
+      const std::string why = "peer " + std::to_string(id) + " sits out " + std::to_string(p.pause) +
+                              " attempts: exchanges with it failed while others worked; look at its links";
+      t_.out->log(severity::warning, why);
+      t_.post(id, exclusion{why});
+    }
+  }
+
+  [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const {
+    const ledger& samples = t_.votes.durable().samples;
+    return usable(p) && p.said->ready && p.said->holds &&
+           (samples.quota() == 0 || p.said->samples <= samples.held_count(id));
+  }
+
+  /// Members first, in their order, then the others: the first of them breaks ties of a quorum.
+  [[nodiscard]] std::vector<net::peer_id> participants(bool paused_too) const {
+    const auto fit = [&](net::peer_id id, const peer_entry& p) {
+      return can_take_part(id, p) && (paused_too || p.pause == 0);
+    };
+    std::vector<net::peer_id> who = t_.members_that(fit);
+    for (const auto& [id, p] : t_.peers) {
+      if (who.size() < max_members && !t_.votes.is_member(id) && fit(id, p)) who.push_back(id);
+    }
+    return who;
+  }
+
+  [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const {
+    const std::uint32_t first = t_.votes.newest().round == 0 ? t_.settings.expected : 0;
+    return who.size() >= std::max({first, t_.settings.min_peers, 1U}) && is_quorum(t_.members(), who);
+  }
+
+  /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
+  [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who) const {
+    const std::set<net::peer_id> in{who.begin(), who.end()};
+    time_point until = t_.now;
+    for (const auto& [id, p] : t_.peers) {
+      if (!p.up || p.pause > 0 || in.contains(id)) continue;
+      const bool expected = t_.votes.is_member(id) || !t_.votes.durable().samples.held(id).empty();
+      const bool ends_the_last = follows_us(p) && p.said->ready && p.said->floor < barrier_;
+      if (ends_the_last) until = std::max(until, waits_.answer_deadline());
+      if (expected) until = std::max(until, waits_.grace_deadline());
+      if (!expected && p.misses >= misses_allowed) until = std::max(until, waits_.fetch_deadline());
+    }
+    return until;
+  }
+
+  void go_with(const std::vector<net::peer_id>& who) {
+    go m;
+    m.who.at = next_;
+    m.who.round = t_.votes.newest().round + 1;
+    m.who.parent = t_.votes.newest().chain;
+    for (const net::peer_id id : who) {
+      const peer_entry& p = t_.entry(id);
+      m.who.members.push_back({id, p.address, p.said->samples});
+    }
+    m.proposal = propose(m.who);
+    settle_absent(who);
+    last_order_ = who;
+    attempt_.begin_exchange(next_, m.proposal, who, t_.now);
+    barrier_ = next_ = next_.next();
+    waits_.began(failures_);
+    t_.post_all(who, m);
+  }
+
+  /// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave.
+  [[nodiscard]] commit_record propose(const view& who) const {
+    commit_record r;
+    r.run = t_.settings.run;
+    r.round = who.round;
+    r.parent = who.parent;
+    r.at = who.at;
+    for (const view_member& m : who.members) {
+      if (m.samples > 0) r.contributions.push_back({m.peer, m.samples});
+      if (!t_.find(m.peer)->said->leaving) r.members.push_back(m.peer);
+    }
+    const bool all_leave = r.members.empty();
+    for (const view_member& m : who.members) {
+      if (all_leave) r.members.push_back(m.peer);
+      if (!all_leave && t_.find(m.peer)->said->leaving) r.returned.push_back(m.peer);
+    }
+    for (const net::peer_id id : t_.votes.durable().samples.holders()) {
+      const peer_entry* p = t_.find(id);
+      const bool gone = p == nullptr || (!p->up && p->rounds_down > 0) || (p->up && p->said && p->said->leaving);
+      if (gone && !who.rank_of(id) && r.returned.size() < max_members) r.returned.push_back(id);
+    }
+    r.ledger = t_.votes.ledger_after(r).hash();
+    return r;
+  }
+
+  /// Counts for those that this attempt begins without.
+  void settle_absent(const std::vector<net::peer_id>& who) {
+    const std::set<net::peer_id> in{who.begin(), who.end()};
+    for (auto& [id, p] : t_.peers) {
+      if (in.contains(id)) {
+        if (p.misses > 0 || !t_.votes.is_member(id)) waits_.fetched(t_.now - p.told_at);
+        p.misses = 0;
+        continue;
+      }
+      if (p.pause > 0) --p.pause;
+      if (p.up && p.said && !p.said->holds && failures_ == 0) ++p.misses;
+    }
+  }
+
+  // -- during an attempt
+
+  void judge() {
+    if (attempt_.recorded()) return;  // our own record comes next
+    const auto choice = attempt_.choice(t_.members());
+    const bool over = attempt_.all_answered() || t_.now >= waits_.attempt_deadline(attempt_);
+    if (choice && (over || attempt_.adopting())) return commit(*choice);
+    const bool hopeless = attempt_.somebody_gone() && !attempt_.somebody_voted();
+    const bool no_holder = attempt_.adopting() && holders_of(attempt_.proposal()).empty() && !attempt_.somebody_voted();
+    if (over || (hopeless && !attempt_.adopting()) || no_holder) give_up();
+  }
+
+  void give_up() {
+    ++failures_;
+    if (attempt_.adopting()) failed_adoptions_.insert(attempt_.proposal().chain());
+    for (const net::peer_id id : attempt_.asked()) {
+      if (!t_.up(id)) somebody_lost_ = true;
+      if (!attempt_.adopting() && t_.up(id) && attempt_.silent(id) && attempt_.somebody_voted()) {
+        complaints_.push_back({{id, id}, errc::timeout});
+      }
+    }
+    t_.out->log(severity::warning, "attempt " + std::to_string(failures_) + " at round " +
+                                       std::to_string(attempt_.proposal().round) + " failed: " + attempt_.summary());
+    waits_.failed(t_.now);
+    attempt_.over();
+    changed_ = true;
+    gather();
+  }
+
+  void commit(std::uint64_t state) {
+    commit_record record = attempt_.proposal();
+    record.state = state;
+    waits_.committed(attempt_);
+    commit_notice with{record, {}};
+    std::vector<net::peer_id> voters;
+    std::vector<net::peer_id> others;
+    for (auto& [id, p] : t_.peers) {
+      if (!p.up) ++p.rounds_down;
+      if (!p.up || !p.said) continue;
+      const bool holds = attempt_.voted_for(id, state);
+      (holds ? voters : others).push_back(id);
+      if (attempt_.diverged(id, state)) t_.reject(reject_reason::diverged, id);
+      if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1;
+      p.told_at = t_.now;
+      if (!holds) continue;
+      p.holds_round = record.round;
+      p.exclusions = 0;
+      if (with.holders.size() < holders_told) with.holders.push_back({id, p.address});
+    }
+    const bool all_leave = std::all_of(record.members.begin(), record.members.end(), [&](net::peer_id id) {
+      return t_.up(id) && t_.find(id)->said && t_.find(id)->said->leaving;
+    });
+    t_.post_all(others, with);
+    t_.post_all(voters, commit_notice{record, {}});
+    if (all_leave) t_.post_all(record.members, farewell{true});
+    attempt_.wait_for_record();
+  }
+
+  // -- heartbeats
+
+  [[nodiscard]] heartbeat make_beat() const {
+    const auto reached = t_.members_that([](auto, const peer_entry& p) { return p.up; });
+    return {term_, number_, t_.votes.newest(), static_cast<std::uint32_t>(reached.size()),
+            is_quorum(t_.members(), reached)};
+  }
+
+  void beat() {
+    next_beat_ = t_.now + t_.settings.heartbeat;
+    ++number_;
+    std::vector<net::peer_id> others;
+    for (auto& [id, p] : t_.peers) {
+      if (id == t_.self) continue;
+      if (p.up) others.push_back(id);
+      if (!p.up && number_ % 8 == 1 && !p.address.empty() && t_.votes.is_member(id)) t_.out->dial(p.address);
+      if (p.up && p.said && p.said->newest == t_.votes.newest() && !p.said->holds) t_.post(id, holders_for(id));
+      if (p.up && p.said && p.said->leaving && !p.said->ready && !t_.votes.is_member(id)) t_.post(id, farewell{true});
+    }
+    t_.post_all(others, make_beat());
+  }
+
+  /// Some of those who have the newest state, others for each who asks.
+  [[nodiscard]] holder_list holders_for(net::peer_id id) const {
+    std::vector<located_peer> all;
+    for (const auto& [other, p] : t_.peers) {
+      if (p.up && p.holds_round == t_.votes.newest().round && t_.votes.newest().known()) all.push_back({other, p.address});
+    }
+    if (all.size() > holders_told) {
+      std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(id % all.size()), all.end());
+      all.resize(holders_told);
+    }
+    return {t_.votes.newest(), all};
+  }
+
+  void drop_silent() {
+    for (auto& [id, p] : t_.peers) {
+      if (id == t_.self || !p.up || t_.now - p.heard <= p.beats.patience()) continue;
+      t_.out->drop(id, "silent for " + std::to_string(seconds(t_.now - p.heard)) + " s");
+      p.up = false;
+      p.said.reset();
+      peer_down(id);
+    }
+  }
+
+  /// What a report calls for at once: the newest commit, or our heartbeat where it does not know that we lead.
+  void answer(net::peer_id from, peer_entry& p, const report& m) {
+    if (m.newest.older_than(t_.votes.newest()) && p.rounds_told <= t_.votes.newest().round) {
+      p.rounds_told = t_.votes.newest().round + 1;
+      p.told_at = t_.now;
+      sync all = follower_.catch_up();
+      all.holders = holders_for(from).holders;
+      t_.post(from, all);
+    }
+    if (m.floor.term < term_) t_.post(from, make_beat());
+  }
+
+  void say_waiting(const char* what, const std::vector<net::peer_id>& have) {
+    waiting_ = std::to_string(have.size()) + " " + what + ", " + std::to_string(t_.members().size()) +
+               " members in round " + std::to_string(t_.votes.newest().round);
+  }
+
+  void note_won() {
+    event e;
+    e.what = event::lead;
+    e.at_time = t_.now;
+    e.peer = t_.self;
+    e.at = {term_, 0};
+    e.round = t_.votes.newest().round + 1;
+    t_.out->note(e);
+  }
+
+  static constexpr std::size_t holders_told = 8;
+  static constexpr std::uint32_t misses_allowed = 2;
+
+  peer_table& t_;
+  follower& follower_;
+  bool active_ = false;
+  std::uint32_t term_ = 0;
+  ballot next_;     ///< of the next attempt
+  ballot barrier_;  ///< statements count from peers barred below it: above all our ballots in this round
+  attempt attempt_;
+  wait_times waits_;
+  std::uint32_t failures_ = 0;  ///< attempts at this round
+  std::set<std::uint64_t> failed_adoptions_;
+  std::vector<failed_link> complaints_;
+  std::vector<net::peer_id> last_order_;
+  bool somebody_lost_ = false;
+  time_point next_beat_;
+  time_point go_at_ = no_deadline;
+  std::uint32_t number_ = 0;
+  std::string waiting_;
+  bool stuck_ = false;
+  bool changed_ = true;  ///< something that decide() looks at
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_LEADER_HPP

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_HPP
+
+// Both sides of the state transfer as one object, for a driver that hands it the fabric's events.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/membership/transfer_donor.hpp>
+#include <causeway/membership/transfer_fetcher.hpp>
+#include <causeway/membership/transfer_options.hpp>
+#include <causeway/membership/transfer_wire.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Thread safety: none; the fabric's lock serves.
+class state_transfer {
+ public:
+  /// `fx` must outlive this object.
+  explicit state_transfer(transfer_effects& fx, const transfer_options& options = {})
+      : giving{options, fx}, taking{options, fx} {}
+
+  void peer_up(net::peer_id peer, time_point now) { taking.peer_up(peer, now); }
+  void peer_down(net::peer_id peer, time_point now) {
+    giving.peer_down(peer);
+    taking.peer_down(peer, now);
+  }
+
+  /// A control message for which is_transfer_message holds. False: it is malformed; nothing was done.
+  bool message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
+    const auto m = decode_transfer(bytes);
+    if (!m) {
+      ++malformed_;
+      return false;
+    }
+    giving.message(from, *m);
+    taking.message(from, *m, now);
+    return true;
+  }
+
+  void wake(time_point now) { taking.wake(now); }
+
+  [[nodiscard]] std::uint64_t malformed() const noexcept { return malformed_; }
+
+  donor giving;
+  fetcher taking;
+
+ private:
+  std::uint64_t malformed_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HPP

@@ -1,0 +1,522 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
+
+// The taking side of a state transfer: fetches what differs between the state here and a wanted one, from all its holders
+// at once. Nothing that a holder says is believed: the manifest must give the wanted root, a chunk the manifest's hash.
+// What has come lies beside the state until it is complete. A pure state machine: messages and times in, messages out.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/membership/state_image.hpp>
+#include <causeway/membership/transfer_holder.hpp>
+#include <causeway/membership/transfer_manifest.hpp>
+#include <causeway/membership/transfer_options.hpp>
+#include <causeway/membership/transfer_plan.hpp>
+#include <causeway/membership/transfer_wire.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// How far a fetch is, and what came in vain.
+struct fetch_progress {
+  struct holder {
+    net::peer_id peer = 0;
+    std::uint64_t bytes = 0;  ///< of chunks that were used
+    bool banned = false;
+    bool gone = false;
+  };
+
+  std::uint64_t bytes_total = 0;   ///< of the chunks that differ; 0 until the manifest is here
+  std::uint64_t bytes_done = 0;    ///< of those, received and right
+  std::uint64_t bytes_wasted = 0;  ///< content that was wrong, came twice or was not asked for
+  std::uint64_t duplicates = 0;
+  std::uint64_t unasked = 0;
+  std::uint64_t bad = 0;      ///< wrong chunks and manifests
+  std::uint64_t overdue = 0;  ///< times that a holder was silent for too long
+  std::vector<holder> holders;
+};
+
+/// One for the life of a driver: it acknowledges what still arrives when a fetch is over. Thread safety: none; the fabric's
+/// lock serves. Memory: the chunks that differ. Cost of a chunk: one hash and one copy of it.
+class fetcher {
+ public:
+  enum class status : std::uint8_t { idle, running, complete, failed };
+
+  /// `fx` must outlive this object.
+  fetcher(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx}, pooled_{options.arrival} {}
+  fetcher(const fetcher&) = delete;
+  fetcher& operator=(const fetcher&) = delete;
+
+  /// Begins to fetch `goal`, and forgets the fetch before. `local` must be hashed, outlive the fetch and stay as it is
+  /// until `commit`. Complete at once where nothing differs.
+  void start(const state_name& goal, std::span<const net::peer_id> holders, const state_image& local, time_point now);
+  /// These hold the goal now. Others are not asked any more.
+  void holders(std::span<const net::peer_id> peers, time_point now);
+  /// Ends the fetch without a result.
+  void stop();
+
+  // ---- events, whether a fetch runs or not --------------------------------------------------------------------------
+
+  void peer_up(net::peer_id peer, time_point now);
+  void peer_down(net::peer_id peer, time_point now);
+  /// A message of one of the kinds manifest, chunk and gone. Others are ignored.
+  void message(net::peer_id from, const transfer_message& m, time_point now);
+  void wake(time_point now);
+
+  // ---- to look at ---------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] status state() const noexcept { return status_; }
+  [[nodiscard]] const state_name& goal() const noexcept { return goal_; }
+  /// Why it failed: errc::not_found (nobody has it any more), errc::wrong_model (the state here has another layout),
+  /// errc::timeout (all holders are silent), errc::peer_lost (none within reach), errc::corrupt (all sent wrong bytes).
+  [[nodiscard]] const error& failure() const noexcept { return failure_; }
+  /// The newest round that a holder spoke of when it said that it does not have the goal.
+  [[nodiscard]] std::uint64_t newest_seen() const noexcept { return newest_seen_; }
+  [[nodiscard]] fetch_progress progress() const;
+
+  /// Puts what was fetched into `image`, the one given to `start`, and ends the fetch: see staging::commit. Precondition:
+  /// complete.
+  result<void> commit(state_image& image, thread_pool* pool = nullptr) {
+    CAUSEWAY_EXPECT(status_ == status::complete);
+    status_ = status::idle;
+    return staged_.commit(image, goal_.root, pool);
+  }
+
+ private:
+  using holder = transfer_holder;
+  using standing = transfer_holder::standing;
+  static constexpr std::uint64_t manifest_bit = transfer_holder::manifest_bit;
+
+  // ---- holders ------------------------------------------------------------------------------------------------------
+
+  holder& known(net::peer_id peer) { return holders_.try_emplace(peer, peer, options_).first->second; }
+
+  template <class F>
+  bool any_other_usable(const holder& h, time_point now, F&& also) const {
+    return std::any_of(holders_.begin(), holders_.end(), [&](const auto& entry) {
+      return entry.first != h.id && entry.second.usable(now) && also(entry.second);
+    });
+  }
+
+  void release_all(holder& h);
+  void part_with(holder& h);
+  void punish(holder& h, const std::string& what);
+  [[nodiscard]] duration patience(const holder& h) const;
+  void declare_overdue(holder& h, time_point now);
+
+  // ---- messages -----------------------------------------------------------------------------------------------------
+
+  void send(net::peer_id to, transfer_kind kind, std::uint64_t index) {
+    fx_->transfer_send(to, encode(transfer_message{.kind = kind, .what = goal_, .index = index}));
+  }
+  void ask(holder& h, std::uint64_t key, time_point now);
+  void take_manifest(holder& h, const transfer_message& m, time_point now);
+  void take_chunk(holder& h, const transfer_message& m, time_point now);
+  void take_gone(holder& h, const transfer_message& m, time_point now);
+  void make_plan();
+
+  // ---- what to do next ----------------------------------------------------------------------------------------------
+
+  void proceed(time_point now);
+  bool still_possible(time_point now);
+  void ask_for_manifest(time_point now);
+  void fill_window(holder& h, time_point now);
+  [[nodiscard]] std::optional<std::uint64_t> worth_asking_twice(const holder& h, time_point now) const;
+  void set_wake(time_point now);
+  void finish(status how);
+  void fail_with(error why) {
+    failure_ = std::move(why);
+    finish(status::failed);
+  }
+  [[nodiscard]] error no_holder_left() const;
+
+  transfer_options options_;
+  transfer_effects* fx_;
+  std::map<net::peer_id, holder> holders_;  // also those that are only connected
+  net::arrival_statistics pooled_;          // gaps between chunks of any holder
+  status status_ = status::idle;
+  error failure_;
+  state_name goal_;
+  const state_image* local_ = nullptr;
+  staging staged_;
+
+  manifest_assembler manifest_;
+  net::peer_id manifest_from_ = 0;
+  std::optional<transfer_plan> plan_;  // when the manifest is complete
+
+  std::uint64_t serial_ = 0;
+  std::uint64_t newest_seen_ = 0;
+  std::optional<time_point> nobody_since_;
+  time_point wakes_at_ = no_deadline;
+  fetch_progress counts_;
+};
+
+// ---- the caller
+// ----------------------------------------------------------------------------------------------------------
+
+inline void fetcher::start(const state_name& goal, std::span<const net::peer_id> peers, const state_image& local,
+                           time_point now) {
+  stop();
+  goal_ = goal;
+  local_ = &local;
+  staged_ = staging{local.layout()};
+  manifest_ = manifest_assembler{local.layout(), goal.root};
+  manifest_from_ = 0;
+  plan_.reset();
+  newest_seen_ = 0;
+  nobody_since_.reset();
+  counts_ = {};
+  for (auto& [id, h] : holders_) {
+    const bool up = h.up;
+    h = holder{id, options_};
+    h.up = up;
+  }
+  if (local.root() == goal.root) return finish(status::complete);
+  status_ = status::running;
+  holders(peers, now);
+}
+
+inline void fetcher::holders(std::span<const net::peer_id> peers, time_point now) {
+  if (status_ != status::running) return;
+  for (auto& [id, h] : holders_) {
+    const bool still = std::find(peers.begin(), peers.end(), id) != peers.end();
+    if (h.listed && !still) part_with(h);
+    h.listed = still;
+  }
+  for (const net::peer_id id : peers) known(id).listed = true;
+  proceed(now);
+}
+
+inline void fetcher::stop() {
+  if (status_ == status::running) finish(status::idle);
+  status_ = status::idle;
+  staged_ = {};
+}
+
+inline fetch_progress fetcher::progress() const {
+  fetch_progress p = counts_;
+  for (const auto& [id, h] : holders_) {
+    if (h.listed) p.holders.push_back({id, h.bytes, h.banned, h.gone});
+  }
+  return p;
+}
+
+// ---- holders
+// -------------------------------------------------------------------------------------------------------------
+
+inline void fetcher::peer_up(net::peer_id peer, time_point now) {
+  known(peer).up = true;
+  proceed(now);
+}
+
+inline void fetcher::peer_down(net::peer_id peer, time_point now) {
+  const auto at = holders_.find(peer);
+  if (at == holders_.end()) return;
+  holder& h = at->second;
+  release_all(h);
+  h.asked.clear();
+  h.up = false;
+  h.pace.reconnected();
+  if (!h.listed) holders_.erase(at);
+  proceed(now);
+}
+
+// Nothing is waited for here any more; what was, is free for others.
+inline void fetcher::release_all(holder& h) {
+  for (auto& [key, r] : h.asked) {
+    const bool counted = r.at == standing::active && (key & manifest_bit) == 0;
+    h.forget(key);
+    if (counted && plan_) plan_->given_up(key);
+  }
+  if (manifest_from_ == h.id) manifest_from_ = 0;
+}
+
+inline void fetcher::part_with(holder& h) {
+  if (h.up && h.waited_for()) send(h.id, transfer_kind::cancel, every_index);
+  release_all(h);
+}
+
+inline void fetcher::punish(holder& h, const std::string& what) {
+  ++counts_.bad;
+  if (++h.bad < options_.max_bad) return;
+  h.banned = true;
+  part_with(h);
+  fx_->transfer_log(severity::warning,
+                    "state transfer: peer " + std::to_string(h.id) + " sent " + what + "; it is asked no more");
+}
+
+// Before a holder's first chunk, the chunks of others tell what to expect of it.
+inline duration fetcher::patience(const holder& h) const {
+  if (h.pace.known()) return h.pace.patience();
+  if (pooled_.count() == 0) return options_.first_answer;
+  return std::min(pooled_.patience() * 2, options_.first_answer);
+}
+
+// What it was asked for may be asked elsewhere, and is welcome from it all the same.
+inline void fetcher::declare_overdue(holder& h, time_point now) {
+  ++counts_.overdue;
+  ++h.overdue;
+  h.pace.overdue(now - h.waiting_since);
+  h.waiting_since = now;
+  h.active = 0;
+  for (auto& [key, r] : h.asked) {
+    const bool was_active = r.at == standing::active;
+    if (r.at != standing::lost) r.at = was_active ? standing::late : standing::lost;
+    if (was_active && plan_ && (key & manifest_bit) == 0) plan_->given_up(key);
+  }
+  // Alone it would be asked again for what it is sending; where there are others, it had better send nothing more.
+  const bool others = any_other_usable(h, now, [](const holder& o) { return o.overdue == 0; });
+  if (others) send(h.id, transfer_kind::cancel, every_index);
+  if (others && manifest_from_ == h.id) manifest_from_ = 0;
+  fx_->transfer_log(severity::info, "state transfer: peer " + std::to_string(h.id) + " is silent");
+}
+
+// ---- messages
+// ------------------------------------------------------------------------------------------------------------
+
+inline void fetcher::message(net::peer_id from, const transfer_message& m, time_point now) {
+  if (m.kind != transfer_kind::manifest && m.kind != transfer_kind::chunk && m.kind != transfer_kind::gone) return;
+  if (m.kind != transfer_kind::gone) {
+    fx_->transfer_send(from, encode(transfer_message{.kind = transfer_kind::receipt, .ticket = m.ticket}));
+  }
+  const auto at = holders_.find(from);
+  if (status_ != status::running || at == holders_.end() || !at->second.listed || m.what != goal_) {
+    ++counts_.unasked;
+    counts_.bytes_wasted += m.content.size();
+    return;
+  }
+  switch (m.kind) {
+    case transfer_kind::manifest: take_manifest(at->second, m, now); break;
+    case transfer_kind::chunk: take_chunk(at->second, m, now); break;
+    default: take_gone(at->second, m, now); break;
+  }
+  proceed(now);
+}
+
+inline void fetcher::ask(holder& h, std::uint64_t key, time_point now) {
+  h.note_asked(key, ++serial_, now);
+  const bool manifest = (key & manifest_bit) != 0;
+  send(h.id, manifest ? transfer_kind::ask_manifest : transfer_kind::ask_chunk, key & ~manifest_bit);
+}
+
+inline void fetcher::take_manifest(holder& h, const transfer_message& m, time_point now) {
+  const bool asked = m.index < manifest_bit && h.note_answer(m.index | manifest_bit, now).has_value();
+  if (!asked) ++counts_.unasked;
+  if (!asked || plan_ || h.id != manifest_from_ || m.index != manifest_.next_piece()) {
+    if (asked) ++counts_.duplicates;
+    counts_.bytes_wasted += m.content.size();
+    return;
+  }
+  switch (manifest_.take(m.content)) {
+    case manifest_assembler::outcome::more: break;
+    case manifest_assembler::outcome::complete: make_plan(); break;
+    case manifest_assembler::outcome::foreign: fail_with(manifest_.foreign_layout().error()); break;
+    case manifest_assembler::outcome::bad:
+      counts_.bytes_wasted += m.content.size();
+      manifest_from_ = 0;
+      punish(h, "a manifest that is not of the wanted state");
+      break;
+  }
+}
+
+inline void fetcher::make_plan() {
+  plan_.emplace(local_->hashes(), manifest_.hashes());
+  for (std::size_t i = 0; i < local_->chunks(); ++i) {
+    if (plan_->is_missing(i)) counts_.bytes_total += local_->chunk_size(i);
+  }
+  if (plan_->missing() == 0) finish(status::complete);
+}
+
+inline void fetcher::take_chunk(holder& h, const transfer_message& m, time_point now) {
+  const auto r = m.index < manifest_bit ? h.note_answer(m.index, now) : std::nullopt;
+  if (!r || !plan_) {
+    ++counts_.unasked;
+    counts_.bytes_wasted += m.content.size();
+    return;
+  }
+  pooled_.observe(r->gap);
+  if (!plan_->is_missing(m.index)) {
+    ++counts_.duplicates;
+    counts_.bytes_wasted += m.content.size();
+  } else if (m.content.size() != local_->chunk_size(static_cast<std::size_t>(m.index)) ||
+             hash_bytes(m.content) != manifest_.hashes()[static_cast<std::size_t>(m.index)]) {
+    counts_.bytes_wasted += m.content.size();
+    h.bad_chunks.push_back(m.index);
+    punish(h, "chunks with wrong bytes");
+  } else {
+    staged_.put(static_cast<std::size_t>(m.index), m.content);
+    plan_->done(m.index);
+    h.bytes += m.content.size();
+    counts_.bytes_done += m.content.size();
+    for (auto& [id, other] : holders_) {  // who else was asked need not send it
+      if (!other.expects(m.index)) continue;
+      send(id, transfer_kind::cancel, m.index);
+      other.forget(m.index);
+    }
+  }
+  if (r->active) plan_->given_up(m.index);
+  if (plan_->missing() == 0) finish(status::complete);
+}
+
+inline void fetcher::take_gone(holder& h, const transfer_message& m, time_point now) {
+  newest_seen_ = std::max(newest_seen_, m.newest);
+  if (!h.waited_for()) return void(++counts_.unasked);
+  release_all(h);
+  h.asked.clear();
+  // A holder that has not come so far yet, or is just changing its state, may have it in a moment.
+  h.gone = m.newest > goal_.round || h.retries >= options_.max_retries;
+  if (!h.gone) h.not_before = now + options_.retry * (1U << h.retries++);
+}
+
+// ---- what to do next
+// -------------------------------------------------------------------------------------------------------
+
+inline void fetcher::wake(time_point now) {
+  wakes_at_ = no_deadline;
+  if (status_ != status::running) return;
+  for (auto& [id, h] : holders_) {
+    if (h.eligible() && h.up && h.waited_for() && now >= h.waiting_since + patience(h)) declare_overdue(h, now);
+  }
+  proceed(now);
+}
+
+inline void fetcher::proceed(time_point now) {
+  if (status_ != status::running || !still_possible(now)) return;
+  if (!plan_) {
+    ask_for_manifest(now);
+  } else {
+    for (auto& [id, h] : holders_) {
+      if (h.usable(now)) fill_window(h, now);
+    }
+  }
+  set_wake(now);
+}
+
+inline bool fetcher::still_possible(time_point now) {
+  bool eligible = false;
+  bool within_reach = false;
+  bool answers = false;
+  for (const auto& [id, h] : holders_) {
+    eligible |= h.eligible();
+    within_reach |= h.eligible() && h.up;
+    answers |= h.eligible() && h.up && h.overdue < options_.max_overdue;
+  }
+  if (within_reach) nobody_since_.reset();
+  if (!within_reach && !nobody_since_) nobody_since_ = now;
+  if (!eligible || (!within_reach && now >= *nobody_since_ + options_.lost_after)) {
+    fail_with(no_holder_left());
+  } else if (within_reach && !answers) {
+    fail_with(fail(errc::timeout, "state transfer",
+                   "no holder of round " + std::to_string(goal_.round) +
+                       " answers, though connections stand; the lines are too slow or the peers hang"));
+  }
+  return status_ == status::running;
+}
+
+inline error fetcher::no_holder_left() const {
+  const std::string round = "round " + std::to_string(goal_.round);
+  const auto any = [&](bool holder::*what) {
+    return std::any_of(holders_.begin(), holders_.end(),
+                       [&](const auto& entry) { return entry.second.listed && entry.second.*what; });
+  };
+  if (any(&holder::gone)) {
+    return fail(errc::not_found, "state transfer",
+                "the state of " + round + " is gone; the newest round heard of is " + std::to_string(newest_seen_));
+  }
+  if (any(&holder::banned)) {
+    return fail(errc::corrupt, "state transfer", "all holders of " + round + " sent bytes that do not fit its hash");
+  }
+  return fail(errc::peer_lost, "state transfer", "no holder of " + round + " is within reach");
+}
+
+inline void fetcher::ask_for_manifest(time_point now) {
+  const std::uint64_t key = manifest_.next_piece() | manifest_bit;
+  const auto current = holders_.find(manifest_from_);
+  if (current != holders_.end() && current->second.usable(now)) {
+    if (!current->second.expects(key)) ask(current->second, key, now);
+    return;
+  }
+  holder* best = nullptr;
+  for (auto& [id, h] : holders_) {
+    const auto rank = [](const holder& x) { return std::pair{x.overdue, x.bad}; };
+    if (h.usable(now) && (best == nullptr || rank(h) < rank(*best))) best = &h;
+  }
+  if (best == nullptr) return;
+  manifest_from_ = best->id;
+  manifest_.restart();
+  ask(*best, manifest_.next_piece() | manifest_bit, now);
+}
+
+inline void fetcher::fill_window(holder& h, time_point now) {
+  const bool alone = !any_other_usable(h, now, [](const holder&) { return true; });
+  const auto suits = [&](std::uint64_t chunk) { return !h.expects(chunk) && (alone || !h.gave_bad(chunk)); };
+  while (h.active < h.pace.window()) {
+    auto chunk = plan_->take(suits);
+    if (!chunk) chunk = worth_asking_twice(h, now);
+    if (!chunk) return;
+    plan_->asked(*chunk);
+    ask(h, *chunk, now);
+  }
+}
+
+// When nothing is left to ask for, a holder with room takes over what a slower one would bring later than it.
+inline std::optional<std::uint64_t> fetcher::worth_asking_twice(const holder& h, time_point now) const {
+  if (!h.pace.known() || h.overdue > 0) return std::nullopt;
+  const duration ours = h.pace.answer_in(h.active) * 5 / 4;  // a quarter more: it costs bytes
+  std::optional<std::uint64_t> best;
+  duration longest = ours;
+  for (const auto& [id, other] : holders_) {
+    if (id == h.id || other.active == 0) continue;
+    for (const auto& [key, r] : other.asked) {
+      if (r.at != standing::active || (key & manifest_bit) != 0) continue;
+      if (plan_->askers(key) > 1 || h.expects(key) || h.gave_bad(key)) continue;
+      const time_point comes =
+          other.waiting_since + (other.pace.known() ? other.pace.gap() * other.place_of(r) : patience(other));
+      const duration theirs = comes - now;
+      if (theirs > longest) {
+        longest = theirs;
+        best = key;
+      }
+    }
+  }
+  return best;
+}
+
+inline void fetcher::set_wake(time_point now) {
+  time_point next = no_deadline;
+  for (const auto& [id, h] : holders_) {
+    if (!h.eligible() || !h.up) continue;
+    if (h.waited_for()) next = std::min(next, h.waiting_since + patience(h));
+    if (h.not_before > now) next = std::min(next, h.not_before);
+  }
+  if (nobody_since_) next = std::min(next, *nobody_since_ + options_.lost_after);
+  if (next == wakes_at_) return;
+  wakes_at_ = next;
+  fx_->transfer_wake_at(next);
+}
+
+inline void fetcher::finish(status how) {
+  if (status_ == status::running) {
+    for (auto& [id, h] : holders_) part_with(h);
+  }
+  status_ = how;
+  if (wakes_at_ == no_deadline) return;
+  wakes_at_ = no_deadline;
+  fx_->transfer_wake_at(no_deadline);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP

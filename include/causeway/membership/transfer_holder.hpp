@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP
+
+// What a fetcher knows about one holder of the state it wants: what was asked of it, how quickly it answers, and how far it
+// can be relied on. Requests are answered in order, so a holder is overdue when nothing at all came from it for too long.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/membership/transfer_options.hpp>
+#include <causeway/net/deadline.hpp>
+#include <causeway/net/fabric.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// How many requests to keep out at one holder, and how long it may be silent. The window grows while answers take less
+/// than twice as long as the quickest one, and shrinks when they take three times as long (as Brakmo and Peterson's TCP
+/// Vegas 1995 does): the line is kept full, and little waits at the holder when it turns out to be slow.
+class transfer_pace {
+ public:
+  static constexpr unsigned usual_window = 2;  // one on the line while the next is asked for
+
+  explicit transfer_pace(const transfer_options& options) : most_{options.max_window}, gaps_{options.arrival} {}
+
+  /// A chunk came `gap` after the holder could begin with it, `latency` after it was asked for (none: asked twice).
+  void arrived(duration gap, std::optional<duration> latency) noexcept {
+    gaps_.observe(gap);
+    if (!latency) return;
+    quickest_ = quickest_ ? std::min(*quickest_, *latency) : *latency;
+    if (*latency < *quickest_ * 2) {
+      window_ = std::min(window_ + 1, most_);
+    } else if (*latency > *quickest_ * 3) {
+      window_ = std::max(window_ - 1, usual_window);
+    }
+    window_ = std::clamp(window_, std::min(usual_window, most_), most_);
+  }
+
+  /// Nothing came for so long.
+  void overdue(duration waited) noexcept {
+    gaps_.overdue(waited);
+    window_ = 1;
+  }
+
+  void reconnected() noexcept {
+    window_ = std::min(usual_window, most_);
+    quickest_.reset();
+  }
+
+  [[nodiscard]] unsigned window() const noexcept { return window_; }
+  [[nodiscard]] bool known() const noexcept { return gaps_.count() > 0; }
+  [[nodiscard]] duration patience() const noexcept { return gaps_.patience(); }
+  /// How long until a request that is made now, behind `ahead` others, is answered.
+  [[nodiscard]] duration answer_in(std::size_t ahead) const noexcept {
+    const duration queued = gaps_.mean() * static_cast<duration::rep>(ahead + 1);
+    return std::max(queued, quickest_.value_or(queued));
+  }
+  [[nodiscard]] duration gap() const noexcept { return gaps_.mean(); }
+
+ private:
+  unsigned most_;
+  unsigned window_ = std::min(usual_window, most_);
+  net::arrival_statistics gaps_;
+  std::optional<duration> quickest_;
+};
+
+/// One holder. Requests are named by their index; the high bit marks pieces of the manifest.
+struct transfer_holder {
+  static constexpr std::uint64_t manifest_bit = std::uint64_t{1} << 63U;
+
+  enum class standing : std::uint8_t {
+    active,  ///< waited for
+    late,    ///< overdue: asked elsewhere, but still welcome
+    lost,    ///< overdue twice, or no longer needed: may be asked here again
+  };
+  struct request {
+    time_point sent;
+    std::uint64_t serial = 0;  ///< order of asking
+    standing at = standing::active;
+    bool again = false;  ///< asked twice: which of the two is answered cannot be told
+  };
+
+  transfer_holder(net::peer_id peer, const transfer_options& options) : id{peer}, pace{options} {}
+
+  net::peer_id id;
+  transfer_pace pace;
+  std::map<std::uint64_t, request> asked;
+  std::vector<std::uint64_t> bad_chunks;
+  time_point waiting_since;  ///< of the first active request, the last arrival or the last time it was overdue
+  time_point not_before;     ///< after it said that it does not have the state yet
+  unsigned active = 0;       ///< requests waited for
+  unsigned overdue = 0;      ///< in a row
+  unsigned bad = 0;          ///< wrong chunks and manifests
+  unsigned retries = 0;
+  std::uint64_t bytes = 0;  ///< content received and used
+  bool up = false;
+  bool listed = false;
+  bool gone = false;  ///< said that it does not have the state any more
+  bool banned = false;
+
+  /// Can be asked, now or later, if its connection stands.
+  [[nodiscard]] bool eligible() const noexcept { return listed && !gone && !banned; }
+  [[nodiscard]] bool usable(time_point now) const noexcept { return eligible() && up && not_before <= now; }
+  [[nodiscard]] bool waited_for() const noexcept {
+    return std::any_of(asked.begin(), asked.end(), [](const auto& r) { return r.second.at != standing::lost; });
+  }
+  /// Whether asking for `key` would only repeat what is on its way.
+  [[nodiscard]] bool expects(std::uint64_t key) const {
+    const auto at = asked.find(key);
+    return at != asked.end() && at->second.at != standing::lost;
+  }
+  /// 1 for the request that is answered next.
+  [[nodiscard]] std::ptrdiff_t place_of(const request& r) const {
+    return 1 + std::count_if(asked.begin(), asked.end(), [&](const auto& entry) {
+             return entry.second.at == standing::active && entry.second.serial < r.serial;
+           });
+  }
+  [[nodiscard]] bool gave_bad(std::uint64_t chunk) const {
+    return std::find(bad_chunks.begin(), bad_chunks.end(), chunk) != bad_chunks.end();
+  }
+
+  void note_asked(std::uint64_t key, std::uint64_t serial, time_point now) {
+    if (!waited_for()) waiting_since = now;
+    const bool again = asked.contains(key);
+    asked[key] = {now, serial, standing::active, again};
+    ++active;
+  }
+
+  struct answer {
+    bool active = false;  ///< to a request that was waited for
+    duration gap{0};      ///< since the holder could begin with it
+  };
+
+  /// An answer came. None: it was not asked for.
+  std::optional<answer> note_answer(std::uint64_t key, time_point now) {
+    const auto at = asked.find(key);
+    if (at == asked.end()) return std::nullopt;
+    const request r = at->second;
+    asked.erase(at);
+    if (r.at == standing::active) --active;
+    const duration gap = now - std::max(waiting_since, r.sent);
+    if ((key & manifest_bit) == 0) {  // pieces of the manifest have other sizes: they say nothing about chunks
+      pace.arrived(gap, r.again ? std::nullopt : std::optional{now - r.sent});
+    }
+    waiting_since = now;
+    overdue = 0;
+    return answer{r.at == standing::active, gap};
+  }
+
+  /// No longer waited for here.
+  void forget(std::uint64_t key) {
+    const auto at = asked.find(key);
+    if (at == asked.end()) return;
+    if (at->second.at == standing::active) --active;
+    at->second.at = standing::lost;
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP
+
+// Puts a manifest together, piece by piece from one holder, and believes it only when it gives the wanted root. Allocates
+// by the layout of the state here, never by what a message claims.
+
+#include <causeway/core/result.hpp>
+#include <causeway/membership/state_image.hpp>
+#include <causeway/membership/transfer_wire.hpp>
+#include <causeway/net/codec.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+class manifest_assembler {
+ public:
+  enum class outcome : std::uint8_t {
+    more,      ///< ask for next_piece()
+    complete,  ///< hashes() are those of the wanted state
+    bad,       ///< a piece that belongs to no manifest of this root; begins anew
+    foreign,   ///< the wanted state has another layout than the one here: see foreign_layout
+  };
+
+  manifest_assembler() = default;
+  manifest_assembler(const image_layout& local, std::uint64_t root) : local_{local}, root_{root} {}
+
+  [[nodiscard]] bool complete() const noexcept { return head_ && next_ == pieces(); }
+  [[nodiscard]] std::uint64_t next_piece() const noexcept { return next_; }
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes() const noexcept { return hashes_; }
+  /// errc::wrong_model with both layouts.
+  [[nodiscard]] result<void> foreign_layout() const { return check_layout(local_, head_->layout); }
+
+  /// Another holder is asked now: pieces of different holders are never mixed, so that it is clear who sent a wrong one.
+  void restart() {
+    hashes_.clear();
+    next_ = head_ ? 1 : 0;  // the head was found right by itself
+  }
+
+  /// Piece next_piece().
+  outcome take(std::span<const std::byte> content) {
+    const outcome how = next_ == 0 ? take_head(content) : take_hashes(content);
+    if (how == outcome::bad) restart();
+    return how;
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t pieces() const noexcept { return manifest_pieces(local_.chunks()); }
+
+  outcome take_head(std::span<const std::byte> content) {
+    auto head = decode_manifest_head(content);
+    if (!head || head->root() != root_) return outcome::bad;
+    head_ = std::move(head).value();
+    if (head_->layout != local_) return outcome::foreign;
+    next_ = 1;
+    hashes_.reserve(local_.chunks());
+    return check();
+  }
+
+  outcome take_hashes(std::span<const std::byte> content) {
+    const std::size_t due = std::min(hashes_per_piece, local_.chunks() - hashes_.size());
+    if (content.size() != due * sizeof(std::uint64_t)) return outcome::bad;
+    net::byte_reader in{content};
+    for (std::size_t i = 0; i < due; ++i) hashes_.push_back(in.get<std::uint64_t>());
+    ++next_;
+    return check();
+  }
+
+  [[nodiscard]] outcome check() const {
+    if (!complete()) return outcome::more;
+    return digest_of(hashes_) == head_->digest ? outcome::complete : outcome::bad;
+  }
+
+  image_layout local_;
+  std::uint64_t root_ = 0;
+  std::optional<manifest_head> head_;
+  std::vector<std::uint64_t> hashes_;
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_WIRE_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_WIRE_HPP
+
+// The messages of a state transfer, as control messages of a fabric; their first byte is 0x80 to 0x8F. Every answer with
+// content has a ticket, which the receiver gives back: so the sender knows what has arrived, and sends no more than fits.
+
+#include <causeway/core/result.hpp>
+#include <causeway/membership/state_image.hpp>
+#include <causeway/net/codec.hpp>
+#include <causeway/net/fabric.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Which state: the round it was committed in, and its root.
+struct state_name {
+  std::uint64_t round = 0;
+  std::uint64_t root = 0;
+
+  friend bool operator==(const state_name&, const state_name&) = default;
+};
+
+enum class transfer_kind : std::uint8_t {
+  ask_manifest = 0x80,  ///< what, index: piece 0 is the layout, piece n > 0 the n-th run of chunk hashes
+  manifest = 0x81,      ///< what, index, ticket, content
+  ask_chunk = 0x82,     ///< what, index
+  chunk = 0x83,         ///< what, index, ticket, content
+  gone = 0x84,          ///< what, newest: the sender does not have it; the newest round that it offered
+  receipt = 0x85,       ///< ticket: this and what was sent before it has arrived
+  cancel = 0x86,        ///< what, index: no longer wanted; every_index: nothing of it is
+};
+
+/// Whether a control message belongs to the state transfer.
+[[nodiscard]] inline bool is_transfer_message(std::span<const std::byte> message) noexcept {
+  return !message.empty() && (message.front() & std::byte{0xF0}) == std::byte{0x80};
+}
+
+inline constexpr std::uint64_t every_index = ~std::uint64_t{0};
+/// Chunk hashes in one piece of a manifest: 256 KiB of them.
+inline constexpr std::size_t hashes_per_piece = 32768;
+/// What a message may have beside its content.
+inline constexpr std::size_t transfer_overhead = 64;
+
+/// One message; which fields count, `kind` says. `content` is a view into the bytes that were decoded.
+struct transfer_message {
+  transfer_kind kind = transfer_kind::receipt;
+  state_name what{};
+  std::uint64_t index = 0;
+  std::uint64_t ticket = 0;
+  std::uint64_t newest = 0;
+  std::span<const std::byte> content{};
+};
+
+namespace detail {
+
+// Content is the last field and ends with the message, so that it can be made in place.
+struct transfer_fields {
+  bool what, index, ticket, newest, content;
+};
+
+constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
+  switch (kind) {
+    case transfer_kind::ask_manifest:
+    case transfer_kind::ask_chunk:
+    case transfer_kind::cancel: return {true, true, false, false, false};
+    case transfer_kind::manifest:
+    case transfer_kind::chunk: return {true, true, true, false, true};
+    case transfer_kind::gone: return {true, false, false, true, false};
+    case transfer_kind::receipt: return {false, false, true, false, false};
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// The bytes of a message but for its content, and room for `content` bytes behind them.
+[[nodiscard]] inline std::vector<std::byte> encode_transfer_head(const transfer_message& m, std::size_t content = 0) {
+  const auto has = detail::fields_of(m.kind);
+  net::byte_writer out;
+  out.put(static_cast<std::uint8_t>(m.kind));
+  if (has.what) out.put(m.what.round).put(m.what.root);
+  if (has.index) out.put(m.index);
+  if (has.ticket) out.put(m.ticket);
+  if (has.newest) out.put(m.newest);
+  const std::size_t head = out.bytes().size();
+  std::vector<std::byte> bytes;
+  bytes.reserve(head + content);
+  bytes.insert(bytes.end(), out.bytes().begin(), out.bytes().end());
+  bytes.resize(head + content);
+  return bytes;
+}
+
+[[nodiscard]] inline std::vector<std::byte> encode(const transfer_message& m) {
+  auto bytes = encode_transfer_head(m, m.content.size());
+  std::copy(m.content.begin(), m.content.end(), bytes.end() - static_cast<std::ptrdiff_t>(m.content.size()));
+  return bytes;
+}
+
+/// errc::corrupt or errc::too_large for bytes that are no message. Allocates nothing.
+[[nodiscard]] inline result<transfer_message> decode_transfer(std::span<const std::byte> bytes) {
+  if (!is_transfer_message(bytes) || bytes.front() > std::byte{static_cast<std::uint8_t>(transfer_kind::cancel)}) {
+    return fail(errc::corrupt, "state transfer", "a message of an unknown kind");
+  }
+  net::byte_reader in{bytes};
+  transfer_message m;
+  m.kind = static_cast<transfer_kind>(in.get<std::uint8_t>());
+  const auto has = detail::fields_of(m.kind);
+  if (has.what) {
+    m.what.round = in.get<std::uint64_t>();
+    m.what.root = in.get<std::uint64_t>();
+  }
+  if (has.index) m.index = in.get<std::uint64_t>();
+  if (has.ticket) m.ticket = in.get<std::uint64_t>();
+  if (has.newest) m.newest = in.get<std::uint64_t>();
+  if (has.content && in.ok()) {
+    m.content = bytes.last(in.remaining());
+    return m;
+  }
+  CAUSEWAY_TRY(in.finish("a message of the state transfer"));
+  return m;
+}
+
+/// The first piece of a manifest: all that the root is made of.
+struct manifest_head {
+  image_layout layout;
+  std::uint64_t digest = 0;
+
+  [[nodiscard]] std::uint64_t root() const noexcept { return state_root(layout, digest); }
+};
+
+[[nodiscard]] inline std::vector<std::byte> encode(const manifest_head& head) {
+  net::byte_writer out;
+  out.put(head.digest).put(head.layout.chunk_bytes).put(static_cast<std::uint32_t>(head.layout.sizes.size()));
+  for (const std::uint64_t size : head.layout.sizes) out.put(size);
+  return std::move(out).take();
+}
+
+[[nodiscard]] inline result<manifest_head> decode_manifest_head(std::span<const std::byte> bytes) {
+  net::byte_reader in{bytes};
+  manifest_head head;
+  head.digest = in.get<std::uint64_t>();
+  head.layout.chunk_bytes = in.get<std::uint32_t>();
+  const std::size_t count = in.get<std::uint32_t>();
+  if (count > max_state_parts || count > in.remaining() / 8 || head.layout.chunk_bytes == 0) in.refuse();
+  if (in.ok()) head.layout.sizes.resize(count);
+  for (std::uint64_t& size : head.layout.sizes) {
+    size = in.get<std::uint64_t>();
+    if (size >> 48U != 0) in.refuse();  // so that their sum cannot wrap
+  }
+  CAUSEWAY_TRY(in.finish("the head of a manifest"));
+  return head;
+}
+
+/// Piece `index` > 0 of a manifest.
+[[nodiscard]] inline std::vector<std::byte> encode_hashes(std::span<const std::uint64_t> all, std::uint64_t index) {
+  const std::size_t first = static_cast<std::size_t>(index - 1) * hashes_per_piece;
+  net::byte_writer out;
+  for (const std::uint64_t hash : all.subspan(first, std::min(hashes_per_piece, all.size() - first))) out.put(hash);
+  return std::move(out).take();
+}
+
+/// Pieces of a manifest of so many chunks, the head counted.
+[[nodiscard]] constexpr std::uint64_t manifest_pieces(std::size_t chunks) noexcept {
+  return 1 + (chunks + hashes_per_piece - 1) / hashes_per_piece;
+}
+
+static_assert(default_chunk_bytes + transfer_overhead <= net::max_post_bytes);
+static_assert(8 * hashes_per_piece + transfer_overhead <= net::max_post_bytes);
+static_assert(8 * max_state_parts + transfer_overhead <= net::max_post_bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_WIRE_HPP

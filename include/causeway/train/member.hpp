@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_MEMBER_HPP
+#define CAUSEWAY_TRAIN_MEMBER_HPP
+
+// A peer of a run whose peers come and go: brings the membership's decisions, the transfer of state and the disk together
+// with the trainer's thread. The decisions themselves are in membership/protocol.hpp; this is the part that waits.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/io/storage.hpp>
+#include <causeway/membership/protocol.hpp>
+#include <causeway/membership/records.hpp>
+#include <causeway/membership/round_store.hpp>
+#include <causeway/membership/state_image.hpp>
+#include <causeway/net/deadline.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/net/link_transport.hpp>
+#include <causeway/train/elastic_group.hpp>
+#include <causeway/train/member_control.hpp>
+#include <causeway/train/view_transport.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Models what training_context asks of a group, over any fabric. One per process and run. Made by `make`, before the
+/// trainer; it must outlive the trainer's use of it. Threading: elastic_group's members from the trainer's thread;
+/// `describe` and `rejected` from any.
+///
+/// Memory: one staging copy of the shared state while state is fetched. Disk: the shared state of two rounds, and a record
+/// of a few hundred bytes.
+class member final : public elastic_group {
+ public:
+  using situation = membership::situation;
+
+  /// `fabric` must have the identity that `member_identity` gave for this storage.
+  static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                              member_options options, log_sink log = {}) {
+    CAUSEWAY_ASSIGN(auto control, member_control::make(fabric, storage, options, log));
+    return std::shared_ptr<member>{
+        new member{std::move(fabric), std::move(storage), std::move(options), std::move(log), std::move(control)}};
+  }
+
+  ~member() override { control_->detach(); }
+
+  [[nodiscard]] std::uint64_t identity() const override { return fabric_->id(); }
+  [[nodiscard]] std::uint64_t round() const override { return held_.round; }
+  [[nodiscard]] std::uint64_t parent() const override { return held_.chain(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
+  [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
+
+  result<void> open(shared_state state, thread_pool& pool) override {
+    state_ = std::move(state);
+    pool_ = &pool;
+    for (const auto part : state_.parts) image_.add(part);
+    const auto stored = load_stored();
+    const std::uint64_t root = hash_image();
+    control_->attach();
+    locked([&] { control_->begin(stored, root); });
+    for (;;) {
+      CAUSEWAY_ASSIGN(const situation now, await([](const situation& s) { return settled_in(s.is); }));
+      if (now.is == situation::kind::failed || now.is == situation::kind::left) return gone(now);
+      if (now.is == situation::kind::fetch) {
+        CAUSEWAY_TRY(fetch(now, false));
+        continue;
+      }
+      if (now.is == situation::kind::adopt) {
+        CAUSEWAY_TRY(adopt(now, false));
+        continue;
+      }
+      hold(now.newest);
+      return {};
+    }
+  }
+
+  result<round_entry> enter(std::uint64_t samples) override {
+    uncommitted_ = samples;
+    for (;;) {
+      situation now = look();
+      if (now.is == situation::kind::idle) {
+        passing("before_ready");
+        locked([&] {
+          control_->record_trained(held_, samples_, uncommitted_);
+          control_->ready(held_.round + 1, held_.chain(), uncommitted_);
+        });
+        now = look();
+      }
+      switch (now.is) {
+        case situation::kind::exchange: {
+          CAUSEWAY_ASSIGN(const auto entered, entry(now));
+          if (entered) return *entered;
+          break;
+        }
+        case situation::kind::adopt: return fail(errc::cancelled, "round", "others have finished it; taking it over");
+        case situation::kind::fetch: CAUSEWAY_TRY(fetch(now, keeps_progress())); break;
+        case situation::kind::failed:
+        case situation::kind::left: return gone(now);
+        default: CAUSEWAY_TRY(await_change(now));
+      }
+    }
+  }
+
+  void exchanged() override {
+    passing("exchanged");
+    exchange_times_.observe(fabric_now() - entered_at_);
+    locked([&] {
+      control_->record_updates(view_);
+      control_->withdraw();
+    });
+  }
+
+  result<verdict> settle(const result<void>& outcome, bool candidate) override {
+    contributed_ = 0;
+    if (outcome && candidate) {
+      CAUSEWAY_TRY(vote());
+    } else if (!outcome) {
+      CAUSEWAY_TRY(report(outcome.error()));
+    }
+    return judge(outcome.has_value());
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
+    std::vector<std::uint64_t> numbers;
+    locked([&] { numbers = control_->ledger().take(identity(), skipped, count); });
+    return numbers;
+  }
+
+  [[nodiscard]] bool budget_used() const override {
+    bool used = false;
+    locked([&] { used = control_->ledger().complete(); });
+    return used;
+  }
+
+  /// Tells the others that this peer goes, so that they need not find out.
+  void leave() {
+    locked([&] { control_->leave(); });
+  }
+
+  /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
+  [[nodiscard]] std::string describe() const {
+    std::string text;
+    locked([&] { text = control_->describe(); });
+    return text + fabric_->describe_waits();
+  }
+
+ private:
+  member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
+         std::unique_ptr<member_control> control)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        log_{std::move(log)},
+        control_{std::move(control)},
+        store_{std::move(storage), options_.folder + "/rounds"},
+        exchange_times_{options_.exchange} {}
+
+  // ---- waiting ------------------------------------------------------------------------------------------------------
+
+  template <class F>
+  void locked(F&& what) const {
+    fabric_->locked(std::forward<F>(what));
+  }
+
+  [[nodiscard]] time_point fabric_now() const {
+    time_point now;
+    locked([&] { now = fabric_->now(); });
+    return now;
+  }
+
+  [[nodiscard]] situation look() const {
+    situation now;
+    locked([&] { now = control_->now_what(); });
+    return now;
+  }
+
+  // A wait that gets long says so, ever more rarely.
+  template <class Done>
+  result<situation> await(Done&& done) {
+    duration patience = options_.say_after;
+    for (;;) {
+      situation now;
+      const auto over = [&] {
+        if (!done(control_->now_what())) return false;
+        now = control_->now_what();
+        return true;
+      };
+      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(over, fabric_now() + patience));
+      if (happened) return now;
+      log_(severity::info, describe());
+      patience *= 2;
+    }
+  }
+
+  result<void> await_change(const situation& before) {
+    CAUSEWAY_TRY(await([&](const situation& s) { return s.changes != before.changes; }));
+    return {};
+  }
+
+  static bool settled_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
+
+  static error gone(const situation& s) {
+    return fail(s.is == situation::kind::left ? errc::cancelled : errc::io_failed, "membership", s.why);
+  }
+
+  // ---- an exchange --------------------------------------------------------------------------------------------------
+
+  // None if a member of the view is out of reach: that is reported, and the situation changes.
+  result<std::optional<round_entry>> entry(const situation& s) {
+    const membership::view& view = s.current;
+    attempt_ = view.at;
+    entered_at_ = fabric_now();
+    passing("entered");
+    const net::peer_index rank = *view.rank_of(identity());
+    round_entry e;
+    e.round = view.round;
+    e.parent = view.parent;
+    e.deadline = entered_at_ + exchange_times_.patience();
+    e.empty = view.total() == 0;
+    e.share = e.empty ? 0.0 : static_cast<double>(view.members[rank].samples) / static_cast<double>(view.total());
+    suspects_ = std::make_shared<detail::suspicion>();
+    std::optional<std::vector<net::peer_index>> links;
+    locked([&] {
+      links = control_->links_of(view);
+      if (!links) control_->failed(view.at, errc::unreachable, control_->unknown_of(view));
+    });
+    view_ = view;
+    if (!links) {
+      attempt_.reset();
+      return std::optional<round_entry>{};
+    }
+    transport_ = net::any_transport{
+        detail::view_transport{net::link_transport{fabric_, std::move(*links), rank, view.at.wire()}, suspects_}};
+    e.transport = &transport_;
+    return std::optional{e};
+  }
+
+  result<void> report(const error& why) {
+    if (!of_the_network(why.code)) return why;
+    if (!attempt_) return {};
+    std::vector<net::peer_id> suspects;
+    for (const net::peer_index rank : suspects_->ranks) suspects.push_back(view_.members[rank].peer);
+    if (why.code == errc::timeout) exchange_times_.overdue(fabric_now() - entered_at_);
+    locked([&] { control_->failed(*attempt_, why.code, suspects); });
+    log_(severity::info, "round " + std::to_string(held_.round + 1) + ": the exchange failed (" + why.text() +
+                             "); it will be run again with those who are left");
+    attempt_.reset();
+    return {};
+  }
+
+  // What another attempt, with other peers, may cure.
+  static bool of_the_network(errc code) {
+    return code == errc::peer_lost || code == errc::timeout || code == errc::cancelled || code == errc::wrong_parent ||
+           code == errc::protocol || code == errc::too_large || code == errc::corrupt;
+  }
+
+  // ---- a verdict ----------------------------------------------------------------------------------------------------
+
+  // The vote promises that this peer holds the round, also after a crash: so it is written first.
+  result<void> vote() {
+    const std::uint64_t root = hash_image();
+    candidate_ = {held_.round + 1, root};
+    passing("before_store");
+    CAUSEWAY_TRY(store(candidate_.round, root));
+    passing("stored");
+    locked([&] {
+      control_->offer(candidate_.round, image_);
+      if (attempt_) control_->voted(*attempt_, candidate_.round, root);
+    });
+    attempt_.reset();
+    passing("voted");
+    return {};
+  }
+
+  result<verdict> judge(bool voted) {
+    for (;;) {
+      const situation now = look();
+      if (voted && now.newest.round == candidate_.round && now.newest.state == candidate_.hash)
+        return committed(now.newest);
+      switch (now.is) {
+        case situation::kind::adopt:
+          CAUSEWAY_TRY(adopt(now, voted));
+          voted = true;
+          break;
+        case situation::kind::fetch: {
+          const std::uint64_t ours = contribution_in(now.newest);
+          const bool keep = !voted && ours == 0 && keeps_progress();
+          CAUSEWAY_ASSIGN(const bool held, fetch(now, keep));
+          if (!held) break;
+          contributed_ = ours;
+          return keep ? verdict::retry : verdict::commit;
+        }
+        case situation::kind::exchange:
+          if (!voted) return verdict::retry;
+          // The vote did not count, and what it was for is in memory: this peer cannot begin again, the others can.
+          locked([&] { control_->failed(now.current.at, errc::wrong_parent, {}); });
+          CAUSEWAY_TRY(await_change(now));
+          break;
+        case situation::kind::failed:
+        case situation::kind::left: return gone(now);
+        default:
+          if (!voted) return verdict::retry;  // `enter` waits for the next attempt
+          CAUSEWAY_TRY(await_change(now));
+      }
+    }
+  }
+
+  // Others hold a candidate that may have been chosen: this peer votes for it too, once it has it.
+  result<void> adopt(const situation& now, bool voted) {
+    if (!voted || now.hash != candidate_.hash) {
+      CAUSEWAY_ASSIGN(const bool held, fetch(now, false));
+      if (!held) return {};
+    }
+    attempt_ = now.current.at;
+    CAUSEWAY_TRY(vote());
+    return await_change(now);
+  }
+
+  verdict committed(const membership::commit_record& record) {
+    hold(record);
+    contributed_ = contribution_in(record);
+    passing("committed");
+    return verdict::commit;
+  }
+
+  void hold(const membership::commit_record& record) {
+    held_ = record;
+    locked([&] {
+      samples_ = control_->ledger();
+      control_->record_held(held_);
+      control_->offer(held_.round, image_);
+    });
+  }
+
+  [[nodiscard]] std::uint64_t contribution_in(const membership::commit_record& record) const {
+    for (const auto& c : record.contributions) {
+      if (c.peer == identity()) return c.samples;
+    }
+    return 0;
+  }
+
+  // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples.
+  bool keeps_progress() {
+    bool keeps = false;
+    locked([&] {
+      keeps = uncommitted_ > 0 &&
+              membership::still_held(samples_, control_->ledger(), identity(), uncommitted_) == uncommitted_;
+    });
+    if (!keeps) uncommitted_ = 0;
+    return keeps;
+  }
+
+  // ---- state --------------------------------------------------------------------------------------------------------
+
+  std::uint64_t hash_image() {
+    image_.touch();
+    return image_.root(pool_);
+  }
+
+  result<void> store(std::uint64_t round, std::uint64_t root) {
+    if (options_.store_every == 0 || round % options_.store_every != 0) return {};
+    return store_.save(options_.protocol.run, round, root, state_.parts);
+  }
+
+  // The newest round on disk that is whole, put into memory. Rounds that are not, are passed over: others hold them.
+  std::optional<member_control::stored_round> load_stored() {
+    const auto rounds = store_.rounds();
+    if (!rounds) return std::nullopt;
+    for (auto at = rounds->rbegin(); at != rounds->rend(); ++at) {
+      const auto hash = store_.load(*at, state_.parts);
+      if (!hash) {
+        log_(severity::warning, "passing over a stored round: " + hash.error().text());
+        continue;
+      }
+      if (hash_image() != *hash) continue;
+      state_.adopted({});
+      return member_control::stored_round{*at, *hash};
+    }
+    return std::nullopt;
+  }
+
+  /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
+  /// situation moved on before it was whole, and nothing was changed.
+  result<bool> fetch(const situation& now, bool keep) {
+    const bool candidate = now.is == situation::kind::adopt;
+    const std::uint64_t round = candidate ? now.current.round : now.newest.round;
+    if (hash_image() != now.hash) {
+      passing("fetching");
+      CAUSEWAY_ASSIGN(const bool whole, receive(round, now.hash, now));
+      if (!whole) return false;
+      passing("fetched");
+      std::vector<float> previous;
+      if (keep) {
+        const auto first = state_.parts.front();
+        previous.resize(first.size() / sizeof(float));
+        std::copy(first.begin(), first.end(), std::as_writable_bytes(std::span{previous}).begin());
+      }
+      CAUSEWAY_TRY(put_fetched());
+      state_.adopted(previous);
+    }
+    if (candidate) return true;
+    CAUSEWAY_TRY(store(round, now.hash));
+    locked([&] { control_->holds(round, now.hash); });
+    hold(now.newest);
+    return true;
+  }
+
+  // Blocks until the state is in the staging memory. A holder that lost it, or a newer commit, ends the wait.
+  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked) {
+    using status = membership::fetcher::status;
+    locked([&] {
+      control_->withdraw();
+      control_->start_fetch(round, hash, image_);
+    });
+    const auto outcome = await([&](const situation& s) {
+      return control_->fetch().state() != status::running || s.hash != hash || s.is != asked.is;
+    });
+    std::optional<error> why;
+    bool whole = false;
+    locked([&] {
+      whole = control_->fetch().state() == status::complete;
+      if (control_->fetch().state() == status::failed) why = control_->fetch().failure();
+      if (!whole) control_->stop_fetch();
+    });
+    if (!outcome) return outcome.error();
+    if (whole || !why) return whole;
+    if (why->code == errc::wrong_model) return *why;
+    log_(severity::info, "the state of round " + std::to_string(round) + " could not be fetched yet: " + why->text());
+    CAUSEWAY_TRY(fabric_->block([&] { return control_->now_what().changes != asked.changes; }, fabric_now() + retry_fetch));
+    return false;
+  }
+
+  result<void> put_fetched() {
+    result<void> outcome;
+    locked([&] { outcome = control_->fetch().commit(image_, pool_); });
+    return outcome;
+  }
+
+  void passing(std::string_view point) const {
+    if (options_.passing) options_.passing(point);
+  }
+
+  static constexpr duration retry_fetch = std::chrono::milliseconds{500};
+
+  struct candidate_state {
+    std::uint64_t round = 0;
+    std::uint64_t hash = 0;
+  };
+
+  std::shared_ptr<net::fabric> fabric_;
+  member_options options_;
+  log_sink log_;
+  std::unique_ptr<member_control> control_;
+  membership::round_store store_;
+  membership::state_image image_;
+  shared_state state_;
+  thread_pool* pool_ = nullptr;
+  membership::commit_record held_;
+  candidate_state candidate_;
+  membership::ledger samples_;     // as of held_
+  std::uint64_t uncommitted_ = 0;  // trained on since the last commit
+  std::uint64_t contributed_ = 0;
+
+  std::optional<membership::ballot> attempt_;  // entered, and neither voted nor failed yet
+  membership::view view_;
+  std::shared_ptr<detail::suspicion> suspects_;
+  net::any_transport transport_;
+  time_point entered_at_;
+  net::arrival_statistics exchange_times_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_MEMBER_HPP

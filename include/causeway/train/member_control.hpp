@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
+#define CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
+
+// The part of a member that works while its trainer computes: hands the fabric's events to the membership protocol and to
+// the transfer of state, and carries out what they want done. Everything here runs with the fabric's lock held.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/io/storage.hpp>
+#include <causeway/membership/durable_record.hpp>
+#include <causeway/membership/history.hpp>
+#include <causeway/membership/protocol.hpp>
+#include <causeway/membership/state_image.hpp>
+#include <causeway/membership/transfer.hpp>
+#include <causeway/net/deadline.hpp>
+#include <causeway/net/fabric.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+struct member_options {
+  membership::options protocol;   ///< run id, expected peers, smallest quorum, samples per round and in all
+  std::vector<std::string> dial;  ///< addresses of live peers; none: found a new run, unless the disk knows one
+  std::string folder = "member";  ///< on the storage
+  std::uint32_t store_every = 1;  ///< rounds between copies of the shared state on disk; 0: none, a vote keeps it in memory
+  net::arrival_options exchange{};               ///< how long an exchange may take, learned from earlier ones
+  duration say_after = std::chrono::seconds{5};  ///< a wait longer than this is logged, then at double intervals
+  /// What happens, for a checker. With the fabric's lock held.
+  std::function<void(const membership::event&)> journal{};
+  /// Control messages whose first byte is 0x90 or more belong to the program. With the fabric's lock held.
+  std::function<void(net::peer_index link, std::span<const std::byte>)> other_messages{};
+  /// Called with the name of each point of a round that is passed: see docs/design/membership.md.
+  std::function<void(std::string_view point)> passing{};
+};
+
+/// The identity that this storage has in a run, or `fresh` if it has none: a record that is torn or lost is no identity.
+inline net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
+                                    net::peer_id fresh) {
+  const auto bytes = storage.read(folder + "/record");
+  if (!bytes) return fresh;
+  const auto record = membership::decode_durable_record(*bytes);
+  return record && record->run == run ? record->self : fresh;
+}
+
+class member_control final : net::fabric_events, membership::effects, membership::transfer_effects {
+ public:
+  static result<std::unique_ptr<member_control>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                                      const member_options& options, log_sink log) {
+    auto record = membership::fresh_record(options.protocol.run, fabric->id());
+    if (const auto bytes = storage.read(options.folder + "/record")) {
+      auto found = membership::decode_durable_record(*bytes);
+      if (found && found->run == options.protocol.run && found->self == fabric->id()) record = std::move(found).value();
+    }
+    return std::unique_ptr<member_control>{
+        new member_control{std::move(fabric), std::move(storage), options, std::move(log), std::move(record)}};
+  }
+
+  struct stored_round {
+    std::uint64_t round = 0;
+    std::uint64_t hash = 0;
+  };
+
+  // ---- with the lock held -------------------------------------------------------------------------------------------
+
+  /// Begins to take part. `stored`: what the disk had; `initial`: the hash of the state in memory.
+  void begin(const std::optional<stored_round>& stored, std::uint64_t initial) {
+    const bool known = protocol_.durable().newest.has_value();
+    if (options_.dial.empty() && !known) {
+      protocol_.found(initial, fabric_->now());
+    } else {
+      protocol_.join(options_.dial, fabric_->now());
+      if (stored) protocol_.holds(stored->round, stored->hash, fabric_->now());
+    }
+    settle();
+  }
+
+  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
+    protocol_.ready(round, parent, samples, fabric_->now());
+    settle();
+  }
+  void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
+    protocol_.voted(at, round, hash, fabric_->now());
+    settle();
+  }
+  void failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+    protocol_.failed(at, why, suspects, fabric_->now());
+    settle();
+  }
+  void holds(std::uint64_t round, std::uint64_t hash) {
+    protocol_.holds(round, hash, fabric_->now());
+    settle();
+  }
+  void leave() {
+    protocol_.leave(fabric_->now());
+    settle();
+  }
+
+  [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
+  [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
+  [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
+
+  /// The links of a view's members in their order; none if one of them was never met.
+  [[nodiscard]] std::optional<std::vector<net::peer_index>> links_of(const membership::view& view) const {
+    std::vector<net::peer_index> links;
+    for (const auto& m : view.members) {
+      const auto at = links_.find(m.peer);
+      if (at == links_.end() && m.peer != fabric_->id()) return std::nullopt;
+      links.push_back(at == links_.end() ? 0 : at->second);
+    }
+    return links;
+  }
+
+  /// Members of a view that this peer never met.
+  [[nodiscard]] std::vector<net::peer_id> unknown_of(const membership::view& view) const {
+    std::vector<net::peer_id> unknown;
+    for (const auto& m : view.members) {
+      if (m.peer != fabric_->id() && !links_.contains(m.peer)) unknown.push_back(m.peer);
+    }
+    return unknown;
+  }
+
+  // ---- the shared state ---------------------------------------------------------------------------------------------
+
+  /// Others may fetch it from now on. `image` must be hashed and stay as it is until withdrawn.
+  void offer(std::uint64_t round, const membership::state_image& image) {
+    transfer_.giving.withdraw();
+    transfer_.giving.offer(round, image);
+  }
+  void withdraw() { transfer_.giving.withdraw(); }
+
+  void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image) {
+    transfer_.taking.start({round, hash}, holders(), image, fabric_->now());
+    settle();
+  }
+  void stop_fetch() { transfer_.taking.stop(); }
+  [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
+
+  // ---- for the checker: what the trainer did --------------------------------------------------------------------------
+
+  void record_trained(const membership::commit_record& on, const membership::ledger& samples, std::uint64_t count) {
+    if (!options_.journal || count == 0) return;
+    membership::event e;
+    e.what = membership::event::trained;
+    e.round = on.round + 1;
+    e.parent = on.chain();
+    for (const auto& range : samples.held(fabric_->id())) {
+      if (count == 0) break;
+      e.ranges.push_back({range.first, std::min(count, range.count)});
+      count -= e.ranges.back().count;
+    }
+    record(std::move(e));
+  }
+  void record_updates(const membership::view& view) {
+    if (!options_.journal) return;
+    for (const auto& m : view.members) {
+      if (m.peer == fabric_->id()) continue;
+      membership::event e;
+      e.what = membership::event::update_accepted;
+      e.from = m.peer;
+      e.at = view.at;
+      e.round = view.round;
+      e.parent = view.parent;
+      record(std::move(e));
+    }
+  }
+  void record_held(const membership::commit_record& record_of) {
+    membership::event e;
+    e.what = membership::event::held;
+    e.round = record_of.round;
+    e.hash = record_of.state;
+    record(std::move(e));
+  }
+
+  void post(net::peer_id to, std::vector<std::byte> message, bool bulk) {
+    const auto at = links_.find(to);
+    if (at != links_.end()) fabric_->post(at->second, std::move(message), bulk);
+  }
+
+  [[nodiscard]] std::string describe() const {
+    std::string text = protocol_.describe(fabric_->now());
+    if (transfer_.taking.state() == membership::fetcher::status::running) {
+      const auto p = transfer_.taking.progress();
+      text += "fetching the state of round " + std::to_string(transfer_.taking.goal().round) + ": " +
+              std::to_string(p.bytes_done) + " of " + std::to_string(p.bytes_total) + " bytes, from " +
+              std::to_string(p.holders.size()) + " peers\n";
+    }
+    return text;
+  }
+
+  void attach() { fabric_->attach(this); }
+  void detach() { fabric_->attach(nullptr); }
+
+ private:
+  member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options, log_sink log,
+                 membership::durable_record record)
+      : fabric_{std::move(fabric)},
+        storage_{std::move(storage)},
+        options_{options},
+        log_{std::move(log)},
+        protocol_{protocol_options(), std::move(record), *this},
+        transfer_{*this} {}
+
+  [[nodiscard]] membership::options protocol_options() const {
+    membership::options o = options_.protocol;
+    o.address = fabric_->address();
+    return o;
+  }
+
+  // ---- net::fabric_events -------------------------------------------------------------------------------------------
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
+    links_[id] = link;
+    peers_[link] = id;
+    protocol_.peer_up(id, address, fabric_->now());
+    transfer_.peer_up(id, fabric_->now());
+    settle();
+  }
+  void on_down(net::peer_index link, const error& why) override {
+    const net::peer_id id = peers_[link];
+    protocol_.peer_down(id, why.message, fabric_->now());
+    transfer_.peer_down(id, fabric_->now());
+    settle();
+  }
+  void on_unreachable(const std::string& address, const error& why) override {
+    protocol_.unreachable(address, why.message, fabric_->now());
+    settle();
+  }
+  void on_control(net::peer_index link, std::span<const std::byte> message) override {
+    if (message.empty()) return;
+    const auto kind = std::to_integer<unsigned>(message.front());
+    if (kind < 0x80) {
+      protocol_.message(peers_[link], message, fabric_->now());
+    } else if (membership::is_transfer_message(message)) {
+      (void)transfer_.message(peers_[link], message, fabric_->now());
+    } else if (options_.other_messages) {
+      options_.other_messages(link, message);
+    }
+    settle();
+  }
+  void on_wake() override {
+    const time_point now = fabric_->now();
+    if (protocol_wakes_ <= now) {
+      protocol_wakes_ = no_deadline;
+      protocol_.wake(now);
+    }
+    if (transfer_wakes_ <= now) {
+      transfer_wakes_ = no_deadline;
+      transfer_.taking.wake(now);
+    }
+    settle();
+  }
+
+  // ---- membership::effects ------------------------------------------------------------------------------------------
+
+  void send(net::peer_id to, std::vector<std::byte> message) override { post(to, std::move(message), false); }
+  void dial(const std::string& address) override { fabric_->dial(address); }
+  void drop(net::peer_id peer, const std::string& why) override {
+    const auto at = links_.find(peer);
+    if (at != links_.end()) fabric_->close(at->second, why);
+  }
+  bool persist(const membership::durable_record& record) override {
+    const auto bytes = membership::encode(record);
+    const auto written = storage_.write_atomic(options_.folder + "/record",
+                                               [&](const io::byte_sink& sink) { return sink(std::span{bytes}); });
+    if (!written) log_(severity::error, "the membership record cannot be written: " + written.error().text());
+    return written.has_value();
+  }
+  void wake_at(time_point when) override { protocol_wakes_ = when; }
+  void note(const membership::event& e) override {
+    if (options_.journal) options_.journal(e);
+  }
+  void log(severity level, std::string_view text) override { log_(level, text); }
+
+  // ---- membership::transfer_effects ---------------------------------------------------------------------------------
+
+  void transfer_send(net::peer_id to, std::vector<std::byte> message) override { post(to, std::move(message), true); }
+  void transfer_wake_at(time_point when) override { transfer_wakes_ = when; }
+  void transfer_log(severity level, std::string_view text) override { log_(level, text); }
+
+  [[nodiscard]] std::vector<net::peer_id> holders() const {
+    std::vector<net::peer_id> ids;
+    for (const auto& h : protocol_.now_what().holders) ids.push_back(h.peer);
+    return ids;
+  }
+
+  void record(membership::event e) {
+    if (!options_.journal) return;
+    e.peer = fabric_->id();
+    e.at_time = fabric_->now();
+    options_.journal(e);
+  }
+
+  // After every event: data of attempts that are over is refused, a fetch learns who can help, the next wake-up is set.
+  void settle() {
+    const auto& s = protocol_.now_what();
+    if (transfer_.taking.state() == membership::fetcher::status::running && s.changes != seen_changes_) {
+      transfer_.taking.holders(holders(), fabric_->now());
+    }
+    seen_changes_ = s.changes;
+    using kind = membership::situation::kind;
+    const bool open = s.is == kind::exchange || s.is == kind::adopt || s.is == kind::committing;
+    const std::uint32_t epoch = open ? s.current.at.wire() : last_epoch_ + 1;
+    if (s.is == kind::exchange) last_epoch_ = epoch;
+    if (epoch > cancelled_before_) {
+      cancelled_before_ = epoch;
+      fabric_->cancel_before(epoch);
+    }
+    fabric_->wake_at(std::min(protocol_wakes_, transfer_wakes_));
+  }
+
+  std::shared_ptr<net::fabric> fabric_;
+  io::any_storage storage_;
+  member_options options_;
+  log_sink log_;
+  membership::protocol protocol_;
+  membership::state_transfer transfer_;
+  std::map<net::peer_id, net::peer_index> links_;
+  std::map<net::peer_index, net::peer_id> peers_;
+  time_point protocol_wakes_ = no_deadline;
+  time_point transfer_wakes_ = no_deadline;
+  std::uint64_t seen_changes_ = 0;
+  std::uint32_t last_epoch_ = 0;
+  std::uint32_t cancelled_before_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP

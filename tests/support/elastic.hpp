@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_SUPPORT_ELASTIC_HPP
+#define CAUSEWAY_TESTS_SUPPORT_ELASTIC_HPP
+
+// A run whose peers come and go, whole, in a simulated world: the real trainer, membership, transfer and disk code, a model
+// that can be worked out on paper. Every event goes through the checker.
+
+#include <causeway/fault/quorum.hpp>
+#include <causeway/membership/checker.hpp>
+#include <causeway/optim/sgd.hpp>
+#include <causeway/sim/disk.hpp>
+#include <causeway/sim/world.hpp>
+#include <causeway/train/member.hpp>
+#include <causeway/train/trainer.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/quadratic.hpp"
+
+namespace support {
+
+struct elastic_options {
+  std::uint32_t peers = 8;
+  std::uint64_t seed = 1;
+  std::uint64_t batch = 2;                                       ///< samples per inner step
+  std::uint64_t steps_per_round = 3;                             ///< what a member's quota lasts for
+  std::uint64_t rounds = 10;                                     ///< budget, in rounds of all peers
+  causeway::duration step_time = std::chrono::milliseconds{50};  ///< of a host of speed 1
+  std::int64_t size = 37;                                        ///< parameters
+  causeway::sim::world_options world{};
+  std::function<void(std::string_view)> trace{};  ///< every line that a peer logs
+};
+
+/// `make` gives the communication policy of every peer.
+template <class MakeComm>
+class elastic_cluster {
+ public:
+  elastic_cluster(MakeComm make, elastic_options options)
+      : make_{make},
+        options_{std::move(options)},
+        checker_{options_.batch * options_.steps_per_round, budget()},
+        world_{world_options()} {
+    for (std::uint32_t i = 0; i < options_.peers; ++i) {
+      const auto host = world_.add_host();
+      disks_.emplace_back(causeway::sim::disk_options{.seed = causeway::mix(options_.seed, host)});
+      world_.set_storage(host, causeway::io::any_storage{causeway::io::basic_file_storage{disks_.back()}});
+    }
+    if (options_.trace) {
+      world_.set_log([this](causeway::time_point t, std::uint32_t host, causeway::severity, std::string_view text) {
+        options_.trace(std::to_string(causeway::seconds(t.since_start)) + " host " + std::to_string(host) + ": " +
+                       std::string{text});
+      });
+    }
+  }
+
+  causeway::sim::world& world() { return world_; }
+  causeway::sim::disk* disk(std::uint32_t host) { return &disks_[host]; }
+
+  /// Starts all peers.
+  void boot() {
+    for (std::uint32_t i = 0; i < options_.peers; ++i) boot(i);
+  }
+  void boot(std::uint32_t host) {
+    world_.boot(host, [this](causeway::sim::process& p) { live(p); });
+  }
+
+  /// Runs until every live peer has finished, something is violated, or `end`.
+  bool run(causeway::duration end = std::chrono::hours{2}) {
+    world_.run_until(causeway::time_point{end});
+    return !violation_ && finished() == options_.peers;
+  }
+
+  [[nodiscard]] std::uint32_t finished() const {
+    std::uint32_t count = 0;
+    for (const auto& [host, done] : finished_) count += done ? 1U : 0U;
+    return count;
+  }
+  [[nodiscard]] const std::optional<std::string>& violation() const { return violation_; }
+  [[nodiscard]] const std::map<std::uint64_t, std::uint64_t>& commits() const { return commits_; }
+  /// Parameters that a host ended with.
+  [[nodiscard]] const std::vector<float>& parameters(std::uint32_t host) { return parameters_[host]; }
+  [[nodiscard]] const std::string& error(std::uint32_t host) { return errors_[host]; }
+  [[nodiscard]] std::uint64_t budget() const {
+    return options_.rounds * options_.peers * options_.batch * options_.steps_per_round;
+  }
+  [[nodiscard]] std::uint64_t steps_of(std::uint32_t host) { return steps_[host]; }
+  [[nodiscard]] causeway::membership::checker& checker() { return checker_; }
+  [[nodiscard]] std::vector<std::string>& history() { return history_; }
+  [[nodiscard]] causeway::time_point last_commit() const { return last_commit_; }
+
+  static constexpr std::uint64_t run_id = 77;
+
+ private:
+  causeway::sim::world_options world_options() const {
+    auto o = options_.world;
+    o.seed = options_.seed;
+    return o;
+  }
+
+  causeway::member_options member_options(causeway::sim::process& p, bool founds) {
+    causeway::member_options o;
+    o.protocol.run = run_id;
+    o.protocol.expected = options_.peers;
+    o.protocol.quota = options_.batch * options_.steps_per_round;
+    o.protocol.budget = budget();
+    for (std::uint32_t i = 0; i < options_.peers && !founds; ++i) {
+      if (i != p.host()) o.dial.push_back(world_.address(i));
+    }
+    o.journal = [this](const causeway::membership::event& e) { observe(e); };
+    return o;
+  }
+
+  void observe(const causeway::membership::event& e) {
+    if (e.what == causeway::membership::event::commit) {
+      commits_[e.round] = e.hash;
+      last_commit_ = e.at_time;
+    }
+    if (keep_history) history_.push_back(causeway::membership::to_line(e));
+    if (violation_) return;
+    violation_ = checker_.check(e);
+    if (violation_) world_.end_run();
+  }
+
+  void live(causeway::sim::process& p) {
+    using namespace causeway;
+    finished_[p.host()] = false;
+    const auto fresh = mix(options_.seed, p.host() + 1, p.incarnation()) | 1U;
+    const auto id = member_identity(p.storage(), "member", run_id, fresh);
+    auto disk = p.storage();
+    const bool founds = p.host() == 0 && !disk.read("member/record");
+    auto fabric = p.make_fabric(id);
+    auto group = member::make(fabric, p.storage(), member_options(p, founds), p.log());
+    if (!group) return note_error(p, group.error());
+    environment env;
+    env.clock = p.clock();
+    env.log = p.log();
+    env.group = *group;
+    trainer_options to;
+    to.learning_rate = optim::constant{0.05F};
+    auto trainer = make_trainer(quadratic{options_.size}, std::move(env), to, make_(), optim::sgd{}, fault::quorum{});
+    const auto outcome = train(p, trainer);
+    if (!outcome) return note_error(p, outcome.error());
+    const auto values = trainer.model().parameters().values();
+    parameters_[p.host()].assign(values.begin(), values.end());
+    finished_[p.host()] = true;
+    if (finished() == options_.peers) world_.end_run();
+    p.sleep(std::chrono::hours{10});  // stays to help those who are behind
+  }
+
+  template <class Trainer>
+  causeway::result<void> train(causeway::sim::process& p, Trainer& trainer) {
+    CAUSEWAY_TRY(trainer.start());
+    for (;;) {
+      CAUSEWAY_ASSIGN(const auto numbers, trainer.draw(options_.batch));
+      if (numbers.empty()) return {};
+      std::vector<std::int32_t> tokens;
+      for (const std::uint64_t n : numbers) tokens.push_back(static_cast<std::int32_t>(n));
+      p.compute(options_.step_time);
+      CAUSEWAY_TRY(trainer.step({tokens, tokens, static_cast<std::int64_t>(tokens.size())}));
+      ++steps_[p.host()];
+    }
+  }
+
+  void note_error(causeway::sim::process& p, const causeway::error& e) {
+    errors_[p.host()] = e.text();
+    if (options_.trace) options_.trace("host " + std::to_string(p.host()) + " ended: " + e.text());
+  }
+
+ public:
+  bool keep_history = false;
+
+ private:
+  MakeComm make_;
+  elastic_options options_;
+  causeway::membership::checker checker_;
+  std::optional<std::string> violation_;
+  std::map<std::uint64_t, std::uint64_t> commits_;
+  std::map<std::uint32_t, bool> finished_;
+  std::map<std::uint32_t, std::vector<float>> parameters_;
+  std::map<std::uint32_t, std::string> errors_;
+  std::map<std::uint32_t, std::uint64_t> steps_;
+  std::vector<std::string> history_;
+  std::deque<causeway::sim::disk> disks_;
+  causeway::time_point last_commit_;
+  causeway::sim::world world_;  // last: its processes refer to the rest
+};
+
+}  // namespace support
+
+#endif  // CAUSEWAY_TESTS_SUPPORT_ELASTIC_HPP

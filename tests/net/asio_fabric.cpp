@@ -238,8 +238,8 @@ TEST_CASE("fabric: nobody there, ourselves, another run and a twin are told apar
     nobody = gone.net->address();
   }
   const auto told = [&](const std::string& address) {
-    a.dial(address);
     const auto count = a.unreachable.size();
+    a.dial(address);
     REQUIRE(until(*a.net, [&] { return a.unreachable.size() == count + 1; }));
     CHECK(a.unreachable.back().first == address);
     return a.unreachable.back().second;

@@ -394,6 +394,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
     if (peer == links_.size()) {
       links_.push_back(std::move(made));
     } else {
+      clear_graves();
       graves_.push_back(std::exchange(links_[peer], std::move(made)));
     }
     tell([this, peer, id = them.id, where = places_[peer].address](fabric_events& to) {
@@ -435,6 +436,10 @@ class fabric_core final : public engine, private link_owner, private door_owner 
 
   void tick(duration since) override {
     for (const auto& l : graves_) l->tick(since);
+    clear_graves();
+  }
+
+  void clear_graves() {
     std::erase_if(graves_, [](const auto& l) { return l->at_rest(); });
   }
 

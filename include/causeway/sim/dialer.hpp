@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace causeway::inline CAUSEWAY_ABI::sim::detail {
@@ -71,8 +72,8 @@ class dialer {
     };
     const scheduler::ticket deadline = net_.events().after(patience, {event_kind::timer, host_, tag},
                                                            [this, give_up] { net_.wires().dispatch(host_, give_up); });
-    dials_.emplace(tag, outgoing{address, {}, false, deadline});
-    net_.dial(host_, &sockets_, tag, to.host, to.port);
+    const std::uint64_t attempt = net_.dial(host_, &sockets_, tag, to.host, to.port);
+    dials_.emplace(tag, outgoing{address, {}, false, attempt, deadline});
   }
 
   /// Answers whoever came before now, and from now on everybody at once.
@@ -90,6 +91,7 @@ class dialer {
   void stop() {
     for (auto& [tag, d] : dials_) net_.events().cancel(d.deadline);
     dials_.clear();
+    by_end_.clear();
     early_.clear();
   }
 
@@ -98,7 +100,7 @@ class dialer {
   void connected(end_ref end, std::uint64_t tag) {
     const auto dialled = dials_.find(tag);
     if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
-    dialled->second.end = end;
+    attach(dialled->second, tag, end);
     say(end, content::hello);
   }
 
@@ -126,6 +128,7 @@ class dialer {
     std::string address;
     end_ref end;           ///< once the connection stands
     bool refused = false;  ///< the other side's own dial is under way instead
+    std::uint64_t attempt = 0;
     scheduler::ticket deadline = 0;
   };
   using dial_map = std::map<std::uint64_t, outgoing>;
@@ -140,7 +143,17 @@ class dialer {
     return std::find_if(dials_.begin(), dials_.end(), [&](const auto& d) { return d.second.address == address; });
   }
   dial_map::iterator find(end_ref end) {
-    return std::find_if(dials_.begin(), dials_.end(), [&](const auto& d) { return d.second.end == end; });
+    const auto found = by_end_.find(end.value);
+    return found == by_end_.end() ? dials_.end() : dials_.find(found->second);
+  }
+
+  void attach(outgoing& o, std::uint64_t tag, end_ref end) {
+    o.end = end;
+    by_end_[end.value] = tag;
+  }
+  void detach(outgoing& o) {
+    by_end_.erase(o.end.value);
+    o.end = {};
   }
 
   void say(end_ref end, content what) {
@@ -180,7 +193,7 @@ class dialer {
   void hear_welcome(end_ref end, const parcel& message) {
     const auto dialled = find(end);
     if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
-    dialled->second.end = {};
+    detach(dialled->second);
     forget(dialled->first);
     owner_.met(end, message.from_id, text_of(message));
   }
@@ -190,16 +203,17 @@ class dialer {
     const auto dialled = find(end);
     if (dialled == dials_.end()) return;
     net_.close(end, "refused", false);
-    dialled->second.end = {};
+    detach(dialled->second);
     dialled->second.refused = true;
   }
 
   /// Ends a dial without a word.
   void forget(std::uint64_t tag) {
     const auto dialled = dials_.find(tag);
-    net_.cancel_dial(&sockets_, tag);
+    net_.cancel_dial(dialled->second.attempt);
     net_.events().cancel(dialled->second.deadline);
     if (dialled->second.end.value != 0) net_.close(dialled->second.end, "not wanted any more", false);
+    detach(dialled->second);
     dials_.erase(dialled);
   }
 
@@ -219,6 +233,7 @@ class dialer {
   acquaintance& owner_;
   bool open_ = false;
   dial_map dials_;
+  std::unordered_map<std::uint64_t, std::uint64_t> by_end_;
   std::uint64_t last_ = 0;
   std::deque<greeting> early_;
 };

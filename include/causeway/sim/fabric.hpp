@@ -252,6 +252,7 @@ class fabric final : public net::fabric,
     const net::peer_index link = find_link(id);
     if (link == links_.size()) {
       links_.emplace_back().id = id;
+      by_id_[id] = link;
       mail_.add_link(net::detail::peer_name(link));
     }
     if (links_[link].up) take_down(link, "it has connected anew");
@@ -273,8 +274,8 @@ class fabric final : public net::fabric,
 
   /// As many as there are links: the peer has none yet.
   [[nodiscard]] net::peer_index find_link(net::peer_id id) const {
-    const auto known = std::find_if(links_.begin(), links_.end(), [&](const peer& p) { return p.id == id; });
-    return static_cast<net::peer_index>(known - links_.begin());
+    const auto known = by_id_.find(id);
+    return known == by_id_.end() ? static_cast<net::peer_index>(links_.size()) : known->second;
   }
 
   void take_down(net::peer_index link, const std::string& reason) {
@@ -378,6 +379,7 @@ class fabric final : public net::fabric,
   net::fabric_events* events_ = nullptr;
   detail::dialer dialer_;
   std::deque<peer> links_;
+  std::unordered_map<net::peer_id, net::peer_index> by_id_;
   std::unordered_map<std::uint64_t, net::peer_index> by_end_;
   scheduler::ticket wake_ = 0;
   std::shared_ptr<char> here_ = std::make_shared<char>();  ///< gone when this object or its process is

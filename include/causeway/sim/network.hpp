@@ -46,9 +46,10 @@ class network {
 
   /// Tells `owner` on_connected or on_refused, with `tag`. The SYN, its answer and what the dialer then says take one and
   /// a half round trips, and a random delay on top (world_options::connect_delay_*).
-  void dial(host_index from, socket_owner* owner, std::uint64_t tag, host_index to, std::uint32_t port) {
+  std::uint64_t dial(host_index from, socket_owner* owner, std::uint64_t tag, host_index to, std::uint32_t port) {
     const std::uint64_t number = ++last_attempt_;
-    attempts_.push_back({number, owner, tag, from, to, port});
+    attempt& a = attempts_[number];
+    a = {owner, tag, from, to, port};
     const duration range = options_.connect_delay_max - options_.connect_delay_min;
     const auto extra =
         transit_.random().below(static_cast<std::uint64_t>(std::max<duration>(range, duration{0}).count()) + 1);
@@ -56,13 +57,12 @@ class network {
       conclude(number,
                fail(errc::unreachable, "", "nobody answered in time; is it running, and can this network reach it?"));
     };
-    attempts_.back().deadline = events_.after(options_.connect_timeout, {event_kind::connect, from, tag}, give_up);
+    a.deadline = events_.after(options_.connect_timeout, {event_kind::connect, from, tag}, give_up);
     knock(number, options_.connect_delay_min + duration{static_cast<std::int64_t>(extra)});
+    return number;
   }
 
-  void cancel_dial(const socket_owner* owner, std::uint64_t tag) {
-    forget_if([&](const attempt& a) { return a.owner == owner && a.tag == tag; });
-  }
+  void cancel_dial(std::uint64_t number) { forget(number); }
 
   /// Lost where the connection is over.
   void send(end_ref e, parcel_ptr message) {
@@ -93,12 +93,13 @@ class network {
 
   /// Ends everything that `owner` has: its connections, its dials, its ports.
   void drop(const socket_owner* owner, host_index host, const std::string& why, bool with_goodbye) {
-    forget_if([&](const attempt& a) { return a.owner == owner; });
+    for (auto at = attempts_.begin(); at != attempts_.end();) {
+      const auto here = at++;
+      if (here->second.owner == owner) forget(here->first);
+    }
     std::erase_if(at(host).listeners, [&](const auto& l) { return l.second == owner; });
-    transit_.for_each_connection([&](connection& c, end_ref first) {
-      for (const end_ref e : {first, first.other()}) {
-        if (c.ends[e.side()].owner == owner) close(e, why, with_goodbye);
-      }
+    transit_.for_each_end(host, [&](connection& c, end_ref e) {
+      if (c.ends[e.side()].owner == owner) close(e, why, with_goodbye);
     });
   }
 
@@ -120,12 +121,10 @@ class network {
     link& l = transit_.links().between(from, to);
     if (l.blocks == 0 || --l.blocks != 0) return;
     const duration black = events_.now() - l.blocked_since;
-    transit_.healed(l, black);
-    transit_.for_each_connection([&](connection& c, end_ref first) {
-      for (const end_ref e : {first, first.other()}) {
-        if (c.broken && c.flows[e.side()].there == &l && !c.ends[e.side()].open) {
-          tell_other_side(c, e, transit_.retry_delay(black));
-        }
+    transit_.healed(from, to, black);
+    transit_.for_each_end(from, [&](connection& c, end_ref e) {
+      if (c.broken && c.flows[e.side()].to == to && !c.ends[e.side()].open) {
+        tell_other_side(c, e, transit_.retry_delay(black));
       }
     });
   }
@@ -135,14 +134,12 @@ class network {
     machine& m = at(host);
     m.powered = false;
     m.listeners.clear();
-    transit_.for_each_connection([&](connection& c, end_ref first) {
-      for (const end_ref e : {first, first.other()}) {
-        if (c.flows[e.side()].from != host || !c.ends[e.side()].open) continue;
-        c.ends[e.side()].open = false;
-        c.silent = true;
-        transit_.clear(c);
-        transit_.free_if_over(e);
-      }
+    transit_.for_each_end(host, [&](connection& c, end_ref e) {
+      if (!c.ends[e.side()].open) return;
+      c.ends[e.side()].open = false;
+      c.silent = true;
+      transit_.clear(c);
+      transit_.free_if_over(e);
     });
   }
 
@@ -150,20 +147,17 @@ class network {
   void power_on(host_index host) {
     machine& m = at(host);
     if (std::exchange(m.powered, true)) return;
-    transit_.for_each_connection([&](connection& c, end_ref first) {
-      for (const end_ref e : {first, first.other()}) {
-        if (!c.silent || c.broken || c.flows[e.side()].from != host) continue;
-        c.broken = true;
-        transit_.clear(c);
-        c.why = "the machine was started anew";
-        tell_other_side(c, e, transit_.retry_delay(std::chrono::seconds{1}));
-      }
+    transit_.for_each_end(host, [&](connection& c, end_ref e) {
+      if (!c.silent || c.broken) return;
+      c.broken = true;
+      transit_.clear(c);
+      c.why = "the machine was started anew";
+      tell_other_side(c, e, transit_.retry_delay(std::chrono::seconds{1}));
     });
   }
 
  private:
   struct attempt {
-    std::uint64_t number = 0;
     socket_owner* owner = nullptr;
     std::uint64_t tag = 0;
     host_index from = 0;
@@ -174,19 +168,17 @@ class network {
     scheduler::ticket retry = 0;
   };
 
-  template <class F>
-  void forget_if(F&& unwanted) {
-    std::erase_if(attempts_, [&](const attempt& a) {
-      if (!unwanted(a)) return false;
-      events_.cancel(a.deadline);
-      events_.cancel(a.retry);
-      return true;
-    });
+  void forget(std::uint64_t number) {
+    const auto found = attempts_.find(number);
+    if (found == attempts_.end()) return;
+    events_.cancel(found->second.deadline);
+    events_.cancel(found->second.retry);
+    attempts_.erase(found);
   }
 
   attempt* find_attempt(std::uint64_t number) {
-    const auto at = std::find_if(attempts_.begin(), attempts_.end(), [&](const attempt& a) { return a.number == number; });
-    return at == attempts_.end() ? nullptr : &*at;
+    const auto found = attempts_.find(number);
+    return found == attempts_.end() ? nullptr : &found->second;
   }
 
   /// A SYN; again after 1, 3, 7 s while nothing comes back.
@@ -220,7 +212,7 @@ class network {
       return conclude(number, fail(errc::unreachable, "", "nobody listens there; is the peer running?"));
     }
     const attempt done = *a;
-    forget_if([&](const attempt& other) { return other.number == number; });
+    forget(number);
     const end_ref end = transit_.connect(done.from, done.owner, done.to, listener->second);
     transit_.dispatch(done.from, [this, done, end] {
       const connection* const c = transit_.find(end);
@@ -232,7 +224,7 @@ class network {
     const attempt* const a = find_attempt(number);
     if (a == nullptr) return;
     const attempt done = *a;
-    forget_if([&](const attempt& other) { return other.number == number; });
+    forget(number);
     transit_.dispatch(done.from, [done, why] { done.owner->on_refused(done.tag, why); });
   }
 
@@ -272,7 +264,7 @@ class network {
   scheduler& events_;
   transit transit_;
   std::map<std::string, host_index> by_name_;
-  std::vector<attempt> attempts_;
+  std::map<std::uint64_t, attempt> attempts_;
   std::uint64_t last_attempt_ = 0;
 };
 

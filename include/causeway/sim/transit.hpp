@@ -38,6 +38,8 @@ struct machine {
   duration frozen_total{0};
   std::deque<std::function<void()>> backlog;
   std::map<std::uint32_t, socket_owner*> listeners;
+  std::vector<end_ref> ends;  ///< of its connections; some of them may be over
+  std::size_t tidy_ends_at = 16;
   queue<end_ref> ready;  ///< flows that want the uplink
   bool serving = false;  ///< an event will serve them
   time_point up_free;
@@ -81,15 +83,20 @@ class transit {
       f.there = &links_.between(f.from, f.to);
       f.back = &links_.between(f.to, f.from);
     }
-    return end_ref::make(slot, c.generation, 0);
+    const end_ref end = end_ref::make(slot, c.generation, 0);
+    enter(machines_[from], end);
+    enter(machines_[to], end.other());
+    return end;
   }
 
-  /// Calls `visit(connection, end_ref of side 0)` for each.
+  /// Calls `visit(connection, end)` for each end at `host`, open or not, of the connections that are not over.
   template <class F>
-  void for_each_connection(F&& visit) {
-    for (std::uint32_t slot = 0; slot < connections_.size(); ++slot) {
-      connection& c = connections_[slot];
-      if (c.used) visit(c, end_ref::make(slot, c.generation, 0));
+  void for_each_end(host_index host, F&& visit) {
+    machine& m = machines_[host];
+    tidy(m);
+    const std::vector<end_ref> ends = m.ends;  // visiting one may end another
+    for (const end_ref e : ends) {
+      if (connection* const c = find(e); c != nullptr) visit(*c, e);
     }
   }
 
@@ -174,9 +181,10 @@ class transit {
   }
 
   /// A line carries packets again: what it held back comes out when its senders try again.
-  void healed(const link& mended, duration black) {
-    for_each_connection([&](connection& c, end_ref first) {
-      for (const end_ref e : {first, first.other()}) {
+  void healed(host_index from, host_index to, duration black) {
+    const link& mended = links_.between(from, to);
+    for_each_end(from, [&](connection& c, end_ref ours) {
+      for (const end_ref e : {ours, ours.other()}) {
         flow& f = c.flows[e.side()];
         const bool waits = f.there == &mended && !f.held.empty() && !f.releasing;
         const bool unheard = f.back == &mended && f.unacknowledged != 0;
@@ -207,6 +215,17 @@ class transit {
   std::function<void(end_ref, parcel_ptr)> on_delivery;
 
  private:
+  void enter(machine& m, end_ref e) {
+    m.ends.push_back(e);
+    if (m.ends.size() < m.tidy_ends_at) return;
+    tidy(m);
+    m.tidy_ends_at = 2 * m.ends.size() + 16;
+  }
+
+  void tidy(machine& m) {
+    std::erase_if(m.ends, [this](end_ref e) { return find(e) == nullptr; });
+  }
+
   std::uint32_t free_slot() {
     if (free_.empty()) {
       connections_.emplace_back();

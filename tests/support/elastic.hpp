@@ -170,9 +170,16 @@ class elastic_cluster {
     }
   }
 
+  // A peer that gave up, because its disk failed for instance, is started again a second later, as a service would.
   void note_error(causeway::sim::process& p, const causeway::error& e) {
-    errors_[p.host()] = e.text();
-    if (options_.trace) options_.trace("host " + std::to_string(p.host()) + " ended: " + e.text());
+    const std::uint32_t host = p.host();
+    errors_[host] = e.text();
+    if (options_.trace) options_.trace("host " + std::to_string(host) + " ended: " + e.text());
+    world_.after(std::chrono::seconds{1}, [this, host, incarnation = p.incarnation()] {
+      if (world_.alive(host) || world_.incarnation(host) != incarnation) return;
+      disks_[host].kill();
+      world_.restart(host);
+    });
   }
 
  public:

@@ -37,11 +37,13 @@ class acceptor {
   void note_boot(time_point now) {
     event e = about(event::boot, now);
     e.at = durable_.floor;
+    e.chain = newest_.chain;
     e.round = newest_.round;
-    e.parent = newest_.chain;
     e.from = durable_.promised_to;
     e.hash = accepted_chain_;
+    if (durable_.accepted) e.voted = durable_.accepted->at;
     fx_->note(e);
+    if (durable_.newest) note_newest(now);
   }
 
   /// A1: a term is promised once, to one peer, and never a lower one afterwards.
@@ -157,6 +159,17 @@ class acceptor {
     if (!save(std::move(next))) return false;
     newest_ = {record.round, record.chain()};
     accepted_chain_ = 0;
+    note_newest(now);
+    return true;
+  }
+
+  [[nodiscard]] bool same_samples(const commit_record& value) const {
+    return after_of_.parent == newest_.chain && after_of_.parent == value.parent && after_of_.members == value.members &&
+           after_of_.contributions == value.contributions && after_of_.returned == value.returned;
+  }
+
+  void note_newest(time_point now) {
+    const commit_record& record = *durable_.newest;
     event e = about(event::commit, now);
     e.at = record.at;
     e.round = record.round;
@@ -168,12 +181,6 @@ class acceptor {
     e.contributions = record.contributions;
     e.returned = record.returned;
     fx_->note(e);
-    return true;
-  }
-
-  [[nodiscard]] bool same_samples(const commit_record& value) const {
-    return after_of_.parent == newest_.chain && after_of_.parent == value.parent && after_of_.members == value.members &&
-           after_of_.contributions == value.contributions && after_of_.returned == value.returned;
   }
 
   void expect_same(const commit_record& record) {

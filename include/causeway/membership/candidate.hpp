@@ -72,8 +72,10 @@ class candidate {
       run();
       return phase_ == phase::campaign && is_quorum(t_.members(), {granted_.begin(), granted_.end()});
     }
+    const durable_record& d = t_.votes.durable();
+    const bool ours = d.floor.term == term_ && d.promised_to == t_.self;  // or we promised a later one meanwhile
     stand_back();
-    return true;
+    return ours;
   }
 
   [[nodiscard]] bool active() const noexcept { return phase_ != phase::none; }

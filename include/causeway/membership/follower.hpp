@@ -99,6 +99,7 @@ class follower {
     }
     adopting_.reset();
     current_ = m;
+    meet(m.who);
   }
 
   void on(net::peer_id from, const abort_attempt& m) {
@@ -304,6 +305,14 @@ class follower {
     t_.post(to, make_report());
   }
 
+  /// The next durable write carries where the others are: after a restart it may be all we know.
+  void meet(const view& who) {
+    for (const view_member& m : who.members) {
+      if (m.peer != t_.self && !m.address.empty()) t_.entry(m.peer).address = m.address;
+    }
+    t_.votes.remember(t_.locations(max_members));
+  }
+
   void learned(std::vector<located_peer> holders) {
     const commit_record& record = *t_.votes.durable().newest;
     const bool have = voted_chain_ == newest().chain ||
@@ -315,8 +324,7 @@ class follower {
     samples_ = 0;
     excluded_.clear();
     holders_ = std::move(holders);
-    if (leaving_ && contains(record.returned, t_.self)) left_ = true;
-    if (!have) say();
+    if (!have || !record.returned.empty()) say();  // who leaves waits until enough know
   }
 
   peer_table& t_;

@@ -42,6 +42,7 @@ struct event {
   net::peer_id peer = 0;
   net::peer_id from = 0;
   ballot at;
+  ballot voted;
   std::uint64_t round = 0;
   std::uint64_t hash = 0;
   std::uint64_t parent = 0;
@@ -98,6 +99,7 @@ inline bool read_field(event& e, std::string_view name, std::string_view value);
   line += detail::event_names[e.what];
   detail::add_field(line, "from", e.from);
   if (e.at != ballot{}) line += " at=" + detail::pair_text(e.at.term, e.at.attempt);
+  if (e.voted != ballot{}) line += " voted=" + detail::pair_text(e.voted.term, e.voted.attempt);
   detail::add_field(line, "round", e.round);
   detail::add_field(line, "hash", e.hash);
   detail::add_field(line, "parent", e.parent);
@@ -148,22 +150,21 @@ inline bool read_field(event& e, std::string_view name, std::string_view value);
 namespace detail {
 
 inline bool read_field(event& e, std::string_view name, std::string_view value) {
+  const bool is_ballot = name == "at" || name == "voted";
+  const bool pairs = is_ballot || name == "contributions" || name == "ranges";
   std::vector<std::uint64_t> n;
-  const bool pairs = name == "at" || name == "contributions" || name == "ranges";
   if (!read_numbers(value, pairs ? 2 : 1, n)) return false;
   if (name == "members") return e.members = n, true;
   if (name == "returned") return e.returned = n, true;
-  if (pairs && name != "at") {
-    for (std::size_t i = 0; i < n.size(); i += 2) {
-      if (name == "ranges") e.ranges.push_back({n[i], n[i + 1]});
-      if (name == "contributions") e.contributions.push_back({n[i], n[i + 1]});
-    }
-    return true;
+  for (std::size_t i = 0; i + 1 < n.size(); i += 2) {
+    if (name == "ranges") e.ranges.push_back({n[i], n[i + 1]});
+    if (name == "contributions") e.contributions.push_back({n[i], n[i + 1]});
   }
+  if (name == "ranges" || name == "contributions") return true;
   if (n.size() != (pairs ? 2U : 1U)) return false;
-  if (name == "at") {
+  if (is_ballot) {
     if (n[0] > ballot::max_term || n[1] > ballot::max_attempt) return false;
-    e.at = {static_cast<std::uint32_t>(n[0]), static_cast<std::uint32_t>(n[1])};
+    (name == "at" ? e.at : e.voted) = {static_cast<std::uint32_t>(n[0]), static_cast<std::uint32_t>(n[1])};
     return true;
   }
   if (name == "peer") return e.peer = n[0], true;

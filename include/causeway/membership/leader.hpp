@@ -38,6 +38,7 @@ class leader {
     note_won();
     t_.out->log(severity::info, "leading the run, term " + std::to_string(term_));
     follower_.follow(t_.self);
+    follower_.say();  // our own report is of the term before
     beat();
   }
 
@@ -62,12 +63,13 @@ class leader {
     peer_entry& p = t_.entry(from);
     const report& m = *p.said;
     if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
-    if (from != t_.self) answer(from, p, m);
+    if (m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead
     if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
     if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
       attempt_.voted(from, m.accepted->value.state, t_.now);
     }
-    if (attempt_.adopting() && usable(p) && concerns(from, attempt_.proposal()) && p.told_adoption < attempt_.at()) {
+    const bool may_vote = follows_us(p) && m.newest == t_.votes.newest() && m.floor <= attempt_.at();
+    if (attempt_.adopting() && may_vote && concerns(from, attempt_.proposal()) && p.told_adoption < attempt_.at()) {
       p.told_adoption = attempt_.at();
       attempt_.ask(from);
       t_.post(from, adoption_notice());
@@ -124,10 +126,27 @@ class leader {
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
+  /// Some of those who have the newest state, others for each who asks.
+  [[nodiscard]] holder_list holders_for(net::peer_id id) const {
+    std::vector<located_peer> all;
+    for (const auto& [other, p] : t_.peers) {
+      if (p.up && p.holds_round == t_.votes.newest().round && t_.votes.newest().known()) all.push_back({other, p.address});
+    }
+    if (all.size() > holders_told) {
+      std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(id % all.size()), all.end());
+      all.resize(holders_told);
+    }
+    return {t_.votes.newest(), all};
+  }
+
   [[nodiscard]] bool active() const noexcept { return active_; }
   [[nodiscard]] const std::string& waiting_for() const noexcept { return waiting_; }
   [[nodiscard]] bool stuck() const noexcept { return stuck_; }
-  [[nodiscard]] std::uint32_t failures() const noexcept { return failures_; }
+  [[nodiscard]] std::string describe(time_point now) const {
+    if (!attempt_.running()) return waiting_;
+    return std::string{attempt_.adopting() ? "adoption" : "exchange"} + " since " +
+           std::to_string(seconds(now - attempt_.began())) + " s: " + attempt_.summary();
+  }
 
  private:
   struct failed_link {
@@ -157,6 +176,7 @@ class leader {
         t_.post(id, abort_attempt{barrier_});
       }
     }
+    let_go();
     const std::vector<net::peer_id> heard = t_.members_that([&](auto, const peer_entry& p) { return usable(p); });
     go_at_ = no_deadline;
     stuck_ = !t_.quorum_up();
@@ -170,8 +190,9 @@ class leader {
       go_at_ = waits_.pause_until(failures_);
       return say_waiting("members reported, pause after many failures", heard), false;
     }
-    const proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
+    proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
     if (rule.is == proposal_rule::wait) return say_waiting("members reported", heard), false;
+    if (rule.is == proposal_rule::free && rule.value == nullptr) rule.value = value_of_a_guest();
     if (rule.value != nullptr && adoptable(rule)) return begin_adoption(*rule.value), false;
     if (rule.is == proposal_rule::bound) {
       stuck_ = true;
@@ -181,6 +202,21 @@ class leader {
     }
     try_go();
     return false;
+  }
+
+  /// Who leaves may go once the run can go on without it: a quorum of the members knows the commit that left it out. Or
+  /// when all leave, and nobody is here who would go on.
+  void let_go() {
+    const auto informed = [&](net::peer_id, const peer_entry& p) {
+      return p.up && p.said && p.said->newest == t_.votes.newest();
+    };
+    const std::vector<net::peer_id> know = t_.members_that(informed);
+    if (!is_quorum(t_.members(), know)) return;
+    bool all = know.size() == t_.members().size();
+    for (const auto& [id, p] : t_.peers) all = all && (!p.up || (p.said && p.said->leaving && !p.said->ready));
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up && p.said && p.said->leaving && (all || !t_.votes.is_member(id))) t_.post(id, farewell{true});
+    }
   }
 
   [[nodiscard]] std::vector<statement> statements(const std::vector<net::peer_id>& heard) const {
@@ -202,9 +238,18 @@ class leader {
     return list;
   }
 
-  /// Who does not have to be bound by it proposes it only once: making the round anew needs nobody's disk.
+  /// What somebody voted for who is no member yet. Its vote binds nobody, but it cannot take part anew.
+  [[nodiscard]] const commit_record* value_of_a_guest() const {
+    for (const auto& [id, p] : t_.peers) {
+      if (usable(p) && p.said->accepted && t_.votes.follows(p.said->accepted->value)) return &p.said->accepted->value;
+    }
+    return nullptr;
+  }
+
+  /// A value that does not bind is proposed again only if there are too few to make the round anew.
   [[nodiscard]] bool adoptable(const proposal_rule& rule) const {
-    if (rule.is == proposal_rule::free && failed_adoptions_.contains(rule.value->chain())) return false;
+    const bool again = failed_adoptions_.contains(rule.value->chain());
+    if (rule.is == proposal_rule::free && again && enough(participants(true))) return false;
     return !holders_of(*rule.value).empty();
   }
 
@@ -405,12 +450,8 @@ class leader {
       p.exclusions = 0;
       if (with.holders.size() < holders_told) with.holders.push_back({id, p.address});
     }
-    const bool all_leave = std::all_of(record.members.begin(), record.members.end(), [&](net::peer_id id) {
-      return t_.up(id) && t_.find(id)->said && t_.find(id)->said->leaving;
-    });
     t_.post_all(others, with);
     t_.post_all(voters, commit_notice{record, {}});
-    if (all_leave) t_.post_all(record.members, farewell{true});
     attempt_.wait_for_record();
   }
 
@@ -426,27 +467,21 @@ class leader {
     next_beat_ = t_.now + t_.settings.heartbeat;
     ++number_;
     std::vector<net::peer_id> others;
+    if (number_ % 8 == 1) call_the_lost();
     for (auto& [id, p] : t_.peers) {
-      if (id == t_.self) continue;
-      if (p.up) others.push_back(id);
-      if (!p.up && number_ % 8 == 1 && !p.address.empty() && t_.votes.is_member(id)) t_.out->dial(p.address);
+      if (p.up && id != t_.self) others.push_back(id);
       if (p.up && p.said && p.said->newest == t_.votes.newest() && !p.said->holds) t_.post(id, holders_for(id));
-      if (p.up && p.said && p.said->leaving && !p.said->ready && !t_.votes.is_member(id)) t_.post(id, farewell{true});
     }
     t_.post_all(others, make_beat());
   }
 
-  /// Some of those who have the newest state, others for each who asks.
-  [[nodiscard]] holder_list holders_for(net::peer_id id) const {
-    std::vector<located_peer> all;
-    for (const auto& [other, p] : t_.peers) {
-      if (p.up && p.holds_round == t_.votes.newest().round && t_.votes.newest().known()) all.push_back({other, p.address});
+  /// A few of those who were here once: they may be unable to find us, and what they hold waits for them.
+  void call_the_lost() {
+    std::vector<std::string> lost;
+    for (const auto& [id, p] : t_.peers) {
+      if (!p.up && !p.address.empty()) lost.push_back(p.address);
     }
-    if (all.size() > holders_told) {
-      std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(id % all.size()), all.end());
-      all.resize(holders_told);
-    }
-    return {t_.votes.newest(), all};
+    for (std::size_t i = 0; i < std::min(called_at_once, lost.size()); ++i) t_.out->dial(lost[called_++ % lost.size()]);
   }
 
   void drop_silent() {
@@ -457,18 +492,6 @@ class leader {
       p.said.reset();
       peer_down(id);
     }
-  }
-
-  /// What a report calls for at once: the newest commit, or our heartbeat where it does not know that we lead.
-  void answer(net::peer_id from, peer_entry& p, const report& m) {
-    if (m.newest.older_than(t_.votes.newest()) && p.rounds_told <= t_.votes.newest().round) {
-      p.rounds_told = t_.votes.newest().round + 1;
-      p.told_at = t_.now;
-      sync all = follower_.catch_up();
-      all.holders = holders_for(from).holders;
-      t_.post(from, all);
-    }
-    if (m.floor.term < term_) t_.post(from, make_beat());
   }
 
   void say_waiting(const char* what, const std::vector<net::peer_id>& have) {
@@ -487,6 +510,7 @@ class leader {
   }
 
   static constexpr std::size_t holders_told = 8;
+  static constexpr std::size_t called_at_once = 8;
   static constexpr std::uint32_t misses_allowed = 2;
 
   peer_table& t_;
@@ -505,6 +529,7 @@ class leader {
   time_point next_beat_;
   time_point go_at_ = no_deadline;
   std::uint32_t number_ = 0;
+  std::size_t called_ = 0;
   std::string waiting_;
   bool stuck_ = false;
   bool changed_ = true;  ///< something that decide() looks at

@@ -59,8 +59,9 @@ class protocol {
 
   void peer_up(net::peer_id peer, const std::string& address, time_point now) {
     begin(now);
-    if (peer == t_.self || peer == 0) return;
+    if (stopped() || peer == t_.self || peer == 0) return;
     detail::peer_entry& p = t_.entry(peer);
+    if (p.up) down(peer);  // another connection: what was said on the last one is lost
     p = fresh_connection(p);
     if (!address.empty()) p.address = address;
     p.up = true;
@@ -74,7 +75,7 @@ class protocol {
 
   void peer_down(net::peer_id peer, const std::string& why, time_point now) {
     begin(now);
-    if (!t_.up(peer) || peer == t_.self) return;
+    if (stopped() || !t_.up(peer) || peer == t_.self) return;
     t_.out->log(severity::debug, "peer " + std::to_string(peer) + " is down: " + why);
     down(peer);
     finish();
@@ -111,31 +112,32 @@ class protocol {
   /// This peer has the full state of a committed round: after a transfer or a restart.
   void holds(std::uint64_t round, std::uint64_t state_hash, time_point now) {
     begin(now);
-    follower_.holds(round, state_hash);
+    if (!stopped()) follower_.holds(round, state_hash);
     finish();
   }
   /// This peer can take part in `round`, on top of `parent`, with so many samples. Holds until the round is committed.
   void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now) {
     begin(now);
-    follower_.ready(round, parent, samples);
+    if (!stopped()) follower_.ready(round, parent, samples);
     finish();
   }
   /// The candidate state of `current` (exchange or adopt) is durable and has this hash. Ignored if the attempt is over.
   void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now) {
     begin(now);
-    follower_.voted(at, round, state_hash);
+    if (!stopped()) follower_.voted(at, round, state_hash);
     finish();
   }
   /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose links did it, none: this peer itself.
   void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now) {
     begin(now);
-    follower_.failed(at, why, suspects);
+    if (!stopped()) follower_.failed(at, why, suspects);
     finish();
   }
-  /// Takes part in one more round with what it has trained, and is out with that commit (situation::left). Call ready too.
+  /// Takes part until a commit has made the others independent of this peer: situation::left. Go on to answer with ready
+  /// (of 0 samples, once its work is committed) and voted until then.
   void leave(time_point now) {
     begin(now);
-    follower_.leave();
+    if (!stopped()) follower_.leave();
     finish();
   }
 
@@ -229,8 +231,19 @@ class protocol {
     p.said = m;
     leader_.touch();
     candidate_.on(from, m);
+    if (from != t_.self) catch_up(p, from, m);
     leader_.on(from);
     if (!leader_.active() && !candidate_.active() && from != t_.self) t_.post(from, follower_.make_guide());
+  }
+
+  /// Who knows a newer commit says so, whoever it is: it may be the only one left who knows.
+  void catch_up(detail::peer_entry& p, net::peer_id from, const detail::report& m) {
+    if (!m.newest.older_than(t_.votes.newest()) || p.rounds_told > t_.votes.newest().round) return;
+    p.rounds_told = t_.votes.newest().round + 1;
+    p.told_at = t_.now;
+    detail::sync all = follower_.catch_up();
+    if (leader_.active()) all.holders = leader_.holders_for(from).holders;
+    t_.post(from, all);
   }
 
   void learned() {
@@ -375,7 +388,7 @@ class protocol {
     if (!trouble.empty()) {
       s.is = situation::no_quorum;
       s.why = trouble;
-    } else if (s.is != situation::fetch) {
+    } else if (known && s.is != situation::fetch) {
       s.is = follower_.waits_for_commit() ? situation::committing
              : follower_.is_ready()       ? situation::gathering
                                           : situation::idle;
@@ -414,6 +427,7 @@ inline std::string protocol::describe(time_point now) const {
   text += "\nnewest round " + std::to_string(t_.votes.newest().round) + " with " + std::to_string(t_.members().size()) +
           " members, floor " + std::to_string(t_.votes.durable().floor.term) + "." +
           std::to_string(t_.votes.durable().floor.attempt) + ", leader " + std::to_string(follower_.leader());
+  if (leader_.active()) text += "\n  leads: " + leader_.describe(now);
   for (const auto& [id, p] : t_.peers) {
     if (id == t_.self) continue;
     text += "\n  peer " + std::to_string(id) + (p.up ? " up" : " down") + ", heard " +

@@ -1,0 +1,585 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_MEMBERSHIP_CLUSTER_HPP
+#define CAUSEWAY_TESTS_MEMBERSHIP_CLUSTER_HPP
+
+// A cluster of protocols in virtual time, for tests: links with random delays that break and heal, processes that crash
+// between any two effects and come back with what they persisted, disks that fail, and trainers whose "state" is a hash of
+// the state before and of what was contributed. Every event goes to the checker at once. One seed, one history.
+
+#include <causeway/core/rng.hpp>
+#include <causeway/membership/checker.hpp>
+#include <causeway/membership/protocol.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <queue>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::test {
+
+using namespace causeway::membership;
+
+inline time_point at_seconds(double s) { return {std::chrono::duration_cast<duration>(std::chrono::duration<double>{s})}; }
+inline duration for_seconds(double s) { return at_seconds(s).since_start; }
+
+/// Bugs that can be planted from outside the protocol. The checker must find each of them.
+enum class planted {
+  nothing,
+  no_persist,     ///< the disk says yes and writes nothing
+  forged_votes,   ///< one vote counts for two members
+  hidden_votes,   ///< members do not report what they voted for
+  eager_floors,   ///< members claim to be barred before they are
+  off_by_one,     ///< trainers skip the first sample they hold
+  stale_updates,  ///< trainers let in data of earlier attempts
+};
+
+struct chaos {
+  double crash = 0;           ///< chance of a crash at a persist
+  double disk = 0;            ///< chance that a persist fails
+  double duplicate = 0;       ///< chance that a message comes twice, the second time late
+  double exchange_fails = 0;  ///< chance that an exchange fails for one peer though links are fine
+  double slow = 0;            ///< chance that a trainer takes ten times as long
+  double diverge = 0;         ///< chance that a peer computes another state than the rest
+  planted bug = planted::nothing;
+};
+
+class cluster;
+
+/// One machine: what survives a crash, and the process while it runs.
+struct host final : effects {
+  host(cluster& w, std::size_t i, net::peer_id id_) : world{w}, index{i}, id{id_} {}
+
+  void send(net::peer_id to, std::vector<std::byte> message) override;
+  void dial(const std::string& address) override;
+  void drop(net::peer_id peer, const std::string& why) override;
+  bool persist(const durable_record& record) override;
+  void wake_at(time_point when) override;
+  void note(const event& e) override;
+
+  cluster& world;
+  std::size_t index;
+  net::peer_id id;
+
+  // On disk.
+  std::vector<std::byte> stored;
+  std::set<std::uint64_t> states;
+
+  // In the process.
+  std::unique_ptr<protocol> process;
+  bool dying = false;      ///< crashed inside a call: its effects are lost from here on
+  std::uint64_t life = 0;  ///< counts processes
+  time_point wake_when = no_deadline;
+
+  // The trainer.
+  std::uint64_t held_round = 0;
+  std::uint64_t held_state = 0;
+  bool holding = false;
+  std::vector<std::uint64_t> numbers;  ///< trained on and not committed
+  bool training = false;
+  bool offered = false;
+  std::uint64_t base = 0;  ///< chain that `numbers` were last checked against
+  ballot busy_with{0, 0};
+  std::uint64_t fetching = 0;
+  std::uint64_t adopting = 0;
+  bool wants_out = false;
+  bool gone = false;
+};
+
+class cluster {
+ public:
+  cluster(std::uint64_t seed, options common_options, chaos c = {})
+      : common{std::move(common_options)}, mischief{c}, check{common.quota, common.budget}, draw_{seed, 7} {}
+
+  // ---- building ------------------------------------------------------------------------------------------------------
+
+  host& add() {
+    const std::size_t i = hosts.size();
+    hosts.push_back(std::make_unique<host>(*this, i, 100 + i));
+    hosts.back()->stored = encode(fresh_record(common.run, 100 + i));
+    return *hosts.back();
+  }
+
+  void boot(host& h, bool founder = false) {
+    if (h.process || h.gone) return;
+    ++h.life;
+    h.dying = false;
+    h.holding = h.training = h.offered = false;
+    h.numbers.clear();
+    h.base = h.fetching = h.adopting = 0;
+    h.busy_with = {};
+    options o = common;
+    o.address = address(h.index);
+    auto record = decode_durable_record(h.stored);
+    h.process = std::make_unique<protocol>(o, std::move(record).value(), h);
+    if (founder) {
+      h.states.insert(first_state);
+      h.held_state = first_state;
+      h.held_round = 0;
+      h.holding = true;
+      call(h, [&](protocol& p) { p.found(first_state, now); });
+    } else {
+      std::vector<std::string> seeds{address(0)};
+      if (hosts.size() > 1) seeds.push_back(address(1));
+      call(h, [&](protocol& p) { p.join(seeds, now); });
+    }
+  }
+
+  void crash(host& h) {
+    if (!h.process) return;
+    h.process.reset();
+    h.wake_when = no_deadline;
+    for (auto& other : hosts) {
+      if (other->index != h.index) break_link(h.index, other->index, uniform(0.001, 0.2));
+    }
+  }
+
+  // ---- links ---------------------------------------------------------------------------------------------------------
+
+  static std::string address(std::size_t i) { return "host" + std::to_string(i); }
+
+  struct link {
+    bool up = false;
+    bool cut = false;          ///< nothing passes and nothing says so
+    std::uint64_t number = 0;  ///< counts connections
+    time_point arrives[2];     ///< the last message in each direction: connections keep order
+  };
+
+  link& between(std::size_t a, std::size_t b) { return links_[{std::min(a, b), std::max(a, b)}]; }
+
+  void connect(std::size_t a, std::size_t b) {
+    link& l = between(a, b);
+    if (a == b || l.up || l.cut || !hosts[a]->process || !hosts[b]->process) return;
+    l.up = true;
+    ++l.number;
+    l.arrives[0] = l.arrives[1] = now;
+    up_at(a, b, l.number);
+    up_at(b, a, l.number);
+  }
+
+  void break_link(std::size_t a, std::size_t b, double notice) {
+    link& l = between(a, b);
+    if (!l.up) return;
+    l.up = false;
+    for (const auto& [x, y] : {std::pair{a, b}, std::pair{b, a}}) {
+      const std::uint64_t life = hosts[x]->life;
+      after(notice * uniform(0, 1), [this, x = x, y = y, life, number = l.number] {
+        if (hosts[x]->life == life && between(x, y).number == number) {
+          call(*hosts[x], [&](protocol& p) { p.peer_down(hosts[y]->id, "broken", now); });
+        }
+      });
+    }
+  }
+
+  void deliver(std::size_t from, std::size_t to, std::vector<std::byte> bytes) {
+    link& l = between(from, to);
+    if (!l.up) return;
+    ++messages;
+    if (l.cut) return;
+    time_point& last = l.arrives[from < to ? 0 : 1];
+    last = std::max(last, now + for_seconds(latency * uniform(0.5, 1.5)));
+    const bool again = chance(mischief.duplicate);
+    const auto arrive = [this, from, to, number = l.number](std::vector<std::byte> b) {
+      link& then = between(from, to);
+      if (!then.up || then.number != number || then.cut) return;
+      tamper(from, to, b);
+      call(*hosts[to], [&](protocol& p) { p.message(hosts[from]->id, b, now); });
+    };
+    if (again) at(last + for_seconds(uniform(0, 5)), [arrive, bytes] { arrive(bytes); });
+    at(last, [arrive, b = std::move(bytes)]() mutable { arrive(std::move(b)); });
+  }
+
+  // ---- time ----------------------------------------------------------------------------------------------------------
+
+  void at(time_point when, std::function<void()> what) { queue_.push({std::max(when, now), order_++, std::move(what)}); }
+  void after(double s, std::function<void()> what) { at(now + for_seconds(s), std::move(what)); }
+
+  /// Runs until `until`, or until something is wrong.
+  void run_until(time_point until) {
+    while (!queue_.empty() && queue_.top().when <= until && violation.empty()) {
+      timed next = std::move(const_cast<timed&>(queue_.top()));
+      queue_.pop();
+      now = next.when;
+      ++steps;
+      next.what();
+    }
+    now = std::max(now, until);
+  }
+  void run_for(double s) { run_until(now + for_seconds(s)); }
+
+  /// Until `done`, at most so long. True: it came.
+  bool run_until_true(double s, const std::function<bool()>& done) {
+    const time_point until = now + for_seconds(s);
+    while (!done() && now < until && violation.empty()) run_until(std::min(until, now + for_seconds(0.05)));
+    return done();
+  }
+
+  double uniform(double low, double high) { return low + (high - low) * static_cast<double>(draw_.uniform()); }
+  bool chance(double p) { return p > 0 && static_cast<double>(draw_.uniform()) < p; }
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(draw_.below(n)); }
+
+  // ---- processes -------------------------------------------------------------------------------------------------------
+
+  template <class F>
+  void call(host& h, F f) {
+    if (!h.process) return;
+    f(*h.process);
+    if (!h.dying) poll(h);
+    if (!h.dying) return;
+    ++crashes;
+    crash(h);
+    h.dying = false;
+    if (restart_after > 0) after(uniform(0.1, restart_after), [this, &h] { boot(h); });
+  }
+
+  void note(const event& e) {
+    if (log) log(e);
+    if (e.what == event::commit && e.round > newest) newest = e.round;
+    if (auto wrong = check.check(e)) violation = *wrong;
+  }
+
+  /// All that run and were not asked to leave hold the newest round.
+  bool agreed() const {
+    for (const auto& h : hosts) {
+      if (h->gone) continue;
+      if (!h->process || !h->process->durable().newest) return false;
+      if (h->process->durable().newest->round < newest) return false;
+    }
+    return true;
+  }
+
+  options common;
+  chaos mischief;
+  checker check;
+  time_point now;
+  std::vector<std::unique_ptr<host>> hosts;
+  std::string violation;
+  std::function<void(const event&)> log;
+  std::uint64_t newest = 0;
+  std::uint64_t messages = 0;
+  std::uint64_t crashes = 0;
+  std::uint64_t steps = 0;
+  double latency = 0.02;
+  double training_time = 2;
+  double transfer_time = 0.5;
+  double restart_after = 10;
+  bool keep_training = true;
+  static constexpr std::uint64_t first_state = 4711;
+
+ private:
+  struct timed {
+    time_point when;
+    std::uint64_t order;
+    std::function<void()> what;
+    bool operator<(const timed& other) const { return std::pair{other.when, other.order} < std::pair{when, order}; }
+  };
+
+  void up_at(std::size_t me, std::size_t other, std::uint64_t number) {
+    const std::uint64_t life = hosts[me]->life;
+    after(latency * uniform(0.1, 0.5), [this, me, other, number, life] {
+      if (hosts[me]->life != life || between(me, other).number != number || !between(me, other).up) return;
+      call(*hosts[me], [&](protocol& p) { p.peer_up(hosts[other]->id, address(other), now); });
+    });
+  }
+
+  // -- planted bugs on the wire
+
+  void tamper(std::size_t from, std::size_t to, std::vector<std::byte>& bytes) {
+    if (mischief.bug != planted::forged_votes && mischief.bug != planted::hidden_votes &&
+        mischief.bug != planted::eager_floors) {
+      return;
+    }
+    auto m = membership::detail::decode_message(common.run, bytes);
+    if (!m) return;
+    if (auto* r = std::get_if<membership::detail::report>(&*m)) {
+      if (mischief.bug == planted::hidden_votes) r->accepted.reset();
+      if (mischief.bug == planted::eager_floors && r->promised_to == hosts[to]->id && r->floor.attempt < 900) {
+        r->floor.attempt = 1000;
+        r->accepted.reset();
+      }
+    }
+    bytes = membership::detail::encode(common.run, *m);
+    if (std::holds_alternative<membership::detail::vote>(*m) && mischief.bug == planted::forged_votes) {
+      for (auto& other : hosts) {
+        if (other->index == from || other->index == to || !between(to, other->index).up) continue;
+        call(*hosts[to], [&](protocol& p) { p.message(other->id, bytes, now); });
+        break;
+      }
+    }
+  }
+
+  // -- trainers
+
+  void later(host& h, double s, std::function<void()> what) {
+    after(s, [this, &h, life = h.life, what = std::move(what)] {
+      if (h.life == life && h.process) what();
+    });
+  }
+
+  void poll(host& h) {
+    const situation& s = h.process->now_what();
+    if (s.is == situation::left) {
+      h.gone = true;
+      return later(h, 0.1, [this, &h] { crash(h); });
+    }
+    if (s.is == situation::failed) {  // somebody mends the disk and starts it again
+      later(h, uniform(0.5, 3), [this, &h] {
+        crash(h);
+        if (restart_after > 0) after(uniform(0.1, restart_after), [this, &h] { boot(h); });
+      });
+      return;
+    }
+    rebase(h);
+    if (s.is == situation::fetch) fetch(h, s.newest.round, s.hash, s.holders);
+    if (s.is == situation::adopt) adopt(h, s);
+    if (s.is == situation::exchange && h.busy_with != s.current.at) enter(h, s.current);
+    if (s.is == situation::idle || s.is == situation::no_quorum) train(h);
+    if (h.offered && s.is == situation::idle && h.holding && h.held_round == s.newest.round) offer(h);
+  }
+
+  /// After a commit: what was trained and is still ours to contribute stays.
+  void rebase(host& h) {
+    const std::uint64_t chain = h.process->newest_chain();
+    if (h.base == chain) return;
+    h.base = chain;
+    h.offered = false;
+    const auto mine = h.process->samples().take(h.id, 0, h.numbers.size());
+    if (mine != h.numbers) h.numbers.clear();
+    const auto& newest_record = *h.process->durable().newest;
+    if (h.states.contains(newest_record.state)) hold(h);
+  }
+
+  void hold(host& h) {
+    const auto& record = *h.process->durable().newest;
+    h.holding = true;
+    h.held_round = record.round;
+    h.held_state = record.state;
+    event e;
+    e.what = event::held;
+    e.at_time = now;
+    e.peer = h.id;
+    e.round = record.round;
+    e.hash = record.state;
+    note(e);
+    later(h, 0, [this, &h, round = record.round, state = record.state] {
+      call(h, [&](protocol& p) { p.holds(round, state, now); });
+    });
+  }
+
+  void fetch(host& h, std::uint64_t round, std::uint64_t state, const std::vector<located_peer>& holders) {
+    if (h.fetching == round + 1 || holders.empty()) return;
+    h.fetching = round + 1;
+    const net::peer_id donor = holders[below(holders.size())].peer;
+    later(h, transfer_time * uniform(0.5, 2), [this, &h, state, donor] {
+      h.fetching = 0;
+      host* d = find(donor);
+      const bool ok = d != nullptr && d->process && !between(d->index, h.index).cut && d->states.contains(state);
+      if (ok) h.states.insert(state);
+      const auto& record = h.process->durable().newest;
+      if (ok && record && record->state == state) hold(h);
+      later(h, 0.3, [this, &h] { poll_again(h); });
+    });
+  }
+
+  void adopt(host& h, const situation& s) {
+    const ballot at = s.current.at;
+    if (h.adopting == at.wire() + 1ULL) return;
+    h.adopting = at.wire() + 1ULL;
+    const std::uint64_t state = s.hash;
+    const net::peer_id donor = s.holders.empty() ? 0 : s.holders[below(s.holders.size())].peer;
+    later(h, transfer_time * uniform(0.5, 2), [this, &h, at, round = s.current.round, state, donor] {
+      host* d = find(donor);
+      const bool ok = h.states.contains(state) ||
+                      (d != nullptr && d->process && !between(d->index, h.index).cut && d->states.contains(state));
+      if (ok) h.states.insert(state);
+      call(h, [&](protocol& p) {
+        if (ok) p.voted(at, round, state, now);
+        if (!ok) p.failed(at, errc::peer_lost, {donor}, now);
+      });
+    });
+  }
+
+  void poll_again(host& h) {
+    call(h, [&](protocol& p) { p.wake(now); });
+  }
+
+  void train(host& h) {
+    if (h.training || h.offered || !h.holding || !keep_training) return;
+    const auto& record = h.process->durable().newest;
+    if (!record || h.held_round != record->round) return;
+    h.training = true;
+    const double took = (h.wants_out ? 0.01 : training_time) * uniform(0.7, 1.3) * (chance(mischief.slow) ? 10 : 1);
+    later(h, took, [this, &h] {
+      h.training = false;
+      const std::uint64_t skip = h.numbers.size() + (mischief.bug == planted::off_by_one ? 1 : 0);
+      const auto more = h.process->samples().take(h.id, skip, h.wants_out ? 0 : 1 + below(8));
+      if (h.base == h.process->newest_chain()) h.numbers.insert(h.numbers.end(), more.begin(), more.end());
+      const auto& now_at = h.process->durable().newest;
+      if (now_at && h.held_round == now_at->round && h.holding) {
+        h.offered = true;
+        offer(h);
+      } else {
+        poll_again(h);
+      }
+    });
+  }
+
+  void offer(host& h) {
+    event e;
+    e.what = event::trained;
+    e.at_time = now;
+    e.peer = h.id;
+    e.round = h.held_round + 1;
+    e.parent = h.process->newest_chain();
+    for (const std::uint64_t n : h.numbers) e.ranges.push_back({n, 1});
+    note(e);
+    later(h, 0, [this, &h, e] {
+      call(h, [&](protocol& p) {
+        p.ready(e.round, e.parent, h.numbers.size(), now);
+        if (h.wants_out) p.leave(now);
+      });
+    });
+  }
+
+  // -- the exchange: all of the view have to enter, then each ends a little later, unless somebody is lost meanwhile
+
+  struct exchange {
+    view who;
+    std::set<net::peer_id> entered;
+    bool running = false;
+  };
+
+  void enter(host& h, const view& v) {
+    h.busy_with = v.at;
+    exchange& x = exchanges_[{v.at, v.parent}];
+    x.who = v;
+    x.entered.insert(h.id);
+    for (const view_member& m : v.members) {
+      if (host* other = find(m.peer); other != nullptr && other->index != h.index) connect(h.index, other->index);
+    }
+    if (v.total() == 0) return later(h, uniform(0, 0.05), [this, &h, v] { finish(h, v); });
+    later(h, 5, [this, &h, v] { time_out(h, v); });
+    if (x.running || x.entered.size() < v.members.size()) return;
+    x.running = true;
+    for (const view_member& m : v.members) {
+      host* other = find(m.peer);
+      later(*other, uniform(0.1, 0.6), [this, other, v] { finish(*other, v); });
+    }
+  }
+
+  void time_out(host& h, const view& v) {
+    const exchange& x = exchanges_[{v.at, v.parent}];
+    if (x.running) return;
+    std::vector<net::peer_id> missing;
+    for (const view_member& m : v.members) {
+      if (!x.entered.contains(m.peer)) missing.push_back(m.peer);
+    }
+    call(h, [&](protocol& p) { p.failed(v.at, errc::timeout, missing, now); });
+  }
+
+  void finish(host& h, const view& v) {
+    const auto bad = v.total() > 0 ? bad_links(h, v) : std::vector<net::peer_id>{};
+    if (!bad.empty() || chance(mischief.exchange_fails)) {
+      return call(h, [&](protocol& p) { p.failed(v.at, errc::peer_lost, bad, now); });
+    }
+    if (v.total() > 0 && v.members.size() > 1) note_update(h, v);
+    std::uint64_t state = v.total() == 0 ? h.held_state : next_state(h.held_state, v);
+    if (v.total() > 0 && chance(mischief.diverge)) ++state;
+    h.states.insert(state);  // durable before the vote
+    call(h, [&](protocol& p) { p.voted(v.at, v.round, state, now); });
+  }
+
+  std::vector<net::peer_id> bad_links(host& h, const view& v) {
+    const std::size_t n = v.members.size();
+    const std::size_t me = *v.rank_of(h.id);
+    std::vector<net::peer_id> bad;
+    for (const std::size_t other : {(me + 1) % n, (me + n - 1) % n}) {
+      if (other == me) continue;
+      host* o = find(v.members[other].peer);
+      if (o->process && !between(h.index, o->index).cut && between(h.index, o->index).up) continue;
+      bad.push_back(o->id);
+    }
+    return bad;
+  }
+
+  /// A data message of the attempt. The planted bug lets in one of an earlier attempt.
+  void note_update(host& h, const view& v) {
+    const auto& d = h.process->durable();
+    const bool current = v.at >= d.floor && v.at.term == d.floor.term && h.process->newest_chain() == v.parent;
+    if (!current && mischief.bug != planted::stale_updates) return;
+    event e;
+    e.what = event::update_accepted;
+    e.at_time = now;
+    e.peer = h.id;
+    e.from = v.members[(*v.rank_of(h.id) + 1) % v.members.size()].peer;
+    e.at = v.at;
+    e.round = v.round;
+    e.parent = v.parent;
+    note(e);
+  }
+
+  static std::uint64_t next_state(std::uint64_t parent, const view& v) {
+    hasher h{parent};
+    for (const view_member& m : v.members) {
+      h.add_value(m.peer);
+      h.add_value(m.samples);
+    }
+    return h.finish();
+  }
+
+  host* find(net::peer_id id) { return id < 100 || id - 100 >= hosts.size() ? nullptr : hosts[id - 100].get(); }
+
+  std::priority_queue<timed> queue_;
+  std::uint64_t order_ = 0;
+  rng draw_;
+  std::map<std::pair<std::size_t, std::size_t>, link> links_;
+  std::map<std::pair<ballot, std::uint64_t>, exchange> exchanges_;
+};
+
+inline void host::send(net::peer_id to, std::vector<std::byte> message) {
+  if (!dying) world.deliver(index, to - 100, std::move(message));
+}
+
+inline void host::dial(const std::string& address) {
+  if (dying) return;
+  const auto other = static_cast<std::size_t>(std::stoul(address.substr(4)));
+  world.after(world.latency * world.uniform(1, 3), [this, other, mine = life] {
+    if (life == mine && process && other < world.hosts.size()) world.connect(index, other);
+  });
+}
+
+inline void host::drop(net::peer_id peer, const std::string&) {
+  if (!dying) world.break_link(index, peer - 100, 0.05);
+}
+
+inline bool host::persist(const durable_record& record) {
+  if (dying) return true;
+  const bool before = world.chance(world.mischief.crash / 2);
+  if (!before && world.chance(world.mischief.disk)) return false;
+  if (!before && world.mischief.bug != planted::no_persist) stored = encode(record);
+  dying = before || world.chance(world.mischief.crash / 2);
+  return true;
+}
+
+inline void host::wake_at(time_point when) {
+  if (dying || when == wake_when) return;
+  wake_when = when;
+  if (when == no_deadline) return;
+  world.at(when, [this, when, mine = life] {
+    if (life != mine || wake_when != when) return;
+    wake_when = no_deadline;
+    world.call(*this, [&](protocol& p) { p.wake(world.now); });
+  });
+}
+
+inline void host::note(const event& e) {
+  if (!dying) world.note(e);
+}
+
+}  // namespace causeway::test
+
+#endif  // CAUSEWAY_TESTS_MEMBERSHIP_CLUSTER_HPP

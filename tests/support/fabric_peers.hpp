@@ -107,8 +107,9 @@ class fabric_peer final : public fabric_events {
     net->locked([&] { net->post(link, words(text), bulk); });
   }
   peer_index wait_up(peer_id id) {
-    REQUIRE(until(*net, [&] { return link_to(id).has_value(); }));
-    return *link_to(id);
+    std::optional<peer_index> found;
+    REQUIRE(until(*net, [&] { return (found = link_to(id)).has_value(); }));
+    return *found;
   }
 
   std::shared_ptr<asio_fabric> net;

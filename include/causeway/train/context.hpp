@@ -136,16 +136,13 @@ class training_context {
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data) {
     CAUSEWAY_TRY(enter());
-    if (peers() == 1) {
-      if (elastic()) env_.group->exchanged();
-      return {};
-    }
+    if (peers() == 1) return exchanged();
     if (keeps_inputs_) kept_.assign(data.begin(), data.end());
     if (elastic()) weigh(data);
     auto outcome =
         collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data, exchange_options());
+    if (outcome) outcome = exchanged();
     if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
-    if (outcome && elastic()) env_.group->exchanged();
     return outcome;
   }
 
@@ -312,6 +309,8 @@ class training_context {
     entered_ = true;
     return {};
   }
+
+  result<void> exchanged() { return elastic() ? env_.group->exchanged() : result<void>{}; }
 
   // Equal shares scale by exactly 1.
   void weigh(std::span<float> data) {

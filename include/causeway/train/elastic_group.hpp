@@ -51,8 +51,9 @@ class elastic_group {
   /// contribution. Entering again before the exchange failed gives the same entry.
   virtual result<round_entry> enter(std::uint64_t samples) = 0;
 
-  /// The exchange went through; the shared state is about to change.
-  virtual void exchanged() = 0;
+  /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
+  /// come of it.
+  virtual result<void> exchanged() = 0;
 
   /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
   /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.

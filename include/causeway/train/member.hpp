@@ -89,6 +89,7 @@ class member final : public elastic_group {
     for (;;) {
       situation now = look();
       if (now.is == situation::kind::idle) {
+        if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
         passing("before_ready");
         locked([&] {
           control_->record_trained(held_, samples_, uncommitted_);
@@ -111,13 +112,19 @@ class member final : public elastic_group {
     }
   }
 
-  void exchanged() override {
+  result<void> exchanged() override {
     passing("exchanged");
     exchange_times_.observe(fabric_now() - entered_at_);
+    bool over = false;
     locked([&] {
+      const situation& now = control_->now_what();
+      over = now.is != situation::kind::exchange || now.current.at != view_.at;
+      if (over) return;
       control_->record_updates(view_);
       control_->withdraw();
     });
+    if (over) return fail(errc::cancelled, "round", "the attempt was called off");
+    return {};
   }
 
   result<verdict> settle(const result<void>& outcome, bool candidate) override {
@@ -228,20 +235,42 @@ class member final : public elastic_group {
     e.empty = view.total() == 0;
     e.share = e.empty ? 0.0 : static_cast<double>(view.members[rank].samples) / static_cast<double>(view.total());
     suspects_ = std::make_shared<detail::suspicion>();
-    std::optional<std::vector<net::peer_index>> links;
-    locked([&] {
-      links = control_->links_of(view);
-      if (!links) control_->failed(view.at, errc::unreachable, control_->unknown_of(view));
-    });
     view_ = view;
-    if (!links) {
+    CAUSEWAY_ASSIGN(const bool connected, connect(s));
+    if (!connected) {
       attempt_.reset();
       return std::optional<round_entry>{};
     }
-    transport_ = net::any_transport{
-        detail::view_transport{net::link_transport{fabric_, std::move(*links), rank, view.at.wire()}, suspects_}};
+    std::vector<net::peer_index> links;
+    locked([&] { links = e.empty ? std::vector<net::peer_index>{0} : control_->links_of(view); });
+    transport_ = net::any_transport{detail::view_transport{
+        net::link_transport{fabric_, std::move(links), e.empty ? 0 : rank, view.at.wire()}, suspects_}};
     e.transport = &transport_;
     return std::optional{e};
+  }
+
+  // Connects to those of the view whom this peer has no connection to. False: somebody is out of reach, and reported.
+  result<bool> connect(const situation& s) {
+    if (s.current.total() == 0) return true;  // nothing will be exchanged
+    std::vector<net::peer_id> missing;
+    locked([&] {
+      control_->dial_missing(s.current);
+      missing = control_->missing_of(s.current);
+    });
+    if (missing.empty()) return true;
+    const time_point begin = fabric_now();
+    const auto over = [&] {
+      missing = control_->missing_of(s.current);
+      return missing.empty() || control_->dialled_in_vain() || control_->now_what().current.at != s.current.at;
+    };
+    CAUSEWAY_ASSIGN(const bool in_time, fabric_->block(over, begin + connect_times_.patience()));
+    if (missing.empty()) {
+      connect_times_.observe(fabric_now() - begin);
+      return true;
+    }
+    if (!in_time) connect_times_.overdue(fabric_now() - begin);
+    locked([&] { control_->failed(s.current.at, errc::unreachable, missing); });
+    return false;
   }
 
   result<void> report(const error& why) {
@@ -308,7 +337,8 @@ class member final : public elastic_group {
         case situation::kind::failed:
         case situation::kind::left: return gone(now);
         default:
-          if (!voted) return verdict::retry;  // `enter` waits for the next attempt
+          if (!voted && budget_used()) return verdict::commit;  // nothing is left to be exchanged
+          if (!voted) return verdict::retry;                    // `enter` waits for the next attempt
           CAUSEWAY_TRY(await_change(now));
       }
     }
@@ -476,6 +506,7 @@ class member final : public elastic_group {
   net::any_transport transport_;
   time_point entered_at_;
   net::arrival_statistics exchange_times_;
+  net::arrival_statistics connect_times_{{.floor = std::chrono::seconds{2}, .cap = std::chrono::seconds{10}}};
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI

@@ -46,12 +46,31 @@ struct member_options {
   std::function<void(std::string_view point)> passing{};
 };
 
+namespace detail {
+
+// The record is in its file twice, so that one damaged place costs nothing: without it this peer would be somebody else.
+inline result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder) {
+  CAUSEWAY_ASSIGN(const io::byte_vector bytes, storage.read(folder + "/record"));
+  const std::span<const std::byte> all{bytes};
+  auto first = membership::decode_durable_record(all.first(all.size() / 2));
+  return first ? std::move(first) : membership::decode_durable_record(all.last(all.size() / 2));
+}
+
+inline result<void> write_member_record(io::any_storage& storage, const std::string& folder,
+                                        const membership::durable_record& record) {
+  const auto bytes = membership::encode(record);
+  return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
+    CAUSEWAY_TRY(sink(std::span{bytes}));
+    return sink(std::span{bytes});
+  });
+}
+
+}  // namespace detail
+
 /// The identity that this storage has in a run, or `fresh` if it has none: a record that is torn or lost is no identity.
 inline net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
                                     net::peer_id fresh) {
-  const auto bytes = storage.read(folder + "/record");
-  if (!bytes) return fresh;
-  const auto record = membership::decode_durable_record(*bytes);
+  const auto record = detail::read_member_record(storage, folder);
   return record && record->run == run ? record->self : fresh;
 }
 
@@ -60,10 +79,8 @@ class member_control final : net::fabric_events, membership::effects, membership
   static result<std::unique_ptr<member_control>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
                                                       const member_options& options, log_sink log) {
     auto record = membership::fresh_record(options.protocol.run, fabric->id());
-    if (const auto bytes = storage.read(options.folder + "/record")) {
-      auto found = membership::decode_durable_record(*bytes);
-      if (found && found->run == options.protocol.run && found->self == fabric->id()) record = std::move(found).value();
-    }
+    auto found = detail::read_member_record(storage, options.folder);
+    if (found && found->run == options.protocol.run && found->self == fabric->id()) record = std::move(found).value();
     return std::unique_ptr<member_control>{
         new member_control{std::move(fabric), std::move(storage), options, std::move(log), std::move(record)}};
   }
@@ -112,25 +129,35 @@ class member_control final : net::fabric_events, membership::effects, membership
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
   [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
 
-  /// The links of a view's members in their order; none if one of them was never met.
-  [[nodiscard]] std::optional<std::vector<net::peer_index>> links_of(const membership::view& view) const {
+  /// The links of a view's members in their order. All but our own must have been met.
+  [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const {
     std::vector<net::peer_index> links;
-    for (const auto& m : view.members) {
-      const auto at = links_.find(m.peer);
-      if (at == links_.end() && m.peer != fabric_->id()) return std::nullopt;
-      links.push_back(at == links_.end() ? 0 : at->second);
-    }
+    for (const auto& m : view.members) links.push_back(m.peer == fabric_->id() ? 0 : links_.at(m.peer));
     return links;
   }
 
-  /// Members of a view that this peer never met.
-  [[nodiscard]] std::vector<net::peer_id> unknown_of(const membership::view& view) const {
-    std::vector<net::peer_id> unknown;
+  /// Members of a view without a connection to this peer.
+  [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const {
+    std::vector<net::peer_id> missing;
     for (const auto& m : view.members) {
-      if (m.peer != fabric_->id() && !links_.contains(m.peer)) unknown.push_back(m.peer);
+      if (m.peer == fabric_->id()) continue;
+      const auto at = links_.find(m.peer);
+      if (at == links_.end() || !fabric_->is_up(at->second)) missing.push_back(m.peer);
     }
-    return unknown;
+    return missing;
   }
+
+  /// Starts to connect to the members of a view that are missing.
+  void dial_missing(const membership::view& view) {
+    const auto missing = missing_of(view);
+    refused_.clear();
+    for (const auto& m : view.members) {
+      if (membership::contains(missing, m.peer)) fabric_->dial(m.address);
+    }
+  }
+
+  /// Whether a dial since then was in vain.
+  [[nodiscard]] bool dialled_in_vain() const noexcept { return !refused_.empty(); }
 
   // ---- the shared state ---------------------------------------------------------------------------------------------
 
@@ -235,6 +262,7 @@ class member_control final : net::fabric_events, membership::effects, membership
     settle();
   }
   void on_unreachable(const std::string& address, const error& why) override {
+    refused_ = address;
     protocol_.unreachable(address, why.message, fabric_->now());
     settle();
   }
@@ -272,9 +300,7 @@ class member_control final : net::fabric_events, membership::effects, membership
     if (at != links_.end()) fabric_->close(at->second, why);
   }
   bool persist(const membership::durable_record& record) override {
-    const auto bytes = membership::encode(record);
-    const auto written = storage_.write_atomic(options_.folder + "/record",
-                                               [&](const io::byte_sink& sink) { return sink(std::span{bytes}); });
+    const auto written = detail::write_member_record(storage_, options_.folder, record);
     if (!written) log_(severity::error, "the membership record cannot be written: " + written.error().text());
     return written.has_value();
   }
@@ -329,6 +355,7 @@ class member_control final : net::fabric_events, membership::effects, membership
   membership::state_transfer transfer_;
   std::map<net::peer_id, net::peer_index> links_;
   std::map<net::peer_index, net::peer_id> peers_;
+  std::string refused_;  // the last address that could not be reached
   time_point protocol_wakes_ = no_deadline;
   time_point transfer_wakes_ = no_deadline;
   std::uint64_t seen_changes_ = 0;

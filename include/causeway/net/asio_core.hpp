@@ -16,6 +16,7 @@
 #include <causeway/net/asio_link.hpp>
 #include <causeway/net/asio_listener.hpp>
 #include <causeway/net/asio_meeting.hpp>
+#include <causeway/net/asio_roster.hpp>
 #include <causeway/net/fabric.hpp>
 
 #include <algorithm>
@@ -25,11 +26,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -54,13 +53,12 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   fabric_core(listener at, fabric_options options)
       : engine{std::move(at.io), options.run_id, static_cast<std::uint32_t>(options.id), options.transport},
         options_{std::move(options)},
+        incarnation_{make_incarnation()},
+        peers_{options_.id, incarnation_, options_.most_peers},
         door_{loop_.io(), shared_.mutex, std::move(at.acceptor), door_settings(options_), *this},
         wake_timer_{loop_.io()} {
     shared_.owner = this;
     set_address(at.address());
-    const auto now = shared_.clock.now().since_start.count();
-    const std::uint64_t here = reinterpret_cast<std::uintptr_t>(this);
-    incarnation_ = hasher{options_.id}.add_value(now).add_value(here).add_value(at.address().port).finish() | 1U;
     const std::lock_guard lock{shared_.mutex};
     run();
   }
@@ -93,7 +91,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
 
   [[nodiscard]] bool is_up(peer_index peer) const {
     CAUSEWAY_EXPECT(is_inside());
-    return is_alive(peer) && places_[peer].told;
+    return is_alive(peer) && peers_[peer].told;
   }
 
   void post(peer_index peer, std::vector<std::byte> message, bool bulk) {
@@ -148,22 +146,6 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   }
 
  private:
-  /// A peer that we met. Its number is that of its link.
-  struct place {
-    peer_id id = 0;
-    std::uint64_t incarnation = 0;
-    std::uint64_t serial = 0;  ///< of its last connection
-    std::string address;
-    std::set<std::string> aliases;   ///< addresses that we dialled and found it at
-    std::uint32_t streams = 1;       ///< for data
-    std::uint64_t streams_seen = 0;  ///< one bit for each
-    bool told = false;               ///< on_up was the last that was told of it
-  };
-  /// A connection that we chose and that is about to be taken.
-  struct choice {
-    std::uint64_t incarnation = 0;
-    std::uint64_t serial = 0;
-  };
   using event = std::function<void(fabric_events&)>;
 
   /// The thread that holds the lock for its owner's sake: where calls marked "from events" may come from.
@@ -184,6 +166,13 @@ class fabric_core final : public engine, private link_owner, private door_owner 
       const std::lock_guard lock{shared_.mutex};
       if (!closed_) call();
     });
+  }
+
+  /// Differs from that of every other program that ever had our id.
+  [[nodiscard]] std::uint64_t make_incarnation() const {
+    const auto now = shared_.clock.now().since_start.count();
+    const std::uint64_t here = reinterpret_cast<std::uintptr_t>(this);
+    return hasher{options_.id}.add_value(now).add_value(here).finish() | 1U;
   }
 
   static door_options door_settings(const fabric_options& options) {
@@ -226,9 +215,9 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   }
 
   void hear_lost(peer_index peer, const error& why) override {
-    places_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
+    peers_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
     tell([this, peer, why](fabric_events& to) {
-      places_[peer].told = false;
+      peers_[peer].told = false;
       to.on_down(peer, why);
     });
   }
@@ -259,20 +248,15 @@ class fabric_core final : public engine, private link_owner, private door_owner 
 
   [[nodiscard]] bool is_alive(peer_index peer) const { return peer < links_.size() && !links_[peer]->lost(); }
 
-  [[nodiscard]] std::optional<peer_index> find(peer_id id) const {
-    const auto found = numbers_.find(id);
-    return found == numbers_.end() ? std::nullopt : std::optional{found->second};
-  }
+  [[nodiscard]] bool is_alive(std::optional<peer_index> peer) const { return peer && is_alive(*peer); }
 
   [[nodiscard]] bool stands(const std::string& where) const {
-    for (peer_index peer = 0; peer < places_.size(); ++peer) {
-      const place& p = places_[peer];
+    for (peer_index peer = 0; peer < peers_.size(); ++peer) {
+      const roster::place& p = peers_[peer];
       if (is_alive(peer) && (p.address == where || p.aliases.contains(where))) return true;
     }
     return false;
   }
-
-  static std::string name_of(peer_id id) { return "peer " + std::to_string(id); }
 
   introduction introduce(const tcp::socket& to) override {
     std::size_t streams = options_.streams_per_link;
@@ -298,86 +282,37 @@ class fabric_core final : public engine, private link_owner, private door_owner 
     return *has_bbr_;
   }
 
-  std::optional<error> objection(const introduction& them) override {
-    if (them.id == options_.id) {
-      return them.incarnation == incarnation_ ? fail(errc::invalid_argument, "", "that is this peer itself")
-                                              : fail(errc::invalid_argument, "",
-                                                     "two peers have the id " + std::to_string(them.id) +
-                                                         "; each needs its own folder, and with it its own id");
-    }
-    if (!find(them.id) && places_.size() >= options_.most_peers) {
-      return fail(errc::too_large, "", "this peer has met too many others already");
-    }
-    return std::nullopt;
-  }
+  std::optional<error> objection(const introduction& them) override { return peers_.objection(them); }
 
   bool is_connected(peer_id id, std::uint64_t incarnation) override {
-    const auto peer = find(id);
-    return peer && is_alive(*peer) && places_[*peer].incarnation == incarnation;
+    const auto peer = peers_.find(id);
+    return is_alive(peer) && peers_[*peer].incarnation == incarnation;
   }
 
-  wish wish_for(const introduction& them) override {
-    const auto peer = find(them.id);
-    if (!peer || places_[*peer].incarnation != them.incarnation) return {};
-    return {.last = places_[*peer].serial, .alive = is_alive(*peer) ? std::uint8_t{1} : std::uint8_t{0}};
+  wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
+
+  std::uint64_t choose(const introduction& them, const wish& theirs) override {
+    return peers_.choose(them, theirs, is_alive(peers_.find(them.id)));
   }
+
+  void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
 
   // ---- links
 
-  std::uint64_t choose(const introduction& them, const wish& theirs) override {
-    standing ours;
-    if (const auto made = choices_.find(them.id); made != choices_.end()) {
-      ours = {true, made->second.incarnation, made->second.serial};
-    } else if (const auto peer = find(them.id)) {
-      ours = {is_alive(*peer), places_[*peer].incarnation, places_[*peer].serial};
-    }
-    if (!may_replace(ours, them.incarnation, theirs)) return 0;
-    choices_[them.id] = {them.incarnation, ++last_serial_};
-    return last_serial_;
-  }
-
-  void give_back(const introduction& them, std::uint64_t serial) override {
-    const auto made = choices_.find(them.id);
-    if (made != choices_.end() && made->second.serial == serial) choices_.erase(made);
-  }
-
   void take(const introduction& them, std::uint64_t serial, const std::string& dialled, tcp::socket socket) override {
-    if (options_.id < them.id) {
-      const auto made = choices_.find(them.id);
-      if (made == choices_.end() || made->second.serial != serial) return;  // another one was chosen meanwhile
-      choices_.erase(made);
-    }
-    const peer_index peer = place_for(them.id);
+    if (!peers_.claim(them.id, serial)) return;
+    const peer_index peer = peers_.seat(them.id);
     if (is_alive(peer)) {
-      const bool restarted = places_[peer].incarnation != them.incarnation;
+      const bool restarted = peers_[peer].incarnation != them.incarnation;
       links_[peer]->lose(
           fail(errc::peer_lost, name_of(them.id), restarted ? "its program was started anew" : "it made a new connection"));
     }
     const introduction us = introduce(socket);
-    settle(places_[peer], us, them, serial, dialled);
+    peers_.settle(peer, us, them, serial, dialled);
     std::error_code failure;
     const tcp::endpoint remote = socket.remote_endpoint(failure);
     open_link(peer, us, them, std::move(socket));
     if (!dialled.empty()) dial_streams(peer, remote);
-  }
-
-  peer_index place_for(peer_id id) {
-    if (const auto known = find(id)) return *known;
-    const auto peer = static_cast<peer_index>(places_.size());
-    numbers_[id] = peer;
-    places_.emplace_back().id = id;
-    return peer;
-  }
-
-  static void settle(place& p, const introduction& us, const introduction& them, std::uint64_t serial,
-                     const std::string& dialled) {
-    if (p.incarnation != them.incarnation) p.aliases.clear();
-    if (!dialled.empty()) p.aliases.insert(dialled);
-    p.incarnation = them.incarnation;
-    p.serial = serial;
-    p.address = endpoint{them.host, them.port}.text();
-    p.streams = std::min(us.streams, them.streams);
-    p.streams_seen = 0;
   }
 
   void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket) {
@@ -397,8 +332,8 @@ class fabric_core final : public engine, private link_owner, private door_owner 
       clear_graves();
       graves_.push_back(std::exchange(links_[peer], std::move(made)));
     }
-    tell([this, peer, id = them.id, where = places_[peer].address](fabric_events& to) {
-      places_[peer].told = true;
+    tell([this, peer, id = them.id, where = peers_[peer].address](fabric_events& to) {
+      peers_[peer].told = true;
       to.on_up(peer, id, where);
     });
     links_[peer]->start_reading();
@@ -406,32 +341,25 @@ class fabric_core final : public engine, private link_owner, private door_owner 
 
   /// Whoever dialled makes the streams for data. Sends wait until the first stands.
   void dial_streams(peer_index peer, const tcp::endpoint& remote) {
-    const place& p = places_[peer];
+    const roster::place& p = peers_[peer];
     for (std::uint32_t index = 0; index < p.streams; ++index) {
       door_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
     }
   }
 
-  bool wants_stream(const stream_request& which) override {
-    const auto peer = find(which.key.id);
-    if (!peer || !is_alive(*peer)) return false;
-    const place& p = places_[*peer];
-    return which.key == link_key{p.id, p.incarnation, p.serial} && which.index < p.streams &&
-           (p.streams_seen >> which.index & 1U) == 0;
-  }
+  bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
 
   void take_stream(const stream_request& which, tcp::socket socket) override {
-    if (!wants_stream(which)) return;
-    const peer_index peer = *find(which.key.id);
-    places_[peer].streams_seen |= std::uint64_t{1} << which.index;
-    links_[peer]->add_stream(std::move(socket));
+    const auto peer = peers_.lacking(which);
+    if (!is_alive(peer)) return;
+    peers_[*peer].streams_seen |= std::uint64_t{1} << which.index;
+    links_[*peer]->add_stream(std::move(socket));
   }
 
   void lose_stream(const stream_request& which, const error& why) override {
-    if (!wants_stream(which)) return;
-    const peer_index peer = *find(which.key.id);
-    if (places_[peer].streams_seen != 0) return;  // the others carry its share
-    links_[peer]->lose(fail(errc::peer_lost, name_of(which.key.id), "no connection for data: " + why.text()));
+    const auto peer = peers_.lacking(which);
+    if (!is_alive(peer) || peers_[*peer].streams_seen != 0) return;  // if others stand, they carry its share
+    links_[*peer]->lose(fail(errc::peer_lost, name_of(which.key.id), "no connection for data: " + why.text()));
   }
 
   void tick(duration since) override {
@@ -446,13 +374,10 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   fabric_options options_;
   endpoint announced_;
   std::string address_;
-  std::uint64_t incarnation_ = 0;
+  std::uint64_t incarnation_;
+  roster peers_;
   std::optional<bool> has_bbr_;
 
-  std::vector<place> places_;  // by link
-  std::map<peer_id, peer_index> numbers_;
-  std::map<peer_id, choice> choices_;
-  std::uint64_t last_serial_ = 0;
   std::vector<std::unique_ptr<link>> graves_;  // replaced links whose handlers may not have run yet
   door door_;
 

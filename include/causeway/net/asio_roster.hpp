@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_ASIO_ROSTER_HPP
+#define CAUSEWAY_NET_ASIO_ROSTER_HPP
+
+// Everybody that a fabric has met, and which connection with each counts. Pure bookkeeping, without sockets: the fabric
+// says whether the link of a peer is alive.
+
+#include <causeway/core/result.hpp>
+#include <causeway/net/asio_meeting.hpp>
+#include <causeway/net/endpoint.hpp>
+#include <causeway/net/fabric.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+inline std::string name_of(peer_id id) { return "peer " + std::to_string(id); }
+
+class roster {
+ public:
+  /// A peer that we met. Its number is that of its link.
+  struct place {
+    peer_id id = 0;
+    std::uint64_t incarnation = 0;
+    std::uint64_t serial = 0;  ///< of its last connection
+    std::string address;
+    std::set<std::string> aliases;   ///< addresses that we dialled and found it at
+    std::uint32_t streams = 1;       ///< for data
+    std::uint64_t streams_seen = 0;  ///< one bit for each
+    bool told = false;               ///< on_up was the last that was told of it
+  };
+
+  roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers)
+      : self_{self}, incarnation_{incarnation}, most_peers_{most_peers} {}
+
+  [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
+  place& operator[](peer_index peer) { return places_[peer]; }
+  const place& operator[](peer_index peer) const { return places_[peer]; }
+
+  [[nodiscard]] std::optional<peer_index> find(peer_id id) const {
+    const auto found = numbers_.find(id);
+    return found == numbers_.end() ? std::nullopt : std::optional{found->second};
+  }
+
+  /// Why we do not talk to this peer; null if we do.
+  [[nodiscard]] std::optional<error> objection(const introduction& them) const {
+    if (them.id == self_ && them.incarnation == incarnation_) {
+      return fail(errc::invalid_argument, "", "that is this peer itself");
+    }
+    if (them.id == self_) {
+      return fail(errc::invalid_argument, "",
+                  "two peers have the id " + std::to_string(self_) + "; each needs its own folder, and with it its own id");
+    }
+    if (!find(them.id) && places_.size() >= most_peers_) {
+      return fail(errc::too_large, "", "this peer has met too many others already");
+    }
+    return std::nullopt;
+  }
+
+  /// What a peer with a smaller id wants to know.
+  [[nodiscard]] wish wish_for(const introduction& them, bool alive) const {
+    const auto peer = find(them.id);
+    if (!peer || places_[*peer].incarnation != them.incarnation) return {};
+    return {.last = places_[*peer].serial, .alive = alive ? std::uint8_t{1} : std::uint8_t{0}};
+  }
+
+  /// The number of a new connection with a peer with a larger id, or 0 if another one counts. One that was chosen counts
+  /// until it is claimed or given back.
+  std::uint64_t choose(const introduction& them, const wish& theirs, bool alive) {
+    standing ours;
+    if (const auto made = choices_.find(them.id); made != choices_.end()) {
+      ours = made->second;
+    } else if (const auto peer = find(them.id)) {
+      ours = {alive, places_[*peer].incarnation, places_[*peer].serial};
+    }
+    if (!may_replace(ours, them.incarnation, theirs)) return 0;
+    choices_[them.id] = {true, them.incarnation, ++last_serial_};
+    return last_serial_;
+  }
+
+  void give_back(peer_id id, std::uint64_t serial) {
+    const auto made = choices_.find(id);
+    if (made != choices_.end() && made->second.serial == serial) choices_.erase(made);
+  }
+
+  /// A connection stands; whether it counts. Of those that we chose only the last does.
+  bool claim(peer_id id, std::uint64_t serial) {
+    if (id < self_) return true;
+    const auto made = choices_.find(id);
+    if (made == choices_.end() || made->second.serial != serial) return false;
+    choices_.erase(made);
+    return true;
+  }
+
+  /// The place of a peer; a new one if it has none.
+  peer_index seat(peer_id id) {
+    if (const auto known = find(id)) return *known;
+    const auto peer = static_cast<peer_index>(places_.size());
+    numbers_[id] = peer;
+    places_.emplace_back().id = id;
+    return peer;
+  }
+
+  /// A connection became the link of a place.
+  void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
+              const std::string& dialled) {
+    place& p = places_[peer];
+    if (p.incarnation != them.incarnation) p.aliases.clear();
+    if (!dialled.empty() && p.aliases.size() < most_aliases) p.aliases.insert(dialled);
+    p.incarnation = them.incarnation;
+    p.serial = serial;
+    p.address = endpoint{them.host, them.port}.text();
+    p.streams = std::min(us.streams, them.streams);
+    p.streams_seen = 0;
+  }
+
+  /// The place whose link lacks this stream.
+  [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const {
+    const auto peer = find(which.key.id);
+    if (!peer) return std::nullopt;
+    const place& p = places_[*peer];
+    const bool fits = which.key == link_key{p.id, p.incarnation, p.serial} && which.index < p.streams;
+    return fits && (p.streams_seen >> which.index & 1U) == 0 ? peer : std::nullopt;
+  }
+
+ private:
+  static constexpr std::size_t most_aliases = 16;
+
+  peer_id self_;
+  std::uint64_t incarnation_;
+  std::size_t most_peers_;
+  std::vector<place> places_;  // by link
+  std::map<peer_id, peer_index> numbers_;
+  std::map<peer_id, standing> choices_;  // connections that we chose and that are about to be taken
+  std::uint64_t last_serial_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_ROSTER_HPP

@@ -33,7 +33,7 @@ enum class planted {
   no_persist,     ///< the disk says yes and writes nothing
   forged_votes,   ///< one vote counts for two members
   hidden_votes,   ///< members do not report what they voted for
-  eager_floors,   ///< members claim to be barred before they are
+  any_leader,     ///< members say that they promised their term to whoever asks
   off_by_one,     ///< trainers skip the first sample they hold
   stale_updates,  ///< trainers let in data of earlier attempts
 };
@@ -138,6 +138,12 @@ class cluster {
     }
   }
 
+  void come_back(host& h) {
+    if (h.gone) crash(h);
+    h.wants_out = h.gone = false;
+    boot(h);
+  }
+
   // ---- links ---------------------------------------------------------------------------------------------------------
 
   static std::string address(std::size_t i) { return "host" + std::to_string(i); }
@@ -239,7 +245,8 @@ class cluster {
   void note(const event& e) {
     if (log) log(e);
     if (e.what == event::commit && e.round > newest) newest = e.round;
-    if (auto wrong = check.check(e)) violation = *wrong;
+    auto wrong = check.check(e);
+    if (wrong && violation.empty()) violation = *wrong;
   }
 
   /// All that run and were not asked to leave hold the newest round.
@@ -268,6 +275,7 @@ class cluster {
   double transfer_time = 0.5;
   double restart_after = 10;
   bool keep_training = true;
+  bool peace = false;  ///< who leaves comes back: it may have been the last member
   static constexpr std::uint64_t first_state = 4711;
 
  private:
@@ -290,17 +298,14 @@ class cluster {
 
   void tamper(std::size_t from, std::size_t to, std::vector<std::byte>& bytes) {
     if (mischief.bug != planted::forged_votes && mischief.bug != planted::hidden_votes &&
-        mischief.bug != planted::eager_floors) {
+        mischief.bug != planted::any_leader) {
       return;
     }
     auto m = membership::detail::decode_message(common.run, bytes);
     if (!m) return;
     if (auto* r = std::get_if<membership::detail::report>(&*m)) {
       if (mischief.bug == planted::hidden_votes) r->accepted.reset();
-      if (mischief.bug == planted::eager_floors && r->promised_to == hosts[to]->id && r->floor.attempt < 900) {
-        r->floor.attempt = 1000;
-        r->accepted.reset();
-      }
+      if (mischief.bug == planted::any_leader) r->promised_to = hosts[to]->id;
     }
     bytes = membership::detail::encode(common.run, *m);
     if (std::holds_alternative<membership::detail::vote>(*m) && mischief.bug == planted::forged_votes) {
@@ -324,7 +329,9 @@ class cluster {
     const situation& s = h.process->now_what();
     if (s.is == situation::left) {
       h.gone = true;
-      return later(h, 0.1, [this, &h] { crash(h); });
+      later(h, 0.1, [this, &h] { crash(h); });
+      if (peace) after(1, [this, &h] { come_back(h); });
+      return;
     }
     if (s.is == situation::failed) {  // somebody mends the disk and starts it again
       later(h, uniform(0.5, 3), [this, &h] {

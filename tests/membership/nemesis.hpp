@@ -129,10 +129,8 @@ inline outcome rough_ride(std::uint64_t seed, planted bug = planted::nothing, do
   c.mischief = {};
   c.mischief.bug = bug;
   heal(c);
-  for (auto& h : c.hosts) {
-    h->wants_out = h->gone = false;  // it may have been the last member: only it can go on then
-    c.boot(*h);
-  }
+  c.peace = true;
+  for (auto& h : c.hosts) c.come_back(*h);
   o.rounds = c.newest;
   const time_point healed = c.now;
   const std::uint64_t before = c.newest;

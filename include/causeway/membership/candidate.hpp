@@ -65,13 +65,10 @@ class candidate {
     if (phase_ != phase::none && t_.votes.is_member(id)) t_.post(id, question());
   }
 
-  /// Whether a quorum promised. A trial that succeeded becomes a campaign.
+  /// Whether a quorum promised, said once. A trial that succeeded becomes a campaign.
   bool won() {
-    if (phase_ == phase::none || !is_quorum(t_.members(), {granted_.begin(), granted_.end()})) return false;
-    if (phase_ == phase::trial) {
-      run();
-      return phase_ == phase::campaign && is_quorum(t_.members(), {granted_.begin(), granted_.end()});
-    }
+    if (phase_ == phase::trial && has_quorum()) run();
+    if (phase_ != phase::campaign || !has_quorum()) return false;
     const durable_record& d = t_.votes.durable();
     const bool ours = d.floor.term == term_ && d.promised_to == t_.self;  // or we promised a later one meanwhile
     stand_back();
@@ -86,6 +83,8 @@ class candidate {
 
  private:
   enum class phase : std::uint8_t { none, trial, campaign };
+
+  [[nodiscard]] bool has_quorum() const { return is_quorum(t_.members(), {granted_.begin(), granted_.end()}); }
 
   [[nodiscard]] campaign question() const { return campaign{term_, phase_ == phase::trial, t_.votes.newest()}; }
 

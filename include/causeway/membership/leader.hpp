@@ -68,6 +68,8 @@ class leader {
     if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
       attempt_.voted(from, m.accepted->value.state, t_.now);
     }
+    if (attempt_.running() && (m.floor > attempt_.at() || m.promised_to != t_.self))
+      attempt_.failed(from);  // it never will
     const bool may_vote = follows_us(p) && m.newest == t_.votes.newest() && m.floor <= attempt_.at();
     if (attempt_.adopting() && may_vote && concerns(from, attempt_.proposal()) && p.told_adoption < attempt_.at()) {
       p.told_adoption = attempt_.at();

@@ -277,7 +277,7 @@ inline void fetcher::declare_overdue(holder& h, time_point now) {
     if (was_active && plan_ && (key & manifest_bit) == 0) plan_->given_up(key);
   }
   // Alone it would be asked again for what it is sending; where there are others, it had better send nothing more.
-  const bool others = any_other_usable(h, now, [](const holder& o) { return o.overdue == 0; });
+  const bool others = any_other_usable(h, now, [&](const holder& o) { return o.overdue < h.overdue; });
   if (others) send(h.id, transfer_kind::cancel, every_index);
   if (others && manifest_from_ == h.id) manifest_from_ = 0;
   fx_->transfer_log(severity::info, "state transfer: peer " + std::to_string(h.id) + " is silent");
@@ -292,7 +292,7 @@ inline void fetcher::message(net::peer_id from, const transfer_message& m, time_
     fx_->transfer_send(from, encode(transfer_message{.kind = transfer_kind::receipt, .ticket = m.ticket}));
   }
   const auto at = holders_.find(from);
-  if (status_ != status::running || at == holders_.end() || !at->second.listed || m.what != goal_) {
+  if (status_ != status::running || at == holders_.end() || !at->second.listed || at->second.banned || m.what != goal_) {
     ++counts_.unasked;
     counts_.bytes_wasted += m.content.size();
     return;
@@ -442,26 +442,28 @@ inline error fetcher::no_holder_left() const {
 }
 
 inline void fetcher::ask_for_manifest(time_point now) {
-  const std::uint64_t key = manifest_.next_piece() | manifest_bit;
   const auto current = holders_.find(manifest_from_);
-  if (current != holders_.end() && current->second.usable(now)) {
-    if (!current->second.expects(key)) ask(current->second, key, now);
-    return;
+  if (current == holders_.end() || !current->second.usable(now)) {
+    holder* best = nullptr;
+    for (auto& [id, h] : holders_) {
+      const auto rank = [](const holder& x) { return std::pair{x.overdue, x.bad}; };
+      if (h.usable(now) && (best == nullptr || rank(h) < rank(*best))) best = &h;
+    }
+    if (best == nullptr) return;
+    manifest_from_ = best->id;
+    manifest_.restart();
   }
-  holder* best = nullptr;
-  for (auto& [id, h] : holders_) {
-    const auto rank = [](const holder& x) { return std::pair{x.overdue, x.bad}; };
-    if (h.usable(now) && (best == nullptr || rank(h) < rank(*best))) best = &h;
+  holder& h = known(manifest_from_);
+  for (std::uint64_t piece = manifest_.next_piece(); piece < manifest_.ask_before(); ++piece) {
+    if (!h.expects(piece | manifest_bit)) ask(h, piece | manifest_bit, now);
   }
-  if (best == nullptr) return;
-  manifest_from_ = best->id;
-  manifest_.restart();
-  ask(*best, manifest_.next_piece() | manifest_bit, now);
 }
 
 inline void fetcher::fill_window(holder& h, time_point now) {
-  const bool alone = !any_other_usable(h, now, [](const holder&) { return true; });
-  const auto suits = [&](std::uint64_t chunk) { return !h.expects(chunk) && (alone || !h.gave_bad(chunk)); };
+  const auto suits = [&](std::uint64_t chunk) {
+    if (h.expects(chunk)) return false;
+    return !h.gave_bad(chunk) || !any_other_usable(h, now, [&](const holder& o) { return !o.gave_bad(chunk); });
+  };
   while (h.active < h.pace.window()) {
     auto chunk = plan_->take(suits);
     if (!chunk) chunk = worth_asking_twice(h, now);

@@ -11,6 +11,7 @@
 #include <causeway/net/fabric.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -19,26 +20,25 @@
 
 namespace causeway::inline CAUSEWAY_ABI::membership {
 
-/// How many requests to keep out at one holder, and how long it may be silent. The window grows while answers take less
-/// than twice as long as the quickest one, and shrinks when they take three times as long (as Brakmo and Peterson's TCP
-/// Vegas 1995 does): the line is kept full, and little waits at the holder when it turns out to be slow.
+/// How many requests to keep out at one holder, and how long it may be silent. With n requests out, an answer that takes t
+/// tells a rate of n / t; that many in the time of the quickest answer fill the line (Little's law). The window is twice
+/// that and one more, so it doubles per trip until answers begin to queue, and little is lost when the holder turns slow.
 class transfer_pace {
  public:
-  static constexpr unsigned usual_window = 2;  // one on the line while the next is asked for
+  static constexpr unsigned first_window = 4;
+  static constexpr unsigned least_window = 2;  // one on the line while the next is asked for
 
   explicit transfer_pace(const transfer_options& options) : most_{options.max_window}, gaps_{options.arrival} {}
 
-  /// A chunk came `gap` after the holder could begin with it, `latency` after it was asked for (none: asked twice).
-  void arrived(duration gap, std::optional<duration> latency) noexcept {
-    gaps_.observe(gap);
-    if (!latency) return;
-    quickest_ = quickest_ ? std::min(*quickest_, *latency) : *latency;
-    if (*latency < *quickest_ * 2) {
-      window_ = std::min(window_ + 1, most_);
-    } else if (*latency > *quickest_ * 3) {
-      window_ = std::max(window_ - 1, usual_window);
-    }
-    window_ = std::clamp(window_, std::min(usual_window, most_), most_);
+  /// A chunk came `gap` after the holder could begin with it.
+  void arrived(duration gap) noexcept { gaps_.observe(gap); }
+
+  /// It came `latency` after it was asked for as the last of `out` requests.
+  void answered(duration latency, unsigned out) noexcept {
+    quickest_ = quickest_ ? std::min(*quickest_, latency) : latency;
+    const double share = latency > duration{0} ? seconds(*quickest_) / seconds(latency) : 1.0;
+    const auto target = static_cast<unsigned>(std::ceil(2.0 * out * share)) + 1;
+    window_ = std::clamp(target, std::min(least_window, most_), most_);
   }
 
   /// Nothing came for so long.
@@ -48,7 +48,7 @@ class transfer_pace {
   }
 
   void reconnected() noexcept {
-    window_ = std::min(usual_window, most_);
+    window_ = std::min(first_window, most_);
     quickest_.reset();
   }
 
@@ -64,7 +64,7 @@ class transfer_pace {
 
  private:
   unsigned most_;
-  unsigned window_ = std::min(usual_window, most_);
+  unsigned window_ = std::min(first_window, most_);
   net::arrival_statistics gaps_;
   std::optional<duration> quickest_;
 };
@@ -81,6 +81,7 @@ struct transfer_holder {
   struct request {
     time_point sent;
     std::uint64_t serial = 0;  ///< order of asking
+    unsigned out = 0;          ///< requests waited for, this one counted
     standing at = standing::active;
     bool again = false;  ///< asked twice: which of the two is answered cannot be told
   };
@@ -127,8 +128,8 @@ struct transfer_holder {
   void note_asked(std::uint64_t key, std::uint64_t serial, time_point now) {
     if (!waited_for()) waiting_since = now;
     const bool again = asked.contains(key);
-    asked[key] = {now, serial, standing::active, again};
     ++active;
+    asked[key] = {now, serial, active, standing::active, again};
   }
 
   struct answer {
@@ -145,7 +146,8 @@ struct transfer_holder {
     if (r.at == standing::active) --active;
     const duration gap = now - std::max(waiting_since, r.sent);
     if ((key & manifest_bit) == 0) {  // pieces of the manifest have other sizes: they say nothing about chunks
-      pace.arrived(gap, r.again ? std::nullopt : std::optional{now - r.sent});
+      pace.arrived(gap);
+      if (!r.again) pace.answered(now - r.sent, r.out);
     }
     waiting_since = now;
     overdue = 0;

@@ -34,6 +34,8 @@ class manifest_assembler {
 
   [[nodiscard]] bool complete() const noexcept { return head_ && next_ == pieces(); }
   [[nodiscard]] std::uint64_t next_piece() const noexcept { return next_; }
+  /// Pieces below this one may be asked for: the next two, so that a small manifest costs one trip there and back.
+  [[nodiscard]] std::uint64_t ask_before() const noexcept { return std::min(next_ + 2, pieces()); }
   [[nodiscard]] const std::vector<std::uint64_t>& hashes() const noexcept { return hashes_; }
   /// errc::wrong_model with both layouts.
   [[nodiscard]] result<void> foreign_layout() const { return check_layout(local_, head_->layout); }

@@ -98,8 +98,9 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
 }
 
 [[nodiscard]] inline std::vector<std::byte> encode(const transfer_message& m) {
-  auto bytes = encode_transfer_head(m, m.content.size());
-  std::copy(m.content.begin(), m.content.end(), bytes.end() - static_cast<std::ptrdiff_t>(m.content.size()));
+  const auto content = detail::fields_of(m.kind).content ? m.content : std::span<const std::byte>{};
+  auto bytes = encode_transfer_head(m, content.size());
+  std::copy(content.begin(), content.end(), bytes.end() - static_cast<std::ptrdiff_t>(content.size()));
   return bytes;
 }
 

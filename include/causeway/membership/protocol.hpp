@@ -271,6 +271,7 @@ class protocol {
         t_.to_self.pop_front();
         dispatch(t_.self, m);
       }
+      follower_.settle();  // what we told ourselves may have ended an attempt
       elect();
       if (leader_.decide()) candidate_.renew();
       finder_.wake();

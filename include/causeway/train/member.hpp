@@ -138,16 +138,10 @@ class member final : public elastic_group {
   }
 
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
-    std::vector<std::uint64_t> numbers;
-    locked([&] { numbers = control_->ledger().take(identity(), skipped, count); });
-    return numbers;
+    return samples_.take(identity(), skipped, count);
   }
 
-  [[nodiscard]] bool budget_used() const override {
-    bool used = false;
-    locked([&] { used = control_->ledger().complete(); });
-    return used;
-  }
+  [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
   void leave() {
@@ -337,8 +331,11 @@ class member final : public elastic_group {
         case situation::kind::failed:
         case situation::kind::left: return gone(now);
         default:
-          if (!voted && budget_used()) return verdict::commit;  // nothing is left to be exchanged
-          if (!voted) return verdict::retry;                    // `enter` waits for the next attempt
+          if (!voted && budget_used()) {  // nothing is left to be exchanged; others did what this peer had begun
+            state_.adopted({});
+            return verdict::commit;
+          }
+          if (!voted) return verdict::retry;  // `enter` waits for the next attempt
           CAUSEWAY_TRY(await_change(now));
       }
     }

@@ -41,12 +41,14 @@ class round_store {
   /// Rounds with a file, oldest first; not verified.
   result<std::vector<std::uint64_t>> rounds() { return files_.steps(); }
 
-  /// Puts the state of `round` into `parts` and gives its hash. errc::corrupt and errc::not_found as io/checkpoint.hpp;
-  /// errc::wrong_model if the parts have other sizes. On an error the parts are as they were.
-  result<std::uint64_t> load(std::uint64_t round, std::span<const std::span<std::byte>> parts) {
+  /// Puts the state of `round` that is named `hash` into `parts`. errc::corrupt and errc::not_found as io/checkpoint.hpp,
+  /// also where another state is stored for the round; errc::wrong_model if the parts have other sizes. On an error the
+  /// parts are as they were.
+  result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts) {
     CAUSEWAY_ASSIGN(const io::section_file file, files_.load(round));
-    std::uint64_t hash = 0;
-    CAUSEWAY_TRY(file.copy_to("hash", std::span{&hash, 1}));
+    std::uint64_t stored = 0;
+    CAUSEWAY_TRY(file.copy_to("hash", std::span{&stored, 1}));
+    if (stored != hash) return fail(errc::not_found, files_.directory(), "another state of this round is stored");
     std::vector<std::span<const std::byte>> found;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto view = file.find(part_name(i));
@@ -58,7 +60,7 @@ class round_store {
       found.push_back(view->bytes);
     }
     for (std::size_t i = 0; i < parts.size(); ++i) std::copy(found[i].begin(), found[i].end(), parts[i].begin());
-    return hash;
+    return {};
   }
 
  private:

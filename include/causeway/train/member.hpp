@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -364,8 +365,10 @@ class member final : public elastic_group {
     locked([&] {
       samples_ = control_->ledger();
       control_->record_held(held_);
+      if (spare_ && spare_->round <= held_.round) control_->withdraw_spare(spare_->round);
       control_->offer(held_.round, image_);
     });
+    if (spare_ && spare_->round <= held_.round) spare_.reset();
   }
 
   [[nodiscard]] std::uint64_t contribution_in(const membership::commit_record& record) const {
@@ -398,21 +401,34 @@ class member final : public elastic_group {
     return store_.save(options_.protocol.run, round, root, state_.parts);
   }
 
-  // The newest round on disk that is whole, put into memory. Rounds that are not, are passed over: others hold them.
-  std::optional<member_control::stored_round> load_stored() {
-    const auto rounds = store_.rounds();
-    if (!rounds) return std::nullopt;
-    for (auto at = rounds->rbegin(); at != rounds->rend(); ++at) {
-      const auto hash = store_.load(*at, state_.parts);
-      if (!hash) {
-        log_(severity::warning, "passing over a stored round: " + hash.error().text());
-        continue;
-      }
-      if (hash_image() != *hash) continue;
-      state_.adopted({});
-      return member_control::stored_round{*at, *hash};
-    }
-    return std::nullopt;
+  // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
+  std::optional<member_control::named_round> load_stored() {
+    const auto committed = control_->remembered();
+    const auto vote = control_->voted_for();
+    if (vote) load_spare(*vote);
+    if (!committed || !from_disk(committed->round, committed->hash)) return std::nullopt;
+    state_.adopted({});
+    return committed;
+  }
+
+  bool from_disk(std::uint64_t round, std::uint64_t hash) {
+    const auto loaded = store_.load(round, hash, state_.parts);
+    if (loaded) return hash_image() == hash;
+    if (loaded.error().code == errc::corrupt)
+      log_(severity::warning, "passing over a stored round: " + loaded.error().text());
+    return false;
+  }
+
+  void load_spare(const member_control::named_round& vote) {
+    auto copy = std::make_unique<spare_state>();
+    copy->round = vote.round;
+    std::vector<std::span<std::byte>> parts;
+    for (const auto part : state_.parts) parts.emplace_back(copy->memory.emplace_back(part.size()));
+    if (!store_.load(vote.round, vote.hash, parts)) return;
+    for (const auto part : parts) copy->image.add(part);
+    if (copy->image.root(pool_) != vote.hash) return;
+    spare_ = std::move(copy);
+    locked([&] { control_->offer_spare(spare_->round, spare_->image); });
   }
 
   /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
@@ -421,17 +437,20 @@ class member final : public elastic_group {
     const bool candidate = now.is == situation::kind::adopt;
     const std::uint64_t round = candidate ? now.current.round : now.newest.round;
     if (hash_image() != now.hash) {
-      passing("fetching");
-      CAUSEWAY_ASSIGN(const bool whole, receive(round, now.hash, now));
-      if (!whole) return false;
-      passing("fetched");
+      locked([&] { control_->withdraw(); });
       std::vector<float> previous;
       if (keep) {
         const auto first = state_.parts.front();
         previous.resize(first.size() / sizeof(float));
         std::copy(first.begin(), first.end(), std::as_writable_bytes(std::span{previous}).begin());
       }
-      CAUSEWAY_TRY(put_fetched());
+      if (!from_disk(round, now.hash)) {
+        passing("fetching");
+        CAUSEWAY_ASSIGN(const bool whole, receive(round, now.hash, now));
+        if (!whole) return false;
+        passing("fetched");
+        CAUSEWAY_TRY(put_fetched());
+      }
       state_.adopted(previous);
     }
     if (candidate) return true;
@@ -444,10 +463,7 @@ class member final : public elastic_group {
   // Blocks until the state is in the staging memory. A holder that lost it, or a newer commit, ends the wait.
   result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked) {
     using status = membership::fetcher::status;
-    locked([&] {
-      control_->withdraw();
-      control_->start_fetch(round, hash, image_);
-    });
+    locked([&] { control_->start_fetch(round, hash, image_); });
     const auto outcome = await([&](const situation& s) {
       return control_->fetch().state() != status::running || s.hash != hash || s.is != asked.is;
     });
@@ -478,6 +494,13 @@ class member final : public elastic_group {
 
   static constexpr duration retry_fetch = std::chrono::milliseconds{500};
 
+  /// A round in memory of its own.
+  struct spare_state {
+    std::uint64_t round = 0;
+    std::deque<std::vector<std::byte>> memory;
+    membership::state_image image;
+  };
+
   struct candidate_state {
     std::uint64_t round = 0;
     std::uint64_t hash = 0;
@@ -491,6 +514,7 @@ class member final : public elastic_group {
   membership::state_image image_;
   shared_state state_;
   thread_pool* pool_ = nullptr;
+  std::unique_ptr<spare_state> spare_;
   membership::commit_record held_;
   candidate_state candidate_;
   membership::ledger samples_;     // as of held_

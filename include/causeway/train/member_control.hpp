@@ -85,15 +85,26 @@ class member_control final : net::fabric_events, membership::effects, membership
         new member_control{std::move(fabric), std::move(storage), options, std::move(log), std::move(record)}};
   }
 
-  struct stored_round {
+  /// A round and the name of its state.
+  struct named_round {
     std::uint64_t round = 0;
     std::uint64_t hash = 0;
   };
 
+  /// What this peer knows to be committed, and what it voted for afterwards, as of its last process.
+  [[nodiscard]] std::optional<named_round> remembered() const {
+    const auto& newest = protocol_.durable().newest;
+    return newest ? std::optional{named_round{newest->round, newest->state}} : std::nullopt;
+  }
+  [[nodiscard]] std::optional<named_round> voted_for() const {
+    const auto& vote = protocol_.durable().accepted;
+    return vote ? std::optional{named_round{vote->value.round, vote->value.state}} : std::nullopt;
+  }
+
   // ---- with the lock held -------------------------------------------------------------------------------------------
 
   /// Begins to take part. `stored`: what the disk had; `initial`: the hash of the state in memory.
-  void begin(const std::optional<stored_round>& stored, std::uint64_t initial) {
+  void begin(const std::optional<named_round>& stored, std::uint64_t initial) {
     const bool known = protocol_.durable().newest.has_value();
     if (options_.dial.empty() && !known) {
       protocol_.found(initial, fabric_->now());
@@ -163,10 +174,17 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   /// Others may fetch it from now on. `image` must be hashed and stay as it is until withdrawn.
   void offer(std::uint64_t round, const membership::state_image& image) {
-    transfer_.giving.withdraw();
+    withdraw();
     transfer_.giving.offer(round, image);
+    offered_ = round;
   }
-  void withdraw() { transfer_.giving.withdraw(); }
+  void withdraw() {
+    if (offered_) transfer_.giving.withdraw(*offered_);
+    offered_.reset();
+  }
+  /// Beside the other: a vote of the last process, which may be the only copy there is.
+  void offer_spare(std::uint64_t round, const membership::state_image& image) { transfer_.giving.offer(round, image); }
+  void withdraw_spare(std::uint64_t round) { transfer_.giving.withdraw(round); }
 
   void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image) {
     transfer_.taking.start({round, hash}, holders(), image, fabric_->now());
@@ -355,6 +373,7 @@ class member_control final : net::fabric_events, membership::effects, membership
   membership::state_transfer transfer_;
   std::map<net::peer_id, net::peer_index> links_;
   std::map<net::peer_index, net::peer_id> peers_;
+  std::optional<std::uint64_t> offered_;
   std::string refused_;  // the last address that could not be reached
   time_point protocol_wakes_ = no_deadline;
   time_point transfer_wakes_ = no_deadline;

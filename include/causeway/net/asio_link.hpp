@@ -126,21 +126,14 @@ class link {
     if (!failure_) resume_parked();
   }
 
-  /// Once per heartbeat interval: says that we live when nothing else did, and notices a silent peer.
+  /// Once per heartbeat interval: says on every idle stream that we live, which also keeps routers from forgetting it, and
+  /// notices a silent one.
   void tick(duration since_last_tick) {
     if (failure_) return end_farewell();
-    if (!wrote_since_tick_ && !streams_[0]->out.busy()) {  // busy: the heartbeat would only wait behind it
-      notify(*streams_[0], frame_kind::heartbeat);
-      write_some(*streams_[0]);
-    }
-    wrote_since_tick_ = false;
-    if (is_paused() && !who_.control_apart) silent_ = {};
-    // Time that this process itself was stopped for does not count against the peer.
-    silent_ += std::min(since_last_tick, shared_->options.heartbeat * 2);
-    if (silent_ <= std::max(shared_->options.silence, gaps_.count() == 0 ? duration{0} : gaps_.patience())) return;
-    lose(fail(errc::peer_lost, who_.name,
-              "nothing was heard from it for " + std::to_string(static_cast<int>(seconds(silent_))) +
-                  " s; its machine or the network may be down"));
+    const bool data_moved =
+        std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
+    data_stalls_ = outbox_.has_sends() && !data_moved;
+    for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
   }
 
   /// Says goodbye and gives up what was not waited for. Buffers of such sends may be gone: their streams just end.
@@ -210,7 +203,23 @@ class link {
   stream& take_socket(tcp::socket socket) {
     tune(socket, shared_->options.socket_buffer, shared_->options.bbr);
     streams_.push_back(std::make_unique<stream>(std::move(socket)));
+    streams_.back()->last_heard = shared_->clock.now();
     return *streams_.back();
+  }
+
+  void tick_stream(stream& s, duration since_last_tick) {
+    // A stream that is busy has more to say than that we live.
+    if (!s.wrote_since_tick && !s.out.busy()) s.notices.push_back(outbox_.header(frame_kind::heartbeat));
+    write_some(s);
+    if (failure_) return;
+    s.wrote_since_tick = false;
+    if (s.parked || s.heard_goodbye) s.silent = {};
+    // Time that this process itself was stopped for does not count against the peer.
+    s.silent += std::min(since_last_tick, shared_->options.heartbeat * 2);
+    if (s.silent <= std::max(shared_->options.silence, gaps_.count() == 0 ? duration{0} : gaps_.patience())) return;
+    lose(fail(errc::peer_lost, who_.name,
+              "nothing was heard from it for " + std::to_string(static_cast<int>(seconds(s.silent))) +
+                  " s; its machine or the network may be down"));
   }
 
   [[nodiscard]] bool is_first(const stream& s) const { return &s == streams_[0].get(); }
@@ -226,7 +235,7 @@ class link {
       if (failure == asio::error::would_block || failure == asio::error::try_again) break;
       if (failure) return lose_to(failure);
       shared_->stats.bytes_sent += n;
-      wrote_since_tick_ |= is_first(s) || !who_.control_apart;
+      s.wrote_since_tick = true;
       moved += n;
       s.out.consume(n);
       if (!s.out.busy()) finish_frame(s);
@@ -258,7 +267,7 @@ class link {
       s.out.begin(outbox_.header(frame_kind::goodbye), {}, false);
       return true;
     }
-    if (is_first(s) && who_.control_apart) return !outbox_.has_sends() && outbox_.take_bulk(s.out);
+    if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
     return outbox_.take_chunk(s.out) || (is_first(s) && outbox_.take_bulk(s.out));
   }
 
@@ -277,8 +286,6 @@ class link {
     streams_[0]->notices.push_back(*notice);
     write_some(*streams_[0]);
   }
-
-  void notify(stream& s, frame_kind kind) { s.notices.push_back(outbox_.header(kind)); }
 
   void queue_goodbye(stream& s) {
     if (!s.open || s.goodbye_due) return;
@@ -303,7 +310,7 @@ class link {
       const std::size_t n = s.socket.receive(buffers, 0, failure);
       if (failure == asio::error::would_block || failure == asio::error::try_again) break;
       if (failure) return lose_to(failure);
-      note_heard(n);
+      note_heard(s, n);
       moved += n;
       const std::size_t of_chunk = std::min(n, buffers[0].size());
       if (of_chunk != 0 && !advance_chunk(s, of_chunk)) return;
@@ -464,13 +471,13 @@ class link {
     }
   }
 
-  void note_heard(std::size_t n) {
+  void note_heard(stream& s, std::size_t n) {
     shared_->stats.bytes_received += n;
     const time_point now = shared_->clock.now();
     // Only pauses say something about how long a living peer can be silent.
-    if (now - last_heard_ > shared_->options.heartbeat / 2) gaps_.observe(now - last_heard_);
-    last_heard_ = now;
-    silent_ = {};
+    if (now - s.last_heard > shared_->options.heartbeat / 2) gaps_.observe(now - s.last_heard);
+    s.last_heard = last_heard_ = now;
+    s.silent = {};
   }
 
   bool hear_goodbye(stream& s) {
@@ -557,9 +564,8 @@ class link {
   std::optional<error> failure_;
   time_point failed_at_;
   bool closing_ = false;
-  bool wrote_since_tick_ = false;
+  bool data_stalls_ = false;  // sends wait and no stream could write since the last tick: bulk need not wait for them
   time_point last_heard_;
-  duration silent_{0};
   arrival_statistics gaps_;
 };
 

@@ -129,6 +129,9 @@ struct stream {
   bool heard_goodbye = false;
   bool goodbye_due = false;   ///< it follows when the control messages are out
   bool said_goodbye = false;  ///< nothing is written any more
+  bool wrote_since_tick = false;
+  time_point last_heard;
+  duration silent{0};
 
   std::vector<std::byte> staging;  ///< headers, small chunks, and the beginnings of large ones
   std::size_t begin = 0;

@@ -25,22 +25,6 @@ namespace net = causeway::net;
 using causeway::errc;
 using causeway::fail;
 
-causeway::log_sink log_to_stderr() {
-  return causeway::log_sink{[](causeway::severity level, std::string_view text) {
-    if (level < causeway::severity::warning) return;
-    std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
-  }};
-}
-
-net::rendezvous_options options_for(const settings& s) {
-  net::rendezvous_options o;
-  o.stop = &stop_requested();
-  o.streams_per_link = s.net.streams;
-  o.transport.log = log_to_stderr();
-  if (s.net.index >= 0) o.wanted_index = static_cast<net::peer_index>(s.net.index);
-  return o;
-}
-
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span{text.data(), text.size()}); }
 
 std::string own_path() {
@@ -51,7 +35,27 @@ std::string own_path() {
 
 }  // namespace
 
-causeway::result<void> child_peers::start(const std::vector<std::string>& arguments) {
+causeway::log_sink log_to_stderr() {
+  return causeway::log_sink{[](causeway::severity level, std::string_view text) {
+    if (level < causeway::severity::warning) return;
+    std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
+  }};
+}
+
+namespace {
+
+net::rendezvous_options options_for(const settings& s) {
+  net::rendezvous_options o;
+  o.stop = &stop_requested();
+  o.streams_per_link = s.net.streams;
+  o.transport.log = log_to_stderr();
+  if (s.net.index >= 0) o.wanted_index = static_cast<net::peer_index>(s.net.index);
+  return o;
+}
+
+}  // namespace
+
+causeway::result<pid_t> start_process(const std::vector<std::string>& arguments) {
   const std::string program = own_path();
   std::vector<char*> argv{const_cast<char*>(program.c_str())};
   for (const auto& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
@@ -65,6 +69,11 @@ causeway::result<void> child_peers::start(const std::vector<std::string>& argume
   if (failure != 0) {
     return fail(errc::io_failed, program, std::string{"another peer cannot be started: "} + std::strerror(failure));
   }
+  return pid;
+}
+
+causeway::result<void> child_peers::start(const std::vector<std::string>& arguments) {
+  CAUSEWAY_ASSIGN(const pid_t pid, start_process(arguments));
   const std::lock_guard lock{mutex_};
   running_.push_back(pid);
   return {};
@@ -126,6 +135,25 @@ causeway::result<net::membership> host_run(settings& s, std::uint64_t run_id, ch
   return net::host(std::move(at), s.net.peers, bytes_of(welcome), options);
 }
 
+causeway::result<void> take_over(settings& s, const origins& from, const std::string& text, const std::string& whose) {
+  settings theirs;
+  origins ignored;
+  CAUSEWAY_TRY(apply_toml(text, "the settings of " + whose, theirs, ignored));
+  auto ours = table(s);
+  const auto given = table(theirs);
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if (ours[i].local) continue;
+    const auto origin = from.find(ours[i].name);
+    if (origin != from.end() && ours[i].get() != given[i].get()) {
+      return fail(errc::wrong_model, ours[i].name,
+                  "is " + ours[i].get() + " here (" + origin->second + ") and " + given[i].get() + " in " + whose +
+                      "; leave it out to take the run's");
+    }
+    ours[i].set(given[i].get());
+  }
+  return {};
+}
+
 causeway::result<net::membership> join_run(settings& s, const origins& from) {
   auto options = options_for(s);
   options.deadline = causeway::steady_clock{}.now() + std::chrono::seconds{s.net.patience};
@@ -136,21 +164,7 @@ causeway::result<net::membership> join_run(settings& s, const origins& from) {
   CAUSEWAY_ASSIGN(net::membership member, net::join(address, options));
 
   const std::string text{reinterpret_cast<const char*>(member.welcome.data()), member.welcome.size()};
-  settings theirs;
-  origins ignored;
-  CAUSEWAY_TRY(apply_toml(text, "the settings of the run at " + address.text(), theirs, ignored));
-  auto ours = table(s);
-  const auto given = table(theirs);
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    if (ours[i].local) continue;
-    const auto origin = from.find(ours[i].name);
-    if (origin != from.end() && ours[i].get() != given[i].get()) {
-      return fail(errc::wrong_model, ours[i].name,
-                  "is " + ours[i].get() + " here (" + origin->second + ") and " + given[i].get() + " in the run at " +
-                      address.text() + "; leave it out to take the run's");
-    }
-    ours[i].set(given[i].get());
-  }
+  CAUSEWAY_TRY(take_over(s, from, text, "the run at " + address.text()));
   return member;
 }
 

@@ -5,16 +5,25 @@
 // How a peer gets its place in a run: alone, as the first of several on this machine, as the host for peers from other
 // machines, as a joiner, or by a static list.
 
+#include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/rendezvous.hpp>
 
 #include <sys/types.h>
+#include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "settings.hpp"
 
 namespace app {
+
+/// Starts this program once more, in a process group of its own.
+causeway::result<pid_t> start_process(const std::vector<std::string>& arguments);
+
+/// Warnings and errors, one line each.
+causeway::log_sink log_to_stderr();
 
 /// Processes that this one started. They are in process groups of their own, so that a Ctrl-C reaches them once, through
 /// `stop`, and not a second time from the terminal. They end before we do.
@@ -43,6 +52,10 @@ causeway::result<causeway::net::membership> host_run(settings& s, std::uint64_t 
 /// Joins the run at `s.net.join`, and takes its settings over. A setting that was given here and differs is an error that
 /// names it.
 causeway::result<causeway::net::membership> join_run(settings& s, const origins& from);
+
+/// Takes over the settings that all peers share from their TOML. One that was given here and differs is an error that
+/// names it and `whose` they are.
+causeway::result<void> take_over(settings& s, const origins& from, const std::string& text, const std::string& whose);
 
 /// Connects to the peers of a static list.
 causeway::result<causeway::net::membership> connect_run(settings& s, std::uint64_t run_id);

@@ -16,11 +16,15 @@
 #include <vector>
 
 #include "corpus.hpp"
+#include "elastic_run.hpp"
+#include "journal.hpp"
 #include "launch.hpp"
 #include "report.hpp"
 #include "run_model.hpp"
 #include "settings.hpp"
+#include "simulate.hpp"
 #include "stop.hpp"
+#include "supervise.hpp"
 
 namespace app {
 namespace {
@@ -84,8 +88,13 @@ causeway::result<int> train_as_member(session_input in, causeway::net::membershi
     watch.when_patience_ends(member->transport.interrupter());
     const auto other = member->transport.self() == 0 ? 1U : 0U;
     env.exchange = causeway::collective::tuned_for_streams({}, member->transport.streams(other));
+    watch.when_asked([waiting = member->transport] { return waiting.describe_waits(); });
     env.transport = causeway::net::any_transport{std::move(member->transport)};
   }
+  const struct silence {  // before the transport says goodbye
+    stop_watch& watch;
+    ~silence() { watch.when_asked({}); }
+  } guard{watch};
   auto summary = in.s.model.family == "llama" ? run_llama(in, std::move(env)) : run_gpt(in, std::move(env));
   if (!summary) return summary.error();
   return conclude(*summary, in);
@@ -127,6 +136,15 @@ causeway::result<int> train(settings s, const origins& from, stop_watch& watch) 
   return status;
 }
 
+// Peers that come and go: alone or with others on this machine, as the one that founds the run or as one that joins.
+causeway::result<int> train_elastic(settings s, const origins& from, stop_watch& watch) {
+  if (s.net.threads == 0) s.net.threads = default_threads(s);
+  CAUSEWAY_TRY(make_folder(s));
+  if (!s.net.join.empty()) return run_joiner(std::move(s), from, watch);
+  if (!s.net.listen.empty()) return run_founder(std::move(s), watch);
+  return supervise(std::move(s), watch);
+}
+
 causeway::result<int> generate(const settings& s) {
   const std::string folder = run_folder(s);
   auto codec = text_codec::load(s, folder);
@@ -147,6 +165,8 @@ int show_settings(settings& s, const origins& from) {
   return 0;
 }
 
+bool elastic(const settings& s) { return s.fault.policy == "quorum"; }
+
 causeway::result<int> run(const std::vector<std::string>& arguments) {
   stop_watch watch;
   settings s;
@@ -163,16 +183,24 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
   if (line.command == "join") {
     if (line.positional.size() != 1) return fail(errc::invalid_argument, "join", "say where: causeway join HOST:PORT");
     s.net.join = line.positional[0];
-    return train(std::move(s), from, watch);
+    return elastic(s) ? train_elastic(std::move(s), from, watch) : train(std::move(s), from, watch);
   }
+  if (line.command == "check-journal") {
+    if (line.positional.empty()) return fail(errc::invalid_argument, "check-journal", "say where: the folder of a run");
+    return check_journals(line.positional);
+  }
+  if (line.command == "peer") return run_sibling(std::move(s), from, watch);
   if (!line.positional.empty()) {
     return fail(errc::invalid_argument, line.positional[0], "is not a setting; settings start with --, files with @");
   }
   CAUSEWAY_TRY(validate(s));
+  if (line.command == "simulate") return simulate(std::move(s));
+  if (line.command == "train" && elastic(s)) return train_elastic(std::move(s), from, watch);
   if (line.command == "train") return train(std::move(s), from, watch);
   if (line.command == "generate") return generate(s);
   if (line.command == "config") return show_settings(s, from);
-  return fail(errc::invalid_argument, line.command, "is not a command; use train, join, generate or config (--help)");
+  return fail(errc::invalid_argument, line.command,
+              "is not a command; use train, join, simulate, generate, check-journal or config (--help)");
 }
 
 }  // namespace

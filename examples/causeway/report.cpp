@@ -75,7 +75,8 @@ void progress_line::show(const progress& p, bool milestone) {
   if (p.validation > 0) line += format("  validation %.3f", p.validation);
   line += format("  %.0f tok/s  sent %s", p.tokens_per_second, human_bytes(static_cast<double>(p.bytes_sent)).c_str());
   if (p.bytes_saved_factor > 1.05) line += format(" (%.0fx less)", p.bytes_saved_factor);
-  line += "  " + human_seconds(p.seconds_left) + " left";
+  if (p.peers > 0) line += format("  %u peers", p.peers);
+  if (p.seconds_left > 0) line += "  " + human_seconds(p.seconds_left) + " left";
   if (terminal_) {
     std::printf("\r\033[K%s%s", line.c_str(), milestone ? "\n" : "");
     open_ = !milestone;

@@ -24,6 +24,7 @@ struct progress {
   std::uint64_t bytes_sent = 0;   ///< by this peer
   double bytes_saved_factor = 0;  ///< what every-step f32 averaging would have sent, over bytes_sent
   double seconds_left = 0;
+  std::uint32_t peers = 0;  ///< that took part in the last round, where that changes
 };
 
 /// "12.3 MB" and the like.

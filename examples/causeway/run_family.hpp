@@ -2,51 +2,41 @@
 #ifndef CAUSEWAY_EXAMPLES_RUN_FAMILY_HPP
 #define CAUSEWAY_EXAMPLES_RUN_FAMILY_HPP
 
-// From settings to a trainer of one model family. Included by the file of that family alone: it instantiates much.
+// A run of one model family with a fixed set of peers. Included by the file of that family alone: it instantiates much.
 
-#include <causeway/comm/every_step.hpp>
-#include <causeway/comm/periodic.hpp>
-#include <causeway/compress/none.hpp>
-#include <causeway/optim/adamw.hpp>
-#include <causeway/optim/muon.hpp>
-#include <causeway/optim/nesterov.hpp>
+#include <causeway/train/checkpoint.hpp>
+#include <causeway/train/trainer.hpp>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
-#include "chosen_codec.hpp"
+#include "compose.hpp"
 #include "generate.hpp"
 #include "run_model.hpp"
+#include "session.hpp"
 
 namespace app {
 
-namespace comm = causeway::comm;
-namespace optim = causeway::optim;
-
 template <class Model>
-causeway::result<Model> make_model(const typename Model::options_type& options, const settings& s) {
-  causeway::kernels::cpu_backend backend{s.net.threads};
-  CAUSEWAY_ASSIGN(Model model, Model::create(options, std::move(backend)));
-  model.initialize(s.run.seed);
-  return model;
-}
-
-template <class Model>
-void describe(Model& model, const session_input& in, std::size_t optimizer_bytes) {
+void describe(Model& model, const session_input& in) {
   if (in.s.quiet) return;
+  const bool local = in.s.comm.policy != "every_step";
+  const auto optimizer_bytes = static_cast<std::size_t>(model.parameters().length()) * sizeof(float) * (local ? 4U : 2U);
   const auto estimate = model.memory_estimate(in.s.train.batch / in.s.train.micro_batches);
+  const auto human = [](std::size_t bytes) { return human_bytes(static_cast<double>(bytes)); };
   std::printf("%s: %lld parameters, %s; %s\n", in.s.model.family.c_str(),
               static_cast<long long>(model.parameters().count()), in.s.model.precision.c_str(),
               model.backend().describe().c_str());
   std::printf(
       "memory of this peer: about %s (parameters and gradients %s, optimizers and outer state %s, activations %s)\n",
-      human_bytes(static_cast<double>(estimate.total() + optimizer_bytes)).c_str(),
-      human_bytes(static_cast<double>(estimate.parameters + estimate.gradients + estimate.low_precision)).c_str(),
-      human_bytes(static_cast<double>(optimizer_bytes)).c_str(),
-      human_bytes(
-          static_cast<double>(estimate.activations + estimate.activation_gradients + estimate.logits + estimate.scratch))
-          .c_str());
+      human(estimate.total() + optimizer_bytes).c_str(),
+      human(estimate.parameters + estimate.gradients + estimate.low_precision).c_str(), human(optimizer_bytes).c_str(),
+      human(estimate.activations + estimate.activation_gradients + estimate.logits + estimate.scratch).c_str());
   std::printf("text: %s, %lld tokens to train on, %lld to validate; %u peers, %s\n",
               human_bytes(static_cast<double>(in.data.bytes)).c_str(), static_cast<long long>(in.data.tokens.train.size()),
               static_cast<long long>(in.data.tokens.validation.size()), in.s.net.peers, in.s.comm.policy.c_str());
@@ -63,61 +53,45 @@ causeway::result<session_summary> run_trainer(Trainer trainer, session_input& in
   return summary;
 }
 
-template <class Model, class Inner, class Comm>
-causeway::result<session_summary> run_composed(Model model, session_input& in, causeway::environment env, Inner inner,
-                                               Comm policy) {
-  const settings& s = in.s;
-  causeway::trainer_options options;
-  options.seed = s.run.seed;
-  options.clip_norm = s.train.clip;
-  options.learning_rate =
-      optim::warmup_cosine{s.train.learning_rate, s.train.warmup, s.train.steps, s.train.final_fraction};
-  return run_trainer(causeway::make_trainer(std::move(model), std::move(env), options, std::move(inner), std::move(policy),
-                                            causeway::parallel::data_parallel{{.micro_batches = s.train.micro_batches}}),
-                     in);
-}
-
-template <class Model, class Inner>
-causeway::result<session_summary> run_with(Model model, session_input& in, causeway::environment env, Inner inner) {
-  const settings& s = in.s;
-  const auto length = static_cast<std::size_t>(model.parameters().length()) * sizeof(float);
-  const bool local = s.comm.policy != "every_step";
-  describe(model, in, length * (2 + (local ? 2 : 0)));
-  const bool plain = s.comm.codec == "none";
-  if (!local) {
-    if (plain) return run_composed(std::move(model), in, std::move(env), std::move(inner), comm::every_step<>{});
-    return run_composed(std::move(model), in, std::move(env), std::move(inner),
-                        comm::every_step<chosen_codec>{chosen_codec{s.comm.codec}});
-  }
-  const bool averaging = s.comm.policy == "local_sgd";  // outer SGD(1): Nesterov without momentum
-  const comm::periodic_options periodic{.local_steps = s.comm.local_steps,
-                                        .outer_learning_rate = averaging ? 1.0F : s.comm.outer_learning_rate};
-  const auto outer = [&] { return optim::nesterov{{.momentum = averaging ? 0.0F : s.comm.outer_momentum}}; };
-  if (plain) {
-    return run_composed(std::move(model), in, std::move(env), std::move(inner),
-                        comm::periodic<optim::nesterov>{periodic, outer()});
-  }
-  return run_composed(std::move(model), in, std::move(env), std::move(inner),
-                      comm::periodic<optim::nesterov, chosen_codec>{periodic, outer(), chosen_codec{s.comm.codec}});
-}
-
 template <class Model>
 causeway::result<session_summary> run_family(const typename Model::options_type& options, session_input& in,
                                              causeway::environment env) {
   CAUSEWAY_ASSIGN(Model model, make_model<Model>(options, in.s));
-  const settings& s = in.s;
-  if (s.train.optimizer == "muon") {
-    return run_with(std::move(model), in, std::move(env), optim::muon<>{});
+  describe(model, in);
+  return with_inner(in.s, [&](auto inner) {
+    return with_comm(in.s, [&](auto comm) {
+      causeway::parallel::data_parallel parallel{{.micro_batches = in.s.train.micro_batches}};
+      return run_trainer(causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s),
+                                                std::move(inner), std::move(comm), std::move(parallel)),
+                         in);
+    });
+  });
+}
+
+/// The newest checkpoint of any peer of the run; peers are tried from 0 on.
+inline causeway::result<causeway::io::loaded_checkpoint> newest_checkpoint(const std::string& folder) {
+  std::vector<std::string> peers;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator{folder, ignored}) {
+    if (entry.path().filename().string().starts_with("peer-")) peers.push_back(entry.path().string());
   }
-  return run_with(std::move(model), in, std::move(env), optim::adamw{{.weight_decay = s.train.weight_decay}});
+  std::sort(peers.begin(), peers.end());
+  std::string best = folder + "/peer-0";
+  std::uint64_t newest = 0;
+  for (const std::string& peer : peers) {
+    const auto steps = causeway::io::checkpoint_directory{causeway::io::posix_storage{}, peer}.steps();
+    if (!steps || steps->empty() || steps->back() <= newest) continue;
+    newest = steps->back();
+    best = peer;
+  }
+  return causeway::io::checkpoint_directory{causeway::io::posix_storage{}, best}.load_newest();
 }
 
 template <class Model>
 causeway::result<std::string> generate_family(const typename Model::options_type& options, const settings& s,
                                               text_codec& codec) {
   CAUSEWAY_ASSIGN(Model model, make_model<Model>(options, s));
-  causeway::io::checkpoint_directory checkpoints{causeway::io::posix_storage{}, run_folder(s) + "/peer-0"};
-  CAUSEWAY_ASSIGN(const auto loaded, checkpoints.load_newest());
+  CAUSEWAY_ASSIGN(const auto loaded, newest_checkpoint(run_folder(s)));
   if (!loaded.note.empty()) std::fprintf(stderr, "%s\n", loaded.note.c_str());
   CAUSEWAY_TRY(causeway::restore_parameters(model.parameters(), loaded.file, causeway::io::cereal_archiver{}));
   return sample_text(model, codec, s);

@@ -5,16 +5,25 @@
 // The blessed combinations that the program can choose at run time, each instantiated once: one file per model family.
 
 #include <causeway/core/result.hpp>
+#include <causeway/train/context.hpp>
 
 #include <string>
 
-#include "session.hpp"
+#include "elastic_place.hpp"
+#include "session_input.hpp"
 
 namespace app {
 
 /// Trains a model of one family to the end of the run; every peer of the run calls it.
 causeway::result<session_summary> run_gpt(session_input& input, causeway::environment env);
 causeway::result<session_summary> run_llama(session_input& input, causeway::environment env);
+
+/// The same where peers come and go: `env.group` must be that of `place`.
+causeway::result<session_summary> run_elastic_gpt(session_input& input, elastic_place& place, causeway::environment env);
+causeway::result<session_summary> run_elastic_llama(session_input& input, elastic_place& place, causeway::environment env);
+/// A model so small that only the cost of the real one counts; for simulations.
+causeway::result<session_summary> run_elastic_stand_in(session_input& input, elastic_place& place,
+                                                       causeway::environment env);
 
 /// Loads the newest checkpoint of the run and goes on from the prompt.
 causeway::result<std::string> generate_gpt(const settings& s, text_codec& codec);

@@ -18,39 +18,16 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "corpus.hpp"
 #include "report.hpp"
-#include "settings.hpp"
+#include "session_input.hpp"
 
 namespace app {
-
-/// What a session is given.
-struct session_input {
-  settings s;
-  corpus data;
-  std::string folder;  ///< of the run
-  std::uint64_t run_id = 0;
-  std::function<bool()> stopping;  ///< whether a signal asked us to stop
-};
-
-/// What a session ends with.
-struct session_summary {
-  bool interrupted = false;
-  std::uint64_t step = 0;
-  std::uint64_t round = 0;
-  double validation = 0;  ///< of the final parameters, nats per token
-  std::uint64_t bytes_sent = 0;
-  double every_step_bytes = 0;  ///< what f32 averaging in every step would have sent
-  double wall_seconds = 0;
-  std::uint64_t state_hash = 0;
-};
 
 template <class Trainer>
 class session {
@@ -150,13 +127,11 @@ class session {
   }
 
   causeway::result<void> prepare() {
-    const auto context = in_.s.model.context;
     const auto batch = static_cast<std::int64_t>(in_.s.train.batch * peers_);
-    CAUSEWAY_ASSIGN(auto batches, causeway::data::batcher::make(in_.data.tokens.train, {context, in_.s.run.seed}, batch));
+    CAUSEWAY_ASSIGN(auto batches, training_batches(in_, batch));
     batches_.emplace(std::move(batches));
     batches_->seek(ctx().step() * static_cast<std::uint64_t>(batch));
-    const auto windows = std::max<std::int64_t>(1, in_.s.train.evaluate_tokens / context);
-    CAUSEWAY_ASSIGN(auto held_out, causeway::data::validation_windows::make(in_.data.tokens.validation, context, windows));
+    CAUSEWAY_ASSIGN(auto held_out, held_out_windows(in_));
     held_out_.emplace(std::move(held_out));
     if (self_ == 0) {
       CAUSEWAY_ASSIGN(auto metrics, metrics_file::open(in_.folder + "/metrics.jsonl", ctx().step()));
@@ -167,10 +142,6 @@ class session {
     first_step_ = ctx().step();
     begin_ = mark_ = ctx().clock().now();
     return {};
-  }
-
-  static std::uint64_t next_after(std::uint64_t step, std::uint64_t every) {
-    return every == 0 ? none : (step / every + 1) * every;
   }
 
   // ---- middle -------------------------------------------------------------------------------------------------------
@@ -218,18 +189,11 @@ class session {
   // Every peer takes its share of the validation windows; the sums are gathered. All peers are in the same step here.
   causeway::result<void> validate(bool last) {
     const auto part = causeway::share_of(held_out_->size(), self_, peers_);
-    double sum = 0;
-    double tokens = 0;
-    for (std::int64_t at = part.begin; at < part.end; at += in_.s.train.batch) {
-      const auto batch = held_out_->at(at, std::min(in_.s.train.batch, part.end - at));
-      CAUSEWAY_ASSIGN(const double loss, trainer_.evaluate(batch));
-      sum += loss * static_cast<double>(batch.tokens());
-      tokens += static_cast<double>(batch.tokens());
-    }
+    CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, part, in_.s.train.batch));
     const auto now = ctx().clock().now();
     const double speed = static_cast<double>(loss_count_ * in_.s.train.batch * in_.s.model.context) /
                          std::max(1e-9, causeway::seconds(now - mark_));
-    const std::array<double, 5> mine{sum, tokens, loss_sum_, static_cast<double>(loss_count_), speed};
+    const std::array<double, 5> mine{found.sum, found.tokens, loss_sum_, static_cast<double>(loss_count_), speed};
     CAUSEWAY_ASSIGN(const auto all, gather(mine, 2 + ctx().step() * 2 + (last ? 1 : 0)));
     std::array<double, 5> total{};
     for (const auto& peer : all) {

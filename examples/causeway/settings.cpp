@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
-#include <type_traits>
 #include <utility>
 
 #define TOML_HEADER_ONLY 1
@@ -18,54 +17,6 @@ namespace {
 
 using causeway::errc;
 using causeway::fail;
-
-template <class T>
-bool from_text(const std::string& text, T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    value = text;
-    return true;
-  } else if constexpr (std::is_same_v<T, bool>) {
-    if (text != "true" && text != "false") return false;
-    value = text == "true";
-    return true;
-  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-    value.clear();
-    std::istringstream pieces{text};
-    for (std::string piece; std::getline(pieces, piece, ',');) value.push_back(piece);
-    return true;
-  } else {
-    T parsed{};
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), parsed);
-    if (code != std::errc{} || end != text.data() + text.size()) return false;
-    value = parsed;
-    return true;
-  }
-}
-
-template <class T>
-std::string to_text(const T& value) {
-  if constexpr (std::is_same_v<T, std::string>) {
-    return value;
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return value ? "true" : "false";
-  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-    std::string all;
-    for (const auto& piece : value) all += (all.empty() ? "" : ",") + piece;
-    return all;
-  } else {
-    char buffer[64];
-    const auto [end, code] = std::to_chars(buffer, buffer + sizeof buffer, value);
-    return {buffer, end};
-  }
-}
-
-template <class T>
-setting make(std::string name, T& value, std::string help, bool local = false) {
-  return {std::move(name), std::move(help), local, [&value] { return to_text(value); },
-          [&value](const std::string& text) { return from_text(text, value); }};
-}
-
-constexpr bool local = true;
 
 std::string environment_name(const std::string& name) {
   std::string upper = "CAUSEWAY_";
@@ -122,7 +73,10 @@ causeway::result<void> assign(std::vector<setting>& all, const std::string& name
 std::string text_of(const toml::node& node) {
   if (const auto* v = node.as_string()) return v->get();
   if (const auto* v = node.as_integer()) return std::to_string(v->get());
-  if (const auto* v = node.as_floating_point()) return to_text(v->get());
+  if (const auto* v = node.as_floating_point()) {
+    char digits[64];
+    return {digits, std::to_chars(digits, digits + sizeof digits, v->get()).ptr};
+  }
   if (const auto* v = node.as_boolean()) return v->get() ? "true" : "false";
   std::string joined;
   if (const auto* list = node.as_array()) {
@@ -171,61 +125,14 @@ causeway::result<void> apply_environment(std::vector<setting>& all, origins& fro
   return {};
 }
 
+const std::map<std::string, std::string> short_names{
+    {"peers", "net.peers"},      {"listen", "net.listen"},   {"steps", "train.steps"},   {"seed", "run.seed"},
+    {"prompt", "sample.prompt"}, {"threads", "net.threads"}, {"restart", "run.restart"}, {"links", "sim.links"},
+    {"faults", "sim.faults"},    {"seeds", "sim.seeds"},     {"history", "sim.history"}};
+
 bool is_flag(const std::string& argument) { return argument.size() > 2 && argument.starts_with("--"); }
 
 }  // namespace
-
-std::vector<setting> table(settings& s) {
-  return {
-      make("run.name", s.run.name, "name of the run; its files are in run.directory/run.name"),
-      make("run.directory", s.run.directory, "folder that holds runs", local),
-      make("run.seed", s.run.seed, "seed of everything random"),
-      make("run.fresh", s.run.fresh, "start over even if checkpoints of this run exist (true|false)"),
-      make("model.family", s.model.family, "gpt (GPT-2) or llama"),
-      make("model.layers", s.model.layers, "transformer blocks"),
-      make("model.heads", s.model.heads, "attention heads; must divide model.width"),
-      make("model.kv_heads", s.model.kv_heads, "key and value heads of llama; 0 = model.heads"),
-      make("model.width", s.model.width, "width of the residual stream"),
-      make("model.context", s.model.context, "tokens per sequence"),
-      make("model.dropout", s.model.dropout, "dropout rate of gpt, 0 to 1"),
-      make("model.precision", s.model.precision, "f32 or bf16 (f32 master weights)"),
-      make("model.recompute", s.model.recompute, "recompute each block in the backward pass to save memory (true|false)"),
-      make("data.path", s.data.path, "a UTF-8 text file, or a folder of them", local),
-      make("data.tokenizer", s.data.tokenizer, "bytes, or bpe (trained on the text)"),
-      make("data.vocabulary", s.data.vocabulary, "size of the bpe vocabulary"),
-      make("data.validation", s.data.validation, "share of the text kept for validation"),
-      make("train.steps", s.train.steps, "inner steps of each peer"),
-      make("train.batch", s.train.batch, "sequences per peer and inner step"),
-      make("train.micro_batches", s.train.micro_batches, "pieces that a batch is cut into to save memory"),
-      make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon"),
-      make("train.learning_rate", s.train.learning_rate, "peak learning rate of the inner optimizer"),
-      make("train.warmup", s.train.warmup, "steps to the peak"),
-      make("train.final_fraction", s.train.final_fraction, "learning rate at the end, as a fraction of the peak"),
-      make("train.weight_decay", s.train.weight_decay, "of matrices and embeddings"),
-      make("train.clip", s.train.clip, "largest norm of the gradient; 0 = no clipping"),
-      make("train.evaluate_every", s.train.evaluate_every, "steps between validations (at the next committed round)"),
-      make("train.evaluate_tokens", s.train.evaluate_tokens, "validation tokens, over all peers"),
-      make("train.checkpoint_every", s.train.checkpoint_every, "steps between checkpoints (at the next committed round)"),
-      make("comm.policy", s.comm.policy, "diloco, local_sgd or every_step"),
-      make("comm.local_steps", s.comm.local_steps, "inner steps between exchanges (H)"),
-      make("comm.outer_learning_rate", s.comm.outer_learning_rate, "of the outer optimizer"),
-      make("comm.outer_momentum", s.comm.outer_momentum, "of the outer Nesterov optimizer"),
-      make("comm.codec", s.comm.codec, "what travels: none (f32), fp16, bf16 or int8"),
-      make("net.peers", s.net.peers, "peers in the run"),
-      make("net.listen", s.net.listen, "HOST:PORT to wait for peers at; empty = start all peers on this machine", local),
-      make("net.join", s.net.join, "HOST:PORT of the first peer", local),
-      make("net.static_peers", s.net.static_peers, "HOST:PORT of all peers in order, instead of a rendezvous"),
-      make("net.index", s.net.index, "this peer's wanted place; -1 = any", local),
-      make("net.threads", s.net.threads, "compute threads of this peer; 0 = share the cores", local),
-      make("net.streams", s.net.streams, "TCP streams per link; 0 = choose", local),
-      make("net.patience", s.net.patience, "seconds to go on dialling while nobody answers", local),
-      make("sample.prompt", s.sample.prompt, "text to go on from"),
-      make("sample.tokens", s.sample.tokens, "tokens to generate"),
-      make("sample.temperature", s.sample.temperature, "0 = always the likeliest"),
-      make("sample.top_k", s.sample.top_k, "choose among the k likeliest; 0 = all"),
-      make("quiet", s.quiet, "no progress line (true|false)", local),
-  };
-}
 
 causeway::result<void> apply_toml(std::string_view text, const std::string& where, settings& s, origins& from) {
   const toml::parse_result parsed = toml::parse(text);
@@ -265,11 +172,8 @@ causeway::result<command_line> parse(const std::vector<std::string>& arguments, 
       } else {
         value = "true";
       }
-      for (const auto& [short_name, full] :
-           {std::pair{"peers", "net.peers"}, std::pair{"listen", "net.listen"}, std::pair{"steps", "train.steps"},
-            std::pair{"seed", "run.seed"}, std::pair{"prompt", "sample.prompt"}, std::pair{"threads", "net.threads"}}) {
-        if (name == short_name) name = full;
-      }
+      const auto full = short_names.find(name);
+      if (full != short_names.end()) name = full->second;
       flags.emplace_back(name, value);
     } else if (line.command.empty()) {
       line.command = a;
@@ -282,37 +186,6 @@ causeway::result<command_line> parse(const std::vector<std::string>& arguments, 
   for (const auto& [name, value] : flags) CAUSEWAY_TRY(assign(all, name, value, "--" + name, from));
   if (line.command.empty()) line.command = "help";
   return line;
-}
-
-causeway::result<void> validate(const settings& s) {
-  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
-  const auto one_of = [](const std::string& value, std::initializer_list<const char*> allowed) {
-    for (const char* a : allowed) {
-      if (value == a) return true;
-    }
-    return false;
-  };
-  if (!one_of(s.model.family, {"gpt", "llama"})) return bad("model.family", "'" + s.model.family + "'; use gpt or llama");
-  if (!one_of(s.model.precision, {"f32", "bf16"})) return bad("model.precision", "use f32 or bf16");
-  if (!one_of(s.data.tokenizer, {"bytes", "bpe"})) return bad("data.tokenizer", "use bytes or bpe");
-  if (!one_of(s.train.optimizer, {"adamw", "muon"})) return bad("train.optimizer", "use adamw or muon");
-  if (!one_of(s.comm.policy, {"diloco", "local_sgd", "every_step"})) {
-    return bad("comm.policy", "'" + s.comm.policy + "'; use diloco, local_sgd or every_step");
-  }
-  if (!one_of(s.comm.codec, {"none", "fp16", "bf16", "int8"})) return bad("comm.codec", "use none, fp16, bf16 or int8");
-  if (s.model.family == "llama" && s.model.dropout > 0) return bad("model.dropout", "the llama family has none; use 0");
-  if (s.net.peers == 0) return bad("net.peers", "0 peers cannot train; use 1 or more");
-  if (s.train.steps == 0) return bad("train.steps", "nothing to do; use 1 or more");
-  if (s.train.batch < 1) return bad("train.batch", "use 1 or more sequences");
-  if (s.train.micro_batches < 1 || s.train.batch % s.train.micro_batches != 0) {
-    return bad("train.micro_batches", "must divide train.batch (" + std::to_string(s.train.batch) + ")");
-  }
-  if (s.comm.local_steps == 0) return bad("comm.local_steps", "use 1 or more");
-  if (!(s.data.validation > 0 && s.data.validation < 1)) return bad("data.validation", "use a share between 0 and 1");
-  if (s.run.name.empty() || s.run.name.find('/') != std::string::npos) {
-    return bad("run.name", "use a plain name without slashes; run.directory says where it goes");
-  }
-  return {};
 }
 
 std::string to_toml(settings& s, bool shared_only) {
@@ -336,26 +209,6 @@ std::string to_toml(settings& s, bool shared_only) {
     }
     text += item.name.substr(dot + 1) + " = " + quoted + "\"\n";
   }
-  return text;
-}
-
-std::string help_text() {
-  settings defaults;
-  std::string text =
-      "causeway: train one transformer on many machines joined by slow links\n\n"
-      "  causeway train [@run.toml] [--setting value ...]   train; with --peers N, start N peers on this machine\n"
-      "  causeway train --listen HOST:PORT --peers N        wait for N-1 peers from other machines\n"
-      "  causeway join HOST:PORT [--data.path TEXT]         join such a run\n"
-      "  causeway generate [@run.toml] [--prompt TEXT]      go on from a prompt with a trained model\n"
-      "  causeway config --effective [@run.toml] [...]      show every setting, and where its value comes from\n\n"
-      "Settings, from a TOML file (@FILE), CAUSEWAY_SECTION_NAME variables, or flags; later ones win:\n";
-  for (const auto& item : table(defaults)) {
-    std::string flag = "  --" + item.name;
-    flag.resize(std::max<std::size_t>(flag.size() + 2, 32), ' ');
-    const std::string value = item.get();
-    text += flag + item.help + (value.empty() ? "" : " [" + value + "]") + "\n";
-  }
-  text += "\nShort forms: --peers, --listen, --steps, --seed, --prompt, --threads.\n";
   return text;
 }
 

@@ -22,6 +22,8 @@ struct settings {
     std::string directory = "runs";
     std::uint64_t seed = 1;
     bool fresh = false;
+    bool journal = false;
+    bool restart = false;
   } run;
 
   struct {
@@ -67,6 +69,12 @@ struct settings {
   } comm;
 
   struct {
+    std::string policy = "fail_stop";
+    std::uint32_t min_peers = 1;
+    std::uint32_t store_every = 1;
+  } fault;
+
+  struct {
     std::uint32_t peers = 1;
     std::string listen;
     std::string join;
@@ -83,6 +91,20 @@ struct settings {
     float temperature = 0.8F;
     std::int64_t top_k = 40;
   } sample;
+
+  struct {
+    std::string links;
+    std::string faults;
+    std::string compute = "real";
+    double flops = 1e12;
+    double step_seconds = 0;
+    std::int64_t parameters = 4096;
+    double mbit_per_s = 1000;
+    double latency_ms = 1;
+    double horizon = 0;
+    std::uint64_t seeds = 1;
+    std::string history;
+  } sim;
 
   bool quiet = false;  ///< no progress line: set for the peers that a launcher starts
 };
@@ -104,7 +126,7 @@ using origins = std::map<std::string, std::string>;
 
 /// What the command line said besides settings.
 struct command_line {
-  std::string command;                  ///< "train", "join", "generate", "config", "help", "version"
+  std::string command;                  ///< "train", "join", "simulate", "generate", "config", "help", ...
   std::vector<std::string> positional;  ///< what is neither a flag nor @file
   bool effective = false;
 };
@@ -120,6 +142,9 @@ std::string to_toml(settings& s, bool shared_only);
 
 /// Sets from TOML text; `where` names it in errors.
 causeway::result<void> apply_toml(std::string_view text, const std::string& where, settings& s, origins& from);
+
+/// The name of the first setting that all peers share and that has another value in `a` than in `b`; empty: none.
+std::string first_difference(settings a, settings b);
 
 /// The help text of `--help`.
 std::string help_text();

@@ -4,15 +4,18 @@
 
 // Ctrl-C and SIGTERM. The first asks for a stop: the peer ends the step it is in and saves. A peer that is waiting for
 // others in an exchange goes on waiting for a moment, because the others may be about to finish it too; then its wait is
-// ended, and it saves the step with the exchange pending. A second signal ends the program at once.
+// ended, and it saves the step with the exchange pending. A second signal ends the program at once. SIGUSR1 asks what the
+// program is waiting for.
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -20,11 +23,14 @@ namespace app {
 
 namespace detail {
 inline std::atomic<int> signals_seen{0};
-static_assert(std::atomic<int>::is_always_lock_free);
+inline std::atomic<bool> question_seen{false};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 inline void on_signal(int) {
   if (signals_seen.fetch_add(1) > 0) std::_Exit(130);
 }
+
+inline void on_question(int) { question_seen = true; }
 }  // namespace detail
 
 /// The flag that the whole program looks at.
@@ -41,6 +47,9 @@ class stop_watch {
     action.sa_handler = detail::on_signal;
     sigaction(SIGINT, &action, nullptr);
     sigaction(SIGTERM, &action, nullptr);
+    action.sa_handler = detail::on_question;
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGUSR1, &action, nullptr);
     std::signal(SIGPIPE, SIG_IGN);
     watcher_ = std::thread{[this] { watch(); }};
   }
@@ -66,6 +75,12 @@ class stop_watch {
     late_ = std::move(f);
   }
 
+  /// `f` is called, from the watcher's thread, when somebody asks with SIGUSR1; its text goes to stderr.
+  void when_asked(std::function<std::string()> f) {
+    const std::lock_guard lock{mutex_};
+    describe_ = std::move(f);
+  }
+
  private:
   // A signal handler may not notify anybody, so the watcher looks ten times a second.
   void watch() {
@@ -74,6 +89,7 @@ class stop_watch {
     int ticks_since = 0;
     while (!over_) {
       changed_.wait_for(lock, 100ms);
+      if (detail::question_seen.exchange(false)) answer();
       if (detail::signals_seen.load() == 0) continue;
       stop_requested() = true;
       if (first_) std::exchange(first_, nullptr)();
@@ -81,10 +97,16 @@ class stop_watch {
     }
   }
 
+  void answer() const {
+    const std::string text = describe_ ? describe_() : "";
+    std::fprintf(stderr, "%s\n", text.empty() ? "waiting for nothing" : text.c_str());
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::function<void()> first_;
   std::function<void()> late_;
+  std::function<std::string()> describe_;
   bool over_ = false;
   std::thread watcher_;
 };

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_COMPOSE_HPP
+#define CAUSEWAY_EXAMPLES_COMPOSE_HPP
+
+// From settings to policies. What is chosen at run time becomes a type here: `f` is instantiated for every choice, and
+// called with one.
+
+#include <causeway/comm/every_step.hpp>
+#include <causeway/comm/periodic.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/kernels/backend.hpp>
+#include <causeway/optim/adamw.hpp>
+#include <causeway/optim/muon.hpp>
+#include <causeway/optim/nesterov.hpp>
+#include <causeway/optim/schedule.hpp>
+#include <causeway/train/context.hpp>
+
+#include <utility>
+
+#include "chosen_codec.hpp"
+#include "settings.hpp"
+
+namespace app {
+
+template <class Model>
+causeway::result<Model> make_model(const typename Model::options_type& options, const settings& s) {
+  causeway::kernels::cpu_backend backend{s.net.threads};
+  CAUSEWAY_ASSIGN(Model model, Model::create(options, std::move(backend)));
+  model.initialize(s.run.seed);
+  return model;
+}
+
+inline causeway::trainer_options trainer_options_of(const settings& s) {
+  causeway::trainer_options options;
+  options.seed = s.run.seed;
+  options.clip_norm = s.train.clip;
+  options.learning_rate =
+      causeway::optim::warmup_cosine{s.train.learning_rate, s.train.warmup, s.train.steps, s.train.final_fraction};
+  return options;
+}
+
+/// Calls `f(inner optimizer)`.
+template <class F>
+auto with_inner(const settings& s, F&& f) {
+  if (s.train.optimizer == "muon") return f(causeway::optim::muon<>{});
+  return f(causeway::optim::adamw{{.weight_decay = s.train.weight_decay}});
+}
+
+/// Calls `f(communication policy)`.
+template <class F>
+auto with_comm(const settings& s, F&& f) {
+  namespace comm = causeway::comm;
+  using causeway::optim::nesterov;
+  const bool plain = s.comm.codec == "none";
+  if (s.comm.policy == "every_step") {
+    if (plain) return f(comm::every_step<>{});
+    return f(comm::every_step<chosen_codec>{chosen_codec{s.comm.codec}});
+  }
+  const bool averaging = s.comm.policy == "local_sgd";  // outer SGD(1): Nesterov without momentum
+  const comm::periodic_options periodic{.local_steps = s.comm.local_steps,
+                                        .outer_learning_rate = averaging ? 1.0F : s.comm.outer_learning_rate};
+  nesterov outer{{.momentum = averaging ? 0.0F : s.comm.outer_momentum}};
+  if (plain) return f(comm::periodic<nesterov>{periodic, std::move(outer)});
+  return f(comm::periodic<nesterov, chosen_codec>{periodic, std::move(outer), chosen_codec{s.comm.codec}});
+}
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_COMPOSE_HPP

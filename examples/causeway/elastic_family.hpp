@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_ELASTIC_FAMILY_HPP
+#define CAUSEWAY_EXAMPLES_ELASTIC_FAMILY_HPP
+
+// A run of one model family whose peers come and go. Included by the file of that family alone: it instantiates much.
+
+#include <causeway/fault/quorum.hpp>
+#include <causeway/parallel/data_parallel.hpp>
+#include <causeway/train/trainer.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "compose.hpp"
+#include "elastic_session.hpp"
+
+namespace app {
+
+/// data_parallel that says how much it computed, and takes batches of any size: the last samples of a run, or of a peer's
+/// range, may be fewer than a batch.
+class paced_data_parallel {
+ public:
+  static constexpr std::string_view name = "paced_data_parallel";
+  static constexpr causeway::parallel_traits traits{};
+  static constexpr std::uint32_t state_version = 1;
+  using pace = std::function<void(std::int64_t tokens, double part)>;
+
+  explicit paced_data_parallel(std::int64_t micro_batches = 1, pace computed = {})
+      : micro_batches_{micro_batches}, computed_{std::move(computed)} {}
+
+  causeway::result<double> forward_backward(auto& ctx, const causeway::batch& b) {
+    std::int64_t pieces = std::min(micro_batches_, b.sequences);
+    while (b.sequences % pieces != 0) ++pieces;  // ends at b.sequences at the latest
+    causeway::parallel::data_parallel inner{{.micro_batches = pieces}};
+    auto loss = inner.forward_backward(ctx, b);
+    if (computed_) computed_(b.tokens(), 1);
+    return loss;
+  }
+
+  void serialize(auto&) {}
+
+ private:
+  std::int64_t micro_batches_;
+  pace computed_;
+};
+static_assert(causeway::ParallelismPolicy<paced_data_parallel>);
+
+template <class Model, class Inner>
+causeway::result<session_summary> run_elastic(Model model, Inner inner, session_input& in, elastic_place& place,
+                                              causeway::environment env) {
+  return with_comm(in.s, [&](auto comm) -> causeway::result<session_summary> {
+    auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), std::move(inner),
+                                          std::move(comm), paced_data_parallel{in.s.train.micro_batches, place.computed},
+                                          causeway::fault::quorum{});
+    const struct silence {  // the others must not be served from a trainer that is gone
+      causeway::net::fabric& fabric;
+      ~silence() { fabric.attach(nullptr); }
+    } guard{*place.fabric};
+    return elastic_session{trainer, in, place}.run();
+  });
+}
+
+template <class Model>
+causeway::result<session_summary> run_elastic_family(const typename Model::options_type& options, session_input& in,
+                                                     elastic_place& place, causeway::environment env) {
+  CAUSEWAY_ASSIGN(Model model, make_model<Model>(options, in.s));
+  return with_inner(in.s,
+                    [&](auto inner) { return run_elastic(std::move(model), std::move(inner), in, place, std::move(env)); });
+}
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_ELASTIC_FAMILY_HPP

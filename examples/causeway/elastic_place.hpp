@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_ELASTIC_PLACE_HPP
+#define CAUSEWAY_EXAMPLES_ELASTIC_PLACE_HPP
+
+// Where an elastic session runs: in a process of its own, or in a simulated one.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/io/storage.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/train/member.hpp>
+#include <causeway/train/observer.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "session_input.hpp"
+#include "settings.hpp"
+
+namespace app {
+
+/// A round that a peer holds.
+struct round_news {
+  std::uint64_t step = 0;
+  std::uint64_t round = 0;
+  std::uint64_t state = 0;       ///< hash of the shared state
+  std::uint32_t peers = 0;       ///< in the exchange that made it
+  double loss = 0;               ///< of this peer's last step
+  double validation = 0;         ///< 0: not looked at
+  double tokens_per_second = 0;  ///< of this peer, since the round before
+  std::uint64_t bytes_sent = 0;  ///< by this peer
+  double blocked_seconds = 0;    ///< by this peer, since it began
+};
+
+/// What a session tells. On the trainer's thread.
+class session_events {
+ public:
+  virtual ~session_events() = default;
+  virtual void joined(const round_news&) {}
+  virtual void stepped(const causeway::step_report&) {}
+  virtual void committed(const round_news&) {}
+  virtual void finished(const session_summary&) {}
+};
+
+struct elastic_place {
+  static constexpr double forward_only = 1.0 / 3;  ///< part of the cost of a training step
+
+  std::shared_ptr<causeway::net::fabric> fabric{};
+  std::shared_ptr<causeway::member> group{};
+  causeway::io::any_storage storage;
+  std::string folder{};  ///< of the peer, on the storage
+  session_events* events = nullptr;
+  /// Called after computing on so many tokens; `part` of a step's cost each. A simulator lets time pass.
+  std::function<void(std::int64_t tokens, double part)> computed = [](std::int64_t, double) {};
+  /// Whether this peer takes its turns at validating.
+  std::function<bool()> validates = [] { return true; };
+  /// Blocks until nobody needs what this peer holds.
+  std::function<causeway::result<void>()> linger = [] { return causeway::result<void>{}; };
+  /// Names of points that this peer passes.
+  std::function<void(std::string_view)> passing = [](std::string_view) {};
+};
+
+/// Samples that a member of the run has at hand: those of a round.
+inline std::uint64_t quota_of(const settings& s) {
+  const std::uint64_t steps = s.comm.policy == "every_step" ? 1 : s.comm.local_steps;
+  return steps * static_cast<std::uint64_t>(s.train.batch);
+}
+
+/// Samples of the whole run.
+inline std::uint64_t budget_of(const settings& s) {
+  return s.train.steps * static_cast<std::uint64_t>(s.train.batch) * s.net.peers;
+}
+
+/// What the settings say of the membership.
+inline causeway::member_options member_options_of(const settings& s, std::uint64_t run_id) {
+  causeway::member_options o;
+  o.protocol.run = run_id;
+  o.protocol.expected = s.net.peers;
+  o.protocol.min_peers = s.fault.min_peers;
+  o.protocol.quota = quota_of(s);
+  o.protocol.budget = budget_of(s);
+  o.store_every = s.fault.store_every;
+  return o;
+}
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_ELASTIC_PLACE_HPP

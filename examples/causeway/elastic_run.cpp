@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "elastic_run.hpp"
+
+#include <causeway/io/file.hpp>
+#include <causeway/net/asio_fabric.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "elastic_place.hpp"
+#include "failpoint.hpp"
+#include "journal.hpp"
+#include "launch.hpp"
+#include "peer_folder.hpp"
+#include "peer_report.hpp"
+#include "peer_talk.hpp"
+#include "run_model.hpp"
+#include "welcome.hpp"
+
+namespace app {
+namespace {
+
+namespace fs = std::filesystem;
+namespace net = causeway::net;
+namespace io = causeway::io;
+using causeway::errc;
+using causeway::fail;
+
+std::string settings_file(const std::string& folder) { return folder + "/settings.toml"; }
+
+causeway::result<std::string> read_text(const std::string& path) {
+  io::posix_storage storage;
+  CAUSEWAY_ASSIGN(const auto bytes, storage.read(path));
+  return std::string{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+causeway::result<void> write_text(const std::string& path, const std::string& text) {
+  io::posix_storage storage;
+  return storage.write_atomic(path, io::produce(text));
+}
+
+// Peers that train on other texts would train, and mean nothing.
+causeway::result<void> check_text(const std::string& folder, std::uint64_t hash) {
+  const std::string path = folder + "/text.hash";
+  const std::string ours = std::to_string(hash) + "\n";
+  const auto known = read_text(path);
+  if (!known) return write_text(path, ours);
+  if (*known == ours) return {};
+  return fail(errc::wrong_model, "data.path",
+              "this is another text, or cut into other tokens, than the run trains on; give the run's with --data.path");
+}
+
+// Where this peer listens: where it was told, else where it did before, so that the others find it again.
+causeway::result<net::listener> listen(const settings& s, const peer_folder& mine, const causeway::log_sink& log) {
+  if (!s.net.listen.empty()) {
+    CAUSEWAY_ASSIGN(const net::endpoint wanted, net::parse_endpoint(s.net.listen));
+    if (wanted.port != 0) return net::open_listener(wanted, log);
+  }
+  if (const auto before = mine.address()) {
+    const auto where = net::parse_endpoint(*before);
+    if (where) {
+      auto again = net::open_listener(*where, log);
+      if (again) return again;
+    }
+  }
+  if (s.net.listen.empty()) return net::open_listener(listen_near(s.net.join), log);
+  CAUSEWAY_ASSIGN(const net::endpoint wanted, net::parse_endpoint(s.net.listen));
+  return net::open_listener(wanted, log);
+}
+
+// Everybody that may be in the run. Empty: this peer founds it.
+causeway::result<std::vector<std::string>> whom_to_dial(const settings& s, const std::string& folder,
+                                                        const peer_folder& mine, bool may_found) {
+  std::vector<std::string> addresses;
+  if (!s.net.join.empty()) addresses.push_back(s.net.join);
+  bool anybody_known = false;
+  for (const sibling& other : peers_on_disk(folder)) {
+    anybody_known = anybody_known || other.known;
+    if (other.index != mine.index() && !other.address.empty()) addresses.push_back(other.address);
+  }
+  if (may_found && !anybody_known && s.net.join.empty()) {
+    if (!fs::exists(mine.path() + "/rounds")) return std::vector<std::string>{};
+    return fail(errc::corrupt, mine.path(),
+                "holds rounds of this run but no record of who is in it; join the others with causeway join, or start over "
+                "with --run.fresh true");
+  }
+  return addresses;
+}
+
+// One process as a peer, from its folder to the end of the run.
+class peer_process {
+ public:
+  peer_process(session_input in, peer_folder mine, stop_watch& watch)
+      : in_{std::move(in)}, mine_{std::move(mine)}, watch_{watch}, report_{in_, mine_.path(), mine_.index()} {}
+  peer_process(const peer_process&) = delete;
+  peer_process& operator=(const peer_process&) = delete;
+
+  ~peer_process() {
+    watch_.when_patience_ends({});
+    watch_.when_asked({});
+  }
+
+  causeway::result<int> run(bool may_found) {
+    CAUSEWAY_TRY(report_.open_log());
+    CAUSEWAY_TRY(open_fabric());
+    CAUSEWAY_TRY(open_group(may_found));
+    if (!in_.s.quiet) announce();
+    causeway::environment env;
+    env.log = report_.log();
+    env.group = place_.group;
+    const bool llama = in_.s.model.family == "llama";
+    auto summary = llama ? run_elastic_llama(in_, place_, std::move(env)) : run_elastic_gpt(in_, place_, std::move(env));
+    if (!summary) return summary.error();
+    return report_.conclude(*summary);
+  }
+
+ private:
+  causeway::result<void> open_fabric() {
+    CAUSEWAY_ASSIGN(net::listener at, listen(in_.s, mine_, report_.log()));
+    net::fabric_options options;
+    options.run_id = in_.run_id;
+    options.id = causeway::member_identity(place_.storage, mine_.path(), in_.run_id, fresh_identity(mine_.index()));
+    options.streams_per_link = in_.s.net.streams;
+    options.transport.log = report_.log();
+    CAUSEWAY_ASSIGN(const auto tcp, net::open_fabric(std::move(at), options));
+    watch_.when_patience_ends(tcp->interrupter());
+    place_.fabric = tcp;
+    if (points_.is("mid_exchange")) place_.fabric = std::make_shared<passing_fabric>(tcp, points_);
+    return mine_.set_address(tcp->address());
+  }
+
+  causeway::result<void> open_group(bool may_found) {
+    causeway::member_options o = member_options_of(in_.s, in_.run_id);
+    CAUSEWAY_ASSIGN(o.dial, whom_to_dial(in_.s, in_.folder, mine_, may_found));
+    o.folder = mine_.path();
+    o.passing = place_.passing = [this](std::string_view point) { points_.pass(point); };
+    o.other_messages = [this](net::peer_index link, std::span<const std::byte> message) {
+      talk_.hear(*place_.fabric, link, message);
+    };
+    if (in_.s.run.journal) {
+      CAUSEWAY_ASSIGN(auto file, journal_file::open(mine_.path() + "/journal.txt"));
+      journal_.emplace(std::move(file));
+      o.journal = [this](const causeway::membership::event& e) { journal_->write(e); };
+    }
+    talk_ = peer_talk{{in_.data.hash, to_toml(in_.s, true)}};
+    CAUSEWAY_ASSIGN(place_.group, causeway::member::make(place_.fabric, place_.storage, o, report_.log()));
+    place_.folder = mine_.path();
+    place_.events = &report_;
+    place_.linger = [this] { return talk_.linger(*place_.fabric); };
+    watch_.when_asked([group = place_.group] { return group->describe(); });
+    return {};
+  }
+
+  void announce() const {
+    std::printf("this is peer %llu, in %s; another one joins with\n\n  %s\n\n",
+                static_cast<unsigned long long>(place_.fabric->id()), mine_.path().c_str(),
+                join_command(in_.s, place_.fabric->address()).c_str());
+    std::fflush(stdout);
+  }
+
+  session_input in_;
+  peer_folder mine_;
+  stop_watch& watch_;
+  peer_report report_;
+  failpoint points_;
+  peer_talk talk_;
+  std::optional<journal_file> journal_;
+  elastic_place place_{.storage = io::any_storage{io::posix_storage{}}};
+};
+
+causeway::result<int> run_peer(const settings& s, const std::string& folder, peer_folder mine, bool may_found,
+                               stop_watch& watch) {
+  CAUSEWAY_TRY(validate(s));
+  CAUSEWAY_ASSIGN(corpus data, prepare_corpus(s, folder));
+  CAUSEWAY_TRY(check_text(folder, data.hash));
+  session_input in{s, std::move(data), folder, run_id_of(s), [] { return stop_requested().load(); }};
+  peer_process process{std::move(in), std::move(mine), watch};
+  return process.run(may_found);
+}
+
+}  // namespace
+
+causeway::result<void> agree_on_settings(settings& s, const std::string& folder) {
+  const auto text = read_text(settings_file(folder));
+  if (!text) return write_text(settings_file(folder), to_toml(s, true));
+  settings before = s;
+  origins ignored;
+  CAUSEWAY_TRY(apply_toml(*text, settings_file(folder), before, ignored));
+  const std::string name = first_difference(s, before);
+  if (name.empty()) return {};
+  return fail(errc::wrong_model, name,
+              "is not what the run in " + folder +
+                  " was started with; leave it as it was, give the run another name with "
+                  "--run.name, or start over with --run.fresh true");
+}
+
+causeway::result<int> run_founder(settings s, stop_watch& watch) {
+  const std::string folder = run_folder(s);
+  CAUSEWAY_TRY(agree_on_settings(s, folder));
+  CAUSEWAY_ASSIGN(peer_folder mine, peer_folder::claim(folder, std::max<std::int64_t>(s.net.index, 0)));
+  return run_peer(s, folder, std::move(mine), true, watch);
+}
+
+causeway::result<int> run_joiner(settings s, const origins& from, stop_watch& watch) {
+  const std::string folder = run_folder(s);
+  CAUSEWAY_ASSIGN(peer_folder mine, peer_folder::claim(folder, s.net.index));
+  const std::uint64_t run = run_id_of(s);
+  const auto known = read_text(settings_file(folder));
+  run_welcome w;
+  if (known) {
+    w.settings = *known;
+  } else {
+    CAUSEWAY_ASSIGN(w, ask_for_welcome(s.net.join, run, s.net.patience));
+  }
+  CAUSEWAY_TRY(take_over(s, from, w.settings, "the run at " + s.net.join));
+  if (!known) {
+    CAUSEWAY_TRY(write_text(folder + "/text.hash", std::to_string(w.text_hash) + "\n"));
+    CAUSEWAY_TRY(write_text(settings_file(folder), w.settings));
+  }
+  return run_peer(s, folder, std::move(mine), false, watch);
+}
+
+causeway::result<int> run_sibling(settings s, const origins& from, stop_watch& watch) {
+  const std::string folder = run_folder(s);
+  CAUSEWAY_ASSIGN(const std::string known, read_text(settings_file(folder)));
+  CAUSEWAY_TRY(take_over(s, from, known, "the run in " + folder));
+  CAUSEWAY_ASSIGN(peer_folder mine, peer_folder::claim(folder, s.net.index));
+  const bool first = s.net.index == 0;
+  return run_peer(s, folder, std::move(mine), first, watch);
+}
+
+std::string join_command(const settings& s, const std::string& address) {
+  std::string command = "causeway join " + address + " --fault.policy quorum";
+  const settings usual;
+  if (s.run.name != usual.run.name) command += " --run.name " + s.run.name;
+  if (s.run.seed != usual.run.seed) command += " --run.seed " + std::to_string(s.run.seed);
+  return command + " --data.path TEXT";
+}
+
+}  // namespace app

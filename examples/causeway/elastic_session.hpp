@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_ELASTIC_SESSION_HPP
+#define CAUSEWAY_EXAMPLES_ELASTIC_SESSION_HPP
+
+// One peer's part in a run whose peers come and go, from joining to the end of the run's samples, a signal or an error. It
+// is the same code in a process of its own and in a simulated one; what differs is in elastic_place.hpp. Nothing here waits
+// for particular peers: whoever holds a committed round can validate it.
+
+#include <causeway/core/result.hpp>
+#include <causeway/data/batcher.hpp>
+#include <causeway/io/archive.hpp>
+#include <causeway/io/checkpoint.hpp>
+#include <causeway/train/checkpoint.hpp>
+#include <causeway/train/trainer.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "elastic_place.hpp"
+#include "session_input.hpp"
+
+namespace app {
+
+template <class Trainer>
+class elastic_session {
+ public:
+  elastic_session(Trainer& trainer, session_input& input, elastic_place& place)
+      : trainer_{trainer}, in_{input}, place_{place}, checkpoints_{place.storage, place.folder} {}
+
+  causeway::result<session_summary> run() {
+    CAUSEWAY_TRY(prepare());
+    begin_ = ctx().clock().now();
+    const auto outcome = train();
+    if (!outcome && !in_.stopping()) return outcome.error();
+    if (!outcome || summary_.interrupted) return stopped();
+    if (place_.validates()) CAUSEWAY_TRY(validate());
+    CAUSEWAY_TRY(save());
+    place_.events->finished(summarize());
+    CAUSEWAY_TRY(place_.linger());
+    return summary_;
+  }
+
+ private:
+  using archiver = causeway::io::cereal_archiver;
+
+  auto& ctx() { return trainer_.context(); }
+
+  causeway::result<void> prepare() {
+    CAUSEWAY_ASSIGN(auto batches, training_batches(in_, in_.s.train.batch));
+    batches_.emplace(std::move(batches));
+    CAUSEWAY_ASSIGN(auto held_out, held_out_windows(in_));
+    held_out_.emplace(std::move(held_out));
+    const std::uint64_t per_round = in_.s.comm.policy == "every_step" ? 1 : in_.s.comm.local_steps;
+    const auto rounds = [&](std::uint64_t steps) { return steps == 0 ? 0 : std::max<std::uint64_t>(1, steps / per_round); };
+    validate_every_ = rounds(in_.s.train.evaluate_every);
+    save_every_ = rounds(in_.s.train.checkpoint_every);
+    return {};
+  }
+
+  causeway::result<void> train() {
+    place_.passing("joining");
+    CAUSEWAY_TRY(trainer_.start());
+    restore_inner_optimizer();
+    round_ = ctx().round();
+    place_.events->joined(news());
+    for (;;) {
+      if (in_.stopping()) {
+        summary_.interrupted = true;
+        return {};
+      }
+      CAUSEWAY_ASSIGN(const bool more, step());
+      if (!more) return {};
+    }
+  }
+
+  // One inner step, or, while this peer has no samples, others' rounds. False: the samples of the run are used up.
+  causeway::result<bool> step() {
+    const auto begin = ctx().clock().now();
+    CAUSEWAY_ASSIGN(const auto numbers, trainer_.draw(static_cast<std::uint64_t>(in_.s.train.batch)));
+    blocked_ += causeway::seconds(ctx().clock().now() - begin);
+    if (ctx().round() != round_) CAUSEWAY_TRY(after_round());
+    if (numbers.empty()) return false;
+    CAUSEWAY_ASSIGN(const causeway::step_report report, trainer_.step(batches_->of(numbers)));
+    blocked_ += report.exchange_seconds;
+    last_loss_ = report.loss;
+    tokens_ += report.tokens;
+    place_.events->stepped(report);
+    if (ctx().round() != round_) CAUSEWAY_TRY(after_round());
+    return true;
+  }
+
+  // Who validates takes turns, so that nobody is late twice.
+  causeway::result<void> after_round() {
+    round_ = ctx().round();
+    round_news now = news();
+    const bool due = validate_every_ > 0 && round_ % validate_every_ == 0;
+    if (due && place_.validates() && ctx().self() == (round_ / validate_every_) % ctx().peers()) {
+      CAUSEWAY_TRY(validate());
+      now.validation = summary_.validation;
+    }
+    if (save_every_ > 0 && round_ % save_every_ == 0) CAUSEWAY_TRY(save());
+    place_.events->committed(now);
+    return {};
+  }
+
+  round_news news() {
+    const auto now = ctx().clock().now();
+    const double elapsed = causeway::seconds(now - mark_);
+    round_news n;
+    n.step = ctx().step();
+    n.round = ctx().round();
+    n.state = place_.group->state_hash();
+    n.peers = ctx().peers();
+    n.loss = last_loss_;
+    n.tokens_per_second = elapsed > 0 ? static_cast<double>(tokens_) / elapsed : 0;
+    n.bytes_sent = place_.fabric->stats().bytes_sent;
+    n.blocked_seconds = blocked_;
+    mark_ = now;
+    tokens_ = 0;
+    return n;
+  }
+
+  causeway::result<void> validate() {
+    const causeway::index_range all{0, held_out_->size()};
+    CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, all, in_.s.train.batch));
+    place_.computed(static_cast<std::int64_t>(found.tokens), elastic_place::forward_only);
+    summary_.validation = found.sum / found.tokens;
+    return {};
+  }
+
+  // ---- this peer's own disk ------------------------------------------------------------------------------------------
+
+  // The membership keeps what peers share. This is for what they do not share, and for `generate`.
+  causeway::result<void> save() {
+    CAUSEWAY_ASSIGN(const auto sections, causeway::save_state(trainer_, archiver{}));
+    return checkpoints_.save(ctx().step(), sections, in_.run_id);
+  }
+
+  // A peer that comes back begins with the moments that it had. Without them it begins with none, as a new peer does.
+  void restore_inner_optimizer() {
+    const auto newest = checkpoints_.load_newest();
+    if (!newest) return;
+    trainer_.for_each_state([&](const std::string& name, std::uint32_t, auto& object) {
+      if (!name.starts_with("inner.")) return;
+      const auto found = newest->file.find(name);
+      if (found) (void)archiver{}.from_bytes(found->bytes, object);
+    });
+    const auto where = causeway::read_cut(newest->file, archiver{});
+    if (where && where->step > ctx().step()) (void)checkpoints_.discard_after(ctx().step());
+  }
+
+  // The others need not wait for this peer any longer. What it trained since the last round is lost with it; the samples
+  // are not, somebody else gets them.
+  causeway::result<session_summary> stopped() {
+    summary_.interrupted = true;
+    place_.group->leave();
+    if (ctx().step() > 0) CAUSEWAY_TRY(save());
+    return summarize();
+  }
+
+  session_summary& summarize() {
+    summary_.step = ctx().step();
+    summary_.round = place_.group->round();
+    summary_.state_hash = place_.group->state_hash();
+    summary_.bytes_sent = place_.fabric->stats().bytes_sent;
+    const double peers = in_.s.net.peers;
+    summary_.every_step_bytes = 8.0 * static_cast<double>(trainer_.model().parameters().length()) * (peers - 1) / peers *
+                                static_cast<double>(summary_.step);
+    summary_.wall_seconds = causeway::seconds(ctx().clock().now() - begin_);
+    return summary_;
+  }
+
+  Trainer& trainer_;
+  session_input& in_;
+  elastic_place& place_;
+  causeway::io::checkpoint_directory<causeway::io::any_storage> checkpoints_;
+  std::optional<causeway::data::batcher> batches_;
+  std::optional<causeway::data::validation_windows> held_out_;
+  session_summary summary_;
+  causeway::time_point begin_;
+  causeway::time_point mark_;
+  std::uint64_t validate_every_ = 0;
+  std::uint64_t save_every_ = 0;
+  std::uint64_t round_ = 0;
+  std::int64_t tokens_ = 0;
+  double blocked_ = 0;
+  double last_loss_ = 0;
+};
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_ELASTIC_SESSION_HPP

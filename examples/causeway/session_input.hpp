@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_SESSION_INPUT_HPP
+#define CAUSEWAY_EXAMPLES_SESSION_INPUT_HPP
+
+// What every session is given and ends with, and what sessions of fixed and of changing peers do alike.
+
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/data/batcher.hpp>
+#include <causeway/tensor/batch.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "corpus.hpp"
+#include "settings.hpp"
+
+namespace app {
+
+/// What a session is given.
+struct session_input {
+  settings s;
+  corpus data;
+  std::string folder;  ///< of the run
+  std::uint64_t run_id = 0;
+  std::function<bool()> stopping;  ///< whether a signal asked us to stop
+};
+
+/// What a session ends with.
+struct session_summary {
+  bool interrupted = false;
+  std::uint64_t step = 0;
+  std::uint64_t round = 0;
+  double validation = 0;  ///< of the final parameters, nats per token
+  std::uint64_t bytes_sent = 0;
+  double every_step_bytes = 0;  ///< what f32 averaging in every step would have sent
+  double wall_seconds = 0;
+  std::uint64_t state_hash = 0;
+};
+
+/// The sequences that a peer trains on. `at_once`: all peers' of a step.
+inline causeway::result<causeway::data::batcher> training_batches(const session_input& in, std::int64_t at_once) {
+  return causeway::data::batcher::make(in.data.tokens.train, {in.s.model.context, in.s.run.seed}, at_once);
+}
+
+/// The windows that every validation looks at.
+inline causeway::result<causeway::data::validation_windows> held_out_windows(const session_input& in) {
+  const auto count = std::max<std::int64_t>(1, in.s.train.evaluate_tokens / in.s.model.context);
+  return causeway::data::validation_windows::make(in.data.tokens.validation, in.s.model.context, count);
+}
+
+/// Losses summed over tokens.
+struct token_losses {
+  double sum = 0;
+  double tokens = 0;
+};
+
+/// The losses of `part` of the windows on the trainer's present parameters.
+template <class Trainer>
+causeway::result<token_losses> evaluate_windows(Trainer& trainer, causeway::data::validation_windows& windows,
+                                                causeway::index_range part, std::int64_t at_once) {
+  token_losses all;
+  for (std::int64_t at = part.begin; at < part.end; at += at_once) {
+    const causeway::batch b = windows.at(at, std::min(at_once, part.end - at));
+    CAUSEWAY_ASSIGN(const double loss, trainer.evaluate(b));
+    all.sum += loss * static_cast<double>(b.tokens());
+    all.tokens += static_cast<double>(b.tokens());
+  }
+  return all;
+}
+
+/// The first multiple of `every` after `step`; never, if that is 0.
+constexpr std::uint64_t next_after(std::uint64_t step, std::uint64_t every) {
+  return every == 0 ? std::numeric_limits<std::uint64_t>::max() : (step / every + 1) * every;
+}
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_SESSION_INPUT_HPP

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of all settings, what they must satisfy, and the help text made of it.
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <sstream>
+#include <type_traits>
+#include <utility>
+
+#include "settings.hpp"
+
+namespace app {
+namespace {
+
+using causeway::errc;
+using causeway::fail;
+
+template <class T>
+bool from_text(const std::string& text, T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    value = text;
+    return true;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    if (text != "true" && text != "false") return false;
+    value = text == "true";
+    return true;
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    value.clear();
+    std::istringstream pieces{text};
+    for (std::string piece; std::getline(pieces, piece, ',');) value.push_back(piece);
+    return true;
+  } else {
+    T parsed{};
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+    if (code != std::errc{} || end != text.data() + text.size()) return false;
+    value = parsed;
+    return true;
+  }
+}
+
+template <class T>
+std::string to_text(const T& value) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return value;
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    std::string all;
+    for (const auto& piece : value) all += (all.empty() ? "" : ",") + piece;
+    return all;
+  } else {
+    char buffer[64];
+    const auto [end, code] = std::to_chars(buffer, buffer + sizeof buffer, value);
+    return {buffer, end};
+  }
+}
+
+template <class T>
+setting make(std::string name, T& value, std::string help, bool local = false) {
+  return {std::move(name), std::move(help), local, [&value] { return to_text(value); },
+          [&value](const std::string& text) { return from_text(text, value); }};
+}
+
+constexpr bool local = true;
+
+}  // namespace
+
+std::vector<setting> table(settings& s) {
+  return {
+      make("run.name", s.run.name, "name of the run; its files are in run.directory/run.name"),
+      make("run.directory", s.run.directory, "folder that holds runs", local),
+      make("run.seed", s.run.seed, "seed of everything random"),
+      make("run.fresh", s.run.fresh, "start over even if checkpoints of this run exist (true|false)", local),
+      make("run.journal", s.run.journal, "write all decisions of the membership to peer-N/journal.txt (true|false)"),
+      make("run.restart", s.run.restart, "start a peer of this machine again when it dies; quorum only (true|false)",
+           local),
+      make("model.family", s.model.family, "gpt (GPT-2) or llama"),
+      make("model.layers", s.model.layers, "transformer blocks"),
+      make("model.heads", s.model.heads, "attention heads; must divide model.width"),
+      make("model.kv_heads", s.model.kv_heads, "key and value heads of llama; 0 = model.heads"),
+      make("model.width", s.model.width, "width of the residual stream"),
+      make("model.context", s.model.context, "tokens per sequence"),
+      make("model.dropout", s.model.dropout, "dropout rate of gpt, 0 to 1"),
+      make("model.precision", s.model.precision, "f32 or bf16 (f32 master weights)"),
+      make("model.recompute", s.model.recompute, "recompute each block in the backward pass to save memory (true|false)"),
+      make("data.path", s.data.path, "a UTF-8 text file, or a folder of them", local),
+      make("data.tokenizer", s.data.tokenizer, "bytes, or bpe (trained on the text)"),
+      make("data.vocabulary", s.data.vocabulary, "size of the bpe vocabulary"),
+      make("data.validation", s.data.validation, "share of the text kept for validation"),
+      make("train.steps", s.train.steps,
+           "inner steps of each peer; quorum: in all, steps * batch * peers samples, whoever takes part"),
+      make("train.batch", s.train.batch, "sequences per peer and inner step"),
+      make("train.micro_batches", s.train.micro_batches, "pieces that a batch is cut into to save memory"),
+      make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon"),
+      make("train.learning_rate", s.train.learning_rate, "peak learning rate of the inner optimizer"),
+      make("train.warmup", s.train.warmup, "steps to the peak"),
+      make("train.final_fraction", s.train.final_fraction, "learning rate at the end, as a fraction of the peak"),
+      make("train.weight_decay", s.train.weight_decay, "of matrices and embeddings"),
+      make("train.clip", s.train.clip, "largest norm of the gradient; 0 = no clipping"),
+      make("train.evaluate_every", s.train.evaluate_every, "steps between validations (at the next committed round)"),
+      make("train.evaluate_tokens", s.train.evaluate_tokens, "validation tokens, over all peers"),
+      make("train.checkpoint_every", s.train.checkpoint_every, "steps between checkpoints (at the next committed round)"),
+      make("comm.policy", s.comm.policy, "diloco, local_sgd or every_step"),
+      make("comm.local_steps", s.comm.local_steps, "inner steps between exchanges (H)"),
+      make("comm.outer_learning_rate", s.comm.outer_learning_rate, "of the outer optimizer"),
+      make("comm.outer_momentum", s.comm.outer_momentum, "of the outer Nesterov optimizer"),
+      make("comm.codec", s.comm.codec, "what travels: none (f32), fp16, bf16 or int8"),
+      make("fault.policy", s.fault.policy, "fail_stop: any failure ends the run; quorum: peers may come, go and die"),
+      make("fault.min_peers", s.fault.min_peers, "quorum: a round is made by at least so many peers"),
+      make("fault.store_every", s.fault.store_every, "quorum: rounds between copies on disk; 0 = none, memory only"),
+      make("net.peers", s.net.peers, "peers in the run"),
+      make("net.listen", s.net.listen, "HOST:PORT to wait for peers at; empty = start all peers on this machine", local),
+      make("net.join", s.net.join, "HOST:PORT of the first peer", local),
+      make("net.static_peers", s.net.static_peers, "HOST:PORT of all peers in order, instead of a rendezvous"),
+      make("net.index", s.net.index, "this peer's wanted place; -1 = any", local),
+      make("net.threads", s.net.threads, "compute threads of this peer; 0 = share the cores", local),
+      make("net.streams", s.net.streams, "TCP streams per link; 0 = choose", local),
+      make("net.patience", s.net.patience, "seconds to go on dialling while nobody answers", local),
+      make("sample.prompt", s.sample.prompt, "text to go on from"),
+      make("sample.tokens", s.sample.tokens, "tokens to generate"),
+      make("sample.temperature", s.sample.temperature, "0 = always the likeliest"),
+      make("sample.top_k", s.sample.top_k, "choose among the k likeliest; 0 = all"),
+      make("sim.links", s.sim.links, "simulate: CSV of links between regions; empty = all alike", local),
+      make("sim.faults", s.sim.faults, "simulate: none, random, harsh, datacentre, swizzle, or a file .toml, .csv, .txt",
+           local),
+      make("sim.compute", s.sim.compute, "simulate: real (train the model) or model (a stand-in; only its cost counts)",
+           local),
+      make("sim.flops", s.sim.flops, "simulate: speed of a peer in floating-point operations per second", local),
+      make("sim.step_seconds", s.sim.step_seconds, "simulate: duration of an inner step; 0 = from sim.flops", local),
+      make("sim.parameters", s.sim.parameters, "simulate: size of the stand-in, which is what travels", local),
+      make("sim.mbit_per_s", s.sim.mbit_per_s, "simulate: of each peer's access line, both directions", local),
+      make("sim.latency_ms", s.sim.latency_ms, "simulate: one way, where sim.links says nothing", local),
+      make("sim.horizon", s.sim.horizon, "simulate: seconds that faults go on; 0 = as long as a run without them", local),
+      make("sim.seeds", s.sim.seeds, "simulate: how many seeds, from run.seed on", local),
+      make("sim.history", s.sim.history, "simulate: file for the events of the membership", local),
+      make("quiet", s.quiet, "no progress line (true|false)", local),
+  };
+}
+
+causeway::result<void> validate(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  const auto one_of = [](const std::string& value, std::initializer_list<const char*> allowed) {
+    for (const char* a : allowed) {
+      if (value == a) return true;
+    }
+    return false;
+  };
+  if (!one_of(s.model.family, {"gpt", "llama"})) return bad("model.family", "'" + s.model.family + "'; use gpt or llama");
+  if (!one_of(s.model.precision, {"f32", "bf16"})) return bad("model.precision", "use f32 or bf16");
+  if (!one_of(s.data.tokenizer, {"bytes", "bpe"})) return bad("data.tokenizer", "use bytes or bpe");
+  if (!one_of(s.train.optimizer, {"adamw", "muon"})) return bad("train.optimizer", "use adamw or muon");
+  if (!one_of(s.comm.policy, {"diloco", "local_sgd", "every_step"})) {
+    return bad("comm.policy", "'" + s.comm.policy + "'; use diloco, local_sgd or every_step");
+  }
+  if (!one_of(s.comm.codec, {"none", "fp16", "bf16", "int8"})) return bad("comm.codec", "use none, fp16, bf16 or int8");
+  if (!one_of(s.fault.policy, {"fail_stop", "quorum"})) {
+    return bad("fault.policy", "'" + s.fault.policy + "'; use fail_stop or quorum");
+  }
+  const bool elastic = s.fault.policy == "quorum";
+  if (elastic && !s.net.static_peers.empty()) return bad("net.static_peers", "peers of a quorum run join; use --net.join");
+  if (!elastic && s.run.restart) return bad("run.restart", "goes with --fault.policy quorum");
+  if (s.fault.min_peers == 0 || s.fault.min_peers > s.net.peers) {
+    return bad("fault.min_peers", "use 1 to net.peers (" + std::to_string(s.net.peers) + ")");
+  }
+  if (!one_of(s.sim.compute, {"real", "model"})) return bad("sim.compute", "use real or model");
+  if (!(s.sim.flops > 0) || !(s.sim.step_seconds >= 0) || !(s.sim.mbit_per_s > 0) || !(s.sim.latency_ms >= 0) ||
+      !(s.sim.horizon >= 0)) {
+    return bad("sim", "speeds must be above 0, times 0 or more");
+  }
+  if (s.sim.parameters < 1 || s.sim.seeds == 0) return bad("sim", "sim.parameters and sim.seeds are 1 or more");
+  if (s.model.family == "llama" && s.model.dropout > 0) return bad("model.dropout", "the llama family has none; use 0");
+  if (s.net.peers == 0) return bad("net.peers", "0 peers cannot train; use 1 or more");
+  if (s.train.steps == 0) return bad("train.steps", "nothing to do; use 1 or more");
+  if (s.train.batch < 1) return bad("train.batch", "use 1 or more sequences");
+  if (s.train.micro_batches < 1 || s.train.batch % s.train.micro_batches != 0) {
+    return bad("train.micro_batches", "must divide train.batch (" + std::to_string(s.train.batch) + ")");
+  }
+  if (s.comm.local_steps == 0) return bad("comm.local_steps", "use 1 or more");
+  if (!(s.data.validation > 0 && s.data.validation < 1)) return bad("data.validation", "use a share between 0 and 1");
+  if (s.run.name.empty() || s.run.name.find('/') != std::string::npos) {
+    return bad("run.name", "use a plain name without slashes; run.directory says where it goes");
+  }
+  return {};
+}
+
+std::string first_difference(settings a, settings b) {
+  const auto ours = table(a);
+  const auto theirs = table(b);
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if (!ours[i].local && ours[i].get() != theirs[i].get()) return ours[i].name;
+  }
+  return {};
+}
+
+std::string help_text() {
+  settings defaults;
+  std::string text =
+      "causeway: train one transformer on many machines joined by slow links\n\n"
+      "  causeway train [@run.toml] [--setting value ...]   train; with --peers N, start N peers on this machine\n"
+      "  causeway train --listen HOST:PORT --peers N        wait for N-1 peers from other machines\n"
+      "  causeway join HOST:PORT [--data.path TEXT]         join such a run\n"
+      "  causeway train --fault.policy quorum --peers N     the same, and peers may die, come back and join at any time\n"
+      "  causeway simulate [--faults harsh] [...]           any training on a simulated network, with faults, from a seed\n"
+      "  causeway check-journal FOLDER...                   check what the peers of a run with --run.journal wrote down\n"
+      "  causeway generate [@run.toml] [--prompt TEXT]      go on from a prompt with a trained model\n"
+      "  causeway config --effective [@run.toml] [...]      show every setting, and where its value comes from\n\n"
+      "Settings, from a TOML file (@FILE), CAUSEWAY_SECTION_NAME variables, or flags; later ones win:\n";
+  for (const auto& item : table(defaults)) {
+    std::string flag = "  --" + item.name;
+    flag.resize(std::max<std::size_t>(flag.size() + 2, 32), ' ');
+    const std::string value = item.get();
+    text += flag + item.help + (value.empty() ? "" : " [" + value + "]") + "\n";
+  }
+  text +=
+      "\nShort forms: --peers, --listen, --steps, --seed, --prompt, --threads, --restart, --links, --faults,\n             "
+      "--seeds, --history.\n";
+  return text;
+}
+
+}  // namespace app

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_STAND_IN_HPP
+#define CAUSEWAY_EXAMPLES_STAND_IN_HPP
+
+// A model for simulations of hundreds of peers, where the cost of computing counts and not what is computed: each sequence
+// pulls the parameters toward a centre that its first token names. Its loss has a minimum, so wrong arithmetic shows.
+
+#include <causeway/core/hash.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/tensor/parameters.hpp>
+#include <causeway/train/model.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace app {
+
+/// The loss of every token of a sequence that begins with t is |θ − c(t)|² / 2n for n parameters.
+class stand_in {
+ public:
+  explicit stand_in(std::int64_t size) : size_{size}, backend_{std::make_unique<device>()} {
+    segment_ = store_.add("theta", causeway::parameter_kind::vector, 1, size);
+    store_.allocate();
+    for (std::int64_t i = 0; i < size; ++i) store_.value(segment_)[i] = 2.0F;
+  }
+
+  struct device {
+    causeway::thread_pool threads{1};
+    causeway::thread_pool& pool() { return threads; }
+  };
+
+  causeway::parameter_store& parameters() { return store_; }
+  device& backend() { return *backend_; }
+  [[nodiscard]] std::uint64_t config_hash() const { return static_cast<std::uint64_t>(size_); }
+
+  causeway::result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t>,
+                                            std::int64_t sequences, float scale, std::uint64_t) {
+    float* const gradient = store_.gradient(segment_);
+    return sum_over(inputs, sequences, [&](std::int64_t i, float pull, float tokens) {
+      gradient[i] += scale * tokens * pull / static_cast<float>(size_);
+    });
+  }
+
+  causeway::result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t>,
+                                    std::int64_t sequences) {
+    return sum_over(inputs, sequences, [](std::int64_t, float, float) {});
+  }
+
+ private:
+  // In [-1, 1).
+  static float centre(std::int32_t token, std::int64_t i) {
+    const auto draw = causeway::mix(static_cast<std::uint64_t>(token), static_cast<std::uint64_t>(i));
+    return static_cast<float>(draw % 256) / 128.0F - 1.0F;
+  }
+
+  template <class F>
+  double sum_over(std::span<const std::int32_t> inputs, std::int64_t sequences, F&& f) {
+    const auto length = inputs.size() / static_cast<std::size_t>(sequences);
+    const float* const theta = store_.value(segment_);
+    double sum = 0;
+    for (std::size_t at = 0; at < inputs.size(); at += length) {
+      double squares = 0;
+      for (std::int64_t i = 0; i < size_; ++i) {
+        const float pull = theta[i] - centre(inputs[at], i);
+        f(i, pull, static_cast<float>(length));
+        squares += static_cast<double>(pull * pull);
+      }
+      sum += static_cast<double>(length) * squares / (2.0 * static_cast<double>(size_));
+    }
+    return sum;
+  }
+
+  std::int64_t size_;
+  std::size_t segment_ = 0;
+  causeway::parameter_store store_;
+  std::unique_ptr<device> backend_;
+};
+static_assert(causeway::Model<stand_in>);
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_STAND_IN_HPP

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "supervise.hpp"
+
+#include <causeway/io/file.hpp>
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "corpus.hpp"
+#include "elastic_run.hpp"
+#include "launch.hpp"
+#include "peer_folder.hpp"
+#include "peer_report.hpp"
+
+namespace app {
+namespace {
+
+using causeway::errc;
+using causeway::fail;
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+constexpr auto look_every = 50ms;
+
+/// One peer of this machine.
+struct place {
+  std::uint32_t index = 0;
+  pid_t process = 0;     ///< our child; 0: none
+  bool foreign = false;  ///< runs, but an earlier launcher started it
+  bool done = false;     ///< trained to the end
+  bool over = false;     ///< ended, and is not to be started again
+  unsigned quick_deaths = 0;
+  clock::time_point started{};
+  std::optional<clock::time_point> start_at{};
+  std::streamoff read = 0;  ///< of rounds.jsonl
+
+  [[nodiscard]] bool running() const { return process != 0 || foreign; }
+};
+
+class supervisor {
+ public:
+  supervisor(settings s, stop_watch& watch) : s_{std::move(s)}, folder_{run_folder(s_)}, watch_{watch}, line_{s_.quiet} {
+    watch_.when_stopping([this] { stop_all(); });
+  }
+  supervisor(const supervisor&) = delete;
+  supervisor& operator=(const supervisor&) = delete;
+  ~supervisor() { watch_.when_stopping({}); }
+
+  causeway::result<int> run() {
+    CAUSEWAY_TRY(agree_on_settings(s_, folder_));
+    {
+      CAUSEWAY_ASSIGN(const corpus prepared, prepare_corpus(s_, folder_));  // once, not once per peer
+    }
+    find_running();
+    CAUSEWAY_TRY(start_missing());
+    while (std::any_of(places_.begin(), places_.end(), [](const place& p) { return p.running() || p.start_at; })) {
+      std::this_thread::sleep_for(look_every);
+      reap();
+      CAUSEWAY_TRY(restart_due());
+      show_rounds();
+    }
+    show_rounds();
+    line_.finish();
+    return conclude();
+  }
+
+ private:
+  [[nodiscard]] std::string folder_of(const place& p) const { return folder_ + "/peer-" + std::to_string(p.index); }
+
+  // ---- starting -----------------------------------------------------------------------------------------------------
+
+  void find_running() {
+    for (std::uint32_t i = 0; i < s_.net.peers; ++i) places_.push_back({.index = i});
+    for (const sibling& found : peers_on_disk(folder_)) {
+      if (found.index >= places_.size()) continue;
+      place& p = places_[found.index];
+      p.foreign = found.running;
+      std::ifstream rounds{folder_of(p) + "/rounds.jsonl", std::ios::ate};
+      if (rounds) p.read = rounds.tellg();
+      if (found.running) std::printf("peer %u runs already (pid %d)\n", p.index, static_cast<int>(found.process));
+    }
+  }
+
+  // The first peer founds the run; the others need its address.
+  causeway::result<void> start_missing() {
+    for (place& p : places_) {
+      if (p.running()) continue;
+      CAUSEWAY_TRY(start(p));
+      if (p.index == 0) CAUSEWAY_TRY(wait_for_address(p));
+    }
+    if (s_.quiet) return {};
+    const auto peers = peers_on_disk(folder_);
+    if (!peers.empty() && !peers.front().address.empty()) {
+      std::printf("%u peers on this machine; another one joins with\n\n  %s\n\n", s_.net.peers,
+                  join_command(s_, peers.front().address).c_str());
+      std::fflush(stdout);
+    }
+    return {};
+  }
+
+  causeway::result<void> start(place& p) {
+    if (stop_requested()) return {};
+    CAUSEWAY_ASSIGN(const pid_t pid, start_process({"peer", "--run.directory", s_.run.directory, "--run.name", s_.run.name,
+                                                    "--net.index", std::to_string(p.index), "--data.path", s_.data.path,
+                                                    "--net.threads", std::to_string(s_.net.threads), "--net.streams",
+                                                    std::to_string(s_.net.streams), "--quiet", "true"}));
+    const std::lock_guard lock{mutex_};
+    p.process = pid;
+    p.started = clock::now();
+    p.start_at.reset();
+    return {};
+  }
+
+  // Blocks until the peer listens, or is dead.
+  causeway::result<void> wait_for_address(place& p) {
+    while (p.process != 0 && !stop_requested()) {
+      for (const sibling& found : peers_on_disk(folder_)) {
+        if (found.index == p.index && found.process == p.process) return {};
+      }
+      std::this_thread::sleep_for(10ms);
+      reap();
+    }
+    if (stop_requested()) return {};
+    return fail(errc::peer_lost, "peer 0", "ended before it listened; see above, and " + folder_of(p) + "/log.txt");
+  }
+
+  // ---- watching -----------------------------------------------------------------------------------------------------
+
+  void reap() {
+    for (place& p : places_) {
+      int status = 0;
+      if (p.process != 0 && waitpid(p.process, &status, WNOHANG) == p.process) ended(p, status);
+    }
+    if (std::none_of(places_.begin(), places_.end(), [](const place& p) { return p.foreign; })) return;
+    for (const sibling& found : peers_on_disk(folder_)) {
+      if (found.index < places_.size() && places_[found.index].foreign && !found.running)
+        foreign_ended(places_[found.index]);
+    }
+  }
+
+  void ended(place& p, int status) {
+    const pid_t pid = p.process;
+    {
+      const std::lock_guard lock{mutex_};
+      p.process = 0;
+    }
+    p.done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (p.done || stop_requested()) return;
+    const std::string how = WIFSIGNALED(status) ? "was killed by signal " + std::to_string(WTERMSIG(status))
+                                                : "ended with status " + std::to_string(WEXITSTATUS(status));
+    died(p, "peer " + std::to_string(p.index) + " (pid " + std::to_string(pid) + ") " + how);
+  }
+
+  void foreign_ended(place& p) {
+    p.foreign = false;
+    p.done = read_result(folder_of(p)).has_value();
+    if (!p.done && !stop_requested()) died(p, "peer " + std::to_string(p.index) + " ended");
+  }
+
+  void died(place& p, const std::string& what) {
+    const bool quick = clock::now() - p.started < 5s;
+    p.quick_deaths = quick ? p.quick_deaths + 1 : 0;
+    const bool again = s_.run.restart && p.quick_deaths < 10;
+    p.over = !again;
+    if (again) p.start_at = clock::now() + std::min(p.quick_deaths * 500ms, 5000ms);
+    std::size_t alive = 0;
+    for (const place& other : places_) alive += other.running() ? 1U : 0U;
+    line_.finish();
+    std::fprintf(stderr, "%s; %s\n", what.c_str(),
+                 again       ? "starting it again"
+                 : alive > 0 ? "the others go on; the same command starts it again"
+                             : "no peer is left; start the same command to go on");
+  }
+
+  causeway::result<void> restart_due() {
+    for (place& p : places_) {
+      if (p.start_at && stop_requested()) p.start_at.reset();
+      if (p.start_at && clock::now() >= *p.start_at) CAUSEWAY_TRY(start(p));
+    }
+    return {};
+  }
+
+  // From the watcher's thread.
+  void stop_all() {
+    const std::lock_guard lock{mutex_};
+    for (const place& p : places_) {
+      if (p.process != 0) kill(p.process, SIGTERM);
+    }
+    for (const sibling& found : peers_on_disk(folder_)) {
+      const bool ours = found.index < places_.size() && places_[found.index].foreign;
+      if (ours && found.running && found.process > 0) kill(found.process, SIGTERM);
+    }
+  }
+
+  // ---- showing ------------------------------------------------------------------------------------------------------
+
+  void show_rounds() {
+    for (place& p : places_) {
+      std::ifstream file{folder_of(p) + "/rounds.jsonl"};
+      file.seekg(p.read);
+      for (std::string line; std::getline(file, line) && !file.eof();) {
+        p.read = file.tellg();
+        if (const auto n = parse_round(line)) show(*n);
+      }
+    }
+  }
+
+  // The first word of each round, and validations whenever they come.
+  void show(const round_news& n) {
+    if (n.validation > 0) validation_ = n.validation;
+    if (n.round <= shown_ && n.validation <= 0) return;
+    shown_ = std::max(shown_, n.round);
+    const double elapsed = std::chrono::duration<double>(clock::now() - begin_).count();
+    if (first_ == 0) first_ = n.step;
+    const double per_step = n.step > first_ ? elapsed / static_cast<double>(n.step - first_) : 0;
+    line_.show({.step = n.step,
+                .steps = s_.train.steps,
+                .round = n.round,
+                .loss = n.loss,
+                .validation = validation_,
+                .tokens_per_second = n.tokens_per_second * n.peers,
+                .bytes_sent = n.bytes_sent,
+                .seconds_left = n.step < s_.train.steps ? per_step * static_cast<double>(s_.train.steps - n.step) : 0,
+                .peers = n.peers},
+               n.validation > 0);
+  }
+
+  causeway::result<int> conclude() {
+    std::vector<std::string> folders;
+    std::optional<peer_result> end;
+    std::uint64_t sent = 0;
+    std::size_t done = 0;
+    for (const place& p : places_) {
+      folders.push_back(folder_of(p));
+      if (!p.done) continue;
+      ++done;
+      end = read_result(folder_of(p));
+      if (end) sent = std::max(sent, end->bytes_sent);
+    }
+    if (!end && stop_requested()) {
+      std::printf("stopped at round %llu; everything committed is saved. Start the same command again to go on.\n",
+                  static_cast<unsigned long long>(shown_));
+      return 130;
+    }
+    if (!end)
+      return fail(errc::peer_lost, folder_, "no peer trained to the end; see their log.txt, and start the same command");
+    CAUSEWAY_TRY(write_loss_plot(folder_ + "/loss.svg", folders,
+                                 s_.run.name + ": " + std::to_string(s_.net.peers) + " peers, " + s_.comm.policy));
+    if (s_.quiet) return 0;
+    std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %llu rounds, state %016llx\n",
+                end->validation, std::exp(end->validation), static_cast<unsigned long long>(end->round),
+                static_cast<unsigned long long>(end->state));
+    std::printf("%zu of %u peers trained to the end; a peer sent up to %s\n", done, s_.net.peers,
+                human_bytes(static_cast<double>(sent)).c_str());
+    std::printf("loss plot %s/loss.svg, metrics and checkpoints %s/peer-*\n", folder_.c_str(), folder_.c_str());
+    return 0;
+  }
+
+  settings s_;
+  std::string folder_;
+  stop_watch& watch_;
+  progress_line line_;
+  std::mutex mutex_;  // of places_' processes, which the watcher's thread signals
+  std::vector<place> places_;
+  clock::time_point begin_ = clock::now();
+  std::uint64_t shown_ = 0;
+  std::uint64_t first_ = 0;
+  double validation_ = 0;
+};
+
+}  // namespace
+
+causeway::result<int> supervise(settings s, stop_watch& watch) { return supervisor{std::move(s), watch}.run(); }
+
+}  // namespace app

@@ -90,6 +90,7 @@ class member final : public elastic_group {
     for (;;) {
       situation now = look();
       if (now.is == situation::kind::idle) {
+        if (now.newest.round > held_.round) hold(now.newest);  // committed without us, with the state that we hold
         if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
         passing("before_ready");
         locked([&] {
@@ -447,7 +448,10 @@ class member final : public elastic_group {
       if (!from_disk(round, now.hash)) {
         passing("fetching");
         CAUSEWAY_ASSIGN(const bool whole, receive(round, now.hash, now));
-        if (!whole) return false;
+        if (!whole) {
+          locked([&] { control_->offer(held_.round, image_); });  // it was not touched
+          return false;
+        }
         passing("fetched");
         CAUSEWAY_TRY(put_fetched());
       }

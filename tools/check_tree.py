@@ -41,6 +41,7 @@ TESTED_THROUGH = [
     (r"net/fabric\.hpp", "tests/net/asio_fabric.cpp"),
     (r"membership/transfer_(options|holder|plan|manifest)\.hpp", "tests/membership/transfer_fetcher.cpp"),
     (r"sim/disk_\w+\.hpp", "tests/sim/disk.cpp"),
+    (r"sim/(connection|options)\.hpp", "tests/sim/network.cpp"),
     (r"sim/table_text\.hpp", "tests/sim/link_table.cpp"),
     (r"train/elastic_group\.hpp", "tests/train/member.cpp"),
 ]

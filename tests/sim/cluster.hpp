@@ -108,7 +108,7 @@ void boot_peers(sim::world& w, std::uint32_t peers, const Body& body, time_point
     w.boot(h, [all, body, begin](sim::process& p) {
       auto net = p.make_transport(all);
       if (!net) throw std::runtime_error{net.error().text()};
-      p.sleep_until(begin);
+      p.sleep_till(begin);
       body(p, *net);
     });
   }

@@ -101,13 +101,13 @@ TEST_CASE("dialer: two peers that dial each other end with one connection, whate
       w.boot(h, [&, offset, h](sim::process& p) {
         const auto f = p.make_fabric(h == 0 ? 99 : 11);
         diary d{*f};
-        p.sleep_until(at(100ms + (h == 0 ? offset * 1ms : 0ms)));
+        p.sleep_till(at(100ms + (h == 0 ? offset * 1ms : 0ms)));
         f->dial(h == 0 ? "host-1:1" : "host-0:1");
-        p.sleep_until(at(5s));
+        p.sleep_till(at(5s));
         if (h == 0) open = static_cast<int>(w.shared().net.wires().open_connections());
         CHECK(d.lines() == lines{h == 0 ? "up 11" : "up 99"});
         CHECK(f->is_up(0));
-        p.sleep_until(at(6s));
+        p.sleep_till(at(6s));
       });
     }
     CAPTURE(offset);

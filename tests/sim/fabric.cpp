@@ -20,14 +20,14 @@ void boot_pair(sim::world& w, Left left, Right right) {
     const auto f = p.make_fabric(10);
     diary d{*f};
     f->dial("host-1:1");
-    p.sleep_until(at(1s));
+    p.sleep_till(at(1s));
     REQUIRE(f->is_up(0));
     left(p, *f, d);
   });
   w.boot(1, [right](sim::process& p) {
     const auto f = p.make_fabric(11);
     diary d{*f};
-    p.sleep_until(at(1s));
+    p.sleep_till(at(1s));
     REQUIRE(f->is_up(0));
     right(p, *f, d);
   });
@@ -230,7 +230,7 @@ TEST_CASE("fabric: messages that nobody asks for stop their sender at the limit,
       },
       [&](sim::process& p, net::fabric& f, diary& d) {
         std::vector<std::byte> room(100000);
-        p.sleep_until(at(10s));
+        p.sleep_till(at(10s));
         CHECK(d.saw("still there"));
         CHECK(static_cast<sim::fabric&>(f).kept_bytes() < 2'500'000);
         // The last first: a receive that is open lets everything in that may be before its message.
@@ -298,9 +298,9 @@ TEST_CASE("fabric: while its process is stopped nothing is told; then everything
   run_pair(
       w,
       [&](sim::process& p, net::fabric& f, diary&) {
-        p.sleep_until(at(3s));
+        p.sleep_till(at(3s));
         for (int i = 0; i < 5; ++i) f.post(0, bytes_of(std::to_string(i)));
-        p.sleep_until(at(10s));
+        p.sleep_till(at(10s));
       },
       [&](sim::process& p, net::fabric& f, diary& d) {
         f.wake_at(at(4s));

@@ -78,7 +78,7 @@ struct two_hosts {
     start = events.now().since_start;
   }
   void say(end_ref from, const std::string& what, std::uint32_t operation = UINT32_MAX) {
-    auto message = std::make_unique<parcel>();
+    auto message = parcel_ptr{new parcel};
     message->bytes = bytes_of(what);
     message->operation = operation;
     net.send(from, std::move(message));

@@ -22,7 +22,7 @@ TEST_CASE("process: sleeping takes virtual time, working takes none", "[sim][fas
     p.sleep(24h);
     times.push_back(clock.now().since_start);
     p.sleep(0s);
-    p.sleep_until(at(1s));  // the past
+    p.sleep_till(at(1s));  // the past
     times.push_back(p.now().since_start);
   });
   CHECK(w.run());

@@ -187,7 +187,7 @@ TEST_CASE("transit: a lost packet costs a small message about one round trip", "
         CHECK((took < 26ms || took >= 75ms));
         if (took >= 75ms) ++late;
       }
-      p.sleep_until(at(1s + static_cast<std::int64_t>(i + 1) * 2s));
+      p.sleep_till(at(1s + static_cast<std::int64_t>(i + 1) * 2s));
     }
   });
   w.run();

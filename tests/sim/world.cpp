@@ -31,7 +31,8 @@ void gossip(sim::world& w, sim::process& p) {
       if (!f->is_up(link)) continue;
       f->post(link, bytes_of("beat " + std::to_string(p.host())));
       if (p.random().below(3) != 0) continue;
-      const net::message_id id{.channel = 1, .epoch = 1, .step = p.now().since_start / 1s + round % 2};
+      const net::message_id id{
+          .channel = 1, .epoch = 1, .step = static_cast<std::uint64_t>(p.now().since_start / 1s) + round % 2};
       const auto sent = f->send(link, id, out);
       const auto got = f->receive(link, id, in);
       (void)f->wait(got, p.now() + 300ms);

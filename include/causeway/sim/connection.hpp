@@ -8,38 +8,17 @@
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/error.hpp>
-#include <causeway/net/transport.hpp>
 #include <causeway/sim/links.hpp>
 #include <causeway/sim/options.hpp>
+#include <causeway/sim/parcel.hpp>
 #include <causeway/sim/queue.hpp>
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::sim::detail {
-
-enum class lane : std::uint8_t { control, data, bulk };
-inline constexpr std::size_t lanes = 3;
-
-enum class content : std::uint8_t { hello, welcome, refusal, control, data, goodbye };
-
-/// One message on its way.
-struct parcel {
-  content what = content::control;
-  lane way = lane::control;
-  bool aborted = false;                  ///< the sender gave it up after a part of it
-  std::uint32_t operation = UINT32_MAX;  ///< of the sender; to be told when the last piece is on the wire
-  net::message_id id{};                  ///< of data
-  std::uint64_t from_id = 0;             ///< of hello and welcome: who speaks
-  std::vector<std::byte> bytes{};
-  std::uint64_t wire_bytes = 0;
-  std::uint64_t sent = 0;
-};
-using parcel_ptr = std::unique_ptr<parcel>;
 
 struct piece {
   std::uint64_t bytes = 0;

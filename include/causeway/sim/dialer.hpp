@@ -157,8 +157,7 @@ class dialer {
   }
 
   void say(end_ref end, content what) {
-    auto message = std::make_unique<parcel>();
-    message->what = what;
+    parcel_ptr message = net_.wires().stock().make(what, lane::control);
     message->from_id = id_;
     for (const char c : address_) message->bytes.push_back(static_cast<std::byte>(c));
     net_.send(end, std::move(message));

@@ -119,9 +119,7 @@ class fabric final : public net::fabric,
   net::operation send(net::peer_index link, const net::message_id& id, std::span<const std::byte> bytes) override {
     const detail::slot_index slot = mail_.start_send(link, id, bytes.size(), now(), is_up(link));
     if (!mail_.done(slot)) {
-      auto message = std::make_unique<detail::parcel>();
-      message->what = detail::content::data;
-      message->way = detail::lane::data;
+      detail::parcel_ptr message = core_.net.wires().stock().make(detail::content::data, detail::lane::data);
       message->id = id;
       message->operation = slot;
       message->bytes.assign(bytes.begin(), bytes.end());
@@ -300,10 +298,13 @@ class fabric final : public net::fabric,
   void post_now(const peer& to, std::vector<std::byte> message, bool bulk) {
     counters_.bytes_sent += message.size() + core_.options.header_bytes;
     ++counters_.frames_sent;
-    auto p = std::make_unique<detail::parcel>();
-    p->what = detail::content::control;
-    p->way = bulk ? detail::lane::bulk : detail::lane::control;
-    p->bytes = std::move(message);
+    const detail::lane way = bulk ? detail::lane::bulk : detail::lane::control;
+    detail::parcel_ptr p = core_.net.wires().stock().make(detail::content::control, way);
+    if (message.size() <= p->bytes.capacity()) {
+      p->bytes.assign(message.begin(), message.end());  // there is room already: better kept
+    } else {
+      p->bytes = std::move(message);
+    }
     core_.net.send(to.end, std::move(p));
   }
 

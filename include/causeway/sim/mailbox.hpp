@@ -124,8 +124,13 @@ class mailbox {
     });
   }
 
+  /// The network is no longer there: nothing of it may be kept.
   void fail_everything(const error& why) {
-    for (box& b : links_) b.open.clear();
+    for (box& b : links_) {
+      b.open.clear();
+      b.kept.clear();
+    }
+    kept_bytes_ = 0;
     for_each_unfinished([&](slot_index slot) { operations_.finish(slot, why); });
   }
 

@@ -78,10 +78,7 @@ class network {
     if (!c->broken && !c->silent && c->ends[e.other().side()].open) {
       c->why = why;
       if (with_goodbye) {
-        auto last = std::make_unique<parcel>();
-        last->what = content::goodbye;
-        last->way = lane::bulk;
-        transit_.send(e, std::move(last));
+        transit_.send(e, transit_.stock().make(content::goodbye, lane::bulk));
       } else {
         c->broken = true;
         transit_.clear(*c);

@@ -104,9 +104,9 @@ class process {
   /// Its own draws: the same for equal (seed of the world, host, incarnation).
   [[nodiscard]] rng& random() noexcept { return random_; }
 
-  void sleep(duration d) { sleep_until(now() + d); }
+  void sleep(duration d) { sleep_till(now() + d); }
 
-  void sleep_until(time_point when) {
+  void sleep_till(time_point when) {
     while (now() < when && park(when) != wake_reason::dying) {
     }
   }

@@ -55,6 +55,7 @@ class transit {
 
   [[nodiscard]] link_map& links() noexcept { return links_; }
   [[nodiscard]] rng& random() noexcept { return random_; }
+  [[nodiscard]] parcel_stock& stock() noexcept { return stock_; }
   [[nodiscard]] machine& at(host_index host) { return machines_[host]; }
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(machines_.size()); }
 
@@ -423,6 +424,7 @@ class transit {
   scheduler& events_;
   link_map links_;
   rng random_;
+  parcel_stock stock_;  // before all that holds parcels
   std::deque<machine> machines_;
   std::deque<connection> connections_;  // they stay where they are
   std::vector<std::uint32_t> free_;

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_SIM_PARCEL_HPP
+#define CAUSEWAY_SIM_PARCEL_HPP
+
+// Messages between simulated hosts, and where used ones wait for their next use: their memory would otherwise go back to
+// the operating system and come from it again in every round, which cost more than all the rest of the simulator.
+
+#include <causeway/net/transport.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+enum class lane : std::uint8_t { control, data, bulk };
+inline constexpr std::size_t lanes = 3;
+
+enum class content : std::uint8_t { hello, welcome, refusal, control, data, goodbye };
+
+/// One message on its way.
+struct parcel {
+  content what = content::control;
+  lane way = lane::control;
+  bool aborted = false;                  ///< the sender gave it up after a part of it
+  std::uint32_t operation = UINT32_MAX;  ///< of the sender; to be told when the last piece is on the wire
+  net::message_id id{};                  ///< of data
+  std::uint64_t from_id = 0;             ///< of hello and welcome: who speaks
+  std::vector<std::byte> bytes{};
+  std::uint64_t wire_bytes = 0;
+  std::uint64_t sent = 0;
+};
+
+class parcel_stock;
+
+/// Takes a parcel back to its stock; without one, frees it.
+struct parcel_return {
+  parcel_stock* stock = nullptr;
+  inline void operator()(parcel* p) const;
+};
+using parcel_ptr = std::unique_ptr<parcel, parcel_return>;
+
+/// Must outlive its parcels.
+class parcel_stock {
+ public:
+  parcel_stock() = default;
+  parcel_stock(const parcel_stock&) = delete;
+  parcel_stock& operator=(const parcel_stock&) = delete;
+
+  /// An empty parcel; its `bytes` may have room already.
+  [[nodiscard]] parcel_ptr make(content what, lane way) {
+    if (free_.empty()) free_.push_back(std::make_unique<parcel>());
+    parcel_ptr p{free_.back().release(), parcel_return{this}};
+    free_.pop_back();
+    held_ -= p->bytes.capacity();
+    p->what = what;
+    p->way = way;
+    return p;
+  }
+
+  void take_back(std::unique_ptr<parcel> p) {
+    std::vector<std::byte> room = std::move(p->bytes);
+    if (free_.size() >= most_parcels || held_ + room.capacity() > most_bytes) return;
+    room.clear();
+    held_ += room.capacity();
+    *p = parcel{};
+    p->bytes = std::move(room);
+    free_.push_back(std::move(p));
+  }
+
+  /// Bytes of memory that wait.
+  [[nodiscard]] std::size_t held_bytes() const noexcept { return held_; }
+
+ private:
+  static constexpr std::size_t most_parcels = 4096;
+  static constexpr std::size_t most_bytes = std::size_t{16} << 20U;
+
+  std::vector<std::unique_ptr<parcel>> free_;
+  std::size_t held_ = 0;
+};
+
+inline void parcel_return::operator()(parcel* p) const {
+  std::unique_ptr<parcel> owned{p};
+  if (stock != nullptr) stock->take_back(std::move(owned));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_PARCEL_HPP

@@ -82,7 +82,6 @@ TEST_CASE("fabric: data passes in both directions over one stream and over three
 TEST_CASE("fabric: two that dial each other at once end with one link, and lose no post", "[net][fast]") {
   fabric_peer a{1};
   fabric_peer b{2};
-  std::atomic<int> posted{0};
   for (fabric_peer* p : {&a, &b}) {
     p->when_up = [p](peer_index link) {
       for (int n = 0; n < 3; ++n) p->net->post(link, words(std::to_string(n)));

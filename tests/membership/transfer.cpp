@@ -114,11 +114,11 @@ TEST_CASE("state transfer: holders come and go while it runs", "[membership][fas
   f.check_whole();
 }
 
-TEST_CASE("state transfer: a fetch that was ended is acknowledged to the last message, and can be followed by another",
+TEST_CASE("state transfer: a fetch that was ended is acknowledged to the last message, and goes on where it was",
           "[membership][fast]") {
-  fetch f{2};
+  fetch f{2, 6'000'000};
   f.start();
-  f.net.run([&] { return f.progress().bytes_done > 0; });
+  f.net.run([&] { return f.progress().bytes_total > 0 && 2 * f.progress().bytes_done > f.progress().bytes_total; });
   f.taking().stop();
   CHECK(f.taking().state() == status::idle);
   f.net.run();
@@ -126,7 +126,26 @@ TEST_CASE("state transfer: a fetch that was ended is acknowledged to the last me
   CHECK(f.giving(2).outstanding() == 0);
   f.start();
   CHECK(f.run() == status::complete);
+  CHECK(f.progress().bytes_done == f.progress().bytes_total);
+  const std::uint64_t sent = f.giving(1).counted().bytes_sent + f.giving(2).counted().bytes_sent;
+  CHECK(sent < f.progress().bytes_total * 6 / 5);
   f.check_whole();
+}
+
+TEST_CASE("state transfer: chunks of another state do not get into the next fetch", "[membership][fast]") {
+  fetch f{2, 3'000'000};
+  f.start();
+  f.net.run([&] { return f.progress().bytes_total > 0 && 2 * f.progress().bytes_done > f.progress().bytes_total; });
+  for (const net::peer_id id : {1U, 2U}) {
+    f.giving(id).withdraw();
+    f.net.at(id).fill(99);
+    f.net.at(id).offer(2);
+    f.goal = f.net.at(id).state(2);
+  }
+  f.start();
+  CHECK(f.run() == status::complete);
+  REQUIRE(f.taking().commit(f.taker->image));
+  CHECK(f.taker->state(2) == f.goal);
 }
 
 TEST_CASE("state transfer: many joiners are served alike", "[membership][fast]") {

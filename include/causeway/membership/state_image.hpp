@@ -246,6 +246,7 @@ class staging {
     std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
   }
 
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
   [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
   [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
 

@@ -59,13 +59,17 @@ class fetcher {
   fetcher(const fetcher&) = delete;
   fetcher& operator=(const fetcher&) = delete;
 
-  /// Begins to fetch `goal`, and forgets the fetch before. `local` must be hashed, outlive the fetch and stay as it is
+  /// Begins to fetch `goal`, and ends the fetch before. `local` must be hashed, outlive the fetch and stay as it is
   /// until `commit`. Complete at once where nothing differs.
   void start(const state_name& goal, std::span<const net::peer_id> holders, const state_image& local, time_point now);
   /// These hold the goal now. Others are not asked any more.
   void holders(std::span<const net::peer_id> peers, time_point now);
-  /// Ends the fetch without a result.
+  /// Ends the fetch without a result. What has come is kept for a fetch of the same state.
   void stop();
+  /// Frees what was kept.
+  void forget() {
+    if (status_ != status::running && status_ != status::complete) staged_ = {};
+  }
 
   // ---- events, whether a fetch runs or not --------------------------------------------------------------------------
 
@@ -151,6 +155,7 @@ class fetcher {
   state_name goal_;
   const state_image* local_ = nullptr;
   staging staged_;
+  std::uint64_t staged_root_ = 0;  // the state that the chunks in it are of
 
   manifest_assembler manifest_;
   net::peer_id manifest_from_ = 0;
@@ -163,15 +168,15 @@ class fetcher {
   fetch_progress counts_;
 };
 
-// ---- the caller
-// ----------------------------------------------------------------------------------------------------------
+// ---- the caller ----------------------------------------------------------------------------------------------------
 
 inline void fetcher::start(const state_name& goal, std::span<const net::peer_id> peers, const state_image& local,
                            time_point now) {
   stop();
   goal_ = goal;
   local_ = &local;
-  staged_ = staging{local.layout()};
+  if (staged_root_ != goal.root || staged_.layout() != local.layout()) staged_ = staging{local.layout()};
+  staged_root_ = goal.root;
   manifest_ = manifest_assembler{local.layout(), goal.root};
   manifest_from_ = 0;
   plan_.reset();
@@ -202,7 +207,6 @@ inline void fetcher::holders(std::span<const net::peer_id> peers, time_point now
 inline void fetcher::stop() {
   if (status_ == status::running) finish(status::idle);
   status_ = status::idle;
-  staged_ = {};
 }
 
 inline fetch_progress fetcher::progress() const {
@@ -213,8 +217,7 @@ inline fetch_progress fetcher::progress() const {
   return p;
 }
 
-// ---- holders
-// -------------------------------------------------------------------------------------------------------------
+// ---- holders -------------------------------------------------------------------------------------------------------
 
 inline void fetcher::peer_up(net::peer_id peer, time_point now) {
   known(peer).up = true;
@@ -228,6 +231,8 @@ inline void fetcher::peer_down(net::peer_id peer, time_point now) {
   release_all(h);
   h.asked.clear();
   h.up = false;
+  h.overdue = 0;
+  h.not_before = {};
   h.pace.reconnected();
   if (!h.listed) holders_.erase(at);
   proceed(now);
@@ -283,8 +288,7 @@ inline void fetcher::declare_overdue(holder& h, time_point now) {
   fx_->transfer_log(severity::info, "state transfer: peer " + std::to_string(h.id) + " is silent");
 }
 
-// ---- messages
-// ------------------------------------------------------------------------------------------------------------
+// ---- messages ------------------------------------------------------------------------------------------------------
 
 inline void fetcher::message(net::peer_id from, const transfer_message& m, time_point now) {
   if (m.kind != transfer_kind::manifest && m.kind != transfer_kind::chunk && m.kind != transfer_kind::gone) return;
@@ -334,7 +338,11 @@ inline void fetcher::take_manifest(holder& h, const transfer_message& m, time_po
 inline void fetcher::make_plan() {
   plan_.emplace(local_->hashes(), manifest_.hashes());
   for (std::size_t i = 0; i < local_->chunks(); ++i) {
-    if (plan_->is_missing(i)) counts_.bytes_total += local_->chunk_size(i);
+    if (!plan_->is_missing(i)) continue;
+    counts_.bytes_total += local_->chunk_size(i);
+    if (!staged_.has(i)) continue;  // from a fetch that was ended
+    counts_.bytes_done += local_->chunk_size(i);
+    plan_->done(i);
   }
   if (plan_->missing() == 0) finish(status::complete);
 }
@@ -380,8 +388,7 @@ inline void fetcher::take_gone(holder& h, const transfer_message& m, time_point 
   if (!h.gone) h.not_before = now + options_.retry * (1U << h.retries++);
 }
 
-// ---- what to do next
-// -------------------------------------------------------------------------------------------------------
+// ---- what to do next -----------------------------------------------------------------------------------------------
 
 inline void fetcher::wake(time_point now) {
   wakes_at_ = no_deadline;

@@ -30,6 +30,7 @@ namespace support {
 
 struct elastic_options {
   std::uint32_t peers = 8;
+  std::uint32_t expected = 0;  ///< peers that the founder waits for; 0: all
   std::uint64_t seed = 1;
   std::uint64_t batch = 2;                                       ///< samples per inner step
   std::uint64_t steps_per_round = 3;                             ///< what a member's quota lasts for
@@ -38,6 +39,8 @@ struct elastic_options {
   std::int64_t size = 37;                                        ///< parameters
   causeway::sim::world_options world{};
   std::function<void(std::string_view)> trace{};  ///< every line that a peer logs
+  /// Called at every point of a round that a peer passes; true: the peer dies there.
+  std::function<bool(std::uint32_t host, std::string_view point)> dies_at{};
 };
 
 /// `make` gives the communication policy of every peer.
@@ -95,6 +98,12 @@ class elastic_cluster {
   [[nodiscard]] std::uint64_t steps_of(std::uint32_t host) { return steps_[host]; }
   [[nodiscard]] causeway::membership::checker& checker() { return checker_; }
   [[nodiscard]] std::vector<std::string>& history() { return history_; }
+  /// The identity of a host's newest process.
+  [[nodiscard]] std::uint64_t id(std::uint32_t host) { return ids_[host]; }
+  /// The newest round that a host's peer held.
+  [[nodiscard]] std::uint64_t held_last(std::uint32_t host) { return held_[ids_[host]]; }
+  [[nodiscard]] std::uint64_t first_contribution(std::uint32_t host) { return contributed_[ids_[host]]; }
+  [[nodiscard]] std::uint64_t first_round_as_member(std::uint32_t host) { return member_since_[ids_[host]]; }
   [[nodiscard]] causeway::time_point last_commit() const { return last_commit_; }
 
   static constexpr std::uint64_t run_id = 77;
@@ -109,18 +118,29 @@ class elastic_cluster {
   causeway::member_options member_options(causeway::sim::process& p, bool founds) {
     causeway::member_options o;
     o.protocol.run = run_id;
-    o.protocol.expected = options_.peers;
+    o.protocol.expected = options_.expected > 0 ? options_.expected : options_.peers;
     o.protocol.quota = options_.batch * options_.steps_per_round;
     o.protocol.budget = budget();
     for (std::uint32_t i = 0; i < options_.peers && !founds; ++i) {
       if (i != p.host()) o.dial.push_back(world_.address(i));
+    }
+    if (options_.dies_at) {
+      o.passing = [this, &p](std::string_view point) {
+        if (!options_.dies_at(p.host(), point)) return;
+        world_.kill(p.host());
+        p.sleep(std::chrono::hours{1});
+      };
     }
     o.journal = [this](const causeway::membership::event& e) { observe(e); };
     return o;
   }
 
   void observe(const causeway::membership::event& e) {
-    if (e.what == causeway::membership::event::commit) {
+    using kind = causeway::membership::event;
+    if (e.what == kind::held) held_[e.peer] = e.round;
+    for (const auto& c : e.contributions) contributed_.try_emplace(c.peer, e.round);
+    for (const auto peer : e.members) member_since_.try_emplace(peer, e.round);
+    if (e.what == kind::commit) {
       commits_[e.round] = e.hash;
       last_commit_ = e.at_time;
     }
@@ -135,6 +155,7 @@ class elastic_cluster {
     finished_[p.host()] = false;
     const auto fresh = mix(options_.seed, p.host() + 1, p.incarnation()) | 1U;
     const auto id = member_identity(p.storage(), "member", run_id, fresh);
+    ids_[p.host()] = id;
     auto disk = p.storage();
     const bool founds = p.host() == 0 && !disk.read("member/record");
     auto fabric = p.make_fabric(id);
@@ -192,6 +213,8 @@ class elastic_cluster {
   std::optional<std::string> violation_;
   std::map<std::uint64_t, std::uint64_t> commits_;
   std::map<std::uint32_t, bool> finished_;
+  std::map<std::uint32_t, std::uint64_t> ids_;
+  std::map<std::uint64_t, std::uint64_t> held_, contributed_, member_since_;
   std::map<std::uint32_t, std::vector<float>> parameters_;
   std::map<std::uint32_t, std::string> errors_;
   std::map<std::uint32_t, std::uint64_t> steps_;

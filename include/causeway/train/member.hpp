@@ -131,6 +131,7 @@ class member final : public elastic_group {
 
   result<verdict> settle(const result<void>& outcome, bool candidate) override {
     contributed_ = 0;
+    overdue_.reset();
     if (outcome && candidate) {
       CAUSEWAY_TRY(vote());
     } else if (!outcome) {
@@ -274,7 +275,7 @@ class member final : public elastic_group {
     if (!attempt_) return {};
     std::vector<net::peer_id> suspects;
     for (const net::peer_index rank : suspects_->ranks) suspects.push_back(view_.members[rank].peer);
-    if (why.code == errc::timeout) exchange_times_.overdue(fabric_now() - entered_at_);
+    if (why.code == errc::timeout) overdue_ = fabric_now() - entered_at_;
     locked([&] { control_->failed(*attempt_, why.code, suspects); });
     log_(severity::info, "round " + std::to_string(held_.round + 1) + ": the exchange failed (" + why.text() +
                              "); it will be run again with those who are left");
@@ -337,7 +338,11 @@ class member final : public elastic_group {
             state_.adopted({});
             return verdict::commit;
           }
-          if (!voted) return verdict::retry;  // `enter` waits for the next attempt
+          if (!voted) {                                        // `enter` waits for the next attempt
+            if (overdue_) exchange_times_.overdue(*overdue_);  // nobody was quicker: the deadline was too early
+            overdue_.reset();
+            return verdict::retry;
+          }
           CAUSEWAY_TRY(await_change(now));
       }
     }
@@ -530,6 +535,7 @@ class member final : public elastic_group {
   std::shared_ptr<detail::suspicion> suspects_;
   net::any_transport transport_;
   time_point entered_at_;
+  std::optional<duration> overdue_;  // how long the failed exchange was waited for
   net::arrival_statistics exchange_times_;
   net::arrival_statistics connect_times_{{.floor = std::chrono::seconds{2}, .cap = std::chrono::seconds{10}}};
 };

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/train/member.hpp>
+
+#include <causeway/comm/every_step.hpp>
+#include <causeway/comm/periodic.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/elastic.hpp"
+
+using namespace causeway;
+using namespace std::chrono_literals;
+
+namespace {
+
+const auto diloco = [] { return comm::periodic<>{{.local_steps = 3}}; };
+const auto every_step = [] { return comm::every_step<>{}; };
+
+template <class Cluster>
+void all_ended_alike(Cluster& cluster, std::uint32_t peers) {
+  INFO(cluster.violation().value_or("no violation"));
+  REQUIRE(!cluster.violation());
+  REQUIRE(cluster.finished() == peers);
+  CHECK(cluster.checker().samples().done() == cluster.budget());
+  for (std::uint32_t i = 1; i < peers; ++i) CHECK(cluster.parameters(i) == cluster.parameters(0));
+}
+
+/// Collects what is logged.
+struct said {
+  std::vector<std::string> lines;
+  std::function<void(std::string_view)> sink() {
+    return [this](std::string_view line) { lines.emplace_back(line); };
+  }
+  [[nodiscard]] bool about(std::string_view part) const {
+    return std::any_of(lines.begin(), lines.end(), [&](const auto& l) { return l.find(part) != std::string::npos; });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("member: without faults every sample is trained on once, and all end alike", "[train][fast]") {
+  support::elastic_cluster cluster{diloco, {.peers = 4, .rounds = 5}};
+  cluster.boot();
+  REQUIRE(cluster.run(10min));
+  all_ended_alike(cluster, 4);
+}
+
+TEST_CASE("member: one peer alone is plain training", "[train][fast]") {
+  support::elastic_cluster cluster{every_step, {.peers = 1, .batch = 4, .steps_per_round = 2, .rounds = 6}};
+  cluster.boot();
+  REQUIRE(cluster.run(10min));
+
+  trainer_options to;
+  to.learning_rate = optim::constant{0.05F};
+  auto plain = make_trainer(support::quadratic{37}, environment{}, to, comm::every_step<>{}, optim::sgd{});
+  REQUIRE(plain.start());
+  for (int step = 0; step < 12; ++step) {
+    std::vector<std::int32_t> tokens(4);
+    for (int i = 0; i < 4; ++i) tokens[static_cast<std::size_t>(i)] = step * 4 + i;
+    REQUIRE(plain.step({tokens, tokens, 4}));
+  }
+  const auto values = plain.model().parameters().values();
+  CHECK(std::equal(values.begin(), values.end(), cluster.parameters(0).begin(), cluster.parameters(0).end()));
+}
+
+TEST_CASE("member: contributions count by the samples that they stand for", "[train][fast]") {
+  // With one local SGD step and outer SGD(1), averaging by samples is the gradient of the mean over all samples: who
+  // trained on which of them must not matter.
+  const auto plain = [] { return comm::periodic<optim::sgd>{{.local_steps = 1, .outer_learning_rate = 1.0F}}; };
+  support::elastic_cluster all{plain, {.peers = 4, .batch = 1, .steps_per_round = 1, .rounds = 4}};
+  all.boot();
+  REQUIRE(all.run(10min));
+  all_ended_alike(all, 4);
+}
+
+TEST_CASE("member: survivors throw no step away when a peer dies", "[train][fast]") {
+  for (const auto* point : {"before_ready", "entered", "exchanged", "stored", "voted", "committed"}) {
+    INFO("killed at " << point);
+    int passed = 0;
+    support::elastic_options o{.peers = 4, .rounds = 6};
+    o.dies_at = [&](std::uint32_t host, std::string_view at) { return host == 2 && at == point && ++passed == 3; };
+    support::elastic_cluster cluster{diloco, o};
+    cluster.boot();
+    cluster.run(1min);
+    REQUIRE(!cluster.violation());
+    REQUIRE(cluster.finished() == 3);  // it was not started again
+    std::uint64_t trained = 0;
+    for (const std::uint32_t host : {0U, 1U, 3U}) trained += cluster.steps_of(host) * 2;
+    const std::uint64_t by_the_dead = cluster.budget() - trained;
+    CHECK(trained <= cluster.budget());
+    CHECK(by_the_dead <= (cluster.steps_of(2) + 1) * 2);  // what the survivors trained on is in commits, all of it
+  }
+}
+
+TEST_CASE("member: any peer may die at any point, the holder of the rendezvous too", "[train][slow]") {
+  for (const std::uint32_t victim : {0U, 1U, 4U}) {
+    for (int n = 1;; ++n) {
+      INFO("host " << victim << " dies at the " << n << "th point that it passes");
+      int passed = 0;
+      bool died = false;
+      support::elastic_options o{.peers = 5, .rounds = 3};
+      sim::world* world = nullptr;
+      o.dies_at = [&](std::uint32_t host, std::string_view) {
+        if (host != victim || died || ++passed != n) return false;
+        died = true;
+        world->after(3s, [&, victim] { world->restart(victim); });
+        return true;
+      };
+      support::elastic_cluster cluster{diloco, o};
+      world = &cluster.world();
+      cluster.boot();
+      cluster.run(10min);
+      all_ended_alike(cluster, 5);
+      if (!died) break;
+    }
+  }
+}
+
+TEST_CASE("member: the next commit follows a kill within a second and an exchange", "[train][fast]") {
+  support::elastic_options o{.peers = 8, .rounds = 40};
+  support::elastic_cluster cluster{diloco, o};
+  cluster.boot();
+  cluster.run(3s);
+  const auto before = cluster.world().now();
+  cluster.world().kill(5);
+  cluster.run(4s);
+  CHECK(cluster.checker().progressed(before, before + 1s));
+  // Started again, it holds the others' state within three seconds.
+  cluster.world().restart(5);
+  cluster.run(7s);
+  CHECK(cluster.held_last(5) == cluster.commits().rbegin()->first);
+}
+
+TEST_CASE("member: when all are killed at once and start again, the run goes on where it was", "[train][fast]") {
+  support::elastic_cluster cluster{diloco, {.peers = 4, .rounds = 8}};
+  cluster.boot();
+  cluster.run(2s);
+  const auto round = cluster.commits().rbegin()->first;
+  REQUIRE(round > 1);
+  for (std::uint32_t i = 0; i < 4; ++i) cluster.world().kill(i);
+  cluster.run(3s);
+  for (std::uint32_t i = 0; i < 4; ++i) cluster.world().restart(i);
+  REQUIRE(cluster.run(10min));
+  all_ended_alike(cluster, 4);
+}
+
+TEST_CASE("member: a minority waits and says so, and goes on when the others are back", "[train][fast]") {
+  said log;
+  support::elastic_options o{.peers = 5, .rounds = 400};
+  o.trace = log.sink();
+  support::elastic_cluster cluster{diloco, o};
+  cluster.boot();
+  cluster.run(3s);
+  cluster.world().partition({0, 1}, {2, 3, 4});
+  cluster.run(60s);
+  CHECK(log.about("no_quorum"));
+  CHECK(cluster.checker().progressed(time_point{30s}, time_point{60s}));  // the majority went on
+  cluster.world().heal({0, 1}, {2, 3, 4});
+  REQUIRE(cluster.run(30min));
+  all_ended_alike(cluster, 5);
+}
+
+TEST_CASE("member: a peer that stands still, a black hole and a trickle hold nobody up for long", "[train][fast]") {
+  const auto quickly = [](auto&& trouble, std::vector<std::uint32_t> to_blame) {
+    said log;
+    support::elastic_options o{.peers = 6, .rounds = 400};
+    o.trace = log.sink();
+    support::elastic_cluster cluster{diloco, o};
+    cluster.boot();
+    cluster.run(10s);
+    log.lines.clear();
+    trouble(cluster.world());
+    cluster.run(40s);
+    REQUIRE(!cluster.violation());
+    CHECK(cluster.checker().progressed(time_point{11s}, time_point{22s}));  // silence is noticed within its cap of 10 s
+    CHECK(cluster.checker().progressed(time_point{30s}, time_point{40s}));  // and the run is well again
+    CHECK(std::any_of(to_blame.begin(), to_blame.end(), [&](std::uint32_t host) {
+      return log.about("peer " + std::to_string(cluster.id(host)) + " is silent") ||
+             log.about("peer " + std::to_string(cluster.id(host)) + " sits out");
+    }));
+  };
+  quickly([](sim::world& w) { w.stop(3); }, {3});
+  quickly([](sim::world& w) { w.partition({2}, {4}); }, {2, 4});
+  quickly(
+      [](sim::world& w) {
+        for (std::uint32_t to = 0; to < 6; ++to) {
+          if (to != 3) w.slow_link(3, to, 1);
+        }
+      },
+      {3});
+}
+
+TEST_CASE("member: a newcomer takes part with nothing, and holds what all hold at its first commit", "[train][fast]") {
+  support::elastic_options o{.peers = 5, .rounds = 30};
+  o.expected = 4;
+  support::elastic_cluster cluster{diloco, o};
+  for (std::uint32_t i = 0; i < 4; ++i) cluster.boot(i);
+  cluster.run(5s);
+  cluster.boot(4);
+  REQUIRE(cluster.run(10min));
+  all_ended_alike(cluster, 5);
+  CHECK(cluster.first_contribution(4) > cluster.first_round_as_member(4));
+}

@@ -166,6 +166,7 @@
 #include <causeway/membership/transfer_donor.hpp>
 #include <causeway/membership/transfer_fetcher.hpp>
 #include <causeway/membership/transfer_holder.hpp>
+#include <causeway/membership/transfer_holders.hpp>
 #include <causeway/membership/transfer_manifest.hpp>
 #include <causeway/membership/transfer_options.hpp>
 #include <causeway/membership/transfer_plan.hpp>

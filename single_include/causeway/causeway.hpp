@@ -257,12 +257,14 @@ class hasher {
   hasher& add(std::span<const std::byte> bytes) noexcept {
     if (length_ % 64 != 0) lanes_[0] = detail::scramble(lanes_[0] ^ length_);  // closes a piece that ended inside a stripe
     std::size_t at = 0;
-    for (; at + 64 <= bytes.size(); at += 64) stripe(bytes.data() + at);
+    auto lanes = lanes_;  // a copy that no pointer into `bytes` can point at, so that it stays in registers
+    for (; at + 64 <= bytes.size(); at += 64) stripe(lanes, bytes.data() + at, std::make_index_sequence<8>{});
     if (at < bytes.size()) {
       std::array<std::byte, 64> tail{};
       std::memcpy(tail.data(), bytes.data() + at, bytes.size() - at);
-      stripe(tail.data());
+      stripe(lanes, tail.data(), std::make_index_sequence<8>{});
     }
+    lanes_ = lanes;
     length_ += bytes.size();
     return *this;
   }
@@ -284,15 +286,15 @@ class hasher {
   }
 
  private:
-  // Eight independent multiply-rotate lanes, so that the compiler can keep them in vector registers.
-  void stripe(const std::byte* p) noexcept {
-    for (std::size_t i = 0; i < 8; ++i) {
-      const std::uint64_t x = (lanes_[i] ^ detail::load64(p + 8 * i)) * detail::hash_prime;
-      lanes_[i] = x ^ (x >> 29U);
-    }
+  using lane_array = std::array<std::uint64_t, 8>;
+
+  // Eight independent multiply-rotate lanes, unrolled by hand: GCC's -O2 does not.
+  template <std::size_t... I>
+  static void stripe(lane_array& to, const std::byte* p, std::index_sequence<I...>) noexcept {
+    ((to[I] = (to[I] ^ detail::load64(p + 8 * I)) * detail::hash_prime, to[I] ^= to[I] >> 29U), ...);
   }
 
-  std::array<std::uint64_t, 8> lanes_;
+  lane_array lanes_;
   std::uint64_t length_ = 0;
 };
 
@@ -1115,7 +1117,8 @@ inline result<void> section_file::match(std::span<const wanted_section> wanted) 
 #define CAUSEWAY_IO_CHECKPOINT_HPP
 
 // The checkpoints of one peer in one folder: `step-00001234.ckpt`. A new one is durable before an older one is removed, and
-// `keep` generations stay, so that a file which the disk lost still leaves the one before. One process per folder.
+// `keep` generations stay, so that a file which the disk lost still leaves the one before. Only files that were written
+// without an error and were not found damaged count as generations. One process per folder.
 
 #include <set>
 
@@ -1157,11 +1160,19 @@ class checkpoint_directory {
   /// they were: errc::disk_full, errc::io_failed, errc::invalid_argument (two sections of one name). Trouble in removing
   /// older files is no error; they are tried again next time.
   result<void> save(std::uint64_t step, std::span<const section> sections, std::uint64_t run_id = 0) {
+    const bool replaces = clean_up(checkpoint_name(step));
     const std::string name = checkpoint_name(step);
-    CAUSEWAY_TRY(storage_.write_atomic(path_of(name), [&](const byte_sink& sink) {
+    auto written = storage_.write_atomic(path_of(name), [&](const byte_sink& sink) {
       return write_sections(sink, {run_id, step}, sections);
-    }));
-    bad_.erase(name);
+    });
+    if (!written) {
+      // A write that fails at its very end leaves a file that may be gone after a crash: it must not count, nor be seen by
+      // a process that knows nothing of the failure.
+      worthless_.insert(name);
+      if (!replaces) (void)storage_.remove(path_of(name));
+      return written;
+    }
+    forget(name);
     prune(step);
     return {};
   }
@@ -1184,7 +1195,10 @@ class checkpoint_directory {
   result<void> discard_after(std::uint64_t step) {
     CAUSEWAY_ASSIGN(const std::vector<std::uint64_t> all, steps());
     for (const std::uint64_t s : all) {
-      if (s > step) CAUSEWAY_TRY(storage_.remove(path_of(checkpoint_name(s))));
+      if (s > step) {
+        CAUSEWAY_TRY(storage_.remove(path_of(checkpoint_name(s))));
+        forget(checkpoint_name(s));
+      }
     }
     return {};
   }
@@ -1199,12 +1213,19 @@ class checkpoint_directory {
     return section_file::parse(std::move(content), path_of(name));
   }
 
+  void forget(const std::string& name) {
+    worthless_.erase(name);
+    unreadable_.erase(name);
+  }
+  bool clean_up(const std::string& next);
   void prune(std::uint64_t saved);
 
   S storage_;
   std::string directory_;
   unsigned keep_;
-  std::set<std::string> bad_;  // files that `load_newest` found torn: they do not count as generations
+  // Files that do not count as generations.
+  std::set<std::string> worthless_;   // torn, or not surely durable: they go with the next save
+  std::set<std::string> unreadable_;  // perhaps only now: they go when they are too old
 };
 
 template <Storage S>
@@ -1232,49 +1253,225 @@ result<loaded_checkpoint> checkpoint_directory<S>::load_newest() {
     const std::string name = checkpoint_name(*step);
     auto file = load_file(name);
     if (file) {
+      unreadable_.erase(name);
       if (!passed_over.empty()) passed_over = "went back to " + path_of(name) + ", because " + passed_over;
       return loaded_checkpoint{std::move(file).value(), std::move(passed_over)};
     }
     // A file from a newer library is whole: silently going back behind it would lose work.
     if (file.error().code == errc::version_mismatch) return std::move(file).error();
-    bad_.insert(name);
+    (file.error().code == errc::corrupt ? worthless_ : unreadable_).insert(name);
     passed_over += (passed_over.empty() ? "" : "; ") + file.error().text();
   }
   return fail(errc::corrupt, directory_,
               "no checkpoint here is whole. Start anew, or fetch the state from another peer: " + passed_over);
 }
 
+/// Removes half-written files that a dead process left: they are of no use, and may take the space that the next file
+/// needs. Says whether `next` is there already.
+template <Storage S>
+bool checkpoint_directory<S>::clean_up(const std::string& next) {
+  const auto names = storage_.list(directory_);
+  if (!names) return names.error().code != errc::not_found;  // it may be there
+  for (const std::string& name : *names) {
+    if (name.starts_with("step-") && name.ends_with(".tmp")) (void)storage_.remove(path_of(name));
+  }
+  std::erase_if(worthless_,
+                [&](const std::string& name) { return !std::binary_search(names->begin(), names->end(), name); });
+  return std::binary_search(names->begin(), names->end(), next);
+}
+
 template <Storage S>
 void checkpoint_directory<S>::prune(std::uint64_t saved) {
-  const auto names = storage_.list(directory_);
-  if (!names) return;
-  std::vector<std::uint64_t> good;
-  for (const std::string& name : *names) {
-    const auto step = checkpoint_step(name);
-    const bool unfinished = name.starts_with("step-") && name.ends_with(".tmp");  // left by a process that died
-    if (unfinished || bad_.contains(name)) {
-      if (storage_.remove(path_of(name))) bad_.erase(name);
-    } else if (step && *step != saved) {
-      good.push_back(*step);
+  const auto found = steps();
+  if (!found) return;
+  unsigned wanted = keep_ - 1;  // beside the one just saved
+  for (auto step = found->rbegin(); step != found->rend(); ++step) {
+    const std::string name = checkpoint_name(*step);
+    if (*step == saved) continue;
+    if (wanted == 0 || worthless_.contains(name)) {
+      if (storage_.remove(path_of(name))) forget(name);
+    } else if (!unreadable_.contains(name)) {
+      --wanted;
     }
   }
-  std::sort(good.begin(), good.end());
-  for (std::size_t i = 0; i + (keep_ - 1) < good.size(); ++i) (void)storage_.remove(path_of(checkpoint_name(good[i])));
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::io
 
 #endif  // CAUSEWAY_IO_CHECKPOINT_HPP
 
+// ---- causeway/io/file_storage.hpp ----
+#ifndef CAUSEWAY_IO_FILE_STORAGE_HPP
+#define CAUSEWAY_IO_FILE_STORAGE_HPP
+
+// Whole files, written atomically, out of what a file system offers. A write goes to a temporary file beside its target, is
+// synced, renamed over the target, and the folder is synced: after a crash at any point the target is whole, old or new. A
+// failed sync is never repeated on the same file, because the kernel may have dropped the pages and would then report
+// success (Rebello et al. 2020). The file system is a parameter, so that a simulated disk can lose all that POSIX lets a
+// disk lose.
+
+#include <cerrno>
+#include <mutex>
+
+namespace causeway::inline CAUSEWAY_ABI::io {
+
+/// What stands at a path where a folder is wanted.
+enum class folder_state : std::uint8_t {
+  missing,
+  present,
+  closed,  ///< there, but this process may not open it, so it made nothing in it that would have to be synced
+};
+
+/// Requirements: the calls of POSIX, one to one. Nothing is durable that was not synced. Paths use '/'. Safe to use from
+/// several threads for different files. Errors as `os_error` makes them from errno.
+///
+/// - `create(path)`: an empty file open for writing; one that was there is emptied. `write` appends all of the bytes.
+/// - `sync(file)`: fsync of content and length, not of the name. `sync_folder(folder)`: of the names in it.
+/// - `rename(from, to)` replaces `to`. `unlink(path)`: errc::not_found if there is no such file.
+/// - `make_folder(path)`: no error if another process was quicker. `remove_folder(path)`: an empty one.
+/// - `list(folder)`: names of the regular files right in it, sorted. `read(path)`: the whole content.
+/// - `process_id()`: differs between processes that write the same folder at the same time.
+template <class F>
+concept FileSystem = std::movable<F> && std::move_constructible<typename F::file_type> &&
+    requires(F& files, typename F::file_type& file, const std::string& path, std::span<const std::byte> bytes) {
+  { files.create(path) } -> std::same_as<result<typename F::file_type>>;
+  { files.write(file, bytes) } -> std::same_as<result<void>>;
+  { files.sync(file) } -> std::same_as<result<void>>;
+  { files.close(file) } -> std::same_as<result<void>>;
+  { files.rename(path, path) } -> std::same_as<result<void>>;
+  { files.unlink(path) } -> std::same_as<result<void>>;
+  { files.sync_folder(path) } -> std::same_as<result<void>>;
+  { files.look(path) } -> std::same_as<folder_state>;
+  { files.make_folder(path) } -> std::same_as<result<void>>;
+  { files.remove_folder(path) } -> std::same_as<result<void>>;
+  { files.list(path) } -> std::same_as<result<std::vector<std::string>>>;
+  { files.read(path) } -> std::same_as<result<byte_vector>>;
+  { files.process_id() } -> std::convertible_to<std::uint64_t>;
+};
+
+/// The error for an errno, with what to do about it.
+inline error os_error(const std::string& path, const std::string& doing, int code) {
+  const std::string reason = std::string{"could not "} + doing + ": " + std::strerror(code);
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return fail(errc::disk_full, path, reason + ". Free some space or choose another folder; older files are untouched");
+    case ENOENT:
+    case ENOTDIR: return fail(errc::not_found, path, reason + ". Check the path");
+    case EACCES:
+    case EPERM:
+    case EROFS: return fail(errc::io_failed, path, reason + ". Check the owner and permissions of the file and its folder");
+    case EIO:
+      return fail(errc::io_failed, path, reason + ". The disk may be failing: look at the system log, use another disk");
+    default: return fail(errc::io_failed, path, reason);
+  }
+}
+
+namespace detail {
+
+inline std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+}  // namespace detail
+
+/// Files of a file system; see Storage for what the members promise. Two processes may write the same path: one of the two
+/// contents wins, whole. Copies share what they know about folders. Cost of a write: two syncs, and on the first one into a
+/// folder a sync of every folder above it.
+template <FileSystem F>
+class basic_file_storage {
+ public:
+  basic_file_storage() requires std::default_initializable<F> : basic_file_storage(F{}) {}
+  explicit basic_file_storage(F files) : files_{std::move(files)}, known_{std::make_shared<known_folders>()} {}
+
+  /// Errors: errc::disk_full (no space, quota or file size limit), errc::io_failed, or the producer's own. If the very last
+  /// step fails, the sync of the folder, the new content is in place but may be gone after a crash.
+  result<void> write_atomic(const std::string& path, const byte_producer& producer) {
+    const std::string folder = detail::folder_of(path);
+    CAUSEWAY_TRY(prepare(folder));
+    const std::string temporary = path + '.' + std::to_string(files_.process_id()) + ".tmp";
+    auto finished = write_and_close(temporary, producer);
+    if (finished) finished = files_.rename(temporary, path);
+    if (!finished) {
+      (void)files_.unlink(temporary);
+      return finished;
+    }
+    return files_.sync_folder(folder);
+  }
+
+  result<byte_vector> read(const std::string& path) { return files_.read(path); }
+  result<std::vector<std::string>> list(const std::string& folder) { return files_.list(folder); }
+
+  result<void> remove(const std::string& path) {
+    auto removed = files_.unlink(path);
+    if (removed) return files_.sync_folder(detail::folder_of(path));
+    if (removed.error().code == errc::not_found) return {};
+    return removed;
+  }
+
+ private:
+  struct known_folders {
+    std::mutex mutex;
+    std::set<std::string> durable;
+  };
+
+  result<void> write_and_close(const std::string& path, const byte_producer& producer) {
+    CAUSEWAY_ASSIGN(typename F::file_type file, files_.create(path));
+    CAUSEWAY_TRY(producer([&](std::span<const std::byte> piece) { return files_.write(file, piece); }));
+    CAUSEWAY_TRY(files_.sync(file));
+    return files_.close(file);
+  }
+
+  /// Makes `folder` and those above it durable. One that is there already may be the work of a process that died before it
+  /// synced the folder above: everything in it would be lost with it.
+  result<void> prepare(const std::string& folder) {
+    const folder_state found = files_.look(folder);
+    if (found != folder_state::missing && knows(folder)) return {};
+    const std::string parent = detail::folder_of(folder);
+    if (parent != folder) {
+      CAUSEWAY_TRY(prepare(parent));
+      CAUSEWAY_TRY(found == folder_state::missing ? make(folder, parent) : sync_if_open(parent));
+    }
+    const std::lock_guard lock{known_->mutex};
+    known_->durable.insert(folder);
+    return {};
+  }
+
+  result<void> make(const std::string& folder, const std::string& parent) {
+    CAUSEWAY_TRY(files_.make_folder(folder));
+    auto synced = files_.sync_folder(parent);
+    if (!synced) (void)files_.remove_folder(folder);  // the next write makes it anew: a sync is not tried again
+    return synced;
+  }
+
+  result<void> sync_if_open(const std::string& folder) {
+    if (files_.look(folder) != folder_state::present) return {};
+    return files_.sync_folder(folder);
+  }
+
+  bool knows(const std::string& folder) {
+    const std::lock_guard lock{known_->mutex};
+    return known_->durable.contains(folder);
+  }
+
+  F files_;
+  std::shared_ptr<known_folders> known_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::io
+
+#endif  // CAUSEWAY_IO_FILE_STORAGE_HPP
+
 // ---- causeway/io/file.hpp ----
 #ifndef CAUSEWAY_IO_FILE_HPP
 #define CAUSEWAY_IO_FILE_HPP
 
-// Files of a POSIX system. A write goes to a temporary file beside its target, is synced, renamed over the target, and the
-// folder is synced: after a crash at any point the target is whole, old or new. A failed fsync is never repeated on the
-// same file, because the kernel may have dropped the pages and would then report success (Rebello et al. 2020).
+// Files of a POSIX system: the calls behind posix_storage (io/file_storage.hpp says how they make a write atomic), and
+// files mapped into memory.
 
-#include <cerrno>
 #include <cstdio>
 
 #include <dirent.h>
@@ -1287,16 +1484,27 @@ namespace causeway::inline CAUSEWAY_ABI::io {
 
 namespace detail {
 
-class descriptor;
+/// Owns a file descriptor.
+class descriptor {
+ public:
+  explicit descriptor(int fd) noexcept : fd_{fd} {}
+  descriptor(descriptor&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
+  descriptor& operator=(descriptor&&) = delete;
+  ~descriptor() { (void)close(); }
+
+  [[nodiscard]] int get() const noexcept { return fd_; }
+
+  /// False if the system reports a late write error (network file systems do it here).
+  bool close() noexcept { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
+
+ private:
+  int fd_;
+};
+
 result<descriptor> open_file(const std::string& path, int flags);
 result<std::size_t> file_size(const descriptor& file, const std::string& path);
-error os_error(const std::string& path, const std::string& doing, int code);
 result<void> write_all(const descriptor& file, std::span<const std::byte> bytes, const std::string& path);
 result<void> sync(const descriptor& file, const std::string& path);
-result<void> sync_folder(const std::string& folder);
-result<void> make_folders(const std::string& folder);
-result<void> write_and_close(const std::string& path, const byte_producer& producer);
-std::string folder_of(const std::string& path);
 
 }  // namespace detail
 
@@ -1327,81 +1535,76 @@ class mapped_file {
   std::size_t size_ = 0;
 };
 
-/// The disk. Stateless; see Storage for what the members promise. Two processes may write the same path: one of the two
-/// contents wins, whole.
-class posix_storage {
+/// The calls of the system. Stateless.
+class posix_file_system {
  public:
-  /// Errors: errc::disk_full (no space, quota or file size limit), errc::io_failed, or the producer's own.
-  result<void> write_atomic(const std::string& path, const byte_producer& producer) {
-    const std::string folder = detail::folder_of(path);
-    CAUSEWAY_TRY(detail::make_folders(folder));
-    const std::string temporary = path + '.' + std::to_string(::getpid()) + ".tmp";
-    if (auto written = detail::write_and_close(temporary, producer); !written) {
-      ::unlink(temporary.c_str());
-      return written;
-    }
-    if (::rename(temporary.c_str(), path.c_str()) != 0) {
-      const int code = errno;
-      ::unlink(temporary.c_str());
-      return detail::os_error(path, "rename the finished file to its final name", code);
-    }
-    return detail::sync_folder(folder);
+  class file_type {
+   public:
+    file_type(detail::descriptor opened, std::string path) : descriptor_{std::move(opened)}, path_{std::move(path)} {}
+
+   private:
+    friend posix_file_system;
+    detail::descriptor descriptor_;
+    std::string path_;  // for messages
+  };
+
+  result<file_type> create(const std::string& path) {
+    CAUSEWAY_ASSIGN(detail::descriptor opened, detail::open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
+    return file_type{std::move(opened), path};
+  }
+  result<void> write(file_type& f, std::span<const std::byte> bytes) {
+    return detail::write_all(f.descriptor_, bytes, f.path_);
+  }
+  result<void> sync(file_type& f) { return detail::sync(f.descriptor_, f.path_); }
+  result<void> close(file_type& f) {
+    if (f.descriptor_.close()) return {};
+    return os_error(f.path_, "close it", errno);
   }
 
-  result<byte_vector> read(const std::string& path);
+  result<void> rename(const std::string& from, const std::string& to) {
+    if (::rename(from.c_str(), to.c_str()) == 0) return {};
+    return os_error(to, "rename the finished file to its final name", errno);
+  }
+  result<void> unlink(const std::string& path) {
+    if (::unlink(path.c_str()) == 0) return {};
+    return os_error(path, "remove it", errno);
+  }
+
+  /// File systems that cannot sync folders are taken at their word.
+  result<void> sync_folder(const std::string& folder) {
+    CAUSEWAY_ASSIGN(const detail::descriptor opened, detail::open_file(folder, O_RDONLY | O_DIRECTORY));
+    if (::fsync(opened.get()) == 0 || errno == EINVAL || errno == ENOTSUP) return {};
+    return os_error(folder, "make the folder durable (fsync)", errno);
+  }
+
+  folder_state look(const std::string& path) {
+    struct stat info {};
+    if (::stat(path.c_str(), &info) != 0) return folder_state::missing;
+    return ::access(path.c_str(), R_OK) == 0 ? folder_state::present : folder_state::closed;
+  }
+  result<void> make_folder(const std::string& path) {
+    if (::mkdir(path.c_str(), 0777) == 0 || errno == EEXIST) return {};
+    return os_error(path, "make the folder", errno);
+  }
+  result<void> remove_folder(const std::string& path) {
+    if (::rmdir(path.c_str()) == 0) return {};
+    return os_error(path, "remove the folder", errno);
+  }
+
   result<std::vector<std::string>> list(const std::string& folder);
+  result<byte_vector> read(const std::string& path);
 
-  result<void> remove(const std::string& path) {
-    if (::unlink(path.c_str()) == 0) return detail::sync_folder(detail::folder_of(path));
-    if (errno == ENOENT || errno == ENOTDIR) return {};
-    return detail::os_error(path, "remove it", errno);
-  }
+  [[nodiscard]] std::uint64_t process_id() const { return static_cast<std::uint64_t>(::getpid()); }
 };
+
+static_assert(FileSystem<posix_file_system>);
+
+/// The disk.
+using posix_storage = basic_file_storage<posix_file_system>;
 
 static_assert(Storage<posix_storage>);
 
 namespace detail {
-
-/// Owns a file descriptor.
-class descriptor {
- public:
-  explicit descriptor(int fd) noexcept : fd_{fd} {}
-  descriptor(descriptor&& other) noexcept : fd_{std::exchange(other.fd_, -1)} {}
-  descriptor& operator=(descriptor&&) = delete;
-  ~descriptor() { (void)close(); }
-
-  [[nodiscard]] int get() const noexcept { return fd_; }
-
-  /// False if the system reports a late write error (network file systems do it here).
-  bool close() noexcept { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
-
- private:
-  int fd_;
-};
-
-inline error os_error(const std::string& path, const std::string& doing, int code) {
-  const std::string reason = std::string{"could not "} + doing + ": " + std::strerror(code);
-  switch (code) {
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return fail(errc::disk_full, path, reason + ". Free some space or choose another folder; older files are untouched");
-    case ENOENT:
-    case ENOTDIR: return fail(errc::not_found, path, reason + ". Check the path");
-    case EACCES:
-    case EPERM:
-    case EROFS: return fail(errc::io_failed, path, reason + ". Check the owner and permissions of the file and its folder");
-    case EIO:
-      return fail(errc::io_failed, path, reason + ". The disk may be failing: look at the system log, use another disk");
-    default: return fail(errc::io_failed, path, reason);
-  }
-}
-
-inline std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 inline result<descriptor> open_file(const std::string& path, int flags) {
   for (;;) {
@@ -1434,33 +1637,6 @@ inline result<void> sync(const descriptor& file, const std::string& path) {
   return os_error(path, "make it durable (fsync)", errno);
 }
 
-/// Makes a rename or removal in `folder` durable. File systems that cannot sync folders are taken at their word.
-inline result<void> sync_folder(const std::string& folder) {
-  CAUSEWAY_ASSIGN(const descriptor file, open_file(folder, O_RDONLY | O_DIRECTORY));
-  if (::fsync(file.get()) == 0 || errno == EINVAL || errno == ENOTSUP) return {};
-  return os_error(folder, "make the folder durable (fsync)", errno);
-}
-
-inline result<void> make_folders(const std::string& folder) {
-  struct stat info {};
-  if (folder.empty() || ::stat(folder.c_str(), &info) == 0) return {};
-  const std::string parent = folder_of(folder);
-  CAUSEWAY_TRY(make_folders(parent));
-  if (::mkdir(folder.c_str(), 0777) != 0) {
-    if (errno == EEXIST) return {};  // another process was quicker
-    return os_error(folder, "make the folder", errno);
-  }
-  return sync_folder(parent);
-}
-
-inline result<void> write_and_close(const std::string& path, const byte_producer& producer) {
-  CAUSEWAY_ASSIGN(descriptor file, open_file(path, O_WRONLY | O_CREAT | O_TRUNC));
-  CAUSEWAY_TRY(producer([&](std::span<const std::byte> piece) { return write_all(file, piece, path); }));
-  CAUSEWAY_TRY(sync(file, path));
-  if (!file.close()) return os_error(path, "close it", errno);
-  return {};
-}
-
 }  // namespace detail
 
 inline result<mapped_file> mapped_file::open(const std::string& path) {
@@ -1469,13 +1645,13 @@ inline result<mapped_file> mapped_file::open(const std::string& path) {
   mapped_file mapped;
   if (size == 0) return mapped;
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (data == MAP_FAILED) return detail::os_error(path, "map it into memory", errno);
+  if (data == MAP_FAILED) return os_error(path, "map it into memory", errno);
   mapped.data_ = data;
   mapped.size_ = size;
   return mapped;
 }
 
-inline result<byte_vector> posix_storage::read(const std::string& path) {
+inline result<byte_vector> posix_file_system::read(const std::string& path) {
   CAUSEWAY_ASSIGN(const detail::descriptor file, detail::open_file(path, O_RDONLY));
   CAUSEWAY_ASSIGN(const std::size_t size, detail::file_size(file, path));
   byte_vector content(size);
@@ -1483,7 +1659,7 @@ inline result<byte_vector> posix_storage::read(const std::string& path) {
   while (at < size) {
     const ::ssize_t n = ::read(file.get(), content.data() + at, std::min(size - at, std::size_t{1} << 30U));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return detail::os_error(path, "read it", errno);
+    if (n < 0) return os_error(path, "read it", errno);
     if (n == 0) break;  // became shorter while we read; its own checks will tell
     at += static_cast<std::size_t>(n);
   }
@@ -1491,16 +1667,21 @@ inline result<byte_vector> posix_storage::read(const std::string& path) {
   return content;
 }
 
-inline result<std::vector<std::string>> posix_storage::list(const std::string& folder) {
+inline result<std::vector<std::string>> posix_file_system::list(const std::string& folder) {
   DIR* stream = ::opendir(folder.c_str());
-  if (stream == nullptr) return detail::os_error(folder, "list the folder", errno);
+  if (stream == nullptr) return os_error(folder, "list the folder", errno);
   std::vector<std::string> names;
   struct stat info {};
-  for (const dirent* entry = ::readdir(stream); entry != nullptr; entry = ::readdir(stream)) {
+  for (;;) {
+    errno = 0;  // readdir tells its errors by errno alone; a list cut short would hide the newest file
+    const dirent* entry = ::readdir(stream);
+    if (entry == nullptr) break;
     std::string name = entry->d_name;
     if (::stat((folder + '/' + name).c_str(), &info) == 0 && S_ISREG(info.st_mode)) names.push_back(std::move(name));
   }
+  const int code = errno;
   ::closedir(stream);
+  if (code != 0) return os_error(folder, "list the folder", code);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -1517,7 +1698,6 @@ inline result<std::vector<std::string>> posix_storage::list(const std::string& f
 // reported done but kept only a prefix (power loss on a disk that ignores fsync), a full disk, a flipped bit.
 
 #include <map>
-#include <mutex>
 
 namespace causeway::inline CAUSEWAY_ABI::io {
 
@@ -1741,13 +1921,16 @@ class byte_reader {
     return text;
   }
 
+  /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
+  void refuse() noexcept { set_failed(state::over_limit); }
+
   [[nodiscard]] bool ok() const noexcept { return state_ == state::good; }
   [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
 
   /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
   [[nodiscard]] result<void> finish(std::string_view what) const {
     if (state_ == state::over_limit) {
-      return fail(errc::too_large, std::string{what}, "a length in it is beyond its limit");
+      return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
     }
     if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
     if (!rest_.empty()) {
@@ -1778,131 +1961,6 @@ class byte_reader {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_CODEC_HPP
-
-// ---- causeway/net/deadline.hpp ----
-#ifndef CAUSEWAY_NET_DEADLINE_HPP
-#define CAUSEWAY_NET_DEADLINE_HPP
-
-// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
-// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
-
-namespace causeway::inline CAUSEWAY_ABI::net {
-
-struct arrival_options {
-  duration floor = std::chrono::seconds{1};  ///< never wait less
-  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
-  double deviations = 4.0;                   ///< RFC 6298's K
-  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
-  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
-};
-
-/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
-class arrival_statistics {
- public:
-  arrival_statistics() = default;
-  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
-
-  /// One more arrival took `took`. Negative times count as 0.
-  void observe(duration took) noexcept {
-    const double t = std::max(0.0, seconds(took));
-    if (count_ == 0) {
-      mean_ = t;
-      deviation_ = t / 2;
-    } else {
-      const double off = t > mean_ ? t - mean_ : mean_ - t;
-      deviation_ += options_.deviation_weight * (off - deviation_);
-      mean_ += options_.mean_weight * (t - mean_);
-    }
-    ++count_;
-  }
-
-  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
-  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
-
-  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
-  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
-  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
-
-  /// mean + K deviations, within floor and cap.
-  [[nodiscard]] duration patience() const noexcept {
-    if (count_ == 0) return options_.cap;
-    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
-  }
-
-  /// The deadline of something that starts at `now`.
-  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
-
-  template <class Archive>
-  void serialize(Archive& archive) {
-    archive(mean_, deviation_, count_);
-  }
-
- private:
-  static duration from_seconds(double s) noexcept {
-    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
-    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
-  }
-
-  arrival_options options_;
-  double mean_ = 0;
-  double deviation_ = 0;
-  std::uint64_t count_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_DEADLINE_HPP
-
-// ---- causeway/net/endpoint.hpp ----
-#ifndef CAUSEWAY_NET_ENDPOINT_HPP
-#define CAUSEWAY_NET_ENDPOINT_HPP
-
-// A machine and a port, as people write them: "127.0.0.1:5100", "trainer.example.org:5100", "[::1]:5100".
-
-#include <charconv>
-
-namespace causeway::inline CAUSEWAY_ABI::net {
-
-/// Where somebody listens. Port 0 asks the system for any free port.
-struct endpoint {
-  std::string host = "127.0.0.1";
-  std::uint16_t port = 0;
-
-  /// "host:port"; the host in brackets when it is an IPv6 address.
-  [[nodiscard]] std::string text() const {
-    const bool v6 = host.find(':') != std::string::npos;
-    return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-  }
-
-  friend bool operator==(const endpoint&, const endpoint&) = default;
-};
-
-/// Reads "host:port" or "[v6]:port". errc::invalid_argument says what is wrong with the text.
-inline result<endpoint> parse_endpoint(std::string_view text) {
-  const auto refuse = [&](const char* why) {
-    return fail(errc::invalid_argument, std::string{text}, std::string{why} + "; write an address as host:port");
-  };
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) return refuse("it has no port");
-  std::string_view host = text.substr(0, colon);
-  const std::string_view digits = text.substr(colon + 1);
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return refuse("an IPv6 address needs brackets");
-  }
-  if (host.empty() || host.size() > 255) return refuse("it has no usable host name");
-  endpoint parsed{std::string{host}, 0};
-  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), parsed.port);
-  if (digits.empty() || failure != std::errc{} || end != digits.data() + digits.size()) {
-    return refuse("its port is not a number from 0 to 65535");
-  }
-  return parsed;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_ENDPOINT_HPP
 
 // ---- causeway/net/transport.hpp ----
 #ifndef CAUSEWAY_NET_TRANSPORT_HPP
@@ -2024,14 +2082,103 @@ static_assert(Transport<any_transport>);
 
 #endif  // CAUSEWAY_NET_TRANSPORT_HPP
 
+// ---- causeway/net/fabric.hpp ----
+#ifndef CAUSEWAY_NET_FABRIC_HPP
+#define CAUSEWAY_NET_FABRIC_HPP
+
+// A network whose peers come and go: what an elastic membership needs beyond net/transport.hpp. Connections are made and
+// lost while the run goes on; small control messages reach a handler even while the trainer computes; big messages travel
+// as on a Transport. TCP and the simulator are its two implementations, so that the very same membership runs on both.
+//
+// A `link` is the place of one peer in this fabric, numbered from 0 as peers are met. A peer keeps its link for as long as
+// the fabric lives: a connection that breaks and is made again is the same link.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// Who a peer is during the whole run, across restarts and addresses. 0 names nobody.
+using peer_id = std::uint64_t;
+
+/// A control message has at most this many bytes.
+inline constexpr std::size_t max_post_bytes = std::size_t{512} << 10U;
+
+/// What a fabric tells its owner. Events come one at a time, never two at once, with the fabric's lock held, on whatever
+/// thread found them; they must not block. All calls of `fabric` that are marked "from events" may be made inside; they
+/// never call back at once.
+class fabric_events {
+ public:
+  virtual ~fabric_events() = default;
+  /// A connection to `id` stands. `address` is where that peer can be dialled by others. Comes again after a down.
+  virtual void on_up(peer_index link, peer_id id, const std::string& address) = 0;
+  /// The connection ended: closed, reset, or given up. Its operations have ended with errc::peer_lost.
+  virtual void on_down(peer_index link, const error& why) = 0;
+  /// Nobody answered a dial, or the answer was a refusal.
+  virtual void on_unreachable(const std::string& address, const error& why) = 0;
+  /// A control message came. In the order of posting, as long as the connection stands.
+  virtual void on_control(peer_index link, std::span<const std::byte> message) = 0;
+  /// The time asked for with wake_at has come.
+  virtual void on_wake() = 0;
+};
+
+class fabric {
+ public:
+  virtual ~fabric() = default;
+
+  /// This peer, and where others can dial it.
+  [[nodiscard]] virtual peer_id id() const = 0;
+  [[nodiscard]] virtual std::string address() const = 0;
+
+  /// Who gets the events; once, before the first dial. nullptr: no more events from now on. Connections that others make
+  /// before it wait for it.
+  virtual void attach(fabric_events* events) = 0;
+
+  // ---- from events, and inside `locked` ------------------------------------------------------------------------------
+
+  [[nodiscard]] virtual time_point now() const = 0;
+  /// Starts to connect; tells on_up or on_unreachable. Nothing happens if the connection stands or is being made. Dialling
+  /// ourselves is unreachable. Two peers that dial each other at once end with one connection.
+  virtual void dial(const std::string& address) = 0;
+  /// Ends a connection; on_down follows later with `why`, on the other side too. A new one may be made afterwards.
+  virtual void close(peer_index link, const std::string& why) = 0;
+  [[nodiscard]] virtual bool is_up(peer_index link) const = 0;
+  /// Sends a control message, at most max_post_bytes. Lost without notice where the connection is down or breaks: on_down
+  /// tells. `bulk` messages let the others and data pass first.
+  virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
+  /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
+  virtual void wake_at(time_point when) = 0;
+  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
+  /// from now on drops and counts (frames_rejected) what still arrives of them.
+  virtual void cancel_before(std::uint32_t epoch) = 0;
+
+  // ---- for the trainer's thread ---------------------------------------------------------------------------------------
+
+  /// As in net/transport.hpp, with links for peers.
+  virtual operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) = 0;
+  virtual operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) = 0;
+  virtual result<std::size_t> wait(operation op, time_point deadline) = 0;
+
+  /// Runs `what` with the lock held: no event comes meanwhile.
+  virtual void locked(const std::function<void()>& what) = 0;
+  /// Blocks until `done` says so; asked with the lock held, now and after every event. False: the deadline came first.
+  /// errc::cancelled: the peer was asked to stop.
+  virtual result<bool> block(const std::function<bool()>& done, time_point deadline) = 0;
+
+  [[nodiscard]] virtual traffic stats() const = 0;
+  /// One line per unfinished data operation: whom it concerns, since when, how far it is. From any thread.
+  [[nodiscard]] virtual std::string describe_waits() const = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FABRIC_HPP
+
 // ---- causeway/net/frame.hpp ----
 #ifndef CAUSEWAY_NET_FRAME_HPP
 #define CAUSEWAY_NET_FRAME_HPP
 
-// The wire format: everything on a connection is a frame, and a frame is a header of 80 bytes and at most 4 MiB behind it.
-// Encoding and decoding are pure functions. A header that decodes has the right magic and version, a valid checksum, a
-// known kind, and lengths that are within their limits and consistent with each other. docs/reference/wire_format.md has
-// the table.
+// The wire format: everything on a connection is a frame, and a frame is a header of 80 bytes, a digest of 8 bytes where
+// the header announces one, and at most 4 MiB behind it. Encoding and decoding are pure functions. A header that decodes
+// has the right magic and version, a valid checksum, a known kind, and lengths that are within their limits and consistent
+// with each other. docs/reference/wire_format.md has the table.
 
 namespace causeway::inline CAUSEWAY_ABI::net {
 
@@ -2040,7 +2187,10 @@ inline constexpr std::uint16_t protocol_version = 1;
 inline constexpr std::size_t header_bytes = 80;
 inline constexpr std::size_t max_chunk_bytes = std::size_t{4} << 20U;
 inline constexpr std::size_t min_chunk_bytes = std::size_t{4} << 10U;
-inline constexpr std::size_t max_control_bytes = std::size_t{64} << 10U;
+inline constexpr std::size_t max_handshake_bytes = std::size_t{64} << 10U;
+inline constexpr std::size_t max_control_bytes = std::size_t{512} << 10U;
+inline constexpr std::size_t max_refusal_text = 4096;
+inline constexpr std::size_t digest_bytes = sizeof(std::uint64_t);
 inline constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 36U;
 
 enum class frame_kind : std::uint8_t {
@@ -2057,13 +2207,22 @@ enum class frame_kind : std::uint8_t {
   go = 11,        ///< host to joiners: everybody is ready
   refused = 12,   ///< an errc and a sentence; the connection ends
   welcome = 13,   ///< host to joiners: bytes of the program, before the table
+  control = 14,   ///< a control message of a fabric, whole
+  meet = 15,      ///< fabric, both sides: who I am
+  want = 16,      ///< fabric, higher id to lower: which connection I had last
+  take = 17,      ///< fabric, lower id to higher: this connection is our link
+  stream = 18,    ///< fabric: first frame of a stream for data, of a link that stands
+  stream_ok = 19  ///< answer to `stream`
 };
+
+/// The one flag of this version: a digest of the content, `hash_bytes` of it, stands between header and content.
+inline constexpr std::uint8_t has_digest = 1;
 
 /// The header of every frame. `sequence` counts the messages of a link; chunks of one message share it and may come over
 /// several streams in any order.
 struct frame_header {
   frame_kind kind = frame_kind::data;
-  std::uint8_t flags = 0;  ///< must be 0 in this version
+  std::uint8_t flags = 0;  ///< `has_digest` or 0
   std::uint64_t run_id = 0;
   peer_index sender = 0;
   message_id id = {};
@@ -2132,15 +2291,25 @@ inline frame_header read_header_fields(byte_reader& in) noexcept {
   return h;
 }
 
-constexpr bool is_control(frame_kind kind) noexcept { return kind >= frame_kind::hello; }
+/// Frames that are said before a connection carries messages.
+constexpr bool is_handshake(frame_kind kind) noexcept { return kind >= frame_kind::hello && kind != frame_kind::control; }
+
+inline const char* broken_control_rule(const frame_header& h) noexcept {
+  if (h.flags != has_digest) return "a control message without a digest";
+  if (h.chunk_length > max_control_bytes) return "a control message above 512 KiB";
+  if (h.chunk_offset != 0 || h.message_length != h.chunk_length) return "a control message in pieces";
+  return nullptr;
+}
 
 /// The rules between the fields of a header whose checksum holds. Null when all are kept.
 inline const char* broken_rule(const frame_header& h) noexcept {
-  if (h.kind < frame_kind::data || h.kind > frame_kind::welcome) return "an unknown kind of frame";
-  if (h.flags != 0) return "flags that this version does not know";
+  if (h.kind < frame_kind::data || h.kind > frame_kind::stream_ok) return "an unknown kind of frame";
+  const bool may_have_digest = h.kind == frame_kind::data || h.kind == frame_kind::control;
+  if (h.flags != 0 && (h.flags != has_digest || !may_have_digest)) return "flags that this version does not know";
   if (h.message_length > max_message_bytes) return "a message of more than 64 GiB";
   if (h.chunk_offset > h.message_length) return "a chunk that starts behind the end of its message";
-  if (is_control(h.kind)) return h.chunk_length > max_control_bytes ? "a control frame above 64 KiB" : nullptr;
+  if (is_handshake(h.kind)) return h.chunk_length > max_handshake_bytes ? "a handshake frame above 64 KiB" : nullptr;
+  if (h.kind == frame_kind::control) return broken_control_rule(h);
   if (h.kind != frame_kind::data) return h.chunk_length != 0 ? "content where none belongs" : nullptr;
   if (h.chunk_length > max_chunk_bytes) return "a chunk above 4 MiB";
   if (h.chunk_length > h.message_length - h.chunk_offset) return "a chunk that reaches past the end of its message";
@@ -2172,9 +2341,425 @@ inline result<frame_header> decode_header(std::span<const std::byte> bytes) {
   return h;
 }
 
+namespace detail {
+
+/// The body of a `refused` frame.
+inline std::vector<std::byte> encode_refusal(const error& why) {
+  byte_writer body;
+  body.put(static_cast<std::uint16_t>(why.code)).put_text(std::string_view{why.message}.substr(0, max_refusal_text));
+  return std::move(body).take();
+}
+
+inline error read_refusal(std::string where, std::span<const std::byte> body) {
+  byte_reader in{body};
+  const auto code = static_cast<errc>(in.get<std::uint16_t>());
+  std::string text = in.get_text(max_refusal_text);
+  if (!in.ok() || to_string(code) == "unknown") return fail(errc::protocol, std::move(where), "its refusal makes no sense");
+  return fail(code, std::move(where), std::move(text));
+}
+
+}  // namespace detail
+
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_FRAME_HPP
+
+// ---- causeway/net/asio_meeting.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_MEETING_HPP
+#define CAUSEWAY_NET_ASIO_MEETING_HPP
+
+// What two peers of a fabric tell each other on a new connection, and which connection becomes their link. Both say who
+// they are. Then the peer with the smaller id decides alone, so that two who dial each other at once cannot decide
+// differently: the other one says which connection it had last and whether that still stands; the smaller one takes the new
+// connection, under a number that only grows, or declines it.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+inline constexpr std::uint32_t most_data_streams = 64;
+
+/// The body of `meet`.
+struct introduction {
+  peer_id id = 0;
+  std::uint64_t incarnation = 0;  ///< tells a restarted program from its predecessor
+  std::uint64_t nonce = 0;        ///< of this connection; the other side repeats it, so that a recording is of no use
+  std::uint32_t streams = 1;      ///< for data; the smaller wish counts
+  std::uint32_t chunk = 0;        ///< bytes in a chunk of what it sends
+  std::string host{};             ///< where it listens; empty: wherever it seems to be
+  std::uint16_t port = 0;
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(id).put(incarnation).put(nonce).put(streams).put(chunk).put_text(host).put(port);
+    return std::move(out).take();
+  }
+  static result<introduction> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    introduction who;
+    who.id = in.get<std::uint64_t>();
+    who.incarnation = in.get<std::uint64_t>();
+    who.nonce = in.get<std::uint64_t>();
+    who.streams = in.get<std::uint32_t>();
+    who.chunk = in.get<std::uint32_t>();
+    who.host = in.get_text(255);
+    who.port = in.get<std::uint16_t>();
+    CAUSEWAY_TRY(in.finish("introduction"));
+    const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
+                      who.streams <= most_data_streams && who.port != 0;
+    if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
+    return who;
+  }
+};
+
+/// The body of `want`: what the peer with the larger id knows of earlier connections.
+struct wish {
+  std::uint64_t nonce = 0;  ///< of the other side's introduction
+  std::uint64_t last = 0;   ///< number of the last connection that was taken; 0: none of this incarnation
+  std::uint8_t alive = 0;   ///< that one still stands, as far as it knows
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(nonce).put(last).put(alive);
+    return std::move(out).take();
+  }
+  static result<wish> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    wish w;
+    w.nonce = in.get<std::uint64_t>();
+    w.last = in.get<std::uint64_t>();
+    w.alive = in.get<std::uint8_t>();
+    CAUSEWAY_TRY(in.finish("wish"));
+    return w;
+  }
+};
+
+/// The body of `take`: the answer to a wish.
+struct decision {
+  std::uint64_t nonce = 0;   ///< of the other side's introduction
+  std::uint64_t serial = 0;  ///< the number of the link from now on; 0: we have another connection
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(nonce).put(serial);
+    return std::move(out).take();
+  }
+  static result<decision> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    decision d;
+    d.nonce = in.get<std::uint64_t>();
+    d.serial = in.get<std::uint64_t>();
+    CAUSEWAY_TRY(in.finish("decision"));
+    return d;
+  }
+};
+
+/// One link among all that there ever were with a peer.
+struct link_key {
+  peer_id id = 0;                 ///< the other side
+  std::uint64_t incarnation = 0;  ///< of the other side
+  std::uint64_t serial = 0;
+
+  friend bool operator==(const link_key&, const link_key&) = default;
+};
+
+/// The body of `stream`: to which link a connection belongs. The key names the sender.
+struct stream_request {
+  link_key key;
+  std::uint32_t index = 0;  ///< from 0; smaller than the number agreed on
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(key.id).put(key.incarnation).put(key.serial).put(index);
+    return std::move(out).take();
+  }
+  static result<stream_request> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    stream_request r;
+    r.key.id = in.get<std::uint64_t>();
+    r.key.incarnation = in.get<std::uint64_t>();
+    r.key.serial = in.get<std::uint64_t>();
+    r.index = in.get<std::uint32_t>();
+    CAUSEWAY_TRY(in.finish("stream request"));
+    return r;
+  }
+};
+
+/// What the peer with the smaller id knows of its link to the other: for `may_replace`.
+struct standing {
+  bool alive = false;             ///< a connection stands, or one was taken just now
+  std::uint64_t incarnation = 0;  ///< of the other side, on that connection
+  std::uint64_t serial = 0;
+};
+
+/// Whether a new connection takes the place of what stands. It does not where the other side has not heard yet that a
+/// connection was taken (both dialled at once), or still has it. It does where the other side has lost it, or is a new
+/// program.
+inline bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
+  if (!ours.alive || ours.incarnation != their_incarnation) return true;
+  return theirs.last == ours.serial && theirs.alive == 0;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_MEETING_HPP
+
+// ---- causeway/net/endpoint.hpp ----
+#ifndef CAUSEWAY_NET_ENDPOINT_HPP
+#define CAUSEWAY_NET_ENDPOINT_HPP
+
+// A machine and a port, as people write them: "127.0.0.1:5100", "trainer.example.org:5100", "[::1]:5100".
+
+#include <charconv>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// Where somebody listens. Port 0 asks the system for any free port.
+struct endpoint {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;
+
+  /// "host:port"; the host in brackets when it is an IPv6 address.
+  [[nodiscard]] std::string text() const {
+    const bool v6 = host.find(':') != std::string::npos;
+    return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  }
+
+  friend bool operator==(const endpoint&, const endpoint&) = default;
+};
+
+/// Reads "host:port" or "[v6]:port". errc::invalid_argument says what is wrong with the text.
+inline result<endpoint> parse_endpoint(std::string_view text) {
+  const auto refuse = [&](const char* why) {
+    return fail(errc::invalid_argument, std::string{text}, std::string{why} + "; write an address as host:port");
+  };
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) return refuse("it has no port");
+  std::string_view host = text.substr(0, colon);
+  const std::string_view digits = text.substr(colon + 1);
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return refuse("an IPv6 address needs brackets");
+  }
+  if (host.empty() || host.size() > 255) return refuse("it has no usable host name");
+  endpoint parsed{std::string{host}, 0};
+  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), parsed.port);
+  if (digits.empty() || failure != std::errc{} || end != digits.data() + digits.size()) {
+    return refuse("its port is not a number from 0 to 65535");
+  }
+  return parsed;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ENDPOINT_HPP
+
+// ---- causeway/net/asio_roster.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_ROSTER_HPP
+#define CAUSEWAY_NET_ASIO_ROSTER_HPP
+
+// Everybody that a fabric has met, and which connection with each counts. Pure bookkeeping, without sockets: the fabric
+// says whether the link of a peer is alive.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+inline std::string name_of(peer_id id) { return "peer " + std::to_string(id); }
+
+class roster {
+ public:
+  /// A peer that we met. Its number is that of its link.
+  struct place {
+    peer_id id = 0;
+    std::uint64_t incarnation = 0;
+    std::uint64_t serial = 0;  ///< of its last connection
+    std::string address;
+    std::set<std::string> aliases;   ///< addresses that we dialled and found it at
+    std::uint32_t streams = 1;       ///< for data
+    std::uint64_t streams_seen = 0;  ///< one bit for each
+    bool told = false;               ///< on_up was the last that was told of it
+  };
+
+  roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers)
+      : self_{self}, incarnation_{incarnation}, most_peers_{most_peers} {}
+
+  [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
+  place& operator[](peer_index peer) { return places_[peer]; }
+  const place& operator[](peer_index peer) const { return places_[peer]; }
+
+  [[nodiscard]] std::optional<peer_index> find(peer_id id) const {
+    const auto found = numbers_.find(id);
+    return found == numbers_.end() ? std::nullopt : std::optional{found->second};
+  }
+
+  /// Why we do not talk to this peer; null if we do.
+  [[nodiscard]] std::optional<error> objection(const introduction& them) const {
+    if (them.id == self_ && them.incarnation == incarnation_) {
+      return fail(errc::invalid_argument, "", "that is this peer itself");
+    }
+    if (them.id == self_) {
+      return fail(errc::invalid_argument, "",
+                  "two peers have the id " + std::to_string(self_) + "; each needs its own folder, and with it its own id");
+    }
+    if (!find(them.id) && places_.size() >= most_peers_) {
+      return fail(errc::too_large, "", "this peer has met too many others already");
+    }
+    return std::nullopt;
+  }
+
+  /// What a peer with a smaller id wants to know.
+  [[nodiscard]] wish wish_for(const introduction& them, bool alive) const {
+    const auto peer = find(them.id);
+    if (!peer || places_[*peer].incarnation != them.incarnation) return {};
+    return {.last = places_[*peer].serial, .alive = alive ? std::uint8_t{1} : std::uint8_t{0}};
+  }
+
+  /// The number of a new connection with a peer with a larger id, or 0 if another one counts. One that was chosen counts
+  /// until it is claimed or given back.
+  std::uint64_t choose(const introduction& them, const wish& theirs, bool alive) {
+    standing ours;
+    if (const auto made = choices_.find(them.id); made != choices_.end()) {
+      ours = made->second;
+    } else if (const auto peer = find(them.id)) {
+      ours = {alive, places_[*peer].incarnation, places_[*peer].serial};
+    }
+    if (!may_replace(ours, them.incarnation, theirs)) return 0;
+    choices_[them.id] = {true, them.incarnation, ++last_serial_};
+    return last_serial_;
+  }
+
+  void give_back(peer_id id, std::uint64_t serial) {
+    const auto made = choices_.find(id);
+    if (made != choices_.end() && made->second.serial == serial) choices_.erase(made);
+  }
+
+  /// A connection stands; whether it counts. Of those that we chose only the last does.
+  bool claim(peer_id id, std::uint64_t serial) {
+    if (id < self_) return true;
+    const auto made = choices_.find(id);
+    if (made == choices_.end() || made->second.serial != serial) return false;
+    choices_.erase(made);
+    return true;
+  }
+
+  /// The place of a peer; a new one if it has none.
+  peer_index seat(peer_id id) {
+    if (const auto known = find(id)) return *known;
+    const auto peer = static_cast<peer_index>(places_.size());
+    numbers_[id] = peer;
+    places_.emplace_back().id = id;
+    return peer;
+  }
+
+  /// A connection became the link of a place.
+  void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
+              const std::string& dialled) {
+    place& p = places_[peer];
+    if (p.incarnation != them.incarnation) p.aliases.clear();
+    if (!dialled.empty() && p.aliases.size() < most_aliases) p.aliases.insert(dialled);
+    p.incarnation = them.incarnation;
+    p.serial = serial;
+    p.address = endpoint{them.host, them.port}.text();
+    p.streams = std::min(us.streams, them.streams);
+    p.streams_seen = 0;
+  }
+
+  /// The place whose link lacks this stream.
+  [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const {
+    const auto peer = find(which.key.id);
+    if (!peer) return std::nullopt;
+    const place& p = places_[*peer];
+    const bool fits = which.key == link_key{p.id, p.incarnation, p.serial} && which.index < p.streams;
+    return fits && (p.streams_seen >> which.index & 1U) == 0 ? peer : std::nullopt;
+  }
+
+ private:
+  static constexpr std::size_t most_aliases = 16;
+
+  peer_id self_;
+  std::uint64_t incarnation_;
+  std::size_t most_peers_;
+  std::vector<place> places_;  // by link
+  std::map<peer_id, peer_index> numbers_;
+  std::map<peer_id, standing> choices_;  // connections that we chose and that are about to be taken
+  std::uint64_t last_serial_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_ROSTER_HPP
+
+// ---- causeway/net/deadline.hpp ----
+#ifndef CAUSEWAY_NET_DEADLINE_HPP
+#define CAUSEWAY_NET_DEADLINE_HPP
+
+// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
+// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+struct arrival_options {
+  duration floor = std::chrono::seconds{1};  ///< never wait less
+  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
+  double deviations = 4.0;                   ///< RFC 6298's K
+  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
+  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
+};
+
+/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
+class arrival_statistics {
+ public:
+  arrival_statistics() = default;
+  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
+
+  /// One more arrival took `took`. Negative times count as 0.
+  void observe(duration took) noexcept {
+    const double t = std::max(0.0, seconds(took));
+    if (count_ == 0) {
+      mean_ = t;
+      deviation_ = t / 2;
+    } else {
+      const double off = t > mean_ ? t - mean_ : mean_ - t;
+      deviation_ += options_.deviation_weight * (off - deviation_);
+      mean_ += options_.mean_weight * (t - mean_);
+    }
+    ++count_;
+  }
+
+  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
+  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
+
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
+  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
+
+  /// mean + K deviations, within floor and cap.
+  [[nodiscard]] duration patience() const noexcept {
+    if (count_ == 0) return options_.cap;
+    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
+  }
+
+  /// The deadline of something that starts at `now`.
+  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(mean_, deviation_, count_);
+  }
+
+ private:
+  static duration from_seconds(double s) noexcept {
+    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
+    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
+  }
+
+  arrival_options options_;
+  double mean_ = 0;
+  double deviation_ = 0;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_DEADLINE_HPP
 
 // ---- causeway/net/operations.hpp ----
 #ifndef CAUSEWAY_NET_OPERATIONS_HPP
@@ -2226,6 +2811,9 @@ class operation_table {
 
   pending_operation& operator[](slot_index slot) { return slots_[slot]; }
 
+  /// Slots so far, used or free.
+  [[nodiscard]] slot_index size() const noexcept { return static_cast<slot_index>(slots_.size()); }
+
   [[nodiscard]] operation handle(slot_index slot) const {
     return operation{slots_[slot].generation} << 32U | (operation{slot} + 1);
   }
@@ -2251,6 +2839,14 @@ class operation_table {
     free_.push_back(slot);
     if (op.failure) return std::move(*op.failure);
     return op.moved;
+  }
+
+  /// Calls `visit(slot)`, which may finish operations but start none.
+  template <class F>
+  void for_each_unfinished_slot(F&& visit) const {
+    for (slot_index slot = 0; slot < slots_.size(); ++slot) {
+      if (slots_[slot].used && !slots_[slot].done) visit(slot);
+    }
   }
 
   template <class F>
@@ -2312,7 +2908,11 @@ struct inbox_limits {
 class inbox {
  public:
   inbox(operation_table& operations, peer_index peer, const inbox_limits& limits)
-      : operations_{&operations}, peer_{peer}, limits_{limits} {}
+      : inbox{operations, peer_name(peer), limits} {}
+
+  /// `name`: of the peer, for messages.
+  inbox(operation_table& operations, std::string name, const inbox_limits& limits)
+      : operations_{&operations}, name_{std::move(name)}, limits_{limits} {}
 
   /// A chunk's header came in. An error means that the peer broke the protocol and must be dropped.
   result<landing> begin_chunk(const frame_header& h) {
@@ -2346,7 +2946,7 @@ class inbox {
     CAUSEWAY_ASSIGN(message* const m, announce(h, true));
     if (h.chunk_offset < m->received) return broken("it takes back bytes that it already sent");
     if (m->slot != no_slot) {
-      operations_->finish(m->slot, fail(errc::cancelled, peer_name(peer_), "it gave up sending this message"));
+      operations_->finish(m->slot, fail(errc::cancelled, name_, "it gave up sending this message"));
     }
     discard(*m);
     m->expected = h.chunk_offset;
@@ -2402,6 +3002,13 @@ class inbox {
     }
   }
 
+  /// The same, and drops what still comes of them.
+  void refuse_before(std::uint32_t epoch) {
+    first_epoch_ = epoch;
+    std::erase_if(given_up_, [&](const message_id& old) { return old.epoch < epoch; });
+    discard_before(epoch);
+  }
+
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_; }
   [[nodiscard]] bool wants_anything() const noexcept { return !open_.empty(); }
 
@@ -2443,7 +3050,7 @@ class inbox {
   }
 
   [[nodiscard]] error broken(const char* what) const {
-    return fail(errc::protocol, peer_name(peer_), std::string{what} + "; the connection was dropped");
+    return fail(errc::protocol, name_, std::string{what} + "; the connection was dropped");
   }
 
   /// The message that a header belongs to; a new one is entered and, when its turn has come, matched.
@@ -2477,6 +3084,7 @@ class inbox {
 
   void match(message& m) {
     if (m.discard) return;
+    if (m.id.epoch < first_epoch_) return discard(m);
     for (auto at = open_.begin(); at != open_.end(); ++at) {
       if (!same_conversation((*operations_)[*at].id, m.id)) continue;
       const slot_index slot = *at;
@@ -2493,13 +3101,13 @@ class inbox {
   void deliver_to(message& m, slot_index slot) {
     pending_operation& op = (*operations_)[slot];
     if (op.id.parent != m.id.parent) {
-      operations_->finish(slot, fail(errc::wrong_parent, peer_name(peer_),
+      operations_->finish(slot, fail(errc::wrong_parent, name_,
                                      "its message (" + to_text(m.id) +
                                          ") is based on another committed state than ours; it was refused unread"));
       return discard(m);
     }
     if (m.length > op.length) {
-      operations_->finish(slot, fail(errc::too_large, peer_name(peer_),
+      operations_->finish(slot, fail(errc::too_large, name_,
                                      "its message (" + to_text(m.id) + ") has " + std::to_string(m.length) +
                                          " bytes, we expected at most " + std::to_string(op.length)));
       return discard(m);
@@ -2579,18 +3187,83 @@ class inbox {
   }
 
   operation_table* operations_;
-  peer_index peer_;
+  std::string name_;
   inbox_limits limits_;
   std::uint64_t frontier_ = 0;  // every message before it was seen and matched or kept
   message_map messages_;
   std::deque<slot_index> open_;      // receives without a message yet, oldest first
   std::deque<message_id> given_up_;  // receives that were cancelled before their message came
   std::size_t kept_ = 0;
+  std::uint32_t first_epoch_ = 0;  // messages of earlier ones are dropped
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_INBOX_HPP
+
+// ---- causeway/net/link_transport.hpp ----
+#ifndef CAUSEWAY_NET_LINK_TRANSPORT_HPP
+#define CAUSEWAY_NET_LINK_TRANSPORT_HPP
+
+// Some links of a fabric as a Transport: the peers of one view, ranked 0 to size-1, as collectives want them. Every message
+// carries the epoch of the view, whatever epoch the caller wrote, so that nothing of an earlier view is taken for ours.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// Models Transport. Threading: as the fabric's `send`, `receive` and `wait`, from the trainer's thread alone. Operations
+/// that are still open when it goes away belong to the fabric, as their buffers do: end them with fabric::cancel_before.
+/// Errors name the fabric's peer, not the rank: a peer's name outlives the view.
+class link_transport {
+ public:
+  /// `link_of_rank[r]` is the link of rank r; the entry of `self_rank` is never looked at.
+  link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank, peer_index self_rank,
+                 std::uint32_t epoch)
+      : fabric_{std::move(over)}, links_{std::move(link_of_rank)}, self_{self_rank}, epoch_{epoch} {
+    CAUSEWAY_EXPECT(fabric_ != nullptr);
+    CAUSEWAY_EXPECT(self_ < links_.size());
+  }
+
+  [[nodiscard]] peer_index self() const noexcept { return self_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
+  [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
+  [[nodiscard]] peer_index link_of(peer_index rank) const noexcept { return links_[rank]; }
+
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+    return is_other(to) ? fabric_->send(links_[to], of_this_view(id), bytes) : no_operation;
+  }
+
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+    return is_other(from) ? fabric_->receive(links_[from], of_this_view(id), buffer) : no_operation;
+  }
+
+  result<std::size_t> wait(operation op, time_point deadline) {
+    if (op == no_operation) return fail(errc::invalid_argument, "view", "there is no such other rank");
+    return fabric_->wait(op, deadline);
+  }
+
+  /// Of the whole fabric: control messages and other views count too.
+  [[nodiscard]] traffic stats() const { return fabric_->stats(); }
+
+ private:
+  static constexpr operation no_operation = 0;
+
+  [[nodiscard]] bool is_other(peer_index rank) const noexcept { return rank < links_.size() && rank != self_; }
+
+  [[nodiscard]] message_id of_this_view(message_id id) const noexcept {
+    id.epoch = epoch_;
+    return id;
+  }
+
+  std::shared_ptr<fabric> fabric_;
+  std::vector<peer_index> links_;
+  peer_index self_;
+  std::uint32_t epoch_;
+};
+static_assert(Transport<link_transport>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_LINK_TRANSPORT_HPP
 
 // ---- causeway/net/memory_transport.hpp ----
 #ifndef CAUSEWAY_NET_MEMORY_TRANSPORT_HPP
@@ -3960,16 +4633,12 @@ class batcher {
 
   /// Samples [first, first + sequences) of the run, also across the end of an epoch.
   batch at(std::uint64_t first, std::int64_t sequences) {
-    const auto length = static_cast<std::size_t>(order_.context_length());
-    window_.resize(length + 1);
-    inputs_.resize(static_cast<std::size_t>(sequences) * length);
-    targets_.resize(inputs_.size());
-    for (std::size_t i = 0; i < static_cast<std::size_t>(sequences); ++i) {
-      tokens_.read(order_.sample_at(first + i).first, window_);
-      std::copy_n(window_.data(), length, inputs_.data() + i * length);
-      std::copy_n(window_.data() + 1, length, targets_.data() + i * length);
-    }
-    return {inputs_, targets_, sequences};
+    return fill(sequences, [&](std::size_t i) { return first + i; });
+  }
+
+  /// The samples with these numbers, in this order: what a trainer's `draw` gives.
+  batch of(std::span<const std::uint64_t> numbers) {
+    return fill(static_cast<std::int64_t>(numbers.size()), [&](std::size_t i) { return numbers[i]; });
   }
 
   /// Samples that the run has used, all peers together: the position in the data.
@@ -3999,6 +4668,20 @@ class batcher {
  private:
   batcher(token_stream tokens, const sampler& order, std::int64_t global_batch)
       : tokens_{std::move(tokens)}, order_{order}, global_batch_{global_batch} {}
+
+  template <class Number>
+  batch fill(std::int64_t sequences, Number&& number) {
+    const auto length = static_cast<std::size_t>(order_.context_length());
+    window_.resize(length + 1);
+    inputs_.resize(static_cast<std::size_t>(sequences) * length);
+    targets_.resize(inputs_.size());
+    for (std::size_t i = 0; i < static_cast<std::size_t>(sequences); ++i) {
+      tokens_.read(order_.sample_at(number(i)).first, window_);
+      std::copy_n(window_.data(), length, inputs_.data() + i * length);
+      std::copy_n(window_.data() + 1, length, targets_.data() + i * length);
+    }
+    return {inputs_, targets_, sequences};
+  }
 
   token_stream tokens_;
   sampler order_;
@@ -9590,6 +10273,4587 @@ void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::i
 
 #endif  // CAUSEWAY_KERNELS_ROTARY_HPP
 
+// ---- causeway/sim/options.hpp ----
+#ifndef CAUSEWAY_SIM_OPTIONS_HPP
+#define CAUSEWAY_SIM_OPTIONS_HPP
+
+// What a simulated cluster is made of, as plain values: hosts, the lines between them, and the rules that hold for all.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+/// A host's place in its world: 0, 1, 2, ... in the order of add_host.
+using host_index = std::uint32_t;
+inline constexpr host_index no_host = UINT32_MAX;
+
+/// A rate without a limit.
+inline constexpr double unlimited = std::numeric_limits<double>::infinity();
+
+struct host_options {
+  std::string name{};               ///< part of its address; none: "host-<index>"
+  double speed = 1;                 ///< process::compute takes 1/speed of its nominal time
+  double up_bytes_per_s = 125e6;    ///< shared by everything that it sends
+  double down_bytes_per_s = 125e6;  ///< shared by everything that it receives
+  std::uint32_t region = 0;         ///< see world::set_region_link
+};
+
+/// One direction between two hosts.
+struct link_options {
+  duration latency = std::chrono::milliseconds{1};  ///< one way
+  double bytes_per_s = unlimited;                   ///< of one connection
+  duration jitter{0};                               ///< adds a uniform draw from [0, jitter]; never reorders a connection
+  /// Part of the packets (1460 bytes) that get lost. A lost one costs one more round trip, at least 10 ms, and a
+  /// connection carries at most 1.22 · 1460 bytes / (RTT · √loss) per stream (Mathis et al. 1997).
+  double loss = 0;
+  std::uint32_t streams = 1;  ///< TCP streams that a connection stands for; only the cap by `loss` knows them
+};
+
+struct world_options {
+  std::uint64_t seed = 1;
+  link_options link{};                                        ///< between hosts that no other rule is about
+  std::size_t header_bytes = 80;                              ///< what every message adds on the wire
+  std::size_t piece_bytes = std::size_t{64} << 10U;           ///< transfers are cut into these, and take turns
+  std::size_t socket_buffer = std::size_t{4} << 20U;          ///< what the kernel of a stopped process takes in
+  std::size_t kept_bytes = std::size_t{64} << 20U;            ///< per fabric: messages kept before their receive is started
+  duration connect_delay_min = std::chrono::milliseconds{1};  ///< on top of the round trips of making a connection
+  duration connect_delay_max = std::chrono::milliseconds{11};
+  duration connect_timeout = std::chrono::seconds{10};  ///< then a dial that got no answer is unreachable
+  double repeat_after_reconnect = 0;                    ///< chance that a new connection begins with the last control
+                                                        ///< messages of the one before, once more
+  std::size_t stack_bytes = std::size_t{256} << 10U;    ///< of each process
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_OPTIONS_HPP
+
+// ---- causeway/sim/links.hpp ----
+#ifndef CAUSEWAY_SIM_LINKS_HPP
+#define CAUSEWAY_SIM_LINKS_HPP
+
+// The lines between hosts, one for each direction: what they are like, and what is wrong with them right now. A line is
+// made when it is first asked for, from the most specific rule: set for this pair, set for the two regions, the default.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+struct link {
+  link_options options;
+  double slowed_to = unlimited;  ///< bytes/s, while somebody slows it down
+  std::uint32_t blocks = 0;      ///< how many faults black-hole it; nothing arrives unless 0
+  time_point blocked_since;
+  std::uint32_t from_region = 0;
+  std::uint32_t to_region = 0;
+  bool own_rule = false;
+
+  [[nodiscard]] bool blocked() const noexcept { return blocks != 0; }
+};
+
+class link_map {
+ public:
+  explicit link_map(const link_options& otherwise) : otherwise_{otherwise} {}
+
+  void add_host(std::uint32_t region) { regions_.push_back(region); }
+
+  /// The line from `from` to `to`. It stays where it is.
+  link& between(host_index from, host_index to) {
+    const auto [at, made] = links_.try_emplace(std::uint64_t{from} << 32U | to);
+    if (made) {
+      at->second.from_region = regions_[from];
+      at->second.to_region = regions_[to];
+      at->second.options = rule(at->second);
+    }
+    return at->second;
+  }
+
+  void set(host_index from, host_index to, const link_options& options) {
+    link& l = between(from, to);
+    l.own_rule = true;
+    l.options = options;
+    ++version_;
+  }
+
+  void set_region(std::uint32_t from, std::uint32_t to, const link_options& options) {
+    region_rules_[{from, to}] = options;
+    for (auto& [pair, l] : links_) {
+      if (!l.own_rule) l.options = rule(l);
+    }
+    ++version_;
+  }
+
+  void slow(host_index from, host_index to, double bytes_per_s) {
+    between(from, to).slowed_to = bytes_per_s;
+    ++version_;
+  }
+
+  /// Grows with every change of a line's options: what was worked out from them is out of date.
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
+  void changed() noexcept { ++version_; }
+
+ private:
+  [[nodiscard]] const link_options& rule(const link& l) const {
+    const auto found = region_rules_.find({l.from_region, l.to_region});
+    return found == region_rules_.end() ? otherwise_ : found->second;
+  }
+
+  link_options otherwise_;
+  std::vector<std::uint32_t> regions_;
+  std::unordered_map<std::uint64_t, link> links_;  // never walked where the order could show
+  std::map<std::pair<std::uint32_t, std::uint32_t>, link_options> region_rules_;
+  std::uint64_t version_ = 1;
+};
+
+/// The time of one packet there and one back, without jitter.
+inline duration round_trip(const link& there, const link& back) { return there.options.latency + back.options.latency; }
+
+/// What one connection can carry on `there`, by the line's own limit and by its losses. Bytes/s.
+inline double connection_cap(const link& there, const link& back) {
+  double cap = std::min(there.options.bytes_per_s, there.slowed_to);
+  if (there.options.loss > 0) {
+    const double rtt = std::max(seconds(round_trip(there, back)), 1e-4);
+    cap = std::min(cap, there.options.streams * 1.22 * 1460.0 / (rtt * std::sqrt(there.options.loss)));
+  }
+  return cap;
+}
+
+/// How long `bytes` take at `bytes_per_s`, to the nanosecond.
+inline duration transfer_time(double bytes, double bytes_per_s) {
+  return duration{bytes_per_s == unlimited ? 0 : std::llround(bytes / bytes_per_s * 1e9)};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_LINKS_HPP
+
+// ---- causeway/sim/parcel.hpp ----
+#ifndef CAUSEWAY_SIM_PARCEL_HPP
+#define CAUSEWAY_SIM_PARCEL_HPP
+
+// Messages between simulated hosts, and where used ones wait for their next use: their memory would otherwise go back to
+// the operating system and come from it again in every round, which cost more than all the rest of the simulator.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+enum class lane : std::uint8_t { control, data, bulk };
+inline constexpr std::size_t lanes = 3;
+
+enum class content : std::uint8_t { hello, welcome, refusal, control, data, goodbye };
+
+/// One message on its way.
+struct parcel {
+  content what = content::control;
+  lane way = lane::control;
+  bool aborted = false;                  ///< the sender gave it up after a part of it
+  std::uint32_t operation = UINT32_MAX;  ///< of the sender; to be told when the last piece is on the wire
+  net::message_id id{};                  ///< of data
+  std::uint64_t from_id = 0;             ///< of hello and welcome: who speaks
+  std::vector<std::byte> bytes{};
+  std::uint64_t wire_bytes = 0;
+  std::uint64_t sent = 0;
+};
+
+class parcel_stock;
+
+/// Takes a parcel back to its stock; without one, frees it.
+struct parcel_return {
+  parcel_stock* stock = nullptr;
+  inline void operator()(parcel* p) const;
+};
+using parcel_ptr = std::unique_ptr<parcel, parcel_return>;
+
+/// Must outlive its parcels.
+class parcel_stock {
+ public:
+  parcel_stock() = default;
+  parcel_stock(const parcel_stock&) = delete;
+  parcel_stock& operator=(const parcel_stock&) = delete;
+
+  /// An empty parcel; its `bytes` may have room already.
+  [[nodiscard]] parcel_ptr make(content what, lane way) {
+    if (free_.empty()) free_.push_back(std::make_unique<parcel>());
+    parcel_ptr p{free_.back().release(), parcel_return{this}};
+    free_.pop_back();
+    held_ -= p->bytes.capacity();
+    p->what = what;
+    p->way = way;
+    return p;
+  }
+
+  void take_back(std::unique_ptr<parcel> p) {
+    std::vector<std::byte> room = std::move(p->bytes);
+    if (free_.size() >= most_parcels || held_ + room.capacity() > most_bytes) return;
+    room.clear();
+    held_ += room.capacity();
+    *p = parcel{};
+    p->bytes = std::move(room);
+    free_.push_back(std::move(p));
+  }
+
+  /// Bytes of memory that wait.
+  [[nodiscard]] std::size_t held_bytes() const noexcept { return held_; }
+
+ private:
+  static constexpr std::size_t most_parcels = 4096;
+  static constexpr std::size_t most_bytes = std::size_t{16} << 20U;
+
+  std::vector<std::unique_ptr<parcel>> free_;
+  std::size_t held_ = 0;
+};
+
+inline void parcel_return::operator()(parcel* p) const {
+  std::unique_ptr<parcel> owned{p};
+  if (stock != nullptr) stock->take_back(std::move(owned));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_PARCEL_HPP
+
+// ---- causeway/sim/queue.hpp ----
+#ifndef CAUSEWAY_SIM_QUEUE_HPP
+#define CAUSEWAY_SIM_QUEUE_HPP
+
+// First in, first out, in one block of memory that grows by doubling; empty it owns nothing. A simulated network has
+// hundreds of thousands of queues, nearly all of them empty: std::deque would spend half a kilobyte on each.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+template <class T>
+class queue {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  void push(T value) {
+    if (size_ == places_.size()) grow();
+    places_[(first_ + size_++) & (places_.size() - 1)] = std::move(value);
+  }
+
+  [[nodiscard]] T& front() {
+    CAUSEWAY_EXPECT(size_ != 0);
+    return places_[first_];
+  }
+
+  T pop() {
+    T value = std::move(front());
+    places_[first_] = T{};
+    first_ = (first_ + 1) & (places_.size() - 1);
+    --size_;
+    return value;
+  }
+
+  /// Frees the memory too.
+  void clear() { *this = queue{}; }
+
+  /// Takes out what `unwanted(value)` says, the others keep their order.
+  template <class F>
+  void erase_if(F&& unwanted) {
+    for (std::size_t n = size_; n != 0; --n) {
+      T value = pop();
+      if (!unwanted(value)) push(std::move(value));
+    }
+  }
+
+ private:
+  void grow() {
+    std::vector<T> bigger(places_.empty() ? 4 : 2 * places_.size());
+    for (std::size_t i = 0; i < size_; ++i) bigger[i] = std::move(places_[(first_ + i) & (places_.size() - 1)]);
+    places_ = std::move(bigger);
+    first_ = 0;
+  }
+
+  std::vector<T> places_;  // as many as a power of two
+  std::size_t first_ = 0;
+  std::size_t size_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_QUEUE_HPP
+
+// ---- causeway/sim/connection.hpp ----
+#ifndef CAUSEWAY_SIM_CONNECTION_HPP
+#define CAUSEWAY_SIM_CONNECTION_HPP
+
+// Connections as the kernels of two hosts know them, and what travels on them. Each way has three lanes (control, data,
+// bulk): pieces of a lane keep their order, and an earlier lane goes first. A piece of a message carries only its size; the
+// message itself rides on its last piece.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+struct piece {
+  std::uint64_t bytes = 0;
+  duration spread{0};  ///< from its first bit to its last
+  parcel_ptr last;     ///< the message, if this is its last piece
+};
+
+/// One end of a connection: which one, and which side. Never names a later connection.
+struct end_ref {
+  std::uint64_t value = 0;  ///< slot (32 bits), generation (31), side (1); 0 names none
+
+  static end_ref make(std::uint32_t slot, std::uint32_t generation, unsigned side) {
+    return {std::uint64_t{slot} << 32U | std::uint64_t{generation} << 1U | side};
+  }
+  [[nodiscard]] std::uint32_t slot() const noexcept { return static_cast<std::uint32_t>(value >> 32U); }
+  [[nodiscard]] std::uint32_t generation() const noexcept { return static_cast<std::uint32_t>(value) >> 1U; }
+  [[nodiscard]] unsigned side() const noexcept { return static_cast<unsigned>(value & 1U); }
+  [[nodiscard]] end_ref other() const noexcept { return {value ^ 1U}; }
+  friend bool operator==(const end_ref&, const end_ref&) = default;
+};
+
+/// Whose sockets they are. Called only while the host's process can run; never for an end that it closed itself.
+class socket_owner {
+ public:
+  virtual ~socket_owner() = default;
+  /// A dial succeeded: `end` is ours. `tag` is what the dial was given.
+  virtual void on_connected(end_ref end, std::uint64_t tag) = 0;
+  virtual void on_refused(std::uint64_t tag, const error& why) = 0;
+  virtual void on_message(end_ref end, parcel_ptr message) = 0;
+  virtual void on_closed(end_ref end, const error& why) = 0;
+  /// The last piece of a message is on the wire. Comes at any time, also from inside a call of ours.
+  virtual void on_sent(end_ref end, std::uint32_t operation) = 0;
+};
+
+/// One way of a connection.
+struct flow {
+  enum class state : std::uint8_t { idle, ready, paced };  ///< ready: queued at the uplink; paced: an event will go on
+
+  host_index from = no_host;
+  host_index to = no_host;
+  link* there = nullptr;
+  link* back = nullptr;
+  std::array<queue<parcel_ptr>, lanes> waiting;
+  queue<piece> wire;     ///< between uplink and downlink, in the order of arrival
+  queue<piece> held;     ///< arrived where the line is a black hole
+  queue<piece> landing;  ///< in the downlink
+  queue<piece> unread;   ///< in the kernel of a stopped process
+  state now = state::idle;
+  bool paused = false;     ///< the receiver has no room for data
+  bool releasing = false;  ///< an event will let `held` out
+  time_point last_arrival;
+  time_point last_delivery;
+  time_point next_start;          ///< no piece starts before: the connection's own rate
+  std::uint64_t outstanding = 0;  ///< bytes on their way and not acknowledged
+  std::uint64_t unread_bytes = 0;
+  std::uint64_t unacknowledged = 0;  ///< taken in without an acknowledgement, for want of room or of a way back
+  double cap = unlimited;            ///< bytes/s; from here on worked out from the line, as of `version`
+  std::uint64_t window = 0;
+  std::uint64_t version = 0;
+};
+
+struct connection {
+  struct end {
+    socket_owner* owner = nullptr;
+    bool open = false;
+  };
+
+  std::uint32_t generation = 1;
+  bool used = false;
+  bool broken = false;  ///< nothing travels any more but the news of it
+  bool silent = false;  ///< one side lost power: the other hears nothing
+  std::string why;      ///< what the side that ended it gave as reason
+  std::array<end, 2> ends;
+  std::array<flow, 2> flows;  ///< [s]: from ends[s] to the other
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_CONNECTION_HPP
+
+// ---- causeway/sim/scheduler.hpp ----
+#ifndef CAUSEWAY_SIM_SCHEDULER_HPP
+#define CAUSEWAY_SIM_SCHEDULER_HPP
+
+// Virtual time: a queue of things to come, ordered by their time and then by the order in which they were asked for, so
+// that nothing depends on anything but the program. Everything that happens is folded into a running hash: two runs with
+// equal hashes did the same things in the same order.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+/// What an event is, for the history.
+enum class event_kind : std::uint8_t {
+  script,   ///< asked for with world::at or after
+  timer,    ///< a deadline, a sleep, a wake_at
+  resume,   ///< a process runs on
+  uplink,   ///< a host may put its next piece on the wire
+  pace,     ///< a flow may go on
+  arrive,   ///< a piece reaches a host's downlink
+  deliver,  ///< a piece is in the host's memory
+  connect,  ///< a step of making a connection
+  reset,    ///< the news that a connection has ended
+  heal,     ///< what a black hole held back comes out
+  notify,   ///< a fabric tells its owner something it was asked to tell later
+  fault,    ///< kill, stop, resume, restart, a link cut or mended
+};
+
+struct event_label {
+  event_kind kind = event_kind::script;
+  std::uint32_t host = UINT32_MAX;
+  std::uint64_t size = 0;  ///< bytes, or whatever else tells events of one kind apart
+};
+
+/// The time of a scheduler. Models Clock; stays readable when the scheduler is gone.
+class virtual_clock {
+ public:
+  explicit virtual_clock(std::shared_ptr<const time_point> now) : now_{std::move(now)} {}
+  [[nodiscard]] time_point now() const noexcept { return *now_; }
+
+ private:
+  std::shared_ptr<const time_point> now_;
+};
+static_assert(Clock<virtual_clock>);
+
+class scheduler {
+ public:
+  /// Names an event to come. 0 names none.
+  using ticket = std::uint64_t;
+
+  [[nodiscard]] time_point now() const noexcept { return *now_; }
+  [[nodiscard]] virtual_clock clock() const { return virtual_clock{now_}; }
+
+  /// `what` happens at `when`; a time in the past means now. Cost: O(log n).
+  ticket at(time_point when, const event_label& label, std::function<void()> what) {
+    const std::uint32_t slot = free_slot();
+    slots_[slot].label = label;
+    slots_[slot].what = std::move(what);
+    heap_.push_back({std::max(when, *now_), next_sequence_++, slot});
+    slots_[slot].position = heap_.size() - 1;
+    rise(heap_.size() - 1);
+    return ticket{slots_[slot].generation} << 32U | (ticket{slot} + 1);
+  }
+
+  ticket after(duration delay, const event_label& label, std::function<void()> what) {
+    return at(*now_ + delay, label, std::move(what));
+  }
+
+  /// The event will not happen. Nothing if it has, or was cancelled before.
+  void cancel(ticket t) {
+    const auto slot = static_cast<std::uint32_t>((t & UINT32_MAX) - 1);
+    if (slot >= slots_.size() || slots_[slot].generation != t >> 32U || slots_[slot].position == nowhere) return;
+    take_out(slots_[slot].position);
+    release(slot);
+  }
+
+  [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
+  [[nodiscard]] std::size_t pending() const noexcept { return heap_.size(); }
+  /// When the next event happens; no_deadline if there is none.
+  [[nodiscard]] time_point next_time() const noexcept { return heap_.empty() ? no_deadline : heap_.front().when; }
+
+  /// Moves on to the next event and lets it happen. There must be one.
+  void run_next() {
+    CAUSEWAY_EXPECT(!heap_.empty());
+    const entry next = heap_.front();
+    take_out(0);
+    *now_ = next.when;
+    record(slots_[next.slot].label);
+    const std::function<void()> what = std::move(slots_[next.slot].what);
+    release(next.slot);
+    what();
+  }
+
+  /// Time passes without an event; never back, and not beyond the next one.
+  void advance_to(time_point when) {
+    CAUSEWAY_EXPECT(when <= next_time());
+    *now_ = std::max(when, *now_);
+  }
+
+  /// Folds something that happens now into the history.
+  void record(const event_label& label) noexcept {
+    const auto time = static_cast<std::uint64_t>(now_->since_start.count());
+    const std::uint64_t what = label.size << 24U ^ std::uint64_t{label.host} << 8U ^ static_cast<std::uint64_t>(label.kind);
+    history_ =
+        causeway::detail::scramble(history_ ^ time * causeway::detail::hash_prime) + what * causeway::detail::hash_prime;
+    ++executed_;
+  }
+
+  [[nodiscard]] std::uint64_t history_hash() const noexcept { return causeway::detail::scramble(history_); }
+  [[nodiscard]] std::uint64_t executed() const noexcept { return executed_; }
+
+ private:
+  static constexpr std::size_t nowhere = ~std::size_t{0};
+
+  struct entry {
+    time_point when;
+    std::uint64_t sequence = 0;
+    std::uint32_t slot = 0;
+
+    [[nodiscard]] bool before(const entry& other) const noexcept {
+      return when != other.when ? when < other.when : sequence < other.sequence;
+    }
+  };
+
+  struct slot_state {
+    event_label label;
+    std::function<void()> what;
+    std::size_t position = nowhere;  ///< in the heap
+    std::uint32_t generation = 1;
+  };
+
+  std::uint32_t free_slot() {
+    if (free_.empty()) {
+      slots_.emplace_back();
+      return static_cast<std::uint32_t>(slots_.size() - 1);
+    }
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+
+  void release(std::uint32_t slot) {
+    slots_[slot].what = nullptr;
+    slots_[slot].position = nowhere;
+    ++slots_[slot].generation;
+    free_.push_back(slot);
+  }
+
+  void take_out(std::size_t position) {
+    const entry last = heap_.back();
+    slots_[heap_[position].slot].position = nowhere;
+    heap_.pop_back();
+    if (position == heap_.size()) return;
+    put(position, last);
+    rise(position);
+    sink(slots_[last.slot].position);
+  }
+
+  void put(std::size_t position, const entry& e) {
+    heap_[position] = e;
+    slots_[e.slot].position = position;
+  }
+
+  void rise(std::size_t position) {
+    const entry e = heap_[position];
+    while (position > 0 && e.before(heap_[(position - 1) / 4])) {
+      put(position, heap_[(position - 1) / 4]);
+      position = (position - 1) / 4;
+    }
+    put(position, e);
+  }
+
+  void sink(std::size_t position) {
+    const entry e = heap_[position];
+    for (;;) {
+      std::size_t first = 4 * position + 1;
+      if (first >= heap_.size()) break;
+      const std::size_t end = std::min(first + 4, heap_.size());
+      for (std::size_t other = first + 1; other < end; ++other) {
+        if (heap_[other].before(heap_[first])) first = other;
+      }
+      if (!heap_[first].before(e)) break;
+      put(position, heap_[first]);
+      position = first;
+    }
+    put(position, e);
+  }
+
+  std::shared_ptr<time_point> now_ = std::make_shared<time_point>();
+  std::vector<entry> heap_;  // 4-ary: children of i are 4 i + 1 to 4 i + 4
+  std::vector<slot_state> slots_;
+  std::vector<std::uint32_t> free_;
+  std::uint64_t next_sequence_ = 0;
+  std::uint64_t history_ = 0;
+  std::uint64_t executed_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_SCHEDULER_HPP
+
+// ---- causeway/sim/transit.hpp ----
+#ifndef CAUSEWAY_SIM_TRANSIT_HPP
+#define CAUSEWAY_SIM_TRANSIT_HPP
+
+// How bytes get from host to host. A sender's uplink serves its flows in turn, a piece each; a piece leaves at the uplink's
+// rate or at its connection's, whichever is lower, and reaches the receiver's downlink one latency later. Downlinks serve
+// pieces in the order in which their first bits arrive, and start before the last bit is there, so a message alone on its
+// way takes exactly latency + bytes / bandwidth. Two events per message of one piece.
+//
+// A flow has at most a window of bytes on its way (twice rate times round trip, and some), so that a fast sender cannot
+// queue a whole model at a slow receiver. Losses and black holes delay, as they do under TCP; nothing overtakes.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+/// A host as its network card and its kernel are: there whether or not a process runs.
+struct machine {
+  host_options options;
+  bool powered = true;
+  bool frozen = false;  ///< its process is stopped; what concerns it waits in `backlog`
+  time_point frozen_since;
+  duration frozen_total{0};
+  std::deque<std::function<void()>> backlog;
+  std::map<std::uint32_t, socket_owner*> listeners;
+  std::vector<end_ref> ends;  ///< of its connections; some of them may be over
+  std::size_t tidy_ends_at = 16;
+  queue<end_ref> ready;  ///< flows that want the uplink
+  bool serving = false;  ///< an event will serve them
+  time_point up_free;
+  time_point down_free;
+};
+
+class transit {
+ public:
+  transit(const world_options& options, scheduler& events)
+      : options_{options}, events_{events}, links_{options.link}, random_{options.seed, mix(0x6E65740000ULL)} {}
+  transit(const transit&) = delete;
+  transit& operator=(const transit&) = delete;
+
+  [[nodiscard]] link_map& links() noexcept { return links_; }
+  [[nodiscard]] rng& random() noexcept { return random_; }
+  [[nodiscard]] parcel_stock& stock() noexcept { return stock_; }
+  [[nodiscard]] machine& at(host_index host) { return machines_[host]; }
+  [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(machines_.size()); }
+
+  void add_host(const host_options& options) {
+    machines_.emplace_back().options = options;
+    links_.add_host(options.region);
+  }
+
+  /// The connection that an end belongs to, if it still exists.
+  [[nodiscard]] connection* find(end_ref e) {
+    if (e.slot() >= connections_.size()) return nullptr;
+    connection& c = connections_[e.slot()];
+    return c.used && c.generation == e.generation() ? &c : nullptr;
+  }
+
+  /// A connection from `from` (side 0) to `to` (side 1).
+  end_ref connect(host_index from, socket_owner* dialer, host_index to, socket_owner* listener) {
+    const std::uint32_t slot = free_slot();
+    connection& c = connections_[slot];
+    c.used = true;
+    c.ends = {connection::end{dialer, true}, connection::end{listener, true}};
+    for (const unsigned side : {0U, 1U}) {
+      flow& f = c.flows[side];
+      f.from = side == 0 ? from : to;
+      f.to = side == 0 ? to : from;
+      f.there = &links_.between(f.from, f.to);
+      f.back = &links_.between(f.to, f.from);
+    }
+    const end_ref end = end_ref::make(slot, c.generation, 0);
+    enter(machines_[from], end);
+    enter(machines_[to], end.other());
+    return end;
+  }
+
+  /// Calls `visit(connection, end)` for each end at `host`, open or not, of the connections that are not over.
+  template <class F>
+  void for_each_end(host_index host, F&& visit) {
+    machine& m = machines_[host];
+    tidy(m);
+    const std::vector<end_ref> ends = m.ends;  // visiting one may end another
+    for (const end_ref e : ends) {
+      if (connection* const c = find(e); c != nullptr) visit(*c, e);
+    }
+  }
+
+  void free_if_over(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr || c->ends[0].open || c->ends[1].open) return;
+    const std::uint32_t generation = (c->generation + 1) & 0x7FFFFFFFU;
+    *c = connection{};
+    c->generation = generation;
+    free_.push_back(e.slot());
+  }
+
+  [[nodiscard]] std::size_t open_connections() const noexcept { return connections_.size() - free_.size(); }
+
+  /// Nothing that is on its way arrives any more.
+  void clear(connection& c) {
+    for (flow& f : c.flows) {
+      for (auto& q : f.waiting) q.clear();
+      for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) q->clear();
+    }
+  }
+
+  void send(end_ref e, parcel_ptr message) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.side()];
+    message->wire_bytes = message->bytes.size() + options_.header_bytes;
+    f.waiting[static_cast<std::size_t>(message->way)].push(std::move(message));
+    pump(f, e);
+  }
+
+  /// Gives up a message whose last piece is not on the wire yet. The receiver is told if it has seen a part of it.
+  void abort(end_ref e, std::uint32_t operation) {
+    connection* const c = find(e);
+    if (c == nullptr) return;
+    for (auto& q : c->flows[e.side()].waiting) {
+      q.erase_if([&](parcel_ptr& p) {
+        if (p->operation != operation) return false;
+        if (p->sent == 0) return true;
+        p->aborted = true;
+        p->operation = UINT32_MAX;
+        p->bytes.clear();
+        p->wire_bytes = p->sent + options_.header_bytes;
+        return false;
+      });
+    }
+  }
+
+  /// The receiver at `e` has no room for data, or has it again.
+  void pause(end_ref e, bool yes) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.other().side()];
+    if (std::exchange(f.paused, yes) && !yes) pump(f, e.other());
+  }
+
+  void freeze(host_index host) {
+    machine& m = machines_[host];
+    if (std::exchange(m.frozen, true)) return;
+    m.frozen_since = events_.now();
+  }
+
+  void thaw(host_index host) {
+    machine& m = machines_[host];
+    if (!std::exchange(m.frozen, false)) return;
+    m.frozen_total += events_.now() - m.frozen_since;
+    while (!m.frozen && !m.backlog.empty()) {
+      const auto next = std::move(m.backlog.front());
+      m.backlog.pop_front();
+      next();
+    }
+  }
+
+  /// `what` happens in the host's process: now, or when it runs again.
+  template <class F>
+  void dispatch(host_index host, F&& what) {
+    if (machines_[host].frozen) {
+      machines_[host].backlog.emplace_back(std::forward<F>(what));
+    } else {
+      what();
+    }
+  }
+
+  /// A line carries packets again: what it held back comes out when its senders try again.
+  void healed(host_index from, host_index to, duration black) {
+    const link& mended = links_.between(from, to);
+    for_each_end(from, [&](connection& c, end_ref ours) {
+      for (const end_ref e : {ours, ours.other()}) {
+        flow& f = c.flows[e.side()];
+        const bool waits = f.there == &mended && !f.held.empty() && !f.releasing;
+        const bool unheard = f.back == &mended && f.unacknowledged != 0;
+        if (waits) f.releasing = true;
+        if (!waits && !unheard) continue;
+        events_.after(retry_delay(black), {event_kind::heal, f.to, f.held.size()}, [this, e] { release(e); });
+      }
+    });
+  }
+
+  /// Senders that meet a black hole try again ever less often.
+  duration retry_delay(duration black) {
+    const duration longest = std::min<duration>(black, std::chrono::seconds{1});
+    return duration{
+        static_cast<std::int64_t>(static_cast<double>(longest.count()) * static_cast<double>(random_.uniform()))};
+  }
+
+  /// One way, one packet.
+  duration flight_time(const link& l) {
+    duration t = l.options.latency;
+    if (l.options.jitter.count() > 0) {
+      t += duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(l.options.jitter.count()) + 1))};
+    }
+    return t;
+  }
+
+  /// A whole message came to the end `e` (the receiver's), or a goodbye.
+  std::function<void(end_ref, parcel_ptr)> on_delivery;
+
+ private:
+  void enter(machine& m, end_ref e) {
+    m.ends.push_back(e);
+    if (m.ends.size() < m.tidy_ends_at) return;
+    tidy(m);
+    m.tidy_ends_at = 2 * m.ends.size() + 16;
+  }
+
+  void tidy(machine& m) {
+    std::erase_if(m.ends, [this](end_ref e) { return find(e) == nullptr; });
+  }
+
+  std::uint32_t free_slot() {
+    if (free_.empty()) {
+      connections_.emplace_back();
+      return static_cast<std::uint32_t>(connections_.size() - 1);
+    }
+    const std::uint32_t slot = free_.back();
+    free_.pop_back();
+    return slot;
+  }
+
+  static queue<parcel_ptr>* next_lane(flow& f) {
+    for (std::size_t l = 0; l < (f.paused ? 1 : lanes); ++l) {
+      if (!f.waiting[l].empty()) return &f.waiting[l];
+    }
+    return nullptr;
+  }
+
+  void refresh(flow& f) {
+    if (f.version == links_.version()) return;
+    f.version = links_.version();
+    f.cap = connection_cap(*f.there, *f.back);
+    const double rate =
+        std::min({machines_[f.from].options.up_bytes_per_s, machines_[f.to].options.down_bytes_per_s, f.cap});
+    const double rtt = seconds(round_trip(*f.there, *f.back) + f.there->options.jitter + f.back->options.jitter);
+    const double window = 2 * rate * rtt + 4 * static_cast<double>(options_.piece_bytes);
+    f.window = window < 1e18 ? static_cast<std::uint64_t>(window) : UINT64_MAX;
+  }
+
+  void pump(flow& f, end_ref e) {
+    if (enqueue(f, e)) serve(f.from);
+  }
+
+  /// Queues a flow at its uplink, if there is something that it may send.
+  bool enqueue(flow& f, end_ref e) {
+    if (f.now != flow::state::idle || next_lane(f) == nullptr) return false;
+    refresh(f);
+    if (f.outstanding >= f.window) return false;  // an acknowledgement will go on
+    machine& m = machines_[f.from];
+    if (f.next_start > std::max(events_.now(), m.up_free)) {
+      f.now = flow::state::paced;
+      events_.at(f.next_start, {event_kind::pace, f.from, f.outstanding}, [this, e] { go_on(e); });
+      return false;
+    }
+    f.now = flow::state::ready;
+    f.next_start = std::max(f.next_start, events_.now());
+    m.ready.push(e);
+    return true;
+  }
+
+  void go_on(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr) return;
+    flow& f = c->flows[e.side()];
+    f.now = flow::state::idle;
+    pump(f, e);
+  }
+
+  void serve(host_index host) {
+    machine& m = machines_[host];
+    while (!m.ready.empty()) {
+      if (events_.now() < m.up_free) {
+        if (std::exchange(m.serving, true)) return;
+        events_.at(m.up_free, {event_kind::uplink, host, m.ready.size()}, [this, host] {
+          machines_[host].serving = false;
+          serve(host);
+        });
+        return;
+      }
+      const end_ref e = m.ready.pop();
+      connection* const c = find(e);
+      if (c == nullptr) continue;
+      flow& f = c->flows[e.side()];
+      f.now = flow::state::idle;
+      if (next_lane(f) != nullptr) transmit(*c, f, e);
+      enqueue(f, e);
+    }
+  }
+
+  void transmit(connection& c, flow& f, end_ref e) {
+    queue<parcel_ptr>& from = *next_lane(f);
+    parcel& message = *from.front();
+    // On a slow line a piece is what it carries in a quarter of a second, so that news can pass between pieces.
+    const double quick = std::min(static_cast<double>(options_.piece_bytes), std::max(1.0, f.cap / 4));
+    const std::uint64_t bytes = std::min(static_cast<std::uint64_t>(quick), message.wire_bytes - message.sent);
+    message.sent += bytes;
+
+    machine& m = machines_[f.from];
+    const auto size = static_cast<double>(bytes);
+    const duration up = transfer_time(size, m.options.up_bytes_per_s);
+    // By its own rate a piece is over at `next_start`, also if the uplink made it wait.
+    f.next_start = f.next_start + transfer_time(size, f.cap);
+    const duration spread = std::max(up, f.next_start - events_.now());
+    m.up_free = events_.now() + up;
+    f.last_arrival = std::max(events_.now() + flight_time(*f.there) + loss_delay(f, bytes), f.last_arrival);
+    f.outstanding += bytes;
+    piece p{bytes, spread, nullptr};
+    if (message.sent == message.wire_bytes) p.last = from.pop();
+    const std::uint32_t operation = p.last ? p.last->operation : UINT32_MAX;
+    f.wire.push(std::move(p));
+    events_.at(f.last_arrival, {event_kind::arrive, f.to, bytes}, [this, e] { arrive(e); });
+    const connection::end& sender = c.ends[e.side()];
+    if (operation != UINT32_MAX && sender.open) sender.owner->on_sent(e, operation);
+  }
+
+  duration loss_delay(const flow& f, std::uint64_t bytes) {
+    const double loss = f.there->options.loss;
+    if (loss <= 0) return duration{0};
+    const auto packets = static_cast<double>((bytes + 1459) / 1460);
+    duration retry = std::max<duration>(round_trip(*f.there, *f.back), std::chrono::milliseconds{10});
+    duration delay{0};
+    for (double chance = 1 - std::pow(1 - loss, packets); static_cast<double>(random_.uniform()) < chance; chance = loss) {
+      delay += retry;
+      retry *= 2;
+      if (delay > std::chrono::minutes{1}) break;
+    }
+    return delay;
+  }
+
+  void arrive(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.side()];
+    if (f.wire.empty()) return;  // the host lost power meanwhile
+    piece p = f.wire.pop();
+    if (c->silent) return;
+    if (f.there->blocked() || !f.held.empty()) return f.held.push(std::move(p));
+    land(f, e, std::move(p));
+  }
+
+  void land(flow& f, end_ref e, piece p) {
+    machine& m = machines_[f.to];
+    const time_point begin = std::max(events_.now(), m.down_free);
+    m.down_free = begin + transfer_time(static_cast<double>(p.bytes), m.options.down_bytes_per_s);
+    f.last_delivery = std::max({m.down_free, events_.now() + p.spread, f.last_delivery});
+    const std::uint64_t bytes = p.bytes;
+    f.landing.push(std::move(p));
+    events_.at(f.last_delivery, {event_kind::deliver, f.to, bytes}, [this, e] { deliver(e); });
+  }
+
+  void release(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.side()];
+    f.releasing = false;
+    while (!f.there->blocked() && !f.held.empty()) land(f, e, f.held.pop());
+    if (!machines_[f.to].frozen) acknowledge(f, e, std::exchange(f.unacknowledged, 0));
+  }
+
+  void deliver(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.side()];
+    if (f.landing.empty()) return;
+    piece p = f.landing.pop();
+    if (!machines_[f.to].frozen) return take(f, e, std::move(p));
+    f.unread_bytes += p.bytes;
+    if (f.unread_bytes + std::min<std::uint64_t>(f.window, options_.socket_buffer) > options_.socket_buffer) {
+      f.unacknowledged += p.bytes;
+    } else {
+      acknowledge(f, e, p.bytes);
+    }
+    p.bytes = 0;
+    f.unread.push(std::move(p));
+    machines_[f.to].backlog.emplace_back([this, e] { read(e); });
+  }
+
+  void read(end_ref e) {
+    connection* const c = find(e);
+    if (c == nullptr || c->broken) return;
+    flow& f = c->flows[e.side()];
+    if (f.unread.empty()) return;
+    f.unread_bytes = 0;
+    piece p = f.unread.pop();
+    p.bytes += std::exchange(f.unacknowledged, 0);
+    take(f, e, std::move(p));
+  }
+
+  void take(flow& f, end_ref e, piece p) {
+    acknowledge(f, e, p.bytes);
+    if (p.last) on_delivery(e.other(), std::move(p.last));
+  }
+
+  void acknowledge(flow& f, end_ref e, std::uint64_t bytes) {
+    if (f.back->blocked()) {
+      f.unacknowledged += bytes;
+      return;
+    }
+    f.outstanding -= bytes;
+    if (f.now != flow::state::idle || f.outstanding >= f.window || next_lane(f) == nullptr) return;
+    f.now = flow::state::paced;
+    events_.after(f.back->options.latency, {event_kind::pace, f.from, f.outstanding}, [this, e] { go_on(e); });
+  }
+
+  const world_options& options_;
+  scheduler& events_;
+  link_map links_;
+  rng random_;
+  parcel_stock stock_;  // before all that holds parcels
+  std::deque<machine> machines_;
+  std::deque<connection> connections_;  // they stay where they are
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_TRANSIT_HPP
+
+// ---- causeway/sim/network.hpp ----
+#ifndef CAUSEWAY_SIM_NETWORK_HPP
+#define CAUSEWAY_SIM_NETWORK_HPP
+
+// The sockets of a simulated cluster: who listens, who dials, how connections are made and how they end. A connection is
+// reliable and in order until it ends. Ended with a goodbye, what was sent before still arrives; reset, everything on its
+// way is lost, and the other side hears of it one latency later.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+class network {
+ public:
+  network(const world_options& options, scheduler& events) : options_{options}, events_{events}, transit_{options, events} {
+    transit_.on_delivery = [this](end_ref e, parcel_ptr message) { delivered(e, std::move(message)); };
+  }
+  network(const network&) = delete;
+  network& operator=(const network&) = delete;
+
+  [[nodiscard]] transit& wires() noexcept { return transit_; }
+  [[nodiscard]] machine& at(host_index host) { return transit_.at(host); }
+  [[nodiscard]] const world_options& options() const noexcept { return options_; }
+  [[nodiscard]] scheduler& events() noexcept { return events_; }
+
+  void add_host(const host_options& options) {
+    by_name_[options.name] = transit_.hosts();
+    transit_.add_host(options);
+  }
+  [[nodiscard]] host_index host_called(const std::string& name) const {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? no_host : found->second;
+  }
+
+  void listen(host_index host, std::uint32_t port, socket_owner* owner) { at(host).listeners[port] = owner; }
+
+  /// Tells `owner` on_connected or on_refused, with `tag`. The SYN, its answer and what the dialer then says take one and
+  /// a half round trips, and a random delay on top (world_options::connect_delay_*).
+  std::uint64_t dial(host_index from, socket_owner* owner, std::uint64_t tag, host_index to, std::uint32_t port) {
+    const std::uint64_t number = ++last_attempt_;
+    attempt& a = attempts_[number];
+    a = {owner, tag, from, to, port};
+    const duration range = options_.connect_delay_max - options_.connect_delay_min;
+    const auto extra =
+        transit_.random().below(static_cast<std::uint64_t>(std::max<duration>(range, duration{0}).count()) + 1);
+    const auto give_up = [this, number] {
+      conclude(number,
+               fail(errc::unreachable, "", "nobody answered in time; is it running, and can this network reach it?"));
+    };
+    a.deadline = events_.after(options_.connect_timeout, {event_kind::connect, from, tag}, give_up);
+    knock(number, options_.connect_delay_min + duration{static_cast<std::int64_t>(extra)});
+    return number;
+  }
+
+  void cancel_dial(std::uint64_t number) { forget(number); }
+
+  /// Lost where the connection is over.
+  void send(end_ref e, parcel_ptr message) {
+    const connection* const c = transit_.find(e);
+    if (c != nullptr && c->ends[e.side()].open) transit_.send(e, std::move(message));
+  }
+
+  /// Ends a connection from one side. That side hears no more of it; the other does.
+  void close(end_ref e, const std::string& why, bool with_goodbye) {
+    connection* const c = transit_.find(e);
+    if (c == nullptr || !c->ends[e.side()].open) return;
+    c->ends[e.side()].open = false;
+    if (!c->broken && !c->silent && c->ends[e.other().side()].open) {
+      c->why = why;
+      if (with_goodbye) {
+        transit_.send(e, transit_.stock().make(content::goodbye, lane::bulk));
+      } else {
+        c->broken = true;
+        transit_.clear(*c);
+        tell_other_side(*c, e, duration{0});
+      }
+    }
+    transit_.free_if_over(e);
+  }
+
+  /// Ends everything that `owner` has: its connections, its dials, its ports.
+  void drop(const socket_owner* owner, host_index host, const std::string& why, bool with_goodbye) {
+    for (auto at = attempts_.begin(); at != attempts_.end();) {
+      const auto here = at++;
+      if (here->second.owner == owner) forget(here->first);
+    }
+    std::erase_if(at(host).listeners, [&](const auto& l) { return l.second == owner; });
+    transit_.for_each_end(host, [&](connection& c, end_ref e) {
+      if (c.ends[e.side()].owner == owner) close(e, why, with_goodbye);
+    });
+  }
+
+  /// Whether the other side still holds its end: what a real peer finds out by comparing incarnations.
+  [[nodiscard]] bool far_end_open(end_ref e) {
+    connection* const c = transit_.find(e);
+    return c != nullptr && !c->broken && !c->silent && c->ends[e.other().side()].open;
+  }
+
+  [[nodiscard]] bool blocked(host_index from, host_index to) { return transit_.links().between(from, to).blocked(); }
+
+  /// Nothing arrives from `from` at `to` any more, until as many unblock calls.
+  void block(host_index from, host_index to) {
+    link& l = transit_.links().between(from, to);
+    if (l.blocks++ == 0) l.blocked_since = events_.now();
+  }
+
+  void unblock(host_index from, host_index to) {
+    link& l = transit_.links().between(from, to);
+    if (l.blocks == 0 || --l.blocks != 0) return;
+    const duration black = events_.now() - l.blocked_since;
+    transit_.healed(from, to, black);
+    transit_.for_each_end(from, [&](connection& c, end_ref e) {
+      if (c.broken && c.flows[e.side()].to == to && !c.ends[e.side()].open) {
+        tell_other_side(c, e, transit_.retry_delay(black));
+      }
+    });
+  }
+
+  /// The machine goes dark: nobody is told, nothing answers.
+  void power_off(host_index host) {
+    machine& m = at(host);
+    m.powered = false;
+    m.listeners.clear();
+    transit_.for_each_end(host, [&](connection& c, end_ref e) {
+      if (!c.ends[e.side()].open) return;
+      c.ends[e.side()].open = false;
+      c.silent = true;
+      transit_.clear(c);
+      transit_.free_if_over(e);
+    });
+  }
+
+  /// It answers again: with a reset, to those who still think that they are connected.
+  void power_on(host_index host) {
+    machine& m = at(host);
+    if (std::exchange(m.powered, true)) return;
+    transit_.for_each_end(host, [&](connection& c, end_ref e) {
+      if (!c.silent || c.broken) return;
+      c.broken = true;
+      transit_.clear(c);
+      c.why = "the machine was started anew";
+      tell_other_side(c, e, transit_.retry_delay(std::chrono::seconds{1}));
+    });
+  }
+
+ private:
+  struct attempt {
+    socket_owner* owner = nullptr;
+    std::uint64_t tag = 0;
+    host_index from = 0;
+    host_index to = 0;
+    std::uint32_t port = 0;
+    std::uint32_t tries = 0;
+    scheduler::ticket deadline = 0;
+    scheduler::ticket retry = 0;
+  };
+
+  void forget(std::uint64_t number) {
+    const auto found = attempts_.find(number);
+    if (found == attempts_.end()) return;
+    events_.cancel(found->second.deadline);
+    events_.cancel(found->second.retry);
+    attempts_.erase(found);
+  }
+
+  attempt* find_attempt(std::uint64_t number) {
+    const auto found = attempts_.find(number);
+    return found == attempts_.end() ? nullptr : &found->second;
+  }
+
+  /// A SYN; again after 1, 3, 7 s while nothing comes back.
+  void knock(std::uint64_t number, duration extra) {
+    attempt* const a = find_attempt(number);
+    if (a == nullptr) return;
+    const link& there = transit_.links().between(a->from, a->to);
+    events_.after(extra + transit_.flight_time(there), {event_kind::connect, a->to, number},
+                  [this, number] { answer(number); });
+    const duration retry = std::chrono::seconds{1} * (1U << a->tries++);
+    if (retry < options_.connect_timeout) {
+      a->retry =
+          events_.after(retry, {event_kind::connect, a->from, number}, [this, number] { knock(number, duration{0}); });
+    }
+  }
+
+  void answer(std::uint64_t number) {
+    const attempt* const a = find_attempt(number);
+    if (a == nullptr || transit_.links().between(a->from, a->to).blocked() || !at(a->to).powered) return;
+    const link& back = transit_.links().between(a->to, a->from);
+    events_.after(transit_.flight_time(back), {event_kind::connect, a->from, number},
+                  [this, number] { establish(number); });
+  }
+
+  void establish(std::uint64_t number) {
+    const attempt* const a = find_attempt(number);
+    if (a == nullptr || transit_.links().between(a->to, a->from).blocked()) return;
+    const auto& listeners = at(a->to).listeners;
+    const auto listener = listeners.find(a->port);
+    if (listener == listeners.end()) {
+      return conclude(number, fail(errc::unreachable, "", "nobody listens there; is the peer running?"));
+    }
+    const attempt done = *a;
+    forget(number);
+    const end_ref end = transit_.connect(done.from, done.owner, done.to, listener->second);
+    transit_.dispatch(done.from, [this, done, end] {
+      const connection* const c = transit_.find(end);
+      if (c != nullptr && c->ends[0].open) done.owner->on_connected(end, done.tag);
+    });
+  }
+
+  void conclude(std::uint64_t number, const error& why) {
+    const attempt* const a = find_attempt(number);
+    if (a == nullptr) return;
+    const attempt done = *a;
+    forget(number);
+    transit_.dispatch(done.from, [done, why] { done.owner->on_refused(done.tag, why); });
+  }
+
+  void delivered(end_ref e, parcel_ptr message) {
+    connection* const c = transit_.find(e);
+    if (c == nullptr) return;
+    connection::end& end = c->ends[e.side()];
+    if (!end.open) return;
+    if (message->what == content::goodbye) return end_of(e);
+    end.owner->on_message(e, std::move(message));
+  }
+
+  /// The side `e` has ended a connection; the news goes its way.
+  void tell_other_side(const connection& c, end_ref e, duration extra) {
+    const flow& f = c.flows[e.side()];
+    events_.after(extra + transit_.flight_time(*f.there), {event_kind::reset, f.to, c.generation}, [this, e] {
+      connection* const found = transit_.find(e);
+      if (found == nullptr || found->flows[e.side()].there->blocked()) return;  // unblock tells it again
+      transit_.dispatch(found->flows[e.side()].to, [this, e] { end_of(e.other()); });
+    });
+  }
+
+  /// The end `e` learns that its connection is over.
+  void end_of(end_ref e) {
+    connection* const c = transit_.find(e);
+    if (c == nullptr || !c->ends[e.side()].open) return;
+    c->ends[e.side()].open = false;
+    c->broken = true;
+    transit_.clear(*c);
+    socket_owner* const owner = c->ends[e.side()].owner;
+    const error why = fail(errc::peer_lost, "", c->why.empty() ? "the other side closed the connection" : c->why);
+    transit_.free_if_over(e);
+    owner->on_closed(e, why);
+  }
+
+  const world_options& options_;
+  scheduler& events_;
+  transit transit_;
+  std::map<std::string, host_index> by_name_;
+  std::map<std::uint64_t, attempt> attempts_;
+  std::uint64_t last_attempt_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_NETWORK_HPP
+
+// ---- causeway/sim/dialer.hpp ----
+#ifndef CAUSEWAY_SIM_DIALER_HPP
+#define CAUSEWAY_SIM_DIALER_HPP
+
+// How two simulated fabrics come to know each other. The dialler says who it is and where it lives, the other answers in
+// kind: then both have a connection to an id. Two peers that dial each other at once end with one connection, the one that
+// the smaller id dialled. A peer that has lost its connection, or its life, may dial anew before the other has noticed.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+inline std::string address_text(network& net, host_index host, std::uint32_t port) {
+  return net.at(host).options.name + ':' + std::to_string(port);
+}
+
+struct network_address {
+  host_index host = no_host;
+  std::uint32_t port = 0;
+};
+
+/// "host-3:1". No host: the text is no address of this network.
+inline network_address parse_address(const network& net, const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon + 1 == text.size() || text.size() - colon > 9) return {};
+  std::uint32_t port = 0;
+  for (const char c : std::string_view{text}.substr(colon + 1)) {
+    if (c < '0' || c > '9') return {};
+    port = 10 * port + static_cast<std::uint32_t>(c - '0');
+  }
+  return {net.host_called(text.substr(0, colon)), port};
+}
+
+/// What a dialer asks and tells.
+class acquaintance {
+ public:
+  virtual ~acquaintance() = default;
+  /// Whether a connection to `id` stands, in the eyes of both sides.
+  virtual bool connected_to(net::peer_id id) = 0;
+  /// `end` is a connection to `id`; it replaces an older one.
+  virtual void met(end_ref end, net::peer_id id, const std::string& address) = 0;
+  virtual void not_met(const std::string& address, const error& why) = 0;
+};
+
+class dialer {
+ public:
+  dialer(network& net, host_index host, net::peer_id id, std::string address, socket_owner& sockets, acquaintance& owner)
+      : net_{net}, host_{host}, id_{id}, address_{std::move(address)}, sockets_{sockets}, owner_{owner} {}
+
+  /// Once for each address at a time; ends with met or not_met.
+  void dial(const std::string& address, const network_address& to) {
+    if (find(address) != dials_.end()) return;
+    const std::uint64_t tag = ++last_;
+    // The network's own deadline ends what gets no answer from the other kernel; this one, what none of its process.
+    const duration patience = net_.options().connect_timeout + std::chrono::milliseconds{1};
+    const auto give_up = [this, tag] {
+      end_dial(tag, fail(errc::unreachable, "", "it took the connection, but did not answer in time"));
+    };
+    const scheduler::ticket deadline = net_.events().after(patience, {event_kind::timer, host_, tag},
+                                                           [this, give_up] { net_.wires().dispatch(host_, give_up); });
+    const std::uint64_t attempt = net_.dial(host_, &sockets_, tag, to.host, to.port);
+    dials_.emplace(tag, outgoing{address, {}, false, attempt, deadline});
+  }
+
+  /// Answers whoever came before now, and from now on everybody at once.
+  void open_doors() {
+    open_ = true;
+    while (open_ && !early_.empty()) {
+      const greeting next = std::move(early_.front());
+      early_.pop_front();
+      if (net_.wires().find(next.end) != nullptr) accept(next);
+    }
+  }
+  void close_doors() { open_ = false; }
+
+  /// The process is over.
+  void stop() {
+    for (auto& [tag, d] : dials_) net_.events().cancel(d.deadline);
+    dials_.clear();
+    by_end_.clear();
+    early_.clear();
+  }
+
+  // ---- what the network says; false: it is not about meeting -----------------------------------------------------------
+
+  void connected(end_ref end, std::uint64_t tag) {
+    const auto dialled = dials_.find(tag);
+    if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
+    attach(dialled->second, tag, end);
+    say(end, content::hello);
+  }
+
+  void failed(std::uint64_t tag, const error& why) { end_dial(tag, why); }
+
+  bool heard(end_ref end, const parcel& message) {
+    switch (message.what) {
+      case content::hello: hear_hello(end, message); return true;
+      case content::welcome: hear_welcome(end, message); return true;
+      case content::refusal: hear_refusal(end); return true;
+      default: return false;
+    }
+  }
+
+  bool closed(end_ref end, const error& why) {
+    if (std::erase_if(early_, [&](const greeting& g) { return g.end == end; }) != 0) return true;
+    const auto dialled = find(end);
+    if (dialled == dials_.end()) return false;
+    end_dial(dialled->first, fail(errc::unreachable, "", why.message));
+    return true;
+  }
+
+ private:
+  struct outgoing {
+    std::string address;
+    end_ref end;           ///< once the connection stands
+    bool refused = false;  ///< the other side's own dial is under way instead
+    std::uint64_t attempt = 0;
+    scheduler::ticket deadline = 0;
+  };
+  using dial_map = std::map<std::uint64_t, outgoing>;
+
+  struct greeting {
+    end_ref end;
+    net::peer_id id = 0;
+    std::string address;
+  };
+
+  dial_map::iterator find(const std::string& address) {
+    return std::find_if(dials_.begin(), dials_.end(), [&](const auto& d) { return d.second.address == address; });
+  }
+  dial_map::iterator find(end_ref end) {
+    const auto found = by_end_.find(end.value);
+    return found == by_end_.end() ? dials_.end() : dials_.find(found->second);
+  }
+
+  void attach(outgoing& o, std::uint64_t tag, end_ref end) {
+    o.end = end;
+    by_end_[end.value] = tag;
+  }
+  void detach(outgoing& o) {
+    by_end_.erase(o.end.value);
+    o.end = {};
+  }
+
+  void say(end_ref end, content what) {
+    parcel_ptr message = net_.wires().stock().make(what, lane::control);
+    message->from_id = id_;
+    for (const char c : address_) message->bytes.push_back(static_cast<std::byte>(c));
+    net_.send(end, std::move(message));
+  }
+
+  static std::string text_of(const parcel& message) {
+    return {reinterpret_cast<const char*>(message.bytes.data()), message.bytes.size()};
+  }
+
+  void hear_hello(end_ref end, const parcel& message) {
+    greeting g{end, message.from_id, text_of(message)};
+    if (open_) {
+      accept(g);
+    } else {
+      early_.push_back(std::move(g));
+    }
+  }
+
+  void accept(const greeting& g) {
+    if (g.id == id_) return net_.close(g.end, "this is a connection to itself", false);
+    const auto ours = find(g.address);
+    const bool crossing = ours != dials_.end() && !ours->second.refused && id_ < g.id;
+    if (crossing || owner_.connected_to(g.id)) {
+      say(g.end, content::refusal);
+      return net_.close(g.end, "we have a connection already", true);
+    }
+    if (ours != dials_.end()) forget(ours->first);
+    say(g.end, content::welcome);
+    owner_.met(g.end, g.id, g.address);
+  }
+
+  void hear_welcome(end_ref end, const parcel& message) {
+    const auto dialled = find(end);
+    if (dialled == dials_.end()) return net_.close(end, "not wanted any more", false);
+    detach(dialled->second);
+    forget(dialled->first);
+    owner_.met(end, message.from_id, text_of(message));
+  }
+
+  /// The other side prefers its own dial to ours: that one will come.
+  void hear_refusal(end_ref end) {
+    const auto dialled = find(end);
+    if (dialled == dials_.end()) return;
+    net_.close(end, "refused", false);
+    detach(dialled->second);
+    dialled->second.refused = true;
+  }
+
+  /// Ends a dial without a word.
+  void forget(std::uint64_t tag) {
+    const auto dialled = dials_.find(tag);
+    net_.cancel_dial(dialled->second.attempt);
+    net_.events().cancel(dialled->second.deadline);
+    if (dialled->second.end.value != 0) net_.close(dialled->second.end, "not wanted any more", false);
+    detach(dialled->second);
+    dials_.erase(dialled);
+  }
+
+  void end_dial(std::uint64_t tag, const error& why) {
+    const auto dialled = dials_.find(tag);
+    if (dialled == dials_.end()) return;
+    const std::string address = dialled->second.address;
+    forget(tag);
+    owner_.not_met(address, fail(why.code, address, why.message));
+  }
+
+  network& net_;
+  host_index host_;
+  net::peer_id id_;
+  std::string address_;
+  socket_owner& sockets_;
+  acquaintance& owner_;
+  bool open_ = false;
+  dial_map dials_;
+  std::unordered_map<std::uint64_t, std::uint64_t> by_end_;
+  std::uint64_t last_ = 0;
+  std::deque<greeting> early_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_DIALER_HPP
+
+// ---- causeway/sim/disk_file.hpp ----
+#ifndef CAUSEWAY_SIM_DISK_FILE_HPP
+#define CAUSEWAY_SIM_DISK_FILE_HPP
+
+// One file of sim::disk: what processes see, and what of it is on the platter. The bytes are kept once; only pages that
+// differ from the platter have their old bytes beside them. Every choice that a crash makes goes through one function, so
+// that a test can try them all.
+
+#include <iterator>
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+using disk_choice = std::function<std::uint64_t(std::uint64_t bound)>;
+
+/// The bytes of one file.
+class disk_file {
+ public:
+  [[nodiscard]] const io::byte_vector& bytes() const noexcept { return bytes_; }
+
+  void truncate(std::size_t page_bytes) {
+    for (std::size_t page = 0; page * page_bytes < bytes_.size(); ++page) remember(page, page_bytes);
+    bytes_.clear();
+    lengths_.push_back(0);
+  }
+
+  void append(std::span<const std::byte> more, std::size_t page_bytes) {
+    if (more.empty()) return;
+    const std::size_t end = bytes_.size() + more.size();
+    for (std::size_t page = bytes_.size() / page_bytes; page * page_bytes < end; ++page) remember(page, page_bytes);
+    bytes_.insert(bytes_.end(), more.begin(), more.end());
+    lengths_.push_back(end);
+  }
+
+  /// All dirty pages go to the platter, and the length. What an earlier failed sync dropped does not: it is not dirty.
+  void sync() {
+    std::erase_if(pages_, [](const auto& entry) { return entry.second.dirty; });
+    durable_length_ = bytes_.size();
+    lengths_.clear();
+  }
+
+  /// A sync that fails: some pages are written, the rest are clean from now on all the same, as Linux has it.
+  void lose(const disk_choice& choose) {
+    for (auto page = pages_.begin(); page != pages_.end();) {
+      const bool written = page->second.dirty && choose(2) == 0;
+      page->second.dirty = false;
+      page = written ? pages_.erase(page) : std::next(page);
+    }
+    if (choose(2) == 0) durable_length_ = bytes_.size();
+    lengths_.clear();
+  }
+
+  void crash(const disk_choice& choose, std::size_t page_bytes, std::size_t sector_bytes) {
+    if (pages_.empty() && lengths_.empty() && durable_length_ == bytes_.size()) return;
+    const std::uint64_t drawn = choose(lengths_.size() + 1);
+    const std::size_t length = drawn == 0 ? durable_length_ : lengths_[drawn - 1];
+    bytes_.resize(std::max(length, bytes_.size()));
+    for (const auto& [page, before] : pages_) spoil(page * page_bytes, page_bytes, sector_bytes, before, choose);
+    bytes_.resize(length);
+    settle();
+  }
+
+  /// Nothing differs from the platter.
+  void settle() {
+    pages_.clear();
+    lengths_.clear();
+    durable_length_ = bytes_.size();
+  }
+
+  void flip(std::uint64_t bit) { bytes_[bit / 8] ^= std::byte{1} << (bit % 8); }
+
+ private:
+  struct old_page {
+    io::byte_vector bytes;  // on the platter; shorter than a page where the file ended, or for a new page
+    bool dirty = true;      // false: dropped by a failed sync, so no later one writes it
+  };
+
+  void remember(std::size_t page, std::size_t page_bytes) {
+    const auto [entry, fresh] = pages_.try_emplace(page);
+    entry->second.dirty = true;
+    if (!fresh) return;
+    const std::size_t begin = std::min(page * page_bytes, bytes_.size());
+    const std::size_t end = std::min(begin + page_bytes, bytes_.size());
+    entry->second.bytes.assign(bytes_.begin() + static_cast<std::ptrdiff_t>(begin),
+                               bytes_.begin() + static_cast<std::ptrdiff_t>(end));
+  }
+
+  // Puts into a page what a crash leaves of it: old, new, or torn between its sectors.
+  void spoil(std::size_t begin, std::size_t page_bytes, std::size_t sector_bytes, const old_page& before,
+             const disk_choice& choose) {
+    const std::uint64_t fate = before.dirty ? choose(page_bytes > sector_bytes ? 3 : 2) : 0;
+    for (std::size_t at = begin; at < std::min(begin + page_bytes, bytes_.size()); at += sector_bytes) {
+      const std::size_t end = std::min(at + sector_bytes, bytes_.size());
+      const std::uint64_t version = fate == 2 ? choose(2 + earlier(at, end).size()) : fate;
+      if (version == 0) {
+        for (std::size_t i = at; i < end; ++i)
+          bytes_[i] = i - begin < before.bytes.size() ? before.bytes[i - begin] : std::byte{0};
+      } else if (version > 1) {  // written back between two writes: the end of the sector was not there yet
+        std::fill(bytes_.begin() + static_cast<std::ptrdiff_t>(earlier(at, end)[version - 2]),
+                  bytes_.begin() + static_cast<std::ptrdiff_t>(end), std::byte{0});
+      }
+    }
+  }
+
+  // The lengths of the file since the last sync that end inside [begin, end).
+  [[nodiscard]] std::vector<std::size_t> earlier(std::size_t begin, std::size_t end) const {
+    std::vector<std::size_t> found;
+    std::copy_if(lengths_.begin(), lengths_.end(), std::back_inserter(found),
+                 [&](std::size_t length) { return length > begin && length < end; });
+    return found;
+  }
+
+  io::byte_vector bytes_;                  // what processes see
+  std::map<std::size_t, old_page> pages_;  // that differ from the platter
+  std::size_t durable_length_ = 0;
+  std::vector<std::size_t> lengths_;  // since the last sync
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_DISK_FILE_HPP
+
+// ---- causeway/sim/disk_tree.hpp ----
+#ifndef CAUSEWAY_SIM_DISK_TREE_HPP
+#define CAUSEWAY_SIM_DISK_TREE_HPP
+
+// The folders of sim::disk and the files in them. A folder keeps its durable names and the changes since its last sync; a
+// crash keeps any of those, in any order.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+/// The names in one folder. A change sets one name or two at once (rename); 0 means that the name is gone.
+class disk_folder {
+ public:
+  using change = std::vector<std::pair<std::string, std::uint64_t>>;
+  using names = std::map<std::string, std::uint64_t>;
+
+  [[nodiscard]] const names& entries() const noexcept { return entries_; }
+
+  [[nodiscard]] std::uint64_t find(const std::string& name) const {
+    const auto found = entries_.find(name);
+    return found == entries_.end() ? 0 : found->second;
+  }
+
+  void apply(change made) {
+    apply_to(entries_, made);
+    pending_.push_back(std::move(made));
+  }
+
+  void sync() {
+    for (const change& made : pending_) apply_to(durable_, made);
+    pending_.clear();
+  }
+
+  /// A sync that fails: each change was written, was dropped for good, or waits for another sync.
+  void lose(const disk_choice& choose) {
+    std::erase_if(pending_, [&](const change& made) {
+      const std::uint64_t fate = choose(3);
+      if (fate == 0) apply_to(durable_, made);
+      return fate != 2;
+    });
+  }
+
+  void crash(const disk_choice& choose) {
+    std::vector<change> written;
+    for (const change& made : pending_) {
+      if (choose(2) == 1) written.push_back(made);
+    }
+    for (std::size_t i = written.size(); i > 1; --i) std::swap(written[i - 1], written[i - 1 - choose(i)]);
+    for (const change& made : written) apply_to(durable_, made);
+    entries_ = durable_;
+    pending_.clear();
+  }
+
+  /// Everything that a process sees or a crash may bring back.
+  template <class Visit>
+  void each_inode(Visit visit) const {
+    for (const auto& [name, inode] : entries_) visit(inode);
+    for (const auto& [name, inode] : durable_) visit(inode);
+    for (const change& made : pending_) {
+      for (const auto& [name, inode] : made) visit(inode);
+    }
+  }
+
+ private:
+  static void apply_to(names& where, const change& made) {
+    for (const auto& [name, inode] : made) {
+      if (inode == 0) {
+        where.erase(name);
+      } else {
+        where[name] = inode;
+      }
+    }
+  }
+
+  names entries_;
+  names durable_;
+  std::vector<change> pending_;
+};
+
+/// All of a disk's files and folders. Members give 0 or an errno.
+class disk_tree {
+ public:
+  disk_tree(std::size_t page_bytes, std::size_t sector_bytes)
+      : page_bytes_{page_bytes}, sector_bytes_{sector_bytes}, folders_{{root, {}}} {}
+
+  int create(const std::string& path, std::uint64_t& inode) {
+    const place at = resolve(path);
+    if (at.folder == nullptr) return ENOENT;
+    inode = at.folder->find(at.name);
+    if (inode == 0) {
+      inode = next_++;
+      at.folder->apply({{at.name, inode}});
+      files_.try_emplace(inode);
+      return 0;
+    }
+    if (folders_.contains(inode)) return EISDIR;
+    files_[inode].truncate(page_bytes_);
+    return 0;
+  }
+
+  bool append(std::uint64_t inode, std::span<const std::byte> bytes) {
+    const auto file = files_.find(inode);
+    if (file == files_.end()) return false;
+    file->second.append(bytes, page_bytes_);
+    return true;
+  }
+
+  bool sync(std::uint64_t inode) {
+    const auto file = files_.find(inode);
+    if (file == files_.end()) return false;
+    file->second.sync();
+    return true;
+  }
+
+  void lose(std::uint64_t inode, const disk_choice& choose) {
+    const auto file = files_.find(inode);
+    if (file != files_.end()) file->second.lose(choose);
+  }
+
+  int rename(const std::string& from, const std::string& to) {
+    const place source = resolve(from);
+    const place target = resolve(to);
+    if (source.folder == nullptr || target.folder == nullptr) return ENOENT;
+    const std::uint64_t inode = source.folder->find(source.name);
+    if (inode == 0) return ENOENT;
+    if (folders_.contains(inode)) return EXDEV;  // nobody here renames folders
+    if (folders_.contains(target.folder->find(target.name))) return EISDIR;
+    if (source.folder == target.folder) {
+      if (source.name != target.name) source.folder->apply({{target.name, inode}, {source.name, 0}});
+      return 0;
+    }
+    target.folder->apply({{target.name, inode}});  // two folders: two changes, and a crash may keep either
+    source.folder->apply({{source.name, 0}});
+    return 0;
+  }
+
+  int unlink(const std::string& path) {
+    const place at = resolve(path);
+    if (at.folder == nullptr || at.folder->find(at.name) == 0) return ENOENT;
+    if (folders_.contains(at.folder->find(at.name))) return EISDIR;
+    at.folder->apply({{at.name, 0}});
+    return 0;
+  }
+
+  int make_folder(const std::string& path) {
+    const place at = resolve(path);
+    if (at.folder == nullptr) return ENOENT;
+    if (at.name.empty() || at.folder->find(at.name) != 0) return EEXIST;
+    folders_.try_emplace(next_);
+    at.folder->apply({{at.name, next_++}});
+    return 0;
+  }
+
+  int remove_folder(const std::string& path) {
+    const disk_folder* folder = folder_at(path);
+    if (folder == nullptr) return ENOENT;
+    if (!folder->entries().empty()) return ENOTEMPTY;
+    const place at = resolve(path);
+    if (at.name.empty()) return EBUSY;
+    at.folder->apply({{at.name, 0}});
+    return 0;
+  }
+
+  int sync_folder(const std::string& path) {
+    disk_folder* folder = folder_at(path);
+    if (folder == nullptr) return ENOENT;
+    folder->sync();
+    collect();
+    return 0;
+  }
+
+  void lose_names(const std::string& path, const disk_choice& choose) {
+    if (disk_folder* folder = folder_at(path)) folder->lose(choose);
+  }
+
+  [[nodiscard]] bool is_folder(const std::string& path) { return folder_at(path) != nullptr; }
+
+  int list(const std::string& path, std::vector<std::string>& names) {
+    const disk_folder* folder = folder_at(path);
+    if (folder == nullptr) return ENOENT;
+    for (const auto& [name, inode] : folder->entries()) {
+      if (files_.contains(inode)) names.push_back(name);
+    }
+    return 0;
+  }
+
+  [[nodiscard]] const io::byte_vector* content(const std::string& path) {
+    const disk_file* file = file_at(path);
+    return file == nullptr ? nullptr : &file->bytes();
+  }
+
+  /// Bytes of all files that have a name.
+  [[nodiscard]] std::uint64_t used() const {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t inode : named()) sum += files_.at(inode).bytes().size();
+    return sum;
+  }
+
+  bool flip(const std::string& path, std::uint64_t bit) {
+    disk_file* file = file_at(path);
+    if (file == nullptr || file->bytes().empty()) return false;
+    file->flip(bit % (8 * file->bytes().size()));
+    return true;
+  }
+
+  /// Flips the n-th bit of all files that have a name, laid end to end.
+  bool flip_nth(std::uint64_t bit) {
+    for (const std::uint64_t inode : named()) {
+      disk_file& file = files_.at(inode);
+      if (bit < 8 * file.bytes().size()) {
+        file.flip(bit);
+        return true;
+      }
+      bit -= 8 * file.bytes().size();
+    }
+    return false;
+  }
+
+  void crash(const disk_choice& choose) {
+    for (auto& [inode, folder] : folders_) folder.crash(choose);
+    collect();  // first, so that no choices are made about files that nobody can find
+    for (auto& [inode, file] : files_) file.crash(choose, page_bytes_, sector_bytes_);
+  }
+
+ private:
+  static constexpr std::uint64_t root = 1;
+
+  struct place {
+    disk_folder* folder;  // that `name` is in, nullptr if there is none
+    std::string name;     // empty: the root itself
+  };
+
+  // Follows a path to its last part. Empty parts and "." count for nothing.
+  place resolve(const std::string& path) {
+    place at{&folders_.at(root), {}};
+    for (std::size_t begin = 0; begin < path.size();) {
+      const std::size_t slash = std::min(path.find('/', begin), path.size());
+      std::string part = path.substr(begin, slash - begin);
+      begin = slash + 1;
+      if (part.empty() || part == ".") continue;
+      if (!at.name.empty()) at.folder = inside(at);
+      if (at.folder == nullptr) return at;
+      at.name = std::move(part);
+    }
+    return at;
+  }
+
+  disk_folder* inside(const place& at) {
+    const auto found = folders_.find(at.folder->find(at.name));
+    return found == folders_.end() ? nullptr : &found->second;
+  }
+
+  disk_folder* folder_at(const std::string& path) {
+    const place at = resolve(path);
+    if (at.folder == nullptr || at.name.empty()) return at.folder;
+    return inside(at);
+  }
+
+  disk_file* file_at(const std::string& path) {
+    const place at = resolve(path);
+    if (at.folder == nullptr) return nullptr;
+    const auto found = files_.find(at.folder->find(at.name));
+    return found == files_.end() ? nullptr : &found->second;
+  }
+
+  // The files that processes can find.
+  [[nodiscard]] std::set<std::uint64_t> named() const {
+    std::set<std::uint64_t> found;
+    std::vector<std::uint64_t> open{root};
+    while (!open.empty()) {
+      const auto& folder = folders_.at(open.back());
+      open.pop_back();
+      for (const auto& [name, inode] : folder.entries()) {
+        if (files_.contains(inode)) {
+          found.insert(inode);
+        } else {
+          open.push_back(inode);
+        }
+      }
+    }
+    return found;
+  }
+
+  // Forgets what neither a process nor a crash can bring back.
+  void collect() {
+    std::set<std::uint64_t> kept{root};
+    std::vector<std::uint64_t> open{root};
+    while (!open.empty()) {
+      const auto folder = folders_.find(open.back());
+      open.pop_back();
+      if (folder == folders_.end()) continue;
+      folder->second.each_inode([&](std::uint64_t inode) {
+        if (inode != 0 && kept.insert(inode).second) open.push_back(inode);
+      });
+    }
+    std::erase_if(files_, [&](const auto& entry) { return !kept.contains(entry.first); });
+    std::erase_if(folders_, [&](const auto& entry) { return !kept.contains(entry.first); });
+  }
+
+  std::size_t page_bytes_;
+  std::size_t sector_bytes_;
+  std::uint64_t next_ = root + 1;
+  std::map<std::uint64_t, disk_file> files_;
+  std::map<std::uint64_t, disk_folder> folders_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_DISK_TREE_HPP
+
+// ---- causeway/sim/disk.hpp ----
+#ifndef CAUSEWAY_SIM_DISK_HPP
+#define CAUSEWAY_SIM_DISK_HPP
+
+// A disk in memory that loses what POSIX lets a disk lose. Processes see the page cache; a crash leaves the platter and
+// whatever part of the rest had been written back by chance: any subset of the pages of a file that were not synced, torn
+// between sectors, any of the lengths that the file had meanwhile, and any subset and order of the names that were made,
+// replaced or removed in a folder since it was synced. Only fsync of a file makes its bytes durable, only fsync of the
+// folder its name. `io::basic_file_storage<sim::disk>` is a Storage on it. Everything is a function of the seed.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+struct disk_options {
+  std::uint64_t seed = 0;
+  std::size_t page_bytes = 4096;   ///< what the kernel writes back at once; a multiple of sector_bytes
+  std::size_t sector_bytes = 512;  ///< what the disk writes whole or not at all; page_bytes: pages are never torn
+};
+
+/// What goes wrong. Calls are counted from 1 since `set_faults`; each but halt and capacity happens once.
+struct disk_faults {
+  static constexpr std::uint64_t never = 0;
+  static constexpr std::uint64_t unlimited = ~std::uint64_t{0};
+
+  std::uint64_t fail_create = never;       ///< EIO
+  std::uint64_t fail_write = never;        ///< EIO, after a part of the bytes
+  std::uint64_t fail_sync = never;         ///< EIO; some dirty pages were written, the others are dropped for good
+  std::uint64_t fail_sync_folder = never;  ///< EIO; the same with names
+  std::uint64_t fail_rename = never;       ///< EIO
+  std::uint64_t fail_unlink = never;       ///< EIO
+  std::uint64_t fail_read = never;         ///< EIO
+  std::uint64_t halt = never;  ///< counts all calls that change something: until crash or kill, it and all after fail
+  std::uint64_t capacity = unlimited;  ///< bytes in all files; beyond it ENOSPC, after the part that fits
+};
+
+/// Models io::FileSystem. Copies share one disk. Thread-safe.
+class disk {
+ public:
+  /// An open file. Useless after a crash or kill.
+  struct file_type {
+    std::uint64_t inode = 0;
+    std::uint64_t life = 0;
+    std::string path;
+  };
+
+  /// Draws from [0, bound): decides what a crash leaves.
+  using chooser = std::function<std::uint64_t(std::uint64_t bound)>;
+
+  explicit disk(disk_options options = {}) : shared_{std::make_shared<shared>(options)} {}
+
+  // ---- what a process may call: io::FileSystem ------------------------------------------------------------------------
+
+  result<file_type> create(const std::string& path);
+  result<void> write(file_type& file, std::span<const std::byte> bytes);
+  result<void> sync(file_type& file);
+  result<void> close(file_type& file);
+  result<void> rename(const std::string& from, const std::string& to);
+  result<void> unlink(const std::string& path);
+  result<void> sync_folder(const std::string& folder);
+  io::folder_state look(const std::string& path);
+  result<void> make_folder(const std::string& path);
+  result<void> remove_folder(const std::string& path);
+  result<std::vector<std::string>> list(const std::string& folder);
+  result<io::byte_vector> read(const std::string& path);
+  [[nodiscard]] std::uint64_t process_id() const;
+
+  // ---- what happens to it ---------------------------------------------------------------------------------------------
+
+  /// Replaces the faults and starts their counting anew.
+  void set_faults(const disk_faults& faults);
+
+  /// Calls so far that change something, those that failed included.
+  [[nodiscard]] std::uint64_t operations() const;
+
+  /// Power loss and reboot: afterwards the disk holds one of the states that the calls so far allow, drawn from the seed or
+  /// by `choose`. Faults and open files are gone.
+  void crash();
+  void crash(const chooser& choose);
+
+  /// The process dies, the machine lives: nothing is lost but open files and faults.
+  void kill();
+
+  /// Flips a bit (modulo the file's length) where it lies on the platter. errc::not_found; an empty file has none.
+  result<void> flip(const std::string& path, std::uint64_t bit);
+
+  /// Flips a bit somewhere in the files, drawn from the seed. False if there is not a byte.
+  bool flip_any();
+
+  /// An independent disk in the same state.
+  [[nodiscard]] disk clone() const;
+
+ private:
+  struct shared {
+    explicit shared(const disk_options& o) : options{o}, tree{o.page_bytes, o.sector_bytes}, draws{o.seed} {}
+    shared(const shared& other) = default;
+
+    disk_options options;
+    disk_faults faults;
+    disk_faults seen{.capacity = 0};  // counts of calls since set_faults
+    detail::disk_tree tree;
+    rng draws;
+    std::uint64_t operations = 0;
+    std::uint64_t life = 0;
+    std::uint64_t process = 1;
+    bool running = true;
+
+    [[nodiscard]] chooser choice() {
+      return [this](std::uint64_t bound) { return draws.below(bound); };
+    }
+    void next_life() {
+      ++life;
+      process += draws.below(2);  // a restarted process may get the same id again
+      faults = {};
+      running = true;
+    }
+    /// Counts a call that changes something. False: the disk stops now, although this call may yet have taken place.
+    bool count() {
+      ++operations;
+      if (++seen.halt == faults.halt) running = false;
+      return running;
+    }
+    static bool hits(std::uint64_t& count, std::uint64_t fault) { return ++count == fault; }
+  };
+
+  /// The lock, and the state without the mutex, so that it can be copied.
+  struct locked {
+    std::unique_lock<std::mutex> lock;
+    shared* operator->() const { return state; }
+    shared* state;
+  };
+  [[nodiscard]] locked open() const { return {std::unique_lock{*mutex_}, shared_.get()}; }
+
+  static error halted(const std::string& path) { return io::os_error(path, "reach the disk, which has stopped", EIO); }
+  static result<void> outcome(int code, const std::string& path, const char* doing) {
+    if (code == 0) return {};
+    return io::os_error(path, doing, code);
+  }
+
+  std::shared_ptr<std::mutex> mutex_ = std::make_shared<std::mutex>();
+  std::shared_ptr<shared> shared_;
+};
+
+inline result<disk::file_type> disk::create(const std::string& path) {
+  const locked self = open();
+  if (!self->running) return halted(path);
+  const bool on = self->count();
+  if (disk::shared::hits(self->seen.fail_create, self->faults.fail_create)) return io::os_error(path, "open it", EIO);
+  std::uint64_t inode = 0;
+  const int code = self->tree.create(path, inode);
+  if (code != 0) return io::os_error(path, "open it", code);
+  if (!on) return halted(path);
+  return file_type{inode, self->life, path};
+}
+
+inline result<void> disk::write(file_type& file, std::span<const std::byte> bytes) {
+  const locked self = open();
+  if (!self->running) return halted(file.path);
+  const bool on = self->count();
+  if (file.life != self->life) return io::os_error(file.path, "write to it", EBADF);
+  int code = 0;
+  if (disk::shared::hits(self->seen.fail_write, self->faults.fail_write)) {
+    code = EIO;
+    bytes = bytes.first(self->draws.below(bytes.size() + 1));
+  }
+  if (self->faults.capacity != disk_faults::unlimited) {
+    const std::uint64_t used = self->tree.used();
+    const std::uint64_t space = self->faults.capacity > used ? self->faults.capacity - used : 0;
+    if (bytes.size() > space) {
+      code = ENOSPC;
+      bytes = bytes.first(space);
+    }
+  }
+  if (!self->tree.append(file.inode, bytes)) code = EBADF;
+  if (!on) return halted(file.path);
+  return outcome(code, file.path, "write to it");
+}
+
+inline result<void> disk::sync(file_type& file) {
+  const locked self = open();
+  if (!self->running || !self->count()) return halted(file.path);
+  if (file.life != self->life) return io::os_error(file.path, "make it durable (fsync)", EBADF);
+  const bool fails = disk::shared::hits(self->seen.fail_sync, self->faults.fail_sync);
+  if (fails) {
+    self->tree.lose(file.inode, self->choice());
+    return io::os_error(file.path, "make it durable (fsync)", EIO);
+  }
+  return outcome(self->tree.sync(file.inode) ? 0 : EBADF, file.path, "make it durable (fsync)");
+}
+
+inline result<void> disk::close(file_type& file) {
+  const locked self = open();
+  if (!self->running) return halted(file.path);
+  if (file.life != self->life) return io::os_error(file.path, "close it", EBADF);
+  file.life = ~std::uint64_t{0};
+  return {};
+}
+
+inline result<void> disk::rename(const std::string& from, const std::string& to) {
+  const locked self = open();
+  if (!self->running) return halted(to);
+  const bool on = self->count();
+  if (disk::shared::hits(self->seen.fail_rename, self->faults.fail_rename)) {
+    return io::os_error(to, "rename the finished file to its final name", EIO);
+  }
+  const int code = self->tree.rename(from, to);
+  if (!on) return halted(to);
+  return outcome(code, to, "rename the finished file to its final name");
+}
+
+inline result<void> disk::unlink(const std::string& path) {
+  const locked self = open();
+  if (!self->running) return halted(path);
+  const bool on = self->count();
+  if (disk::shared::hits(self->seen.fail_unlink, self->faults.fail_unlink)) return io::os_error(path, "remove it", EIO);
+  const int code = self->tree.unlink(path);
+  if (!on) return halted(path);
+  return outcome(code, path, "remove it");
+}
+
+inline result<void> disk::sync_folder(const std::string& folder) {
+  const locked self = open();
+  if (!self->running || !self->count()) return halted(folder);
+  if (disk::shared::hits(self->seen.fail_sync_folder, self->faults.fail_sync_folder)) {
+    self->tree.lose_names(folder, self->choice());
+    return io::os_error(folder, "make the folder durable (fsync)", EIO);
+  }
+  return outcome(self->tree.sync_folder(folder), folder, "make the folder durable (fsync)");
+}
+
+inline io::folder_state disk::look(const std::string& path) {
+  const locked self = open();
+  return self->running && self->tree.is_folder(path) ? io::folder_state::present : io::folder_state::missing;
+}
+
+inline result<void> disk::make_folder(const std::string& path) {
+  const locked self = open();
+  if (!self->running) return halted(path);
+  const bool on = self->count();
+  const int code = self->tree.make_folder(path);
+  if (!on) return halted(path);
+  return outcome(code == EEXIST ? 0 : code, path, "make the folder");
+}
+
+inline result<void> disk::remove_folder(const std::string& path) {
+  const locked self = open();
+  if (!self->running) return halted(path);
+  const bool on = self->count();
+  const int code = self->tree.remove_folder(path);
+  if (!on) return halted(path);
+  return outcome(code, path, "remove the folder");
+}
+
+inline result<std::vector<std::string>> disk::list(const std::string& folder) {
+  const locked self = open();
+  if (!self->running) return halted(folder);
+  std::vector<std::string> names;
+  const int code = self->tree.list(folder, names);
+  if (code != 0) return io::os_error(folder, "list the folder", code);
+  return names;
+}
+
+inline result<io::byte_vector> disk::read(const std::string& path) {
+  const locked self = open();
+  if (!self->running) return halted(path);
+  if (disk::shared::hits(self->seen.fail_read, self->faults.fail_read)) return io::os_error(path, "read it", EIO);
+  const io::byte_vector* content = self->tree.content(path);
+  if (content == nullptr) return io::os_error(path, "open it", ENOENT);
+  return *content;
+}
+
+inline std::uint64_t disk::process_id() const { return open()->process; }
+
+inline void disk::set_faults(const disk_faults& faults) {
+  const locked self = open();
+  self->faults = faults;
+  self->seen = {.capacity = 0};
+}
+
+inline std::uint64_t disk::operations() const { return open()->operations; }
+
+inline void disk::crash() {
+  const chooser choose = open()->choice();  // the lock is free again after this line
+  crash(choose);
+}
+
+inline void disk::crash(const chooser& choose) {
+  const locked self = open();
+  self->tree.crash(choose);
+  self->next_life();
+}
+
+inline void disk::kill() {
+  const locked self = open();
+  self->next_life();
+}
+
+inline result<void> disk::flip(const std::string& path, std::uint64_t bit) {
+  const locked self = open();
+  return outcome(self->tree.flip(path, bit) ? 0 : ENOENT, path, "flip a bit of it");
+}
+
+inline bool disk::flip_any() {
+  const locked self = open();
+  const std::uint64_t bytes = self->tree.used();
+  return bytes != 0 && self->tree.flip_nth(self->draws.below(8 * bytes));
+}
+
+inline disk disk::clone() const {
+  disk copy;
+  copy.shared_ = std::make_shared<shared>(*open().state);
+  return copy;
+}
+
+static_assert(io::FileSystem<disk>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_DISK_HPP
+
+// ---- causeway/sim/mailbox.hpp ----
+#ifndef CAUSEWAY_SIM_MAILBOX_HPP
+#define CAUSEWAY_SIM_MAILBOX_HPP
+
+// The sends and receives that one fabric has under way, and the data messages that came before their receive, for all its
+// links. Same rules as between real peers: a message is matched by link, channel, epoch and step, in order; one about
+// another parent or longer than the buffer is refused; one that nobody asked for yet is kept; one whose receive was given
+// up is dropped. Knows nothing of connections.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+using net::detail::slot_index;
+
+class mailbox {
+ public:
+  explicit mailbox(traffic& counters) : counters_{counters} {}
+
+  /// What errors call the peer of a new link.
+  void add_link(std::string name) { links_.emplace_back().name = std::move(name); }
+  void rename(net::peer_index link, std::string name) { links_[link].name = std::move(name); }
+  [[nodiscard]] const std::string& name(net::peer_index link) const { return links_[link].name; }
+
+  // ---- operations ------------------------------------------------------------------------------------------------------
+
+  slot_index start_send(net::peer_index link, const net::message_id& id, std::size_t bytes, time_point now, bool up) {
+    const slot_index slot = start(true, link, id, bytes, now);
+    if (!operations_[slot].done && !up) lose(slot);
+    return slot;
+  }
+
+  /// Ends at once if its message is here already; of a lost peer too.
+  slot_index start_receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer, time_point now,
+                           bool up) {
+    const slot_index slot = start(false, link, id, buffer.size(), now);
+    operations_[slot].target = buffer.data();
+    if (operations_[slot].done || take_kept(slot)) return slot;
+    if (!up) return lose(slot);
+    box& b = links_[link];
+    std::erase_if(b.given_up, [&](const net::message_id& old) { return matches(old, id); });
+    b.open.push_back(slot);
+    return slot;
+  }
+
+  [[nodiscard]] net::operation handle(slot_index slot) const { return operations_.handle(slot); }
+  [[nodiscard]] slot_index find(net::operation op) const { return operations_.find(op); }
+  [[nodiscard]] bool done(slot_index slot) { return operations_[slot].done; }
+  [[nodiscard]] const net::detail::pending_operation& at(slot_index slot) { return operations_[slot]; }
+  result<std::size_t> release(slot_index slot) { return operations_.release(slot); }
+
+  /// The last piece of a send is on the wire. False: nobody waits for that.
+  bool sent(slot_index slot, std::size_t header_bytes) {
+    net::detail::pending_operation& op = operations_[slot];
+    if (!op.used || op.done) return false;
+    op.moved = op.length;
+    counters_.bytes_sent += op.length + header_bytes;
+    ++counters_.frames_sent;
+    operations_.finish(slot);
+    return true;
+  }
+
+  /// An operation is given up before it ended. The caller must stop a send on its way.
+  result<std::size_t> give_up(slot_index slot, errc code, const char* why) {
+    const net::detail::pending_operation& op = operations_[slot];
+    box& b = links_[op.peer];
+    if (!op.is_send && std::erase(b.open, slot) != 0) {
+      b.given_up.push_back(op.id);
+      if (b.given_up.size() > remembered_cancels) b.given_up.pop_front();
+    }
+    operations_.finish(slot, fail(code, b.name, why));
+    return operations_.release(slot);
+  }
+
+  // ---- messages --------------------------------------------------------------------------------------------------------
+
+  void arrived(net::peer_index link, parcel_ptr message) {
+    box& b = links_[link];
+    counters_.bytes_received += message->wire_bytes;
+    ++counters_.frames_received;
+    if (message->id.epoch < first_epoch_) {
+      ++counters_.frames_rejected;
+      return;
+    }
+    const auto open = std::find_if(b.open.begin(), b.open.end(),
+                                   [&](slot_index slot) { return matches(operations_[slot].id, message->id); });
+    if (open != b.open.end()) {
+      const slot_index slot = *open;
+      b.open.erase(open);
+      return deliver(*message, slot);
+    }
+    const auto late = std::find_if(b.given_up.begin(), b.given_up.end(),
+                                   [&](const net::message_id& id) { return matches(id, message->id); });
+    if (late != b.given_up.end()) {
+      b.given_up.erase(late);
+    } else if (!message->aborted) {
+      kept_bytes_ += cost(*message);
+      b.kept.push_back(std::move(message));
+    }
+  }
+
+  // ---- ends ------------------------------------------------------------------------------------------------------------
+
+  /// The connection is over: ends all that is under way on it. Whole messages stay and can be received.
+  void fail_link(net::peer_index link, const error& why) {
+    links_[link].open.clear();
+    links_[link].given_up.clear();
+    for_each_unfinished([&](slot_index slot) {
+      if (operations_[slot].peer == link) operations_.finish(slot, why);
+    });
+  }
+
+  /// The network is no longer there: nothing of it may be kept.
+  void fail_everything(const error& why) {
+    for (box& b : links_) {
+      b.open.clear();
+      b.kept.clear();
+    }
+    kept_bytes_ = 0;
+    for_each_unfinished([&](slot_index slot) { operations_.finish(slot, why); });
+  }
+
+  /// What belongs to epochs before `epoch` is over: operations end, kept messages go, late ones are refused. Calls
+  /// `stop_send(slot)` for every send that was under way.
+  template <class F>
+  void cancel_before(std::uint32_t epoch, F&& stop_send) {
+    first_epoch_ = std::max(first_epoch_, epoch);
+    for (box& b : links_) {
+      std::erase_if(b.open, [&](slot_index slot) { return operations_[slot].id.epoch < epoch; });
+      std::erase_if(b.given_up, [&](const net::message_id& id) { return id.epoch < epoch; });
+      std::erase_if(b.kept, [&](const parcel_ptr& m) {
+        if (m->id.epoch >= epoch) return false;
+        kept_bytes_ -= cost(*m);
+        return true;
+      });
+    }
+    for_each_unfinished([&](slot_index slot) {
+      if (operations_[slot].id.epoch >= epoch) return;
+      if (operations_[slot].is_send) stop_send(slot);
+      operations_.finish(slot, called_off(operations_[slot].peer));
+    });
+  }
+
+  // ---- questions -------------------------------------------------------------------------------------------------------
+
+  /// Bytes of messages that came before anybody asked for them.
+  [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_bytes_; }
+  [[nodiscard]] bool wants_anything(net::peer_index link) const { return !links_[link].open.empty(); }
+
+  [[nodiscard]] std::string describe(time_point now) const {
+    std::string text;
+    operations_.for_each_unfinished([&](const net::detail::pending_operation& op) {
+      char since[32];
+      std::snprintf(since, sizeof since, "%.3f", seconds(now - op.since));
+      text += (op.is_send ? "send to " : "receive from ") + name(op.peer) + " (" + net::detail::to_text(op.id) + ", " +
+              std::to_string(op.length) + " bytes) since " + since + " s\n";
+    });
+    return text;
+  }
+
+ private:
+  static constexpr std::size_t remembered_cancels = 256;
+  static constexpr std::size_t message_cost = 256;  // what an empty message counts
+
+  struct box {
+    std::string name;
+    std::vector<slot_index> open;  ///< receives without a message, oldest first
+    std::deque<net::message_id> given_up;
+    std::deque<parcel_ptr> kept;
+  };
+
+  static std::size_t cost(const parcel& m) { return message_cost + m.bytes.size(); }
+
+  static bool matches(const net::message_id& a, const net::message_id& b) {
+    return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
+  }
+
+  [[nodiscard]] error called_off(net::peer_index link) const {
+    return fail(errc::cancelled, links_[link].name, "this exchange was called off");
+  }
+
+  slot_index start(bool is_send, net::peer_index link, const net::message_id& id, std::size_t length, time_point now) {
+    const bool known = link < links_.size();
+    net::detail::pending_operation what;
+    what.is_send = is_send;
+    what.peer = known ? link : 0;
+    what.id = id;
+    what.length = length;
+    what.since = now;
+    const slot_index slot = operations_.start(what);
+    if (!known) {
+      operations_.finish(slot,
+                         fail(errc::invalid_argument, net::detail::peer_name(link), "no such peer, or the peer itself"));
+    } else if (id.epoch < first_epoch_) {
+      operations_.finish(slot, called_off(link));
+    }
+    return slot;
+  }
+
+  slot_index lose(slot_index slot) {
+    operations_.finish(slot, fail(errc::peer_lost, links_[operations_[slot].peer].name, "the connection to it has ended"));
+    return slot;
+  }
+
+  bool take_kept(slot_index slot) {
+    const net::detail::pending_operation& op = operations_[slot];
+    box& b = links_[op.peer];
+    const auto kept =
+        std::find_if(b.kept.begin(), b.kept.end(), [&](const parcel_ptr& m) { return matches(m->id, op.id); });
+    if (kept == b.kept.end()) return false;
+    const parcel_ptr message = std::move(*kept);
+    b.kept.erase(kept);
+    kept_bytes_ -= cost(*message);
+    deliver(*message, slot);
+    return true;
+  }
+
+  void deliver(const parcel& message, slot_index slot) {
+    net::detail::pending_operation& op = operations_[slot];
+    const std::string& from = links_[op.peer].name;
+    if (message.aborted) return operations_.finish(slot, fail(errc::cancelled, from, "it gave up sending this message"));
+    if (message.id.parent != op.id.parent) {
+      ++counters_.frames_rejected;
+      return operations_.finish(slot, fail(errc::wrong_parent, from,
+                                           "its message (" + net::detail::to_text(message.id) +
+                                               ") is based on another committed state than ours"));
+    }
+    if (message.bytes.size() > op.length) {
+      ++counters_.frames_rejected;
+      return operations_.finish(slot, fail(errc::too_large, from,
+                                           "it sent " + std::to_string(message.bytes.size()) + " bytes where at most " +
+                                               std::to_string(op.length) + " are expected"));
+    }
+    if (!message.bytes.empty()) std::memcpy(op.target, message.bytes.data(), message.bytes.size());
+    op.moved = message.bytes.size();
+    operations_.finish(slot);
+  }
+
+  template <class F>
+  void for_each_unfinished(F&& visit) {
+    for (slot_index slot = 0; slot < operations_.size(); ++slot) {
+      if (operations_[slot].used && !operations_[slot].done) visit(slot);
+    }
+  }
+
+  traffic& counters_;
+  net::detail::operation_table operations_;
+  std::deque<box> links_;
+  std::uint32_t first_epoch_ = 0;
+  std::size_t kept_bytes_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_MAILBOX_HPP
+
+// ---- causeway/sim/fiber.hpp ----
+#ifndef CAUSEWAY_SIM_FIBER_HPP
+#define CAUSEWAY_SIM_FIBER_HPP
+
+// Functions that can be left in the middle and gone on with later, all on one thread: what lets ordinary blocking code of
+// many peers run in one simulated cluster. Each has a stack of its own with a guard page below it; stacks are reused. On
+// ucontext: a switch takes some 0.2 µs, most of it the signal mask, next to which a simulated event costs no less.
+//
+// A fiber keeps its own record of exceptions in flight, so that it may be left inside a catch block. Address and thread
+// sanitizers are told of every switch.
+
+#include <cxxabi.h>
+#include <ucontext.h>
+#include <exception>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define CAUSEWAY_FIBER_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CAUSEWAY_FIBER_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define CAUSEWAY_FIBER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CAUSEWAY_FIBER_TSAN 1
+#endif
+#endif
+
+#if defined(CAUSEWAY_FIBER_ASAN)
+extern "C" void __sanitizer_start_switch_fiber(void** fake_stack, const void* bottom, std::size_t size);
+extern "C" void __sanitizer_finish_switch_fiber(void* fake_stack, const void** bottom, std::size_t* size);
+extern "C" void __asan_unpoison_memory_region(const volatile void* address, std::size_t size);
+#endif
+#if defined(CAUSEWAY_FIBER_TSAN)
+extern "C" void* __tsan_get_current_fiber();
+extern "C" void* __tsan_create_fiber(unsigned flags);
+extern "C" void __tsan_destroy_fiber(void* fiber);
+extern "C" void __tsan_switch_to_fiber(void* fiber, unsigned flags);
+#endif
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+/// Stacks of one size, kept for reuse. Not thread-safe. Must outlive the fibers on its stacks.
+class stack_pool {
+ public:
+  explicit stack_pool(std::size_t bytes = std::size_t{256} << 10U)
+      : page_{static_cast<std::size_t>(sysconf(_SC_PAGESIZE))} {
+#if defined(CAUSEWAY_FIBER_ASAN) || defined(CAUSEWAY_FIBER_TSAN)
+    bytes *= 4;  // sanitizers make every frame bigger
+#endif
+    bytes_ = (bytes + page_ - 1) / page_ * page_;
+  }
+  stack_pool(const stack_pool&) = delete;
+  stack_pool& operator=(const stack_pool&) = delete;
+
+  ~stack_pool() {
+    for (std::byte* const stack : free_) munmap(stack - page_, bytes_ + page_);
+  }
+
+  /// The lowest address of `bytes()` usable bytes. Throws std::bad_alloc.
+  [[nodiscard]] std::byte* take() {
+    if (!free_.empty()) {
+      std::byte* const stack = free_.back();
+      free_.pop_back();
+      return stack;
+    }
+    void* const base = mmap(nullptr, bytes_ + page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (base == MAP_FAILED) throw std::bad_alloc{};
+    mprotect(base, page_, PROT_NONE);  // an overflow ends the program here rather than in somebody's data
+    ++mapped_;
+    return static_cast<std::byte*>(base) + page_;
+  }
+
+  void give_back(std::byte* stack) {
+#if defined(CAUSEWAY_FIBER_ASAN)
+    __asan_unpoison_memory_region(stack, bytes_);
+#endif
+    free_.push_back(stack);
+  }
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// Stacks taken from the operating system, in use or free.
+  [[nodiscard]] std::size_t mapped() const noexcept { return mapped_; }
+  [[nodiscard]] std::size_t free() const noexcept { return free_.size(); }
+
+ private:
+  std::size_t page_;
+  std::size_t bytes_ = 0;
+  std::size_t mapped_ = 0;
+  std::vector<std::byte*> free_;
+};
+
+/// One function on a stack of its own. Stays where it is: neither copied nor moved. It must have finished, or never been
+/// resumed, when it is destroyed: its objects live on its stack.
+class fiber {
+ public:
+  fiber(stack_pool& stacks, std::function<void()> body) : stacks_{stacks}, stack_{stacks.take()}, body_{std::move(body)} {
+    getcontext(&inside_);
+    inside_.uc_stack.ss_sp = stack_;
+    inside_.uc_stack.ss_size = stacks_.bytes();
+    inside_.uc_link = nullptr;
+    const auto self = reinterpret_cast<std::uintptr_t>(this);  // makecontext hands over ints only
+    makecontext(&inside_, reinterpret_cast<void (*)()>(&fiber::enter), 2, static_cast<unsigned>(self >> 32U),
+                static_cast<unsigned>(self));
+#if defined(CAUSEWAY_FIBER_TSAN)
+    tsan_inside_ = __tsan_create_fiber(0);
+#endif
+  }
+  fiber(const fiber&) = delete;
+  fiber& operator=(const fiber&) = delete;
+
+  ~fiber() {
+    CAUSEWAY_EXPECT(finished_ || !started_);
+#if defined(CAUSEWAY_FIBER_TSAN)
+    __tsan_destroy_fiber(tsan_inside_);
+#endif
+    stacks_.give_back(stack_);
+  }
+
+  [[nodiscard]] bool started() const noexcept { return started_; }
+  [[nodiscard]] bool finished() const noexcept { return finished_; }
+  /// What the body threw, if it did.
+  [[nodiscard]] const std::exception_ptr& failure() const noexcept { return failure_; }
+
+  /// From outside: runs the body until it suspends or ends.
+  void resume() {
+    CAUSEWAY_EXPECT(!finished_);
+    started_ = true;
+    swap_exceptions();
+#if defined(CAUSEWAY_FIBER_ASAN)
+    void* fake = nullptr;
+    __sanitizer_start_switch_fiber(&fake, stack_, stacks_.bytes());
+#endif
+#if defined(CAUSEWAY_FIBER_TSAN)
+    tsan_outside_ = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(tsan_inside_, 0);
+#endif
+    swapcontext(&outside_, &inside_);
+#if defined(CAUSEWAY_FIBER_ASAN)
+    __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+    swap_exceptions();
+  }
+
+  /// From inside: back to whoever resumed it.
+  void suspend() {
+#if defined(CAUSEWAY_FIBER_ASAN)
+    void* fake = nullptr;
+    __sanitizer_start_switch_fiber(&fake, outside_bottom_, outside_size_);
+#endif
+    leave();
+#if defined(CAUSEWAY_FIBER_ASAN)
+    __sanitizer_finish_switch_fiber(fake, &outside_bottom_, &outside_size_);
+#endif
+  }
+
+ private:
+  // What the C++ ABI keeps per thread: the exceptions that are being handled, and how many are on their way.
+  struct exceptions {
+    void* caught = nullptr;
+    unsigned int uncaught = 0;
+  };
+
+  static void enter(unsigned high, unsigned low) {
+    auto* const self = reinterpret_cast<fiber*>((std::uintptr_t{high} << 32U) | std::uintptr_t{low});
+    self->run();
+  }
+
+  void run() {
+#if defined(CAUSEWAY_FIBER_ASAN)
+    __sanitizer_finish_switch_fiber(nullptr, &outside_bottom_, &outside_size_);
+#endif
+    try {
+      body_();
+    } catch (...) {
+      failure_ = std::current_exception();
+    }
+    body_ = nullptr;  // what it captured goes here, on its own stack
+    finished_ = true;
+#if defined(CAUSEWAY_FIBER_ASAN)
+    __sanitizer_start_switch_fiber(nullptr, outside_bottom_, outside_size_);
+#endif
+    leave();
+  }
+
+  void leave() {
+#if defined(CAUSEWAY_FIBER_TSAN)
+    __tsan_switch_to_fiber(tsan_outside_, 0);
+#endif
+    swapcontext(&inside_, &outside_);
+  }
+
+  void swap_exceptions() noexcept {
+    exceptions current;
+    void* const place = abi::__cxa_get_globals();
+    std::memcpy(&current, place, sizeof current);
+    std::memcpy(place, &exceptions_, sizeof exceptions_);
+    exceptions_ = current;
+  }
+
+  stack_pool& stacks_;
+  std::byte* stack_;
+  std::function<void()> body_;
+  ucontext_t inside_{};
+  ucontext_t outside_{};
+  exceptions exceptions_{};
+  std::exception_ptr failure_;
+  bool started_ = false;
+  bool finished_ = false;
+#if defined(CAUSEWAY_FIBER_ASAN)
+  const void* outside_bottom_ = nullptr;
+  std::size_t outside_size_ = 0;
+#endif
+#if defined(CAUSEWAY_FIBER_TSAN)
+  void* tsan_inside_ = nullptr;
+  void* tsan_outside_ = nullptr;
+#endif
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_FIBER_HPP
+
+// ---- causeway/sim/process.hpp ----
+#ifndef CAUSEWAY_SIM_PROCESS_HPP
+#define CAUSEWAY_SIM_PROCESS_HPP
+
+// One run of a program on a simulated host: ordinary blocking code on a fiber. While it blocks, virtual time passes and
+// other things happen; while it runs, no time passes. Killing it throws a type of its own out of the call it blocks in, so
+// that every object on its stack is destroyed; calls that would block meanwhile (from destructors) return at once.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+class process;
+class transport;
+
+/// Takes the lines that processes log, with virtual time and host.
+using world_log = std::function<void(time_point, host_index, severity, std::string_view)>;
+
+namespace detail {
+
+/// Unwinds a killed process. Not a std::exception: nobody should take it for an error that can be handled.
+struct process_killed {};
+
+/// Something of a process that the network knows, and that must let go of it when the process ends.
+class endpoint {
+ public:
+  virtual ~endpoint() = default;
+  /// The process is over. From now on calls give errors and reach nothing of the world.
+  virtual void process_ended(bool killed) = 0;
+};
+
+/// What all parts of a world share.
+struct core {
+  explicit core(const world_options& o) : options{o}, net{options, events}, stacks{o.stack_bytes} {}
+
+  world_options options;
+  scheduler events;
+  network net;
+  stack_pool stacks;
+  std::vector<process*> ready;  ///< in the order in which they became so
+  process* running = nullptr;
+  world_log log;
+};
+
+}  // namespace detail
+
+/// Why a process that waited goes on.
+enum class wake_reason : std::uint8_t {
+  woken,     ///< somebody called wake
+  deadline,  ///< the time has come
+  dying,     ///< the process is being unwound: do not wait
+};
+
+class process {
+ public:
+  process(detail::core& shared, host_index host, std::uint32_t incarnation, io::any_storage storage,
+          std::function<void(process&)> program)
+      : core_{shared},
+        host_{host},
+        incarnation_{incarnation},
+        storage_{std::move(storage)},
+        random_{shared.options.seed, mix(0x70726F63ULL, host, incarnation)},
+        fiber_{shared.stacks, [this, run = std::move(program)] {
+                 try {
+                   run(*this);
+                 } catch (const detail::process_killed&) {
+                 }
+               }} {}
+  process(const process&) = delete;
+  process& operator=(const process&) = delete;
+
+  ~process() {
+    std::erase(core_.ready, this);
+    core_.events.cancel(timer_);
+  }
+
+  // ---- for the program -------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] host_index host() const noexcept { return host_; }
+  /// 1 for the host's first process, one more for each later.
+  [[nodiscard]] std::uint32_t incarnation() const noexcept { return incarnation_; }
+  [[nodiscard]] any_clock clock() const { return any_clock{core_.events.clock()}; }
+  [[nodiscard]] time_point now() const noexcept { return core_.events.now(); }
+  /// Its own draws: the same for equal (seed of the world, host, incarnation).
+  [[nodiscard]] rng& random() noexcept { return random_; }
+
+  void sleep(duration d) { sleep_till(now() + d); }
+
+  void sleep_till(time_point when) {
+    while (now() < when && park(when) != wake_reason::dying) {
+    }
+  }
+
+  /// Takes `nominal` divided by the host's speed; while the process is stopped, nothing gets done.
+  void compute(duration nominal) {
+    const detail::machine& m = core_.net.at(host_);
+    const duration whole = detail::transfer_time(seconds(nominal), m.options.speed);
+    const time_point begin = now();
+    const duration frozen = m.frozen_total;
+    for (;;) {
+      const time_point end = begin + whole + (m.frozen_total - frozen);
+      if (now() >= end || park(end) == wake_reason::dying) return;
+    }
+  }
+
+  /// A fabric for the peer `id`, at the next free port of this host: "<name>:1", "<name>:2", ... Everything that it starts
+  /// ends with this process.
+  [[nodiscard]] std::shared_ptr<net::fabric> make_fabric(net::peer_id id);
+
+  /// A network of fixed membership: this host must be one of `peers`, and its place among them is its index. Blocks until
+  /// all connections stand; errc::timeout names who did not come within `patience`.
+  [[nodiscard]] result<transport> make_transport(std::vector<host_index> peers,
+                                                 duration patience = std::chrono::minutes{10});
+
+  /// The host's disk; what is on it stays when the process ends.
+  [[nodiscard]] io::any_storage storage() const { return storage_; }
+
+  /// Its lines go to the world's log.
+  [[nodiscard]] log_sink log() const {
+    return log_sink{[shared = &core_, host = host_](severity level, std::string_view text) {
+      if (shared->log) shared->log(shared->events.now(), host, level, text);
+    }};
+  }
+
+  /// The world asked it to end, as with SIGTERM; calls of fabric::block give errc::cancelled.
+  [[nodiscard]] bool asked_to_stop() const noexcept { return asked_to_stop_; }
+
+  // ---- for what blocks on its behalf -----------------------------------------------------------------------------------
+
+  /// Blocks until wake() or `deadline`. Only from the process itself.
+  wake_reason park(time_point deadline) {
+    if (killed_ && std::uncaught_exceptions() > 0) return wake_reason::dying;
+    if (killed_) throw detail::process_killed{};
+    CAUSEWAY_EXPECT(core_.running == this);
+    woken_ = false;
+    if (deadline != no_deadline) {
+      timer_ = core_.events.at(deadline, {event_kind::timer, host_, incarnation_}, [this] {
+        timer_ = 0;
+        make_ready();
+      });
+    }
+    fiber_.suspend();
+    core_.events.cancel(std::exchange(timer_, 0));
+    if (killed_) throw detail::process_killed{};
+    return woken_ ? wake_reason::woken : wake_reason::deadline;
+  }
+
+  /// The process goes on, as soon as what happens now is over.
+  void wake() {
+    woken_ = true;
+    make_ready();
+  }
+
+  [[nodiscard]] detail::core& shared() noexcept { return core_; }
+  void add(detail::endpoint* e) { endpoints_.push_back(e); }
+  void remove(const detail::endpoint* e) { std::erase(endpoints_, e); }
+
+  // ---- for the world ---------------------------------------------------------------------------------------------------
+
+  /// Lets it run until it blocks or ends.
+  void run() {
+    ready_ = false;
+    core_.events.record({event_kind::resume, host_, incarnation_});
+    process* const outer = std::exchange(core_.running, this);
+    fiber_.resume();
+    core_.running = outer;
+  }
+
+  /// Unwinds it. Only from outside of it.
+  void kill() {
+    killed_ = true;
+    let_go(true);
+    if (fiber_.started() && !fiber_.finished()) run();
+    CAUSEWAY_EXPECT(fiber_.finished() || !fiber_.started());
+  }
+
+  /// Its fabrics and transports let go of the world.
+  void let_go(bool killed) {
+    while (!endpoints_.empty()) {
+      detail::endpoint* const last = endpoints_.back();
+      endpoints_.pop_back();
+      last->process_ended(killed);
+    }
+  }
+
+  void ask_to_stop() {
+    asked_to_stop_ = true;
+    wake();
+  }
+
+  void make_ready() {
+    if (std::exchange(ready_, true)) return;
+    core_.ready.push_back(this);
+  }
+
+  void not_ready() noexcept { ready_ = false; }
+
+  [[nodiscard]] bool finished() const noexcept { return fiber_.finished(); }
+  [[nodiscard]] const std::exception_ptr& failure() const noexcept { return fiber_.failure(); }
+
+ private:
+  detail::core& core_;
+  host_index host_;
+  std::uint32_t incarnation_;
+  io::any_storage storage_;
+  rng random_;
+  std::vector<detail::endpoint*> endpoints_;
+  scheduler::ticket timer_ = 0;
+  bool ready_ = false;
+  bool woken_ = false;
+  bool killed_ = false;
+  bool asked_to_stop_ = false;
+  fiber fiber_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_PROCESS_HPP
+
+// ---- causeway/sim/fabric.hpp ----
+#ifndef CAUSEWAY_SIM_FABRIC_HPP
+#define CAUSEWAY_SIM_FABRIC_HPP
+
+// net::fabric on the simulated network. Events reach their owner between two blocking calls of the process, one at a time,
+// and never while the process is stopped; so the "lock" of the contract is that nothing else runs. When the process ends,
+// its fabrics let go of the world, and what is called afterwards gives errors.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+class fabric final : public net::fabric,
+                     public detail::endpoint,
+                     private detail::socket_owner,
+                     private detail::acquaintance {
+ public:
+  /// At the first free port of the host from `first_port` on.
+  fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1)
+      : process_{&owner},
+        core_{owner.shared()},
+        clock_{core_.events.clock()},
+        host_{owner.host()},
+        id_{id},
+        address_{take_port(first_port)},
+        dialer_{core_.net, host_, id_, address_, *this, *this} {
+    owner.add(this);
+  }
+  fabric(const fabric&) = delete;
+  fabric& operator=(const fabric&) = delete;
+
+  /// Says goodbye: what was sent before still arrives.
+  ~fabric() override {
+    if (process_ == nullptr) return;
+    process_->remove(this);
+    process_ended(false);
+  }
+
+  [[nodiscard]] net::peer_id id() const override { return id_; }
+  [[nodiscard]] std::string address() const override { return address_; }
+  [[nodiscard]] time_point now() const override { return clock_.now(); }
+
+  void attach(net::fabric_events* events) override {
+    if (process_ == nullptr) return;
+    events_ = events;
+    if (events_ == nullptr) return dialer_.close_doors();
+    later([this] {
+      if (events_ != nullptr) dialer_.open_doors();
+    });
+  }
+
+  void dial(const std::string& address) override {
+    if (process_ == nullptr) return;
+    if (address == address_) return cannot_dial(address, "this is our own address");
+    const detail::network_address to = detail::parse_address(core_.net, address);
+    if (to.host == no_host) return cannot_dial(address, "no such host; an address is <host>:<number>");
+    const bool stands =
+        std::any_of(links_.begin(), links_.end(), [&](const peer& p) { return p.up && p.address == address; });
+    if (!stands) dialer_.dial(address, to);
+  }
+
+  void close(net::peer_index link, const std::string& why) override {
+    if (!is_up(link)) return;
+    links_[link].closing = true;
+    later([this, link, end = links_[link].end, why] {
+      if (links_[link].up && links_[link].end == end) take_down(link, why);
+    });
+  }
+
+  [[nodiscard]] bool is_up(net::peer_index link) const override {
+    return link < links_.size() && links_[link].up && !links_[link].closing;
+  }
+
+  void post(net::peer_index link, std::vector<std::byte> message, bool bulk = false) override {
+    CAUSEWAY_EXPECT(message.size() <= net::max_post_bytes);
+    if (!is_up(link)) return;
+    if (core_.options.repeat_after_reconnect > 0) remember(links_[link], message);
+    post_now(links_[link], std::move(message), bulk);
+  }
+
+  void wake_at(time_point when) override {
+    if (process_ == nullptr) return;
+    core_.events.cancel(std::exchange(wake_, 0));
+    if (when == no_deadline) return;
+    wake_ = core_.events.at(when, {event_kind::timer, host_, 0}, [this] {
+      wake_ = 0;
+      core_.net.wires().dispatch(host_, [this] {
+        if (events_ != nullptr) events_->on_wake();
+        after_event();
+      });
+    });
+  }
+
+  void cancel_before(std::uint32_t epoch) override {
+    mail_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
+    look_at_room();
+    look_at_waiting();
+  }
+
+  net::operation send(net::peer_index link, const net::message_id& id, std::span<const std::byte> bytes) override {
+    const detail::slot_index slot = mail_.start_send(link, id, bytes.size(), now(), is_up(link));
+    if (!mail_.done(slot)) {
+      detail::parcel_ptr message = core_.net.wires().stock().make(detail::content::data, detail::lane::data);
+      message->id = id;
+      message->operation = slot;
+      message->bytes.assign(bytes.begin(), bytes.end());
+      core_.net.send(links_[link].end, std::move(message));
+    }
+    return mail_.handle(slot);
+  }
+
+  net::operation receive(net::peer_index link, const net::message_id& id, std::span<std::byte> buffer) override {
+    const detail::slot_index slot = mail_.start_receive(link, id, buffer, now(), is_up(link));
+    look_at_room();
+    return mail_.handle(slot);
+  }
+
+  result<std::size_t> wait(net::operation op, time_point deadline) override {
+    const detail::slot_index slot = mail_.find(op);
+    if (slot == net::detail::no_slot) {
+      return fail(errc::invalid_argument, "fabric", "waited for an operation that is not under way");
+    }
+    while (!mail_.done(slot)) {
+      if (now() >= deadline)
+        return give_up(slot, errc::timeout, "no answer before the deadline; raise it or look at that peer");
+      waiting_ = slot;
+      const wake_reason why = process_->park(deadline);
+      waiting_ = net::detail::no_slot;
+      if (why == wake_reason::dying) return give_up(slot, errc::cancelled, "this process is being ended");
+    }
+    return mail_.release(slot);
+  }
+
+  void locked(const std::function<void()>& what) override { what(); }
+
+  result<bool> block(const std::function<bool()>& done, time_point deadline) override {
+    for (;;) {
+      if (process_ == nullptr || process_->asked_to_stop()) {
+        return fail(errc::cancelled, "fabric", "this peer was asked to stop");
+      }
+      if (done()) return true;
+      if (now() >= deadline) return false;
+      done_ = &done;
+      const wake_reason why = process_->park(deadline);
+      done_ = nullptr;
+      if (std::exchange(satisfied_, false)) return true;
+      if (why == wake_reason::dying) return fail(errc::cancelled, "fabric", "this process is being ended");
+    }
+  }
+
+  [[nodiscard]] traffic stats() const override { return counters_; }
+  [[nodiscard]] std::string describe_waits() const override { return mail_.describe(now()); }
+
+  // ---- beyond the contract ---------------------------------------------------------------------------------------------
+
+  /// What errors call the peer of a link; "peer <link>" otherwise.
+  void rename(net::peer_index link, std::string name) { mail_.rename(link, std::move(name)); }
+  /// Bytes of messages that came before anybody asked for them.
+  [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
+
+  void process_ended(bool killed) override {
+    core_.events.cancel(std::exchange(wake_, 0));
+    here_.reset();
+    dialer_.stop();
+    core_.net.drop(this, host_, killed ? "its process was killed" : "its process has ended", !killed);
+    for (peer& p : links_) p.up = false;
+    events_ = nullptr;
+    done_ = nullptr;
+    waiting_ = net::detail::no_slot;
+    mail_.fail_everything(fail(errc::peer_lost, "fabric", "this peer's process has ended"));
+    process_ = nullptr;
+  }
+
+ private:
+  struct peer {
+    net::peer_id id = 0;
+    std::string address;
+    detail::end_ref end;
+    bool up = false;
+    bool closing = false;
+    bool paused = false;
+    std::deque<std::pair<time_point, std::vector<std::byte>>> recent;  ///< see world_options::repeat_after_reconnect
+  };
+
+  std::string take_port(std::uint32_t port) {
+    while (core_.net.at(host_).listeners.contains(port)) ++port;
+    core_.net.listen(host_, port, this);
+    return detail::address_text(core_.net, host_, port);
+  }
+
+  // ---- what the network says -------------------------------------------------------------------------------------------
+
+  void on_connected(detail::end_ref end, std::uint64_t tag) override { dialer_.connected(end, tag); }
+
+  void on_refused(std::uint64_t tag, const error& why) override { dialer_.failed(tag, why); }
+
+  void on_message(detail::end_ref end, detail::parcel_ptr message) override {
+    if (dialer_.heard(end, *message)) return;
+    const auto link = by_end_.find(end.value);
+    if (link == by_end_.end() || links_[link->second].closing) return;
+    if (message->what == detail::content::data) {
+      mail_.arrived(link->second, std::move(message));
+      look_at_room();
+      look_at_waiting();
+    } else {
+      counters_.bytes_received += message->wire_bytes;
+      ++counters_.frames_received;
+      if (events_ != nullptr) events_->on_control(link->second, message->bytes);
+    }
+    after_event();
+  }
+
+  void on_closed(detail::end_ref end, const error& why) override {
+    if (dialer_.closed(end, why)) return;
+    if (const auto link = by_end_.find(end.value); link != by_end_.end()) take_down(link->second, why.message);
+    after_event();
+  }
+
+  void on_sent(detail::end_ref, std::uint32_t operation) override {
+    if (mail_.sent(operation, core_.options.header_bytes)) look_at_waiting();
+  }
+
+  // ---- links -----------------------------------------------------------------------------------------------------------
+
+  bool connected_to(net::peer_id id) override {
+    const net::peer_index link = find_link(id);
+    return link < links_.size() && links_[link].up && core_.net.far_end_open(links_[link].end);
+  }
+
+  void met(detail::end_ref end, net::peer_id id, const std::string& address) override {
+    const net::peer_index link = find_link(id);
+    if (link == links_.size()) {
+      links_.emplace_back().id = id;
+      by_id_[id] = link;
+      mail_.add_link(net::detail::peer_name(link));
+    }
+    if (links_[link].up) take_down(link, "it has connected anew");
+    peer& p = links_[link];
+    p.address = address;
+    p.end = end;
+    p.up = true;
+    p.closing = p.paused = false;
+    by_end_[end.value] = link;
+    repeat(p);
+    if (events_ != nullptr) events_->on_up(link, id, address);
+    after_event();
+  }
+
+  void not_met(const std::string& address, const error& why) override {
+    if (events_ != nullptr) events_->on_unreachable(address, why);
+    after_event();
+  }
+
+  /// As many as there are links: the peer has none yet.
+  [[nodiscard]] net::peer_index find_link(net::peer_id id) const {
+    const auto known = by_id_.find(id);
+    return known == by_id_.end() ? static_cast<net::peer_index>(links_.size()) : known->second;
+  }
+
+  void take_down(net::peer_index link, const std::string& reason) {
+    peer& p = links_[link];
+    const error why = fail(errc::peer_lost, mail_.name(link), reason);
+    by_end_.erase(p.end.value);
+    p.up = false;
+    core_.net.close(p.end, reason, false);
+    mail_.fail_link(link, why);
+    look_at_waiting();
+    if (events_ != nullptr) events_->on_down(link, why);
+  }
+
+  void cannot_dial(const std::string& address, const char* why) {
+    later([this, address, why] {
+      if (events_ != nullptr) events_->on_unreachable(address, fail(errc::unreachable, address, why));
+    });
+  }
+
+  // ---- messages --------------------------------------------------------------------------------------------------------
+
+  void post_now(const peer& to, std::vector<std::byte> message, bool bulk) {
+    counters_.bytes_sent += message.size() + core_.options.header_bytes;
+    ++counters_.frames_sent;
+    const detail::lane way = bulk ? detail::lane::bulk : detail::lane::control;
+    detail::parcel_ptr p = core_.net.wires().stock().make(detail::content::control, way);
+    if (message.size() <= p->bytes.capacity()) {
+      p->bytes.assign(message.begin(), message.end());  // there is room already: better kept
+    } else {
+      p->bytes = std::move(message);
+    }
+    core_.net.send(to.end, std::move(p));
+  }
+
+  void remember(peer& p, const std::vector<std::byte>& message) {
+    while (!p.recent.empty() && (p.recent.size() >= 4 || now() - p.recent.front().first > std::chrono::seconds{1})) {
+      p.recent.pop_front();
+    }
+    p.recent.emplace_back(now(), message);
+  }
+
+  /// A sender that cannot know what arrived before the break says it again.
+  void repeat(peer& p) {
+    const double chance = core_.options.repeat_after_reconnect;
+    for (auto& [when, message] : std::exchange(p.recent, {})) {
+      if (static_cast<double>(core_.net.wires().random().uniform()) < chance) post_now(p, std::move(message), false);
+    }
+  }
+
+  /// Tells senders to hold data back while more is kept than may be, but not those of whom something is wanted: it may be
+  /// behind what is kept.
+  void look_at_room() {
+    if (process_ == nullptr) return;
+    const bool full = mail_.kept_bytes() >= core_.options.kept_bytes;
+    if (!full && !any_paused_) return;
+    any_paused_ = full;
+    for (net::peer_index link = 0; link < links_.size(); ++link) {
+      const bool pause = full && !mail_.wants_anything(link);
+      if (links_[link].up && std::exchange(links_[link].paused, pause) != pause) {
+        core_.net.wires().pause(links_[link].end, pause);
+      }
+    }
+  }
+
+  void stop_send(detail::slot_index slot) {
+    if (process_ != nullptr) core_.net.wires().abort(links_[mail_.at(slot).peer].end, slot);
+  }
+
+  result<std::size_t> give_up(detail::slot_index slot, errc code, const char* why) {
+    if (mail_.at(slot).is_send) stop_send(slot);
+    return mail_.give_up(slot, code, why);
+  }
+
+  // ---- the process -----------------------------------------------------------------------------------------------------
+
+  /// Happens as an event of its own at this very time, and not while the process is stopped.
+  void later(std::function<void()> what) {
+    core_.events.after(duration{0}, {event_kind::notify, host_, id_},
+                       [this, here = std::weak_ptr<char>{here_}, f = std::move(what)] {
+                         if (here.expired()) return;
+                         core_.net.wires().dispatch(host_, [this, f] {
+                           f();
+                           after_event();
+                         });
+                       });
+  }
+
+  void look_at_waiting() {
+    if (waiting_ != net::detail::no_slot && mail_.done(waiting_)) process_->wake();
+  }
+
+  void after_event() {
+    if (done_ == nullptr || satisfied_ || !(*done_)()) return;
+    satisfied_ = true;
+    process_->wake();
+  }
+
+  process* process_;  // nullptr once it has ended
+  detail::core& core_;
+  virtual_clock clock_;
+  host_index host_;
+  net::peer_id id_;
+  std::string address_;
+  net::fabric_events* events_ = nullptr;
+  detail::dialer dialer_;
+  std::deque<peer> links_;
+  std::unordered_map<net::peer_id, net::peer_index> by_id_;
+  std::unordered_map<std::uint64_t, net::peer_index> by_end_;
+  scheduler::ticket wake_ = 0;
+  std::shared_ptr<char> here_ = std::make_shared<char>();  ///< gone when this object or its process is
+  traffic counters_;
+  detail::mailbox mail_{counters_};
+  bool any_paused_ = false;
+  detail::slot_index waiting_ = net::detail::no_slot;
+  const std::function<bool()>* done_ = nullptr;
+  bool satisfied_ = false;
+};
+
+inline std::shared_ptr<net::fabric> process::make_fabric(net::peer_id id) { return std::make_shared<fabric>(*this, id); }
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_FABRIC_HPP
+
+// ---- causeway/sim/table_text.hpp ----
+#ifndef CAUSEWAY_SIM_TABLE_TEXT_HPP
+#define CAUSEWAY_SIM_TABLE_TEXT_HPP
+
+// What the simulator's text files have in common: lines, comments from '#' on, fields, numbers, and errors that name the
+// line. Text comes from people: nothing is trusted, and sizes are bounded.
+
+namespace causeway::inline CAUSEWAY_ABI::sim::detail {
+
+inline constexpr std::size_t longest_table_text = std::size_t{16} << 20U;
+
+inline std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const std::size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+/// The parts of `text` between `separator`, trimmed. At least one.
+inline std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (;;) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(trimmed(text.substr(0, end)));
+    if (end == std::string_view::npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// One line of a file, for messages.
+struct text_place {
+  const std::string& name;
+  std::size_t line;
+
+  [[nodiscard]] error wrong(const std::string& what) const {
+    return fail(errc::bad_text, name + ", line " + std::to_string(line), what);
+  }
+};
+
+/// Calls `take(line, place)` for each line that holds more than blanks and comments. `name` is for messages.
+template <class Take>
+result<void> for_each_line(std::string_view text, const std::string& name, Take take) {
+  if (text.size() > longest_table_text)
+    return fail(errc::too_large, name, "longer than 16 MiB; leave out what is not needed");
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = text.find('\n');
+    const std::string_view whole = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    const std::string_view line = trimmed(whole.substr(0, whole.find('#')));
+    if (!line.empty()) CAUSEWAY_TRY(take(line, text_place{name, number}));
+  }
+  return {};
+}
+
+/// A number of type T that takes the whole field.
+template <class T>
+result<T> number_from(std::string_view field, const text_place& place, const char* what) {
+  T value{};
+  const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), value);
+  if (field.empty() || code != std::errc{} || end != field.data() + field.size()) {
+    return place.wrong(std::string{what} + " is not a number: \"" + std::string{field.substr(0, 40)} + '"');
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return place.wrong(std::string{what} + " must be finite");
+  }
+  return value;
+}
+
+/// `value` in [least, most].
+inline result<double> number_between(std::string_view field, double least, double most, const text_place& place,
+                                     const char* what) {
+  CAUSEWAY_ASSIGN(const double value, number_from<double>(field, place, what));
+  if (value >= least && value <= most) return value;
+  return place.wrong(std::string{what} + " is out of range: " + std::string{field.substr(0, 40)});
+}
+
+/// Whole nanoseconds; `seconds` at most some 290 years.
+inline duration from_seconds(double seconds) { return duration{std::llround(seconds * 1e9)}; }
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim::detail
+
+#endif  // CAUSEWAY_SIM_TABLE_TEXT_HPP
+
+// ---- causeway/sim/fault_plan.hpp ----
+#ifndef CAUSEWAY_SIM_FAULT_PLAN_HPP
+#define CAUSEWAY_SIM_FAULT_PLAN_HPP
+
+// What goes wrong in a simulated cluster, and when, as data: made from a seed (sim/fault_profile.hpp) or read from text,
+// printed, replayed, and made smaller until only what matters is left. Formats: docs/reference/simulation_files.md.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+enum class fault_kind : std::uint8_t {
+  kill,       ///< the process dies, the machine lives
+  power_off,  ///< the machine dies: others hear nothing, the disk loses what was not synced
+  restart,    ///< after a kill or power_off; a process that runs is killed first
+  stop,       ///< the process stands still
+  resume,
+  partition,   ///< `hosts` and `others` do not reach each other
+  heal,        ///< undoes partition
+  block,       ///< nothing gets from `hosts` to `others`
+  unblock,     ///< undoes block
+  slow_link,   ///< between `hosts` and `others` a connection carries `amount` bytes/s; 0: as much as ever
+  speed,       ///< `amount` times the usual speed; 1: the usual
+  fail_write,  ///< the `amount`-th write to the disk from now on fails
+  fail_sync,   ///< the same for fsync
+  disk_full,   ///< the disk holds `amount` bytes; 0: no limit
+  flip,        ///< a bit of some file on the disk
+};
+
+inline constexpr std::array<std::string_view, 15> fault_names{
+    "kill",    "power_off", "restart", "stop",       "resume",    "partition", "heal", "block",
+    "unblock", "slow_link", "speed",   "fail_write", "fail_sync", "disk_full", "flip"};
+
+constexpr std::string_view to_string(fault_kind kind) noexcept { return fault_names[static_cast<std::size_t>(kind)]; }
+
+/// One thing that happens to `hosts`, and for faults of the network to the lines between them and `others`.
+struct fault {
+  time_point at{};
+  fault_kind kind = fault_kind::kill;
+  std::vector<std::uint32_t> hosts{};
+  std::vector<std::uint32_t> others{};
+  double amount = 0;
+
+  friend bool operator==(const fault&, const fault&) = default;
+};
+
+/// What undoes a fault, if something does.
+[[nodiscard]] inline bool undoes(const fault& later, const fault& earlier);
+
+struct fault_plan {
+  std::vector<fault> faults;
+
+  /// Orders the faults by time; those of one moment keep their order.
+  void sort();
+
+  /// When the last one happens.
+  [[nodiscard]] time_point end() const;
+
+  /// One more than the highest host that is named.
+  [[nodiscard]] std::uint32_t hosts() const;
+
+  /// Whether fault `i` undoes an earlier one.
+  [[nodiscard]] bool is_undo(std::size_t i) const {
+    return std::any_of(faults.begin(), faults.begin() + static_cast<std::ptrdiff_t>(i),
+                       [&](const fault& earlier) { return undoes(faults[i], earlier); });
+  }
+
+  /// Without fault `i` and without what undoes it, so that what is left is again something that may happen.
+  [[nodiscard]] fault_plan without(std::size_t i) const;
+
+  /// One line per fault; `parse` gives the same plan back, to the bit.
+  [[nodiscard]] std::string text() const;
+
+  /// errc::bad_text names the line; errc::too_large beyond 16 MiB.
+  static result<fault_plan> parse(std::string_view text, const std::string& name = "fault plan");
+
+  friend bool operator==(const fault_plan&, const fault_plan&) = default;
+};
+
+/// Takes faults away, each with what undoes it, as long as `fails(plan)` stays true: halves first, then single ones. Calls
+/// `fails` some n · log n times.
+template <class Fails>
+[[nodiscard]] fault_plan shrink(fault_plan plan, Fails fails);
+
+namespace detail {
+
+constexpr bool between_hosts(fault_kind kind) noexcept {
+  return kind >= fault_kind::partition && kind <= fault_kind::slow_link;
+}
+constexpr bool of_the_disk(fault_kind kind) noexcept { return kind >= fault_kind::fail_write; }
+constexpr bool has_amount(fault_kind kind) noexcept { return kind >= fault_kind::slow_link && kind != fault_kind::flip; }
+
+/// What a kind is undone by; itself where a second fault of the kind with `normal` as its amount does it.
+constexpr std::optional<fault_kind> opposite(fault_kind kind) noexcept {
+  switch (kind) {
+    case fault_kind::kill:
+    case fault_kind::power_off: return fault_kind::restart;
+    case fault_kind::stop: return fault_kind::resume;
+    case fault_kind::partition: return fault_kind::heal;
+    case fault_kind::block: return fault_kind::unblock;
+    case fault_kind::slow_link:
+    case fault_kind::speed:
+    case fault_kind::disk_full: return kind;
+    default: return std::nullopt;
+  }
+}
+
+constexpr double normal_amount(fault_kind kind) noexcept { return kind == fault_kind::speed ? 1 : 0; }
+
+}  // namespace detail
+
+inline bool undoes(const fault& later, const fault& earlier) {
+  const auto wanted = detail::opposite(earlier.kind);
+  if (!wanted || later.kind != *wanted || later.hosts != earlier.hosts || later.others != earlier.others) return false;
+  if (later.kind != earlier.kind) return true;
+  return later.amount == detail::normal_amount(later.kind) && earlier.amount != later.amount;
+}
+
+inline void fault_plan::sort() {
+  std::stable_sort(faults.begin(), faults.end(), [](const fault& a, const fault& b) { return a.at < b.at; });
+}
+
+inline time_point fault_plan::end() const {
+  time_point last{};
+  for (const fault& f : faults) last = std::max(last, f.at);
+  return last;
+}
+
+inline std::uint32_t fault_plan::hosts() const {
+  std::uint32_t count = 0;
+  for (const fault& f : faults) {
+    for (const std::uint32_t host : f.hosts) count = std::max(count, host + 1);
+    for (const std::uint32_t host : f.others) count = std::max(count, host + 1);
+  }
+  return count;
+}
+
+inline fault_plan fault_plan::without(std::size_t i) const {
+  const auto first = faults.begin() + static_cast<std::ptrdiff_t>(i);
+  const auto undo = std::find_if(first + 1, faults.end(), [&](const fault& later) { return undoes(later, *first); });
+  fault_plan rest;
+  for (auto f = faults.begin(); f != faults.end(); ++f) {
+    if (f != first && f != undo) rest.faults.push_back(*f);
+  }
+  return rest;
+}
+
+template <class Fails>
+fault_plan shrink(fault_plan plan, Fails fails) {
+  for (std::size_t chunk = std::max<std::size_t>(plan.faults.size() / 2, 1);; chunk = chunk / 2) {
+    for (std::size_t begin = 0; begin < plan.faults.size();) {
+      fault_plan smaller = plan;
+      std::size_t taken = 0;
+      for (std::size_t i = begin; taken < chunk && i < smaller.faults.size();) {
+        if (smaller.is_undo(i)) {
+          ++i;
+        } else {
+          smaller = smaller.without(i);
+          ++taken;
+        }
+      }
+      if (taken > 0 && fails(smaller)) {
+        plan = std::move(smaller);
+      } else {
+        begin += chunk;
+      }
+    }
+    if (chunk == 1) return plan;
+  }
+}
+
+namespace detail {
+
+inline std::string host_list(const std::vector<std::uint32_t>& hosts) {
+  std::string text;
+  for (const std::uint32_t host : hosts) text += (text.empty() ? "" : ",") + std::to_string(host);
+  return text;
+}
+
+inline std::string exact(double value) {
+  std::array<char, 40> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+  return {digits.data(), end};
+}
+
+/// Seconds with as many decimals as needed, from whole nanoseconds.
+inline std::string exact(time_point at) {
+  const auto nanoseconds = static_cast<std::uint64_t>(at.since_start.count());
+  std::string text = std::to_string(nanoseconds / 1'000'000'000);
+  std::string rest = std::to_string(nanoseconds % 1'000'000'000);
+  rest.insert(0, 9 - rest.size(), '0');
+  rest.erase(rest.find_last_not_of('0') + 1);
+  return rest.empty() ? text : text + '.' + rest;
+}
+
+inline result<time_point> moment_from(std::string_view field, const text_place& place) {
+  const std::size_t dot = std::min(field.find('.'), field.size());
+  CAUSEWAY_ASSIGN(const std::uint64_t whole,
+                  number_from<std::uint64_t>(field.substr(0, dot), place, "the time in seconds"));
+  if (whole > 9'000'000'000U) return place.wrong("the time is out of range");
+  std::uint64_t fraction = 0;
+  if (dot < field.size()) {
+    std::string digits{field.substr(dot + 1)};
+    if (digits.empty() || digits.size() > 9) return place.wrong("the time needs one to nine decimals after the point");
+    digits.append(9 - digits.size(), '0');
+    CAUSEWAY_ASSIGN(fraction, number_from<std::uint64_t>(digits, place, "the time in seconds"));
+  }
+  return time_point{duration{static_cast<std::int64_t>(whole * 1'000'000'000 + fraction)}};
+}
+
+inline result<std::vector<std::uint32_t>> hosts_from(std::string_view field, const text_place& place) {
+  std::vector<std::uint32_t> hosts;
+  for (const std::string_view part : split(field, ',')) {
+    CAUSEWAY_ASSIGN(const auto host, number_from<std::uint32_t>(part, place, "a host"));
+    if (host >= 1'000'000) return place.wrong("hosts are numbered from 0 to 999999");
+    hosts.push_back(host);
+  }
+  return hosts;
+}
+
+inline result<fault> fault_from(std::string_view line, const text_place& place) {
+  std::vector<std::string_view> words;
+  for (const std::string_view word : split(line, ' ')) {
+    if (!word.empty()) words.push_back(word);
+  }
+  if (words.size() < 3) return place.wrong("wants: seconds, what happens, hosts");
+  fault f;
+  CAUSEWAY_ASSIGN(f.at, moment_from(words[0], place));
+  const auto name = std::find(fault_names.begin(), fault_names.end(), words[1]);
+  if (name == fault_names.end()) return place.wrong("does not know \"" + std::string{words[1].substr(0, 40)} + '"');
+  f.kind = static_cast<fault_kind>(name - fault_names.begin());
+  CAUSEWAY_ASSIGN(f.hosts, hosts_from(words[2], place));
+  std::size_t next = 3;
+  if (between_hosts(f.kind)) {
+    if (words.size() < 5 || words[3] != "|") return place.wrong("wants other hosts too: 0,1 | 2,3");
+    CAUSEWAY_ASSIGN(f.others, hosts_from(words[4], place));
+    next = 5;
+  }
+  if (has_amount(f.kind)) {
+    if (words.size() <= next) return place.wrong("wants an amount at its end");
+    constexpr double most = std::numeric_limits<double>::max();
+    CAUSEWAY_ASSIGN(f.amount, number_between(words[next++], 0, most, place, "the amount"));
+  }
+  if (words.size() != next) return place.wrong("has more words than it should");
+  return f;
+}
+
+}  // namespace detail
+
+inline std::string fault_plan::text() const {
+  std::string all;
+  for (const fault& f : faults) {
+    all += detail::exact(f.at) + ' ' + std::string{to_string(f.kind)} + ' ' + detail::host_list(f.hosts);
+    if (detail::between_hosts(f.kind)) all += " | " + detail::host_list(f.others);
+    if (detail::has_amount(f.kind)) all += ' ' + detail::exact(f.amount);
+    all += '\n';
+  }
+  return all;
+}
+
+inline result<fault_plan> fault_plan::parse(std::string_view text, const std::string& name) {
+  fault_plan plan;
+  CAUSEWAY_TRY(
+      detail::for_each_line(text, name, [&](std::string_view line, const detail::text_place& place) -> result<void> {
+        CAUSEWAY_ASSIGN(fault read, detail::fault_from(line, place));
+        plan.faults.push_back(std::move(read));
+        return {};
+      }));
+  return plan;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_FAULT_PLAN_HPP
+
+// ---- causeway/sim/fault_apply.hpp ----
+#ifndef CAUSEWAY_SIM_FAULT_APPLY_HPP
+#define CAUSEWAY_SIM_FAULT_APPLY_HPP
+
+// Has a fault plan happen in a world. The world is a template parameter: whatever has the functions of sim::world will do.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+/// For worlds whose hosts have no sim::disk.
+struct no_disks {
+  disk* operator()(std::uint32_t) const noexcept { return nullptr; }
+};
+
+/// Has all of it happen in `world` (a sim::world, not yet past the first fault). `disk_of(host)` gives the host's disk or
+/// nullptr; the disks must live as long as the world. With a disk, power_off loses what was not synced, and any new process
+/// finds neither open files nor injected faults. errc::invalid_argument if the plan needs a host or a disk that is not
+/// there.
+template <class World, class DiskOf = no_disks>
+[[nodiscard]] result<void> apply(const fault_plan& plan, World& world, DiskOf disk_of = {});
+
+namespace detail {
+
+template <class World>
+void happen_between(const fault& f, World& world) {
+  switch (f.kind) {
+    case fault_kind::partition: return world.partition(f.hosts, f.others);
+    case fault_kind::heal: return world.heal(f.hosts, f.others);
+    case fault_kind::block: return world.partition(f.hosts, f.others, true);
+    case fault_kind::unblock: return world.heal(f.hosts, f.others, true);
+    default: break;
+  }
+  const double rate = f.amount > 0 ? f.amount : std::numeric_limits<double>::infinity();
+  for (const std::uint32_t from : f.hosts) {
+    for (const std::uint32_t to : f.others) {
+      world.slow_link(from, to, rate);
+      world.slow_link(to, from, rate);
+    }
+  }
+}
+
+inline void happen_on_disk(const fault& f, disk& on) {
+  const auto nth = static_cast<std::uint64_t>(std::clamp(f.amount, 1.0, 1e9));
+  switch (f.kind) {
+    case fault_kind::fail_write: return on.set_faults({.fail_write = nth});
+    case fault_kind::fail_sync: return on.set_faults({.fail_sync = nth});
+    case fault_kind::disk_full:
+      return on.set_faults(
+          {.capacity = f.amount > 0 ? static_cast<std::uint64_t>(std::min(f.amount, 1e18)) : disk_faults::unlimited});
+    default: (void)on.flip_any();
+  }
+}
+
+/// `was_off`: the host lost its power before this restart.
+template <class World>
+void happen_to_host(const fault& f, std::uint32_t host, World& world, disk* on, bool was_off) {
+  switch (f.kind) {
+    case fault_kind::kill: return world.kill(host);
+    case fault_kind::power_off: return world.power_off(host);
+    case fault_kind::stop: return world.stop(host);
+    case fault_kind::resume: return world.resume(host);
+    case fault_kind::speed: return world.set_speed(host, f.amount > 0 ? f.amount : 1);
+    case fault_kind::restart:
+      if (on != nullptr && was_off) on->crash();
+      if (on != nullptr && !was_off) on->kill();
+      return world.restart(host);
+    default: happen_on_disk(f, *on);
+  }
+}
+
+}  // namespace detail
+
+template <class World, class DiskOf>
+result<void> apply(const fault_plan& plan, World& world, DiskOf disk_of) {
+  if (plan.hosts() > world.hosts()) {
+    return fail(errc::invalid_argument, "fault plan",
+                "names host " + std::to_string(plan.hosts() - 1) + ", the world has " + std::to_string(world.hosts()));
+  }
+  for (const fault& f : plan.faults) {
+    for (const std::uint32_t host : f.hosts) {
+      if (!detail::of_the_disk(f.kind) || disk_of(host) != nullptr) continue;
+      return fail(errc::invalid_argument, "fault plan", "host " + std::to_string(host) + " has no disk that could fail");
+    }
+  }
+  fault_plan sorted = plan;
+  sorted.sort();
+  std::set<std::uint32_t> off;
+  for (const fault& f : sorted.faults) {
+    if (detail::between_hosts(f.kind)) world.at(f.at, [f, &world] { detail::happen_between(f, world); });
+    if (detail::between_hosts(f.kind)) continue;
+    for (const std::uint32_t host : f.hosts) {
+      const bool was_off = f.kind == fault_kind::restart && off.erase(host) > 0;
+      if (f.kind == fault_kind::power_off) off.insert(host);
+      disk* const on = disk_of(host);
+      world.at(f.at, [f, host, on, was_off, &world] { detail::happen_to_host(f, host, world, on, was_off); });
+    }
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_FAULT_APPLY_HPP
+
+// ---- causeway/sim/fault_profile.hpp ----
+#ifndef CAUSEWAY_SIM_FAULT_PROFILE_HPP
+#define CAUSEWAY_SIM_FAULT_PROFILE_HPP
+
+// Fault plans from a seed, and from traces of machines that come and go. Whatever a generated plan breaks it also mends,
+// early enough before its end that a run can be asked to go on.
+
+#include <numeric>
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+/// How long a host lives.
+enum class lifetime : std::uint8_t {
+  memoryless,  ///< exponential
+  bathtub,     ///< dies early or at the end of its time, as preemptible machines with a time limit do
+};
+
+/// Mean times between faults, of each host unless it says otherwise; 0: never. What lasts is uniform in [least, most].
+struct fault_profile {
+  duration kill_every{0};
+  lifetime life = lifetime::memoryless;
+  double power_off = 0.5;  ///< part of the kills that take the machine, and what its disk had not synced
+  duration down_least = std::chrono::seconds{30};
+  duration down_most = std::chrono::seconds{180};
+
+  duration stop_every{0};  ///< the process stands still
+  duration stop_least = std::chrono::seconds{1};
+  duration stop_most = std::chrono::seconds{60};
+
+  duration partition_every{0};  ///< of the whole cluster, in two random parts
+  duration partition_least = std::chrono::seconds{120};
+  duration partition_most = std::chrono::seconds{120};
+  double one_way = 0;  ///< part of the partitions that block only one direction
+
+  duration slow_every{0};  ///< the line to one other host
+  duration slow_least = std::chrono::seconds{10};
+  duration slow_most = std::chrono::seconds{300};
+  double slow_bytes_per_s = 125e3;
+
+  double stragglers = 0;  ///< part of the hosts that compute `slowdown` times slower from the start on
+  double slowdown = 3;
+
+  duration disk_every{0};  ///< a write or an fsync fails, the disk is full for a while, or a bit flips
+};
+
+/// Volunteers' machines: each lives 20 minutes in the mean and is gone for 30 to 180 s, one in twenty is three times
+/// slower, and for two minutes an hour the cluster falls in two.
+[[nodiscard]] inline fault_profile harsh_profile(lifetime life = lifetime::memoryless) {
+  return {.kill_every = std::chrono::minutes{20},
+          .life = life,
+          .partition_every = std::chrono::hours{1},
+          .stragglers = 0.05,
+          .slowdown = 3};
+}
+
+/// Rented servers: each dies once a day and is back in 2 to 10 minutes, one in a hundred is half as slow again, and for
+/// half a minute a day a part of them cannot be reached.
+[[nodiscard]] inline fault_profile datacentre_profile(lifetime life = lifetime::memoryless) {
+  return {.kill_every = std::chrono::hours{24},
+          .life = life,
+          .down_least = std::chrono::minutes{2},
+          .down_most = std::chrono::minutes{10},
+          .partition_every = std::chrono::hours{24},
+          .partition_least = std::chrono::seconds{30},
+          .partition_most = std::chrono::seconds{30},
+          .stragglers = 0.01,
+          .slowdown = 1.5};
+}
+
+/// A plan for hosts 0 to `hosts` - 1. Faults begin and end within [0, horizon): afterwards all hosts run at their speed,
+/// all lines are open, and no disk is full.
+[[nodiscard]] inline fault_plan random_plan(const fault_profile& profile, std::uint32_t hosts, duration horizon,
+                                            std::uint64_t seed);
+
+/// FoundationDB's swizzle: cuts the hosts of `cut` off from all others one by one, in random order, and connects them again
+/// in another one. Begins at `begin` and takes `length`.
+[[nodiscard]] inline fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t hosts, time_point begin,
+                                        duration length, std::uint64_t seed);
+
+/// A trace of preemptions: CSV `seconds,host,event`, event = preempt or join. A preempted host loses its power. Hosts that
+/// the trace leaves preempted stay so.
+[[nodiscard]] inline result<fault_plan> parse_preemptions(std::string_view text, const std::string& name = "trace");
+
+/// A draw from the profile's lifetimes. Bathtub: Kadupitiya et al. 2020, F(t) = A (1 - exp(-t/a) + exp((t - b)/c)), with
+/// their shape (a limit of 24 h, a = 1 h, c = 0.8 h, A = 1/2), scaled to `mean`.
+[[nodiscard]] inline duration draw_lifetime(lifetime life, duration mean, rng& draws);
+
+namespace detail {
+
+inline double uniform(rng& draws) { return (static_cast<double>(draws.next() >> 11U) + 0.5) * 0x1.0p-53; }
+
+inline duration exponential(duration mean, rng& draws) { return from_seconds(-seconds(mean) * std::log(uniform(draws))); }
+
+inline duration between(duration least, duration most, rng& draws) {
+  return most <= least
+             ? least
+             : least +
+                   duration{static_cast<std::int64_t>(draws.below(static_cast<std::uint64_t>((most - least).count()) + 1))};
+}
+
+inline void shuffle(std::vector<std::uint32_t>& items, rng& draws) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[draws.below(i)]);
+}
+
+/// Adds the faults of one profile to a plan. Each host and each kind of fault has draws of its own, so that another rate
+/// for one changes nothing for the others.
+class plan_writer {
+ public:
+  plan_writer(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed)
+      : profile_{profile}, hosts_{hosts}, last_{horizon - duration{1}}, seed_{seed} {}
+
+  fault_plan write() {
+    for (std::uint32_t host = 0; host < hosts_; ++host) {
+      kills(host);
+      stops(host);
+      slow_lines(host);
+      disk_faults(host);
+    }
+    stragglers();
+    partitions();
+    plan_.sort();
+    return std::move(plan_);
+  }
+
+ private:
+  [[nodiscard]] rng draws_of(std::uint64_t purpose, std::uint64_t host) const { return rng{seed_, mix(purpose, host)}; }
+
+  void add(duration at, fault_kind kind, std::vector<std::uint32_t> hosts, std::vector<std::uint32_t> others = {},
+           double amount = 0) {
+    plan_.faults.push_back({time_point{at}, kind, std::move(hosts), std::move(others), amount});
+  }
+
+  // Calls `break_it(begin, end)` for one period after another, none past the end of the plan.
+  template <class Gap, class Break>
+  void periods(Gap gap, duration least, duration most, rng& draws, Break break_it) {
+    for (duration begin = gap(); begin < last_;) {
+      const duration end = std::min(begin + between(least, most, draws), last_);
+      break_it(begin, end);
+      begin = end + gap();
+    }
+  }
+
+  template <class Break>
+  void periods_every(duration mean, duration least, duration most, rng& draws, Break break_it) {
+    if (mean > duration{0}) periods([&] { return exponential(mean, draws); }, least, most, draws, break_it);
+  }
+
+  void kills(std::uint32_t host) {
+    if (profile_.kill_every <= duration{0}) return;
+    rng draws = draws_of(1, host);
+    const auto life = [&] { return draw_lifetime(profile_.life, profile_.kill_every, draws); };
+    periods(life, profile_.down_least, profile_.down_most, draws, [&](duration begin, duration end) {
+      add(begin, uniform(draws) < profile_.power_off ? fault_kind::power_off : fault_kind::kill, {host});
+      add(end, fault_kind::restart, {host});
+    });
+  }
+
+  void stops(std::uint32_t host) {
+    rng draws = draws_of(2, host);
+    periods_every(profile_.stop_every, profile_.stop_least, profile_.stop_most, draws, [&](duration begin, duration end) {
+      add(begin, fault_kind::stop, {host});
+      add(end, fault_kind::resume, {host});
+    });
+  }
+
+  void slow_lines(std::uint32_t host) {
+    if (hosts_ < 2) return;
+    rng draws = draws_of(3, host);
+    periods_every(profile_.slow_every, profile_.slow_least, profile_.slow_most, draws, [&](duration begin, duration end) {
+      const auto other = static_cast<std::uint32_t>((host + 1 + draws.below(hosts_ - 1)) % hosts_);
+      add(begin, fault_kind::slow_link, {host}, {other}, profile_.slow_bytes_per_s);
+      add(end, fault_kind::slow_link, {host}, {other}, 0);
+    });
+  }
+
+  void disk_faults(std::uint32_t host) {
+    rng draws = draws_of(4, host);
+    const duration least = std::chrono::seconds{1};
+    const duration most = std::chrono::seconds{60};
+    periods_every(profile_.disk_every, least, most, draws, [&](duration begin, duration end) {
+      switch (draws.below(4)) {
+        case 0: return add(begin, fault_kind::fail_write, {host}, {}, static_cast<double>(1 + draws.below(10)));
+        case 1: return add(begin, fault_kind::fail_sync, {host}, {}, 1);
+        case 2: return add(begin, fault_kind::flip, {host});
+        default: add(begin, fault_kind::disk_full, {host}, {}, 1); add(end, fault_kind::disk_full, {host}, {}, 0);
+      }
+    });
+  }
+
+  void stragglers() {
+    rng draws = draws_of(5, 0);
+    for (std::uint32_t host = 0; host < hosts_; ++host) {
+      if (uniform(draws) >= profile_.stragglers) continue;
+      add(duration{0}, fault_kind::speed, {host}, {}, 1 / profile_.slowdown);
+      add(last_, fault_kind::speed, {host}, {}, 1);
+    }
+  }
+
+  void partitions() {
+    if (hosts_ < 2) return;
+    rng draws = draws_of(6, 0);
+    periods_every(profile_.partition_every, profile_.partition_least, profile_.partition_most, draws,
+                  [&](duration begin, duration end) {
+                    std::vector<std::uint32_t> one(hosts_);
+                    std::iota(one.begin(), one.end(), 0U);
+                    shuffle(one, draws);
+                    const auto cut = one.begin() + static_cast<std::ptrdiff_t>(1 + draws.below(hosts_ - 1));
+                    std::vector<std::uint32_t> other(cut, one.end());
+                    one.erase(cut, one.end());
+                    const bool one_way = uniform(draws) < profile_.one_way;
+                    add(begin, one_way ? fault_kind::block : fault_kind::partition, one, other);
+                    add(end, one_way ? fault_kind::unblock : fault_kind::heal, one, other);
+                  });
+  }
+
+  fault_profile profile_;
+  std::uint32_t hosts_;
+  duration last_;
+  std::uint64_t seed_;
+  fault_plan plan_;
+};
+
+}  // namespace detail
+
+inline duration draw_lifetime(lifetime life, duration mean, rng& draws) {
+  if (life == lifetime::memoryless) return detail::exponential(mean, draws);
+  const double wanted = detail::uniform(draws);
+  const auto died_by = [](double t) { return 0.5 * (1 - std::exp(-t) + std::exp((t - 24) / 0.8)); };
+  double low = 0;
+  double high = 24;
+  for (int i = 0; i < 60; ++i) {
+    const double middle = (low + high) / 2;
+    (died_by(middle) < wanted ? low : high) = middle;
+  }
+  constexpr double mean_of_shape = 12.1;  // hours: half die after one in the mean, half 0.8 before the limit
+  return detail::from_seconds(seconds(mean) * low / mean_of_shape);
+}
+
+inline fault_plan random_plan(const fault_profile& profile, std::uint32_t hosts, duration horizon, std::uint64_t seed) {
+  CAUSEWAY_EXPECT(horizon > duration{0});
+  return detail::plan_writer{profile, hosts, horizon, seed}.write();
+}
+
+inline fault_plan swizzle(std::vector<std::uint32_t> cut, std::uint32_t hosts, time_point begin, duration length,
+                          std::uint64_t seed) {
+  rng draws{seed, mix(7)};
+  const auto count = static_cast<std::int64_t>(std::max<std::size_t>(cut.size(), 1));
+  const duration step = length / (2 * count);
+  fault_plan plan;
+  const auto go_through = [&](fault_kind kind, time_point at) {
+    detail::shuffle(cut, draws);
+    for (const std::uint32_t host : cut) {
+      std::vector<std::uint32_t> others;
+      for (std::uint32_t other = 0; other < hosts; ++other) {
+        if (other != host) others.push_back(other);
+      }
+      plan.faults.push_back({at, kind, {host}, std::move(others), 0});
+      at = at + step;
+    }
+  };
+  go_through(fault_kind::partition, begin);
+  go_through(fault_kind::heal, begin + step * count);
+  return plan;
+}
+
+inline result<fault_plan> parse_preemptions(std::string_view text, const std::string& name) {
+  fault_plan plan;
+  bool header = false;
+  CAUSEWAY_TRY(
+      detail::for_each_line(text, name, [&](std::string_view line, const detail::text_place& place) -> result<void> {
+        const auto fields = detail::split(line, ',');
+        if (!std::exchange(header, true)) {
+          if (fields == std::vector<std::string_view>{"seconds", "host", "event"}) return {};
+          return place.wrong("the first line must be \"seconds,host,event\"");
+        }
+        if (fields.size() != 3) return place.wrong("wants three fields: seconds,host,event");
+        fault f;
+        CAUSEWAY_ASSIGN(f.at, detail::moment_from(fields[0], place));
+        CAUSEWAY_ASSIGN(f.hosts, detail::hosts_from(fields[1], place));
+        if (fields[2] != "preempt" && fields[2] != "join") return place.wrong("the event must be preempt or join");
+        f.kind = fields[2] == "join" ? fault_kind::restart : fault_kind::power_off;
+        plan.faults.push_back(std::move(f));
+        return {};
+      }));
+  plan.sort();
+  return plan;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_FAULT_PROFILE_HPP
+
+// ---- causeway/sim/link_table.hpp ----
+#ifndef CAUSEWAY_SIM_LINK_TABLE_HPP
+#define CAUSEWAY_SIM_LINK_TABLE_HPP
+
+// Measured networks from text: how long a packet takes from one region to another, and what one connection carries. The
+// format is in docs/reference/simulation_files.md.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+/// One direction between two regions, or within one.
+struct region_link {
+  std::string from;
+  std::string to;
+  duration one_way{0};
+  double bytes_per_s = 0;
+  duration jitter{0};
+  double loss = 0;  ///< part of the packets, in [0, 1)
+};
+
+/// A network between regions.
+class link_table {
+ public:
+  /// Reads CSV; `name` is for messages. errc::bad_text names the line; errc::too_large beyond 16 MiB or 4,096 regions.
+  static result<link_table> parse(std::string_view text, const std::string& name = "link table");
+
+  /// In the order of their first mention.
+  [[nodiscard]] const std::vector<std::string>& regions() const noexcept { return regions_; }
+
+  [[nodiscard]] std::optional<std::uint32_t> index_of(std::string_view region) const {
+    const auto found = std::find(regions_.begin(), regions_.end(), region);
+    if (found == regions_.end()) return std::nullopt;
+    return static_cast<std::uint32_t>(found - regions_.begin());
+  }
+
+  /// The link from one region to another, by their places in `regions`; nullptr if the table has none.
+  [[nodiscard]] const region_link* find(std::uint32_t from, std::uint32_t to) const {
+    const auto found = links_.find({from, to});
+    return found == links_.end() ? nullptr : &found->second;
+  }
+
+  /// Pairs of regions that have no link.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> missing() const;
+
+  /// Gives a sim::world these links: region n of the world is region n of the table.
+  template <class World>
+  void apply_to(World& world) const {
+    for (const auto& [pair, l] : links_) {
+      world.set_region_link(pair.first, pair.second, {l.one_way, l.bytes_per_s, l.jitter, l.loss});
+    }
+  }
+
+ private:
+  static constexpr std::size_t most_regions = 4096;
+
+  struct columns {
+    bool round_trip = true;
+    std::size_t count = 0;
+  };
+
+  static result<columns> read_header(std::string_view line, const detail::text_place& place);
+  result<void> read_row(std::string_view line, const columns& header, const detail::text_place& place);
+  result<std::uint32_t> region(std::string_view name, const detail::text_place& place);
+
+  std::vector<std::string> regions_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, region_link> links_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, bool> mirrored_;  // came from a row of the other direction
+};
+
+inline result<link_table> link_table::parse(std::string_view text, const std::string& name) {
+  link_table table;
+  std::optional<columns> header;
+  CAUSEWAY_TRY(
+      detail::for_each_line(text, name, [&](std::string_view line, const detail::text_place& place) -> result<void> {
+        if (header) return table.read_row(line, *header, place);
+        CAUSEWAY_ASSIGN(header, read_header(line, place));
+        return {};
+      }));
+  if (table.links_.empty()) return fail(errc::bad_text, name, "holds no links");
+  return table;
+}
+
+inline result<link_table::columns> link_table::read_header(std::string_view line, const detail::text_place& place) {
+  const auto names = detail::split(line, ',');
+  const std::vector<std::string_view> wanted{"from", "to", "rtt_ms", "mbit_s", "jitter_ms", "loss"};
+  columns header{names.size() < 3 || names[2] != "one_way_ms", names.size()};
+  bool right = names.size() >= 4 && names.size() <= wanted.size();
+  for (std::size_t i = 0; i < names.size() && right; ++i) right = names[i] == wanted[i] || (i == 2 && !header.round_trip);
+  if (right) return header;
+  return place.wrong("the first line must be \"from,to,rtt_ms,mbit_s[,jitter_ms[,loss]]\", or with one_way_ms");
+}
+
+inline result<std::uint32_t> link_table::region(std::string_view name, const detail::text_place& place) {
+  if (name.empty() || name.size() > 100) return place.wrong("a region needs a name of 1 to 100 bytes");
+  if (const auto known = index_of(name)) return *known;
+  if (regions_.size() == most_regions) return fail(errc::too_large, place.name, "more than 4,096 regions");
+  regions_.emplace_back(name);
+  return static_cast<std::uint32_t>(regions_.size() - 1);
+}
+
+inline result<void> link_table::read_row(std::string_view line, const columns& header, const detail::text_place& place) {
+  const auto fields = detail::split(line, ',');
+  if (fields.size() != header.count) {
+    return place.wrong("has " + std::to_string(fields.size()) + " fields, the first line has " +
+                       std::to_string(header.count));
+  }
+  CAUSEWAY_ASSIGN(const std::uint32_t from, region(fields[0], place));
+  CAUSEWAY_ASSIGN(const std::uint32_t to, region(fields[1], place));
+  region_link link{regions_[from], regions_[to]};
+  CAUSEWAY_ASSIGN(const double latency, detail::number_between(fields[2], 0, 1e6, place, "the latency in ms"));
+  CAUSEWAY_ASSIGN(const double rate, detail::number_between(fields[3], 1e-6, 1e9, place, "the rate in Mbit/s"));
+  link.one_way = detail::from_seconds(latency / (header.round_trip ? 2e3 : 1e3));
+  link.bytes_per_s = rate * 1e6 / 8;
+  if (header.count > 4) {
+    CAUSEWAY_ASSIGN(const double jitter, detail::number_between(fields[4], 0, 1e6, place, "the jitter in ms"));
+    link.jitter = detail::from_seconds(jitter / 1e3);
+  }
+  if (header.count > 5) {
+    CAUSEWAY_ASSIGN(link.loss, detail::number_between(fields[5], 0, 0.999, place, "the loss"));
+  }
+  const auto known = links_.find({from, to});
+  if (known != links_.end() && !mirrored_[{from, to}]) return place.wrong("this pair has a link already");
+  links_[{from, to}] = link;
+  mirrored_[{from, to}] = false;
+  if (links_.contains({to, from})) return {};
+  std::swap(link.from, link.to);
+  links_[{to, from}] = link;
+  mirrored_[{to, from}] = true;
+  return {};
+}
+
+inline std::vector<std::pair<std::string, std::string>> link_table::missing() const {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (std::uint32_t from = 0; from < regions_.size(); ++from) {
+    for (std::uint32_t to = 0; to < regions_.size(); ++to) {
+      if (find(from, to) == nullptr) pairs.emplace_back(regions_[from], regions_[to]);
+    }
+  }
+  return pairs;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_LINK_TABLE_HPP
+
+// ---- causeway/sim/transport.hpp ----
+#ifndef CAUSEWAY_SIM_TRANSPORT_HPP
+#define CAUSEWAY_SIM_TRANSPORT_HPP
+
+// net::Transport over a simulated fabric: a fixed set of peers that all meet before the first message. With it every
+// policy, collective and trainer runs on virtual time as it is.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+namespace detail {
+
+inline constexpr std::uint32_t first_transport_port = 1001;
+
+/// Brings fixed peers together: each dials those behind it in the list, again and again until they are there.
+class meeting final : public net::fabric_events {
+ public:
+  meeting(fabric& here, std::uint32_t self, std::vector<std::string> addresses)
+      : fabric_{here}, self_{self}, addresses_{std::move(addresses)}, links_(addresses_.size()), met_(addresses_.size()) {
+    met_[self_] = true;
+    missing_ = addresses_.size() - 1;
+  }
+
+  void begin() {
+    fabric_.attach(this);
+    for (std::size_t p = self_ + 1; p < addresses_.size(); ++p) fabric_.dial(addresses_[p]);
+  }
+
+  [[nodiscard]] bool complete() const noexcept { return missing_ == 0; }
+  [[nodiscard]] const std::vector<net::peer_index>& links() const noexcept { return links_; }
+  [[nodiscard]] std::string absent() const {
+    std::string names;
+    for (std::size_t p = 0; p < met_.size(); ++p) {
+      if (!met_[p]) names += (names.empty() ? "peer " : ", peer ") + std::to_string(p);
+    }
+    return names;
+  }
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string&) override {
+    const auto p = static_cast<std::size_t>(id - 1);
+    if (id == 0 || p >= met_.size()) return fabric_.close(link, "not one of this run's peers");
+    links_[p] = link;
+    fabric_.rename(link, "peer " + std::to_string(p));
+    if (!met_[p]) --missing_;
+    met_[p] = true;
+  }
+  void on_down(net::peer_index, const error&) override {}
+  void on_unreachable(const std::string& address, const error&) override {
+    again_.push_back(address);
+    fabric_.wake_at(fabric_.now() + std::chrono::milliseconds{100});
+  }
+  void on_control(net::peer_index, std::span<const std::byte>) override {}
+  void on_wake() override {
+    for (const std::string& address : std::exchange(again_, {})) fabric_.dial(address);
+  }
+
+ private:
+  fabric& fabric_;
+  std::uint32_t self_;
+  std::vector<std::string> addresses_;
+  std::vector<net::peer_index> links_;
+  std::vector<bool> met_;
+  std::size_t missing_ = 0;
+  std::vector<std::string> again_;
+};
+
+}  // namespace detail
+
+/// See process::make_transport. Movable; its destruction says goodbye to the others, who still get what was sent.
+class transport {
+ public:
+  transport(std::unique_ptr<fabric> here, std::unique_ptr<detail::meeting> met, net::peer_index self)
+      : meeting_{std::move(met)}, fabric_{std::move(here)}, self_{self} {}
+
+  [[nodiscard]] net::peer_index self() const noexcept { return self_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(meeting_->links().size()); }
+
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
+    return fabric_->send(link_of(to), id, bytes);
+  }
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
+    return fabric_->receive(link_of(from), id, buffer);
+  }
+  result<std::size_t> wait(net::operation op, time_point deadline) { return fabric_->wait(op, deadline); }
+  [[nodiscard]] traffic stats() const { return fabric_->stats(); }
+
+ private:
+  // Peers that do not exist, and this one, are links that do not exist: the fabric says so.
+  [[nodiscard]] net::peer_index link_of(net::peer_index peer) const {
+    return peer < size() && peer != self_ ? meeting_->links()[peer] : UINT32_MAX;
+  }
+
+  std::unique_ptr<detail::meeting> meeting_;  // after the fabric, which calls it
+  std::unique_ptr<fabric> fabric_;
+  net::peer_index self_;
+};
+static_assert(net::Transport<transport>);
+
+inline result<transport> process::make_transport(std::vector<host_index> peers, duration patience) {
+  const auto me = std::find(peers.begin(), peers.end(), host_);
+  if (me == peers.end()) return fail(errc::invalid_argument, "transport", "this host is not one of the peers");
+  const auto self = static_cast<net::peer_index>(me - peers.begin());
+  auto here = std::make_unique<fabric>(*this, self + 1, detail::first_transport_port);
+  const std::string port = here->address().substr(here->address().rfind(':'));
+  std::vector<std::string> addresses;
+  for (const host_index h : peers) addresses.push_back(core_.net.at(h).options.name + port);
+  auto meeting = std::make_unique<detail::meeting>(*here, self, std::move(addresses));
+  meeting->begin();
+  const auto outcome = here->block([&] { return meeting->complete(); }, now() + patience);
+  if (!outcome) return outcome.error();
+  if (!*outcome) return fail(errc::timeout, meeting->absent(), "did not come in time; was it started?");
+  return transport{std::move(here), std::move(meeting), self};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_TRANSPORT_HPP
+
+// ---- causeway/sim/world.hpp ----
+#ifndef CAUSEWAY_SIM_WORLD_HPP
+#define CAUSEWAY_SIM_WORLD_HPP
+
+// A whole cluster in one thread, on virtual time: hosts, the lines between them, the programs that run on them, and
+// everything that can go wrong. Nothing depends on the machine, the clock or an address: the same program and the same seed
+// give the same history, event by event (`history_hash`).
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+/// Not thread-safe, and tied to the thread that runs it. All functions may be called before a run, from its script (`at`,
+/// `after`) and from the programs; what would end or start a process happens then as an event of its own, at once.
+class world {
+ public:
+  using program = std::function<void(process&)>;
+  using host_set = std::vector<host_index>;
+
+  explicit world(const world_options& options = {}) : core_{options} {}
+  world(const world&) = delete;
+  world& operator=(const world&) = delete;
+
+  /// Kills what still runs.
+  ~world() {
+    for (host_index h = 0; h < seats_.size(); ++h) end_process(h, true);
+  }
+
+  // ---- what it is made of ----------------------------------------------------------------------------------------------
+
+  host_index add_host(host_options options = {}) {
+    const auto host = static_cast<host_index>(seats_.size());
+    if (options.name.empty()) options.name = "host-" + std::to_string(host);
+    CAUSEWAY_EXPECT(options.name.find(':') == std::string::npos);
+    core_.net.add_host(options);
+    seats_.emplace_back();
+    return host;
+  }
+
+  [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
+  [[nodiscard]] const host_options& options_of(host_index host) { return core_.net.at(host).options; }
+  /// Where the first fabric of a host's process is dialled.
+  [[nodiscard]] std::string address(host_index host) { return detail::address_text(core_.net, host, 1); }
+
+  /// The line from `from` to `to`; the other direction keeps what it has.
+  void set_link(host_index from, host_index to, const link_options& o) { core_.net.wires().links().set(from, to, o); }
+  /// All lines from hosts of one region to hosts of another (or the same), but those set by set_link.
+  void set_region_link(std::uint32_t from, std::uint32_t to, const link_options& options) {
+    core_.net.wires().links().set_region(from, to, options);
+  }
+  [[nodiscard]] link_options link(host_index from, host_index to) {
+    return core_.net.wires().links().between(from, to).options;
+  }
+  void set_speed(host_index host, double speed) { core_.net.at(host).options.speed = speed; }
+  /// The host's disk, from its next process on. None was set: an io::memory_storage.
+  void set_storage(host_index host, io::any_storage disk) { seats_[host].disk = std::move(disk); }
+  [[nodiscard]] io::any_storage storage(host_index host) { return seats_[host].disk; }
+  void set_log(world_log log) { core_.log = std::move(log); }
+
+  // ---- processes -------------------------------------------------------------------------------------------------------
+
+  /// Starts a process that runs `main` and ends when it returns. One that runs there already is killed first. An exception
+  /// out of `main` comes out of run or run_until.
+  void boot(host_index host, program main) {
+    seats_[host].main = std::move(main);
+    restart(host);
+  }
+  /// As boot, with what was booted last.
+  void restart(host_index host) {
+    soon(host, 1, [this, host] { start(host); });
+  }
+
+  /// SIGKILL: the process ends between two blocking calls, its memory is freed, and others hear of it one latency later.
+  void kill(host_index host) {
+    soon(host, 2, [this, host] { end_process(host, true); });
+  }
+  /// The power goes off: as kill, but nobody hears of it before the host is started again.
+  void power_off(host_index host) {
+    soon(host, 3, [this, host] {
+      core_.net.power_off(host);
+      end_process(host, true);
+    });
+  }
+  /// SIGTERM: process::asked_to_stop becomes true, and what blocks in a fabric gives errc::cancelled.
+  void ask_to_stop(host_index host) {
+    soon(host, 4, [this, host] {
+      if (seats_[host].running) seats_[host].running->ask_to_stop();
+    });
+  }
+  /// SIGSTOP: the process stands still; its kernel accepts connections, and bytes up to a socket buffer.
+  void stop(host_index host) {
+    soon(host, 5, [this, host] { core_.net.wires().freeze(host); });
+  }
+  /// SIGCONT: what came meanwhile happens first.
+  void resume(host_index host) {
+    soon(host, 6, [this, host] {
+      core_.net.wires().thaw(host);
+      if (seats_[host].running && std::exchange(seats_[host].overdue, false)) seats_[host].running->make_ready();
+    });
+  }
+
+  [[nodiscard]] bool alive(host_index host) const { return seats_[host].running != nullptr; }
+  [[nodiscard]] bool stopped(host_index host) { return core_.net.at(host).frozen; }
+  [[nodiscard]] std::uint32_t incarnation(host_index host) const { return seats_[host].incarnations; }
+  /// The process whose code is running right now; nullptr in the script and in handlers of fabrics.
+  [[nodiscard]] process* running() noexcept { return core_.running; }
+
+  // ---- the network's faults --------------------------------------------------------------------------------------------
+
+  /// A black hole in one direction: what is sent waits, and comes out after unblock, with up to a second of delay. Calls
+  /// count: as many unblocks as blocks open it again.
+  void block(host_index from, host_index to) {
+    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 7U});
+    core_.net.block(from, to);
+  }
+  void unblock(host_index from, host_index to) {
+    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 8U});
+    core_.net.unblock(from, to);
+  }
+  /// Blocks every line from `a` to `b`, and back unless `one_way`. heal with the same arguments undoes it.
+  void partition(const host_set& a, const host_set& b, bool one_way = false) {
+    for_pairs(a, b, one_way, [this](host_index from, host_index to) { block(from, to); });
+  }
+  void heal(const host_set& a, const host_set& b, bool one_way = false) {
+    for_pairs(a, b, one_way, [this](host_index from, host_index to) { unblock(from, to); });
+  }
+  /// Opens every line, however often it was blocked.
+  void heal_all() {
+    for (host_index from = 0; from < hosts(); ++from) {
+      for (host_index to = 0; to < hosts(); ++to) {
+        while (core_.net.blocked(from, to)) unblock(from, to);
+      }
+    }
+  }
+  /// What a connection on this line carries at most from now on; `unlimited` ends it.
+  void slow_link(host_index from, host_index to, double bytes_per_s) {
+    CAUSEWAY_EXPECT(bytes_per_s > 0);
+    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 9U});
+    core_.net.wires().links().slow(from, to, bytes_per_s);
+  }
+
+  // ---- time ------------------------------------------------------------------------------------------------------------
+
+  void at(time_point when, std::function<void()> what) {
+    core_.events.at(when, {event_kind::script, no_host, 0}, std::move(what));
+  }
+  void after(duration delay, std::function<void()> what) { at(now() + delay, std::move(what)); }
+
+  [[nodiscard]] time_point now() const noexcept { return core_.events.now(); }
+  [[nodiscard]] any_clock clock() const { return any_clock{core_.events.clock()}; }
+
+  /// Runs everything up to and including `end`, and sets the clock to it. False: nothing is left to happen after it.
+  bool run_until(time_point end) {
+    ended_ = false;
+    settle();
+    while (!ended_ && core_.events.next_time() <= end) step();
+    if (!ended_) core_.events.advance_to(end);
+    return !core_.events.empty();
+  }
+  bool run_for(duration d) { return run_until(now() + d); }
+
+  /// Runs until nothing is left to happen, or end_run. True: every process has ended; else some wait for ever.
+  bool run() {
+    ended_ = false;
+    settle();
+    while (!ended_ && !core_.events.empty()) step();
+    for (const seat& s : seats_) {
+      if (s.running) return false;
+    }
+    return true;
+  }
+
+  /// The run under way returns after the present event.
+  void end_run() noexcept { ended_ = true; }
+
+  /// Of everything that happened so far: time, kind, host and size of each event.
+  [[nodiscard]] std::uint64_t history_hash() const noexcept { return core_.events.history_hash(); }
+  [[nodiscard]] std::uint64_t event_count() const noexcept { return core_.events.executed(); }
+
+  /// For tests of the simulator, and for what is built on it.
+  [[nodiscard]] detail::core& shared() noexcept { return core_; }
+
+ private:
+  struct seat {
+    program main;
+    std::unique_ptr<process> running;
+    std::uint32_t incarnations = 0;
+    bool overdue = false;  ///< became ready while it was stopped
+    io::any_storage disk{io::memory_storage{}};
+  };
+
+  template <class F>
+  static void for_pairs(const host_set& a, const host_set& b, bool one_way, F&& f) {
+    for (const host_index from : a) {
+      for (const host_index to : b) {
+        if (from == to) continue;
+        f(from, to);
+        if (!one_way) f(to, from);
+      }
+    }
+  }
+
+  /// Processes are started and ended between events, never inside of one.
+  void soon(host_index host, std::uint64_t what, std::function<void()> f) {
+    core_.events.at(now(), {event_kind::fault, host, what}, std::move(f));
+  }
+
+  void start(host_index host) {
+    seat& s = seats_[host];
+    CAUSEWAY_EXPECT(s.main != nullptr);
+    end_process(host, true);
+    core_.net.power_on(host);
+    s.running = std::make_unique<process>(core_, host, ++s.incarnations, s.disk, s.main);
+    s.running->make_ready();
+  }
+
+  void end_process(host_index host, bool killed) {
+    seat& s = seats_[host];
+    if (!s.running) return;
+    core_.net.at(host).backlog.clear();
+    if (killed) s.running->kill();
+    if (!killed) s.running->let_go(false);
+    const std::exception_ptr failure = s.running->failure();
+    s.running.reset();
+    s.overdue = false;
+    core_.net.wires().thaw(host);  // a new process is not stopped
+    if (failure && !killed) std::rethrow_exception(failure);
+  }
+
+  void step() {
+    core_.events.run_next();
+    settle();
+  }
+
+  /// Lets every process run that can.
+  void settle() {
+    while (!core_.ready.empty()) {
+      process* const next = core_.ready.front();
+      core_.ready.erase(core_.ready.begin());
+      const host_index host = next->host();
+      if (core_.net.at(host).frozen) {
+        seats_[host].overdue = true;
+        next->not_ready();
+        continue;
+      }
+      next->run();
+      if (next->finished()) end_process(host, false);
+    }
+  }
+
+  detail::core core_;
+  std::deque<seat> seats_;
+  bool ended_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_WORLD_HPP
+
 // ---- causeway/autograd/variable.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_VARIABLE_HPP
 #define CAUSEWAY_AUTOGRAD_VARIABLE_HPP
@@ -10378,6 +15642,9 @@ class state_buffer {
   /// Through pieces of 4 MiB, so that a checkpoint needs no second copy of the state.
   template <class Archive>
   void serialize(Archive& ar) {
+    if constexpr (requires { ar.view(std::span<float>{}); }) {
+      return ar.view(values_.span());  // an archive that refers to memory instead of copying it
+    }
     std::uint64_t length = values_.size();
     ar(length);
     if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length)};
@@ -12466,6 +17733,5496 @@ static_assert(Codec<none>);
 
 #endif  // CAUSEWAY_COMPRESS_NONE_HPP
 
+// ---- causeway/membership/records.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+#define CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+
+// What the members of a run agree on, and what a quorum is. A commit record is complete when it is put to the vote: it
+// holds the next membership and what becomes of the samples, so that nobody decides anything after the votes. The chain
+// value of a record names it and all records before it; it is the parent of the next.
+
+#include <compare>
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// A run has at most this many members.
+inline constexpr std::size_t max_members = 4096;
+/// An address has at most this many bytes.
+inline constexpr std::size_t max_address_bytes = 256;
+
+/// Names one attempt at a round. Ballots of a run are never used twice and only grow, also from round to round.
+struct ballot {
+  std::uint32_t term = 0;     ///< won by one leader
+  std::uint32_t attempt = 0;  ///< counted by that leader
+
+  static constexpr std::uint32_t max_attempt = (1U << 10U) - 1;
+  static constexpr std::uint32_t max_term = (1U << 22U) - 1;
+
+  /// The epoch of all data messages of the attempt.
+  [[nodiscard]] constexpr std::uint32_t wire() const noexcept { return (term << 10U) | attempt; }
+  [[nodiscard]] constexpr ballot next() const noexcept { return {term, attempt + 1}; }
+
+  friend constexpr auto operator<=>(const ballot&, const ballot&) = default;
+};
+
+/// Samples of one peer that a commit counts.
+struct contribution {
+  net::peer_id peer = 0;
+  std::uint64_t samples = 0;
+
+  friend bool operator==(const contribution&, const contribution&) = default;
+};
+
+/// A peer and where it can be dialled.
+struct located_peer {
+  net::peer_id peer = 0;
+  std::string address;
+
+  friend bool operator==(const located_peer&, const located_peer&) = default;
+};
+
+/// One committed round.
+struct commit_record {
+  std::uint64_t run = 0;
+  std::uint64_t round = 0;
+  std::uint64_t parent = 0;                 ///< chain() of the record before
+  std::uint64_t state = 0;                  ///< hash of the shared state
+  ballot at;                                ///< the attempt that made it; later ballots may have carried it through
+  std::vector<net::peer_id> members;        ///< C_round: a quorum of these decides the next round
+  std::vector<contribution> contributions;  ///< whose samples are in the state; only those with any
+  std::vector<net::peer_id> returned;       ///< whose other samples go back to the pool
+  std::uint64_t ledger = 0;                 ///< hash of the sample ledger after this round
+
+  /// Names this record and, through `parent`, all before it. Cost: one hash of the record.
+  [[nodiscard]] std::uint64_t chain() const;
+
+  friend bool operator==(const commit_record&, const commit_record&) = default;
+};
+
+struct view_member {
+  net::peer_id peer = 0;
+  std::string address;
+  std::uint64_t samples = 0;  ///< its weight: samples since its last committed contribution
+
+  friend bool operator==(const view_member&, const view_member&) = default;
+};
+
+/// Who takes part in one attempt, in the order of their ranks.
+struct view {
+  ballot at;
+  std::uint64_t round = 0;   ///< the one being made
+  std::uint64_t parent = 0;  ///< chain of the committed record before it
+  std::vector<view_member> members;
+
+  [[nodiscard]] std::optional<net::peer_index> rank_of(net::peer_id peer) const noexcept {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (members[i].peer == peer) return static_cast<net::peer_index>(i);
+    }
+    return std::nullopt;
+  }
+
+  /// Samples of all together. 0: there is nothing to exchange, and the state stays what it is.
+  [[nodiscard]] std::uint64_t total() const noexcept {
+    std::uint64_t sum = 0;
+    for (const view_member& member : members) sum += member.samples;
+    return sum;
+  }
+
+  friend bool operator==(const view&, const view&) = default;
+};
+
+/// Whether `voters` can decide for `members`: more than half of them, or exactly half with the first-named one among them.
+/// Any two quorums of the same members have a peer in common. Cost: O(n log n).
+[[nodiscard]] inline bool is_quorum(std::span<const net::peer_id> members, std::vector<net::peer_id> voters) {
+  if (members.empty()) return false;
+  std::sort(voters.begin(), voters.end());
+  const auto voted = [&](net::peer_id id) { return std::binary_search(voters.begin(), voters.end(), id); };
+  const auto count = static_cast<std::size_t>(std::count_if(members.begin(), members.end(), voted));
+  return 2 * count > members.size() || (2 * count == members.size() && voted(members.front()));
+}
+
+[[nodiscard]] inline bool contains(std::span<const net::peer_id> peers, net::peer_id id) {
+  return std::find(peers.begin(), peers.end(), id) != peers.end();
+}
+
+// ---- bytes -------------------------------------------------------------------------------------------------------------
+
+namespace detail {
+
+/// The count of a list whose elements take at least `least` bytes each: never more than the input can hold.
+inline std::size_t read_count(net::byte_reader& in, std::size_t limit, std::size_t least) {
+  const std::size_t count = in.get<std::uint32_t>();
+  if (count <= limit && count <= in.remaining() / least) return count;
+  in.refuse();
+  return 0;
+}
+
+inline void write_peers(net::byte_writer& out, const std::vector<net::peer_id>& peers) {
+  out.put(static_cast<std::uint32_t>(peers.size()));
+  for (const net::peer_id id : peers) out.put(id);
+}
+
+inline std::vector<net::peer_id> read_peers(net::byte_reader& in) {
+  std::vector<net::peer_id> peers(read_count(in, max_members, 8));
+  for (net::peer_id& id : peers) id = in.get<std::uint64_t>();
+  return peers;
+}
+
+inline void write_located(net::byte_writer& out, const std::vector<located_peer>& peers) {
+  out.put(static_cast<std::uint32_t>(peers.size()));
+  for (const located_peer& p : peers) out.put(p.peer).put_text(p.address);
+}
+
+inline std::vector<located_peer> read_located(net::byte_reader& in) {
+  std::vector<located_peer> peers(read_count(in, max_members, 12));
+  for (located_peer& p : peers) {
+    p.peer = in.get<std::uint64_t>();
+    p.address = in.get_text(max_address_bytes);
+  }
+  return peers;
+}
+
+}  // namespace detail
+
+inline void write(net::byte_writer& out, const ballot& b) { out.put(b.term).put(b.attempt); }
+
+inline ballot read_ballot(net::byte_reader& in) {
+  ballot b;
+  b.term = in.get<std::uint32_t>();
+  b.attempt = in.get<std::uint32_t>();
+  if (b.term > ballot::max_term || b.attempt > ballot::max_attempt) in.refuse();
+  return b;
+}
+
+inline void write(net::byte_writer& out, const commit_record& r) {
+  out.put(r.run).put(r.round).put(r.parent).put(r.state);
+  write(out, r.at);
+  detail::write_peers(out, r.members);
+  out.put(static_cast<std::uint32_t>(r.contributions.size()));
+  for (const contribution& c : r.contributions) out.put(c.peer).put(c.samples);
+  detail::write_peers(out, r.returned);
+  out.put(r.ledger);
+}
+
+/// Reads a record; the reader has failed afterwards where the bytes hold none.
+inline commit_record read_commit_record(net::byte_reader& in) {
+  commit_record r;
+  r.run = in.get<std::uint64_t>();
+  r.round = in.get<std::uint64_t>();
+  r.parent = in.get<std::uint64_t>();
+  r.state = in.get<std::uint64_t>();
+  r.at = read_ballot(in);
+  r.members = detail::read_peers(in);
+  r.contributions.resize(detail::read_count(in, max_members, 16));
+  for (contribution& c : r.contributions) {
+    c.peer = in.get<std::uint64_t>();
+    c.samples = in.get<std::uint64_t>();
+  }
+  r.returned = detail::read_peers(in);
+  r.ledger = in.get<std::uint64_t>();
+  return r;
+}
+
+inline void write(net::byte_writer& out, const view& v) {
+  write(out, v.at);
+  out.put(v.round).put(v.parent).put(static_cast<std::uint32_t>(v.members.size()));
+  for (const view_member& m : v.members) out.put(m.peer).put_text(m.address).put(m.samples);
+}
+
+inline view read_view(net::byte_reader& in) {
+  view v;
+  v.at = read_ballot(in);
+  v.round = in.get<std::uint64_t>();
+  v.parent = in.get<std::uint64_t>();
+  v.members.resize(detail::read_count(in, max_members, 20));
+  for (view_member& m : v.members) {
+    m.peer = in.get<std::uint64_t>();
+    m.address = in.get_text(max_address_bytes);
+    m.samples = in.get<std::uint64_t>();
+  }
+  return v;
+}
+
+inline std::uint64_t commit_record::chain() const {
+  net::byte_writer out;
+  write(out, *this);
+  return hash_bytes(out.bytes());
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_RECORDS_HPP
+
+// ---- causeway/membership/ledger.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_LEDGER_HPP
+#define CAUSEWAY_MEMBERSHIP_LEDGER_HPP
+
+// Who trains on which samples, so that each is in exactly one commit. Samples are numbered 0, 1, 2, ...; every number is in
+// one of four places: done, held by one peer, in the pool, or not handed out yet (from next() on). The ledger is a function
+// of the commit records alone: whoever applied the same records has the same ledger.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// The sample numbers first, first + 1, ..., first + count - 1.
+struct sample_range {
+  std::uint64_t first = 0;
+  std::uint64_t count = 0;
+
+  friend bool operator==(const sample_range&, const sample_range&) = default;
+};
+
+/// A regular value; not safe to share between threads.
+class ledger {
+ public:
+  ledger() = default;
+  /// `quota`: how many samples each member holds after a commit; 0: nobody holds any, contributions are only counted.
+  /// `budget`: how many samples the run has; 0: no end.
+  explicit ledger(std::uint64_t quota, std::uint64_t budget = 0) : quota_{quota}, budget_{budget} {}
+
+  /// Whether the record can be applied: nobody contributes more than it holds, and each peer is named once.
+  [[nodiscard]] bool fits(const commit_record& record) const {
+    std::vector<net::peer_id> seen;
+    for (const contribution& c : record.contributions) {
+      if (quota_ > 0 && c.samples > held_count(c.peer)) return false;
+      seen.push_back(c.peer);
+    }
+    return unique(std::move(seen)) && unique(record.members) && unique(record.returned);
+  }
+
+  /// Consumes what was contributed, takes back what was returned, then tops up the members in their order: from the pool,
+  /// lowest first, then from next(). Precondition: fits(record). Cost: O(n log n).
+  void apply(const commit_record& record) {
+    CAUSEWAY_EXPECT(fits(record));
+    const holdings before = std::move(held_);
+    held_ = {};
+    std::vector<contribution> consumed = record.contributions;
+    std::sort(consumed.begin(), consumed.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+    std::vector<net::peer_id> returned = record.returned;
+    std::sort(returned.begin(), returned.end());
+    for (const contribution& c : consumed) done_ += c.samples;
+    auto next = consumed.begin();
+    for (std::size_t i = 0; i < before.owners.size(); ++i) {
+      const net::peer_id peer = before.owners[i];
+      while (next != consumed.end() && next->peer < peer) ++next;
+      std::uint64_t skip = next != consumed.end() && next->peer == peer ? next->samples : 0;
+      const bool back = std::binary_search(returned.begin(), returned.end(), peer);
+      for (const sample_range& r : before.of(i)) {
+        const std::uint64_t part = std::min(skip, r.count);
+        skip -= part;
+        const sample_range rest{r.first + part, r.count - part};
+        if (rest.count > 0 && back) pool_.push_back(rest);
+        if (rest.count > 0 && !back) held_.add(peer, rest);
+      }
+    }
+    tidy_pool();
+    top_up(record.members);
+  }
+
+  /// What a peer has to train on, in this order.
+  [[nodiscard]] std::span<const sample_range> held(net::peer_id peer) const {
+    const auto at = std::lower_bound(held_.owners.begin(), held_.owners.end(), peer);
+    if (at == held_.owners.end() || *at != peer) return {};
+    return held_.of(static_cast<std::size_t>(at - held_.owners.begin()));
+  }
+
+  [[nodiscard]] std::uint64_t held_count(net::peer_id peer) const {
+    std::uint64_t sum = 0;
+    for (const sample_range& r : held(peer)) sum += r.count;
+    return sum;
+  }
+
+  /// Up to `n` sample numbers of a peer, after its first `offset` ones.
+  [[nodiscard]] std::vector<std::uint64_t> take(net::peer_id peer, std::uint64_t offset, std::uint64_t n) const {
+    std::vector<std::uint64_t> numbers;
+    for (const sample_range& r : held(peer)) {
+      for (std::uint64_t i = std::min(offset, r.count); i < r.count && numbers.size() < n; ++i) {
+        numbers.push_back(r.first + i);
+      }
+      offset -= std::min(offset, r.count);
+    }
+    return numbers;
+  }
+
+  /// Everybody who holds something, ascending.
+  [[nodiscard]] const std::vector<net::peer_id>& holders() const noexcept { return held_.owners; }
+
+  /// How many samples are in a commit.
+  [[nodiscard]] std::uint64_t done() const noexcept { return done_; }
+  /// Whether the whole budget is.
+  [[nodiscard]] bool complete() const noexcept { return budget_ > 0 && done_ >= budget_; }
+  /// The lowest number that nobody ever held.
+  [[nodiscard]] std::uint64_t next() const noexcept { return next_; }
+  /// What was returned and not handed out again, ascending.
+  [[nodiscard]] const std::vector<sample_range>& pool() const noexcept { return pool_; }
+  [[nodiscard]] std::uint64_t quota() const noexcept { return quota_; }
+  [[nodiscard]] std::uint64_t budget() const noexcept { return budget_; }
+
+  /// Equal for equal ledgers on every machine.
+  [[nodiscard]] std::uint64_t hash() const {
+    net::byte_writer out;
+    encode(out);
+    return hash_bytes(out.bytes());
+  }
+
+  void encode(net::byte_writer& out) const {
+    out.put(quota_).put(budget_).put(done_).put(next_);
+    write_ranges(out, pool_);
+    out.put(static_cast<std::uint32_t>(held_.owners.size()));
+    for (std::size_t i = 0; i < held_.owners.size(); ++i) {
+      out.put(held_.owners[i]);
+      write_ranges(out, held_.of(i));
+    }
+  }
+
+  /// Reads a ledger; the reader has failed afterwards where the bytes hold none. Allocates no more than the input backs.
+  static ledger decode(net::byte_reader& in) {
+    ledger l;
+    l.quota_ = in.get<std::uint64_t>();
+    l.budget_ = in.get<std::uint64_t>();
+    l.done_ = in.get<std::uint64_t>();
+    l.next_ = in.get<std::uint64_t>();
+    l.pool_ = read_ranges(in);
+    const std::size_t count = detail::read_count(in, 16 * max_members, 12);
+    for (std::size_t i = 0; i < count && in.ok(); ++i) {
+      const auto peer = in.get<std::uint64_t>();
+      if (i > 0 && peer <= l.held_.owners.back()) in.refuse();
+      const range_list mine = read_ranges(in);
+      if (mine.empty()) in.refuse();
+      for (const sample_range& r : mine) l.held_.add(peer, r);
+    }
+    if (!l.consistent()) in.refuse();
+    return l;
+  }
+
+  friend bool operator==(const ledger&, const ledger&) = default;
+
+ private:
+  using range_list = std::vector<sample_range>;
+
+  static bool unique(std::vector<net::peer_id> peers) {
+    std::sort(peers.begin(), peers.end());
+    return std::adjacent_find(peers.begin(), peers.end()) == peers.end();
+  }
+
+  /// Who holds what, flat: thousands of peers are copied in one piece.
+  struct holdings {
+    std::vector<net::peer_id> owners;  ///< ascending
+    std::vector<std::size_t> ends;     ///< of each owner's ranges
+    range_list ranges;
+
+    [[nodiscard]] std::span<const sample_range> of(std::size_t i) const {
+      const std::size_t begin = i == 0 ? 0 : ends[i - 1];
+      return std::span{ranges}.subspan(begin, ends[i] - begin);
+    }
+
+    /// Behind all others: owners come in ascending order.
+    void add(net::peer_id peer, const sample_range& r) {
+      const bool same = !owners.empty() && owners.back() == peer;
+      if (!same) {
+        owners.push_back(peer);
+        ends.push_back(ranges.size());
+      }
+      if (same && ranges.back().first + ranges.back().count == r.first) {
+        ranges.back().count += r.count;
+      } else {
+        ranges.push_back(r);
+        ++ends.back();
+      }
+    }
+
+    friend bool operator==(const holdings&, const holdings&) = default;
+  };
+
+  struct draw {
+    net::peer_id peer;
+    sample_range got;
+  };
+
+  void tidy_pool() {
+    std::sort(pool_.begin(), pool_.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
+    range_list joined;
+    for (const sample_range& r : pool_) append(joined, r);
+    pool_ = std::move(joined);
+  }
+
+  void top_up(const std::vector<net::peer_id>& members) {
+    std::vector<draw> drawn;
+    std::size_t used = 0;  // ranges of the pool
+    for (const net::peer_id peer : members) {
+      std::uint64_t have = held_count(peer);
+      while (have < quota_) {
+        const sample_range got = take_out(quota_ - have, used);
+        if (got.count == 0) break;
+        drawn.push_back({peer, got});
+        have += got.count;
+      }
+    }
+    pool_.erase(pool_.begin(), pool_.begin() + static_cast<std::ptrdiff_t>(used));
+    std::stable_sort(drawn.begin(), drawn.end(), [](const draw& x, const draw& y) { return x.peer < y.peer; });
+    const holdings before = std::move(held_);
+    held_ = {};
+    auto next = drawn.begin();
+    for (std::size_t i = 0; i < before.owners.size(); ++i) {
+      for (; next != drawn.end() && next->peer < before.owners[i]; ++next) held_.add(next->peer, next->got);
+      for (const sample_range& r : before.of(i)) held_.add(before.owners[i], r);
+    }
+    for (; next != drawn.end(); ++next) held_.add(next->peer, next->got);
+  }
+
+  /// At most `n` numbers: from the pool's lowest range that is not `used` up, else new ones.
+  sample_range take_out(std::uint64_t n, std::size_t& used) {
+    if (used == pool_.size()) {
+      const std::uint64_t left = budget_ == 0 ? n : budget_ - std::min(budget_, next_);
+      const sample_range got{next_, std::min(n, left)};
+      next_ += got.count;
+      return got;
+    }
+    sample_range& lowest = pool_[used];
+    const sample_range got{lowest.first, std::min(n, lowest.count)};
+    lowest.first += got.count;
+    lowest.count -= got.count;
+    if (lowest.count == 0) ++used;
+    return got;
+  }
+
+  static void append(range_list& to, const sample_range& r) {
+    if (!to.empty() && to.back().first + to.back().count == r.first) {
+      to.back().count += r.count;
+    } else {
+      to.push_back(r);
+    }
+  }
+
+  static void write_ranges(net::byte_writer& out, std::span<const sample_range> list) {
+    out.put(static_cast<std::uint32_t>(list.size()));
+    for (const sample_range& r : list) out.put(r.first).put(r.count);
+  }
+
+  static range_list read_ranges(net::byte_reader& in) {
+    range_list list(detail::read_count(in, net::max_post_bytes / 16, 16));
+    for (sample_range& r : list) {
+      r.first = in.get<std::uint64_t>();
+      r.count = in.get<std::uint64_t>();
+    }
+    return list;
+  }
+
+  /// Whether the places hold every number below next() exactly once: without this a forged ledger could overflow sums.
+  [[nodiscard]] bool consistent() const {
+    range_list all = pool_;
+    all.insert(all.end(), held_.ranges.begin(), held_.ranges.end());
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::uint64_t outstanding = 0;
+    std::uint64_t end = 0;
+    for (const sample_range& r : all) {
+      if (r.first < end || r.first > next_ || r.count == 0 || r.count > next_ - r.first) return false;
+      end = r.first + r.count;
+      outstanding += r.count;
+    }
+    if (budget_ > 0 && next_ > budget_) return false;
+    return quota_ == 0 ? all.empty() && next_ == 0 : outstanding + done_ == next_;
+  }
+
+  std::uint64_t quota_ = 0;
+  std::uint64_t budget_ = 0;
+  std::uint64_t done_ = 0;
+  std::uint64_t next_ = 0;
+  range_list pool_;
+  holdings held_;
+};
+
+/// How many of the first `samples` that a peer held in `before`, and has trained on, it may still contribute under `after`:
+/// all or none. None when they were committed or handed to somebody else meanwhile.
+[[nodiscard]] inline std::uint64_t still_held(const ledger& before, const ledger& after, net::peer_id peer,
+                                              std::uint64_t samples) {
+  if (before.quota() == 0) return samples;
+  return before.take(peer, 0, samples) == after.take(peer, 0, samples) ? samples : 0;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_LEDGER_HPP
+
+// ---- causeway/membership/durable_record.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
+#define CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
+
+// What a peer must remember across a crash, whatever else it forgets: whom it promised what, what it voted for, and the
+// newest commit it knows. It is written before any answer that depends on it leaves. A peer whose record is lost or corrupt
+// is a new peer and takes a new id: with its old one it might break a promise.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// A vote: the value, and the newest ballot in which this peer voted for it.
+struct acceptance {
+  ballot at;
+  commit_record value;
+
+  friend bool operator==(const acceptance&, const acceptance&) = default;
+};
+
+struct durable_record {
+  std::uint64_t run = 0;
+  net::peer_id self = 0;
+  ballot floor;                        ///< never votes below this ballot
+  net::peer_id promised_to = 0;        ///< the only peer whose ballots of floor.term count
+  std::optional<acceptance> accepted;  ///< the vote for the round after `newest`, if any
+  std::optional<commit_record> newest;
+  ledger samples;                    ///< after `newest`
+  std::vector<located_peer> others;  ///< where other peers were last seen
+
+  friend bool operator==(const durable_record&, const durable_record&) = default;
+};
+
+/// The record of a peer that has promised nothing yet.
+[[nodiscard]] inline durable_record fresh_record(std::uint64_t run, net::peer_id self) {
+  durable_record r;
+  r.run = run;
+  r.self = self;
+  return r;
+}
+
+namespace detail {
+inline constexpr std::uint64_t durable_magic = 0x3152424D45574143U;  // "CAWEMBR1"
+}
+
+/// The bytes to store, checksum at the end.
+[[nodiscard]] inline std::vector<std::byte> encode(const durable_record& r) {
+  net::byte_writer out;
+  out.put(detail::durable_magic).put(r.run).put(r.self);
+  write(out, r.floor);
+  out.put(r.promised_to).put(static_cast<std::uint8_t>(r.accepted.has_value()));
+  if (r.accepted) {
+    write(out, r.accepted->at);
+    write(out, r.accepted->value);
+  }
+  out.put(static_cast<std::uint8_t>(r.newest.has_value()));
+  if (r.newest) write(out, *r.newest);
+  r.samples.encode(out);
+  detail::write_located(out, r.others);
+  out.put(hash_bytes(out.bytes()));
+  return std::move(out).take();
+}
+
+/// errc::corrupt or errc::too_large for anything that `encode` did not write.
+[[nodiscard]] inline result<durable_record> decode_durable_record(std::span<const std::byte> bytes) {
+  if (bytes.size() < 16) return fail(errc::corrupt, "membership record", "it is too short to be one");
+  net::byte_reader sum{bytes.last(8)};
+  if (sum.get<std::uint64_t>() != hash_bytes(bytes.first(bytes.size() - 8))) {
+    return fail(errc::corrupt, "membership record", "its checksum is wrong; delete it, and this peer joins as a new one");
+  }
+  net::byte_reader in{bytes.first(bytes.size() - 8)};
+  if (in.get<std::uint64_t>() != detail::durable_magic) {
+    return fail(errc::version_mismatch, "membership record", "another version wrote it, or something else");
+  }
+  durable_record r;
+  r.run = in.get<std::uint64_t>();
+  r.self = in.get<std::uint64_t>();
+  r.floor = read_ballot(in);
+  r.promised_to = in.get<std::uint64_t>();
+  if (in.get<std::uint8_t>() != 0) {
+    const ballot at = read_ballot(in);
+    r.accepted = acceptance{at, read_commit_record(in)};
+  }
+  if (in.get<std::uint8_t>() != 0) r.newest = read_commit_record(in);
+  r.samples = ledger::decode(in);
+  r.others = detail::read_located(in);
+  CAUSEWAY_TRY(in.finish("membership record"));
+  return r;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_DURABLE_RECORD_HPP
+
+// ---- causeway/membership/messages.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_MESSAGES_HPP
+#define CAUSEWAY_MEMBERSHIP_MESSAGES_HPP
+
+// What members say to each other, and its bytes: format, run, kind, fields. Most of it is `report`: all that a peer has
+// promised, accepted, knows and offers, in one message. Receivers need no history of a conversation, so a report that
+// answers one question is as good for the next, and a lost one is mended by the next heartbeat.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Messages of another format are refused.
+inline constexpr std::uint8_t message_format = 1;
+
+namespace detail {
+
+/// The newest commit that somebody knows. Round 0 with chain 0: none.
+struct position {
+  std::uint64_t round = 0;
+  std::uint64_t chain = 0;
+
+  [[nodiscard]] bool known() const noexcept { return chain != 0; }
+  [[nodiscard]] bool older_than(const position& other) const noexcept {
+    return other.known() && (!known() || round < other.round);
+  }
+  friend bool operator==(const position&, const position&) = default;
+};
+
+/// Member to leader, or to anybody who might know the leader: where I stand.
+struct report {
+  std::uint64_t sequence = 0;  ///< grows within a process
+  ballot floor;
+  net::peer_id promised_to = 0;
+  position newest;
+  std::optional<acceptance> accepted;  ///< for the round after newest
+  bool holds = false;                  ///< has the state of newest
+  bool ready = false;                  ///< to make the next round
+  bool leaving = false;
+  std::uint64_t samples = 0;
+  std::uint32_t trial_term = 0;  ///< would promise this term if it were asked in earnest
+  std::uint32_t beat = 0;        ///< the heartbeat that this answers
+  std::string address;           ///< where the sender can be dialled
+
+  /// Whether it says the same as another one.
+  [[nodiscard]] bool repeats(const report& r) const {
+    return floor == r.floor && promised_to == r.promised_to && newest == r.newest && accepted == r.accepted &&
+           holds == r.holds && ready == r.ready && leaving == r.leaving && samples == r.samples;
+  }
+};
+
+/// Leader to everybody, at regular intervals.
+struct heartbeat {
+  std::uint32_t term = 0;
+  std::uint32_t number = 0;
+  position newest;
+  std::uint32_t reachable = 0;  ///< members that the leader reaches
+  bool quorum = false;          ///< whether they are enough
+};
+
+/// Candidate to members: promise me this term. A trial asks only whether they would.
+struct campaign {
+  std::uint32_t term = 0;
+  bool trial = false;
+  position newest;
+};
+
+/// To somebody who asked the wrong peer: whom to ask.
+struct guide {
+  std::uint32_t term = 0;
+  located_peer leader;  ///< peer 0: not known
+  std::vector<located_peer> others;
+};
+
+/// Leader to those who take part: begin. `proposal` is the record to come, state 0.
+struct go {
+  view who;
+  commit_record proposal;
+};
+
+struct vote {
+  ballot at;
+  std::uint64_t round = 0;
+  std::uint64_t state = 0;
+};
+
+struct failure {
+  ballot at;
+  errc why = errc::peer_lost;
+  std::vector<net::peer_id> suspects;
+};
+
+/// Leader: from now on vote for nothing below `floor`, and report.
+struct abort_attempt {
+  ballot floor;
+};
+
+/// Leader: this value may have been chosen; take it over and vote for it in `at`.
+struct adoption {
+  ballot at;
+  commit_record value;
+  std::vector<located_peer> holders;
+};
+
+/// A round is committed. `holders`: for those who do not hold its state.
+struct commit_notice {
+  commit_record record;
+  std::vector<located_peer> holders;
+};
+
+/// The newest commit for somebody who misses more than one.
+struct sync {
+  commit_record record;
+  ledger samples;
+  std::vector<located_peer> holders;
+};
+
+/// Who has the newest committed state, for somebody who fetches it.
+struct holder_list {
+  position of;
+  std::vector<located_peer> holders;
+};
+
+/// Leader to a peer that it leaves out for a while.
+struct exclusion {
+  std::string why;
+};
+
+/// Leader to a leaving peer: you may go (`you`). Anybody to its peers: I am gone.
+struct farewell {
+  bool you = false;
+};
+
+// ---- bytes, one pair for each kind
+// ---------------------------------------------------------------------------------------
+
+inline void put_flag(net::byte_writer& out, bool flag) { out.put(static_cast<std::uint8_t>(flag)); }
+inline bool get_flag(net::byte_reader& in) { return in.get<std::uint8_t>() != 0; }
+
+inline void write(net::byte_writer& out, const position& p) { out.put(p.round).put(p.chain); }
+inline void read(net::byte_reader& in, position& p) {
+  p.round = in.get<std::uint64_t>();
+  p.chain = in.get<std::uint64_t>();
+}
+
+inline void write(net::byte_writer& out, const report& m) {
+  out.put(m.sequence);
+  membership::write(out, m.floor);
+  out.put(m.promised_to);
+  write(out, m.newest);
+  put_flag(out, m.accepted.has_value());
+  if (m.accepted) {
+    membership::write(out, m.accepted->at);
+    membership::write(out, m.accepted->value);
+  }
+  put_flag(out, m.holds);
+  put_flag(out, m.ready);
+  put_flag(out, m.leaving);
+  out.put(m.samples).put(m.trial_term).put(m.beat).put_text(m.address);
+}
+inline void read(net::byte_reader& in, report& m) {
+  m.sequence = in.get<std::uint64_t>();
+  m.floor = read_ballot(in);
+  m.promised_to = in.get<std::uint64_t>();
+  read(in, m.newest);
+  if (get_flag(in)) {
+    const ballot at = read_ballot(in);
+    m.accepted = acceptance{at, read_commit_record(in)};
+  }
+  m.holds = get_flag(in);
+  m.ready = get_flag(in);
+  m.leaving = get_flag(in);
+  m.samples = in.get<std::uint64_t>();
+  m.trial_term = in.get<std::uint32_t>();
+  m.beat = in.get<std::uint32_t>();
+  m.address = in.get_text(max_address_bytes);
+}
+
+inline void write(net::byte_writer& out, const heartbeat& m) {
+  out.put(m.term).put(m.number);
+  write(out, m.newest);
+  out.put(m.reachable);
+  put_flag(out, m.quorum);
+}
+inline void read(net::byte_reader& in, heartbeat& m) {
+  m.term = in.get<std::uint32_t>();
+  if (m.term > ballot::max_term) in.refuse();
+  m.number = in.get<std::uint32_t>();
+  read(in, m.newest);
+  m.reachable = in.get<std::uint32_t>();
+  m.quorum = get_flag(in);
+}
+
+inline void write(net::byte_writer& out, const campaign& m) {
+  out.put(m.term);
+  put_flag(out, m.trial);
+  write(out, m.newest);
+}
+inline void read(net::byte_reader& in, campaign& m) {
+  m.term = in.get<std::uint32_t>();
+  if (m.term > ballot::max_term) in.refuse();
+  m.trial = get_flag(in);
+  read(in, m.newest);
+}
+
+inline void write(net::byte_writer& out, const guide& m) {
+  out.put(m.term).put(m.leader.peer).put_text(m.leader.address);
+  write_located(out, m.others);
+}
+inline void read(net::byte_reader& in, guide& m) {
+  m.term = in.get<std::uint32_t>();
+  m.leader.peer = in.get<std::uint64_t>();
+  m.leader.address = in.get_text(max_address_bytes);
+  m.others = read_located(in);
+}
+
+inline void write(net::byte_writer& out, const go& m) {
+  membership::write(out, m.who);
+  membership::write(out, m.proposal);
+}
+inline void read(net::byte_reader& in, go& m) {
+  m.who = read_view(in);
+  m.proposal = read_commit_record(in);
+}
+
+inline void write(net::byte_writer& out, const vote& m) {
+  membership::write(out, m.at);
+  out.put(m.round).put(m.state);
+}
+inline void read(net::byte_reader& in, vote& m) {
+  m.at = read_ballot(in);
+  m.round = in.get<std::uint64_t>();
+  m.state = in.get<std::uint64_t>();
+}
+
+inline void write(net::byte_writer& out, const failure& m) {
+  membership::write(out, m.at);
+  out.put(static_cast<std::uint16_t>(m.why));
+  write_peers(out, m.suspects);
+}
+inline void read(net::byte_reader& in, failure& m) {
+  m.at = read_ballot(in);
+  m.why = static_cast<errc>(in.get<std::uint16_t>());
+  m.suspects = read_peers(in);
+}
+
+inline void write(net::byte_writer& out, const abort_attempt& m) { membership::write(out, m.floor); }
+inline void read(net::byte_reader& in, abort_attempt& m) { m.floor = read_ballot(in); }
+
+inline void write(net::byte_writer& out, const adoption& m) {
+  membership::write(out, m.at);
+  membership::write(out, m.value);
+  write_located(out, m.holders);
+}
+inline void read(net::byte_reader& in, adoption& m) {
+  m.at = read_ballot(in);
+  m.value = read_commit_record(in);
+  m.holders = read_located(in);
+}
+
+inline void write(net::byte_writer& out, const commit_notice& m) {
+  membership::write(out, m.record);
+  write_located(out, m.holders);
+}
+inline void read(net::byte_reader& in, commit_notice& m) {
+  m.record = read_commit_record(in);
+  m.holders = read_located(in);
+}
+
+inline void write(net::byte_writer& out, const sync& m) {
+  membership::write(out, m.record);
+  m.samples.encode(out);
+  write_located(out, m.holders);
+}
+inline void read(net::byte_reader& in, sync& m) {
+  m.record = read_commit_record(in);
+  m.samples = ledger::decode(in);
+  m.holders = read_located(in);
+}
+
+inline void write(net::byte_writer& out, const holder_list& m) {
+  write(out, m.of);
+  write_located(out, m.holders);
+}
+inline void read(net::byte_reader& in, holder_list& m) {
+  read(in, m.of);
+  m.holders = read_located(in);
+}
+
+inline void write(net::byte_writer& out, const exclusion& m) { out.put_text(m.why); }
+inline void read(net::byte_reader& in, exclusion& m) { m.why = in.get_text(1024); }
+
+inline void write(net::byte_writer& out, const farewell& m) { put_flag(out, m.you); }
+inline void read(net::byte_reader& in, farewell& m) { m.you = get_flag(in); }
+
+/// Any message. The place in the list is the kind on the wire: append, never reorder.
+using message = std::variant<report, heartbeat, campaign, guide, go, vote, failure, abort_attempt, adoption, commit_notice,
+                             sync, holder_list, exclusion, farewell>;
+
+/// Kind `kind`, default-made; refuses unknown ones.
+template <std::size_t I = 0>
+message read_kind(net::byte_reader& in, std::size_t kind) {
+  if constexpr (I < std::variant_size_v<message>) {
+    if (kind != I) return read_kind<I + 1>(in, kind);
+    std::variant_alternative_t<I, message> m;
+    read(in, m);
+    return m;
+  } else {
+    in.refuse();
+    return farewell{};
+  }
+}
+
+[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+  net::byte_writer out;
+  out.put(message_format).put(run).put(static_cast<std::uint8_t>(m.index()));
+  std::visit([&](const auto& body) { write(out, body); }, m);
+  return std::move(out).take();
+}
+
+/// errc::wrong_run, errc::version_mismatch, errc::corrupt or errc::too_large for what is no message of this run.
+[[nodiscard]] inline result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes) {
+  net::byte_reader in{bytes};
+  const auto format = in.get<std::uint8_t>();
+  if (format != message_format) return fail(errc::version_mismatch, "membership message", "of another format");
+  if (in.get<std::uint64_t>() != run) return fail(errc::wrong_run, "membership message", "of another run");
+  message m = read_kind(in, in.get<std::uint8_t>());
+  CAUSEWAY_TRY(in.finish("membership message"));
+  return m;
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_MESSAGES_HPP
+
+// ---- causeway/membership/history.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_HISTORY_HPP
+#define CAUSEWAY_MEMBERSHIP_HISTORY_HPP
+
+// What a peer says about itself for the checker: one event, one line of text. The protocol notes what it promises, votes
+// for and learns; whoever drives it adds what it trained, held and accepted. membership/checker.hpp says what must be true
+// of the histories of all peers together.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// One thing that one peer did. Fields that a kind does not use stay 0 or empty.
+struct event {
+  enum kind : std::uint8_t {
+    boot,     ///< a process began: at = floor, round and parent = newest commit (by chain), hash = accepted chain or 0
+    promise,  ///< at = floor, from = to whom; durable
+    bar,      ///< at = floor: will not vote below it; durable
+    lead,     ///< won the term in `at` for `round` (the one to be made)
+    accept,   ///< voted: at, round, hash = chain of the record, parent; durable
+    commit,   ///< learned: at, round, hash = state, parent, chain; members, contributions, returned, ledger
+    held,     ///< has the full state of a round: round, hash = state
+    trained,  ///< ranges = all numbers trained on since the last contribution, for `round`, based on `parent`
+    update_accepted,  ///< a data message was let in: from, at, round, parent
+    reject,           ///< something was refused: from, text = why
+    left,             ///< takes no part any more
+  };
+
+  kind what = boot;
+  time_point at_time;
+  net::peer_id peer = 0;
+  net::peer_id from = 0;
+  ballot at;
+  ballot voted;
+  std::uint64_t round = 0;
+  std::uint64_t hash = 0;
+  std::uint64_t parent = 0;
+  std::uint64_t chain = 0;
+  std::uint64_t ledger = 0;
+  std::vector<net::peer_id> members;
+  std::vector<contribution> contributions;
+  std::vector<net::peer_id> returned;
+  std::vector<sample_range> ranges;
+  std::string text;  ///< the rest of the line; no line breaks
+
+  friend bool operator==(const event&, const event&) = default;
+};
+
+namespace detail {
+inline constexpr std::array<std::string_view, 11> event_names{
+    "boot", "promise", "bar", "lead", "accept", "commit", "held", "trained", "update_accepted", "reject", "left"};
+
+inline void add_field(std::string& line, std::string_view name, std::uint64_t value) {
+  if (value != 0) line.append(" ").append(name).append("=").append(std::to_string(value));
+}
+
+template <class List, class Show>
+void add_list(std::string& line, std::string_view name, const List& list, Show show) {
+  if (list.empty()) return;
+  line.append(" ").append(name).append("=");
+  for (std::size_t i = 0; i < list.size(); ++i) line.append(i > 0 ? "," : "").append(show(list[i]));
+}
+
+inline std::string pair_text(std::uint64_t a, std::uint64_t b) { return std::to_string(a) + ":" + std::to_string(b); }
+
+/// Numbers "1:2,3:4" in groups of `width`; false where the text is anything else.
+inline bool read_numbers(std::string_view text, std::size_t width, std::vector<std::uint64_t>& numbers) {
+  for (std::size_t i = 0; !text.empty(); ++i) {
+    std::uint64_t value = 0;
+    const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (failure != std::errc{}) return false;
+    numbers.push_back(value);
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (text.empty()) break;
+    if (text.size() < 2 || text.front() != ((i + 1) % width == 0 ? ',' : ':')) return false;
+    text.remove_prefix(1);
+  }
+  return !numbers.empty() && numbers.size() % width == 0;
+}
+
+inline bool read_field(event& e, std::string_view name, std::string_view value);
+
+}  // namespace detail
+
+/// One line without its end: `<nanoseconds> <peer> <kind> name=value ...`.
+[[nodiscard]] inline std::string to_line(const event& e) {
+  std::string line = std::to_string(e.at_time.since_start.count()) + " " + std::to_string(e.peer) + " ";
+  line += detail::event_names[e.what];
+  detail::add_field(line, "from", e.from);
+  if (e.at != ballot{}) line += " at=" + detail::pair_text(e.at.term, e.at.attempt);
+  if (e.voted != ballot{}) line += " voted=" + detail::pair_text(e.voted.term, e.voted.attempt);
+  detail::add_field(line, "round", e.round);
+  detail::add_field(line, "hash", e.hash);
+  detail::add_field(line, "parent", e.parent);
+  detail::add_field(line, "chain", e.chain);
+  detail::add_field(line, "ledger", e.ledger);
+  const auto id = [](net::peer_id p) { return std::to_string(p); };
+  detail::add_list(line, "members", e.members, id);
+  detail::add_list(line, "contributions", e.contributions,
+                   [](const contribution& c) { return detail::pair_text(c.peer, c.samples); });
+  detail::add_list(line, "returned", e.returned, id);
+  detail::add_list(line, "ranges", e.ranges, [](const sample_range& r) { return detail::pair_text(r.first, r.count); });
+  if (!e.text.empty()) line += " text=" + e.text;
+  return line;
+}
+
+/// The event of a line that to_line wrote; errc::corrupt for any other.
+[[nodiscard]] inline result<event> parse_event(std::string_view line) {
+  const auto bad = [&] { return fail(errc::corrupt, "history", "not a line of a history: " + std::string{line}); };
+  std::string_view rest = line;
+  const auto word = [&] {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    const std::string_view w = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    return w;
+  };
+  event e;
+  std::int64_t nanoseconds = 0;
+  const std::string_view when = word();
+  if (std::from_chars(when.data(), when.data() + when.size(), nanoseconds).ec != std::errc{}) return bad();
+  e.at_time = {duration{nanoseconds}};
+  if (!detail::read_field(e, "peer", word())) return bad();
+  const std::string_view kind = word();
+  const auto at = std::find(detail::event_names.begin(), detail::event_names.end(), kind);
+  if (at == detail::event_names.end()) return bad();
+  e.what = static_cast<event::kind>(at - detail::event_names.begin());
+  while (!rest.empty()) {
+    if (rest.starts_with("text=")) {
+      e.text = rest.substr(5);
+      break;
+    }
+    const std::string_view field = word();
+    const std::size_t equals = std::min(field.find('='), field.size());
+    if (!detail::read_field(e, field.substr(0, equals), field.substr(std::min(equals + 1, field.size())))) return bad();
+  }
+  return e;
+}
+
+namespace detail {
+
+inline bool read_field(event& e, std::string_view name, std::string_view value) {
+  const bool is_ballot = name == "at" || name == "voted";
+  const bool pairs = is_ballot || name == "contributions" || name == "ranges";
+  std::vector<std::uint64_t> n;
+  if (!read_numbers(value, pairs ? 2 : 1, n)) return false;
+  if (name == "members") return e.members = n, true;
+  if (name == "returned") return e.returned = n, true;
+  for (std::size_t i = 0; i + 1 < n.size(); i += 2) {
+    if (name == "ranges") e.ranges.push_back({n[i], n[i + 1]});
+    if (name == "contributions") e.contributions.push_back({n[i], n[i + 1]});
+  }
+  if (name == "ranges" || name == "contributions") return true;
+  if (n.size() != (pairs ? 2U : 1U)) return false;
+  if (is_ballot) {
+    if (n[0] > ballot::max_term || n[1] > ballot::max_attempt) return false;
+    (name == "at" ? e.at : e.voted) = {static_cast<std::uint32_t>(n[0]), static_cast<std::uint32_t>(n[1])};
+    return true;
+  }
+  if (name == "peer") return e.peer = n[0], true;
+  if (name == "from") return e.from = n[0], true;
+  if (name == "round") return e.round = n[0], true;
+  if (name == "hash") return e.hash = n[0], true;
+  if (name == "parent") return e.parent = n[0], true;
+  if (name == "chain") return e.chain = n[0], true;
+  if (name == "ledger") return e.ledger = n[0], true;
+  return false;
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_HISTORY_HPP
+
+// ---- causeway/membership/situation.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_SITUATION_HPP
+#define CAUSEWAY_MEMBERSHIP_SITUATION_HPP
+
+// Between the membership protocol and whoever drives it: how it is set up, what it wants done (effects), and where it
+// stands (situation).
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Waits are learned (net/deadline.hpp); what stands here are their floors, and their values before anything was learned.
+struct options {
+  std::uint64_t run = 0;        ///< messages of another run are refused
+  std::string address;          ///< where others can dial this peer
+  std::uint32_t expected = 1;   ///< peers that the founder waits for before the first round after its own
+  std::uint32_t min_peers = 1;  ///< an attempt takes place with at least so many
+  std::uint64_t quota = 0;      ///< samples that each member holds; counts for the founder, others get its ledger
+  std::uint64_t budget = 0;     ///< samples of the whole run, 0: no end; as above
+
+  duration heartbeat = std::chrono::seconds{1};
+  /// How long the other side may be silent before its connection is given up.
+  net::arrival_options silence{.floor = std::chrono::seconds{5}, .cap = std::chrono::seconds{10}};
+  /// How long after the first peer the last one is ready.
+  net::arrival_options grace{.floor = std::chrono::seconds{2}, .cap = std::chrono::minutes{10}};
+  /// How long after the first vote the last one comes.
+  net::arrival_options vote{.floor = std::chrono::seconds{5}, .cap = std::chrono::minutes{2}};
+  /// How long after its beginning an exchange brings the first vote. Who drives the protocol has its own deadline; this one
+  /// is for a trainer that hangs, and is doubled.
+  net::arrival_options exchange{.floor = std::chrono::seconds{30}, .cap = std::chrono::hours{1}};
+  /// How long a newcomer takes to fetch the state.
+  net::arrival_options fetch{.floor = std::chrono::seconds{5}, .cap = std::chrono::minutes{10}};
+  /// Failed attempts at a round after which there are pauses between them.
+  std::uint32_t max_attempts = 8;
+};
+
+/// Why a message was not acted upon.
+enum class reject_reason : std::uint8_t {
+  wrong_run,     ///< of another run: the connection is ended
+  malformed,     ///< not a message of this protocol, or of another version: the connection is ended
+  stale_ballot,  ///< below what this peer promised
+  wrong_leader,  ///< the term was promised to somebody else
+  wrong_round,   ///< not the round after the newest commit
+  wrong_parent,  ///< based on another history
+  wrong_ledger,  ///< the samples do not add up
+  not_ready,     ///< asked to take part with something that this peer did not announce
+  unknown_peer,  ///< from somebody who is not connected
+  diverged,      ///< another hash than the rest for the same round
+};
+inline constexpr std::size_t reject_reasons = 10;
+
+[[nodiscard]] constexpr std::string_view to_string(reject_reason why) noexcept {
+  constexpr std::array<std::string_view, reject_reasons> names{
+      "wrong_run",    "malformed",    "stale_ballot", "wrong_leader", "wrong_round",
+      "wrong_parent", "wrong_ledger", "not_ready",    "unknown_peer", "diverged"};
+  return names[static_cast<std::size_t>(why)];
+}
+
+/// What the protocol wants done. Called from inside the protocol's functions; must not call back into it.
+struct effects {
+  virtual ~effects() = default;
+  /// To a peer that is up; lost without notice where the connection breaks.
+  virtual void send(net::peer_id to, std::vector<std::byte> message) = 0;
+  /// peer_up or unreachable follows. May be called for an address whose connection stands.
+  virtual void dial(const std::string& address) = 0;
+  /// Ends the connection; peer_down follows or not.
+  virtual void drop(net::peer_id peer, const std::string& why) = 0;
+  /// Durable when it returns. False: the disk failed; the protocol stops, and sends nothing that depends on it.
+  [[nodiscard]] virtual bool persist(const durable_record& record) = 0;
+  /// Replaces what was asked for before.
+  virtual void wake_at(time_point when) = 0;
+  virtual void note(const event&) {}
+  virtual void log(severity, std::string_view) {}
+};
+
+/// Where a peer stands, for its trainer.
+struct situation {
+  enum kind : std::uint8_t {
+    joining,  ///< looks for the run
+    fetch,    ///< the state `hash` of round newest.round is needed: look on the own disk, then ask `holders`; then holds()
+    idle,     ///< holds the newest committed state; the trainer trains
+    gathering,   ///< ready() was said; others are not ready yet
+    exchange,    ///< take part in `current`, then voted() or failed(); nothing to exchange where current.total() is 0
+    adopt,       ///< fetch the state `hash` of round current.round from `holders`, make it durable, then voted(current.at)
+    committing,  ///< this peer voted; the others have not all answered
+    no_quorum,   ///< too few members are within reach; nothing is lost, nothing can be committed
+    failed,      ///< this peer is out until it is started again; `why` says what to do
+    left,        ///< leave() is complete
+  };
+
+  kind is = joining;
+  view current;          ///< exchange, adopt, committing. For adopt its members are empty
+  commit_record newest;  ///< the newest committed round known
+  std::uint64_t hash = 0;
+  std::vector<located_peer> holders;
+  std::uint64_t changes = 0;  ///< grows with every change of what is above
+  std::string why;            ///< for people
+};
+
+[[nodiscard]] constexpr std::string_view to_string(situation::kind k) noexcept {
+  constexpr std::array<std::string_view, 10> names{"joining", "fetch",      "idle",      "gathering", "exchange",
+                                                   "adopt",   "committing", "no_quorum", "failed",    "left"};
+  return names[static_cast<std::size_t>(k)];
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_SITUATION_HPP
+
+// ---- causeway/membership/acceptor.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_ACCEPTOR_HPP
+#define CAUSEWAY_MEMBERSHIP_ACCEPTOR_HPP
+
+// The part of a member on which everything else rests: what it promised, what it voted for, what it knows to be committed.
+// Each step is durable before it is told to anybody, each step is refused where it would break an earlier one, and nothing
+// else in the protocol writes these values. docs/design/membership.md numbers the rules (A1 to A4).
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// After a failed write, or proof that two histories exist, `broken` says why and every step is refused.
+class acceptor {
+ public:
+  acceptor(durable_record record, effects& fx) : durable_{std::move(record)}, fx_{&fx} {
+    know_newest();
+    if (durable_.accepted) accepted_chain_ = durable_.accepted->value.chain();
+  }
+
+  [[nodiscard]] const durable_record& durable() const noexcept { return durable_; }
+  [[nodiscard]] const position& newest() const noexcept { return newest_; }
+  /// chain() of the value voted for, 0 where there is none.
+  [[nodiscard]] std::uint64_t accepted_chain() const noexcept { return accepted_chain_; }
+  [[nodiscard]] const std::string& broken() const noexcept { return broken_; }
+
+  [[nodiscard]] bool is_member(net::peer_id peer) const {
+    return std::binary_search(members_.begin(), members_.end(), peer);
+  }
+
+  void note_boot(time_point now) {
+    event e = about(event::boot, now);
+    e.at = durable_.floor;
+    e.chain = newest_.chain;
+    e.round = newest_.round;
+    e.from = durable_.promised_to;
+    e.hash = accepted_chain_;
+    if (durable_.accepted) e.voted = durable_.accepted->at;
+    fx_->note(e);
+    if (durable_.newest) note_newest(now);
+  }
+
+  /// A1: a term is promised once, to one peer, and never a lower one afterwards.
+  bool promise(std::uint32_t term, net::peer_id to, time_point now) {
+    if (!broken_.empty() || term < durable_.floor.term || term > ballot::max_term) return false;
+    if (term == durable_.floor.term) return durable_.promised_to == to;
+    durable_.floor = {term, 0};
+    durable_.promised_to = to;
+    if (!save()) return false;
+    event e = about(event::promise, now);
+    e.at = durable_.floor;
+    e.from = to;
+    fx_->note(e);
+    return true;
+  }
+
+  /// A2: never votes below `floor` any more. Only within the promised term.
+  bool bar(ballot floor, time_point now) {
+    if (!broken_.empty() || floor.term != durable_.floor.term) return false;
+    if (floor <= durable_.floor) return true;
+    durable_.floor = floor;
+    if (!save()) return false;
+    event e = about(event::bar, now);
+    e.at = durable_.floor;
+    fx_->note(e);
+    return true;
+  }
+
+  /// A3: votes only in the promised term, never below its floor, and only for a round that follows the newest commit.
+  bool accept(ballot at, const commit_record& value, time_point now) {
+    if (!broken_.empty() || at.term != durable_.floor.term || at < durable_.floor || !follows(value)) return false;
+    if (durable_.accepted && durable_.accepted->at == at && durable_.accepted->value != value) return false;
+    durable_.floor = at;
+    durable_.accepted = acceptance{at, value};
+    if (!save()) return false;
+    accepted_chain_ = value.chain();
+    event e = about(event::accept, now);
+    e.at = at;
+    e.round = value.round;
+    e.hash = accepted_chain_;
+    e.parent = value.parent;
+    fx_->note(e);
+    return true;
+  }
+
+  /// Whether `value` could be the next commit: run, round, parent and the sample ledger fit what is known.
+  [[nodiscard]] bool follows(const commit_record& value) const {
+    return newest_.known() && value.run == durable_.run && value.round == newest_.round + 1 &&
+           value.parent == newest_.chain && !value.members.empty() &&
+           (same_samples(value) || durable_.samples.fits(value)) && value.ledger == hash_after(value);
+  }
+
+  /// Of the sample ledger once `value` is applied. Precondition: it fits. The last one is kept: a round asks three times.
+  [[nodiscard]] std::uint64_t hash_after(const commit_record& value) const {
+    if (!same_samples(value)) {
+      after_ = durable_.samples;
+      after_.apply(value);
+      after_hash_ = after_.hash();
+      after_of_ = value;
+    }
+    return after_hash_;
+  }
+
+  /// A4: a commit is a fact, whoever tells it. True: it is new, and known from now on. False: known before, or it cannot be
+  /// applied (a commit before it is missing), or two histories exist.
+  bool learn(const commit_record& record, time_point now) {
+    if (!broken_.empty() || !newest_.known() || record.round > newest_.round + 1) return false;
+    if (record.round < newest_.round) return false;
+    if (record.round == newest_.round) return expect_same(record), false;
+    if (record.run != durable_.run) return false;
+    if (!follows(record)) return fork(record), false;
+    return take(record, after_, now);
+  }
+
+  /// The same where commits between were missed; `samples` is the ledger after it.
+  bool learn(const commit_record& record, const ledger& samples, time_point now) {
+    if (!broken_.empty() || record.run != durable_.run || record.members.empty()) return false;
+    if (newest_.known() && record.round < newest_.round) return false;
+    if (newest_.known() && record.round == newest_.round) return expect_same(record), false;
+    if (newest_.known() && record.round == newest_.round + 1 && record.parent != newest_.chain) return fork(record), false;
+    if (samples.hash() != record.ledger) return false;
+    return take(record, samples, now);
+  }
+
+  /// Keeps where others can be dialled; written with the next step that has to be written anyway.
+  void remember(std::vector<located_peer> others) { durable_.others = std::move(others); }
+
+ private:
+  [[nodiscard]] event about(event::kind what, time_point now) const {
+    event e;
+    e.what = what;
+    e.at_time = now;
+    e.peer = durable_.self;
+    return e;
+  }
+
+  /// Writes what was just changed. After a failure nobody hears of the change, or of anything else.
+  bool save() {
+    if (fx_->persist(durable_)) return true;
+    broken_ = "the membership record could not be written: mend the disk, then start this peer again";
+    return false;
+  }
+
+  bool take(const commit_record& record, const ledger& samples, time_point now) {
+    durable_.newest = record;
+    durable_.samples = samples;
+    durable_.accepted.reset();
+    if (!save()) return false;
+    know_newest();
+    accepted_chain_ = 0;
+    note_newest(now);
+    return true;
+  }
+
+  void know_newest() {
+    if (!durable_.newest) return;
+    newest_ = {durable_.newest->round, durable_.newest->chain()};
+    members_ = durable_.newest->members;
+    std::sort(members_.begin(), members_.end());
+  }
+
+  [[nodiscard]] bool same_samples(const commit_record& value) const {
+    return after_of_.parent == newest_.chain && after_of_.parent == value.parent && after_of_.members == value.members &&
+           after_of_.contributions == value.contributions && after_of_.returned == value.returned;
+  }
+
+  void note_newest(time_point now) {
+    const commit_record& record = *durable_.newest;
+    event e = about(event::commit, now);
+    e.at = record.at;
+    e.round = record.round;
+    e.hash = record.state;
+    e.parent = record.parent;
+    e.chain = newest_.chain;
+    e.ledger = record.ledger;
+    e.members = record.members;
+    e.contributions = record.contributions;
+    e.returned = record.returned;
+    fx_->note(e);
+  }
+
+  void expect_same(const commit_record& record) {
+    if (record.chain() != newest_.chain) fork(record);
+  }
+
+  /// Cannot happen while every member keeps its durable record. Going on would make it worse.
+  void fork(const commit_record& record) {
+    broken_ = "round " + std::to_string(record.round) +
+              " was committed twice with different contents: a member lost its durable record and kept its id, or two runs "
+              "share an id. Stop the run and keep the side whose checkpoints you trust";
+    fx_->log(severity::error, broken_);
+  }
+
+  durable_record durable_;
+  effects* fx_;
+  position newest_;
+  std::uint64_t accepted_chain_ = 0;
+  std::string broken_;
+  std::vector<net::peer_id> members_;  // of the newest commit, ascending
+  mutable ledger after_;               // of after_of_
+  mutable std::uint64_t after_hash_ = 0;
+  mutable commit_record after_of_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_ACCEPTOR_HPP
+
+// ---- causeway/membership/attempt.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_ATTEMPT_HPP
+#define CAUSEWAY_MEMBERSHIP_ATTEMPT_HPP
+
+// A leader's book-keeping: who was asked to make a round and what they answered, and how long such things take.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// One ballot: an exchange, or the adoption of a value that earlier voters hold.
+class attempt {
+ public:
+  void begin_exchange(ballot at, commit_record proposal, const std::vector<net::peer_id>& who, time_point now) {
+    begin(kind::exchange, at, std::move(proposal), who, now);
+  }
+  void begin_adoption(ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now) {
+    begin(kind::adoption, at, std::move(value), who, now);
+  }
+  void over() { *this = attempt{}; }
+  void wait_for_record() { kind_ = kind::recorded; }
+
+  /// One more for an adoption.
+  void ask(net::peer_id id) {
+    if (!asked_.insert(id).second) gone_.erase(id);
+  }
+
+  void voted(net::peer_id id, std::uint64_t state, time_point now) {
+    if (!asked_.contains(id) || votes_.contains(id)) return;
+    if (votes_.empty()) first_vote_ = now;
+    last_vote_ = now;
+    votes_[id] = state;
+    gone_.erase(id);
+  }
+  void failed(net::peer_id id) {
+    if (asked_.contains(id) && !votes_.contains(id)) gone_.insert(id);
+  }
+  void lost(net::peer_id id) { failed(id); }
+
+  /// The state that a quorum voted for.
+  [[nodiscard]] std::optional<std::uint64_t> choice(const std::vector<net::peer_id>& members) const {
+    if (2 * votes_.size() < members.size()) return std::nullopt;
+    std::map<std::uint64_t, std::vector<net::peer_id>> by_state;
+    for (const auto& [id, state] : votes_) by_state[state].push_back(id);
+    for (const auto& [state, voters] : by_state) {
+      if (kind_ == kind::adoption && state != proposal_.state) continue;
+      if (is_quorum(members, voters)) return state;
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] bool running() const noexcept { return kind_ != kind::none; }
+  [[nodiscard]] bool adopting() const noexcept { return kind_ == kind::adoption; }
+  [[nodiscard]] bool recorded() const noexcept { return kind_ == kind::recorded; }
+  [[nodiscard]] ballot at() const noexcept { return at_; }
+  [[nodiscard]] const commit_record& proposal() const noexcept { return proposal_; }
+  [[nodiscard]] const std::set<net::peer_id>& asked() const noexcept { return asked_; }
+  [[nodiscard]] bool all_answered() const noexcept { return votes_.size() + gone_.size() >= asked_.size(); }
+  [[nodiscard]] bool somebody_gone() const noexcept { return !gone_.empty(); }
+  [[nodiscard]] bool somebody_voted() const noexcept { return !votes_.empty(); }
+  [[nodiscard]] bool silent(net::peer_id id) const { return !votes_.contains(id) && !gone_.contains(id); }
+  [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const {
+    const auto vote = votes_.find(id);
+    return vote != votes_.end() && vote->second == state;
+  }
+  [[nodiscard]] bool diverged(net::peer_id id, std::uint64_t state) const {
+    const auto vote = votes_.find(id);
+    return vote != votes_.end() && vote->second != state;
+  }
+  [[nodiscard]] time_point began() const noexcept { return began_; }
+  [[nodiscard]] time_point first_vote() const noexcept { return first_vote_; }
+  [[nodiscard]] time_point last_vote() const noexcept { return last_vote_; }
+
+  [[nodiscard]] std::string summary() const {
+    return std::to_string(votes_.size()) + " of " + std::to_string(asked_.size()) + " voted, " +
+           std::to_string(gone_.size()) + " failed or are gone";
+  }
+
+ private:
+  enum class kind : std::uint8_t { none, exchange, adoption, recorded };
+
+  void begin(kind k, ballot at, commit_record value, const std::vector<net::peer_id>& who, time_point now) {
+    *this = attempt{};
+    kind_ = k;
+    at_ = at;
+    proposal_ = std::move(value);
+    asked_ = {who.begin(), who.end()};
+    began_ = now;
+  }
+
+  kind kind_ = kind::none;
+  ballot at_;
+  commit_record proposal_;
+  std::set<net::peer_id> asked_;
+  std::map<net::peer_id, std::uint64_t> votes_;  ///< state hashes
+  std::set<net::peer_id> gone_;                  ///< failed or lost before they voted
+  time_point began_;
+  time_point first_vote_;
+  time_point last_vote_;
+};
+
+/// How long a leader waits for what, learned from the run.
+class wait_times {
+ public:
+  explicit wait_times(const options& o)
+      : options_{o}, grace_{o.grace}, vote_{o.vote}, exchange_{o.exchange}, fetch_{o.fetch} {}
+
+  void begin_round(time_point now) {
+    ready_.clear();
+    first_ready_ = last_ready_ = failed_at_ = now;
+  }
+
+  void somebody_ready(time_point now, net::peer_id id) {
+    if (ready_.empty()) first_ready_ = now;
+    if (ready_.insert(id).second) last_ready_ = now;
+  }
+
+  [[nodiscard]] std::size_t ready_count() const noexcept { return ready_.size(); }
+
+  /// The round's first attempt begins: those who made it teach us how long they take.
+  void began(std::uint32_t failures) {
+    if (failures == 0 && ready_.size() > 1) grace_.observe(last_ready_ - first_ready_);
+  }
+  void fetched(duration took) { fetch_.observe(took); }
+  void failed(time_point now) { failed_at_ = now; }
+
+  void committed(const attempt& a) {
+    if (a.adopting() || !a.somebody_voted()) return;
+    vote_.observe(a.last_vote() - a.first_vote());
+    if (!a.proposal().contributions.empty()) exchange_.observe(a.first_vote() - a.began());
+  }
+
+  [[nodiscard]] time_point grace_deadline() const { return first_ready_ + grace_.patience(); }
+  [[nodiscard]] time_point fetch_deadline() const { return first_ready_ + fetch_.patience(); }
+  /// By when those of a failed attempt have confirmed its end, or are known to be silent.
+  [[nodiscard]] time_point answer_deadline() const { return failed_at_ + options_.silence.cap; }
+
+  [[nodiscard]] time_point attempt_deadline(const attempt& a) const {
+    if (a.adopting() || a.recorded()) return no_deadline;
+    if (a.somebody_voted()) return a.first_vote() + vote_.patience();
+    return a.began() + 2 * exchange_.patience();
+  }
+
+  /// No attempt before: pauses that double once max_attempts failed.
+  [[nodiscard]] time_point pause_until(std::uint32_t failures) const {
+    if (failures <= options_.max_attempts) return {duration::min()};
+    return failed_at_ + options_.heartbeat * (1U << std::min(failures - options_.max_attempts - 1, 6U));
+  }
+
+ private:
+  options options_;
+  net::arrival_statistics grace_;
+  net::arrival_statistics vote_;
+  net::arrival_statistics exchange_;
+  net::arrival_statistics fetch_;
+  std::set<net::peer_id> ready_;
+  time_point first_ready_;
+  time_point last_ready_;
+  time_point failed_at_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_ATTEMPT_HPP
+
+// ---- causeway/membership/peer_table.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP
+#define CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP
+
+// What the parts of a protocol share: the peers met so far, the acceptor, and the way out. A message to ourselves waits in
+// a queue until the current event is done, so that a leader is a member like any other.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// What we know of one peer. Down, and nothing said, in the beginning.
+struct peer_entry {
+  std::string address;
+  bool up = false;
+  time_point heard;               ///< when it last said anything
+  net::arrival_statistics beats;  ///< between its answers to heartbeats, or between its heartbeats
+  std::uint32_t last_beat = 0;    ///< number of the last one
+  time_point beat_at;             ///< when it came
+
+  // As its leader sees it.
+  std::optional<report> said;     ///< on this connection
+  std::uint64_t holds_round = 0;  ///< the newest round whose state it has told us to hold
+  std::uint64_t rounds_told = 0;  ///< the newest round it was told on this connection
+  ballot told_floor;              ///< the newest abort it was told on this connection
+  ballot told_adoption;
+  std::uint32_t rounds_down = 0;  ///< commits since it was last up
+  std::uint32_t misses = 0;       ///< rounds that began while it fetched what was newest before
+  time_point told_at;             ///< when it was told of the newest
+  std::uint32_t exclusions = 0;   ///< in a row
+  std::uint32_t pause = 0;        ///< attempts that it still sits out
+};
+
+/// Shared by the parts of one protocol.
+class peer_table {
+ public:
+  peer_table(options o, durable_record record, effects& fx)
+      : settings{std::move(o)}, votes{std::move(record), fx}, out{&fx}, self{votes.durable().self} {
+    entry(self).up = true;
+    entry(self).address = settings.address;
+  }
+
+  const options settings;
+  acceptor votes;
+  effects* const out;
+  const net::peer_id self;
+  time_point now;
+  std::map<net::peer_id, peer_entry> peers;  ///< ourselves included
+  std::deque<message> to_self;
+
+  [[nodiscard]] peer_entry& entry(net::peer_id id) {
+    const auto [at, added] = peers.try_emplace(id);
+    if (added) at->second.beats = net::arrival_statistics{settings.silence};
+    return at->second;
+  }
+
+  [[nodiscard]] const peer_entry* find(net::peer_id id) const {
+    const auto at = peers.find(id);
+    return at == peers.end() ? nullptr : &at->second;
+  }
+
+  [[nodiscard]] bool up(net::peer_id id) const {
+    const peer_entry* p = find(id);
+    return p != nullptr && p->up;
+  }
+
+  /// From the peer itself, or from others who met it; empty where nobody said.
+  [[nodiscard]] std::string address_of(net::peer_id id) const {
+    const peer_entry* p = find(id);
+    if (p != nullptr && !p->address.empty()) return p->address;
+    const auto& book = votes.durable().others;
+    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
+    return at == book.end() || at->peer != id ? std::string{} : at->address;
+  }
+
+  /// Keeps where peers are, ourselves not among them; written with the next durable step. `met`: ascending.
+  void remember(const std::vector<located_peer>& met) {
+    const auto& book = votes.durable().others;
+    const auto known = [&](const located_peer& p) {
+      const auto at = std::lower_bound(book.begin(), book.end(), p.peer, by_peer);
+      return at != book.end() && *at == p;
+    };
+    if (std::all_of(met.begin(), met.end(), known)) return;
+    std::vector<located_peer> all = met;
+    for (const located_peer& p : book) {
+      const auto at = std::lower_bound(met.begin(), met.end(), p.peer, by_peer);
+      if (all.size() < max_members && (at == met.end() || at->peer != p.peer)) all.push_back(p);
+    }
+    std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+    votes.remember(std::move(all));
+  }
+
+  /// C of the newest commit known; nobody where none is known.
+  [[nodiscard]] const std::vector<net::peer_id>& members() const {
+    static const std::vector<net::peer_id> none;
+    const auto& newest = votes.durable().newest;
+    return newest ? newest->members : none;
+  }
+
+  /// The members for which `test(id, entry)` holds. Entries of members exist: see remember_members.
+  template <class Test>
+  [[nodiscard]] std::vector<net::peer_id> members_that(Test test) const {
+    std::vector<net::peer_id> chosen;
+    for (const net::peer_id id : members()) {
+      const peer_entry* p = find(id);
+      if (p != nullptr && test(id, *p)) chosen.push_back(id);
+    }
+    return chosen;
+  }
+
+  [[nodiscard]] bool quorum_up() const {
+    return is_quorum(members(), members_that([](net::peer_id, const peer_entry& p) { return p.up; }));
+  }
+
+  /// Nothing leaves a peer whose record could not be written.
+  void post(net::peer_id to, const message& m) {
+    if (!votes.broken().empty()) return;
+    if (to == self) {
+      to_self.push_back(m);
+    } else if (up(to)) {
+      out->send(to, encode(settings.run, m));
+    }
+  }
+
+  /// The same bytes to many.
+  void post_all(const std::vector<net::peer_id>& to, const message& m) {
+    if (!votes.broken().empty()) return;
+    const std::vector<std::byte> bytes = encode(settings.run, m);
+    for (const net::peer_id id : to) {
+      if (id == self) {
+        to_self.push_back(m);
+      } else if (up(id)) {
+        out->send(id, bytes);
+      }
+    }
+  }
+
+  void reject(reject_reason why, net::peer_id from) {
+    ++rejected_[static_cast<std::size_t>(why)];
+    event e;
+    e.what = event::reject;
+    e.at_time = now;
+    e.peer = self;
+    e.from = from;
+    e.text = to_string(why);
+    out->note(e);
+  }
+  [[nodiscard]] std::uint64_t rejected(reject_reason why) const { return rejected_[static_cast<std::size_t>(why)]; }
+
+  /// Some peers that others may ask: those within reach first.
+  [[nodiscard]] std::vector<located_peer> some_peers(std::size_t limit) const {
+    std::vector<located_peer> list;
+    for (const auto& [id, p] : peers) {
+      if (list.size() < limit && id != self && p.up && !p.address.empty()) list.push_back({id, p.address});
+    }
+    for (const located_peer& p : votes.durable().others) {
+      if (list.size() < limit && !up(p.peer)) list.push_back(p);
+    }
+    return list;
+  }
+
+ private:
+  static bool by_peer(const located_peer& p, net::peer_id id) { return p.peer < id; }
+
+  std::array<std::uint64_t, reject_reasons> rejected_{};
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP
+
+// ---- causeway/membership/candidate.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_CANDIDATE_HPP
+#define CAUSEWAY_MEMBERSHIP_CANDIDATE_HPP
+
+// How a member becomes the leader: first it asks whether a quorum would promise it a term (a trial, which disturbs nobody
+// who has a leader), then it asks in earnest. Members try one after the other, beginning with the one that follows the lost
+// leader in the membership.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+class candidate {
+ public:
+  explicit candidate(peer_table& t) : t_{t} {}
+
+  /// There is no leader: asks when our turn comes. `lost` is who led before, 0 where nobody is known.
+  void schedule(net::peer_id lost) {
+    if (next_try_ == no_deadline) next_try_ = t_.now + turn(lost) + (lost == 0 ? t_.settings.heartbeat : duration{0});
+  }
+
+  /// A leader needs a higher term to be followed by everybody.
+  void renew() {
+    leads_ = true;
+    if (phase_ == phase::none && next_try_ == no_deadline) next_try_ = t_.now;
+  }
+
+  /// Somebody else was promised a term, or leads.
+  void stand_back() {
+    phase_ = phase::none;
+    next_try_ = no_deadline;
+    tries_ = 0;
+    leads_ = false;
+  }
+
+  /// Asks for a term in earnest, above all that were seen.
+  void run() {
+    term_ = std::max(t_.votes.durable().floor.term, seen_) + 1;
+    if (!t_.votes.promise(term_, t_.self, t_.now)) return;
+    begin(phase::campaign);
+  }
+
+  /// The own turn, or the end of a try that did not get enough answers.
+  void wake() {
+    if (t_.now < next_try_) return;
+    if (!t_.votes.is_member(t_.self) && !leads_) return stand_back();
+    ++tries_;
+    term_ = std::max(t_.votes.durable().floor.term, seen_) + 1;
+    begin(phase::trial);
+  }
+
+  void on(net::peer_id from, const report& m) {
+    seen_ = std::max(seen_, m.floor.term);
+    if (phase_ == phase::trial && m.trial_term == term_) granted_.insert(from);
+    if (phase_ == phase::campaign && m.floor.term == term_ && m.promised_to == t_.self) granted_.insert(from);
+  }
+
+  void peer_up(net::peer_id id) {
+    if (phase_ != phase::none && t_.votes.is_member(id)) t_.post(id, question());
+  }
+
+  /// Whether a quorum promised, said once. A trial that succeeded becomes a campaign.
+  bool won() {
+    if (phase_ == phase::trial && has_quorum()) run();
+    if (phase_ != phase::campaign || !has_quorum()) return false;
+    const durable_record& d = t_.votes.durable();
+    const bool ours = d.floor.term == term_ && d.promised_to == t_.self;  // or we promised a later one meanwhile
+    stand_back();
+    return ours;
+  }
+
+  [[nodiscard]] bool active() const noexcept { return phase_ != phase::none; }
+  [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
+  [[nodiscard]] std::uint32_t highest_seen() const noexcept { return seen_; }
+  [[nodiscard]] time_point next_wake() const noexcept { return next_try_; }
+  [[nodiscard]] std::size_t answers() const noexcept { return granted_.size(); }
+
+ private:
+  enum class phase : std::uint8_t { none, trial, campaign };
+
+  [[nodiscard]] bool has_quorum() const { return is_quorum(t_.members(), {granted_.begin(), granted_.end()}); }
+
+  [[nodiscard]] campaign question() const { return campaign{term_, phase_ == phase::trial, t_.votes.newest()}; }
+
+  void begin(phase p) {
+    phase_ = p;
+    granted_ = {t_.self};
+    const std::uint32_t wait = std::min<std::uint32_t>(2 + tries_, 8);
+    const auto jitter = duration{static_cast<std::int64_t>(mix(t_.self, term_, tries_) %
+                                                           static_cast<std::uint64_t>(t_.settings.heartbeat.count() + 1))};
+    next_try_ = t_.now + wait * t_.settings.heartbeat + jitter;
+    for (const net::peer_id id : t_.members()) {
+      if (id != t_.self && !t_.up(id) && !t_.address_of(id).empty()) t_.out->dial(t_.address_of(id));
+    }
+    std::vector<net::peer_id> others = t_.members();
+    std::erase(others, t_.self);
+    t_.post_all(others, question());
+  }
+
+  /// How long we wait for those before us: half a heartbeat each, less beyond the first eight.
+  [[nodiscard]] duration turn(net::peer_id lost) const {
+    const auto& c = t_.members();
+    const auto place = [&](net::peer_id id) { return std::find(c.begin(), c.end(), id) - c.begin(); };
+    const auto n = static_cast<std::ptrdiff_t>(c.size());
+    if (n == 0) return duration{0};
+    const std::ptrdiff_t first = (place(lost) + 1) % (n + 1) % n;  // nobody: the first in C
+    const std::ptrdiff_t k = (place(t_.self) - first + n) % n;
+    return std::min<std::int64_t>(k, 8) * t_.settings.heartbeat / 2 +
+           std::max<std::int64_t>(k - 8, 0) * t_.settings.heartbeat / 8;
+  }
+
+  peer_table& t_;
+  phase phase_ = phase::none;
+  std::uint32_t term_ = 0;
+  std::uint32_t seen_ = 0;
+  std::uint32_t tries_ = 0;
+  bool leads_ = false;
+  time_point next_try_ = no_deadline;
+  std::set<net::peer_id> granted_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_CANDIDATE_HPP
+
+// ---- causeway/membership/checker.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_CHECKER_HPP
+#define CAUSEWAY_MEMBERSHIP_CHECKER_HPP
+
+// Says whether histories of peers can be those of one correct run. It shares no decision with the protocol: it only knows
+// what must be true afterwards. Online it takes events as they happen, offline the histories that processes wrote.
+//
+//   one record for each round; its parent is the record before; voted for by a quorum of the members before, in one ballot
+//   no peer's commits, floors or votes go back, also not across restarts; one leader for each term and round
+//   no sample in two commits or skipped; every contribution is what its peer trained on, in the ledger's order
+//   data only from the current attempt, on top of the own committed state
+
+#include <tuple>
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Feed it events in the order in which they happened, those of one peer at least in that peer's order. Cost of an event:
+/// O(log) of what was seen; of a round's first commit O(members · log).
+class checker {
+ public:
+  explicit checker(std::uint64_t quota = 0, std::uint64_t budget = 0) : ledger_{quota, budget} {}
+
+  /// What is wrong with this event after all before it, or nothing.
+  [[nodiscard]] std::optional<std::string> check(const event& e) {
+    const std::optional<std::string> wrong = judge(e);
+    if (!wrong) return std::nullopt;
+    return *wrong + "\n  at: " + to_line(e);
+  }
+
+  /// The histories of all peers, one after the other or merged: clocks of different machines need not agree.
+  [[nodiscard]] static std::optional<std::string> check_all(std::span<const event> events, std::uint64_t quota = 0,
+                                                            std::uint64_t budget = 0) {
+    checker c{quota, budget};
+    std::vector<const event*> commits;
+    for (const event& e : events) {
+      if (e.what == event::accept) c.count_vote(e.round, e.hash, e.at, e.peer);
+      if (e.what == event::boot && e.hash != 0) c.count_vote(e.round + 1, e.hash, e.voted, e.peer);
+      if (e.what == event::trained) c.trained_[{e.peer, e.round, e.parent}].push_back(e.ranges);
+      if (e.what == event::commit) commits.push_back(&e);
+    }
+    std::stable_sort(commits.begin(), commits.end(), [](auto* a, auto* b) { return a->round < b->round; });
+    for (const event* e : commits) {
+      if (auto wrong = c.judge_record(*e)) return *wrong + "\n  at: " + to_line(*e);
+    }
+    for (const event& e : events) {
+      if (auto wrong = c.check(e)) return wrong;
+    }
+    return std::nullopt;
+  }
+
+  /// Whether some round was first committed after `from`, and not later than `until`.
+  [[nodiscard]] bool progressed(time_point from, time_point until) const {
+    return std::any_of(commit_times_.begin(), commit_times_.end(), [&](time_point t) { return from < t && t <= until; });
+  }
+
+  [[nodiscard]] std::size_t rounds() const noexcept { return records_.size(); }
+  /// After the newest round.
+  [[nodiscard]] const ledger& samples() const noexcept { return ledger_; }
+
+ private:
+  using verdict = std::optional<std::string>;
+
+  struct record {
+    std::uint64_t chain = 0;
+    std::uint64_t state = 0;
+    std::vector<net::peer_id> members;
+  };
+
+  /// What a peer must remember.
+  struct memory {
+    ballot floor;
+    net::peer_id promised_to = 0;
+    std::uint64_t round = 0;
+    std::uint64_t chain = 0;     ///< 0: knows no commit
+    std::uint64_t accepted = 0;  ///< chain of its vote for the round after
+    std::map<ballot, std::uint64_t> votes;
+  };
+
+  [[nodiscard]] verdict judge(const event& e) {
+    memory& m = peers_[e.peer];
+    switch (e.what) {
+      case event::boot: return judge_boot(e, m);
+      case event::promise: return judge_promise(e, m);
+      case event::bar: return judge_bar(e, m);
+      case event::lead: return judge_lead(e);
+      case event::accept: return judge_vote(e, m);
+      case event::commit: return judge_commit(e, m);
+      case event::held: return judge_held(e, m, records_);
+      case event::trained: trained_[{e.peer, e.round, e.parent}].push_back(e.ranges); return std::nullopt;
+      case event::update_accepted: return judge_update(e, m);
+      case event::reject:
+      case event::left: return std::nullopt;
+    }
+    return "an event of no kind";
+  }
+
+  /// What was written in the instant of a crash may be new to us, but nothing may be missing.
+  verdict judge_boot(const event& e, memory& m) {
+    if (e.at < m.floor) return "a promise was forgotten in a restart";
+    if (m.chain != 0 && (e.round < m.round || (e.round == m.round && e.chain != m.chain))) {
+      return "a commit was forgotten in a restart";
+    }
+    const bool same_round = m.chain == e.chain;
+    const ballot last = m.votes.empty() ? ballot{} : m.votes.rbegin()->first;
+    if (same_round && e.hash != m.accepted && (e.hash == 0 || e.voted <= last)) return "a vote was forgotten in a restart";
+    m.floor = e.at;
+    m.promised_to = e.from;
+    m.round = e.round;
+    m.chain = e.chain;
+    m.accepted = e.hash;
+    if (e.hash != 0 && m.votes.try_emplace(e.voted, e.hash).second) count_vote(e.round + 1, e.hash, e.voted, e.peer);
+    return std::nullopt;
+  }
+
+  static verdict judge_promise(const event& e, memory& m) {
+    if (e.at.term < m.floor.term) return "a promise went back";
+    if (e.at.term == m.floor.term && e.from != m.promised_to) return "one term was promised to two peers";
+    m.floor = std::max(m.floor, e.at);
+    m.promised_to = e.from;
+    return std::nullopt;
+  }
+
+  static verdict judge_bar(const event& e, memory& m) {
+    if (e.at < m.floor || e.at.term != m.floor.term) return "a floor went back, or left its term";
+    m.floor = e.at;
+    return std::nullopt;
+  }
+
+  verdict judge_lead(const event& e) {
+    const auto [at, fresh] = leaders_.try_emplace({e.at.term, e.round}, e.peer);
+    if (!fresh && at->second != e.peer) return "two leaders won one term for one round";
+    return std::nullopt;
+  }
+
+  verdict judge_vote(const event& e, memory& m) {
+    if (e.at < m.floor || e.at.term != m.floor.term) return "a vote below what was promised";
+    if (e.round != m.round + 1 || e.parent != m.chain) return "a vote that does not follow the peer's newest commit";
+    const auto [at, fresh] = m.votes.try_emplace(e.at, e.hash);
+    if (!fresh && at->second != e.hash) return "two votes in one ballot";
+    m.floor = e.at;
+    m.accepted = e.hash;
+    count_vote(e.round, e.hash, e.at, e.peer);
+    return std::nullopt;
+  }
+
+  void count_vote(std::uint64_t round, std::uint64_t chain, ballot at, net::peer_id peer) {
+    votes_[{round, chain}][at].insert(peer);
+  }
+
+  verdict judge_commit(const event& e, memory& m) {
+    if (m.chain != 0 && e.round < m.round) return "a peer's commits went back";
+    if (verdict wrong = judge_record(e)) return wrong;
+    if (m.chain == e.chain) return std::nullopt;  // said again after a restart
+    m.round = e.round;
+    m.chain = e.chain;
+    m.accepted = 0;
+    return std::nullopt;
+  }
+
+  /// What concerns the record, whoever learned it.
+  verdict judge_record(const event& e) {
+    const auto known = records_.find(e.round);
+    if (known != records_.end()) {
+      const bool same = known->second.chain == e.chain && known->second.state == e.hash;
+      return same ? verdict{} : "two different records of one round";
+    }
+    if (e.round > 0) {
+      const auto before = records_.find(e.round - 1);
+      if (before == records_.end()) return "the round before was never committed";
+      if (before->second.chain != e.parent) return "the parent is not the record of the round before";
+      if (!voted_for(e, before->second.members)) return "committed without a quorum of votes in one ballot";
+    }
+    if (verdict wrong = judge_samples(e)) return wrong;
+    records_[e.round] = {e.chain, e.hash, e.members};
+    commit_times_.push_back(e.at_time);
+    return std::nullopt;
+  }
+
+  bool voted_for(const event& e, const std::vector<net::peer_id>& members) const {
+    const auto votes = votes_.find({e.round, e.chain});
+    if (votes == votes_.end()) return false;
+    return std::any_of(votes->second.begin(), votes->second.end(), [&](const auto& b) {
+      return is_quorum(members, {b.second.begin(), b.second.end()});
+    });
+  }
+
+  verdict judge_samples(const event& e) {
+    commit_record r;
+    r.members = e.members;
+    r.contributions = e.contributions;
+    r.returned = e.returned;
+    if (!ledger_.fits(r)) return "somebody contributed more samples than it held";
+    for (const contribution& c : e.contributions) {
+      const std::vector<std::uint64_t> numbers = ledger_.take(c.peer, 0, c.samples);
+      for (const std::uint64_t n : numbers) {
+        if (!done_.insert(n)) return "sample " + std::to_string(n) + " is in two commits";
+      }
+      if (ledger_.quota() > 0 && !trained_on(e, c.peer, numbers)) {
+        return "peer " + std::to_string(c.peer) + " contributed other samples than it trained on";
+      }
+    }
+    ledger_.apply(r);
+    if (ledger_.hash() != e.ledger) return "the ledger of this commit is another one";
+    if (ledger_.quota() > 0 && done_.count != ledger_.done()) return "samples were skipped";
+    return std::nullopt;
+  }
+
+  /// Only asked of peers whose driver says what it trained on.
+  bool trained_on(const event& e, net::peer_id peer, const std::vector<std::uint64_t>& numbers) const {
+    const auto said = trained_.find({peer, e.round, e.parent});
+    if (said == trained_.end()) {
+      const auto any = trained_.lower_bound({peer, 0, 0});
+      return any == trained_.end() || std::get<0>(any->first) != peer;
+    }
+    return std::any_of(said->second.begin(), said->second.end(), [&](const std::vector<sample_range>& ranges) {
+      std::vector<std::uint64_t> all;
+      for (const sample_range& r : ranges) {
+        for (std::uint64_t i = 0; i < r.count; ++i) all.push_back(r.first + i);
+      }
+      return all == numbers;
+    });
+  }
+
+  static verdict judge_held(const event& e, const memory& m, const std::map<std::uint64_t, record>& records) {
+    const auto known = records.find(e.round);
+    if (e.round > m.round || known == records.end()) return "a state was held of a round that was not committed";
+    if (known->second.state != e.hash) return "a state was held that is not the committed one";
+    return std::nullopt;
+  }
+
+  static verdict judge_update(const event& e, const memory& m) {
+    if (e.at < m.floor || e.at.term != m.floor.term) return "data of another attempt was let in";
+    if (e.parent != m.chain || e.round != m.round + 1) return "data with another parent was let in";
+    return std::nullopt;
+  }
+
+  /// Numbers as joined ranges.
+  struct number_set {
+    std::map<std::uint64_t, std::uint64_t> ranges;  ///< first, end
+    std::uint64_t count = 0;
+
+    bool insert(std::uint64_t n) {
+      auto after = ranges.upper_bound(n);
+      if (after != ranges.begin()) {
+        auto before = std::prev(after);
+        if (before->second > n) return false;
+        if (before->second == n) {
+          ++before->second;
+          if (after != ranges.end() && after->first == n + 1) {
+            before->second = after->second;
+            ranges.erase(after);
+          }
+          return ++count, true;
+        }
+      }
+      if (after != ranges.end() && after->first == n + 1) {
+        const std::uint64_t end = after->second;
+        ranges.erase(after);
+        ranges[n] = end;
+      } else {
+        ranges[n] = n + 1;
+      }
+      return ++count, true;
+    }
+  };
+
+  ledger ledger_;
+  number_set done_;
+  std::map<std::uint64_t, record> records_;
+  std::map<net::peer_id, memory> peers_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<ballot, std::set<net::peer_id>>> votes_;  ///< round, chain
+  std::map<std::pair<std::uint32_t, std::uint64_t>, net::peer_id> leaders_;                            ///< term, round
+  std::map<std::tuple<net::peer_id, std::uint64_t, std::uint64_t>, std::vector<std::vector<sample_range>>> trained_;
+  std::vector<time_point> commit_times_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_CHECKER_HPP
+
+// ---- causeway/membership/decision.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_DECISION_HPP
+#define CAUSEWAY_MEMBERSHIP_DECISION_HPP
+
+// What a leader may propose, given what the members reported: the heart of the protocol's safety, kept apart and pure.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// What one member said of its vote for the round in question, after it was barred from all ballots below the next one.
+struct statement {
+  net::peer_id peer = 0;
+  const acceptance* accepted = nullptr;  ///< nullptr: none
+};
+
+/// What may be proposed next.
+struct proposal_rule {
+  enum kind {
+    wait,  ///< too few statements, or more than one value may have been chosen: more members have to be heard
+    free,  ///< no value was or can be chosen in an earlier ballot: anything may be proposed
+    bound  ///< `value` may have been chosen: nothing else may be proposed
+  };
+  kind is = wait;
+  const commit_record* value = nullptr;  ///< bound: the value. free: a value somebody voted for, which may be proposed too
+};
+
+/// The rule of Paxos, phase 2a, for `members`. A ballot has one value, unless replicas that must be equal were not: then
+/// the members voted for different hashes in it. Only a value that a quorum may have voted for, heard or not, binds. Cost:
+/// O(n log n).
+[[nodiscard]] inline proposal_rule what_may_be_proposed(std::span<const net::peer_id> members,
+                                                        std::span<const statement> statements) {
+  std::vector<net::peer_id> heard;
+  ballot highest;
+  bool any = false;
+  for (const statement& s : statements) {
+    heard.push_back(s.peer);
+    if (s.accepted == nullptr) continue;
+    highest = any ? std::max(highest, s.accepted->at) : s.accepted->at;
+    any = true;
+  }
+  if (!is_quorum(members, heard)) return {};
+  if (!any) return {proposal_rule::free, nullptr};
+
+  // Candidates are the values of the highest ballot: had another been chosen below it, they would be that one. A member
+  // that voted for one of them in a lower ballot counts as well: its vote may have been what got the value chosen.
+  std::map<std::uint64_t, std::pair<const commit_record*, std::vector<net::peer_id>>> values;  // by chain
+  for (const statement& s : statements) {
+    if (s.accepted != nullptr && s.accepted->at == highest) values[s.accepted->value.chain()].first = &s.accepted->value;
+  }
+  for (const statement& s : statements) {
+    if (s.accepted == nullptr) continue;
+    const auto at = values.find(s.accepted->value.chain());
+    if (at != values.end()) at->second.second.push_back(s.peer);
+  }
+  std::vector<net::peer_id> silent;
+  std::sort(heard.begin(), heard.end());
+  for (const net::peer_id id : members) {
+    if (!std::binary_search(heard.begin(), heard.end(), id)) silent.push_back(id);
+  }
+  proposal_rule rule{proposal_rule::free, nullptr};
+  std::size_t most = 0;
+  for (auto& [chain, entry] : values) {
+    auto& [value, voters] = entry;
+    const std::size_t count = voters.size();
+    voters.insert(voters.end(), silent.begin(), silent.end());
+    if (is_quorum(members, voters)) {
+      if (rule.is == proposal_rule::bound) return {};
+      rule = {proposal_rule::bound, value};
+    } else if (rule.is == proposal_rule::free && count > most) {
+      rule.value = value;
+      most = count;
+    }
+  }
+  return rule;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_DECISION_HPP
+
+// ---- causeway/membership/follower.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
+#define CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
+
+// What every peer does, the leader included: it follows one leader, offers its trainer's work, takes part, votes, and
+// learns commits. It decides nothing for others.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+class follower {
+ public:
+  explicit follower(peer_table& t) : t_{t} {}
+
+  // ---- what the trainer says -------------------------------------------------------------------------------------------
+
+  void holds(std::uint64_t round, std::uint64_t state) {
+    held_ = {round, state};
+    say();
+  }
+
+  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
+    if (round != newest().round + 1 || parent != newest().chain || !holds_newest() || waits_for_commit()) {
+      return;  // the round is over, or this peer has voted in it: the situation says so
+    }
+    ready_ = true;
+    samples_ = samples;
+    say();
+  }
+
+  void voted(ballot at, std::uint64_t round, std::uint64_t state) {
+    if (adopting_ && adopting_->at == at && round == adopting_->value.round) {
+      if (state != adopting_->value.state) return failed(at, errc::diverged, {});
+      if (vote_for(at, adopting_->value, true)) adopting_.reset();
+    } else if (current_ && current_->who.at == at && round == current_->who.round) {
+      commit_record value = current_->proposal;
+      value.state = state;
+      vote_for(at, value, true);
+    }
+  }
+
+  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+    const bool exchange = current_ && current_->who.at == at && !has_voted(at);
+    const bool fetch = adopting_ && adopting_->at == at;
+    if (!exchange && !fetch) return;
+    refuse(at, why, suspects);
+  }
+
+  void leave() {
+    leaving_ = true;
+    say();
+  }
+
+  // ---- what others say -----------------------------------------------------------------------------------------------
+
+  void on(net::peer_id from, const heartbeat& m) {
+    if (m.newest.older_than(newest())) t_.post(from, catch_up());
+    if (!t_.votes.promise(m.term, from, t_.now)) {
+      t_.reject(m.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader, from);
+      t_.post(from, make_report());
+      return;
+    }
+    follow(from);
+    peer_entry& p = t_.entry(from);
+    if (p.last_beat != 0 && m.number == p.last_beat + 1) p.beats.observe(t_.now - beat_at_);
+    p.last_beat = m.number;
+    beat_at_ = t_.now;
+    beat_ = m;
+    t_.post(from, make_report(m.number));
+  }
+
+  void on(net::peer_id from, const campaign& m) {
+    if (m.newest.older_than(newest())) t_.post(from, catch_up());
+    if (leader_ != from && leader_is_well()) return t_.post(from, make_guide());
+    if (m.trial) {
+      report r = make_report();
+      r.trial_term = m.term > floor().term ? m.term : 0;
+      return t_.post(from, r);
+    }
+    if (t_.votes.promise(m.term, from, t_.now) && leader_ != from) lose_leader();
+    t_.post(from, make_report());
+  }
+
+  void on(net::peer_id from, const go& m) {
+    const ballot at = m.who.at;
+    if (!authority(from, at)) return;
+    if ((current_ && current_->who.at == at) || has_voted(at)) return;  // a duplicate
+    const std::optional<reject_reason> wrong = check(m);
+    if (wrong) {
+      t_.reject(*wrong, from);
+      return refuse(at, errc::wrong_parent, {});
+    }
+    adopting_.reset();
+    current_ = m;
+    meet(m.who);
+  }
+
+  void on(net::peer_id from, const abort_attempt& m) {
+    if (m.floor.term != floor().term || from != t_.votes.durable().promised_to) {
+      return t_.reject(reject_reason::wrong_leader, from);
+    }
+    if (t_.votes.bar(m.floor, t_.now)) t_.post(from, make_report());
+  }
+
+  void on(net::peer_id from, const adoption& m) {
+    if (!authority(from, m.at) || (adopting_ && adopting_->at == m.at) || has_voted(m.at)) return;
+    if (m.value.round <= newest().round) return t_.post(from, catch_up());
+    if (!t_.votes.follows(m.value)) {
+      t_.reject(reject_reason::wrong_parent, from);
+      return refuse(m.at, errc::wrong_parent, {});
+    }
+    if (t_.votes.durable().accepted && t_.votes.durable().accepted->value == m.value) {
+      vote_for(m.at, m.value, false);  // what we voted for is on our disk already
+      return;
+    }
+    current_.reset();
+    adopting_ = m;
+  }
+
+  /// True: something new was learned.
+  bool on(net::peer_id from, const commit_notice& m) {
+    if (!t_.votes.learn(m.record, t_.now)) {
+      if (m.record.round > newest().round) t_.post(from, make_report());  // one before it is missing
+      return false;
+    }
+    return learned(m.holders), true;
+  }
+
+  bool on(net::peer_id, const sync& m) {
+    if (!t_.votes.learn(m.record, m.samples, t_.now)) return false;
+    return learned(m.holders), true;
+  }
+
+  void on(const holder_list& m) {
+    if (m.of == newest()) holders_ = m.holders;
+  }
+
+  void on(net::peer_id from, const exclusion& m) {
+    if (from == leader_) excluded_ = m.why;
+  }
+
+  void on(net::peer_id from, const farewell& m) {
+    if (m.you) left_ = left_ || leaving_;
+    if (!m.you && from == leader_) lose_leader();
+  }
+
+  /// A new run: round 0 is committed by founding it.
+  void found(std::uint64_t state) {
+    commit_record first;
+    first.run = t_.settings.run;
+    first.state = state;
+    first.members = {t_.self};
+    ledger samples{t_.settings.quota, t_.settings.budget};
+    samples.apply(first);
+    first.ledger = samples.hash();
+    if (!t_.votes.learn(first, samples, t_.now)) return;
+    held_ = {0, state};
+  }
+
+  // ---- leader ----------------------------------------------------------------------------------------------------------
+
+  void follow(net::peer_id id) {
+    if (leader_ == id) return;
+    leader_ = id;
+    beat_ = {};
+    beat_at_ = t_.now;
+    t_.entry(id).last_beat = 0;
+    excluded_.clear();
+    if (id != t_.self) t_.out->log(severity::info, "following peer " + std::to_string(id));
+    say();
+  }
+
+  void lose_leader() {
+    if (leader_ == 0) return;
+    lost_ = std::exchange(leader_, 0);
+    leaderless_since_ = t_.now;
+  }
+
+  /// In a public function of the protocol, at its end: tells the leader what changed, drops what a promise ended.
+  void settle() {
+    if (current_ && current_->who.at < floor()) current_.reset();
+    if (adopting_ && adopting_->at < floor()) adopting_.reset();
+    if (!std::exchange(report_due_, false) || leader_ == 0) return;
+    t_.post(leader_, make_report());
+  }
+
+  void say() { report_due_ = true; }
+
+  /// Gives up a leader that has been silent for too long. True: it did.
+  bool check_silence() {
+    if (leader_ == 0 || leader_ == t_.self || t_.now - beat_at_ <= patience()) return false;
+    t_.out->drop(leader_, "the leader was silent for " + std::to_string(seconds(t_.now - beat_at_)) + " s");
+    t_.entry(leader_).up = false;
+    lose_leader();
+    return true;
+  }
+  void forgive() { beat_at_ = t_.now; }
+
+  [[nodiscard]] guide make_guide() const {
+    guide g{floor().term, {leader_, t_.address_of(leader_)}, t_.some_peers(16)};
+    if (leader_ == t_.self) g.leader.address = t_.settings.address;
+    return g;
+  }
+
+  [[nodiscard]] report make_report(std::uint32_t beat = 0) {
+    const durable_record& d = t_.votes.durable();
+    report r;
+    r.sequence = ++sequence_;
+    r.floor = d.floor;
+    r.promised_to = d.promised_to;
+    r.newest = newest();
+    r.accepted = d.accepted;
+    r.holds = holds_newest();
+    r.ready = ready_;
+    r.leaving = leaving_;
+    r.samples = samples_;
+    r.beat = beat;
+    r.address = t_.settings.address;
+    return r;
+  }
+
+  // ---- to look at ------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] net::peer_id leader() const noexcept { return leader_; }
+  [[nodiscard]] net::peer_id lost_leader() const noexcept { return lost_; }
+  [[nodiscard]] time_point leaderless_since() const noexcept { return leaderless_since_; }
+  [[nodiscard]] bool has_left() const noexcept { return left_; }
+  [[nodiscard]] bool leaving() const noexcept { return leaving_; }
+  [[nodiscard]] bool is_ready() const noexcept { return ready_; }
+  [[nodiscard]] const std::string& excluded() const noexcept { return excluded_; }
+  [[nodiscard]] const heartbeat& last_beat() const noexcept { return beat_; }
+  [[nodiscard]] const std::optional<go>& current() const noexcept { return current_; }
+  [[nodiscard]] const std::optional<adoption>& adopting() const noexcept { return adopting_; }
+  [[nodiscard]] const std::vector<located_peer>& holders() const noexcept { return holders_; }
+  [[nodiscard]] bool holds_newest() const {
+    const auto& d = t_.votes.durable();
+    return d.newest && held_ && held_->first == d.newest->round && held_->second == d.newest->state;
+  }
+  /// Voted in this process for the round after the newest commit, and waits for what becomes of it.
+  [[nodiscard]] bool waits_for_commit() const { return voted_chain_ != 0 && voted_chain_ == t_.votes.accepted_chain(); }
+  [[nodiscard]] sync catch_up() const { return {*t_.votes.durable().newest, t_.votes.durable().samples, {}}; }
+
+ private:
+  [[nodiscard]] const position& newest() const { return t_.votes.newest(); }
+  [[nodiscard]] const ballot& floor() const { return t_.votes.durable().floor; }
+  [[nodiscard]] duration patience() const {
+    const peer_entry* p = t_.find(leader_);
+    return p == nullptr ? t_.settings.silence.cap : p->beats.patience();
+  }
+
+  [[nodiscard]] bool has_voted(ballot at) const {
+    const auto& accepted = t_.votes.durable().accepted;
+    return accepted && accepted->at == at;
+  }
+
+  /// A leader that reaches a quorum and was heard of lately is not deposed for one that somebody else cannot reach.
+  [[nodiscard]] bool leader_is_well() const {
+    if (leader_ == 0) return false;
+    if (leader_ == t_.self) return t_.quorum_up();
+    return t_.up(leader_) && beat_.quorum && t_.now - beat_at_ <= patience();
+  }
+
+  /// Whether `from` may make proposals at `at`. If not, it is told where we stand.
+  bool authority(net::peer_id from, ballot at) {
+    const bool term = at.term == floor().term && from == t_.votes.durable().promised_to;
+    if (term && at >= floor()) return true;
+    t_.reject(term || at.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader, from);
+    t_.post(from, make_report());
+    return false;
+  }
+
+  [[nodiscard]] std::optional<reject_reason> check(const go& m) const {
+    const commit_record& value = m.proposal;
+    if (m.who.round != newest().round + 1) return reject_reason::wrong_round;
+    if (m.who.parent != newest().chain) return reject_reason::wrong_parent;
+    if (value.round != m.who.round || value.at != m.who.at || !t_.votes.follows(value)) return reject_reason::wrong_ledger;
+    const auto rank = m.who.rank_of(t_.self);
+    if (!ready_ || !rank || m.who.members[*rank].samples != samples_) return reject_reason::not_ready;
+    return std::nullopt;
+  }
+
+  /// `fresh`: on the trainer's word, who has the state at hand and nothing left to exchange.
+  bool vote_for(ballot at, const commit_record& value, bool fresh) {
+    if (!t_.votes.accept(at, value, t_.now)) return false;
+    if (fresh) {
+      voted_chain_ = t_.votes.accepted_chain();
+      ready_ = false;
+    }
+    t_.post(t_.votes.durable().promised_to, vote{at, value.round, value.state});
+    return true;
+  }
+
+  /// Says that this peer will never vote in `at`, after making sure of it.
+  void refuse(ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+    if (!t_.votes.bar(at.next(), t_.now)) return;
+    const net::peer_id to = t_.votes.durable().promised_to;
+    t_.post(to, failure{at, why, suspects});
+    t_.post(to, make_report());
+  }
+
+  /// The next durable write carries where the others are: after a restart it may be all we know.
+  void meet(const view& who) {
+    std::vector<located_peer> met;
+    for (const view_member& m : who.members) {
+      if (m.peer != t_.self && !m.address.empty()) met.push_back({m.peer, m.address});
+    }
+    std::sort(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+    t_.remember(met);
+  }
+
+  void learned(std::vector<located_peer> holders) {
+    const commit_record& record = *t_.votes.durable().newest;
+    const bool have = voted_chain_ == newest().chain ||
+                      (held_ && held_->second == record.state);  // equal hash, equal bytes: an empty round
+    if (have) held_ = {record.round, record.state};
+    current_.reset();
+    adopting_.reset();
+    ready_ = false;
+    samples_ = 0;
+    excluded_.clear();
+    holders_ = std::move(holders);
+    if (!have || !record.returned.empty()) say();  // who leaves waits until enough know
+  }
+
+  peer_table& t_;
+  std::uint64_t sequence_ = 0;
+  bool report_due_ = false;
+
+  net::peer_id leader_ = 0;
+  net::peer_id lost_ = 0;  ///< the leader before
+  time_point leaderless_since_;
+  time_point beat_at_;
+  heartbeat beat_;
+
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> held_;  ///< round, state hash
+  bool ready_ = false;
+  std::uint64_t samples_ = 0;
+  bool leaving_ = false;
+  bool left_ = false;
+
+  std::optional<go> current_;
+  std::optional<adoption> adopting_;
+  std::uint64_t voted_chain_ = 0;  ///< the last value voted for by this process, on the trainer's word
+  std::vector<located_peer> holders_;
+  std::string excluded_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
+
+// ---- causeway/membership/finder.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_FINDER_HPP
+#define CAUSEWAY_MEMBERSHIP_FINDER_HPP
+
+// How a peer without a leader finds one: it dials every address it ever heard of, a few at a time and ever more slowly, and
+// asks whoever answers.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+class finder {
+ public:
+  finder(peer_table& t, follower& f) : t_{t}, follower_{f} {}
+
+  void seek(const std::vector<std::string>& addresses) {
+    for (const std::string& a : addresses) hear_of(a);
+    tries_ = 0;
+    next_ = t_.now;
+  }
+
+  /// An address that somebody may listen at.
+  void hear_of(const std::string& address) {
+    if (!address.empty() && address != t_.settings.address && heard_.size() < max_members) heard_.insert(address);
+  }
+
+  void on(const guide& m) {
+    hear_of(m.leader.address);
+    for (const located_peer& p : m.others) hear_of(p.address);
+    if (m.leader.peer == 0 || m.leader.peer == t_.self || m.term < t_.votes.durable().floor.term) return;
+    if (t_.up(m.leader.peer)) {
+      t_.post(m.leader.peer, follower_.make_report());
+    } else if (!m.leader.address.empty()) {
+      t_.out->dial(m.leader.address);
+    }
+  }
+
+  void peer_up(net::peer_id id) {
+    if (follower_.leader() == 0) t_.post(id, follower_.make_report());
+  }
+
+  void wake() {
+    if (follower_.leader() != 0) {
+      next_ = no_deadline;
+      tries_ = 0;
+      return;
+    }
+    if (next_ == no_deadline) next_ = t_.now;
+    if (t_.now < next_) return;
+    dial_some();
+    ask_some();
+    ++tries_;
+    next_ = t_.now + std::min<std::int64_t>(std::int64_t{1} << std::min(tries_ / 4, 4U), 8) * t_.settings.heartbeat;
+  }
+
+  [[nodiscard]] time_point next_wake() const noexcept { return next_; }
+  [[nodiscard]] std::size_t addresses() const noexcept { return heard_.size() + t_.votes.durable().others.size(); }
+
+ private:
+  static constexpr std::size_t at_once = 8;
+
+  void dial_some() {
+    std::set<std::string> known = heard_;
+    for (const located_peer& p : t_.votes.durable().others) known.insert(p.address);
+    for (const auto& [id, p] : t_.peers) {
+      if (!p.up && !p.address.empty()) known.insert(p.address);
+    }
+    known.erase(t_.settings.address);
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up) known.erase(p.address);
+    }
+    const std::vector<std::string> targets{known.begin(), known.end()};
+    for (std::size_t i = 0; i < std::min(at_once, targets.size()); ++i) t_.out->dial(targets[dialled_++ % targets.size()]);
+  }
+
+  void ask_some() {
+    std::vector<net::peer_id> there;
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up && id != t_.self) there.push_back(id);
+    }
+    for (std::size_t i = 0; i < std::min(at_once, there.size()); ++i) {
+      t_.post(there[asked_++ % there.size()], follower_.make_report());
+    }
+  }
+
+  peer_table& t_;
+  follower& follower_;
+  std::set<std::string> heard_;
+  std::uint32_t tries_ = 0;
+  std::size_t dialled_ = 0;
+  std::size_t asked_ = 0;
+  time_point next_ = no_deadline;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_FINDER_HPP
+
+// ---- causeway/membership/suspects.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
+#define CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
+
+// Who has to sit out so that the next attempt does not fail as the last one did. A report "my link to s failed" is an edge
+// between two peers, one of which has to go; a peer that failed by itself is an edge to itself. The peers to leave out are
+// a small vertex cover of these edges.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// One complaint: `by` could not exchange with `about`. by == about: it failed by itself.
+struct complaint {
+  net::peer_id by = 0;
+  net::peer_id about = 0;
+
+  friend auto operator<=>(const complaint&, const complaint&) = default;
+};
+
+/// Peers out of `order` that explain all complaints, taken greedily: who fails by itself, then who is in most of what is
+/// left; of equals the one later in `order`; `spared` (the leader) only against peers in fewer. Greedy is smallest for
+/// the patterns that links make (stars and single pairs) and at most a factor ln n off. Cost: O(n · complaints).
+[[nodiscard]] inline std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
+                                                       const std::vector<net::peer_id>& order, net::peer_id spared) {
+  std::vector<complaint> edges;
+  for (const complaint& c : complaints) {  // a link is one edge, whoever complains of it
+    if (contains(order, c.by) && contains(order, c.about)) {
+      edges.push_back({std::min(c.by, c.about), std::max(c.by, c.about)});
+    }
+  }
+  std::sort(edges.begin(), edges.end());
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+
+  std::vector<net::peer_id> out;
+  while (!edges.empty()) {
+    std::map<net::peer_id, std::size_t> weight;
+    for (const complaint& e : edges) {
+      weight[e.by] += e.by == e.about ? edges.size() + 1 : 1;
+      if (e.by != e.about) ++weight[e.about];
+    }
+    net::peer_id worst = 0;
+    for (const net::peer_id id : order) {
+      const std::size_t w = weight.contains(id) ? weight[id] : 0;
+      if (w == 0) continue;
+      const bool more = worst == 0 || w > weight[worst];
+      const bool equal = worst != 0 && w == weight[worst];
+      if (more || (equal && id != spared)) worst = id;
+    }
+    std::erase_if(edges, [&](const complaint& e) { return e.by == worst || e.about == worst; });
+    out.push_back(worst);
+  }
+  return out;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
+
+// ---- causeway/membership/leader.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_LEADER_HPP
+#define CAUSEWAY_MEMBERSHIP_LEADER_HPP
+
+// What a leader decides: who takes part in the next attempt and when it begins, when it has failed, and when a round is
+// committed. It may be wrong about anybody's health without harm: only quorums of votes commit (decision.hpp,
+// acceptor.hpp).
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+class leader {
+ public:
+  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, waits_{t.settings} {}
+
+  /// A quorum promised us the term of our floor.
+  void begin() {
+    term_ = t_.votes.durable().floor.term;
+    active_ = true;
+    next_ = {term_, 0};
+    attempt_ = {};
+    begin_round();
+    for (const net::peer_id id : t_.votes.durable().samples.holders()) (void)t_.entry(id);
+    note_won();
+    t_.out->log(severity::info, "leading the run, term " + std::to_string(term_));
+    follower_.follow(t_.self);
+    follower_.say();  // our own report is of the term before
+    beat();
+  }
+
+  void stand_down() { active_ = false; }
+
+  /// The newest commit changed: a new round is to be made.
+  void begin_round() {
+    barrier_ = {term_, 0};
+    attempt_.over();
+    failures_ = 0;
+    failed_adoptions_.clear();  // complaints stay: who could not exchange data would hold the next round up as well
+    waits_.begin_round(t_.now);
+    for (const net::peer_id id : t_.members()) (void)t_.entry(id);
+  }
+
+  // ---- what peers say --------------------------------------------------------------------------------------------------
+
+  /// `from` has reported; `news`: something else than the last time.
+  void on(net::peer_id from, bool news) {
+    if (!active_) return;
+    peer_entry& p = t_.entry(from);
+    const report& m = *p.said;
+    values_seen_ = values_seen_ || m.accepted.has_value();
+    if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
+    if (news && matters(from, p)) changed_ = true;
+    if (m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead
+    if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
+    if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
+      attempt_.voted(from, m.accepted->value.state, t_.now);
+    }
+    if (attempt_.running() && (m.floor > attempt_.at() || m.promised_to != t_.self))
+      attempt_.failed(from);  // it never will
+    const bool may_vote = follows_us(p) && m.newest == t_.votes.newest() && m.floor <= attempt_.at();
+    if (attempt_.adopting() && may_vote && concerns(from, attempt_.proposal()) && p.told_adoption < attempt_.at()) {
+      p.told_adoption = attempt_.at();
+      attempt_.ask(from);
+      t_.post(from, adoption_notice());
+    }
+  }
+
+  void on(net::peer_id from, const vote& m) {
+    if (active_ && attempt_.running() && m.at == attempt_.at()) attempt_.voted(from, m.state, t_.now);
+  }
+
+  void on(net::peer_id from, const failure& m) {
+    if (!active_ || m.at.term != term_) return;
+    if (m.suspects.empty()) complaints_.push_back({{from, from}, m.why});
+    for (const net::peer_id id : m.suspects) complaints_.push_back({{from, id}, m.why});
+    if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
+  }
+
+  void peer_up(net::peer_id id) {
+    if (!active_) return;
+    t_.entry(id).rounds_down = 0;
+    t_.post(id, make_beat());
+  }
+
+  void peer_down(net::peer_id id) {
+    changed_ = true;
+    if (active_ && attempt_.running()) attempt_.lost(id);
+  }
+
+  // ---- what time says --------------------------------------------------------------------------------------------------
+
+  void wake() {
+    if (!active_ || t_.now < next_beat_) return;
+    drop_silent();
+    beat();
+  }
+
+  [[nodiscard]] time_point next_wake() const {
+    if (!active_) return no_deadline;
+    return std::min(next_beat_, attempt_.running() ? waits_.attempt_deadline(attempt_) : go_at_);
+  }
+
+  /// After every event. True: this leader needs a higher term to lead somebody who promised one to another.
+  bool decide() {
+    if (!active_) return false;
+    if (!std::exchange(changed_, false) && t_.now < next_wake()) return false;
+    if (t_.votes.durable().promised_to != t_.self || t_.votes.durable().floor.term != term_) {
+      active_ = false;
+      return false;
+    }
+    if (attempt_.running()) return judge(), false;
+    return gather();
+  }
+
+  void touch() { changed_ = true; }
+
+  // ---- to look at ------------------------------------------------------------------------------------------------------
+
+  /// Some of those who have the newest state, others for each who asks.
+  [[nodiscard]] holder_list holders_for(net::peer_id id) const {
+    std::vector<located_peer> all;
+    for (const auto& [other, p] : t_.peers) {
+      if (p.up && p.holds_round == t_.votes.newest().round && t_.votes.newest().known()) all.push_back({other, p.address});
+    }
+    if (all.size() > holders_told) {
+      std::rotate(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(id % all.size()), all.end());
+      all.resize(holders_told);
+    }
+    return {t_.votes.newest(), all};
+  }
+
+  [[nodiscard]] bool active() const noexcept { return active_; }
+  [[nodiscard]] const std::string& waiting_for() const noexcept { return waiting_; }
+  [[nodiscard]] bool stuck() const noexcept { return stuck_; }
+  [[nodiscard]] std::string describe(time_point now) const {
+    if (!attempt_.running()) return waiting_;
+    return std::string{attempt_.adopting() ? "adoption" : "exchange"} + " since " +
+           std::to_string(seconds(now - attempt_.began())) + " s: " + attempt_.summary();
+  }
+
+ private:
+  struct failed_link {
+    complaint link;
+    errc why;
+  };
+
+  [[nodiscard]] bool follows_us(const peer_entry& p) const {
+    return p.up && p.said && p.said->floor.term == term_ && p.said->promised_to == t_.self;
+  }
+  /// It can never vote in a ballot of ours below barrier_ any more, and told what it voted for before.
+  [[nodiscard]] bool usable(const peer_entry& p) const {
+    return follows_us(p) && p.said->floor >= barrier_ && p.said->newest == t_.votes.newest();
+  }
+
+  // -- between attempts
+
+  /// Whether decide() could come to another result. In a big run most reports say that one more peer is ready while others
+  /// are waited for, and looking at everybody each time would cost n^2.
+  [[nodiscard]] bool matters(net::peer_id from, const peer_entry& p) const {
+    if (attempt_.running() || values_seen_ || !usable(p) || p.said->leaving) return true;
+    const std::size_t least = std::max<std::size_t>(least_peers(), (t_.members().size() + 1) / 2);
+    if (waits_.ready_count() < least) return false;
+    return blocker_ == 0 || blocker_ == from;
+  }
+
+  bool gather() {
+    std::uint32_t above = 0;
+    for (auto& [id, p] : t_.peers) {
+      if (!p.up || !p.said) continue;
+      if (p.said->floor.term > term_ || (p.said->floor.term == term_ && p.said->promised_to != t_.self)) {
+        above = std::max(above, p.said->floor.term);
+      }
+      if (follows_us(p) && p.said->floor < barrier_ && p.told_floor < barrier_) {
+        p.told_floor = barrier_;
+        t_.post(id, abort_attempt{barrier_});
+      }
+    }
+    let_go();
+    const std::vector<net::peer_id> heard = t_.members_that([&](auto, const peer_entry& p) { return usable(p); });
+    go_at_ = no_deadline;
+    stuck_ = !t_.quorum_up();
+    if (stuck_) {
+      if (above > 0) active_ = false;  // somebody else may lead: ask as everybody does
+      if (above > 0) follower_.lose_leader();
+      return say_waiting("members within reach", heard), false;
+    }
+    if (above > 0 || next_.attempt >= ballot::max_attempt - 1) return true;
+    if (t_.now < waits_.pause_until(failures_)) {
+      go_at_ = waits_.pause_until(failures_);
+      return say_waiting("members reported, pause after many failures", heard), false;
+    }
+    proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
+    if (rule.is == proposal_rule::wait) return say_waiting("members reported", heard), false;
+    if (rule.is == proposal_rule::free && rule.value == nullptr) rule.value = value_of_a_guest();
+    if (rule.value != nullptr && adoptable(rule)) return begin_adoption(*rule.value), false;
+    if (rule.is == proposal_rule::bound) {
+      stuck_ = true;
+      waiting_ = "round " + std::to_string(t_.votes.newest().round + 1) +
+                 " may be committed already, and nobody who holds its state is here: start one of its members again";
+      return false;
+    }
+    try_go();
+    return false;
+  }
+
+  /// Who leaves may go once the run can go on without it: a quorum of the members knows the commit that left it out. Or
+  /// when all leave, and nobody is here who would go on.
+  void let_go() {
+    const auto informed = [&](net::peer_id, const peer_entry& p) {
+      return p.up && p.said && p.said->newest == t_.votes.newest();
+    };
+    const std::vector<net::peer_id> know = t_.members_that(informed);
+    if (!is_quorum(t_.members(), know)) return;
+    bool all = know.size() == t_.members().size();
+    for (const auto& [id, p] : t_.peers) all = all && (!p.up || (p.said && p.said->leaving && !p.said->ready));
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up && p.said && p.said->leaving && (all || !t_.votes.is_member(id))) t_.post(id, farewell{true});
+    }
+  }
+
+  [[nodiscard]] std::vector<statement> statements(const std::vector<net::peer_id>& heard) const {
+    std::vector<statement> all;
+    for (const net::peer_id id : heard) {
+      const auto& accepted = t_.find(id)->said->accepted;
+      all.push_back({id, accepted ? &*accepted : nullptr});
+    }
+    return all;
+  }
+
+  [[nodiscard]] std::vector<located_peer> holders_of(const commit_record& value) const {
+    std::vector<located_peer> list;
+    for (const auto& [id, p] : t_.peers) {
+      if (list.size() < holders_told && p.up && p.said && p.said->accepted && p.said->accepted->value == value) {
+        list.push_back({id, p.address});
+      }
+    }
+    return list;
+  }
+
+  /// What somebody voted for who is no member yet. Its vote binds nobody, but it cannot take part anew.
+  [[nodiscard]] const commit_record* value_of_a_guest() const {
+    for (const auto& [id, p] : t_.peers) {
+      if (usable(p) && p.said->accepted && t_.votes.follows(p.said->accepted->value)) return &p.said->accepted->value;
+    }
+    return nullptr;
+  }
+
+  /// A value that does not bind is proposed again only if there are too few to make the round anew.
+  [[nodiscard]] bool adoptable(const proposal_rule& rule) const {
+    const bool again = failed_adoptions_.contains(rule.value->chain());
+    if (rule.is == proposal_rule::free && again && enough(participants(true))) return false;
+    return !holders_of(*rule.value).empty();
+  }
+
+  void begin_adoption(const commit_record& wanted) {
+    const commit_record value = wanted;  // reports may change while we tell
+    std::vector<net::peer_id> asked;
+    for (auto& [id, p] : t_.peers) {
+      if (usable(p) && concerns(id, value)) asked.push_back(id);
+    }
+    attempt_.begin_adoption(next_, value, asked, t_.now);
+    barrier_ = next_ = next_.next();
+    for (const net::peer_id id : asked) t_.entry(id).told_adoption = attempt_.at();
+    t_.out->log(severity::info, "round " + std::to_string(value.round) + " is taken over from its voters");
+    t_.post_all(asked, adoption_notice());
+  }
+
+  [[nodiscard]] bool concerns(net::peer_id id, const commit_record& value) const {
+    return t_.votes.is_member(id) || contains(value.members, id);
+  }
+
+  [[nodiscard]] adoption adoption_notice() const {
+    return {attempt_.at(), attempt_.proposal(), holders_of(attempt_.proposal())};
+  }
+
+  void try_go() {
+    blame();
+    std::vector<net::peer_id> who = participants(false);
+    if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
+    blocker_ = 0;
+    if (!enough(who)) return say_waiting("peers ready", who);
+    go_at_ = wait_for_others(who);
+    if (t_.now < go_at_) return say_waiting("peers ready", who);
+    blocker_ = 0;
+    go_with(who);
+  }
+
+  /// Turns the complaints of failed attempts into peers that sit out, each time for longer.
+  void blame() {
+    if (complaints_.empty()) return;
+    std::vector<complaint> links;
+    for (const failed_link& c : complaints_) {
+      const bool gone = !t_.up(c.link.by) || !t_.up(c.link.about);
+      const bool echo = c.why == errc::timeout && somebody_lost_;  // waited for one who waited for the lost one
+      if (!gone && !echo) links.push_back(c.link);
+    }
+    complaints_.clear();
+    somebody_lost_ = false;
+    for (const net::peer_id id : explain(links, last_order_, t_.self)) {
+      peer_entry& p = t_.entry(id);
+      p.pause = 1U << std::min(p.exclusions, 4U);
+      ++p.exclusions;
+      const std::string why = "peer " + std::to_string(id) + " sits out " + std::to_string(p.pause) +
+                              " attempts: exchanges with it failed while others worked; look at its links";
+      t_.out->log(severity::warning, why);
+      t_.post(id, exclusion{why});
+    }
+  }
+
+  [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const {
+    const ledger& samples = t_.votes.durable().samples;
+    return usable(p) && p.said->ready && p.said->holds &&
+           (samples.quota() == 0 || p.said->samples <= samples.held_count(id));
+  }
+
+  /// Members first, in their order, then the others: the first of them breaks ties of a quorum.
+  [[nodiscard]] std::vector<net::peer_id> participants(bool paused_too) const {
+    const auto fit = [&](net::peer_id id, const peer_entry& p) {
+      return can_take_part(id, p) && (paused_too || p.pause == 0);
+    };
+    std::vector<net::peer_id> who = t_.members_that(fit);
+    for (const auto& [id, p] : t_.peers) {
+      if (who.size() < max_members && !t_.votes.is_member(id) && fit(id, p)) who.push_back(id);
+    }
+    return who;
+  }
+
+  [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const {
+    return who.size() >= least_peers() && is_quorum(t_.members(), who);
+  }
+
+  [[nodiscard]] std::size_t least_peers() const {
+    const std::uint32_t first = t_.votes.newest().round == 0 ? t_.settings.expected : 0;
+    return std::max({first, t_.settings.min_peers, 1U});
+  }
+
+  /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
+  [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who) {
+    const std::set<net::peer_id> in{who.begin(), who.end()};
+    time_point until = t_.now;
+    for (const auto& [id, p] : t_.peers) {
+      if (!p.up || p.pause > 0 || in.contains(id)) continue;
+      const bool expected = t_.votes.is_member(id) || !t_.votes.durable().samples.held(id).empty();
+      const bool ends_the_last = follows_us(p) && p.said->ready && p.said->floor < barrier_;
+      if (ends_the_last) until = std::max(until, waits_.answer_deadline());
+      if (expected) until = std::max(until, waits_.grace_deadline());
+      if (!expected && p.misses >= misses_allowed) until = std::max(until, waits_.fetch_deadline());
+      if (until > t_.now && blocker_ == 0) blocker_ = id;
+    }
+    return until;
+  }
+
+  void go_with(const std::vector<net::peer_id>& who) {
+    go m;
+    m.who.at = next_;
+    m.who.round = t_.votes.newest().round + 1;
+    m.who.parent = t_.votes.newest().chain;
+    for (const net::peer_id id : who) {
+      const peer_entry& p = t_.entry(id);
+      m.who.members.push_back({id, p.address, p.said->samples});
+    }
+    m.proposal = propose(m.who);
+    settle_absent(who);
+    last_order_ = who;
+    attempt_.begin_exchange(next_, m.proposal, who, t_.now);
+    barrier_ = next_ = next_.next();
+    waits_.began(failures_);
+    t_.post_all(who, m);
+  }
+
+  /// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave.
+  [[nodiscard]] commit_record propose(const view& who) const {
+    commit_record r;
+    r.run = t_.settings.run;
+    r.round = who.round;
+    r.parent = who.parent;
+    r.at = who.at;
+    for (const view_member& m : who.members) {
+      if (m.samples > 0) r.contributions.push_back({m.peer, m.samples});
+      if (!t_.find(m.peer)->said->leaving) r.members.push_back(m.peer);
+    }
+    const bool all_leave = r.members.empty();
+    for (const view_member& m : who.members) {
+      if (all_leave) r.members.push_back(m.peer);
+      if (!all_leave && t_.find(m.peer)->said->leaving) r.returned.push_back(m.peer);
+    }
+    for (const net::peer_id id : t_.votes.durable().samples.holders()) {
+      const peer_entry* p = t_.find(id);
+      const bool gone = p == nullptr || (!p->up && p->rounds_down > 0) || (p->up && p->said && p->said->leaving);
+      if (gone && !who.rank_of(id) && r.returned.size() < max_members) r.returned.push_back(id);
+    }
+    r.ledger = t_.votes.hash_after(r);
+    return r;
+  }
+
+  /// Counts for those that this attempt begins without.
+  void settle_absent(const std::vector<net::peer_id>& who) {
+    const std::set<net::peer_id> in{who.begin(), who.end()};
+    for (auto& [id, p] : t_.peers) {
+      if (in.contains(id)) {
+        if (p.misses > 0 || !t_.votes.is_member(id)) waits_.fetched(t_.now - p.told_at);
+        p.misses = 0;
+        continue;
+      }
+      if (p.pause > 0) --p.pause;
+      if (p.up && p.said && !p.said->holds && failures_ == 0) ++p.misses;
+    }
+  }
+
+  // -- during an attempt
+
+  void judge() {
+    if (attempt_.recorded()) return;  // our own record comes next
+    const bool over = attempt_.all_answered() || t_.now >= waits_.attempt_deadline(attempt_);
+    if (over || attempt_.adopting()) {
+      if (const auto choice = attempt_.choice(t_.members())) return commit(*choice);
+    }
+    const bool hopeless = attempt_.somebody_gone() && !attempt_.somebody_voted();
+    const bool no_holder = attempt_.adopting() && holders_of(attempt_.proposal()).empty() && !attempt_.somebody_voted();
+    if (over || (hopeless && !attempt_.adopting()) || no_holder) give_up();
+  }
+
+  void give_up() {
+    ++failures_;
+    if (attempt_.adopting()) failed_adoptions_.insert(attempt_.proposal().chain());
+    for (const net::peer_id id : attempt_.asked()) {
+      if (!t_.up(id)) somebody_lost_ = true;
+      if (!attempt_.adopting() && t_.up(id) && attempt_.silent(id) && attempt_.somebody_voted()) {
+        complaints_.push_back({{id, id}, errc::timeout});
+      }
+    }
+    t_.out->log(severity::warning, "attempt " + std::to_string(failures_) + " at round " +
+                                       std::to_string(attempt_.proposal().round) + " failed: " + attempt_.summary());
+    waits_.failed(t_.now);
+    attempt_.over();
+    changed_ = true;
+    gather();
+  }
+
+  void commit(std::uint64_t state) {
+    commit_record record = attempt_.proposal();
+    record.state = state;
+    waits_.committed(attempt_);
+    commit_notice with{record, {}};
+    std::vector<net::peer_id> voters;
+    std::vector<net::peer_id> others;
+    for (auto& [id, p] : t_.peers) {
+      if (!p.up) ++p.rounds_down;
+      if (!p.up || !p.said) continue;
+      const bool holds = attempt_.voted_for(id, state);
+      (holds ? voters : others).push_back(id);
+      if (attempt_.diverged(id, state)) t_.reject(reject_reason::diverged, id);
+      if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1;
+      p.told_at = t_.now;
+      if (!holds) continue;
+      p.holds_round = record.round;
+      p.exclusions = 0;
+      if (with.holders.size() < holders_told) with.holders.push_back({id, p.address});
+    }
+    t_.post_all(others, with);
+    t_.post_all(voters, commit_notice{record, {}});
+    attempt_.wait_for_record();
+  }
+
+  // -- heartbeats
+
+  [[nodiscard]] heartbeat make_beat() const {
+    const auto reached = t_.members_that([](auto, const peer_entry& p) { return p.up; });
+    return {term_, number_, t_.votes.newest(), static_cast<std::uint32_t>(reached.size()),
+            is_quorum(t_.members(), reached)};
+  }
+
+  void beat() {
+    next_beat_ = t_.now + t_.settings.heartbeat;
+    ++number_;
+    std::vector<net::peer_id> others;
+    if (number_ % 8 == 1) call_the_lost();
+    for (auto& [id, p] : t_.peers) {
+      if (p.up && id != t_.self) others.push_back(id);
+      if (p.up && p.said && p.said->newest == t_.votes.newest() && !p.said->holds) t_.post(id, holders_for(id));
+    }
+    t_.post_all(others, make_beat());
+  }
+
+  /// A few of those who were here once: they may be unable to find us, and what they hold waits for them.
+  void call_the_lost() {
+    std::vector<std::string> lost;
+    for (const located_peer& p : t_.votes.durable().others) {
+      if (!t_.up(p.peer)) lost.push_back(t_.address_of(p.peer));
+    }
+    for (std::size_t i = 0; i < std::min(called_at_once, lost.size()); ++i) t_.out->dial(lost[called_++ % lost.size()]);
+  }
+
+  void drop_silent() {
+    for (auto& [id, p] : t_.peers) {
+      if (id == t_.self || !p.up || t_.now - p.heard <= p.beats.patience()) continue;
+      const std::string why = "silent for " + std::to_string(seconds(t_.now - p.heard)) + " s";
+      t_.out->log(severity::warning, "peer " + std::to_string(id) + " is " + why + "; the others go on without it");
+      t_.out->drop(id, why);
+      p.up = false;
+      p.said.reset();
+      peer_down(id);
+    }
+  }
+
+  void say_waiting(const char* what, const std::vector<net::peer_id>& have) {
+    waiting_ = std::to_string(have.size()) + " " + what + ", " + std::to_string(t_.members().size()) +
+               " members in round " + std::to_string(t_.votes.newest().round);
+  }
+
+  void note_won() {
+    event e;
+    e.what = event::lead;
+    e.at_time = t_.now;
+    e.peer = t_.self;
+    e.at = {term_, 0};
+    e.round = t_.votes.newest().round + 1;
+    t_.out->note(e);
+  }
+
+  static constexpr std::size_t holders_told = 8;
+  static constexpr std::size_t called_at_once = 8;
+  static constexpr std::uint32_t misses_allowed = 2;
+
+  peer_table& t_;
+  follower& follower_;
+  bool active_ = false;
+  std::uint32_t term_ = 0;
+  ballot next_;     ///< of the next attempt
+  ballot barrier_;  ///< statements count from peers barred below it: above all our ballots in this round
+  attempt attempt_;
+  wait_times waits_;
+  std::uint32_t failures_ = 0;  ///< attempts at this round
+  std::set<std::uint64_t> failed_adoptions_;
+  std::vector<failed_link> complaints_;
+  std::vector<net::peer_id> last_order_;
+  bool somebody_lost_ = false;
+  time_point next_beat_;
+  time_point go_at_ = no_deadline;
+  std::uint32_t number_ = 0;
+  std::size_t called_ = 0;
+  std::string waiting_;
+  bool stuck_ = false;
+  bool changed_ = true;       ///< something that decide() looks at
+  net::peer_id blocker_ = 0;  ///< somebody we wait for: until it moves, others need not be looked at; 0: nobody
+  bool values_seen_ = false;  ///< somebody voted for this round already
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_LEADER_HPP
+
+// ---- causeway/membership/protocol.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_PROTOCOL_HPP
+#define CAUSEWAY_MEMBERSHIP_PROTOCOL_HPP
+
+// One peer's part in the membership of a run: a pure state machine. Events go in, effects come out; it has no threads, no
+// clock and does no I/O, so that it runs unchanged over TCP and in a simulator. docs/design/membership.md has the protocol
+// and the reasons why no round is ever committed twice.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Thread safety: none; the fabric's lock serves. Cost of a call: O(n log n) at most; memory O(n).
+class protocol {
+ public:
+  /// `record`: what the last process persisted, or fresh_record. `fx` must outlive this object.
+  protocol(options o, durable_record record, effects& fx)
+      : t_{std::move(o), std::move(record), fx},
+        follower_{t_},
+        candidate_{t_},
+        finder_{t_, follower_},
+        leader_{t_, follower_} {}
+  protocol(const protocol&) = delete;
+  protocol& operator=(const protocol&) = delete;
+
+  // ---- from the network --------------------------------------------------------------------------------------------
+
+  /// The first peer of a new run: commits round 0 with itself as the only member. It holds that state.
+  void found(std::uint64_t state_hash, time_point now) {
+    begin(now);
+    follower_.found(state_hash);
+    start({});
+    finish();
+  }
+
+  /// Looks for the run at these addresses and at those it remembers, until it finds it. Also after a restart.
+  void join(const std::vector<std::string>& addresses, time_point now) {
+    begin(now);
+    start(addresses);
+    finish();
+  }
+
+  void peer_up(net::peer_id peer, const std::string& address, time_point now) {
+    begin(now);
+    if (stopped() || peer == t_.self || peer == 0) return;
+    detail::peer_entry& p = t_.entry(peer);
+    if (p.up) down(peer);  // another connection: what was said on the last one is lost
+    p = fresh_connection(p);
+    if (!address.empty()) p.address = address;
+    p.up = true;
+    p.heard = now;
+    leader_.touch();
+    leader_.peer_up(peer);
+    candidate_.peer_up(peer);
+    finder_.peer_up(peer);
+    finish();
+  }
+
+  void peer_down(net::peer_id peer, const std::string& why, time_point now) {
+    begin(now);
+    if (stopped() || !t_.up(peer) || peer == t_.self) return;
+    t_.out->log(severity::debug, "peer " + std::to_string(peer) + " is down: " + why);
+    down(peer);
+    finish();
+  }
+
+  void unreachable(const std::string& address, const std::string& why, time_point now) {
+    begin(now);
+    t_.out->log(severity::debug, address + " cannot be reached: " + why);
+  }
+
+  void message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
+    begin(now);
+    if (stopped() || from == t_.self) return;
+    if (!t_.up(from)) return t_.reject(reject_reason::unknown_peer, from);
+    result<detail::message> m = detail::decode_message(t_.settings.run, bytes);
+    if (!m) {
+      t_.reject(m.error().code == errc::wrong_run ? reject_reason::wrong_run : reject_reason::malformed, from);
+      t_.out->drop(from, m.error().text());
+      down(from);
+      return finish();
+    }
+    t_.entry(from).heard = now;
+    dispatch(from, *m);
+    finish();
+  }
+
+  void wake(time_point now) {
+    begin(now);
+    finish();
+  }
+
+  // ---- from the trainer ----------------------------------------------------------------------------------------------
+
+  /// This peer has the full state of a committed round: after a transfer or a restart.
+  void holds(std::uint64_t round, std::uint64_t state_hash, time_point now) {
+    begin(now);
+    if (!stopped()) follower_.holds(round, state_hash);
+    finish();
+  }
+  /// This peer can take part in `round`, on top of `parent`, with so many samples. Holds until the round is committed.
+  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples, time_point now) {
+    begin(now);
+    if (!stopped()) follower_.ready(round, parent, samples);
+    finish();
+  }
+  /// The candidate state of `current` (exchange or adopt) is durable and has this hash. Ignored if the attempt is over.
+  void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now) {
+    begin(now);
+    if (!stopped()) follower_.voted(at, round, state_hash);
+    finish();
+  }
+  /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose links did it, none: this peer itself.
+  void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now) {
+    begin(now);
+    if (!stopped()) follower_.failed(at, why, suspects);
+    finish();
+  }
+  /// Takes part until a commit has made the others independent of this peer: situation::left. Go on to answer with ready
+  /// (of 0 samples, once its work is committed) and voted until then.
+  void leave(time_point now) {
+    begin(now);
+    if (!stopped()) follower_.leave();
+    finish();
+  }
+
+  // ---- to look at ------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] const situation& now_what() const noexcept { return situation_; }
+  /// After the newest commit known.
+  [[nodiscard]] const ledger& samples() const noexcept { return t_.votes.durable().samples; }
+  [[nodiscard]] const durable_record& durable() const noexcept { return t_.votes.durable(); }
+  [[nodiscard]] net::peer_id self() const noexcept { return t_.self; }
+  /// 0: none known.
+  [[nodiscard]] net::peer_id leader() const noexcept { return follower_.leader(); }
+  [[nodiscard]] std::uint64_t rejected(reject_reason why) const noexcept { return t_.rejected(why); }
+  /// chain() of the newest commit known, 0 where none is.
+  [[nodiscard]] std::uint64_t newest_chain() const noexcept { return t_.votes.newest().chain; }
+
+  /// A few lines for people: where it stands, who leads, who is waited for, what was refused.
+  [[nodiscard]] std::string describe(time_point now) const;
+
+ private:
+  static detail::peer_entry fresh_connection(const detail::peer_entry& old) {
+    detail::peer_entry p = old;
+    p.said.reset();
+    p.rounds_told = 0;
+    p.told_floor = p.told_adoption = {};
+    p.last_beat = 0;
+    return p;
+  }
+
+  [[nodiscard]] bool stopped() const { return !t_.votes.broken().empty() || follower_.has_left(); }
+
+  /// Every event begins here. A process that was stopped for a while must not take its own absence for that of others.
+  void begin(time_point now) {
+    t_.now = now;
+    if (asked_wake_ != no_deadline && now - asked_wake_ > t_.settings.silence.floor / 2) {
+      for (auto& [id, p] : t_.peers) p.heard = now;
+      follower_.forgive();
+    }
+    if (asked_wake_ <= now) asked_wake_ = no_deadline;  // that one is used up
+  }
+
+  void start(const std::vector<std::string>& addresses) {
+    if (!std::exchange(started_, true)) t_.votes.note_boot(t_.now);
+    finder_.seek(addresses);
+    const bool alone = t_.members().size() == 1 && t_.votes.is_member(t_.self);
+    if (alone) candidate_.renew();
+    if (follower_.leader() == 0) candidate_.schedule(0);
+  }
+
+  void down(net::peer_id peer) {
+    detail::peer_entry& p = t_.entry(peer);
+    p.up = false;
+    p.said.reset();
+    leader_.touch();
+    leader_.peer_down(peer);
+    if (follower_.leader() == peer) follower_.lose_leader();
+  }
+
+  void dispatch(net::peer_id from, const detail::message& m) {
+    std::visit([&](const auto& body) { take(from, body); }, m);
+  }
+
+  template <class Message>
+  void take(net::peer_id from, const Message& m) {
+    using namespace detail;
+    if constexpr (std::is_same_v<Message, report>) {
+      take_report(from, m);
+    } else if constexpr (std::is_same_v<Message, guide>) {
+      finder_.on(m);
+    } else if constexpr (std::is_same_v<Message, vote> || std::is_same_v<Message, failure>) {
+      leader_.touch();
+      leader_.on(from, m);
+    } else if constexpr (std::is_same_v<Message, commit_notice> || std::is_same_v<Message, sync>) {
+      if (follower_.on(from, m)) learned();
+    } else if constexpr (std::is_same_v<Message, holder_list>) {
+      follower_.on(m);
+    } else {
+      follower_.on(from, m);
+    }
+  }
+
+  void take_report(net::peer_id from, const detail::report& m) {
+    detail::peer_entry& p = t_.entry(from);
+    if (p.said && m.sequence <= p.said->sequence) return;  // overtaken by a newer one
+    if (!m.address.empty()) p.address = m.address;
+    if (m.beat != 0 && m.beat == p.last_beat + 1) p.beats.observe(t_.now - p.beat_at);
+    if (m.beat != 0) {
+      p.last_beat = m.beat;
+      p.beat_at = t_.now;
+    }
+    const bool news = !p.said || !p.said->repeats(m);
+    p.said = m;
+    candidate_.on(from, m);
+    if (from != t_.self) catch_up(p, from, m);
+    leader_.on(from, news);
+    if (!leader_.active() && !candidate_.active() && from != t_.self) t_.post(from, follower_.make_guide());
+  }
+
+  /// Who knows a newer commit says so, whoever it is: it may be the only one left who knows.
+  void catch_up(detail::peer_entry& p, net::peer_id from, const detail::report& m) {
+    if (!m.newest.older_than(t_.votes.newest()) || p.rounds_told > t_.votes.newest().round) return;
+    p.rounds_told = t_.votes.newest().round + 1;
+    p.told_at = t_.now;
+    detail::sync all = follower_.catch_up();
+    if (leader_.active()) all.holders = leader_.holders_for(from).holders;
+    t_.post(from, all);
+  }
+
+  void learned() {
+    leader_.touch();
+    if (leader_.active()) leader_.begin_round();
+  }
+
+  /// Every event ends here: lets time pass, lets everybody decide, delivers what we said to ourselves, tells the trainer.
+  void finish() {
+    if (started_ && !stopped()) {
+      leader_.wake();
+      if (follower_.check_silence()) leader_.touch();
+      settle();
+    }
+    refresh();
+    const time_point next = stopped() || !started_ ? no_deadline : std::max(next_wake(), t_.now + shortest_wait);
+    if (std::exchange(asked_wake_, next) != next) t_.out->wake_at(next);
+  }
+
+  void settle() {
+    for (int turn = 0; turn < 64 && !stopped(); ++turn) {
+      follower_.settle();
+      while (!t_.to_self.empty()) {
+        const detail::message m = std::move(t_.to_self.front());
+        t_.to_self.pop_front();
+        dispatch(t_.self, m);
+      }
+      follower_.settle();  // what we told ourselves may have ended an attempt
+      elect();
+      if (leader_.decide()) candidate_.renew();
+      finder_.wake();
+      if (t_.to_self.empty()) break;
+    }
+    if (stopped()) say_goodbye();
+  }
+
+  void elect() {
+    const bool led = leader_.active() || (follower_.leader() != 0 && follower_.leader() != t_.self);
+    if (led && !leader_.active()) candidate_.stand_back();
+    if (!led) candidate_.schedule(follower_.lost_leader());
+    candidate_.wake();
+    if (candidate_.won()) {
+      leader_.begin();
+    }
+  }
+
+  /// A peer that stops says so, so that nobody waits for its silence.
+  void say_goodbye() {
+    t_.to_self.clear();
+    for (auto& [id, p] : t_.peers) {
+      if (id == t_.self || !p.up) continue;
+      if (t_.votes.broken().empty()) {
+        t_.post(id, detail::farewell{false});
+      } else {
+        t_.out->drop(id, t_.votes.broken());
+      }
+    }
+    event e;
+    e.what = event::left;
+    e.at_time = t_.now;
+    e.peer = t_.self;
+    t_.out->note(e);
+  }
+
+  [[nodiscard]] time_point next_wake() const {
+    time_point next = std::min({candidate_.next_wake(), finder_.next_wake(), leader_.next_wake()});
+    if (!leader_.active() && follower_.leader() != 0) next = std::min(next, t_.now + t_.settings.heartbeat);
+    if (follower_.leader() == 0) next = std::min(next, t_.now + t_.settings.heartbeat);
+    return next;
+  }
+
+  // ---- the situation ---------------------------------------------------------------------------------------------------
+
+  /// Long lists are copied only when they changed: this runs after every event.
+  void refresh() {
+    situation s = look();
+    const bool learned = shown_ != t_.votes.newest().chain;
+    const bool changed = learned || s.is != situation_.is || s.current.at != situation_.current.at ||
+                         s.hash != situation_.hash || s.holders != situation_.holders;
+    if (learned) situation_.newest = *t_.votes.durable().newest;
+    shown_ = t_.votes.newest().chain;
+    if (s.current.at != situation_.current.at || s.current.round != situation_.current.round || s.is != situation_.is) {
+      if (s.is == situation::exchange || s.is == situation::committing) {
+        if (follower_.current()) s.current = follower_.current()->who;
+      }
+      situation_.current = std::move(s.current);
+    }
+    situation_.is = s.is;
+    situation_.hash = s.hash;
+    situation_.holders = std::move(s.holders);
+    situation_.why = std::move(s.why);
+    if (changed) ++situation_.changes;
+  }
+
+  [[nodiscard]] situation look() const {
+    situation s;
+    if (!t_.votes.broken().empty()) {
+      s.is = situation::failed;
+      s.why = t_.votes.broken();
+    } else if (follower_.has_left()) {
+      s.is = situation::left;
+    } else if (!look_at_attempt(s)) {
+      look_at_rest(s);
+    }
+    return s;
+  }
+
+  bool look_at_attempt(situation& s) const {
+    if (follower_.adopting()) {
+      const detail::adoption& a = *follower_.adopting();
+      s.is = situation::adopt;
+      s.current.at = a.at;
+      s.current.round = a.value.round;
+      s.current.parent = a.value.parent;
+      s.hash = a.value.state;
+      s.holders = a.holders;
+      return true;
+    }
+    if (follower_.current()) {
+      s.is = follower_.waits_for_commit() ? situation::committing : situation::exchange;
+      s.current.at = follower_.current()->who.at;
+      s.current.round = follower_.current()->who.round;
+      return true;
+    }
+    return false;
+  }
+
+  void look_at_rest(situation& s) const {
+    const bool known = t_.votes.newest().known();
+    if (known && !follower_.holds_newest()) {
+      s.is = situation::fetch;
+      s.hash = t_.votes.durable().newest->state;
+      s.holders = follower_.holders();
+      if (!s.holders.empty()) return;
+    }
+    if (follower_.leader() == 0 && (!known || t_.now - follower_.leaderless_since() <= t_.settings.silence.floor)) {
+      if (!known) s.is = situation::joining;
+      s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
+      if (!known || s.is == situation::fetch) return;
+    }
+    const std::string trouble = no_quorum();
+    if (!trouble.empty()) {
+      s.is = situation::no_quorum;
+      s.why = trouble;
+    } else if (known && s.is != situation::fetch) {
+      s.is = follower_.waits_for_commit() ? situation::committing
+             : follower_.is_ready()       ? situation::gathering
+                                          : situation::idle;
+      s.why = leader_.active() ? leader_.waiting_for() : follower_.excluded();
+    }
+  }
+
+  /// Why nothing can be committed; empty where it can.
+  [[nodiscard]] std::string no_quorum() const {
+    const std::string of = " of " + std::to_string(t_.members().size()) + " members";
+    if (leader_.active()) return leader_.stuck() ? leader_.waiting_for() : std::string{};
+    if (follower_.leader() == 0) {
+      if (t_.now - follower_.leaderless_since() <= t_.settings.silence.floor) return {};
+      return "no leader; " + std::to_string(candidate_.answers()) + of +
+             " answer. It goes on when more than half are there";
+    }
+    const detail::heartbeat& beat = follower_.last_beat();
+    if (beat.number == 0 || beat.quorum) return {};
+    return "the leader reaches " + std::to_string(beat.reachable) + of + ". It goes on when more than half are there";
+  }
+
+  /// Nothing is urgent enough to be asked for again at once.
+  static constexpr duration shortest_wait = std::chrono::milliseconds{1};
+
+  detail::peer_table t_;
+  detail::follower follower_;
+  detail::candidate candidate_;
+  detail::finder finder_;
+  detail::leader leader_;
+  situation situation_;
+  std::uint64_t shown_ = 0;  ///< chain of situation_.newest
+  time_point asked_wake_ = no_deadline;
+  bool started_ = false;
+};
+
+inline std::string protocol::describe(time_point now) const {
+  std::string text = "peer " + std::to_string(t_.self) + ": " + std::string{to_string(situation_.is)};
+  if (!situation_.why.empty()) text += " (" + situation_.why + ")";
+  text += "\nnewest round " + std::to_string(t_.votes.newest().round) + " with " + std::to_string(t_.members().size()) +
+          " members, floor " + std::to_string(t_.votes.durable().floor.term) + "." +
+          std::to_string(t_.votes.durable().floor.attempt) + ", leader " + std::to_string(follower_.leader());
+  if (leader_.active()) text += "\n  leads: " + leader_.describe(now);
+  for (const auto& [id, p] : t_.peers) {
+    if (id == t_.self) continue;
+    text += "\n  peer " + std::to_string(id) + (p.up ? " up" : " down") + ", heard " +
+            std::to_string(seconds(now - p.heard)) + " s ago" + (t_.votes.is_member(id) ? ", member" : "") +
+            (p.said && p.said->ready ? ", ready" : "") + (p.pause > 0 ? ", sits out " + std::to_string(p.pause) : "");
+  }
+  for (std::size_t i = 0; i < reject_reasons; ++i) {
+    const auto why = static_cast<reject_reason>(i);
+    if (t_.rejected(why) > 0)
+      text += "\n  refused, " + std::string{to_string(why)} + ": " + std::to_string(t_.rejected(why));
+  }
+  return text;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_PROTOCOL_HPP
+
+// ---- causeway/membership/round_store.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+#define CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+
+// The shared state of the newest rounds on this peer's disk: what a vote promises to keep. A file per round, whole or
+// absent, as io/checkpoint.hpp makes them.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Not safe to share between threads. `keep` rounds stay: a candidate must never cost the committed round before it.
+class round_store {
+ public:
+  round_store(io::any_storage storage, std::string folder, unsigned keep = 2)
+      : files_{std::move(storage), std::move(folder), keep} {}
+
+  /// Durable on return. `parts` are the shared state of `round`, named by `hash`.
+  result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
+                    std::span<const std::span<std::byte>> parts) {
+    std::vector<io::section> sections;
+    const std::uint64_t name = hash;
+    sections.emplace_back("hash", 1, std::as_bytes(std::span{&name, 1}));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      sections.emplace_back(part_name(i), 1, std::span<const std::byte>{parts[i]});
+    }
+    return files_.save(round, sections, run);
+  }
+
+  /// Rounds with a file, oldest first; not verified.
+  result<std::vector<std::uint64_t>> rounds() { return files_.steps(); }
+
+  /// Puts the state of `round` that is named `hash` into `parts`. errc::corrupt and errc::not_found as io/checkpoint.hpp,
+  /// also where another state is stored for the round; errc::wrong_model if the parts have other sizes. On an error the
+  /// parts are as they were.
+  result<void> load(std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts) {
+    CAUSEWAY_ASSIGN(const io::section_file file, files_.load(round));
+    std::uint64_t stored = 0;
+    CAUSEWAY_TRY(file.copy_to("hash", std::span{&stored, 1}));
+    if (stored != hash) return fail(errc::not_found, files_.directory(), "another state of this round is stored");
+    std::vector<std::span<const std::byte>> found;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto view = file.find(part_name(i));
+      if (!view || view->bytes.size() != parts[i].size()) {
+        return fail(errc::wrong_model, files_.directory(),
+                    "the stored round is of another model or other policies; use the settings that it was made with, or "
+                    "another folder");
+      }
+      found.push_back(view->bytes);
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i) std::copy(found[i].begin(), found[i].end(), parts[i].begin());
+    return {};
+  }
+
+ private:
+  static std::string part_name(std::size_t i) { return "shared." + std::to_string(i); }
+
+  io::checkpoint_directory<io::any_storage> files_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
+
+// ---- causeway/membership/state_image.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+#define CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// The committed state of a peer as memory: a list of parts, seen as one row of bytes and cut into chunks of equal size. The
+// hashes of the chunks and the sizes of the parts make the root, which names the state: peers whose roots are equal hold
+// the same bytes. Hashes are kept until `touch()`: whoever changes the memory says so. All peers must have the same byte
+// order.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Bytes of a chunk: 1,024 of them make 256 MiB, and one crosses a line of 100 Mbit/s in 21 ms.
+inline constexpr std::uint32_t default_chunk_bytes = std::uint32_t{256} << 10U;
+/// A state has at most this many parts.
+inline constexpr std::size_t max_state_parts = 16384;
+
+/// The sizes of a state's parts and how it is cut: equal on peers that can share a run.
+struct image_layout {
+  std::uint32_t chunk_bytes = default_chunk_bytes;
+  std::vector<std::uint64_t> sizes;
+
+  [[nodiscard]] std::uint64_t bytes() const noexcept {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t size : sizes) sum += size;
+    return sum;
+  }
+  [[nodiscard]] std::size_t chunks() const noexcept {
+    return static_cast<std::size_t>((bytes() + chunk_bytes - 1) / chunk_bytes);
+  }
+
+  friend bool operator==(const image_layout&, const image_layout&) = default;
+};
+
+/// The name of a state from its layout and the digest of its chunks' hashes.
+[[nodiscard]] inline std::uint64_t state_root(const image_layout& layout, std::uint64_t digest) noexcept {
+  hasher h;
+  h.add_value(std::uint64_t{layout.chunk_bytes}).add_value(std::uint64_t{layout.sizes.size()});
+  return h.add_values(std::span{layout.sizes}).add_value(digest).finish();
+}
+
+[[nodiscard]] inline std::uint64_t digest_of(std::span<const std::uint64_t> hashes) noexcept {
+  return hash_bytes(std::as_bytes(hashes));
+}
+
+/// Success, or errc::wrong_model with the sizes of both sides.
+[[nodiscard]] inline result<void> check_layout(const image_layout& ours, const image_layout& theirs);
+
+/// An archive that copies nothing: notes where the memory lies that a `serialize` member names. What it is given must stay
+/// where it is, vectors too. Takes numbers, enumerations, strings, vectors of any of these, and types with `serialize`.
+/// Types with padding are refused at compile time: the bytes between their members are not part of a state.
+class image_collector {
+ public:
+  template <class... Ts>
+  void operator()(Ts&... values) {
+    (visit(values), ...);
+  }
+
+  template <class T>
+  void view(std::span<T> values) {
+    static_assert(plain<T>, "a state is made of numbers, enumerations and structures of them without padding");
+    parts_.push_back(std::as_writable_bytes(values));
+  }
+
+  [[nodiscard]] const std::vector<std::span<std::byte>>& parts() const noexcept { return parts_; }
+
+ private:
+  template <class T>
+  static constexpr bool plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
+                                (std::is_floating_point_v<T> || std::has_unique_object_representations_v<T>);
+
+  template <class T>
+  void visit(T& value) {
+    if constexpr (requires { value.serialize(*this); }) {
+      value.serialize(*this);
+    } else {
+      view(std::span{&value, 1});
+    }
+  }
+
+  template <class T>
+  void visit(std::vector<T>& values) {
+    if constexpr (plain<T>) {
+      view(std::span{values});
+    } else {
+      for (T& value : values) visit(value);
+    }
+  }
+
+  void visit(std::string& text) { view(std::span{text.data(), text.size()}); }
+
+  std::vector<std::span<std::byte>> parts_;
+};
+
+/// Not safe to share between threads while hashes are being made: `root` makes them, afterwards everything marked const
+/// only reads. Cost of hashing: one pass over the memory, on all threads of the pool.
+class state_image {
+ public:
+  explicit state_image(std::uint32_t chunk_bytes = default_chunk_bytes) : layout_{chunk_bytes, {}} {
+    CAUSEWAY_EXPECT(chunk_bytes > 0 && chunk_bytes % 64 == 0);
+  }
+
+  /// The memory of these objects, in this order.
+  template <class... Ts>
+  [[nodiscard]] static state_image of(Ts&... values) {
+    image_collector all;
+    all(values...);
+    state_image image;
+    for (const auto part : all.parts()) image.add(part);
+    return image;
+  }
+
+  /// Appends a part; it must stay where it is.
+  void add(std::span<std::byte> part) {
+    CAUSEWAY_EXPECT(parts_.size() < max_state_parts);
+    starts_.push_back(bytes_);
+    parts_.push_back(part);
+    layout_.sizes.push_back(part.size());
+    bytes_ += part.size();
+    touch();
+  }
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::span<const std::span<std::byte>> parts() const noexcept { return parts_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::size_t chunks() const noexcept { return layout_.chunks(); }
+  /// The last chunk may be shorter.
+  [[nodiscard]] std::size_t chunk_size(std::size_t chunk) const noexcept {
+    const std::uint64_t begin = std::uint64_t{chunk} * layout_.chunk_bytes;
+    return static_cast<std::size_t>(std::min<std::uint64_t>(layout_.chunk_bytes, bytes_ - begin));
+  }
+
+  /// The memory was changed: hashes will be made anew.
+  void touch() noexcept { hashed_ = false; }
+
+  /// Names the state. Makes the hashes if the memory was touched.
+  [[nodiscard]] std::uint64_t root(thread_pool* pool = nullptr) const {
+    (void)hashes(pool);
+    return root_;
+  }
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes(thread_pool* pool = nullptr) const {
+    if (!hashed_) make_hashes(pool);
+    return hashes_;
+  }
+  [[nodiscard]] std::uint64_t chunk_hash(std::size_t chunk) const { return hashes()[chunk]; }
+
+  /// Copies a chunk out. Precondition: `out` has chunk_size(chunk) bytes.
+  void read(std::size_t chunk, std::span<std::byte> out) const {
+    CAUSEWAY_EXPECT(chunk < chunks() && out.size() == chunk_size(chunk));
+    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t at) {
+      std::memcpy(out.data() + at, piece.data(), piece.size());
+    });
+  }
+
+  /// Puts bytes where a chunk lies; call touch() when all are there. Precondition: `in` has chunk_size(chunk) bytes.
+  void write(std::size_t chunk, std::span<const std::byte> in) {
+    CAUSEWAY_EXPECT(chunk < chunks() && in.size() == chunk_size(chunk));
+    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t at) {
+      std::memcpy(piece.data(), in.data() + at, piece.size());
+    });
+  }
+
+ private:
+  // Calls f(piece, offset in the chunk) on the pieces of parts that a chunk covers; never on an empty one.
+  template <class F>
+  void for_each_piece(std::size_t chunk, F&& f) const {
+    std::uint64_t at = std::uint64_t{chunk} * layout_.chunk_bytes;
+    const std::uint64_t begin = at;
+    const std::uint64_t end = begin + chunk_size(chunk);
+    auto part = static_cast<std::size_t>(std::upper_bound(starts_.begin(), starts_.end(), at) - starts_.begin()) - 1;
+    for (; at < end; ++part) {
+      const auto inside = static_cast<std::size_t>(at - starts_[part]);
+      const auto length = static_cast<std::size_t>(std::min<std::uint64_t>(parts_[part].size() - inside, end - at));
+      if (length > 0) f(parts_[part].subspan(inside, length), static_cast<std::size_t>(at - begin));
+      at += length;
+    }
+  }
+
+  // How a state is cut into parts must not show in a chunk's hash, so a chunk of several pieces is put together first.
+  [[nodiscard]] std::uint64_t hash_chunk(std::size_t chunk) const {
+    const std::size_t size = chunk_size(chunk);
+    std::uint64_t hash = 0;
+    bool whole = false;
+    for_each_piece(chunk, [&](std::span<std::byte> piece, std::size_t) {
+      if (piece.size() == size) {
+        whole = true;
+        hash = hash_bytes(piece);
+      }
+    });
+    if (whole) return hash;
+    std::vector<std::byte> gathered(size);
+    read(chunk, gathered);
+    return hash_bytes(gathered);
+  }
+
+  void make_hashes(thread_pool* pool) const {
+    hashes_.resize(chunks());
+    const auto some = [&](index_range range) {
+      for (std::int64_t i = range.begin; i < range.end; ++i) {
+        hashes_[static_cast<std::size_t>(i)] = hash_chunk(static_cast<std::size_t>(i));
+      }
+    };
+    const auto count = static_cast<std::int64_t>(hashes_.size());
+    if (pool != nullptr) {
+      pool->for_range(count, 1, some);
+    } else {
+      some({0, count});
+    }
+    root_ = state_root(layout_, digest_of(hashes_));
+    hashed_ = true;
+  }
+
+  image_layout layout_;
+  std::vector<std::span<std::byte>> parts_;
+  std::vector<std::uint64_t> starts_;
+  std::uint64_t bytes_ = 0;
+  mutable std::vector<std::uint64_t> hashes_;
+  mutable std::uint64_t root_ = 0;
+  mutable bool hashed_ = false;
+};
+
+/// Chunks of another state that wait beside an image until all that differ are there. Memory: the chunks put, no more.
+class staging {
+ public:
+  staging() = default;
+  explicit staging(const image_layout& layout) : layout_{layout}, chunks_(layout.chunks()) {}
+
+  /// Keeps a copy of a chunk whose hash was found right.
+  void put(std::size_t chunk, std::span<const std::byte> bytes) {
+    CAUSEWAY_EXPECT(chunk < chunks_.size() && bytes.size() <= layout_.chunk_bytes);
+    if (!chunks_[chunk]) ++count_;
+    chunks_[chunk] = std::make_unique_for_overwrite<std::byte[]>(bytes.size());
+    std::memcpy(chunks_[chunk].get(), bytes.data(), bytes.size());
+  }
+
+  [[nodiscard]] const image_layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] bool has(std::size_t chunk) const noexcept { return chunks_[chunk] != nullptr; }
+  [[nodiscard]] std::size_t chunks_held() const noexcept { return count_; }
+
+  /// Puts the chunks into `image`, frees them, and makes sure that the image is now the state named `root`.
+  /// errc::diverged: it is another one, because its memory was changed since its hashes were made; nothing in it can be
+  /// relied on then. Cost: a copy of the chunks put and one pass of hashing.
+  result<void> commit(state_image& image, std::uint64_t root, thread_pool* pool = nullptr) {
+    CAUSEWAY_EXPECT(image.layout() == layout_);
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      if (chunks_[i]) image.write(i, {chunks_[i].get(), image.chunk_size(i)});
+      chunks_[i].reset();
+    }
+    count_ = 0;
+    image.touch();
+    if (image.root(pool) == root) return {};
+    return fail(errc::diverged, "state transfer",
+                "the state in memory is not the one that was fetched: it was changed meanwhile; fetch it again");
+  }
+
+ private:
+  image_layout layout_;
+  std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  std::size_t count_ = 0;
+};
+
+inline result<void> check_layout(const image_layout& ours, const image_layout& theirs) {
+  if (ours == theirs) return {};
+  const auto text = [](const image_layout& l) {
+    return std::to_string(l.bytes()) + " bytes in " + std::to_string(l.sizes.size()) + " parts, chunks of " +
+           std::to_string(l.chunk_bytes);
+  };
+  std::string message = "the shared state here is " + text(ours) + "; the run's is " + text(theirs);
+  for (std::size_t i = 0; i < std::min(ours.sizes.size(), theirs.sizes.size()); ++i) {
+    if (ours.sizes[i] == theirs.sizes[i]) continue;
+    message += "; part " + std::to_string(i) + " has " + std::to_string(ours.sizes[i]) + " bytes here and " +
+               std::to_string(theirs.sizes[i]) + " there";
+    break;
+  }
+  return fail(errc::wrong_model, "state transfer", message + ". Use the model and policies that the run uses");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_STATE_IMAGE_HPP
+
+// ---- causeway/membership/transfer_options.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_OPTIONS_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_OPTIONS_HPP
+
+// Between the state transfer and whoever drives it: how it is set up, and what it wants done.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Waits are learned (net/deadline.hpp); what stands here are their floors, and their values before anything was learned.
+struct transfer_options {
+  // A donor: what is on its way and was not acknowledged is memory of the sender.
+  std::size_t outstanding_per_peer = std::size_t{8} << 20U;
+  std::size_t outstanding_total = std::size_t{64} << 20U;  ///< every peer gets one message all the same
+  std::size_t max_queue = 64;                              ///< requests kept per peer; what is asked beyond is dropped
+  std::size_t max_peers = 256;                             ///< peers served at once
+  std::uint64_t seed = 0;  ///< makes tickets hard to guess: take it from a secret, or from the clock
+
+  // A fetcher.
+  unsigned max_window = 32;                          ///< requests out per holder
+  duration first_answer = std::chrono::seconds{10};  ///< how long the first holder ever asked may be silent
+  net::arrival_options arrival{.floor = std::chrono::milliseconds{500}, .cap = std::chrono::seconds{60}};
+  unsigned max_overdue = 4;  ///< when every holder was overdue so often in a row, the transfer has failed
+  unsigned max_bad = 2;      ///< wrong chunks or manifests from one holder before it is asked no more
+  duration retry = std::chrono::milliseconds{250};  ///< first pause before a holder that is not there yet is asked again
+  unsigned max_retries = 8;                         ///< at doubling pauses
+  duration lost_after = std::chrono::seconds{10};   ///< without any holder within reach
+};
+
+/// What a donor or a fetcher wants done. Called from inside their functions; must not call back into them. The names keep
+/// clear of membership::effects, so that one class can be both.
+struct transfer_effects {
+  virtual ~transfer_effects() = default;
+  /// A bulk control message to a peer that is up; lost without notice where the connection breaks.
+  virtual void transfer_send(net::peer_id to, std::vector<std::byte> message) = 0;
+  /// Call the fetcher's wake then; replaces what was asked for before. no_deadline: never.
+  virtual void transfer_wake_at(time_point when) = 0;
+  virtual void transfer_log(severity, std::string_view) {}
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_OPTIONS_HPP
+
+// ---- causeway/membership/transfer_wire.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_WIRE_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_WIRE_HPP
+
+// The messages of a state transfer, as control messages of a fabric; their first byte is 0x80 to 0x8F. Every answer with
+// content has a ticket, which the receiver gives back: so the sender knows what has arrived, and sends no more than fits.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Which state: the round it was committed in, and its root.
+struct state_name {
+  std::uint64_t round = 0;
+  std::uint64_t root = 0;
+
+  friend bool operator==(const state_name&, const state_name&) = default;
+};
+
+enum class transfer_kind : std::uint8_t {
+  ask_manifest = 0x80,  ///< what, index: piece 0 is the layout, piece n > 0 the n-th run of chunk hashes
+  manifest = 0x81,      ///< what, index, ticket, content
+  ask_chunk = 0x82,     ///< what, index
+  chunk = 0x83,         ///< what, index, ticket, content
+  gone = 0x84,          ///< what, newest: the sender does not have it; the newest round that it offered
+  receipt = 0x85,       ///< ticket: this and what was sent before it has arrived
+  cancel = 0x86,        ///< what, index: no longer wanted; every_index: nothing of it is
+};
+
+/// Whether a control message belongs to the state transfer.
+[[nodiscard]] inline bool is_transfer_message(std::span<const std::byte> message) noexcept {
+  return !message.empty() && (message.front() & std::byte{0xF0}) == std::byte{0x80};
+}
+
+inline constexpr std::uint64_t every_index = ~std::uint64_t{0};
+/// Chunk hashes in one piece of a manifest: 256 KiB of them.
+inline constexpr std::size_t hashes_per_piece = 32768;
+/// What a message may have beside its content.
+inline constexpr std::size_t transfer_overhead = 64;
+
+/// One message; which fields count, `kind` says. `content` is a view into the bytes that were decoded.
+struct transfer_message {
+  transfer_kind kind = transfer_kind::receipt;
+  state_name what{};
+  std::uint64_t index = 0;
+  std::uint64_t ticket = 0;
+  std::uint64_t newest = 0;
+  std::span<const std::byte> content{};
+};
+
+namespace detail {
+
+// Content is the last field and ends with the message, so that it can be made in place.
+struct transfer_fields {
+  bool what, index, ticket, newest, content;
+};
+
+constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
+  switch (kind) {
+    case transfer_kind::ask_manifest:
+    case transfer_kind::ask_chunk:
+    case transfer_kind::cancel: return {true, true, false, false, false};
+    case transfer_kind::manifest:
+    case transfer_kind::chunk: return {true, true, true, false, true};
+    case transfer_kind::gone: return {true, false, false, true, false};
+    case transfer_kind::receipt: return {false, false, true, false, false};
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// The bytes of a message but for its content, and room for `content` bytes behind them.
+[[nodiscard]] inline std::vector<std::byte> encode_transfer_head(const transfer_message& m, std::size_t content = 0) {
+  const auto has = detail::fields_of(m.kind);
+  net::byte_writer out;
+  out.put(static_cast<std::uint8_t>(m.kind));
+  if (has.what) out.put(m.what.round).put(m.what.root);
+  if (has.index) out.put(m.index);
+  if (has.ticket) out.put(m.ticket);
+  if (has.newest) out.put(m.newest);
+  const std::size_t head = out.bytes().size();
+  std::vector<std::byte> bytes;
+  bytes.reserve(head + content);
+  bytes.insert(bytes.end(), out.bytes().begin(), out.bytes().end());
+  bytes.resize(head + content);
+  return bytes;
+}
+
+[[nodiscard]] inline std::vector<std::byte> encode(const transfer_message& m) {
+  const auto content = detail::fields_of(m.kind).content ? m.content : std::span<const std::byte>{};
+  auto bytes = encode_transfer_head(m, content.size());
+  std::copy(content.begin(), content.end(), bytes.end() - static_cast<std::ptrdiff_t>(content.size()));
+  return bytes;
+}
+
+/// errc::corrupt or errc::too_large for bytes that are no message. Allocates nothing.
+[[nodiscard]] inline result<transfer_message> decode_transfer(std::span<const std::byte> bytes) {
+  if (!is_transfer_message(bytes) || bytes.front() > std::byte{static_cast<std::uint8_t>(transfer_kind::cancel)}) {
+    return fail(errc::corrupt, "state transfer", "a message of an unknown kind");
+  }
+  net::byte_reader in{bytes};
+  transfer_message m;
+  m.kind = static_cast<transfer_kind>(in.get<std::uint8_t>());
+  const auto has = detail::fields_of(m.kind);
+  if (has.what) {
+    m.what.round = in.get<std::uint64_t>();
+    m.what.root = in.get<std::uint64_t>();
+  }
+  if (has.index) m.index = in.get<std::uint64_t>();
+  if (has.ticket) m.ticket = in.get<std::uint64_t>();
+  if (has.newest) m.newest = in.get<std::uint64_t>();
+  if (has.content && in.ok()) {
+    m.content = bytes.last(in.remaining());
+    return m;
+  }
+  CAUSEWAY_TRY(in.finish("a message of the state transfer"));
+  return m;
+}
+
+/// The first piece of a manifest: all that the root is made of.
+struct manifest_head {
+  image_layout layout;
+  std::uint64_t digest = 0;
+
+  [[nodiscard]] std::uint64_t root() const noexcept { return state_root(layout, digest); }
+};
+
+[[nodiscard]] inline std::vector<std::byte> encode(const manifest_head& head) {
+  net::byte_writer out;
+  out.put(head.digest).put(head.layout.chunk_bytes).put(static_cast<std::uint32_t>(head.layout.sizes.size()));
+  for (const std::uint64_t size : head.layout.sizes) out.put(size);
+  return std::move(out).take();
+}
+
+[[nodiscard]] inline result<manifest_head> decode_manifest_head(std::span<const std::byte> bytes) {
+  net::byte_reader in{bytes};
+  manifest_head head;
+  head.digest = in.get<std::uint64_t>();
+  head.layout.chunk_bytes = in.get<std::uint32_t>();
+  const std::size_t count = in.get<std::uint32_t>();
+  if (count > max_state_parts || count > in.remaining() / 8 || head.layout.chunk_bytes == 0) in.refuse();
+  if (in.ok()) head.layout.sizes.resize(count);
+  for (std::uint64_t& size : head.layout.sizes) {
+    size = in.get<std::uint64_t>();
+    if (size >> 48U != 0) in.refuse();  // so that their sum cannot wrap
+  }
+  CAUSEWAY_TRY(in.finish("the head of a manifest"));
+  return head;
+}
+
+/// Piece `index` > 0 of a manifest.
+[[nodiscard]] inline std::vector<std::byte> encode_hashes(std::span<const std::uint64_t> all, std::uint64_t index) {
+  const std::size_t first = static_cast<std::size_t>(index - 1) * hashes_per_piece;
+  net::byte_writer out;
+  for (const std::uint64_t hash : all.subspan(first, std::min(hashes_per_piece, all.size() - first))) out.put(hash);
+  return std::move(out).take();
+}
+
+/// Pieces of a manifest of so many chunks, the head counted.
+[[nodiscard]] constexpr std::uint64_t manifest_pieces(std::size_t chunks) noexcept {
+  return 1 + (chunks + hashes_per_piece - 1) / hashes_per_piece;
+}
+
+static_assert(default_chunk_bytes + transfer_overhead <= net::max_post_bytes);
+static_assert(8 * hashes_per_piece + transfer_overhead <= net::max_post_bytes);
+static_assert(8 * max_state_parts + transfer_overhead <= net::max_post_bytes);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_WIRE_HPP
+
+// ---- causeway/membership/transfer_donor.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_DONOR_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_DONOR_HPP
+
+// The giving side of a state transfer: answers requests out of the states that its driver offers. What was sent and not
+// acknowledged is bounded for each peer and in all, so that a peer that asks for everything and reads nothing costs little,
+// and peers are served in turn. A pure state machine: messages in, messages out.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Thread safety: none; the fabric's lock serves. Cost of a call: at most what the limits let out, a copy of it each.
+class donor {
+ public:
+  /// Copies a chunk into the buffer, which has its size. False: it can no longer be had.
+  using chunk_reader = std::function<bool(std::size_t chunk, std::span<std::byte> out)>;
+
+  struct counts {
+    std::uint64_t chunks_sent = 0;
+    std::uint64_t bytes_sent = 0;  ///< content of chunks and manifests
+    std::uint64_t gone_sent = 0;
+    std::uint64_t dropped = 0;          ///< requests beyond a limit, or asked twice
+    std::uint64_t malformed = 0;        ///< requests for what no state has
+    std::uint64_t unknown_tickets = 0;  ///< receipts for what was not sent
+  };
+
+  /// `fx` must outlive this object.
+  donor(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx} {}
+  donor(const donor&) = delete;
+  donor& operator=(const donor&) = delete;
+
+  /// From now on gives the state of `round` to whoever asks; replaces what was offered for it. `image` must be hashed (call
+  /// its root before), and stay as it is until withdrawn.
+  void offer(std::uint64_t round, const state_image& image) {
+    offer(round, image.layout(), image.hashes(), [&image](std::size_t chunk, std::span<std::byte> out) {
+      image.read(chunk, out);
+      return true;
+    });
+  }
+
+  /// The same from anywhere, such as a file.
+  void offer(std::uint64_t round, image_layout layout, std::vector<std::uint64_t> hashes, chunk_reader reader) {
+    withdraw(round);
+    CAUSEWAY_EXPECT(hashes.size() == layout.chunks());
+    CAUSEWAY_EXPECT(layout.chunk_bytes + transfer_overhead <= net::max_post_bytes);
+    const std::uint64_t digest = digest_of(hashes);
+    const state_name name{round, state_root(layout, digest)};
+    const std::uint64_t bytes = layout.bytes();
+    offers_.push_back({name, {std::move(layout), digest}, bytes, std::move(hashes), std::move(reader)});
+    newest_ = std::max(newest_, round);
+  }
+
+  /// The memory behind an offer is about to change. Those who wait for something of it are told that it is gone.
+  void withdraw(std::uint64_t round) {
+    withdraw_if([&](const offered& o) { return o.name.round == round; });
+  }
+  void withdraw() {
+    withdraw_if([](const offered&) { return true; });
+  }
+
+  [[nodiscard]] bool offers(const state_name& name) const { return find(name) != nullptr; }
+  [[nodiscard]] const counts& counted() const noexcept { return counts_; }
+  /// Content sent and not acknowledged.
+  [[nodiscard]] std::size_t outstanding() const noexcept { return outstanding_; }
+  [[nodiscard]] std::size_t outstanding(net::peer_id peer) const {
+    const auto at = peers_.find(peer);
+    return at == peers_.end() ? 0 : at->second.outstanding;
+  }
+
+  // ---- events -------------------------------------------------------------------------------------------------------
+
+  /// A message of one of the kinds ask_manifest, ask_chunk, receipt and cancel. Others are ignored.
+  void message(net::peer_id from, const transfer_message& m) {
+    switch (m.kind) {
+      case transfer_kind::ask_manifest:
+      case transfer_kind::ask_chunk: take_request(from, m); break;
+      case transfer_kind::receipt: take_receipt(from, m.ticket); break;
+      case transfer_kind::cancel: take_cancel(from, m); break;
+      default: return;
+    }
+    serve();
+  }
+
+  /// The connection ended: what was on its way is lost, and forgotten.
+  void peer_down(net::peer_id peer) {
+    const auto at = peers_.find(peer);
+    if (at == peers_.end()) return;
+    outstanding_ -= at->second.outstanding;
+    peers_.erase(at);
+    serve();
+  }
+
+ private:
+  struct offered {
+    state_name name;
+    manifest_head head;
+    std::uint64_t bytes;
+    std::vector<std::uint64_t> hashes;
+    chunk_reader reader;
+  };
+
+  struct request {
+    transfer_kind kind;
+    state_name what;
+    std::uint64_t index;
+
+    friend bool operator==(const request&, const request&) = default;
+  };
+
+  struct sent {
+    std::uint64_t ticket;
+    std::size_t bytes;
+  };
+
+  struct asking_peer {
+    std::deque<request> queue;
+    std::deque<sent> unacknowledged;
+    std::size_t outstanding = 0;
+  };
+
+  [[nodiscard]] const offered* find(const state_name& name) const {
+    const auto at = std::find_if(offers_.begin(), offers_.end(), [&](const offered& o) { return o.name == name; });
+    return at == offers_.end() ? nullptr : &*at;
+  }
+
+  template <class Which>
+  void withdraw_if(Which&& which) {
+    std::erase_if(offers_, which);
+    for (auto& [id, peer] : peers_) drop_lost_requests(id, peer);
+  }
+
+  // One `gone` per state, however many requests there were for it.
+  void drop_lost_requests(net::peer_id id, asking_peer& peer) {
+    std::vector<state_name> told;
+    std::erase_if(peer.queue, [&](const request& r) {
+      if (find(r.what) != nullptr) return false;
+      if (std::find(told.begin(), told.end(), r.what) == told.end()) {
+        told.push_back(r.what);
+        send_gone(id, r.what);
+      }
+      return true;
+    });
+  }
+
+  void send_gone(net::peer_id to, const state_name& what) {
+    ++counts_.gone_sent;
+    fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::gone, .what = what, .newest = newest_}));
+  }
+
+  void take_request(net::peer_id from, const transfer_message& m) {
+    const offered* state = find(m.what);
+    if (state == nullptr) return send_gone(from, m.what);
+    const std::uint64_t end =
+        m.kind == transfer_kind::ask_chunk ? state->hashes.size() : manifest_pieces(state->hashes.size());
+    if (m.index >= end) return void(++counts_.malformed);
+    const request r{m.kind, m.what, m.index};
+    const bool full = peers_.size() >= options_.max_peers && !peers_.contains(from) && !forget_idle_peer();
+    if (full) return void(++counts_.dropped);
+    auto& queue = peers_[from].queue;
+    if (queue.size() >= options_.max_queue || std::find(queue.begin(), queue.end(), r) != queue.end()) {
+      return void(++counts_.dropped);
+    }
+    queue.push_back(r);
+  }
+
+  bool forget_idle_peer() {
+    const auto idle = [](const auto& entry) { return entry.second.queue.empty() && entry.second.outstanding == 0; };
+    const auto at = std::find_if(peers_.begin(), peers_.end(), idle);
+    if (at == peers_.end()) return false;
+    peers_.erase(at);
+    return true;
+  }
+
+  // Messages of one connection arrive in order, so one ticket acknowledges all that was sent before it.
+  void take_receipt(net::peer_id from, std::uint64_t ticket) {
+    const auto at = peers_.find(from);
+    if (at == peers_.end()) return void(++counts_.unknown_tickets);
+    asking_peer& peer = at->second;
+    const auto last = std::find_if(peer.unacknowledged.begin(), peer.unacknowledged.end(),
+                                   [&](const sent& s) { return s.ticket == ticket; });
+    if (last == peer.unacknowledged.end()) return void(++counts_.unknown_tickets);
+    for (auto s = peer.unacknowledged.begin(); s != last + 1; ++s) {
+      peer.outstanding -= s->bytes;
+      outstanding_ -= s->bytes;
+    }
+    peer.unacknowledged.erase(peer.unacknowledged.begin(), last + 1);
+  }
+
+  void take_cancel(net::peer_id from, const transfer_message& m) {
+    const auto at = peers_.find(from);
+    if (at == peers_.end()) return;
+    std::erase_if(at->second.queue, [&](const request& r) {
+      return r.what == m.what && (m.index == every_index || (r.kind == transfer_kind::ask_chunk && r.index == m.index));
+    });
+  }
+
+  // One request of each peer in turn, beginning after the one served last, until nobody's next one fits.
+  void serve() {
+    for (bool any = true; any;) {
+      any = false;
+      auto at = peers_.upper_bound(last_served_);
+      for (std::size_t i = 0; i < peers_.size(); ++i, ++at) {
+        if (at == peers_.end()) at = peers_.begin();
+        if (at->second.queue.empty() || !fits(at->second)) continue;
+        last_served_ = at->first;
+        serve_one(at->first, at->second);
+        any = true;
+      }
+    }
+  }
+
+  // Nobody is locked out: who has nothing on its way gets one message, whatever the others have.
+  [[nodiscard]] bool fits(const asking_peer& peer) const {
+    if (peer.outstanding == 0) return true;
+    const std::size_t size = answer_size(peer.queue.front());
+    return peer.outstanding + size <= options_.outstanding_per_peer && outstanding_ + size <= options_.outstanding_total;
+  }
+
+  [[nodiscard]] std::size_t answer_size(const request& r) const {
+    const offered& state = *find(r.what);
+    if (r.kind == transfer_kind::ask_chunk) {
+      const std::uint64_t most = state.head.layout.chunk_bytes;
+      return static_cast<std::size_t>(std::min(most, state.bytes - r.index * most));
+    }
+    if (r.index == 0) return 16 + 8 * state.head.layout.sizes.size();
+    return 8 * std::min<std::size_t>(hashes_per_piece,
+                                     state.hashes.size() - static_cast<std::size_t>(r.index - 1) * hashes_per_piece);
+  }
+
+  void serve_one(net::peer_id to, asking_peer& peer) {
+    const request r = peer.queue.front();
+    peer.queue.pop_front();
+    const offered& state = *find(r.what);
+    const std::size_t size = answer_size(r);
+    const std::uint64_t ticket = causeway::detail::scramble(options_.seed ^ ++serial_);
+    const bool chunk = r.kind == transfer_kind::ask_chunk;
+    transfer_message answer{
+        .kind = chunk ? transfer_kind::chunk : transfer_kind::manifest, .what = r.what, .index = r.index, .ticket = ticket};
+    std::vector<std::byte> bytes;
+    if (chunk) {
+      bytes = encode_transfer_head(answer, size);
+      if (!state.reader(static_cast<std::size_t>(r.index), std::span{bytes}.last(size))) return send_gone(to, r.what);
+    } else {
+      const auto content = r.index == 0 ? encode(state.head) : encode_hashes(state.hashes, r.index);
+      answer.content = content;
+      bytes = encode(answer);
+    }
+    peer.unacknowledged.push_back({ticket, size});
+    peer.outstanding += size;
+    outstanding_ += size;
+    counts_.bytes_sent += size;
+    if (chunk) ++counts_.chunks_sent;
+    fx_->transfer_send(to, std::move(bytes));
+  }
+
+  transfer_options options_;
+  transfer_effects* fx_;
+  std::vector<offered> offers_;
+  std::map<net::peer_id, asking_peer> peers_;
+  std::size_t outstanding_ = 0;
+  std::uint64_t newest_ = 0;
+  std::uint64_t serial_ = 0;
+  net::peer_id last_served_ = 0;
+  counts counts_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_DONOR_HPP
+
+// ---- causeway/membership/transfer_holder.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP
+
+// What a fetcher knows about one holder of the state it wants: what was asked of it, how quickly it answers, and how far it
+// can be relied on. Requests are answered in order, so a holder is overdue when nothing at all came from it for too long.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// How many requests to keep out at one holder, and how long it may be silent. With n requests out, an answer that takes t
+/// tells a rate of n / t; that many in the time of the quickest answer fill the line (Little's law). The window is twice
+/// that and one more, so it doubles per trip until answers begin to queue, and little is lost when the holder turns slow.
+class transfer_pace {
+ public:
+  static constexpr unsigned first_window = 4;
+  static constexpr unsigned least_window = 2;  // one on the line while the next is asked for
+
+  explicit transfer_pace(const transfer_options& options) : most_{options.max_window}, gaps_{options.arrival} {}
+
+  /// A chunk came `gap` after the holder could begin with it.
+  void arrived(duration gap) noexcept { gaps_.observe(gap); }
+
+  /// It came `latency` after it was asked for as the last of `out` requests.
+  void answered(duration latency, unsigned out) noexcept {
+    quickest_ = quickest_ ? std::min(*quickest_, latency) : latency;
+    const double share = latency > duration{0} ? seconds(*quickest_) / seconds(latency) : 1.0;
+    const auto target = static_cast<unsigned>(std::ceil(2.0 * out * share)) + 1;
+    window_ = std::clamp(target, std::min(least_window, most_), most_);
+  }
+
+  /// Nothing came for so long.
+  void overdue(duration waited) noexcept {
+    gaps_.overdue(waited);
+    window_ = 1;
+  }
+
+  void reconnected() noexcept {
+    window_ = std::min(first_window, most_);
+    quickest_.reset();
+  }
+
+  [[nodiscard]] unsigned window() const noexcept { return window_; }
+  [[nodiscard]] bool known() const noexcept { return gaps_.count() > 0; }
+  [[nodiscard]] duration patience() const noexcept { return gaps_.patience(); }
+  /// How long until a request that is made now, behind `ahead` others, is answered.
+  [[nodiscard]] duration answer_in(std::size_t ahead) const noexcept {
+    const duration queued = gaps_.mean() * static_cast<duration::rep>(ahead + 1);
+    return std::max(queued, quickest_.value_or(queued));
+  }
+  [[nodiscard]] duration gap() const noexcept { return gaps_.mean(); }
+
+ private:
+  unsigned most_;
+  unsigned window_ = std::min(first_window, most_);
+  net::arrival_statistics gaps_;
+  std::optional<duration> quickest_;
+};
+
+/// One holder. Requests are named by their index; the high bit marks pieces of the manifest.
+struct transfer_holder {
+  static constexpr std::uint64_t manifest_bit = std::uint64_t{1} << 63U;
+
+  enum class standing : std::uint8_t {
+    active,  ///< waited for
+    late,    ///< overdue: asked elsewhere, but still welcome
+    lost,    ///< overdue twice, or no longer needed: may be asked here again
+  };
+  struct request {
+    time_point sent;
+    std::uint64_t serial = 0;  ///< order of asking
+    unsigned out = 0;          ///< requests waited for, this one counted
+    standing at = standing::active;
+    bool again = false;  ///< asked twice: which of the two is answered cannot be told
+  };
+
+  transfer_holder(net::peer_id peer, const transfer_options& options) : id{peer}, pace{options} {}
+
+  net::peer_id id;
+  transfer_pace pace;
+  std::map<std::uint64_t, request> asked;
+  std::vector<std::uint64_t> bad_chunks;
+  time_point waiting_since;  ///< of the first active request, the last arrival or the last time it was overdue
+  time_point not_before;     ///< after it said that it does not have the state yet
+  unsigned active = 0;       ///< requests waited for
+  unsigned overdue = 0;      ///< in a row
+  unsigned bad = 0;          ///< wrong chunks and manifests
+  unsigned retries = 0;
+  std::uint64_t bytes = 0;  ///< content received and used
+  bool up = false;
+  bool listed = false;
+  bool gone = false;  ///< said that it does not have the state any more
+  bool banned = false;
+
+  /// Can be asked, now or later, if its connection stands.
+  [[nodiscard]] bool eligible() const noexcept { return listed && !gone && !banned; }
+  [[nodiscard]] bool usable(time_point now) const noexcept { return eligible() && up && not_before <= now; }
+  [[nodiscard]] bool waited_for() const noexcept {
+    return std::any_of(asked.begin(), asked.end(), [](const auto& r) { return r.second.at != standing::lost; });
+  }
+  /// Whether asking for `key` would only repeat what is on its way.
+  [[nodiscard]] bool expects(std::uint64_t key) const {
+    const auto at = asked.find(key);
+    return at != asked.end() && at->second.at != standing::lost;
+  }
+  /// 1 for the request that is answered next.
+  [[nodiscard]] std::ptrdiff_t place_of(const request& r) const {
+    return 1 + std::count_if(asked.begin(), asked.end(), [&](const auto& entry) {
+             return entry.second.at == standing::active && entry.second.serial < r.serial;
+           });
+  }
+  [[nodiscard]] bool gave_bad(std::uint64_t chunk) const {
+    return std::find(bad_chunks.begin(), bad_chunks.end(), chunk) != bad_chunks.end();
+  }
+
+  void note_asked(std::uint64_t key, std::uint64_t serial, time_point now) {
+    if (!waited_for()) waiting_since = now;
+    const bool again = asked.contains(key);
+    ++active;
+    asked[key] = {now, serial, active, standing::active, again};
+  }
+
+  struct answer {
+    bool active = false;  ///< to a request that was waited for
+    duration gap{0};      ///< since the holder could begin with it
+  };
+
+  /// An answer came. None: it was not asked for.
+  std::optional<answer> note_answer(std::uint64_t key, time_point now) {
+    const auto at = asked.find(key);
+    if (at == asked.end()) return std::nullopt;
+    const request r = at->second;
+    asked.erase(at);
+    if (r.at == standing::active) --active;
+    const duration gap = now - std::max(waiting_since, r.sent);
+    if ((key & manifest_bit) == 0) {  // pieces of the manifest have other sizes: they say nothing about chunks
+      pace.arrived(gap);
+      if (!r.again) pace.answered(now - r.sent, r.out);
+    }
+    waiting_since = now;
+    overdue = 0;
+    return answer{r.at == standing::active, gap};
+  }
+
+  /// The connection ended: nothing that was asked for will come.
+  void disconnected() {
+    asked.clear();
+    active = 0;
+    up = false;
+    overdue = 0;
+    not_before = {};
+    pace.reconnected();
+  }
+
+  /// No longer waited for here.
+  void forget(std::uint64_t key) {
+    const auto at = asked.find(key);
+    if (at == asked.end()) return;
+    if (at->second.at == standing::active) --active;
+    at->second.at = standing::lost;
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP
+
+// ---- causeway/membership/transfer_plan.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_PLAN_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_PLAN_HPP
+
+// Which chunks of a wanted state are still to be had, and which of them nobody is being asked for. A missing chunk is free,
+// or somebody is being asked for it, or both for a moment when an overdue request counts again.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Cost of a call: O(1), but for `take`, which looks past the chunks that do not suit.
+class transfer_plan {
+ public:
+  transfer_plan() = default;
+
+  /// All chunks whose hashes differ are missing.
+  transfer_plan(const std::vector<std::uint64_t>& local, const std::vector<std::uint64_t>& wanted)
+      : chunks_(wanted.size()) {
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (local[i] == wanted[i]) continue;
+      chunks_[i] = {.missing = true, .free = true, .askers = 0};
+      free_.push_back(i);
+    }
+    missing_ = free_.size();
+  }
+
+  [[nodiscard]] std::size_t missing() const noexcept { return missing_; }
+  [[nodiscard]] bool is_missing(std::uint64_t chunk) const noexcept { return chunks_[chunk].missing; }
+  [[nodiscard]] unsigned askers(std::uint64_t chunk) const noexcept { return chunks_[chunk].askers; }
+
+  /// The first free chunk that `suits`; it is no longer free.
+  template <class Suits>
+  std::optional<std::uint64_t> take(Suits&& suits) {
+    for (auto at = free_.begin(); at != free_.end();) {
+      const std::uint64_t chunk = *at;
+      if (chunks_[chunk].missing && !suits(chunk)) {
+        ++at;
+        continue;
+      }
+      at = free_.erase(at);
+      chunks_[chunk].free = false;
+      if (chunks_[chunk].missing) return chunk;
+    }
+    return std::nullopt;
+  }
+
+  void asked(std::uint64_t chunk) noexcept { ++chunks_[chunk].askers; }
+
+  /// Somebody is no longer waited for; a missing chunk that nobody is waited for becomes free, ahead of all others.
+  void given_up(std::uint64_t chunk) {
+    state& c = chunks_[chunk];
+    if (c.askers > 0) --c.askers;
+    if (c.askers > 0 || c.free || !c.missing) return;
+    c.free = true;
+    free_.push_front(chunk);
+  }
+
+  void done(std::uint64_t chunk) noexcept {
+    if (chunks_[chunk].missing) --missing_;
+    chunks_[chunk].missing = false;
+  }
+
+ private:
+  struct state {
+    bool missing = false;
+    bool free = false;
+    std::uint16_t askers = 0;
+  };
+
+  std::vector<state> chunks_;
+  std::deque<std::uint64_t> free_;
+  std::size_t missing_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_PLAN_HPP
+
+// ---- causeway/membership/transfer_holders.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDERS_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDERS_HPP
+
+// All peers that a fetcher is connected with or was told of, and the questions about them together: who is left, who is
+// overdue next, and who could bring sooner what another was asked for.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+class transfer_holders {
+ public:
+  /// What is left to hope for.
+  struct prospects {
+    bool eligible = false;      ///< somebody may have the state
+    bool within_reach = false;  ///< of those, somebody is connected
+    bool answers = false;       ///< of those, somebody was not overdue too often
+  };
+
+  explicit transfer_holders(const transfer_options& options) : options_{options}, gaps_{options.arrival} {}
+
+  [[nodiscard]] auto begin() noexcept { return all_.begin(); }
+  [[nodiscard]] auto end() noexcept { return all_.end(); }
+  [[nodiscard]] auto begin() const noexcept { return all_.begin(); }
+  [[nodiscard]] auto end() const noexcept { return all_.end(); }
+
+  transfer_holder& known(net::peer_id peer) { return all_.try_emplace(peer, peer, options_).first->second; }
+  [[nodiscard]] transfer_holder* find(net::peer_id peer) {
+    const auto at = all_.find(peer);
+    return at == all_.end() ? nullptr : &at->second;
+  }
+  void erase(net::peer_id peer) { all_.erase(peer); }
+
+  /// For the next fetch: who is connected stays known, and nothing else.
+  void begin_anew() {
+    for (auto& [id, h] : all_) {
+      const bool up = h.up;
+      h = transfer_holder{id, options_};
+      h.up = up;
+    }
+  }
+
+  [[nodiscard]] prospects outlook() const {
+    prospects p;
+    for (const auto& [id, h] : all_) {
+      p.eligible |= h.eligible();
+      p.within_reach |= h.eligible() && h.up;
+      p.answers |= h.eligible() && h.up && h.overdue < options_.max_overdue;
+    }
+    return p;
+  }
+
+  /// Why there is nobody left to ask for `round`.
+  [[nodiscard]] error none_left(std::uint64_t round, std::uint64_t newest_seen) const {
+    const std::string name = "round " + std::to_string(round);
+    if (any_listed(&transfer_holder::gone)) {
+      return fail(errc::not_found, "state transfer",
+                  "the state of " + name + " is gone; the newest round heard of is " + std::to_string(newest_seen));
+    }
+    if (any_listed(&transfer_holder::banned)) {
+      return fail(errc::corrupt, "state transfer", "all holders of " + name + " sent bytes that do not fit its hash");
+    }
+    return fail(errc::peer_lost, "state transfer", "no holder of " + name + " is within reach");
+  }
+
+  template <class F>
+  [[nodiscard]] bool any_other_usable(const transfer_holder& h, time_point now, F&& also) const {
+    return std::any_of(all_.begin(), all_.end(), [&](const auto& entry) {
+      return entry.first != h.id && entry.second.usable(now) && also(entry.second);
+    });
+  }
+
+  /// Who is most likely to answer; nullptr: nobody can be asked now.
+  [[nodiscard]] transfer_holder* best(time_point now) {
+    const auto rank = [](const transfer_holder& h) { return std::pair{h.overdue, h.bad}; };
+    transfer_holder* found = nullptr;
+    for (auto& [id, h] : all_) {
+      if (h.usable(now) && (found == nullptr || rank(h) < rank(*found))) found = &h;
+    }
+    return found;
+  }
+
+  // ---- times --------------------------------------------------------------------------------------------------------
+
+  /// Some holder's chunk came so long after the one before.
+  void observe(duration gap) noexcept { gaps_.observe(gap); }
+
+  /// When a holder that is waited for is overdue.
+  [[nodiscard]] time_point deadline(const transfer_holder& h) const { return h.waiting_since + patience(h); }
+
+  /// When somebody is overdue or may be asked again.
+  [[nodiscard]] time_point next_deadline(time_point now) const {
+    time_point next = no_deadline;
+    for (const auto& [id, h] : all_) {
+      if (!h.eligible() || !h.up) continue;
+      if (h.waited_for()) next = std::min(next, deadline(h));
+      if (h.not_before > now) next = std::min(next, h.not_before);
+    }
+    return next;
+  }
+
+  /// When nothing is left to ask for, a holder with room takes over what a slower one would bring later than it: which
+  /// chunk, if any. Cost: O(r^2) in requests out.
+  [[nodiscard]] std::optional<std::uint64_t> worth_asking_twice(const transfer_holder& h, const transfer_plan& plan,
+                                                                time_point now) const {
+    if (!h.pace.known() || h.overdue > 0) return std::nullopt;
+    std::optional<std::uint64_t> last;
+    time_point latest = now + h.pace.answer_in(h.active) * 5 / 4;  // a quarter more: it costs bytes
+    for (const auto& [id, other] : all_) {
+      if (id == h.id || other.active == 0) continue;
+      for (const auto& [key, r] : other.asked) {
+        if (r.at != transfer_holder::standing::active || (key & transfer_holder::manifest_bit) != 0) continue;
+        if (plan.askers(key) > 1 || h.expects(key) || h.gave_bad(key)) continue;
+        const time_point comes = comes_at(other, r);
+        if (comes <= latest) continue;
+        latest = comes;
+        last = key;
+      }
+    }
+    return last;
+  }
+
+ private:
+  [[nodiscard]] bool any_listed(bool transfer_holder::*what) const {
+    return std::any_of(all_.begin(), all_.end(),
+                       [&](const auto& entry) { return entry.second.listed && entry.second.*what; });
+  }
+
+  // Before a holder's first chunk, the chunks of others tell what to expect of it.
+  [[nodiscard]] duration patience(const transfer_holder& h) const {
+    if (h.pace.known()) return h.pace.patience();
+    if (gaps_.count() == 0) return options_.first_answer;
+    return std::min(gaps_.patience() * 2, options_.first_answer);
+  }
+
+  [[nodiscard]] time_point comes_at(const transfer_holder& h, const transfer_holder::request& r) const {
+    return h.pace.known() ? h.waiting_since + h.pace.gap() * h.place_of(r) : deadline(h);
+  }
+
+  transfer_options options_;
+  std::map<net::peer_id, transfer_holder> all_;
+  net::arrival_statistics gaps_;  // between chunks, of all holders
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDERS_HPP
+
+// ---- causeway/membership/transfer_manifest.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP
+
+// Puts a manifest together, piece by piece from one holder, and believes it only when it gives the wanted root. Allocates
+// by the layout of the state here, never by what a message claims.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+class manifest_assembler {
+ public:
+  enum class outcome : std::uint8_t {
+    more,      ///< ask for next_piece()
+    complete,  ///< hashes() are those of the wanted state
+    bad,       ///< a piece that belongs to no manifest of this root; begins anew
+    foreign,   ///< the wanted state has another layout than the one here: see foreign_layout
+  };
+
+  manifest_assembler() = default;
+  manifest_assembler(const image_layout& local, std::uint64_t root) : local_{local}, root_{root} {}
+
+  [[nodiscard]] bool complete() const noexcept { return head_ && next_ == pieces(); }
+  [[nodiscard]] std::uint64_t next_piece() const noexcept { return next_; }
+  /// Pieces below this one may be asked for: the next two, so that a small manifest costs one trip there and back.
+  [[nodiscard]] std::uint64_t ask_before() const noexcept { return std::min(next_ + 2, pieces()); }
+  [[nodiscard]] const std::vector<std::uint64_t>& hashes() const noexcept { return hashes_; }
+  /// errc::wrong_model with both layouts.
+  [[nodiscard]] result<void> foreign_layout() const { return check_layout(local_, head_->layout); }
+
+  /// Another holder is asked now: pieces of different holders are never mixed, so that it is clear who sent a wrong one.
+  void restart() {
+    hashes_.clear();
+    next_ = head_ ? 1 : 0;  // the head was found right by itself
+  }
+
+  /// Piece next_piece().
+  outcome take(std::span<const std::byte> content) {
+    const outcome how = next_ == 0 ? take_head(content) : take_hashes(content);
+    if (how == outcome::bad) restart();
+    return how;
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t pieces() const noexcept { return manifest_pieces(local_.chunks()); }
+
+  outcome take_head(std::span<const std::byte> content) {
+    auto head = decode_manifest_head(content);
+    if (!head || head->root() != root_) return outcome::bad;
+    head_ = std::move(head).value();
+    if (head_->layout != local_) return outcome::foreign;
+    next_ = 1;
+    hashes_.reserve(local_.chunks());
+    return check();
+  }
+
+  outcome take_hashes(std::span<const std::byte> content) {
+    const std::size_t due = std::min(hashes_per_piece, local_.chunks() - hashes_.size());
+    if (content.size() != due * sizeof(std::uint64_t)) return outcome::bad;
+    net::byte_reader in{content};
+    for (std::size_t i = 0; i < due; ++i) hashes_.push_back(in.get<std::uint64_t>());
+    ++next_;
+    return check();
+  }
+
+  [[nodiscard]] outcome check() const {
+    if (!complete()) return outcome::more;
+    return digest_of(hashes_) == head_->digest ? outcome::complete : outcome::bad;
+  }
+
+  image_layout local_;
+  std::uint64_t root_ = 0;
+  std::optional<manifest_head> head_;
+  std::vector<std::uint64_t> hashes_;
+  std::uint64_t next_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_MANIFEST_HPP
+
+// ---- causeway/membership/transfer_fetcher.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
+
+// The taking side of a state transfer: fetches what differs between the state here and a wanted one, from all its holders
+// at once. Nothing that a holder says is believed: the manifest must give the wanted root, a chunk the manifest's hash.
+// What has come lies beside the state until it is complete. A pure state machine: messages and times in, messages out.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// How far a fetch is, and what came in vain.
+struct fetch_progress {
+  struct holder {
+    net::peer_id peer = 0;
+    std::uint64_t bytes = 0;  ///< of chunks that were used
+    bool banned = false;
+    bool gone = false;
+  };
+
+  std::uint64_t bytes_total = 0;   ///< of the chunks that differ; 0 until the manifest is here
+  std::uint64_t bytes_done = 0;    ///< of those, received and right
+  std::uint64_t bytes_wasted = 0;  ///< content that was wrong, came twice or was not asked for
+  std::uint64_t duplicates = 0;
+  std::uint64_t unasked = 0;
+  std::uint64_t bad = 0;      ///< wrong chunks and manifests
+  std::uint64_t overdue = 0;  ///< times that a holder was silent for too long
+  std::vector<holder> holders;
+};
+
+/// One for the life of a driver: it acknowledges what still arrives when a fetch is over. Thread safety: none; the fabric's
+/// lock serves. Memory: the chunks that differ. Cost of a chunk: one hash and one copy of it.
+class fetcher {
+ public:
+  enum class status : std::uint8_t { idle, running, complete, failed };
+
+  /// `fx` must outlive this object.
+  fetcher(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx}, holders_{options} {}
+  fetcher(const fetcher&) = delete;
+  fetcher& operator=(const fetcher&) = delete;
+
+  /// Begins to fetch `goal`, and ends the fetch before. `local` must be hashed, outlive the fetch and stay as it is
+  /// until `commit`. Complete at once where nothing differs.
+  void start(const state_name& goal, std::span<const net::peer_id> holders, const state_image& local, time_point now);
+  /// These hold the goal now. Others are not asked any more.
+  void holders(std::span<const net::peer_id> peers, time_point now);
+  /// Ends the fetch without a result. What has come is kept for a fetch of the same state.
+  void stop();
+  /// Frees what was kept.
+  void forget() {
+    if (status_ != status::running && status_ != status::complete) staged_ = {};
+  }
+
+  // ---- events, whether a fetch runs or not --------------------------------------------------------------------------
+
+  void peer_up(net::peer_id peer, time_point now);
+  void peer_down(net::peer_id peer, time_point now);
+  /// A message of one of the kinds manifest, chunk and gone. Others are ignored.
+  void message(net::peer_id from, const transfer_message& m, time_point now);
+  void wake(time_point now);
+
+  // ---- to look at ---------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] status state() const noexcept { return status_; }
+  [[nodiscard]] const state_name& goal() const noexcept { return goal_; }
+  /// Why it failed: errc::not_found (nobody has it any more), errc::wrong_model (the state here has another layout),
+  /// errc::timeout (all holders are silent), errc::peer_lost (none within reach), errc::corrupt (all sent wrong bytes).
+  [[nodiscard]] const error& failure() const noexcept { return failure_; }
+  /// The newest round that a holder spoke of when it said that it does not have the goal.
+  [[nodiscard]] std::uint64_t newest_seen() const noexcept { return newest_seen_; }
+  [[nodiscard]] fetch_progress progress() const;
+
+  /// Puts what was fetched into `image`, the one given to `start`, and ends the fetch: see staging::commit. Precondition:
+  /// complete.
+  result<void> commit(state_image& image, thread_pool* pool = nullptr) {
+    CAUSEWAY_EXPECT(status_ == status::complete);
+    status_ = status::idle;
+    return staged_.commit(image, goal_.root, pool);
+  }
+
+ private:
+  using holder = transfer_holder;
+  using standing = transfer_holder::standing;
+  static constexpr std::uint64_t manifest_bit = transfer_holder::manifest_bit;
+
+  // ---- holders ------------------------------------------------------------------------------------------------------
+
+  void release_all(holder& h);
+  void part_with(holder& h);
+  void punish(holder& h, const std::string& what);
+  void declare_overdue(holder& h, time_point now);
+
+  // ---- messages -----------------------------------------------------------------------------------------------------
+
+  void send(net::peer_id to, transfer_kind kind, std::uint64_t index) {
+    fx_->transfer_send(to, encode(transfer_message{.kind = kind, .what = goal_, .index = index}));
+  }
+  void ask(holder& h, std::uint64_t key, time_point now);
+  void take_manifest(holder& h, const transfer_message& m, time_point now);
+  void take_chunk(holder& h, const transfer_message& m, time_point now);
+  void take_gone(holder& h, const transfer_message& m, time_point now);
+  void make_plan();
+
+  // ---- what to do next ----------------------------------------------------------------------------------------------
+
+  void proceed(time_point now);
+  bool still_possible(time_point now);
+  void ask_for_manifest(time_point now);
+  void fill_window(holder& h, time_point now);
+  void set_wake(time_point now);
+  void finish(status how);
+  void fail_with(error why) {
+    failure_ = std::move(why);
+    finish(status::failed);
+  }
+
+  transfer_options options_;
+  transfer_effects* fx_;
+  transfer_holders holders_;  // also those that are only connected
+  status status_ = status::idle;
+  error failure_;
+  state_name goal_;
+  const state_image* local_ = nullptr;
+  staging staged_;
+  std::uint64_t staged_root_ = 0;  // the state that the chunks in it are of
+
+  manifest_assembler manifest_;
+  net::peer_id manifest_from_ = 0;
+  std::optional<transfer_plan> plan_;  // when the manifest is complete
+
+  std::uint64_t serial_ = 0;
+  std::uint64_t newest_seen_ = 0;
+  std::optional<time_point> nobody_since_;
+  time_point wakes_at_ = no_deadline;
+  fetch_progress counts_;
+};
+
+// ---- the caller ----------------------------------------------------------------------------------------------------
+
+inline void fetcher::start(const state_name& goal, std::span<const net::peer_id> peers, const state_image& local,
+                           time_point now) {
+  stop();
+  goal_ = goal;
+  local_ = &local;
+  if (staged_root_ != goal.root || staged_.layout() != local.layout()) staged_ = staging{local.layout()};
+  staged_root_ = goal.root;
+  manifest_ = manifest_assembler{local.layout(), goal.root};
+  manifest_from_ = 0;
+  plan_.reset();
+  newest_seen_ = 0;
+  nobody_since_.reset();
+  counts_ = {};
+  holders_.begin_anew();
+  if (local.root() == goal.root) return finish(status::complete);
+  status_ = status::running;
+  holders(peers, now);
+}
+
+inline void fetcher::holders(std::span<const net::peer_id> peers, time_point now) {
+  if (status_ != status::running) return;
+  for (auto& [id, h] : holders_) {
+    const bool still = std::find(peers.begin(), peers.end(), id) != peers.end();
+    if (h.listed && !still) part_with(h);
+    h.listed = still;
+  }
+  for (const net::peer_id id : peers) holders_.known(id).listed = true;
+  proceed(now);
+}
+
+inline void fetcher::stop() {
+  if (status_ == status::running) finish(status::idle);
+  status_ = status::idle;
+}
+
+inline fetch_progress fetcher::progress() const {
+  fetch_progress p = counts_;
+  for (const auto& [id, h] : holders_) {
+    if (h.listed) p.holders.push_back({id, h.bytes, h.banned, h.gone});
+  }
+  return p;
+}
+
+// ---- holders -------------------------------------------------------------------------------------------------------
+
+inline void fetcher::peer_up(net::peer_id peer, time_point now) {
+  holders_.known(peer).up = true;
+  proceed(now);
+}
+
+inline void fetcher::peer_down(net::peer_id peer, time_point now) {
+  holder* h = holders_.find(peer);
+  if (h == nullptr) return;
+  release_all(*h);
+  h->disconnected();
+  if (!h->listed) holders_.erase(peer);
+  proceed(now);
+}
+
+// Nothing is waited for here any more; what was, is free for others.
+inline void fetcher::release_all(holder& h) {
+  for (auto& [key, r] : h.asked) {
+    const bool counted = r.at == standing::active && (key & manifest_bit) == 0;
+    h.forget(key);
+    if (counted && plan_) plan_->given_up(key);
+  }
+  if (manifest_from_ == h.id) manifest_from_ = 0;
+}
+
+inline void fetcher::part_with(holder& h) {
+  if (h.up && h.waited_for()) send(h.id, transfer_kind::cancel, every_index);
+  release_all(h);
+}
+
+inline void fetcher::punish(holder& h, const std::string& what) {
+  ++counts_.bad;
+  if (++h.bad < options_.max_bad) return;
+  h.banned = true;
+  part_with(h);
+  fx_->transfer_log(severity::warning,
+                    "state transfer: peer " + std::to_string(h.id) + " sent " + what + "; it is asked no more");
+}
+
+// What it was asked for may be asked elsewhere, and is welcome from it all the same.
+inline void fetcher::declare_overdue(holder& h, time_point now) {
+  ++counts_.overdue;
+  ++h.overdue;
+  h.pace.overdue(now - h.waiting_since);
+  h.waiting_since = now;
+  h.active = 0;
+  for (auto& [key, r] : h.asked) {
+    const bool was_active = r.at == standing::active;
+    if (r.at != standing::lost) r.at = was_active ? standing::late : standing::lost;
+    if (was_active && plan_ && (key & manifest_bit) == 0) plan_->given_up(key);
+  }
+  // Alone it would be asked again for what it is sending; where there are others, it had better send nothing more.
+  const bool others = holders_.any_other_usable(h, now, [&](const holder& o) { return o.overdue < h.overdue; });
+  if (others) send(h.id, transfer_kind::cancel, every_index);
+  if (others && manifest_from_ == h.id) manifest_from_ = 0;
+  fx_->transfer_log(severity::info, "state transfer: peer " + std::to_string(h.id) + " is silent");
+}
+
+// ---- messages ------------------------------------------------------------------------------------------------------
+
+inline void fetcher::message(net::peer_id from, const transfer_message& m, time_point now) {
+  if (m.kind != transfer_kind::manifest && m.kind != transfer_kind::chunk && m.kind != transfer_kind::gone) return;
+  if (m.kind != transfer_kind::gone) {
+    fx_->transfer_send(from, encode(transfer_message{.kind = transfer_kind::receipt, .ticket = m.ticket}));
+  }
+  holder* h = holders_.find(from);
+  if (status_ != status::running || h == nullptr || !h->listed || h->banned || m.what != goal_) {
+    ++counts_.unasked;
+    counts_.bytes_wasted += m.content.size();
+    return;
+  }
+  switch (m.kind) {
+    case transfer_kind::manifest: take_manifest(*h, m, now); break;
+    case transfer_kind::chunk: take_chunk(*h, m, now); break;
+    default: take_gone(*h, m, now); break;
+  }
+  proceed(now);
+}
+
+inline void fetcher::ask(holder& h, std::uint64_t key, time_point now) {
+  h.note_asked(key, ++serial_, now);
+  const bool manifest = (key & manifest_bit) != 0;
+  send(h.id, manifest ? transfer_kind::ask_manifest : transfer_kind::ask_chunk, key & ~manifest_bit);
+}
+
+inline void fetcher::take_manifest(holder& h, const transfer_message& m, time_point now) {
+  const bool asked = m.index < manifest_bit && h.note_answer(m.index | manifest_bit, now).has_value();
+  if (!asked) ++counts_.unasked;
+  if (!asked || plan_ || h.id != manifest_from_ || m.index != manifest_.next_piece()) {
+    if (asked) ++counts_.duplicates;
+    counts_.bytes_wasted += m.content.size();
+    return;
+  }
+  switch (manifest_.take(m.content)) {
+    case manifest_assembler::outcome::more: break;
+    case manifest_assembler::outcome::complete: make_plan(); break;
+    case manifest_assembler::outcome::foreign: fail_with(manifest_.foreign_layout().error()); break;
+    case manifest_assembler::outcome::bad:
+      counts_.bytes_wasted += m.content.size();
+      manifest_from_ = 0;
+      punish(h, "a manifest that is not of the wanted state");
+      break;
+  }
+}
+
+inline void fetcher::make_plan() {
+  plan_.emplace(local_->hashes(), manifest_.hashes());
+  for (std::size_t i = 0; i < local_->chunks(); ++i) {
+    if (!plan_->is_missing(i)) continue;
+    counts_.bytes_total += local_->chunk_size(i);
+    if (!staged_.has(i)) continue;  // from a fetch that was ended
+    counts_.bytes_done += local_->chunk_size(i);
+    plan_->done(i);
+  }
+  if (plan_->missing() == 0) finish(status::complete);
+}
+
+inline void fetcher::take_chunk(holder& h, const transfer_message& m, time_point now) {
+  const auto r = m.index < manifest_bit ? h.note_answer(m.index, now) : std::nullopt;
+  if (!r || !plan_) {
+    ++counts_.unasked;
+    counts_.bytes_wasted += m.content.size();
+    return;
+  }
+  holders_.observe(r->gap);
+  if (!plan_->is_missing(m.index)) {
+    ++counts_.duplicates;
+    counts_.bytes_wasted += m.content.size();
+  } else if (m.content.size() != local_->chunk_size(static_cast<std::size_t>(m.index)) ||
+             hash_bytes(m.content) != manifest_.hashes()[static_cast<std::size_t>(m.index)]) {
+    counts_.bytes_wasted += m.content.size();
+    h.bad_chunks.push_back(m.index);
+    punish(h, "chunks with wrong bytes");
+  } else {
+    staged_.put(static_cast<std::size_t>(m.index), m.content);
+    plan_->done(m.index);
+    h.bytes += m.content.size();
+    counts_.bytes_done += m.content.size();
+    for (auto& [id, other] : holders_) {  // who else was asked need not send it
+      if (!other.expects(m.index)) continue;
+      send(id, transfer_kind::cancel, m.index);
+      other.forget(m.index);
+    }
+  }
+  if (r->active) plan_->given_up(m.index);
+  if (plan_->missing() == 0) finish(status::complete);
+}
+
+inline void fetcher::take_gone(holder& h, const transfer_message& m, time_point now) {
+  newest_seen_ = std::max(newest_seen_, m.newest);
+  if (!h.waited_for()) return void(++counts_.unasked);
+  release_all(h);
+  h.asked.clear();
+  // A holder that has not come so far yet, or is just changing its state, may have it in a moment.
+  h.gone = m.newest > goal_.round || h.retries >= options_.max_retries;
+  if (!h.gone) h.not_before = now + options_.retry * (1U << h.retries++);
+}
+
+// ---- what to do next -----------------------------------------------------------------------------------------------
+
+inline void fetcher::wake(time_point now) {
+  wakes_at_ = no_deadline;
+  if (status_ != status::running) return;
+  for (auto& [id, h] : holders_) {
+    if (h.eligible() && h.up && h.waited_for() && now >= holders_.deadline(h)) declare_overdue(h, now);
+  }
+  proceed(now);
+}
+
+inline void fetcher::proceed(time_point now) {
+  if (status_ != status::running || !still_possible(now)) return;
+  if (!plan_) {
+    ask_for_manifest(now);
+  } else {
+    for (auto& [id, h] : holders_) {
+      if (h.usable(now)) fill_window(h, now);
+    }
+  }
+  set_wake(now);
+}
+
+inline bool fetcher::still_possible(time_point now) {
+  const auto outlook = holders_.outlook();
+  if (outlook.within_reach) nobody_since_.reset();
+  if (!outlook.within_reach && !nobody_since_) nobody_since_ = now;
+  if (!outlook.eligible || (!outlook.within_reach && now >= *nobody_since_ + options_.lost_after)) {
+    fail_with(holders_.none_left(goal_.round, newest_seen_));
+  } else if (outlook.within_reach && !outlook.answers) {
+    fail_with(fail(errc::timeout, "state transfer",
+                   "no holder of round " + std::to_string(goal_.round) +
+                       " answers, though connections stand; the lines are too slow or the peers hang"));
+  }
+  return status_ == status::running;
+}
+
+inline void fetcher::ask_for_manifest(time_point now) {
+  holder* current = holders_.find(manifest_from_);
+  if (current == nullptr || !current->usable(now)) {
+    current = holders_.best(now);
+    if (current == nullptr) return;
+    manifest_from_ = current->id;
+    manifest_.restart();
+  }
+  for (std::uint64_t piece = manifest_.next_piece(); piece < manifest_.ask_before(); ++piece) {
+    if (!current->expects(piece | manifest_bit)) ask(*current, piece | manifest_bit, now);
+  }
+}
+
+inline void fetcher::fill_window(holder& h, time_point now) {
+  const auto suits = [&](std::uint64_t chunk) {
+    if (h.expects(chunk)) return false;
+    return !h.gave_bad(chunk) || !holders_.any_other_usable(h, now, [&](const holder& o) { return !o.gave_bad(chunk); });
+  };
+  while (h.active < h.pace.window()) {
+    auto chunk = plan_->take(suits);
+    if (!chunk) chunk = holders_.worth_asking_twice(h, *plan_, now);
+    if (!chunk) return;
+    plan_->asked(*chunk);
+    ask(h, *chunk, now);
+  }
+}
+
+inline void fetcher::set_wake(time_point now) {
+  time_point next = holders_.next_deadline(now);
+  if (nobody_since_) next = std::min(next, *nobody_since_ + options_.lost_after);
+  if (next == wakes_at_) return;
+  wakes_at_ = next;
+  fx_->transfer_wake_at(next);
+}
+
+inline void fetcher::finish(status how) {
+  if (status_ == status::running) {
+    for (auto& [id, h] : holders_) part_with(h);
+  }
+  status_ = how;
+  if (wakes_at_ == no_deadline) return;
+  wakes_at_ = no_deadline;
+  fx_->transfer_wake_at(no_deadline);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_FETCHER_HPP
+
+// ---- causeway/membership/transfer.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_HPP
+
+// Both sides of the state transfer as one object, for a driver that hands it the fabric's events.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Thread safety: none; the fabric's lock serves.
+class state_transfer {
+ public:
+  /// `fx` must outlive this object.
+  explicit state_transfer(transfer_effects& fx, const transfer_options& options = {})
+      : giving{options, fx}, taking{options, fx} {}
+
+  void peer_up(net::peer_id peer, time_point now) { taking.peer_up(peer, now); }
+  void peer_down(net::peer_id peer, time_point now) {
+    giving.peer_down(peer);
+    taking.peer_down(peer, now);
+  }
+
+  /// A control message for which is_transfer_message holds. False: it is malformed; nothing was done.
+  bool message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
+    const auto m = decode_transfer(bytes);
+    if (!m) {
+      ++malformed_;
+      return false;
+    }
+    giving.message(from, *m);
+    taking.message(from, *m, now);
+    return true;
+  }
+
+  void wake(time_point now) { taking.wake(now); }
+
+  [[nodiscard]] std::uint64_t malformed() const noexcept { return malformed_; }
+
+  donor giving;
+  fetcher taking;
+
+ private:
+  std::uint64_t malformed_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HPP
+
 // ---- causeway/nn/declaration.hpp ----
 #ifndef CAUSEWAY_NN_DECLARATION_HPP
 #define CAUSEWAY_NN_DECLARATION_HPP
@@ -13427,6 +24184,50 @@ using llama = basic_llama<>;
 
 #endif  // CAUSEWAY_NN_LLAMA_HPP
 
+// ---- causeway/policy/traits.hpp ----
+#ifndef CAUSEWAY_POLICY_TRAITS_HPP
+#define CAUSEWAY_POLICY_TRAITS_HPP
+
+// What each kind of policy says about itself, as plain constants. The type of a policy's `traits` also says which slot of a
+// trainer it belongs to. The rules over traits are in policy/rules.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Whether the set of peers may change during a run.
+enum class peers : std::uint8_t { fixed, elastic };
+
+/// What a fault policy decides about an attempted step.
+enum class verdict : std::uint8_t {
+  commit,  ///< keep it; after a failed phase: the others finished the step, and this peer holds what came of it
+  retry,   ///< do the failed phase again; what was computed is kept
+  abort,   ///< give up; the step's error goes to the caller
+};
+
+/// A communication policy: when peers talk and what they make of it.
+struct comm_traits {
+  peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
+  bool needs_global_step = false;  ///< whether all peers must finish the same step together
+  bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
+};
+
+/// A parallelism policy: how a batch becomes gradients.
+struct parallel_traits {
+  bool staged = false;      ///< the model is cut into stages on several peers
+  bool reroutes = false;    ///< a lost peer's work goes to another of its stage
+  bool global_step = true;  ///< all peers finish the same step together
+};
+
+/// A fault policy: what a step is worth when somebody is slow, gone or lying.
+struct fault_traits {
+  peers produces = peers::fixed;  ///< whether peers may come and go under it
+  bool refills_stage = false;     ///< it gives a lost peer's stage to somebody else
+  bool retries = false;           ///< it may ask for a failed phase again; exchanges then keep their inputs
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_POLICY_TRAITS_HPP
+
 // ---- causeway/policy/archetype.hpp ----
 #ifndef CAUSEWAY_POLICY_ARCHETYPE_HPP
 #define CAUSEWAY_POLICY_ARCHETYPE_HPP
@@ -13466,56 +24267,16 @@ struct context {
   result<void> mean(const Codec&, std::span<float>);
   result<void> average_with(net::peer_index, std::span<float>);
   std::optional<net::peer_index> random_partner();
+  result<void> inner_step();
+  void resume_at(std::uint64_t step);
   void commit_round();
+
+  result<verdict> settle(const result<void>&);
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::archetype
 
 #endif  // CAUSEWAY_POLICY_ARCHETYPE_HPP
-
-// ---- causeway/policy/traits.hpp ----
-#ifndef CAUSEWAY_POLICY_TRAITS_HPP
-#define CAUSEWAY_POLICY_TRAITS_HPP
-
-// What each kind of policy says about itself, as plain constants. The type of a policy's `traits` also says which slot of a
-// trainer it belongs to. The rules over traits are in policy/rules.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI {
-
-/// Whether the set of peers may change during a run.
-enum class peers : std::uint8_t { fixed, elastic };
-
-/// What a fault policy decides about an attempted step.
-enum class verdict : std::uint8_t {
-  commit,  ///< keep it
-  retry,   ///< do the failed phase again; what was computed is kept
-  abort,   ///< give up; the step's error goes to the caller
-};
-
-/// A communication policy: when peers talk and what they make of it.
-struct comm_traits {
-  peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
-  bool needs_global_step = false;  ///< whether all peers must finish the same step together
-  bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
-};
-
-/// A parallelism policy: how a batch becomes gradients.
-struct parallel_traits {
-  bool staged = false;      ///< the model is cut into stages on several peers
-  bool reroutes = false;    ///< a lost peer's work goes to another of its stage
-  bool global_step = true;  ///< all peers finish the same step together
-};
-
-/// A fault policy: what a step is worth when somebody is slow, gone or lying.
-struct fault_traits {
-  peers produces = peers::fixed;  ///< whether peers may come and go under it
-  bool refills_stage = false;     ///< it gives a lost peer's stage to somebody else
-  bool retries = false;           ///< it may ask for a failed phase again; exchanges then keep their inputs
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_POLICY_TRAITS_HPP
 
 // ---- causeway/policy/concepts.hpp ----
 #ifndef CAUSEWAY_POLICY_CONCEPTS_HPP
@@ -13543,10 +24304,23 @@ concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<
   { P::traits } -> std::same_as<const Traits&>;          // also says which slot it belongs to
 };
 
+/// What a communication policy for a changing set of peers has besides. `shared`: its run state that all peers hold alike
+/// after a committed round, as `serialize` does it, the shared parameters first; a peer that joins is given it. `adopt`:
+/// the shared state was replaced by the committed one of a later round; `previous` is what the shared parameters were
+/// before, so that local progress can be kept, or empty where it must not be. `catch_up`: take part in an exchange with
+/// what there is, nothing for a peer that has just joined, and commit the round.
+template <class P, class Context = archetype::context>
+concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std::span<const float> previous) {
+  p.shared(ar);
+  p.adopt(ctx, previous);
+  { p.catch_up(ctx) } -> std::same_as<result<void>>;
+};
+
 /// `start`: once, before the first step; parameters are equal on all peers. `before_inner_step`: gradients are ready.
 /// `after_inner_step`: parameters have moved. `finish`: once, after the last step: bring the replicas together.
 template <class P, class Context = archetype::context>
-concept CommunicationPolicy = PolicyOf<P, comm_traits> && requires(P& p, Context& ctx) {
+concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
+    (P::traits.tolerates == peers::fixed || ElasticPolicy<P>)&&requires(P& p, Context& ctx) {
   { p.start(ctx) } -> std::same_as<result<void>>;
   { p.before_inner_step(ctx) } -> std::same_as<result<void>>;
   { p.after_inner_step(ctx) } -> std::same_as<result<void>>;
@@ -13559,11 +24333,12 @@ concept ParallelismPolicy = PolicyOf<P, parallel_traits> && requires(P& p, Conte
   { p.forward_backward(ctx, b) } -> std::same_as<result<double>>;
 };
 
-/// `begin_step`: agree on who takes part. `end_step`: judge the attempt; called after a failed phase or a whole step.
+/// `begin_step`: before anything of a step. `end_step`: judge the attempt; called after a failed phase or a whole step. It
+/// may block, to learn what the others made of the round, and its own error ends the step as an abort does.
 template <class P, class Context = archetype::context>
 concept FaultPolicy = PolicyOf<P, fault_traits> && requires(P& p, Context& ctx, const result<void>& outcome) {
   { p.begin_step(ctx) } -> std::same_as<result<void>>;
-  { p.end_step(ctx, outcome) } -> std::same_as<verdict>;
+  { p.end_step(ctx, outcome) } -> std::same_as<result<verdict>>;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI
@@ -13576,8 +24351,6 @@ concept FaultPolicy = PolicyOf<P, fault_traits> && requires(P& p, Context& ctx, 
 
 // Sorts a pack of policies into a trainer's slots by what they are, so that users write them in any order and leave out
 // what they do not care about.
-
-#include <tuple>
 
 namespace causeway::inline CAUSEWAY_ABI::detail {
 
@@ -13725,23 +24498,38 @@ template <class Codec = compress::none>
 class every_step {
  public:
   static constexpr std::string_view name = "every_step";
-  static constexpr comm_traits traits{.needs_global_step = true};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .needs_global_step = true};
+  static constexpr std::uint32_t state_version = 2;
 
   explicit every_step(Codec codec = Codec{}) : codec_{std::move(codec)} {}
 
   result<void> start(auto&) { return {}; }
   result<void> before_inner_step(auto& ctx) { return ctx.mean(codec_, ctx.gradients()); }
   result<void> after_inner_step(auto& ctx) {
+    ++steps_;
     ctx.commit_round();
     return {};
   }
   result<void> finish(auto&) { return {}; }
 
-  void serialize(auto&) {}
+  void serialize(auto& ar) { ar(steps_); }
+
+  // Parameters and the inner optimizer are equal on all peers; the context shares them for every policy of global steps.
+  void shared(auto& ar) { ar(steps_); }
+  void adopt(auto& ctx, std::span<const float>) { ctx.resume_at(steps_); }
+  result<void> catch_up(auto& ctx) {
+    const auto gradients = ctx.gradients();
+    std::fill(gradients.begin(), gradients.end(), 0.0F);
+    CAUSEWAY_TRY(before_inner_step(ctx));
+    CAUSEWAY_TRY(ctx.inner_step());
+    CAUSEWAY_TRY(after_inner_step(ctx));
+    ctx.resume_at(steps_);
+    return {};
+  }
 
  private:
   Codec codec_;
+  std::uint64_t steps_ = 0;
 };
 static_assert(CommunicationPolicy<every_step<>>);
 
@@ -13783,7 +24571,7 @@ class periodic {
  public:
   static constexpr std::string_view name = "periodic";
   static constexpr comm_traits traits{.tolerates = peers::elastic};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
       : options_{options}, outer_{std::move(outer)}, codec_{std::move(codec)} {}
@@ -13818,7 +24606,29 @@ class periodic {
   /// Brings the replicas together when training ends in the middle of a round.
   result<void> finish(auto& ctx) { return since_ == 0 ? result<void>{} : outer_step(ctx); }
 
-  void serialize(auto& ar) { ar(since_, anchor_, updates_, outer_); }
+  void serialize(auto& ar) { ar(since_, anchor_, updates_, outer_, outer_steps_); }
+
+  void shared(auto& ar) { ar(anchor_, outer_, outer_steps_); }
+
+  /// Local progress since the last exchange moves along with the anchor: θ_m ← θ_m + (θ_new − θ_old), so that Δ_m stays.
+  void adopt(auto& ctx, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    if (previous.empty()) {
+      std::copy(anchor_.begin(), anchor_.end(), local.begin());
+      std::fill(updates_.begin(), updates_.end(), 0.0F);
+      since_ = 0;
+      ctx.resume_at(outer_steps_ * options_.local_steps);
+    } else {
+      for (std::size_t i = 0; i < local.size(); ++i) local[i] += anchor_[i] - previous[i];
+    }
+    ctx.parameters_changed();
+  }
+
+  result<void> catch_up(auto& ctx) {
+    CAUSEWAY_TRY(outer_step(ctx));
+    ctx.resume_at(outer_steps_ * options_.local_steps);
+    return {};
+  }
 
   [[nodiscard]] std::uint32_t steps_since_exchange() const noexcept { return since_; }
   [[nodiscard]] const periodic_options& options() const noexcept { return options_; }
@@ -13845,6 +24655,7 @@ class periodic {
     std::copy(anchor_.begin(), anchor_.end(), local.begin());
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     since_ = 0;
+    ++outer_steps_;
     ctx.parameters_changed();
     ctx.commit_round();
     return {};
@@ -13856,6 +24667,7 @@ class periodic {
   std::vector<float> anchor_;
   std::vector<float> updates_;
   std::uint32_t since_ = 0;  ///< inner steps since the last exchange
+  std::uint64_t outer_steps_ = 0;
 };
 static_assert(CommunicationPolicy<periodic<>>);
 
@@ -13879,7 +24691,7 @@ class fail_stop {
   static constexpr std::uint32_t state_version = 1;
 
   result<void> begin_step(auto&) { return {}; }
-  verdict end_step(auto&, const result<void>& outcome) { return outcome ? verdict::commit : verdict::abort; }
+  result<verdict> end_step(auto&, const result<void>& outcome) { return outcome ? verdict::commit : verdict::abort; }
 
   void serialize(auto&) {}
 };
@@ -13888,6 +24700,37 @@ static_assert(FaultPolicy<fail_stop>);
 }  // namespace causeway::inline CAUSEWAY_ABI::fault
 
 #endif  // CAUSEWAY_FAULT_FAIL_STOP_HPP
+
+// ---- causeway/fault/quorum.hpp ----
+#ifndef CAUSEWAY_FAULT_QUORUM_HPP
+#define CAUSEWAY_FAULT_QUORUM_HPP
+
+// Peers come, stall and die, and the run goes on. An exchange that failed is run again with the survivors, on the same
+// pseudo-gradients; a round counts once a majority of the members of the round before holds it.
+
+namespace causeway::inline CAUSEWAY_ABI::fault {
+
+/// Leaves the judgement of every round to the membership (environment::group, docs/design/membership.md): commit when a
+/// quorum voted for it, retry with the survivors when the exchange failed. Inner steps of survivors are never thrown away.
+///
+/// Cost per round without faults: two control messages to and from the leader, one hash of the shared state, and, where
+/// the group has a disk, one copy of it written. Nothing per inner step. Minimum quorum and grace are the group's options.
+class quorum {
+ public:
+  static constexpr std::string_view name = "quorum";
+  static constexpr fault_traits traits{.produces = peers::elastic, .retries = true};
+  static constexpr std::uint32_t state_version = 1;
+
+  result<void> begin_step(auto&) { return {}; }
+  result<verdict> end_step(auto& ctx, const result<void>& outcome) { return ctx.settle(outcome); }
+
+  void serialize(auto&) {}
+};
+static_assert(FaultPolicy<quorum>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::fault
+
+#endif  // CAUSEWAY_FAULT_QUORUM_HPP
 
 // ---- causeway/parallel/data_parallel.hpp ----
 #ifndef CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
@@ -14055,6 +24898,74 @@ template <class Trainer, Archiver A>
 
 #endif  // CAUSEWAY_TRAIN_CHECKPOINT_HPP
 
+// ---- causeway/train/elastic_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+#define CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
+// with a fixed set of peers has none.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// The memory that all peers hold alike after a committed round, in pieces whose order and sizes are equal on all of them.
+/// The first piece holds the shared parameters.
+struct shared_state {
+  std::vector<std::span<std::byte>> parts;
+  /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
+  std::function<void(std::span<const float> previous)> adopted;
+};
+
+/// The exchange that a peer has been let into.
+struct round_entry {
+  net::any_transport* transport = nullptr;  ///< to the peers that take part, numbered without gaps
+  std::uint64_t round = 0;                  ///< the one that is being made
+  std::uint64_t parent = 0;                 ///< names the committed state that contributions are based on
+  time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
+  double share = 0;                         ///< this peer's samples / everybody's
+  bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
+};
+
+/// Thread safety: all calls from the trainer's thread.
+class elastic_group {
+ public:
+  virtual ~elastic_group() = default;
+
+  /// A number that stays the same for this peer across restarts.
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+
+  /// Founds, joins or rejoins the run; returns when `state`, which must outlive the group's use, holds a committed round.
+  virtual result<void> open(shared_state state, thread_pool& pool) = 0;
+
+  /// Blocks until the next exchange may begin. `samples`: what this peer has trained on since its last committed
+  /// contribution. Entering again before the exchange failed gives the same entry.
+  virtual result<round_entry> enter(std::uint64_t samples) = 0;
+
+  /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
+  /// come of it.
+  virtual result<void> exchanged() = 0;
+
+  /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
+  /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
+  virtual result<verdict> settle(const result<void>& outcome, bool candidate) = 0;
+
+  /// The newest committed round that this peer holds, and the name of its state.
+  [[nodiscard]] virtual std::uint64_t round() const = 0;
+  [[nodiscard]] virtual std::uint64_t parent() const = 0;
+  [[nodiscard]] virtual std::uint64_t state_hash() const = 0;
+
+  /// Samples that the last settle put into a commit, out of those given to `enter`.
+  [[nodiscard]] virtual std::uint64_t contributed() const = 0;
+
+  /// Up to `count` sample numbers that the ledger gave this peer, after the first `skipped` of them.
+  [[nodiscard]] virtual std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) = 0;
+  /// Whether every sample of the run's budget is in a commit.
+  [[nodiscard]] virtual bool budget_used() const = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
 // ---- causeway/train/model.hpp ----
 #ifndef CAUSEWAY_TRAIN_MODEL_HPP
 #define CAUSEWAY_TRAIN_MODEL_HPP
@@ -14091,8 +25002,6 @@ concept Model = std::movable<M> &&
 // the only door: a policy that needs the network, a clock or a random number takes it from here, so that a simulated run is
 // the same run. All members are for the trainer's thread.
 
-#include <numeric>
-
 namespace causeway::inline CAUSEWAY_ABI {
 
 /// Where a peer runs: its network, its clock, and where its messages go. `exchange` says how sums travel (deadline, chunks,
@@ -14103,6 +25012,8 @@ struct environment {
   any_clock clock{};
   log_sink log{};
   collective::collective_options exchange{};
+  /// Peers that come and go, for fault::quorum; `transport` is not used then. train/member.hpp makes one.
+  std::shared_ptr<elastic_group> group{};
 };
 
 struct trainer_options {
@@ -14121,20 +25032,22 @@ class training_context {
         env_{std::move(env)},
         options_{std::move(options)},
         keeps_inputs_{keeps_inputs},
-        random_{options_.seed, mix(streams::own, env_.transport.self())},
+        random_{options_.seed, mix(streams::own, name_of_stream())},
         shared_random_{options_.seed, mix(streams::shared)} {
     inner_.reset(model_.parameters().length());
   }
 
   // ---- who and when -------------------------------------------------------------------------------------------------
 
-  /// This peer, 0 to peers()-1.
-  [[nodiscard]] net::peer_index self() const { return env_.transport.self(); }
-  [[nodiscard]] std::uint32_t peers() const { return env_.transport.size(); }
+  /// This peer, 0 to peers()-1. Where peers come and go: its place in the exchange entered last.
+  [[nodiscard]] net::peer_index self() const { return transport().self(); }
+  [[nodiscard]] std::uint32_t peers() const { return transport().size(); }
+  /// Whether peers may come and go during the run.
+  [[nodiscard]] bool elastic() const noexcept { return env_.group != nullptr; }
   /// Inner steps committed by this peer.
   [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
   /// Outer rounds committed by this peer.
-  [[nodiscard]] std::uint64_t round() const noexcept { return round_; }
+  [[nodiscard]] std::uint64_t round() const noexcept { return elastic() ? env_.group->round() : round_; }
   /// Whether a failed exchange must leave its input as it was, because the fault policy may ask for it again.
   [[nodiscard]] bool keeps_inputs() const noexcept { return keeps_inputs_; }
 
@@ -14164,7 +25077,7 @@ class training_context {
   /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum. Dropout masks are a function of
   /// (seed, peer, step, micro-batch).
   result<double> forward_backward(const batch& b, float scale) {
-    const std::uint64_t stream = mix(step_, self(), micro_batch_++);
+    const std::uint64_t stream = mix(step_, name_of_stream(), micro_batch_++);
     return model_.forward_backward(b.inputs, b.targets, b.sequences, scale, stream);
   }
 
@@ -14172,7 +25085,10 @@ class training_context {
 
   [[nodiscard]] thread_pool& pool() { return model_.backend().pool(); }
   [[nodiscard]] any_clock& clock() noexcept { return env_.clock; }
-  [[nodiscard]] net::any_transport& transport() noexcept { return env_.transport; }
+  [[nodiscard]] net::any_transport& transport() noexcept { return entry_.transport ? *entry_.transport : env_.transport; }
+  [[nodiscard]] const net::any_transport& transport() const noexcept {
+    return entry_.transport ? *entry_.transport : env_.transport;
+  }
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   /// Differs from peer to peer.
   [[nodiscard]] rng& random() noexcept { return random_; }
@@ -14182,13 +25098,17 @@ class training_context {
   // ---- exchanges: all peers must take part, in the same round ----------------------------------------------------------
 
   /// data ← mean over all peers, through `codec`, in place; bit-identical everywhere. Nothing is sent by a peer alone.
+  /// Where peers come and go, they count by the samples that they trained on: Σ n_i·x_i / Σ n_i.
   /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs().
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data) {
-    if (peers() == 1) return {};
+    CAUSEWAY_TRY(enter());
+    if (peers() == 1) return exchanged();
     if (keeps_inputs_) kept_.assign(data.begin(), data.end());
-    auto outcome = collective::exchange_mean(env_.transport, exchange_id(collective::channels::updates), codec, data,
-                                             exchange_options());
+    if (elastic()) weigh(data);
+    auto outcome =
+        collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data, exchange_options());
+    if (outcome) outcome = exchanged();
     if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
     return outcome;
   }
@@ -14197,10 +25117,10 @@ class training_context {
   result<void> average_with(net::peer_index other, std::span<float> data) {
     received_.resize(data.size());
     net::message_id id{.channel = collective::channels::parameters, .step = round_};
-    const auto inward = env_.transport.receive(other, id, std::as_writable_bytes(std::span{received_}));
-    const auto outward = env_.transport.send(other, id, std::as_bytes(data));
-    const auto sent = env_.transport.wait(outward, no_deadline);
-    const auto got = env_.transport.wait(inward, no_deadline);
+    const auto inward = transport().receive(other, id, std::as_writable_bytes(std::span{received_}));
+    const auto outward = transport().send(other, id, std::as_bytes(data));
+    const auto sent = transport().wait(outward, no_deadline);
+    const auto got = transport().wait(inward, no_deadline);
     if (!sent) return sent.error();
     if (!got) return got.error();
     if (*got != data.size_bytes()) {
@@ -14226,15 +25146,76 @@ class training_context {
     return std::nullopt;
   }
 
-  /// The parameters as they stand are what all peers hold now: the next exchange will be based on them.
+  /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
+  /// and go, they are a candidate until the fault policy has settled the step.
   void commit_round() {
+    if (elastic()) {
+      candidate_ = true;
+      return;
+    }
     ++round_;
     const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0;
     hash_ = full ? hasher{}.add_values(std::span<const float>{parameters()}).finish() : 0;
     parent_ = mix(parent_, hash_, round_);
   }
 
+  /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
+  /// step under way does not count on top of it.
+  void resume_at(std::uint64_t step) noexcept {
+    step_ = step;
+    resumed_ = true;
+  }
+
+  /// What became of an attempted step among peers that come and go. Blocks until the others have judged it too.
+  result<verdict> settle(const result<void>& outcome) {
+    if (!elastic()) {
+      return fail(errc::invalid_argument, "fault policy",
+                  "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
+    }
+    if (outcome && !candidate_) return verdict::commit;
+    CAUSEWAY_ASSIGN(const verdict judged, env_.group->settle(outcome, candidate_));
+    entered_ = candidate_ = false;
+    if (judged == verdict::commit) uncommitted_ -= std::min(uncommitted_, env_.group->contributed());
+    return judged;
+  }
+
   // ---- for the trainer -------------------------------------------------------------------------------------------------
+
+  /// Founds or joins the run with the state that `comm` and the context share.
+  template <class Comm>
+  result<void> open_membership(Comm& comm) {
+    if (!elastic()) return {};
+    membership::image_collector parts;
+    if constexpr (Comm::traits.needs_global_step) {
+      parts.view(parameters());
+      parts(inner_);
+    }
+    comm.shared(parts);
+    parts(shared_random_);
+    return env_.group->open({parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }},
+                            pool());
+  }
+
+  /// One exchange without a step before it: `exchange` is the policy's part, left out when nobody has anything to give.
+  template <class Exchange>
+  result<void> attend(Exchange&& exchange) {
+    CAUSEWAY_TRY(enter());
+    if (!entry_.empty) return exchange();
+    commit_round();
+    return {};
+  }
+
+  /// Samples were trained on.
+  void count_samples(std::uint64_t samples) noexcept { uncommitted_ += samples; }
+
+  /// Numbers of this peer's next samples: see basic_trainer::draw.
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t count) {
+    if (elastic()) return env_.group->draw(uncommitted_, count);
+    std::vector<std::uint64_t> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), (step_ * peers() + self()) * count);
+    return numbers;
+  }
+  [[nodiscard]] bool budget_used() const { return elastic() && env_.group->budget_used(); }
 
   /// Checks that all peers start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
@@ -14247,6 +25228,7 @@ class training_context {
   /// Clears gradients before a step.
   void begin_compute() {
     micro_batch_ = 0;
+    resumed_ = false;
     const auto g = gradients();
     kernels::zero(pool(), g.data(), static_cast<std::int64_t>(g.size()));
   }
@@ -14264,12 +25246,15 @@ class training_context {
     return {};
   }
 
-  void commit_step() noexcept { ++step_; }
+  void commit_step() noexcept {
+    if (!resumed_) ++step_;
+    resumed_ = false;
+  }
   [[nodiscard]] float gradient_norm() const noexcept { return gradient_norm_; }
   [[nodiscard]] float learning_rate() const noexcept { return rate_; }
-  [[nodiscard]] std::uint64_t state_hash() const noexcept { return hash_; }
+  [[nodiscard]] std::uint64_t state_hash() const noexcept { return elastic() ? env_.group->state_hash() : hash_; }
   /// Names the committed state that exchanges are based on.
-  [[nodiscard]] std::uint64_t parent() const noexcept { return parent_; }
+  [[nodiscard]] std::uint64_t parent() const noexcept { return elastic() ? env_.group->parent() : parent_; }
   [[nodiscard]] const trainer_options& options() const noexcept { return options_; }
 
   template <class Archive>
@@ -14284,7 +25269,35 @@ class training_context {
     static constexpr std::uint64_t pairs = 0x7061697273;
   };
 
+  // Lets this peer into the exchange of the round, once per attempt.
+  result<void> enter() {
+    if (!elastic() || entered_) return {};
+    CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
+    entered_ = true;
+    return {};
+  }
+
+  result<void> exchanged() { return elastic() ? env_.group->exchanged() : result<void>{}; }
+
+  // Equal shares scale by exactly 1.
+  void weigh(std::span<float> data) {
+    const auto scale = static_cast<float>(entry_.share * peers());
+    if (scale != 1.0F) kernels::scale(pool(), data.data(), scale, static_cast<std::int64_t>(data.size()));
+  }
+
+  template <class Comm>
+  void adopted(Comm& comm, std::span<const float> previous) {
+    if (previous.empty()) uncommitted_ = 0;
+    comm.adopt(*this, previous);
+    parameters_changed();
+  }
+
+  [[nodiscard]] std::uint64_t name_of_stream() const {
+    return elastic() ? env_.group->identity() : std::uint64_t{env_.transport.self()};
+  }
+
   [[nodiscard]] net::message_id exchange_id(std::uint32_t channel) const {
+    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = entry_.parent};
     return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
   }
 
@@ -14292,6 +25305,7 @@ class training_context {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
     options.workspace = &workspace_;
+    if (elastic()) options.deadline = entry_.deadline;
     return options;
   }
 
@@ -14323,6 +25337,12 @@ class training_context {
   float gradient_norm_ = 0;
   float rate_ = 0;
 
+  round_entry entry_;
+  bool resumed_ = false;           // step_ was set during the step under way
+  bool entered_ = false;           // into the exchange under way
+  bool candidate_ = false;         // the shared state is that of a round which is not settled yet
+  std::uint64_t uncommitted_ = 0;  // samples trained on since the last committed contribution
+
   std::span<float> updates_;
   std::vector<float> kept_;
   std::vector<float> received_;
@@ -14332,6 +25352,959 @@ class training_context {
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_CONTEXT_HPP
+
+// ---- causeway/train/member_control.hpp ----
+#ifndef CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
+#define CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
+
+// The part of a member that works while its trainer computes: hands the fabric's events to the membership protocol and to
+// the transfer of state, and carries out what they want done. Everything here runs with the fabric's lock held.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+struct member_options {
+  membership::options protocol;   ///< run id, expected peers, smallest quorum, samples per round and in all
+  std::vector<std::string> dial;  ///< addresses of live peers; none: found a new run, unless the disk knows one
+  std::string folder = "member";  ///< on the storage
+  std::uint32_t store_every = 1;  ///< rounds between copies of the shared state on disk; 0: none, a vote keeps it in memory
+  net::arrival_options exchange{};               ///< how long an exchange may take, learned from earlier ones
+  duration say_after = std::chrono::seconds{5};  ///< a wait longer than this is logged, then at double intervals
+  /// What happens, for a checker. With the fabric's lock held.
+  std::function<void(const membership::event&)> journal{};
+  /// Control messages whose first byte is 0x90 or more belong to the program. With the fabric's lock held.
+  std::function<void(net::peer_index link, std::span<const std::byte>)> other_messages{};
+  /// Called with the name of each point of a round that is passed: see docs/design/membership.md.
+  std::function<void(std::string_view point)> passing{};
+};
+
+namespace detail {
+
+// The record is in its file twice, so that one damaged place costs nothing: without it this peer would be somebody else.
+inline result<membership::durable_record> read_member_record(io::any_storage& storage, const std::string& folder) {
+  CAUSEWAY_ASSIGN(const io::byte_vector bytes, storage.read(folder + "/record"));
+  const std::span<const std::byte> all{bytes};
+  auto first = membership::decode_durable_record(all.first(all.size() / 2));
+  return first ? std::move(first) : membership::decode_durable_record(all.last(all.size() / 2));
+}
+
+inline result<void> write_member_record(io::any_storage& storage, const std::string& folder,
+                                        const membership::durable_record& record) {
+  const auto bytes = membership::encode(record);
+  return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
+    CAUSEWAY_TRY(sink(std::span{bytes}));
+    return sink(std::span{bytes});
+  });
+}
+
+}  // namespace detail
+
+/// The identity that this storage has in a run, or `fresh` if it has none: a record that is torn or lost is no identity.
+inline net::peer_id member_identity(io::any_storage storage, const std::string& folder, std::uint64_t run,
+                                    net::peer_id fresh) {
+  const auto record = detail::read_member_record(storage, folder);
+  return record && record->run == run ? record->self : fresh;
+}
+
+class member_control final : net::fabric_events, membership::effects, membership::transfer_effects {
+ public:
+  static result<std::unique_ptr<member_control>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                                      const member_options& options, log_sink log) {
+    auto record = membership::fresh_record(options.protocol.run, fabric->id());
+    auto found = detail::read_member_record(storage, options.folder);
+    if (found && found->run == options.protocol.run && found->self == fabric->id()) record = std::move(found).value();
+    return std::unique_ptr<member_control>{
+        new member_control{std::move(fabric), std::move(storage), options, std::move(log), std::move(record)}};
+  }
+
+  /// A round and the name of its state.
+  struct named_round {
+    std::uint64_t round = 0;
+    std::uint64_t hash = 0;
+  };
+
+  /// What this peer knows to be committed, and what it voted for afterwards, as of its last process.
+  [[nodiscard]] std::optional<named_round> remembered() const {
+    const auto& newest = protocol_.durable().newest;
+    return newest ? std::optional{named_round{newest->round, newest->state}} : std::nullopt;
+  }
+  [[nodiscard]] std::optional<named_round> voted_for() const {
+    const auto& vote = protocol_.durable().accepted;
+    return vote ? std::optional{named_round{vote->value.round, vote->value.state}} : std::nullopt;
+  }
+
+  // ---- with the lock held -------------------------------------------------------------------------------------------
+
+  /// Begins to take part. `stored`: what the disk had; `initial`: the hash of the state in memory.
+  void begin(const std::optional<named_round>& stored, std::uint64_t initial) {
+    const bool known = protocol_.durable().newest.has_value();
+    if (options_.dial.empty() && !known) {
+      protocol_.found(initial, fabric_->now());
+    } else {
+      protocol_.join(options_.dial, fabric_->now());
+      if (stored) protocol_.holds(stored->round, stored->hash, fabric_->now());
+    }
+    settle();
+  }
+
+  void ready(std::uint64_t round, std::uint64_t parent, std::uint64_t samples) {
+    protocol_.ready(round, parent, samples, fabric_->now());
+    settle();
+  }
+  void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
+    protocol_.voted(at, round, hash, fabric_->now());
+    settle();
+  }
+  void failed(membership::ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+    protocol_.failed(at, why, suspects, fabric_->now());
+    settle();
+  }
+  void holds(std::uint64_t round, std::uint64_t hash) {
+    protocol_.holds(round, hash, fabric_->now());
+    settle();
+  }
+  void leave() {
+    protocol_.leave(fabric_->now());
+    settle();
+  }
+
+  [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
+  [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
+  [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
+
+  /// The links of a view's members in their order. All but our own must have been met.
+  [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const {
+    std::vector<net::peer_index> links;
+    for (const auto& m : view.members) links.push_back(m.peer == fabric_->id() ? 0 : links_.at(m.peer));
+    return links;
+  }
+
+  /// Members of a view without a connection to this peer.
+  [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const {
+    std::vector<net::peer_id> missing;
+    for (const auto& m : view.members) {
+      if (m.peer == fabric_->id()) continue;
+      const auto at = links_.find(m.peer);
+      if (at == links_.end() || !fabric_->is_up(at->second)) missing.push_back(m.peer);
+    }
+    return missing;
+  }
+
+  /// Starts to connect to the members of a view that are missing.
+  void dial_missing(const membership::view& view) {
+    const auto missing = missing_of(view);
+    refused_.clear();
+    for (const auto& m : view.members) {
+      if (membership::contains(missing, m.peer)) fabric_->dial(m.address);
+    }
+  }
+
+  /// Whether a dial since then was in vain.
+  [[nodiscard]] bool dialled_in_vain() const noexcept { return !refused_.empty(); }
+
+  // ---- the shared state ---------------------------------------------------------------------------------------------
+
+  /// Others may fetch it from now on. `image` must be hashed and stay as it is until withdrawn.
+  void offer(std::uint64_t round, const membership::state_image& image) {
+    withdraw();
+    transfer_.giving.offer(round, image);
+    offered_ = round;
+  }
+  void withdraw() {
+    if (offered_) transfer_.giving.withdraw(*offered_);
+    offered_.reset();
+  }
+  /// Beside the other: a vote of the last process, which may be the only copy there is.
+  void offer_spare(std::uint64_t round, const membership::state_image& image) { transfer_.giving.offer(round, image); }
+  void withdraw_spare(std::uint64_t round) { transfer_.giving.withdraw(round); }
+
+  void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image) {
+    transfer_.taking.start({round, hash}, holders(), image, fabric_->now());
+    settle();
+  }
+  void stop_fetch() { transfer_.taking.stop(); }
+  [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
+
+  // ---- for the checker: what the trainer did --------------------------------------------------------------------------
+
+  void record_trained(const membership::commit_record& on, const membership::ledger& samples, std::uint64_t count) {
+    if (!options_.journal || count == 0) return;
+    membership::event e;
+    e.what = membership::event::trained;
+    e.round = on.round + 1;
+    e.parent = on.chain();
+    for (const auto& range : samples.held(fabric_->id())) {
+      if (count == 0) break;
+      e.ranges.push_back({range.first, std::min(count, range.count)});
+      count -= e.ranges.back().count;
+    }
+    record(std::move(e));
+  }
+  void record_updates(const membership::view& view) {
+    if (!options_.journal) return;
+    for (const auto& m : view.members) {
+      if (m.peer == fabric_->id()) continue;
+      membership::event e;
+      e.what = membership::event::update_accepted;
+      e.from = m.peer;
+      e.at = view.at;
+      e.round = view.round;
+      e.parent = view.parent;
+      record(std::move(e));
+    }
+  }
+  void record_held(const membership::commit_record& record_of) {
+    membership::event e;
+    e.what = membership::event::held;
+    e.round = record_of.round;
+    e.hash = record_of.state;
+    record(std::move(e));
+  }
+
+  void post(net::peer_id to, std::vector<std::byte> message, bool bulk) {
+    const auto at = links_.find(to);
+    if (at != links_.end()) fabric_->post(at->second, std::move(message), bulk);
+  }
+
+  [[nodiscard]] std::string describe() const {
+    std::string text = protocol_.describe(fabric_->now());
+    if (transfer_.taking.state() == membership::fetcher::status::running) {
+      const auto p = transfer_.taking.progress();
+      text += "fetching the state of round " + std::to_string(transfer_.taking.goal().round) + ": " +
+              std::to_string(p.bytes_done) + " of " + std::to_string(p.bytes_total) + " bytes, from " +
+              std::to_string(p.holders.size()) + " peers\n";
+    }
+    return text;
+  }
+
+  void attach() { fabric_->attach(this); }
+  void detach() { fabric_->attach(nullptr); }
+
+ private:
+  member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options, log_sink log,
+                 membership::durable_record record)
+      : fabric_{std::move(fabric)},
+        storage_{std::move(storage)},
+        options_{options},
+        log_{std::move(log)},
+        protocol_{protocol_options(), std::move(record), *this},
+        transfer_{*this} {}
+
+  [[nodiscard]] membership::options protocol_options() const {
+    membership::options o = options_.protocol;
+    o.address = fabric_->address();
+    return o;
+  }
+
+  // ---- net::fabric_events -------------------------------------------------------------------------------------------
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
+    links_[id] = link;
+    peers_[link] = id;
+    protocol_.peer_up(id, address, fabric_->now());
+    transfer_.peer_up(id, fabric_->now());
+    settle();
+  }
+  void on_down(net::peer_index link, const error& why) override {
+    const net::peer_id id = peers_[link];
+    protocol_.peer_down(id, why.message, fabric_->now());
+    transfer_.peer_down(id, fabric_->now());
+    settle();
+  }
+  void on_unreachable(const std::string& address, const error& why) override {
+    refused_ = address;
+    protocol_.unreachable(address, why.message, fabric_->now());
+    settle();
+  }
+  void on_control(net::peer_index link, std::span<const std::byte> message) override {
+    if (message.empty()) return;
+    const auto kind = std::to_integer<unsigned>(message.front());
+    if (kind < 0x80) {
+      protocol_.message(peers_[link], message, fabric_->now());
+    } else if (membership::is_transfer_message(message)) {
+      (void)transfer_.message(peers_[link], message, fabric_->now());
+    } else if (options_.other_messages) {
+      options_.other_messages(link, message);
+    }
+    settle();
+  }
+  void on_wake() override {
+    const time_point now = fabric_->now();
+    if (protocol_wakes_ <= now) {
+      protocol_wakes_ = no_deadline;
+      protocol_.wake(now);
+    }
+    if (transfer_wakes_ <= now) {
+      transfer_wakes_ = no_deadline;
+      transfer_.taking.wake(now);
+    }
+    settle();
+  }
+
+  // ---- membership::effects ------------------------------------------------------------------------------------------
+
+  void send(net::peer_id to, std::vector<std::byte> message) override { post(to, std::move(message), false); }
+  void dial(const std::string& address) override { fabric_->dial(address); }
+  void drop(net::peer_id peer, const std::string& why) override {
+    const auto at = links_.find(peer);
+    if (at != links_.end()) fabric_->close(at->second, why);
+  }
+  bool persist(const membership::durable_record& record) override {
+    const auto written = detail::write_member_record(storage_, options_.folder, record);
+    if (!written) log_(severity::error, "the membership record cannot be written: " + written.error().text());
+    return written.has_value();
+  }
+  void wake_at(time_point when) override { protocol_wakes_ = when; }
+  void note(const membership::event& e) override {
+    if (options_.journal) options_.journal(e);
+  }
+  void log(severity level, std::string_view text) override { log_(level, text); }
+
+  // ---- membership::transfer_effects ---------------------------------------------------------------------------------
+
+  void transfer_send(net::peer_id to, std::vector<std::byte> message) override { post(to, std::move(message), true); }
+  void transfer_wake_at(time_point when) override { transfer_wakes_ = when; }
+  void transfer_log(severity level, std::string_view text) override { log_(level, text); }
+
+  [[nodiscard]] std::vector<net::peer_id> holders() const {
+    std::vector<net::peer_id> ids;
+    for (const auto& h : protocol_.now_what().holders) ids.push_back(h.peer);
+    return ids;
+  }
+
+  void record(membership::event e) {
+    if (!options_.journal) return;
+    e.peer = fabric_->id();
+    e.at_time = fabric_->now();
+    options_.journal(e);
+  }
+
+  // After every event: data of attempts that are over is refused, a fetch learns who can help, the next wake-up is set.
+  void settle() {
+    const auto& s = protocol_.now_what();
+    if (transfer_.taking.state() == membership::fetcher::status::running && s.changes != seen_changes_) {
+      transfer_.taking.holders(holders(), fabric_->now());
+    }
+    seen_changes_ = s.changes;
+    using kind = membership::situation::kind;
+    const bool open = s.is == kind::exchange || s.is == kind::adopt || s.is == kind::committing;
+    const std::uint32_t epoch = open ? s.current.at.wire() : last_epoch_ + 1;
+    if (s.is == kind::exchange) last_epoch_ = epoch;
+    if (epoch > cancelled_before_) {
+      cancelled_before_ = epoch;
+      fabric_->cancel_before(epoch);
+    }
+    fabric_->wake_at(std::min(protocol_wakes_, transfer_wakes_));
+  }
+
+  std::shared_ptr<net::fabric> fabric_;
+  io::any_storage storage_;
+  member_options options_;
+  log_sink log_;
+  membership::protocol protocol_;
+  membership::state_transfer transfer_;
+  std::map<net::peer_id, net::peer_index> links_;
+  std::map<net::peer_index, net::peer_id> peers_;
+  std::optional<std::uint64_t> offered_;
+  std::string refused_;  // the last address that could not be reached
+  time_point protocol_wakes_ = no_deadline;
+  time_point transfer_wakes_ = no_deadline;
+  std::uint64_t seen_changes_ = 0;
+  std::uint32_t last_epoch_ = 0;
+  std::uint32_t cancelled_before_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
+
+// ---- causeway/train/view_transport.hpp ----
+#ifndef CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP
+#define CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP
+
+// The peers of one attempt at a round as a Transport that remembers who kept it waiting: when the exchange fails, the
+// membership asks it whom to suspect.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+/// Ranks whose messages did not come or were not taken, oldest first.
+struct suspicion {
+  std::vector<net::peer_index> ranks;
+
+  void add(net::peer_index rank) {
+    if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+  }
+};
+
+/// Models Transport. Threading: as net::link_transport.
+class view_transport {
+ public:
+  view_transport(net::link_transport links, std::shared_ptr<suspicion> suspects)
+      : links_{std::move(links)}, suspects_{std::move(suspects)} {}
+
+  [[nodiscard]] net::peer_index self() const noexcept { return links_.self(); }
+  [[nodiscard]] std::uint32_t size() const noexcept { return links_.size(); }
+
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
+    return remember(links_.send(to, id, bytes), to);
+  }
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
+    return remember(links_.receive(from, id, buffer), from);
+  }
+
+  result<std::size_t> wait(net::operation op, time_point deadline) {
+    const auto found = std::find_if(open_.begin(), open_.end(), [&](const auto& o) { return o.first == op; });
+    const net::peer_index peer = found == open_.end() ? self() : found->second;
+    if (found != open_.end()) {
+      *found = open_.back();
+      open_.pop_back();
+    }
+    auto outcome = links_.wait(op, deadline);
+    if (!outcome && peer != self()) suspect(peer, outcome.error().code, deadline);
+    return outcome;
+  }
+
+  [[nodiscard]] traffic stats() const { return links_.stats(); }
+
+ private:
+  net::operation remember(net::operation op, net::peer_index peer) {
+    open_.emplace_back(op, peer);
+    return op;
+  }
+
+  // After the first failure a collective cancels what is left with a deadline in the past: that says nothing about anybody.
+  void suspect(net::peer_index peer, errc code, time_point deadline) {
+    const bool overdue = code == errc::timeout && deadline != time_point{};
+    const bool wrong = code == errc::protocol || code == errc::wrong_parent || code == errc::too_large;
+    if (code == errc::peer_lost || overdue || wrong) suspects_->add(peer);
+  }
+
+  net::link_transport links_;
+  std::shared_ptr<suspicion> suspects_;
+  std::vector<std::pair<net::operation, net::peer_index>> open_;
+};
+static_assert(net::Transport<view_transport>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP
+
+// ---- causeway/train/member.hpp ----
+#ifndef CAUSEWAY_TRAIN_MEMBER_HPP
+#define CAUSEWAY_TRAIN_MEMBER_HPP
+
+// A peer of a run whose peers come and go: brings the membership's decisions, the transfer of state and the disk together
+// with the trainer's thread. The decisions themselves are in membership/protocol.hpp; this is the part that waits.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Models what training_context asks of a group, over any fabric. One per process and run. Made by `make`, before the
+/// trainer; it must outlive the trainer's use of it. Threading: elastic_group's members from the trainer's thread;
+/// `describe` and `rejected` from any.
+///
+/// Memory: one staging copy of the shared state while state is fetched. Disk: the shared state of two rounds, and a record
+/// of a few hundred bytes.
+class member final : public elastic_group {
+ public:
+  using situation = membership::situation;
+
+  /// `fabric` must have the identity that `member_identity` gave for this storage.
+  static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                              member_options options, log_sink log = {}) {
+    CAUSEWAY_ASSIGN(auto control, member_control::make(fabric, storage, options, log));
+    return std::shared_ptr<member>{
+        new member{std::move(fabric), std::move(storage), std::move(options), std::move(log), std::move(control)}};
+  }
+
+  ~member() override { control_->detach(); }
+
+  [[nodiscard]] std::uint64_t identity() const override { return fabric_->id(); }
+  [[nodiscard]] std::uint64_t round() const override { return held_.round; }
+  [[nodiscard]] std::uint64_t parent() const override { return held_.chain(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
+  [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
+
+  result<void> open(shared_state state, thread_pool& pool) override {
+    state_ = std::move(state);
+    pool_ = &pool;
+    for (const auto part : state_.parts) image_.add(part);
+    const auto stored = load_stored();
+    const std::uint64_t root = hash_image();
+    control_->attach();
+    locked([&] { control_->begin(stored, root); });
+    for (;;) {
+      CAUSEWAY_ASSIGN(const situation now, await([](const situation& s) { return settled_in(s.is); }));
+      if (now.is == situation::kind::failed || now.is == situation::kind::left) return gone(now);
+      if (now.is == situation::kind::fetch) {
+        CAUSEWAY_TRY(fetch(now, false));
+        continue;
+      }
+      if (now.is == situation::kind::adopt) {
+        CAUSEWAY_TRY(adopt(now, false));
+        continue;
+      }
+      hold(now.newest);
+      return {};
+    }
+  }
+
+  result<round_entry> enter(std::uint64_t samples) override {
+    uncommitted_ = samples;
+    for (;;) {
+      situation now = look();
+      if (now.is == situation::kind::idle) {
+        if (now.newest.round > held_.round) hold(now.newest);  // committed without us, with the state that we hold
+        if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
+        passing("before_ready");
+        locked([&] {
+          control_->record_trained(held_, samples_, uncommitted_);
+          control_->ready(held_.round + 1, held_.chain(), uncommitted_);
+        });
+        now = look();
+      }
+      switch (now.is) {
+        case situation::kind::exchange: {
+          CAUSEWAY_ASSIGN(const auto entered, entry(now));
+          if (entered) return *entered;
+          break;
+        }
+        case situation::kind::adopt: return fail(errc::cancelled, "round", "others have finished it; taking it over");
+        case situation::kind::fetch: CAUSEWAY_TRY(fetch(now, keeps_progress())); break;
+        case situation::kind::failed:
+        case situation::kind::left: return gone(now);
+        default: CAUSEWAY_TRY(await_change(now));
+      }
+    }
+  }
+
+  result<void> exchanged() override {
+    passing("exchanged");
+    exchange_times_.observe(fabric_now() - entered_at_);
+    bool over = false;
+    locked([&] {
+      const situation& now = control_->now_what();
+      over = now.is != situation::kind::exchange || now.current.at != view_.at;
+      if (over) return;
+      control_->record_updates(view_);
+      control_->withdraw();
+    });
+    if (over) return fail(errc::cancelled, "round", "the attempt was called off");
+    return {};
+  }
+
+  result<verdict> settle(const result<void>& outcome, bool candidate) override {
+    contributed_ = 0;
+    overdue_.reset();
+    if (outcome && candidate) {
+      CAUSEWAY_TRY(vote());
+    } else if (!outcome) {
+      CAUSEWAY_TRY(report(outcome.error()));
+    }
+    return judge(outcome.has_value());
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
+    return samples_.take(identity(), skipped, count);
+  }
+
+  [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
+
+  /// Tells the others that this peer goes, so that they need not find out.
+  void leave() {
+    locked([&] { control_->leave(); });
+  }
+
+  /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
+  [[nodiscard]] std::string describe() const {
+    std::string text;
+    locked([&] { text = control_->describe(); });
+    return text + fabric_->describe_waits();
+  }
+
+ private:
+  member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
+         std::unique_ptr<member_control> control)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        log_{std::move(log)},
+        control_{std::move(control)},
+        store_{std::move(storage), options_.folder + "/rounds"},
+        exchange_times_{options_.exchange} {}
+
+  // ---- waiting ------------------------------------------------------------------------------------------------------
+
+  template <class F>
+  void locked(F&& what) const {
+    fabric_->locked(std::forward<F>(what));
+  }
+
+  [[nodiscard]] time_point fabric_now() const {
+    time_point now;
+    locked([&] { now = fabric_->now(); });
+    return now;
+  }
+
+  [[nodiscard]] situation look() const {
+    situation now;
+    locked([&] { now = control_->now_what(); });
+    return now;
+  }
+
+  // A wait that gets long says so, ever more rarely.
+  template <class Done>
+  result<situation> await(Done&& done) {
+    duration patience = options_.say_after;
+    for (;;) {
+      situation now;
+      const auto over = [&] {
+        if (!done(control_->now_what())) return false;
+        now = control_->now_what();
+        return true;
+      };
+      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(over, fabric_now() + patience));
+      if (happened) return now;
+      log_(severity::info, describe());
+      patience *= 2;
+    }
+  }
+
+  result<void> await_change(const situation& before) {
+    CAUSEWAY_TRY(await([&](const situation& s) { return s.changes != before.changes; }));
+    return {};
+  }
+
+  static bool settled_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
+
+  static error gone(const situation& s) {
+    return fail(s.is == situation::kind::left ? errc::cancelled : errc::io_failed, "membership", s.why);
+  }
+
+  // ---- an exchange --------------------------------------------------------------------------------------------------
+
+  // None if a member of the view is out of reach: that is reported, and the situation changes.
+  result<std::optional<round_entry>> entry(const situation& s) {
+    const membership::view& view = s.current;
+    attempt_ = view.at;
+    entered_at_ = fabric_now();
+    passing("entered");
+    const net::peer_index rank = *view.rank_of(identity());
+    round_entry e;
+    e.round = view.round;
+    e.parent = view.parent;
+    e.deadline = entered_at_ + exchange_times_.patience();
+    e.empty = view.total() == 0;
+    e.share = e.empty ? 0.0 : static_cast<double>(view.members[rank].samples) / static_cast<double>(view.total());
+    suspects_ = std::make_shared<detail::suspicion>();
+    view_ = view;
+    CAUSEWAY_ASSIGN(const bool connected, connect(s));
+    if (!connected) {
+      attempt_.reset();
+      return std::optional<round_entry>{};
+    }
+    std::vector<net::peer_index> links;
+    locked([&] { links = e.empty ? std::vector<net::peer_index>{0} : control_->links_of(view); });
+    transport_ = net::any_transport{detail::view_transport{
+        net::link_transport{fabric_, std::move(links), e.empty ? 0 : rank, view.at.wire()}, suspects_}};
+    e.transport = &transport_;
+    return std::optional{e};
+  }
+
+  // Connects to those of the view whom this peer has no connection to. False: somebody is out of reach, and reported.
+  result<bool> connect(const situation& s) {
+    if (s.current.total() == 0) return true;  // nothing will be exchanged
+    std::vector<net::peer_id> missing;
+    locked([&] {
+      control_->dial_missing(s.current);
+      missing = control_->missing_of(s.current);
+    });
+    if (missing.empty()) return true;
+    const time_point begin = fabric_now();
+    const auto over = [&] {
+      missing = control_->missing_of(s.current);
+      return missing.empty() || control_->dialled_in_vain() || control_->now_what().current.at != s.current.at;
+    };
+    CAUSEWAY_ASSIGN(const bool in_time, fabric_->block(over, begin + connect_times_.patience()));
+    if (missing.empty()) {
+      connect_times_.observe(fabric_now() - begin);
+      return true;
+    }
+    if (!in_time) connect_times_.overdue(fabric_now() - begin);
+    locked([&] { control_->failed(s.current.at, errc::unreachable, missing); });
+    return false;
+  }
+
+  result<void> report(const error& why) {
+    if (!of_the_network(why.code)) return why;
+    if (!attempt_) return {};
+    std::vector<net::peer_id> suspects;
+    for (const net::peer_index rank : suspects_->ranks) suspects.push_back(view_.members[rank].peer);
+    if (why.code == errc::timeout) overdue_ = fabric_now() - entered_at_;
+    locked([&] { control_->failed(*attempt_, why.code, suspects); });
+    log_(severity::info, "round " + std::to_string(held_.round + 1) + ": the exchange failed (" + why.text() +
+                             "); it will be run again with those who are left");
+    attempt_.reset();
+    return {};
+  }
+
+  // What another attempt, with other peers, may cure.
+  static bool of_the_network(errc code) {
+    return code == errc::peer_lost || code == errc::timeout || code == errc::cancelled || code == errc::wrong_parent ||
+           code == errc::protocol || code == errc::too_large || code == errc::corrupt;
+  }
+
+  // ---- a verdict ----------------------------------------------------------------------------------------------------
+
+  // The vote promises that this peer holds the round, also after a crash: so it is written first.
+  result<void> vote() {
+    const std::uint64_t root = hash_image();
+    candidate_ = {held_.round + 1, root};
+    passing("before_store");
+    CAUSEWAY_TRY(store(candidate_.round, root));
+    passing("stored");
+    locked([&] {
+      control_->offer(candidate_.round, image_);
+      if (attempt_) control_->voted(*attempt_, candidate_.round, root);
+    });
+    attempt_.reset();
+    passing("voted");
+    return {};
+  }
+
+  result<verdict> judge(bool voted) {
+    for (;;) {
+      const situation now = look();
+      if (voted && now.newest.round == candidate_.round && now.newest.state == candidate_.hash)
+        return committed(now.newest);
+      switch (now.is) {
+        case situation::kind::adopt:
+          CAUSEWAY_TRY(adopt(now, voted));
+          voted = true;
+          break;
+        case situation::kind::fetch: {
+          const std::uint64_t ours = contribution_in(now.newest);
+          const bool keep = !voted && ours == 0 && keeps_progress();
+          CAUSEWAY_ASSIGN(const bool held, fetch(now, keep));
+          if (!held) break;
+          contributed_ = ours;
+          return keep ? verdict::retry : verdict::commit;
+        }
+        case situation::kind::exchange:
+          if (!voted) return verdict::retry;
+          // The vote did not count, and what it was for is in memory: this peer cannot begin again, the others can.
+          locked([&] { control_->failed(now.current.at, errc::wrong_parent, {}); });
+          CAUSEWAY_TRY(await_change(now));
+          break;
+        case situation::kind::failed:
+        case situation::kind::left: return gone(now);
+        default:
+          if (!voted && budget_used()) {  // nothing is left to be exchanged; others did what this peer had begun
+            state_.adopted({});
+            return verdict::commit;
+          }
+          if (!voted) {                                        // `enter` waits for the next attempt
+            if (overdue_) exchange_times_.overdue(*overdue_);  // nobody was quicker: the deadline was too early
+            overdue_.reset();
+            return verdict::retry;
+          }
+          CAUSEWAY_TRY(await_change(now));
+      }
+    }
+  }
+
+  // Others hold a candidate that may have been chosen: this peer votes for it too, once it has it.
+  result<void> adopt(const situation& now, bool voted) {
+    if (!voted || now.hash != candidate_.hash) {
+      CAUSEWAY_ASSIGN(const bool held, fetch(now, false));
+      if (!held) return {};
+    }
+    attempt_ = now.current.at;
+    CAUSEWAY_TRY(vote());
+    return await_change(now);
+  }
+
+  verdict committed(const membership::commit_record& record) {
+    hold(record);
+    contributed_ = contribution_in(record);
+    passing("committed");
+    return verdict::commit;
+  }
+
+  void hold(const membership::commit_record& record) {
+    held_ = record;
+    locked([&] {
+      samples_ = control_->ledger();
+      control_->record_held(held_);
+      if (spare_ && spare_->round <= held_.round) control_->withdraw_spare(spare_->round);
+      control_->offer(held_.round, image_);
+    });
+    if (spare_ && spare_->round <= held_.round) spare_.reset();
+  }
+
+  [[nodiscard]] std::uint64_t contribution_in(const membership::commit_record& record) const {
+    for (const auto& c : record.contributions) {
+      if (c.peer == identity()) return c.samples;
+    }
+    return 0;
+  }
+
+  // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples.
+  bool keeps_progress() {
+    bool keeps = false;
+    locked([&] {
+      keeps = uncommitted_ > 0 &&
+              membership::still_held(samples_, control_->ledger(), identity(), uncommitted_) == uncommitted_;
+    });
+    if (!keeps) uncommitted_ = 0;
+    return keeps;
+  }
+
+  // ---- state --------------------------------------------------------------------------------------------------------
+
+  std::uint64_t hash_image() {
+    image_.touch();
+    return image_.root(pool_);
+  }
+
+  result<void> store(std::uint64_t round, std::uint64_t root) {
+    if (options_.store_every == 0 || round % options_.store_every != 0) return {};
+    return store_.save(options_.protocol.run, round, root, state_.parts);
+  }
+
+  // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
+  std::optional<member_control::named_round> load_stored() {
+    const auto committed = control_->remembered();
+    const auto vote = control_->voted_for();
+    if (vote) load_spare(*vote);
+    if (!committed || !from_disk(committed->round, committed->hash)) return std::nullopt;
+    state_.adopted({});
+    return committed;
+  }
+
+  bool from_disk(std::uint64_t round, std::uint64_t hash) {
+    const auto loaded = store_.load(round, hash, state_.parts);
+    if (loaded) return hash_image() == hash;
+    if (loaded.error().code == errc::corrupt)
+      log_(severity::warning, "passing over a stored round: " + loaded.error().text());
+    return false;
+  }
+
+  void load_spare(const member_control::named_round& vote) {
+    auto copy = std::make_unique<spare_state>();
+    copy->round = vote.round;
+    std::vector<std::span<std::byte>> parts;
+    for (const auto part : state_.parts) parts.emplace_back(copy->memory.emplace_back(part.size()));
+    if (!store_.load(vote.round, vote.hash, parts)) return;
+    for (const auto part : parts) copy->image.add(part);
+    if (copy->image.root(pool_) != vote.hash) return;
+    spare_ = std::move(copy);
+    locked([&] { control_->offer_spare(spare_->round, spare_->image); });
+  }
+
+  /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
+  /// situation moved on before it was whole, and nothing was changed.
+  result<bool> fetch(const situation& now, bool keep) {
+    const bool candidate = now.is == situation::kind::adopt;
+    const std::uint64_t round = candidate ? now.current.round : now.newest.round;
+    if (hash_image() != now.hash) {
+      locked([&] { control_->withdraw(); });
+      std::vector<float> previous;
+      if (keep) {
+        const auto first = state_.parts.front();
+        previous.resize(first.size() / sizeof(float));
+        std::copy(first.begin(), first.end(), std::as_writable_bytes(std::span{previous}).begin());
+      }
+      if (!from_disk(round, now.hash)) {
+        passing("fetching");
+        CAUSEWAY_ASSIGN(const bool whole, receive(round, now.hash, now));
+        if (!whole) {
+          locked([&] { control_->offer(held_.round, image_); });  // it was not touched
+          return false;
+        }
+        passing("fetched");
+        CAUSEWAY_TRY(put_fetched());
+      }
+      state_.adopted(previous);
+    }
+    if (candidate) return true;
+    CAUSEWAY_TRY(store(round, now.hash));
+    locked([&] { control_->holds(round, now.hash); });
+    hold(now.newest);
+    return true;
+  }
+
+  // Blocks until the state is in the staging memory. A holder that lost it, or a newer commit, ends the wait.
+  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked) {
+    using status = membership::fetcher::status;
+    locked([&] { control_->start_fetch(round, hash, image_); });
+    const auto outcome = await([&](const situation& s) {
+      return control_->fetch().state() != status::running || s.hash != hash || s.is != asked.is;
+    });
+    std::optional<error> why;
+    bool whole = false;
+    locked([&] {
+      whole = control_->fetch().state() == status::complete;
+      if (control_->fetch().state() == status::failed) why = control_->fetch().failure();
+      if (!whole) control_->stop_fetch();
+    });
+    if (!outcome) return outcome.error();
+    if (whole || !why) return whole;
+    if (why->code == errc::wrong_model) return *why;
+    log_(severity::info, "the state of round " + std::to_string(round) + " could not be fetched yet: " + why->text());
+    CAUSEWAY_TRY(fabric_->block([&] { return control_->now_what().changes != asked.changes; }, fabric_now() + retry_fetch));
+    return false;
+  }
+
+  result<void> put_fetched() {
+    result<void> outcome;
+    locked([&] { outcome = control_->fetch().commit(image_, pool_); });
+    return outcome;
+  }
+
+  void passing(std::string_view point) const {
+    if (options_.passing) options_.passing(point);
+  }
+
+  static constexpr duration retry_fetch = std::chrono::milliseconds{500};
+
+  /// A round in memory of its own.
+  struct spare_state {
+    std::uint64_t round = 0;
+    std::deque<std::vector<std::byte>> memory;
+    membership::state_image image;
+  };
+
+  struct candidate_state {
+    std::uint64_t round = 0;
+    std::uint64_t hash = 0;
+  };
+
+  std::shared_ptr<net::fabric> fabric_;
+  member_options options_;
+  log_sink log_;
+  std::unique_ptr<member_control> control_;
+  membership::round_store store_;
+  membership::state_image image_;
+  shared_state state_;
+  thread_pool* pool_ = nullptr;
+  std::unique_ptr<spare_state> spare_;
+  membership::commit_record held_;
+  candidate_state candidate_;
+  membership::ledger samples_;     // as of held_
+  std::uint64_t uncommitted_ = 0;  // trained on since the last commit
+  std::uint64_t contributed_ = 0;
+
+  std::optional<membership::ballot> attempt_;  // entered, and neither voted nor failed yet
+  membership::view view_;
+  std::shared_ptr<detail::suspicion> suspects_;
+  net::any_transport transport_;
+  time_point entered_at_;
+  std::optional<duration> overdue_;  // how long the failed exchange was waited for
+  net::arrival_statistics exchange_times_;
+  net::arrival_statistics connect_times_{{.floor = std::chrono::seconds{2}, .cap = std::chrono::seconds{10}}};
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_MEMBER_HPP
 
 // ---- causeway/train/observer.hpp ----
 #ifndef CAUSEWAY_TRAIN_OBSERVER_HPP
@@ -14404,10 +26377,32 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   /// Call once before the first step, on all peers, also after restoring a checkpoint: checks that all start alike.
   result<void> start() {
     if constexpr (valid) {
-      if (!restored_) CAUSEWAY_TRY(ctx_.agree_on_start());
-      return comm_.start(ctx_);
+      if (!restored_ && !ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start());
+      CAUSEWAY_TRY(comm_.start(ctx_));
+      if constexpr (elastic) return ctx_.open_membership(comm_);
+      if (ctx_.elastic()) {
+        return fail(
+            errc::invalid_argument, std::string{Fault::name},
+            "the environment has a membership, but this fault policy needs a fixed set of peers; use fault::quorum");
+      }
     }
     return {};
+  }
+
+  /// The numbers of the samples that this peer trains on next: at most `count`, and none when the run's budget is used up.
+  /// With fault::quorum they come from the committed ledger, every number once in the whole run, and a peer that has none
+  /// left takes part in the others' rounds until a commit gives it more: blocks as long. With a fixed set of peers they
+  /// follow from the step. Call it once per step.
+  result<std::vector<std::uint64_t>> draw(std::uint64_t count) {
+    if constexpr (valid && elastic) {
+      for (;;) {
+        auto numbers = ctx_.draw(count);
+        if (!numbers.empty() || ctx_.budget_used()) return numbers;
+        CAUSEWAY_TRY(attend());
+      }
+    } else {
+      return ctx_.draw(count);
+    }
   }
 
   /// One inner step over this peer's batch, and the exchanges that are due. On an error nothing was committed: the state is
@@ -14420,7 +26415,9 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
 
   /// Call once after the last step, on all peers: brings the replicas together.
   result<void> finish() {
-    if constexpr (valid) return comm_.finish(ctx_);
+    if constexpr (valid) {
+      if (!ctx_.elastic()) return comm_.finish(ctx_);  // else the last commit did it
+    }
     return {};
   }
 
@@ -14468,7 +26465,20 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   // A mix that was refused above gets empty bodies, so that the refusal is the only error.
   static constexpr bool valid = CommunicationPolicy<Comm> && ParallelismPolicy<Parallel> && FaultPolicy<Fault>;
 
+  static constexpr bool elastic = Fault::traits.produces == peers::elastic && Comm::traits.tolerates == peers::elastic;
+
   enum class phase : std::uint8_t { compute, before, inner, after };
+
+  // One round without training: what this peer has not contributed yet, or nothing.
+  result<void> attend() {
+    for (;;) {
+      CAUSEWAY_TRY(fault_.begin_step(ctx_));
+      const result<void> outcome = ctx_.attend([&] { return comm_.catch_up(ctx_); });
+      CAUSEWAY_ASSIGN(const verdict judged, fault_.end_step(ctx_, outcome));
+      if (judged == verdict::commit) return {};
+      if (judged == verdict::abort) return outcome;
+    }
+  }
 
   // The fault policy judges after a failed phase and after the last one.
   result<step_report> judged_step(const batch& b) {
@@ -14476,8 +26486,9 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     report_.compute_seconds = report_.exchange_seconds = 0;
     for (;;) {
       const result<void> outcome = advance(b);
-      switch (fault_.end_step(ctx_, outcome)) {
-        case verdict::commit: return committed(b, round);
+      CAUSEWAY_ASSIGN(const verdict judged, fault_.end_step(ctx_, outcome));
+      switch (judged) {
+        case verdict::commit: phase_ = phase::compute; return committed(b, round);
         case verdict::retry: break;
         case verdict::abort:
           if (outcome) return fail(errc::cancelled, "fault policy", "it aborted a step that had succeeded");
@@ -14500,6 +26511,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       CAUSEWAY_TRY(fault_.begin_step(ctx_));
       ctx_.begin_compute();
       CAUSEWAY_ASSIGN(report_.loss, parallel_.forward_backward(ctx_, b));
+      ctx_.count_samples(static_cast<std::uint64_t>(b.sequences));
       phase_ = phase::before;
     }
     if (phase_ == phase::before) {
@@ -14625,6 +26637,7 @@ inline constexpr comm::periodic_options fedavg_options{.local_steps = 100, .oute
 #include <asio/buffer.hpp>
 #include <asio/connect.hpp>
 #include <asio/io_context.hpp>
+#include <asio/ip/host_name.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/post.hpp>
 #include <asio/read.hpp>
@@ -14725,7 +26738,7 @@ class conversation : public std::enable_shared_from_this<conversation> {
   /// Sends a frame; `then` is called once the kernel has all of it.
   void say(frame_kind kind, std::uint64_t run_id, peer_index sender, std::span<const std::byte> body,
            std::function<void()> then = {}) {
-    CAUSEWAY_EXPECT(body.size() <= max_control_bytes);
+    CAUSEWAY_EXPECT(body.size() <= max_handshake_bytes);
     frame_header h;
     h.kind = kind;
     h.run_id = run_id;
@@ -14740,12 +26753,10 @@ class conversation : public std::enable_shared_from_this<conversation> {
 
   /// Says why not, and ends when that is out.
   void refuse(std::uint64_t run_id, const error& why) {
-    byte_writer body;
-    body.put(static_cast<std::uint16_t>(why.code)).put_text(why.message);
     framed_ = {};
     ended_ = {};
     last_words_ = true;
-    say(frame_kind::refused, run_id, 0, body.bytes());
+    say(frame_kind::refused, run_id, 0, encode_refusal(why));
   }
 
   void stop() {
@@ -14795,7 +26806,7 @@ class conversation : public std::enable_shared_from_this<conversation> {
   void read_body(std::size_t limit) {
     auto h = decode_header(header_);
     if (!h) return end(std::move(h).error());
-    if (!is_control(h->kind)) return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
+    if (!is_handshake(h->kind)) return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
     if (h->chunk_length > limit) return end(fail(errc::too_large, remote(), "its handshake is longer than allowed"));
     body_.resize(h->chunk_length);
     asio::async_read(socket_, asio::buffer(body_),
@@ -14852,22 +26863,20 @@ class conversation : public std::enable_shared_from_this<conversation> {
 
 using conversation_ptr = std::shared_ptr<conversation>;
 
-/// Reads the body of a `refused` frame.
-inline error read_refusal(std::string where, std::span<const std::byte> body) {
-  byte_reader in{body};
-  const auto code = static_cast<errc>(in.get<std::uint16_t>());
-  std::string text = in.get_text(4096);
-  if (!in.ok() || to_string(code) == "unknown") return fail(errc::protocol, std::move(where), "its refusal makes no sense");
-  return fail(code, std::move(where), std::move(text));
-}
-
-/// Dials an address again and again until somebody answers or it is stopped.
+/// Dials an address again and again until somebody answers or it is stopped; or once, if it is told whom to tell that
+/// nobody answered.
 class dialer : public std::enable_shared_from_this<dialer> {
  public:
   using connect_handler = std::function<void(conversation_ptr)>;
+  using failure_handler = std::function<void(const error&)>;
 
-  dialer(asio::io_context& io, endpoint target, connect_handler connected)
-      : resolver_{io}, socket_{io}, timer_{io}, target_{std::move(target)}, connected_{std::move(connected)} {}
+  dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed = {})
+      : resolver_{io},
+        socket_{io},
+        timer_{io},
+        target_{std::move(target)},
+        connected_{std::move(connected)},
+        failed_{std::move(failed)} {}
 
   void dial() {
     std::error_code failure;
@@ -14885,6 +26894,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
 
   void stop() {
     connected_ = {};
+    failed_ = {};
     resolver_.cancel();
     timer_.cancel();
     std::error_code ignored;
@@ -14907,6 +26917,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
       if (!self->connected_) return;
       if (failure) return self->retry(failure);
       const auto call = std::exchange(self->connected_, {});
+      self->failed_ = {};
       call(std::make_shared<conversation>(std::move(self->socket_)));
     });
   }
@@ -14916,7 +26927,10 @@ class dialer : public std::enable_shared_from_this<dialer> {
     last_failure_ = failure.message();
     std::error_code ignored;
     socket_.close(ignored);
-    dial_later();
+    if (!failed_) return dial_later();
+    connected_ = {};
+    const auto call = std::exchange(failed_, {});
+    call(fail(errc::unreachable, target_.text(), last_failure_));
   }
 
  public:
@@ -14935,6 +26949,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
   asio::steady_timer timer_;
   endpoint target_;
   connect_handler connected_;
+  failure_handler failed_;
   std::vector<tcp::endpoint> candidates_;
   std::chrono::milliseconds pause_ = first_pause;
   std::string last_failure_;
@@ -14943,6 +26958,403 @@ class dialer : public std::enable_shared_from_this<dialer> {
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
 #endif  // CAUSEWAY_NET_ASIO_CONVERSATION_HPP
+
+// ---- causeway/net/asio_door.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_DOOR_HPP
+#define CAUSEWAY_NET_ASIO_DOOR_HPP
+
+// The door of a fabric: accepts strangers, dials addresses, and leads the talk on a new connection up to the point where it
+// becomes a link or a stream of one. Everything happens inside the event loop, one handler at a time; handlers take the
+// fabric's lock. A stranger costs at most one connection and 4 KiB, and is shown out after ten seconds.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+struct door_options {
+  std::uint64_t run_id = 0;
+  std::size_t strangers = 128;             ///< accepted connections that are no link yet
+  std::size_t strangers_of_a_source = 64;  ///< of one address, unless it is this machine
+  std::size_t first_frames = std::size_t{4} << 10U;
+  std::chrono::nanoseconds frame = std::chrono::seconds{5};       ///< for one frame to come
+  std::chrono::nanoseconds handshake = std::chrono::seconds{10};  ///< for all of it, the dialling included
+  log_sink log{};
+};
+
+/// Who decides what becomes of connections. Called with the lock held; calls nothing of the door back.
+class door_owner {
+ public:
+  virtual ~door_owner() = default;
+  /// Ourselves, as far as it does not depend on the connection.
+  virtual introduction introduce(const tcp::socket& to) = 0;
+  /// Why we do not talk to this peer; null if we do.
+  virtual std::optional<error> objection(const introduction& them) = 0;
+  virtual bool is_connected(peer_id id, std::uint64_t incarnation) = 0;
+  /// What we know of earlier connections, for a peer with a smaller id.
+  virtual wish wish_for(const introduction& them) = 0;
+  /// For a peer with a larger id: the number of the new link, or 0. A number must be taken or given back.
+  virtual std::uint64_t choose(const introduction& them, const wish& theirs) = 0;
+  virtual void give_back(const introduction& them, std::uint64_t serial) = 0;
+  /// The connection is the link. `dialled`: the address that we dialled, or empty.
+  virtual void take(const introduction& them, std::uint64_t serial, const std::string& dialled, tcp::socket socket) = 0;
+  virtual bool wants_stream(const stream_request& which) = 0;
+  virtual void take_stream(const stream_request& which, tcp::socket socket) = 0;
+  virtual void lose_stream(const stream_request& which, const error& why) = 0;
+  virtual void unreachable(const std::string& address, const error& why) = 0;
+};
+
+class door {
+ public:
+  door(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor, const door_options& options,
+       door_owner& owner)
+      : io_{&io}, mutex_{&mutex}, acceptor_{std::move(acceptor)}, pause_{io}, options_{options}, owner_{&owner} {}
+  door(const door&) = delete;
+  door& operator=(const door&) = delete;
+
+  // All members need the lock; all but `lock_up` are called inside the event loop.
+
+  /// Starts to accept.
+  void open() { accept(); }
+
+  void dial(const std::string& address) {
+    if (over_ || is_dialling(address)) return;
+    const auto target = parse_endpoint(address);
+    if (!target) return owner_->unreachable(address, target.error());
+    const meeting_ptr m = start_meeting();
+    m->dialled = address;
+    m->target = *target;
+    call(m);
+  }
+
+  /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
+  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours) {
+    if (over_) return;
+    const meeting_ptr m = start_meeting();
+    m->target = to_endpoint(at);
+    m->stream = which;
+    m->our_key = ours;
+    call(m);
+  }
+
+  /// Nobody is let in any more. The rest is `lock_up`'s.
+  void shut() noexcept { over_ = true; }
+
+  /// Ends everything. Only when nobody runs the event loop any more.
+  void lock_up() {
+    over_ = true;
+    std::error_code ignored;
+    if (acceptor_) acceptor_->close(ignored);
+    pause_.cancel();
+    for (const auto& m : std::exchange(meetings_, {})) end(m);
+  }
+
+  [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
+
+ private:
+  /// A connection on its way to become a link or a stream.
+  struct meeting {
+    explicit meeting(asio::io_context& io) : deadline{io} {}
+    std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
+    endpoint target;      ///< whom we dial; port 0 for a stranger
+    std::optional<stream_request> stream;
+    link_key our_key;
+    std::shared_ptr<dialer> dialling;
+    conversation_ptr who;
+    std::string source;
+    asio::steady_timer deadline;
+    std::uint64_t nonce = 0;
+    introduction them;
+    std::uint64_t serial = 0;  ///< chosen by us and not taken yet
+    bool over = false;
+  };
+  using meeting_ptr = std::shared_ptr<meeting>;
+  using frame_body = std::span<const std::byte>;
+
+  meeting_ptr start_meeting() {
+    const auto m = std::make_shared<meeting>(*io_);
+    meetings_.insert(m);
+    m->deadline.expires_after(options_.handshake);
+    m->deadline.async_wait([this, m](std::error_code failure) {
+      const std::lock_guard lock{*mutex_};
+      if (!failure) give_up(m, fail(errc::timeout, name_of(*m), "the handshake was not over in time"));
+    });
+    return m;
+  }
+
+  // ---- strangers
+
+  void accept() {
+    if (over_) return;
+    acceptor_->async_accept([this](std::error_code failure, tcp::socket socket) {
+      const std::lock_guard lock{*mutex_};
+      if (over_ || failure == asio::error::operation_aborted) return;
+      if (!failure) meet_stranger(std::move(socket));
+      failure ? accept_later(failure) : accept();
+    });
+  }
+
+  /// Most likely we are out of file descriptors: asking again at once would spin.
+  void accept_later(const std::error_code& failure) {
+    options_.log(severity::warning, "cannot accept connections for now: " + failure.message());
+    pause_.expires_after(std::chrono::milliseconds{100});
+    pause_.async_wait([this](std::error_code stopped) {
+      const std::lock_guard lock{*mutex_};
+      if (!stopped) accept();
+    });
+  }
+
+  void meet_stranger(tcp::socket socket) {
+    std::error_code failure;
+    const auto from = socket.remote_endpoint(failure).address();
+    const auto who = std::make_shared<conversation>(std::move(socket));
+    if (is_crowded(from))
+      return who->refuse(options_.run_id, fail(errc::too_large, "", "too many connections at once; try later"));
+    const meeting_ptr m = start_meeting();
+    m->who = who;
+    m->source = from.to_string();
+    watch(m);
+    expect(m, &door::hear_first);
+  }
+
+  [[nodiscard]] bool is_crowded(const asio::ip::address& from) const {
+    std::size_t all = 0;
+    std::size_t same = 0;
+    const std::string source = from.to_string();
+    for (const auto& m : meetings_) {
+      if (m->target.port != 0) continue;
+      ++all;
+      if (m->source == source) ++same;
+    }
+    return all >= options_.strangers || (same >= options_.strangers_of_a_source && !from.is_loopback());
+  }
+
+  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body) {
+    if (h.run_id != options_.run_id) {
+      return refuse(
+          m, fail(errc::wrong_run, "",
+                  "this address serves run " + std::to_string(options_.run_id) + ", not run " + std::to_string(h.run_id)));
+    }
+    if (h.kind == frame_kind::stream) return hear_stream_request(m, body);
+    if (h.kind != frame_kind::meet) {
+      return refuse(m, fail(errc::protocol, "", "this address serves a run whose peers may come and go; join it as such"));
+    }
+    if (auto why = understand(m, body)) return refuse(m, *why);
+    say_meet(m);
+    agree(m);
+  }
+
+  void hear_stream_request(const meeting_ptr& m, frame_body body) {
+    const auto which = stream_request::decode(body);
+    if (!which) return refuse(m, which.error());
+    if (!owner_->wants_stream(*which))
+      return refuse(m, fail(errc::not_found, "", "this stream belongs to no link of ours"));
+    m->stream = *which;
+    say(m, frame_kind::stream_ok, {}, [this, m] { hand_over_stream(m); });
+  }
+
+  // ---- dialling
+
+  [[nodiscard]] bool is_dialling(const std::string& address) const {
+    return std::any_of(meetings_.begin(), meetings_.end(), [&](const auto& m) { return m->dialled == address; });
+  }
+
+  void call(const meeting_ptr& m, bool pause = false) {
+    m->dialling = std::make_shared<dialer>(
+        *io_, m->target,
+        [this, m](const conversation_ptr& who) {
+          const std::lock_guard lock{*mutex_};
+          if (m->over || over_) return who->stop();
+          greet(m, who);
+        },
+        [this, m](const error& why) {
+          const std::lock_guard lock{*mutex_};
+          lose(m, why);
+        });
+    pause ? m->dialling->dial_later() : m->dialling->dial();
+  }
+
+  void greet(const meeting_ptr& m, const conversation_ptr& who) {
+    m->who = who;
+    watch(m);
+    if (!m->stream) {
+      say_meet(m);
+      return expect(m, &door::hear_meet);
+    }
+    say(m, frame_kind::stream, stream_request{m->our_key, m->stream->index}.encode());
+    expect(m, &door::hear_stream_ok);
+  }
+
+  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body) {
+    if (h.kind == frame_kind::refused) return give_up(m, read_refusal(m->dialled, body));
+    if (h.kind != frame_kind::meet) return give_up(m, fail(errc::protocol, m->dialled, "it answered out of turn"));
+    if (h.run_id != options_.run_id) return give_up(m, fail(errc::wrong_run, m->dialled, "it belongs to another run"));
+    if (auto why = understand(m, body)) return give_up(m, fail(why->code, m->dialled, why->message));
+    agree(m);
+  }
+
+  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body) {
+    if (h.kind == frame_kind::stream_ok) return hand_over_stream(m);
+    // The other side may not have taken the link yet: it learns of it on another connection.
+    lose(m, h.kind == frame_kind::refused ? read_refusal(name_of(*m), body)
+                                          : fail(errc::protocol, name_of(*m), "it answered out of turn"));
+  }
+
+  // ---- coming to an agreement
+
+  /// Reads who they are. Why we do not want them, if we do not.
+  std::optional<error> understand(const meeting_ptr& m, frame_body body) {
+    auto them = introduction::decode(body);
+    if (!them) return them.error();
+    m->them = std::move(*them);
+    std::error_code failure;
+    if (m->them.host.empty()) m->them.host = m->who->socket().remote_endpoint(failure).address().to_string();
+    return owner_->objection(m->them);
+  }
+
+  void say_meet(const meeting_ptr& m) {
+    introduction us = owner_->introduce(m->who->socket());
+    us.nonce = m->nonce = hash_bytes(std::as_bytes(std::span{&++talks_, 1}), us.incarnation);
+    our_id_ = us.id;
+    say(m, frame_kind::meet, us.encode());
+  }
+
+  void agree(const meeting_ptr& m) {
+    if (our_id_ < m->them.id) return expect(m, &door::hear_wish);
+    if (!m->dialled.empty() && owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
+    wish ours = owner_->wish_for(m->them);
+    ours.nonce = m->them.nonce;
+    say(m, frame_kind::want, ours.encode());
+    expect(m, &door::hear_decision);
+  }
+
+  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body) {
+    const auto theirs = wish::decode(body);
+    if (h.kind != frame_kind::want || !theirs || theirs->nonce != m->nonce) {
+      return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
+    }
+    const std::uint64_t serial = m->serial = owner_->choose(m->them, *theirs);
+    say(m, frame_kind::take, decision{m->them.nonce, serial}.encode(),
+        [this, m] { m->serial != 0 ? hand_over(m, std::exchange(m->serial, 0)) : end(m); });
+  }
+
+  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body) {
+    const auto theirs = decision::decode(body);
+    if (h.kind != frame_kind::take || !theirs || theirs->nonce != m->nonce) {
+      return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
+    }
+    if (theirs->serial != 0) return hand_over(m, theirs->serial);
+    if (m->dialled.empty() || owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
+    call_again(m);  // it believes in a connection that we have not; that one stands soon, or it notices
+  }
+
+  void hand_over(const meeting_ptr& m, std::uint64_t serial) {
+    tcp::socket socket = m->who->release();
+    m->who.reset();
+    end(m);
+    owner_->take(m->them, serial, m->dialled, std::move(socket));
+  }
+
+  void hand_over_stream(const meeting_ptr& m) {
+    tcp::socket socket = m->who->release();
+    m->who.reset();
+    end(m);
+    owner_->take_stream(*m->stream, std::move(socket));
+  }
+
+  // ---- one step of a conversation
+
+  using step = void (door::*)(const meeting_ptr&, const frame_header&, frame_body);
+
+  void expect(const meeting_ptr& m, step next) {
+    m->who->next(options_.first_frames, options_.frame, [this, m, next](const frame_header& h, frame_body body) {
+      const std::lock_guard lock{*mutex_};
+      if (!m->over && !over_) (this->*next)(m, h, body);
+    });
+  }
+
+  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {}) {
+    std::function<void()> locked;
+    if (then) {
+      locked = [this, m, then] {
+        const std::lock_guard lock{*mutex_};
+        if (!m->over && !over_) then();
+      };
+    }
+    m->who->say(kind, options_.run_id, 0, body, std::move(locked));
+  }
+
+  void watch(const meeting_ptr& m) {
+    m->who->on_end([this, m](const error& why) {
+      const std::lock_guard lock{*mutex_};
+      lose(m, why);
+    });
+  }
+
+  // ---- endings
+
+  void refuse(const meeting_ptr& m, const error& why) {
+    // A stream that comes before its link comes again: nothing to worry about.
+    const severity level = why.code == errc::not_found ? severity::debug : severity::warning;
+    options_.log(level, "refused " + m->who->remote() + ": " + why.message);
+    std::exchange(m->who, {})->refuse(options_.run_id, why);
+    end(m);
+  }
+
+  /// The connection broke. A stream may be dialled again.
+  void lose(const meeting_ptr& m, const error& why) {
+    if (m->over || over_) return;
+    const bool again = m->stream && m->target.port != 0 && owner_->wants_stream(*m->stream);
+    again ? call_again(m) : give_up(m, why);
+  }
+
+  void call_again(const meeting_ptr& m) {
+    release_choice(m);
+    if (m->who) std::exchange(m->who, {})->stop();
+    call(m, true);
+  }
+
+  void give_up(const meeting_ptr& m, const error& why) {
+    if (m->over || over_) return;
+    end(m);
+    if (m->stream && m->target.port != 0) return owner_->lose_stream(*m->stream, why);
+    if (!m->dialled.empty()) return owner_->unreachable(m->dialled, why);
+    // A peer that has said who it is may hang up because another connection came first.
+    const severity level = m->them.id != 0 ? severity::debug : severity::warning;
+    options_.log(level, "dropped a connection during its handshake: " + why.text());
+  }
+
+  void end(const meeting_ptr& m) {
+    if (m->over) return;
+    m->over = true;
+    release_choice(m);
+    meetings_.erase(m);
+    m->deadline.cancel();
+    if (m->dialling) m->dialling->stop();
+    if (m->who) m->who->stop();
+  }
+
+  void release_choice(const meeting_ptr& m) {
+    if (m->serial != 0) owner_->give_back(m->them, std::exchange(m->serial, 0));
+  }
+
+  static std::string name_of(const meeting& m) {
+    if (!m.dialled.empty()) return m.dialled;
+    return m.target.port != 0 ? m.target.text() : m.source;
+  }
+
+  asio::io_context* io_;
+  std::mutex* mutex_;
+  std::unique_ptr<tcp::acceptor> acceptor_;
+  asio::steady_timer pause_;
+  door_options options_;
+  door_owner* owner_;
+  peer_id our_id_ = 0;
+  std::uint64_t talks_ = 0;
+  std::set<meeting_ptr> meetings_;
+  bool over_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_DOOR_HPP
 
 // ---- causeway/net/asio_stream.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_STREAM_HPP
@@ -14961,10 +27373,28 @@ struct transport_options {
   duration heartbeat = std::chrono::seconds{1};           ///< how often an idle link says that it lives
   duration silence = std::chrono::seconds{10};     ///< a peer silent for longer is lost (or longer, see deadline.hpp)
   duration close_grace = std::chrono::seconds{2};  ///< how long `close` waits for the others' goodbye
+  bool digest = false;  ///< send a checksum of the content with every chunk; the other side verifies it in any case
+  std::size_t control_backlog = std::size_t{256} << 20U;  ///< unsent control messages at which a peer is given up
   log_sink log;
 };
 
 namespace detail {
+
+/// A control message on its way to its reader.
+struct control_message {
+  std::unique_ptr<std::byte[]> bytes;  ///< left uninitialised until it arrives, so that memory follows what came
+  std::size_t length = 0;
+  [[nodiscard]] std::span<const std::byte> view() const { return {bytes.get(), length}; }
+};
+
+/// Who wants to hear of its links. Called with the context's lock held, in the middle of a link's work: it writes down what
+/// it heard and touches no link.
+class link_owner {
+ public:
+  virtual ~link_owner() = default;
+  virtual void hear_lost(peer_index peer, const error& why) = 0;
+  virtual void hear_control(peer_index peer, control_message message) = 0;
+};
 
 /// What all links of one transport share. `mutex` guards it and every link.
 struct link_context {
@@ -14973,8 +27403,9 @@ struct link_context {
   traffic stats;
   transport_options options;
   std::uint64_t run_id = 0;
-  peer_index self = 0;
+  peer_index self = 0;  ///< what frames name as their sender
   steady_clock clock;
+  link_owner* owner = nullptr;  ///< null: control messages are not for us
 };
 
 /// The chunk length of a link of `streams` streams; both sides compute the same.
@@ -14983,20 +27414,37 @@ inline std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept {
   return std::clamp(wanted == 0 ? automatic : wanted, min_chunk_bytes, max_chunk_bytes);
 }
 
-/// What a stream is writing: a header, then bytes of a send.
+/// What a stream is writing: a header, perhaps with a digest behind it, then bytes of a send or of a control message.
 struct outgoing_frame {
-  header_block header;
+  std::array<std::byte, header_bytes + digest_bytes> header;
+  std::size_t header_length = header_bytes;
   std::size_t header_left = 0;
   const std::byte* body = nullptr;
   std::size_t body_left = 0;
   std::size_t body_length = 0;
   slot_index slot = no_slot;
-  std::vector<std::byte> rescued;  ///< the rest of a chunk whose send was cancelled
+  std::vector<std::byte> own;  ///< a control message, or the rest of a chunk whose send was cancelled
 
   [[nodiscard]] bool busy() const { return header_left + body_left != 0; }
   [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const {
-    return {asio::const_buffer{header.data() + header_bytes - header_left, header_left},
+    return {asio::const_buffer{header.data() + header_length - header_left, header_left},
             asio::const_buffer{body, body_left}};
+  }
+  /// Starts a frame of this header and this content.
+  void begin(frame_header h, std::span<const std::byte> content, bool digest) {
+    h.chunk_length = static_cast<std::uint32_t>(content.size());
+    h.flags = digest ? has_digest : std::uint8_t{0};
+    encode_header(h, header.data());
+    if (digest) store_little(header.data() + header_bytes, hash_bytes(content));
+    header_left = header_length = header_bytes + (digest ? digest_bytes : 0);
+    body = content.data();
+    body_left = body_length = content.size();
+  }
+  /// The owner of the bytes wants them back.
+  void rescue() {
+    own.assign(body, body + body_left);
+    body = own.data();
+    slot = no_slot;
   }
   void consume(std::size_t n) {
     const std::size_t of_header = std::min(n, header_left);
@@ -15017,7 +27465,11 @@ struct stream {
   bool read_armed = false;
   bool write_armed = false;
   bool heard_goodbye = false;
-  bool said_goodbye = false;
+  bool goodbye_due = false;   ///< it follows when the control messages are out
+  bool said_goodbye = false;  ///< nothing is written any more
+  bool wrote_since_tick = false;
+  time_point last_heard;
+  duration silent{0};
 
   std::vector<std::byte> staging;  ///< headers, small chunks, and the beginnings of large ones
   std::size_t begin = 0;
@@ -15025,7 +27477,10 @@ struct stream {
   bool in_chunk = false;
   landing spot;
   std::size_t chunk_left = 0;
-  std::optional<frame_header> parked;  ///< a chunk that the inbox has no room for yet
+  std::optional<frame_header> parked;   ///< a chunk that the inbox has no room for yet
+  std::optional<std::uint64_t> digest;  ///< of the chunk that is being read
+  control_message control;              ///< being read
+  frame_kind control_kind = frame_kind::control;
 
   outgoing_frame out;
   std::deque<frame_header> notices;  ///< frames without content that go before the next chunk
@@ -15037,34 +27492,178 @@ struct stream {
 
 #endif  // CAUSEWAY_NET_ASIO_STREAM_HPP
 
+// ---- causeway/net/asio_outbox.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_OUTBOX_HPP
+#define CAUSEWAY_NET_ASIO_OUTBOX_HPP
+
+// What waits to be written to one peer: sends, chunk by chunk, and control messages before and behind them. Streams come
+// and take the next frame; a stream that is quicker takes more chunks. Pure bookkeeping: the link writes.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Not thread-safe: the transport locks.
+class outbox {
+ public:
+  outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}
+
+  void send(slot_index slot) { sends_.push_back(slot); }
+
+  /// Queues a control message. False when the peer has not taken far too many already.
+  bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk) {
+    control_bytes_ += bytes.size() + header_bytes;
+    (bulk ? bulk_ : urgent_).push_back({kind, std::move(bytes)});
+    return control_bytes_ <= shared_->options.control_backlog;
+  }
+
+  bool take_urgent(outgoing_frame& out) { return take_control(urgent_, out); }
+  bool take_bulk(outgoing_frame& out) { return take_control(bulk_, out); }
+
+  /// The next chunk of the oldest send.
+  bool take_chunk(outgoing_frame& out) {
+    if (sends_.empty()) return false;
+    pending_operation& op = shared_->operations[sends_.front()];
+    if (op.taken == 0) op.sequence = next_sequence_++;
+    const std::size_t length = std::min(chunk_, op.length - op.taken);
+    frame_header h = header(frame_kind::data);
+    h.id = op.id;
+    h.sequence = op.sequence;
+    h.message_length = op.length;
+    h.chunk_offset = op.taken;
+    out.begin(h, {op.source + op.taken, length}, shared_->options.digest);
+    out.slot = sends_.front();
+    op.taken += length;
+    if (op.taken == op.length) sends_.pop_front();
+    return true;
+  }
+
+  /// A frame is out. Ends its send when that was the last of it.
+  void written(outgoing_frame& out) {
+    ++shared_->stats.frames_sent;
+    if (out.slot == no_slot) return;
+    pending_operation& op = shared_->operations[out.slot];
+    op.moved += out.body_length;
+    if (op.moved == op.length) shared_->operations.finish(out.slot);
+    out.slot = no_slot;
+  }
+
+  /// Gives a send up. The streams must rescue what they hold of it. What to tell the peer, if it has seen a part.
+  std::optional<frame_header> cancel(slot_index slot) {
+    const pending_operation& op = shared_->operations[slot];
+    std::erase(sends_, slot);
+    if (op.taken == 0 || op.taken == op.length) return std::nullopt;
+    frame_header h = header(frame_kind::abort);
+    h.id = op.id;
+    h.sequence = op.sequence;
+    h.message_length = op.length;
+    h.chunk_offset = op.taken;
+    return h;
+  }
+
+  /// Ends all sends that no stream has begun the last chunk of.
+  void fail_sends(const error& why) {
+    for (const slot_index slot : sends_) shared_->operations.finish(slot, why);
+    sends_.clear();
+  }
+
+  void drop_bulk() {
+    for (const queued& q : bulk_) control_bytes_ -= q.bytes.size() + header_bytes;
+    bulk_.clear();
+  }
+
+  void drop_control() {
+    bulk_.clear();
+    urgent_.clear();
+    control_bytes_ = 0;
+  }
+
+  [[nodiscard]] bool has_sends() const noexcept { return !sends_.empty(); }
+  [[nodiscard]] bool bulk_may_go() const noexcept { return sends_.empty() && !bulk_.empty(); }
+
+  [[nodiscard]] frame_header header(frame_kind kind) const {
+    frame_header h;
+    h.kind = kind;
+    h.run_id = shared_->run_id;
+    h.sender = shared_->self;
+    return h;
+  }
+
+ private:
+  struct queued {
+    frame_kind kind;
+    std::vector<std::byte> bytes;
+  };
+
+  bool take_control(std::deque<queued>& from, outgoing_frame& out) {
+    if (from.empty()) return false;
+    out.own = std::move(from.front().bytes);
+    frame_header h = header(from.front().kind);
+    from.pop_front();
+    control_bytes_ -= out.own.size() + header_bytes;
+    const bool control = h.kind == frame_kind::control;
+    if (control) h.sequence = next_control_++;
+    if (control) h.message_length = out.own.size();
+    out.begin(h, out.own, control);
+    return true;
+  }
+
+  link_context* shared_;
+  std::size_t chunk_;
+  std::deque<slot_index> sends_;  // with chunks that no stream took yet, oldest first
+  std::deque<queued> urgent_;
+  std::deque<queued> bulk_;
+  std::size_t control_bytes_ = 0;  // of both
+  std::uint64_t next_sequence_ = 0;
+  std::uint64_t next_control_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_OUTBOX_HPP
+
 // ---- causeway/net/asio_link.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_LINK_HPP
 #define CAUSEWAY_NET_ASIO_LINK_HPP
 
-// The connection to one peer: one or more TCP streams, the sends that wait for them, and the inbox. All reads and writes
-// are non-blocking calls made under the transport's lock when a socket is ready, never asynchronous operations on a
-// caller's buffer. So once an operation is cancelled nothing can touch its buffer, and no byte is copied between socket and
-// buffer.
+// The connection to one peer: one or more TCP streams, the outbox and the inbox. Streams may be added while it runs; the
+// first carries the control messages. When one ends, the link ends. All reads and writes are non-blocking calls made under
+// the transport's lock when a socket is ready, never asynchronous operations on a caller's buffer. So once an operation is
+// cancelled nothing can touch its buffer, and no byte is copied between socket and buffer.
 
 namespace causeway::inline CAUSEWAY_ABI::net {
 
 namespace detail {
 
+/// Who is at the other end of a link, and in which pieces messages travel.
+struct link_identity {
+  peer_index peer = 0;       ///< our number for it
+  std::uint32_t sender = 0;  ///< what its frames name as their sender
+  std::string name;          ///< for messages
+  std::size_t chunk = 0;     ///< our chunk length
+  std::size_t their_chunk = 0;
+  bool control_apart = false;  ///< the first stream carries no data, so that data never holds control messages up
+};
+
 class link {
  public:
-  link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
+  link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets)
       : shared_{&shared},
-        peer_{peer},
-        chunk_{chunk_for(shared.options.chunk_bytes, sockets.size())},
-        inbox_{shared.operations, peer, {chunk_, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes}},
+        who_{std::move(who)},
+        outbox_{shared, who_.chunk},
+        inbox_{shared.operations,
+               who_.name,
+               {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes}},
         scrap_(std::size_t{64} << 10U),
         last_heard_{shared.clock.now()},
         gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
-    for (tcp::socket& socket : sockets) {
-      tune(socket, shared.options.socket_buffer, shared.options.bbr);
-      streams_.push_back(std::make_unique<stream>(std::move(socket)));
-    }
+    for (tcp::socket& socket : sockets) take_socket(std::move(socket));
   }
+
+  /// A link of a mesh whose peers all know each other by the same numbers.
+  link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
+      : link{shared,
+             {peer, peer, peer_name(peer), chunk_for(shared.options.chunk_bytes, sockets.size()),
+              chunk_for(shared.options.chunk_bytes, sockets.size())},
+             std::move(sockets)} {}
 
   // All members need the context's lock.
 
@@ -15072,10 +27671,26 @@ class link {
     for (const auto& s : streams_) read_some(*s);
   }
 
+  /// One more stream; from now on it carries its share.
+  void add_stream(tcp::socket socket) {
+    if (failure_ || closing_) return;
+    stream& s = take_socket(std::move(socket));
+    read_some(s);
+    if (!failure_) write_some(s);
+  }
+
   void send(slot_index slot) {
     if (failure_) return shared_->operations.finish(slot, *failure_);
-    waiting_sends_.push_back(slot);
+    outbox_.send(slot);
     for (const auto& s : streams_) write_some(*s);
+  }
+
+  /// Sends a control message; see net/fabric.hpp.
+  void post(std::vector<std::byte> message, bool bulk) {
+    if (failure_ || closing_) return;
+    const bool taken = outbox_.post(frame_kind::control, std::move(message), bulk);
+    write_some(*streams_[0]);
+    if (!taken) lose(fail(errc::peer_lost, who_.name, "it does not take our control messages; too many wait for it"));
   }
 
   void receive(slot_index slot) {
@@ -15104,33 +27719,31 @@ class link {
     if (!failure_) resume_parked();
   }
 
-  /// Once per heartbeat interval: says that we live when nothing else did, and notices a silent peer.
+  /// The same, and drops and counts what still comes of earlier epochs.
+  void refuse_before(std::uint32_t epoch) {
+    first_epoch_ = epoch;
+    inbox_.refuse_before(epoch);
+    if (!failure_) resume_parked();
+  }
+
+  /// Once per heartbeat interval: says on every idle stream that we live, which also keeps routers from forgetting it, and
+  /// notices a silent one.
   void tick(duration since_last_tick) {
-    if (failure_) return;
-    if (!wrote_since_tick_ && !streams_[0]->out.busy()) {
-      notify(*streams_[0], frame_kind::heartbeat);
-      write_some(*streams_[0]);
-    }
-    wrote_since_tick_ = false;
-    if (is_paused()) silent_ = {};
-    // Time that this process itself was stopped for does not count against the peer.
-    silent_ += std::min(since_last_tick, shared_->options.heartbeat * 2);
-    if (silent_ <= std::max(shared_->options.silence, gaps_.count() == 0 ? duration{0} : gaps_.patience())) return;
-    lose(fail(errc::peer_lost, peer_name(peer_),
-              "nothing was heard from it for " + std::to_string(static_cast<int>(seconds(silent_))) +
-                  " s; its machine or the network may be down"));
+    if (failure_) return end_farewell();
+    const bool data_moved =
+        std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
+    data_stalls_ = outbox_.has_sends() && !data_moved;
+    for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
   }
 
   /// Says goodbye and gives up what was not waited for. Buffers of such sends may be gone: their streams just end.
   void say_goodbye() {
     if (failure_) return;
-    for (const slot_index slot : waiting_sends_) shared_->operations.finish(slot, closed_error());
-    waiting_sends_.clear();
+    outbox_.fail_sends(closed_error());
+    outbox_.drop_bulk();
     inbox_.fail_all(closed_error());
-    closing_ = true;  // what still comes is read and dropped, so that the other side's goodbye can be heard
+    drop_what_comes();
     for (const auto& s : streams_) {
-      s->spot.how = landing::kind::discard;
-      s->spot.to = nullptr;
       if (s->out.slot == no_slot) {
         queue_goodbye(*s);
         if (s->parked) read_some(*s);
@@ -15141,12 +27754,30 @@ class link {
     }
   }
 
+  /// Ends the link at once for us, and tells the other side why. The streams close when it has heard, or after a grace.
+  void dismiss(const error& why) {
+    if (failure_) return;
+    for (const auto& s : streams_) {
+      if (s->out.slot == no_slot) continue;
+      shared_->operations.finish(s->out.slot, why);
+      s->out.rescue();
+    }
+    drop_what_comes();
+    outbox_.drop_bulk();
+    fail_with(why);
+    outbox_.post(frame_kind::refused, encode_refusal(why), false);
+    for (const auto& s : streams_) {
+      queue_goodbye(*s);
+      if (s->parked) read_some(*s);
+    }
+  }
+
   /// Ends the link with an error that every operation of it gets.
   void lose(error why) {
-    if (failure_) return;
-    failure_ = std::move(why);
     for (const auto& s : streams_) shut(*s);
-    fail_everything();
+    if (failure_) return;
+    outbox_.drop_control();
+    fail_with(std::move(why));
     shared_->options.log(severity::warning, failure_->text());
   }
 
@@ -15154,14 +27785,44 @@ class link {
     return std::none_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->open; });
   }
   [[nodiscard]] bool lost() const { return failure_.has_value(); }
+  /// Nothing refers to this link any more: it may be destroyed.
+  [[nodiscard]] bool at_rest() const {
+    return std::none_of(streams_.begin(), streams_.end(),
+                        [](const auto& s) { return s->open || s->read_armed || s->write_armed; });
+  }
+  [[nodiscard]] const std::string& name() const { return who_.name; }
   [[nodiscard]] bool is_paused() const {
     return std::any_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->parked.has_value(); });
   }
   [[nodiscard]] time_point last_heard() const { return last_heard_; }
-  [[nodiscard]] std::size_t stream_count() const { return streams_.size(); }
+  [[nodiscard]] std::size_t stream_count() const { return streams_.size() - (who_.control_apart ? 1 : 0); }
 
  private:
   static constexpr std::size_t turn_bytes = std::size_t{4} << 20U;  // moved before other sockets get their turn
+
+  stream& take_socket(tcp::socket socket) {
+    tune(socket, shared_->options.socket_buffer, shared_->options.bbr);
+    streams_.push_back(std::make_unique<stream>(std::move(socket)));
+    streams_.back()->last_heard = shared_->clock.now();
+    return *streams_.back();
+  }
+
+  void tick_stream(stream& s, duration since_last_tick) {
+    // A stream that is busy has more to say than that we live.
+    if (!s.wrote_since_tick && !s.out.busy()) s.notices.push_back(outbox_.header(frame_kind::heartbeat));
+    write_some(s);
+    if (failure_) return;
+    s.wrote_since_tick = false;
+    if (s.parked || s.heard_goodbye) s.silent = {};
+    // Time that this process itself was stopped for does not count against the peer.
+    s.silent += std::min(since_last_tick, shared_->options.heartbeat * 2);
+    if (s.silent <= std::max(shared_->options.silence, gaps_.count() == 0 ? duration{0} : gaps_.patience())) return;
+    lose(fail(errc::peer_lost, who_.name,
+              "nothing was heard from it for " + std::to_string(static_cast<int>(seconds(s.silent))) +
+                  " s; its machine or the network may be down"));
+  }
+
+  [[nodiscard]] bool is_first(const stream& s) const { return &s == streams_[0].get(); }
 
   // ---- writing
 
@@ -15174,7 +27835,7 @@ class link {
       if (failure == asio::error::would_block || failure == asio::error::try_again) break;
       if (failure) return lose_to(failure);
       shared_->stats.bytes_sent += n;
-      wrote_since_tick_ = true;
+      s.wrote_since_tick = true;
       moved += n;
       s.out.consume(n);
       if (!s.out.busy()) finish_frame(s);
@@ -15192,75 +27853,43 @@ class link {
     });
   }
 
-  /// Takes the next notice or the next chunk of the oldest send. Streams that are quicker take more chunks.
+  /// The order in which frames go out: notices, control messages, chunks, bulk. A goodbye is the last.
   bool next_frame(stream& s) {
+    if (s.said_goodbye) return false;
     if (!s.notices.empty()) {
-      encode_header(s.notices.front(), s.out.header.data());
-      s.out.body_length = 0;
+      s.out.begin(s.notices.front(), {}, false);
       s.notices.pop_front();
-    } else if (!waiting_sends_.empty() && !s.said_goodbye) {
-      take_chunk(s, waiting_sends_.front());
-    } else {
-      return false;
+      return true;
     }
-    s.out.header_left = header_bytes;
-    return true;
-  }
-
-  void take_chunk(stream& s, slot_index slot) {
-    pending_operation& op = shared_->operations[slot];
-    if (op.taken == 0) op.sequence = next_sequence_++;
-    const std::size_t length = std::min(chunk_, op.length - op.taken);
-    frame_header h = header(frame_kind::data);
-    h.id = op.id;
-    h.sequence = op.sequence;
-    h.message_length = op.length;
-    h.chunk_offset = op.taken;
-    h.chunk_length = static_cast<std::uint32_t>(length);
-    encode_header(h, s.out.header.data());
-    s.out.body = op.source + op.taken;
-    s.out.body_left = s.out.body_length = length;
-    s.out.slot = slot;
-    op.taken += length;
-    if (op.taken == op.length) waiting_sends_.pop_front();
+    if (is_first(s) && outbox_.take_urgent(s.out)) return true;
+    if (s.goodbye_due) {
+      s.said_goodbye = true;
+      s.out.begin(outbox_.header(frame_kind::goodbye), {}, false);
+      return true;
+    }
+    if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
+    return outbox_.take_chunk(s.out) || (is_first(s) && outbox_.take_bulk(s.out));
   }
 
   void finish_frame(stream& s) {
-    ++shared_->stats.frames_sent;
-    if (s.out.slot != no_slot) {
-      pending_operation& op = shared_->operations[s.out.slot];
-      op.moved += s.out.body_length;
-      if (op.moved == op.length) shared_->operations.finish(s.out.slot);
-      s.out.slot = no_slot;
-    }
-    if (s.said_goodbye && s.notices.empty()) end_writing(s);
+    outbox_.written(s.out);
+    if (s.said_goodbye) return end_writing(s);
+    if (!is_first(s) && outbox_.bulk_may_go()) write_some(*streams_[0]);
   }
 
   void cancel_send(slot_index slot) {
-    const pending_operation& op = shared_->operations[slot];
-    std::erase(waiting_sends_, slot);
+    const auto notice = outbox_.cancel(slot);
     for (const auto& s : streams_) {
-      if (s->out.slot != slot) continue;
-      s->out.rescued.assign(s->out.body, s->out.body + s->out.body_left);
-      s->out.body = s->out.rescued.data();
-      s->out.slot = no_slot;
+      if (s->out.slot == slot) s->out.rescue();
     }
-    if (failure_ || op.taken == 0 || op.taken == op.length) return;
-    frame_header h = header(frame_kind::abort);
-    h.id = op.id;
-    h.sequence = op.sequence;
-    h.message_length = op.length;
-    h.chunk_offset = op.taken;
-    streams_[0]->notices.push_back(h);
+    if (failure_ || !notice) return;
+    streams_[0]->notices.push_back(*notice);
     write_some(*streams_[0]);
   }
 
-  void notify(stream& s, frame_kind kind) { s.notices.push_back(header(kind)); }
-
   void queue_goodbye(stream& s) {
-    if (!s.open || s.said_goodbye) return;
-    s.said_goodbye = true;
-    notify(s, frame_kind::goodbye);
+    if (!s.open || s.goodbye_due) return;
+    s.goodbye_due = true;
     write_some(s);
   }
 
@@ -15268,14 +27897,6 @@ class link {
     std::error_code ignored;
     s.socket.shutdown(tcp::socket::shutdown_send, ignored);
     if (s.heard_goodbye) shut(s);
-  }
-
-  [[nodiscard]] frame_header header(frame_kind kind) const {
-    frame_header h;
-    h.kind = kind;
-    h.run_id = shared_->run_id;
-    h.sender = shared_->self;
-    return h;
   }
 
   // ---- reading
@@ -15289,10 +27910,10 @@ class link {
       const std::size_t n = s.socket.receive(buffers, 0, failure);
       if (failure == asio::error::would_block || failure == asio::error::try_again) break;
       if (failure) return lose_to(failure);
-      note_heard(n);
+      note_heard(s, n);
       moved += n;
       const std::size_t of_chunk = std::min(n, buffers[0].size());
-      if (of_chunk != 0) advance_chunk(s, of_chunk);
+      if (of_chunk != 0 && !advance_chunk(s, of_chunk)) return;
       s.end += n - of_chunk;
       // Less than there was room for: the socket is empty, and parsing what came is all that is left to do.
       if (n < buffers[0].size() + buffers[1].size()) {
@@ -15330,7 +27951,8 @@ class link {
   /// Behind a large chunk often comes another: take in its header only, and let its bytes go where they belong.
   static std::size_t room_behind_chunk(const stream& s) {
     const bool large = s.spot.length > stream::staging_bytes;
-    return (large ? std::max(header_bytes, s.end + 1) : s.staging.size()) - s.end;
+    const std::size_t header = header_bytes + (s.digest ? digest_bytes : 0);
+    return (large ? std::max(header, s.end + 1) : s.staging.size()) - s.end;
   }
 
   /// Handles what lies in the staging area. False when the stream must not be read on.
@@ -15344,32 +27966,40 @@ class link {
           std::memcpy(s.spot.to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
         }
         s.begin += n;
-        advance_chunk(s, n);
+        if (!advance_chunk(s, n)) return false;
       } else if (s.end - s.begin < header_bytes) {
         return true;
-      } else if (!take_header(s)) {
-        return false;
+      } else {
+        auto h = decode_header({s.staging.data() + s.begin, s.end - s.begin});
+        if (!h) return reject(std::move(h).error());
+        if (h->flags == has_digest && s.end - s.begin < header_bytes + digest_bytes) return true;
+        if (!take_header(s, *h)) return false;
       }
     }
     return false;
   }
 
-  bool take_header(stream& s) {
-    auto h = decode_header({s.staging.data() + s.begin, s.end - s.begin});
+  bool take_header(stream& s, const frame_header& h) {
     s.begin += header_bytes;
-    if (!h) return reject(std::move(h).error());
+    s.digest.reset();
+    if (h.flags == has_digest) {
+      s.digest = load_little<std::uint64_t>(s.staging.data() + s.begin);
+      s.begin += digest_bytes;
+    }
     ++shared_->stats.frames_received;
-    if (h->run_id != shared_->run_id) return reject(fail(errc::wrong_run, "", "it sent a frame of another run"));
-    if (h->sender != peer_) return reject(fail(errc::protocol, "", "it sent a frame in somebody else's name"));
-    switch (h->kind) {
-      case frame_kind::data: return begin_chunk(s, *h);
+    if (h.run_id != shared_->run_id) return reject(fail(errc::wrong_run, "", "it sent a frame of another run"));
+    if (h.sender != who_.sender) return reject(fail(errc::protocol, "", "it sent a frame in somebody else's name"));
+    switch (h.kind) {
+      case frame_kind::data: return begin_chunk(s, h);
       case frame_kind::heartbeat: return true;
       case frame_kind::goodbye: return hear_goodbye(s);
       case frame_kind::abort: {
         if (closing_) return true;
-        auto outcome = inbox_.abort_message(*h);
+        auto outcome = inbox_.abort_message(h);
         return outcome ? true : reject(std::move(outcome).error());
       }
+      case frame_kind::control:
+      case frame_kind::refused: return begin_control(s, h);
       default: return reject(fail(errc::protocol, "", "it sent a handshake in the middle of a run"));
     }
   }
@@ -15381,19 +28011,58 @@ class link {
       s.parked = h;
       return false;
     }
+    if (h.id.epoch < first_epoch_) ++shared_->stats.frames_rejected;
     s.parked.reset();
-    s.spot = *spot;
-    s.chunk_left = h.chunk_length;
+    return read_content(s, *spot, h.chunk_length);
+  }
+
+  /// A control message, or the reason why the other side ends the link.
+  bool begin_control(stream& s, const frame_header& h) {
+    const bool farewell = h.kind == frame_kind::refused;
+    if (shared_->owner == nullptr || !is_first(s)) {
+      return reject(fail(errc::protocol, "", "it sent a control message where none belongs"));
+    }
+    if (!farewell && h.sequence != next_control_++) {
+      return reject(fail(errc::protocol, "", "a control message came twice or is missing"));
+    }
+    s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
+    s.control_kind = h.kind;
+    landing spot{.how = landing::kind::kept, .to = s.control.bytes.get()};
+    if (closing_) spot = {.how = landing::kind::discard};
+    spot.length = h.chunk_length;
+    return read_content(s, spot, h.chunk_length);
+  }
+
+  bool read_content(stream& s, const landing& spot, std::size_t length) {
+    s.spot = spot;
+    s.chunk_left = length;
     s.in_chunk = true;
-    if (s.chunk_left == 0) advance_chunk(s, 0);
+    return length != 0 || advance_chunk(s, 0);
+  }
+
+  /// `n` more bytes are in their place. False when the stream must not be read on.
+  bool advance_chunk(stream& s, std::size_t n) {
+    s.chunk_left -= n;
+    if (s.chunk_left != 0) return true;
+    s.in_chunk = false;
+    control_message control = std::exchange(s.control, {});
+    if (s.digest && s.spot.to != nullptr && *s.digest != hash_bytes({s.spot.to, s.spot.length})) {
+      return reject(fail(errc::corrupt, "", "what it sent fails its checksum"));
+    }
+    if (closing_) return true;
+    if (control.bytes != nullptr) return take_control(s, std::move(control));
+    inbox_.end_chunk(s.spot);
     return true;
   }
 
-  void advance_chunk(stream& s, std::size_t n) {
-    s.chunk_left -= n;
-    if (s.chunk_left != 0) return;
-    s.in_chunk = false;
-    if (!closing_) inbox_.end_chunk(s.spot);
+  bool take_control(const stream& s, control_message message) {
+    if (s.control_kind == frame_kind::control) {
+      shared_->owner->hear_control(who_.peer, std::move(message));
+      return true;
+    }
+    const error why = read_refusal(who_.name, message.view());
+    lose(fail(errc::peer_lost, who_.name, "it ended the connection: " + why.message));
+    return false;
   }
 
   void resume_parked() {
@@ -15402,21 +28071,21 @@ class link {
     }
   }
 
-  void note_heard(std::size_t n) {
+  void note_heard(stream& s, std::size_t n) {
     shared_->stats.bytes_received += n;
     const time_point now = shared_->clock.now();
     // Only pauses say something about how long a living peer can be silent.
-    if (now - last_heard_ > shared_->options.heartbeat / 2) gaps_.observe(now - last_heard_);
-    last_heard_ = now;
-    silent_ = {};
+    if (now - s.last_heard > shared_->options.heartbeat / 2) gaps_.observe(now - s.last_heard);
+    s.last_heard = last_heard_ = now;
+    s.silent = {};
   }
 
   bool hear_goodbye(stream& s) {
     s.heard_goodbye = true;
     const bool left = std::all_of(streams_.begin(), streams_.end(), [](const auto& x) { return x->heard_goodbye; });
     if (left && !failure_) {
-      failure_ = fail(errc::peer_lost, peer_name(peer_), "it left the run");
-      fail_everything();
+      outbox_.drop_control();
+      fail_with(fail(errc::peer_lost, who_.name, "it left the run"));
       shared_->options.log(severity::info, failure_->text());
     }
     if (left) {
@@ -15427,7 +28096,7 @@ class link {
 
   void answer_goodbye(stream& s) {
     if (s.out.busy() && s.out.slot != no_slot) return shut(s);  // nobody reads the rest
-    if (s.said_goodbye && !s.out.busy() && s.notices.empty()) return shut(s);
+    if (s.said_goodbye && !s.out.busy()) return shut(s);
     queue_goodbye(s);
   }
 
@@ -15437,25 +28106,43 @@ class link {
   bool reject(error why) {
     ++shared_->stats.frames_rejected;
     why.message = why.message + " (it was dropped; the others go on)";
-    why.where = peer_name(peer_);
-    lose(fail(errc::peer_lost, peer_name(peer_), "dropped: " + why.text()));
+    why.where = who_.name;
+    lose(fail(errc::peer_lost, who_.name, "dropped: " + why.text()));
     return false;
   }
 
   void lose_to(const std::error_code& failure) {
     const std::string reason = failure == asio::error::eof ? "its program ended" : failure.message();
-    lose(fail(errc::peer_lost, peer_name(peer_), "the connection ended: " + reason));
+    lose(fail(errc::peer_lost, who_.name, "the connection ended: " + reason));
   }
 
-  void fail_everything() {
-    for (const slot_index slot : waiting_sends_) shared_->operations.finish(slot, *failure_);
-    waiting_sends_.clear();
+  /// Everything that is under way ends with `why`.
+  void fail_with(error why) {
+    failure_ = std::move(why);
+    failed_at_ = shared_->clock.now();
+    outbox_.fail_sends(*failure_);
     for (const auto& s : streams_) {
       if (s->out.slot != no_slot) shared_->operations.finish(s->out.slot, *failure_);
       if (s->out.slot != no_slot) shut(*s);
       s->out.slot = no_slot;
     }
     inbox_.fail_all(*failure_);
+    if (shared_->owner != nullptr) shared_->owner->hear_lost(who_.peer, *failure_);
+  }
+
+  /// What still comes is read and dropped, so that the other side's goodbye can be heard.
+  void drop_what_comes() {
+    closing_ = true;
+    for (const auto& s : streams_) {
+      s->spot.how = landing::kind::discard;
+      s->spot.to = nullptr;
+    }
+  }
+
+  /// After the grace we wait no longer for the other side to hear our last words.
+  void end_farewell() {
+    if (over() || shared_->clock.now() - failed_at_ < shared_->options.close_grace) return;
+    for (const auto& s : streams_) shut(*s);
   }
 
   static error closed_error() { return fail(errc::cancelled, "transport", "it was closed before this was waited for"); }
@@ -15467,18 +28154,18 @@ class link {
   }
 
   link_context* shared_;
-  peer_index peer_;
-  std::size_t chunk_;
+  link_identity who_;
   std::vector<std::unique_ptr<stream>> streams_;
+  outbox outbox_;
   inbox inbox_;
-  std::deque<slot_index> waiting_sends_;  // sends with chunks that no stream took yet, oldest first
-  std::uint64_t next_sequence_ = 0;
+  std::uint64_t next_control_ = 0;
+  std::uint32_t first_epoch_ = 0;
   std::vector<std::byte> scrap_;
   std::optional<error> failure_;
+  time_point failed_at_;
   bool closing_ = false;
-  bool wrote_since_tick_ = false;
+  bool data_stalls_ = false;  // sends wait and no stream could write since the last tick: bulk need not wait for them
   time_point last_heard_;
-  duration silent_{0};
   arrival_statistics gaps_;
 };
 
@@ -15488,50 +28175,139 @@ class link {
 
 #endif  // CAUSEWAY_NET_ASIO_LINK_HPP
 
-// ---- causeway/net/asio_transport.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_TRANSPORT_HPP
-#define CAUSEWAY_NET_ASIO_TRANSPORT_HPP
+// ---- causeway/net/asio_loop.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_LOOP_HPP
+#define CAUSEWAY_NET_ASIO_LOOP_HPP
 
-// The Transport over TCP. Whoever waits does the input and output: while the trainer's thread is inside `wait`, it runs the
-// event loop itself, so that a message costs no hand-over between threads; while it computes, a background thread takes
-// over after a few milliseconds and keeps transfers and heartbeats going. Exactly one of the two runs the loop at a time.
-// One lock guards all state; every handler takes it.
+// Who runs the event loop. Whoever waits does the input and output: while the trainer's thread is inside `drive`, it runs
+// the loop itself, so that a message costs no hand-over between threads; while it computes, a background thread takes over
+// after a few milliseconds and keeps transfers and heartbeats going. Exactly one of the two runs the loop at a time, so
+// handlers never run two at once; they take the lock for what they share with the trainer's calls.
 
-namespace causeway::inline CAUSEWAY_ABI::net {
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
 
-namespace detail {
+/// A moment of causeway::steady_clock on the standard clock, at most an hour from `now` (longer waits are repeated).
+inline std::chrono::steady_clock::time_point to_standard(time_point when, time_point now) {
+  const time_point capped = std::min(when, now + std::chrono::hours{1});
+  return std::chrono::steady_clock::time_point{
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(capped.since_start)};
+}
 
-/// Connected sockets to every other peer; the entry of the peer itself is empty. They live on `io`.
-struct mesh {
-  std::unique_ptr<asio::io_context> io;
-  std::vector<std::vector<tcp::socket>> sockets;
-};
-
-class engine {
+class event_loop {
  public:
-  engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options)
-      : io_{std::move(connections.io)}, timer_{*io_} {
-    shared_.options = std::move(options);
-    shared_.run_id = run_id;
-    shared_.self = self;
-    const std::lock_guard lock{shared_.mutex};
-    links_.resize(connections.sockets.size());
-    for (std::size_t peer = 0; peer < links_.size(); ++peer) {
-      if (peer == self) continue;
-      links_[peer] = std::make_unique<link>(shared_, static_cast<peer_index>(peer), std::move(connections.sockets[peer]));
-      links_[peer]->start_reading();
-    }
-    last_tick_ = shared_.clock.now();
-    arm_timer();
+  event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex) : io_{std::move(io)}, mutex_{&mutex} {}
+  event_loop(const event_loop&) = delete;
+  event_loop& operator=(const event_loop&) = delete;
+
+  [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
+
+  /// Starts the background thread. Needs something in the loop that keeps it busy, such as a timer.
+  void start() {
     background_ = std::thread{[this] { run_background(); }};
   }
 
+  /// Runs the event loop, or lets the background thread run it, until `done` or the deadline. Needs and keeps the lock.
+  template <class Done>
+  bool drive(std::unique_lock<std::mutex>& lock, time_point deadline, Done done) {
+    trainer_waits_ = true;
+    bool finished = done();
+    if (!finished && clock_.now() >= deadline) finished = look_once(lock, done);
+    while (!finished && clock_.now() < deadline) {
+      const auto until = to_standard(deadline, clock_.now());
+      if (loop_taken_) {
+        trainer_turn_.wait_until(lock, until);
+      } else {
+        run_unlocked(lock, [&] { io_->run_one_until(until); });
+      }
+      finished = done();
+    }
+    trainer_waits_ = false;
+    ++trainer_turns_;
+    return finished;
+  }
+
+  /// Makes a `drive` in progress ask again whether it is done. Needs the lock.
+  void wake() {
+    if (!trainer_waits_) return;
+    asio::post(*io_, [] {});
+    trainer_turn_.notify_all();
+  }
+
+  /// Ends the background thread. Needs the lock, and gives it up.
+  void stop(std::unique_lock<std::mutex>& lock) {
+    stopping_ = true;
+    asio::post(*io_, [] {});  // in case it is inside the loop
+    background_turn_.notify_all();
+    lock.unlock();
+    if (background_.joinable()) background_.join();
+  }
+
+  [[nodiscard]] bool stopping() const noexcept { return stopping_; }
+
+ private:
+  /// How long the trainer may stay away before the background thread takes the event loop over.
+  static constexpr auto patience = std::chrono::milliseconds{2};
+
+  template <class Turn>
+  void run_unlocked(std::unique_lock<std::mutex>& lock, Turn turn) {
+    loop_taken_ = true;
+    lock.unlock();
+    turn();
+    lock.lock();
+    loop_taken_ = false;
+  }
+
+  /// What the sockets already hold counts, also when the deadline has passed: a wait with one in the past is a poll.
+  template <class Done>
+  bool look_once(std::unique_lock<std::mutex>& lock, Done done) {
+    if (loop_taken_) return false;
+    run_unlocked(lock, [&] { io_->poll(); });
+    return done();
+  }
+
+  void run_background() {
+    std::unique_lock lock{*mutex_};
+    std::uint64_t seen_turns = 0;
+    while (!stopping_) {
+      if (loop_taken_ || trainer_waits_ || seen_turns != trainer_turns_) {
+        seen_turns = trainer_turns_;
+        background_turn_.wait_for(lock, trainer_waits_ ? 5 * patience : patience);
+        continue;
+      }
+      run_unlocked(lock, [&] { io_->run_one(); });
+      if (trainer_waits_) trainer_turn_.notify_all();
+    }
+  }
+
+  std::unique_ptr<asio::io_context> io_;
+  std::mutex* mutex_;
+  steady_clock clock_;
+  bool loop_taken_ = false;     // somebody is inside the event loop
+  bool trainer_waits_ = false;  // the trainer's thread is inside drive
+  bool stopping_ = false;
+  std::uint64_t trainer_turns_ = 0;  // ends of drive: tells the background thread that the trainer was here lately
+  std::condition_variable trainer_turn_;
+  std::condition_variable background_turn_;
+  std::thread background_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_LOOP_HPP
+
+// ---- causeway/net/asio_engine.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_ENGINE_HPP
+#define CAUSEWAY_NET_ASIO_ENGINE_HPP
+
+// What transports and fabrics over TCP have in common: links, operations on them, the event loop with its heartbeat, and
+// one lock that guards all state. Who the peers are and how links come and go is for whoever derives from it.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+class engine {
+ public:
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
-  ~engine() { close(); }
-
-  [[nodiscard]] peer_index self() const noexcept { return shared_.self; }
-  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
 
   operation start(pending_operation what) {
     const std::lock_guard lock{shared_.mutex};
@@ -15541,8 +28317,10 @@ class engine {
       shared_.operations.finish(slot, fail(errc::cancelled, "transport", "it was closed"));
     } else if (what.peer >= links_.size() || !links_[what.peer]) {
       shared_.operations.finish(slot, fail(errc::invalid_argument, peer_name(what.peer), "there is no such other peer"));
+    } else if (what.id.epoch < first_epoch_) {
+      shared_.operations.finish(slot, epoch_over(what.peer));
     } else if (what.is_send && what.length > max_message_bytes) {
-      shared_.operations.finish(slot, fail(errc::too_large, peer_name(what.peer), "a message is at most 64 GiB"));
+      shared_.operations.finish(slot, fail(errc::too_large, links_[what.peer]->name(), "a message is at most 64 GiB"));
     } else if (what.is_send) {
       links_[what.peer]->send(slot);
     } else {
@@ -15555,7 +28333,7 @@ class engine {
     std::unique_lock lock{shared_.mutex};
     const slot_index slot = shared_.operations.find(handle);
     if (slot == no_slot) return fail(errc::invalid_argument, "wait", "no such operation: each is waited for once");
-    if (!drive(lock, deadline, [&] { return shared_.operations[slot].done || interrupted_; })) {
+    if (!loop_.drive(lock, deadline, [&] { return shared_.operations[slot].done || interrupted_; })) {
       time_out(slot);
     } else if (!shared_.operations[slot].done) {
       links_[shared_.operations[slot].peer]->cancel(slot);
@@ -15567,26 +28345,7 @@ class engine {
   void interrupt() {
     const std::lock_guard lock{shared_.mutex};
     interrupted_ = true;
-    asio::post(*io_, [] {});  // wakes whoever is inside the event loop
-    trainer_turn_.notify_all();
-  }
-
-  void close() {
-    std::unique_lock lock{shared_.mutex};
-    if (closed_) return;
-    closed_ = true;
-    for (const auto& l : links_) {
-      if (l) l->say_goodbye();
-    }
-    const time_point grace = shared_.clock.now() + shared_.options.close_grace;
-    drive(lock, grace,
-          [&] { return std::all_of(links_.begin(), links_.end(), [](const auto& l) { return !l || l->over(); }); });
-    stopping_ = true;
-    timer_.cancel();
-    asio::post(*io_, [] {});  // wakes the background thread if it is inside the event loop
-    background_turn_.notify_all();
-    lock.unlock();
-    background_.join();
+    loop_.wake();
   }
 
   [[nodiscard]] traffic stats() const {
@@ -15604,105 +28363,91 @@ class engine {
     const time_point now = shared_.clock.now();
     std::string text;
     shared_.operations.for_each_unfinished([&](const pending_operation& op) {
-      const bool paused = links_[op.peer] && links_[op.peer]->is_paused();
-      text += std::string{op.is_send ? "sending to " : "receiving from "} + peer_name(op.peer) + " (" + to_text(op.id) +
-              ") for " + tenths(seconds(now - op.since)) + " s: " + std::to_string(op.moved) +
-              (op.is_send ? " of " : " of at most ") + std::to_string(op.length) + " bytes; last heard from it " +
-              tenths(seconds(now - links_[op.peer]->last_heard())) + " s ago" + (paused ? ", reading is paused" : "") +
-              "\n";
+      const link& l = *links_[op.peer];
+      text += std::string{op.is_send ? "sending to " : "receiving from "} + l.name() + " (" + to_text(op.id) + ") for " +
+              tenths(seconds(now - op.since)) + " s: " + std::to_string(op.moved) + (op.is_send ? " of " : " of at most ") +
+              std::to_string(op.length) + " bytes; last heard from it " + tenths(seconds(now - l.last_heard())) + " s ago" +
+              (l.is_paused() ? ", reading is paused" : "") + "\n";
     });
     return text;
   }
 
-  void discard_before(std::uint32_t epoch) {
-    const std::lock_guard lock{shared_.mutex};
-    for (const auto& l : links_) {
-      if (l) l->discard_before(epoch);
-    }
+ protected:
+  /// `sender`: what our frames name as their sender.
+  engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender, transport_options options)
+      : loop_{std::move(io), shared_.mutex}, timer_{loop_.io()} {
+    shared_.options = std::move(options);
+    shared_.run_id = run_id;
+    shared_.self = sender;
+    last_tick_ = shared_.clock.now();
+  }
+  ~engine() = default;
+
+  /// Starts the heartbeat and the background thread. Needs the lock.
+  void run() {
+    arm_timer();
+    loop_.start();
   }
 
-  /// Breaks the connections to a peer without a goodbye, as a crash would.
-  void drop(peer_index peer, const std::string& why) {
-    const std::lock_guard lock{shared_.mutex};
-    if (peer < links_.size() && links_[peer]) links_[peer]->lose(fail(errc::peer_lost, peer_name(peer), why));
+  /// Says goodbye to everybody, waits up to the grace for theirs, and ends the background thread. Gives the lock up; after
+  /// that nobody but the caller is here. False if it was called before.
+  bool shut_down(std::unique_lock<std::mutex>& lock) {
+    if (closed_) return false;
+    closed_ = true;
+    for (const auto& l : links_) {
+      if (l) l->say_goodbye();
+    }
+    const time_point grace = shared_.clock.now() + shared_.options.close_grace;
+    loop_.drive(lock, grace,
+                [&] { return std::all_of(links_.begin(), links_.end(), [](const auto& l) { return !l || l->over(); }); });
+    timer_.cancel();
+    loop_.stop(lock);
+    return true;
   }
+
+  /// Ends operations of epochs before `epoch`. Needs the lock.
+  void end_epochs_before(std::uint32_t epoch) {
+    if (epoch <= first_epoch_) return;
+    first_epoch_ = epoch;
+    shared_.operations.for_each_unfinished_slot([&](slot_index slot) {
+      const pending_operation& op = shared_.operations[slot];
+      if (op.id.epoch >= epoch) return;
+      links_[op.peer]->cancel(slot);
+      shared_.operations.finish(slot, epoch_over(op.peer));
+    });
+    for (const auto& l : links_) {
+      if (l) l->refuse_before(epoch);
+    }
+    loop_.wake();
+  }
+
+  /// Once per heartbeat interval, with the lock held, after the links' ticks.
+  virtual void tick(duration) {}
+
+  // The loop comes before the links: their sockets must go before it does.
+  mutable link_context shared_;
+  event_loop loop_;
+  std::vector<std::unique_ptr<link>> links_;
+  std::uint32_t first_epoch_ = 0;
+  bool closed_ = false;
+  bool interrupted_ = false;
 
  private:
-  /// How long the trainer may stay away before the background thread takes the event loop over.
-  static constexpr auto patience = std::chrono::milliseconds{2};
-
-  /// Runs the event loop, or lets the background thread run it, until `done` or the deadline. Needs and keeps the lock.
-  template <class Done>
-  bool drive(std::unique_lock<std::mutex>& lock, time_point deadline, Done done) {
-    trainer_waits_ = true;
-    bool finished = done();
-    if (!finished && shared_.clock.now() >= deadline) finished = look_once(lock, done);
-    while (!finished && shared_.clock.now() < deadline) {
-      const auto until = to_std(deadline);
-      if (loop_taken_) {
-        trainer_turn_.wait_until(lock, until);
-      } else {
-        loop_taken_ = true;
-        lock.unlock();
-        io_->run_one_until(until);
-        lock.lock();
-        loop_taken_ = false;
-      }
-      finished = done();
-    }
-    trainer_waits_ = false;
-    ++trainer_turns_;
-    return finished;
-  }
-
-  /// What the sockets already hold counts, also when the deadline has passed: a wait with one in the past is a poll.
-  template <class Done>
-  bool look_once(std::unique_lock<std::mutex>& lock, Done done) {
-    if (loop_taken_) return false;
-    loop_taken_ = true;
-    lock.unlock();
-    io_->poll();
-    lock.lock();
-    loop_taken_ = false;
-    return done();
-  }
-
-  void run_background() {
-    std::unique_lock lock{shared_.mutex};
-    std::uint64_t seen_turns = 0;
-    while (!stopping_) {
-      if (loop_taken_ || trainer_waits_ || seen_turns != trainer_turns_) {
-        seen_turns = trainer_turns_;
-        background_turn_.wait_for(lock, trainer_waits_ ? 5 * patience : patience);
-        continue;
-      }
-      loop_taken_ = true;
-      lock.unlock();
-      io_->run_one();
-      lock.lock();
-      loop_taken_ = false;
-      if (trainer_waits_) trainer_turn_.notify_all();
-    }
-  }
-
-  /// The deadline on the standard clock, at most an hour ahead (waits are repeated until the real deadline).
-  [[nodiscard]] std::chrono::steady_clock::time_point to_std(time_point deadline) const {
-    const time_point now = shared_.clock.now();
-    const time_point capped = std::min(deadline, now + std::chrono::hours{1});
-    return std::chrono::steady_clock::time_point{
-        std::chrono::duration_cast<std::chrono::steady_clock::duration>(capped.since_start)};
+  [[nodiscard]] error epoch_over(peer_index peer) const {
+    return fail(errc::cancelled, links_[peer]->name(), "the epoch of this message is over");
   }
 
   void time_out(slot_index slot) {
     pending_operation& op = shared_.operations[slot];
-    links_[op.peer]->cancel(slot);
+    link& l = *links_[op.peer];
+    l.cancel(slot);
     const double waited = seconds(shared_.clock.now() - op.since);
     shared_.operations.finish(
-        slot, fail(errc::timeout, peer_name(op.peer),
+        slot, fail(errc::timeout, l.name(),
                    std::string{op.is_send ? "it did not take our message (" : "its message did not come ("} +
                        to_text(op.id) + ") within " + tenths(waited) + " s: " + std::to_string(op.moved) + " of " +
                        (op.is_send ? "" : "at most ") + std::to_string(op.length) + " bytes moved; last heard from it " +
-                       tenths(seconds(shared_.clock.now() - links_[op.peer]->last_heard())) + " s ago"));
+                       tenths(seconds(shared_.clock.now() - l.last_heard())) + " s ago"));
   }
 
   void arm_timer() {
@@ -15710,11 +28455,12 @@ class engine {
     timer_.async_wait([this](std::error_code failure) {
       if (failure) return;
       const std::lock_guard lock{shared_.mutex};
-      if (stopping_) return;
+      if (loop_.stopping()) return;
       const time_point now = shared_.clock.now();
       for (const auto& l : links_) {
         if (l) l->tick(now - last_tick_);
       }
+      tick(now - last_tick_);
       last_tick_ = now;
       arm_timer();
     });
@@ -15725,176 +28471,13 @@ class engine {
     return std::to_string(t / 10) + "." + std::to_string(t % 10);
   }
 
-  // Declared before the links: their sockets must go before the event loop does.
-  std::unique_ptr<asio::io_context> io_;
   asio::steady_timer timer_;
-  mutable link_context shared_;
-  std::vector<std::unique_ptr<link>> links_;
   time_point last_tick_;
-
-  bool loop_taken_ = false;     // somebody is inside io_->run_one
-  bool trainer_waits_ = false;  // the trainer's thread is inside drive
-  bool stopping_ = false;
-  bool closed_ = false;
-  bool interrupted_ = false;
-  std::uint64_t trainer_turns_ = 0;  // ends of drive: tells the background thread that the trainer was here lately
-  std::condition_variable trainer_turn_;
-  std::condition_variable background_turn_;
-  std::thread background_;
 };
 
-}  // namespace detail
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
 
-/// TCP to every other peer of a run; made by `host`, `join` and `connect_static` of net/rendezvous.hpp. Models Transport.
-///
-/// Threading: send, receive and wait come from one thread. `stats` and `describe_waits` may be called from any. Several
-/// transports are independent of each other.
-///
-/// Memory: what arrives before its receive was started is kept, up to `unexpected_bytes` per peer. Beyond that we stop
-/// reading from the peer while no receive from it is open; TCP then slows it down. While a receive is open we read on,
-/// because its message may be behind the others, up to four times the limit; a peer that sends more is dropped. So the
-/// trainer never waits for a message that we refuse to read.
-class asio_transport {
- public:
-  asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections, transport_options options)
-      : engine_{std::make_shared<detail::engine>(self, run_id, std::move(connections), std::move(options))} {}
-
-  [[nodiscard]] peer_index self() const noexcept { return engine_->self(); }
-  [[nodiscard]] std::uint32_t size() const noexcept { return engine_->size(); }
-
-  /// Starts sending. Writes at once what the sockets take. Errors come from `wait`.
-  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
-    return engine_->start({.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()});
-  }
-
-  /// Starts receiving. A message whose receive was started before it arrives is read straight into `buffer`.
-  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
-    return engine_->start({.is_send = false, .peer = from, .id = id, .target = buffer.data(), .length = buffer.size()});
-  }
-
-  /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
-  result<std::size_t> wait(operation op, time_point deadline) { return engine_->wait(op, deadline); }
-
-  [[nodiscard]] traffic stats() const { return engine_->stats(); }
-
-  /// One line per unfinished operation: whom it concerns, since when, how far it is. Empty when there is none.
-  [[nodiscard]] std::string describe_waits() const { return engine_->describe_waits(); }
-
-  /// TCP connections to a peer.
-  [[nodiscard]] std::size_t streams(peer_index peer) const { return engine_->streams(peer); }
-
-  /// Forgets kept messages of epochs before `epoch`. Call it when the membership moved on.
-  void discard_before(std::uint32_t epoch) { engine_->discard_before(epoch); }
-
-  /// Breaks the connection to a peer: what a membership does with a peer that it voted out. Its operations end with
-  /// errc::peer_lost.
-  void drop(peer_index peer, const std::string& why) { engine_->drop(peer, why); }
-
-  /// A function that ends the trainer's wait, and all later ones, with errc::cancelled: what a signal's watcher calls. May
-  /// be called from any thread, also when the transport is gone. Connections stay, so that `close` can flush.
-  [[nodiscard]] std::function<void()> interrupter() const {
-    return [weak = std::weak_ptr{engine_}] {
-      if (const auto engine = weak.lock()) engine->interrupt();
-    };
-  }
-
-  /// Says goodbye to everybody, waits up to `close_grace` for theirs, and ends the background thread. Operations that
-  /// were not waited for end with errc::cancelled. The destructor does the same.
-  void close() { engine_->close(); }
-
- private:
-  std::shared_ptr<detail::engine> engine_;
-};
-static_assert(Transport<asio_transport>);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_ASIO_TRANSPORT_HPP
-
-// ---- causeway/net/asio_greeting.hpp ----
-#ifndef CAUSEWAY_NET_ASIO_GREETING_HPP
-#define CAUSEWAY_NET_ASIO_GREETING_HPP
-
-// What host and joiners tell each other before the links are made, and what all of them end up with.
-
-namespace causeway::inline CAUSEWAY_ABI::net {
-
-inline constexpr std::uint32_t most_peers = 1024;
-
-/// A run's network, ready to train.
-struct membership {
-  asio_transport transport;
-  std::uint64_t run_id = 0;
-  std::vector<std::byte> welcome;   ///< what the host's program gave to `host`; empty with a static list
-  std::vector<endpoint> addresses;  ///< of every peer, by index
-};
-
-inline constexpr std::size_t max_welcome_bytes = max_control_bytes;
-
-namespace detail {
-
-inline constexpr peer_index any_index = UINT32_MAX;
-inline constexpr std::chrono::nanoseconds no_patience_limit = std::chrono::nanoseconds::max();
-
-struct hello {
-  std::uint64_t model_hash = 0;
-  peer_index wanted = any_index;
-  std::string announce;
-  std::uint16_t port = 0;
-  std::uint8_t has_bbr = 0;
-
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(model_hash).put(wanted).put_text(announce).put(port).put(has_bbr);
-    return std::move(out).take();
-  }
-  static result<hello> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    hello h;
-    h.model_hash = in.get<std::uint64_t>();
-    h.wanted = in.get<std::uint32_t>();
-    h.announce = in.get_text(255);
-    h.port = in.get<std::uint16_t>();
-    h.has_bbr = in.get<std::uint8_t>();
-    CAUSEWAY_TRY(in.finish("hello"));
-    return h;
-  }
-};
-
-/// Who is where. An empty host means the machine at which the reader reached the host of the run.
-struct address_table {
-  std::uint64_t token = 0;
-  std::uint32_t streams = 0;
-  std::vector<endpoint> addresses;
-
-  [[nodiscard]] std::vector<std::byte> encode() const {
-    byte_writer out;
-    out.put(token).put(streams).put(static_cast<std::uint32_t>(addresses.size()));
-    for (const endpoint& e : addresses) out.put_text(e.host).put(e.port);
-    return std::move(out).take();
-  }
-  static result<address_table> decode(std::span<const std::byte> bytes) {
-    byte_reader in{bytes};
-    address_table t;
-    t.token = in.get<std::uint64_t>();
-    t.streams = in.get<std::uint32_t>();
-    const auto count = in.get<std::uint32_t>();
-    if (count > most_peers) return fail(errc::too_large, "address table", "it names more than 1024 peers");
-    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
-      endpoint e{in.get_text(255), 0};
-      e.port = in.get<std::uint16_t>();
-      t.addresses.push_back(std::move(e));
-    }
-    CAUSEWAY_TRY(in.finish("address table"));
-    return t;
-  }
-};
-
-}  // namespace detail
-
-}  // namespace causeway::inline CAUSEWAY_ABI::net
-
-#endif  // CAUSEWAY_NET_ASIO_GREETING_HPP
+#endif  // CAUSEWAY_NET_ASIO_ENGINE_HPP
 
 // ---- causeway/net/asio_listener.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_LISTENER_HPP
@@ -15980,6 +28563,688 @@ inline result<listener> open_listener(const endpoint& where, const log_sink& log
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_ASIO_LISTENER_HPP
+
+// ---- causeway/net/asio_core.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_CORE_HPP
+#define CAUSEWAY_NET_ASIO_CORE_HPP
+
+// The engine of a fabric: who is known, whose connection stands, and what its owner is told. What happens is written down
+// where it is found and told later, in a turn of the event loop of its own; so nobody is called back in the middle of
+// something, and a handler may call whatever it likes.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+struct fabric_options {
+  std::uint64_t run_id = 0;          ///< which run; never 0
+  peer_id id = 0;                    ///< who we are in it; never 0
+  std::string announce{};            ///< host, or host:port, at which others reach us; empty: where we listen or seem to be
+  std::size_t streams_per_link = 0;  ///< connections for data; 0: one on loopback or where the kernel has BBR, else 16
+  std::size_t most_peers = 4096;     ///< ids that we talk to, ever
+  transport_options transport{};     ///< `silence` is the least patience with a silent peer
+  detail::door_options door{};       ///< limits on strangers; run and log are taken from here
+};
+
+namespace detail {
+
+class fabric_core final : public engine, private link_owner, private door_owner {
+ public:
+  fabric_core(listener at, fabric_options options)
+      : engine{std::move(at.io), options.run_id, static_cast<std::uint32_t>(options.id), options.transport},
+        options_{std::move(options)},
+        incarnation_{make_incarnation()},
+        peers_{options_.id, incarnation_, options_.most_peers},
+        door_{loop_.io(), shared_.mutex, std::move(at.acceptor), door_settings(options_), *this},
+        wake_timer_{loop_.io()} {
+    shared_.owner = this;
+    set_address(at.address());
+    const std::lock_guard lock{shared_.mutex};
+    run();
+  }
+  ~fabric_core() { close(); }
+
+  [[nodiscard]] const fabric_options& options() const noexcept { return options_; }
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] time_point now() const { return shared_.clock.now(); }
+
+  void attach(fabric_events* events) {
+    const std::lock_guard lock{shared_.mutex};
+    events_ = events;
+    if (events == nullptr) return queue_.clear();
+    if (!std::exchange(opened_, true)) in_loop([this] { door_.open(); });
+  }
+
+  // ---- with the lock held: from events, and inside `locked`
+
+  void dial(const std::string& to) {
+    CAUSEWAY_EXPECT(is_inside());
+    in_loop([this, to] {
+      if (!stands(to)) door_.dial(to);
+    });
+  }
+
+  void close(peer_index peer, const std::string& why) {
+    CAUSEWAY_EXPECT(is_inside());
+    if (is_alive(peer)) links_[peer]->dismiss(fail(errc::peer_lost, links_[peer]->name(), why));
+  }
+
+  [[nodiscard]] bool is_up(peer_index peer) const {
+    CAUSEWAY_EXPECT(is_inside());
+    return is_alive(peer) && peers_[peer].told;
+  }
+
+  void post(peer_index peer, std::vector<std::byte> message, bool bulk) {
+    CAUSEWAY_EXPECT(message.size() <= max_post_bytes);
+    if (is_up(peer)) links_[peer]->post(std::move(message), bulk);
+  }
+
+  void wake_at(time_point when) {
+    CAUSEWAY_EXPECT(is_inside());
+    ++wake_round_;
+    wake_timer_.cancel();
+    wake_time_ = when;
+    if (when != no_deadline) arm_wake();
+  }
+
+  void cancel_before(std::uint32_t epoch) {
+    CAUSEWAY_EXPECT(is_inside());
+    end_epochs_before(epoch);
+  }
+
+  // ---- without it
+
+  void locked(const std::function<void()>& what) {
+    const std::lock_guard lock{shared_.mutex};
+    const inside_mark mark{*this};
+    what();
+    loop_.wake();
+  }
+
+  result<bool> block(const std::function<bool()>& done, time_point deadline) {
+    std::unique_lock lock{shared_.mutex};
+    bool is_done = false;
+    loop_.drive(lock, deadline, [&] {
+      const inside_mark mark{*this};
+      is_done = done();
+      return is_done || interrupted_ || closed_;
+    });
+    if (!is_done && (interrupted_ || closed_)) return fail(errc::cancelled, "fabric", "stopped on request");
+    return is_done;
+  }
+
+  void close() {
+    std::unique_lock lock{shared_.mutex};
+    if (closed_) return;
+    events_ = nullptr;
+    queue_.clear();
+    door_.shut();
+    wake_timer_.cancel();
+    shut_down(lock);
+    lock.lock();
+    door_.lock_up();
+  }
+
+ private:
+  using event = std::function<void(fabric_events&)>;
+
+  /// The thread that holds the lock for its owner's sake: where calls marked "from events" may come from.
+  class inside_mark {
+   public:
+    explicit inside_mark(fabric_core& core) : core_{&core} { core.inside_ = std::this_thread::get_id(); }
+    ~inside_mark() { core_->inside_ = std::thread::id{}; }
+    inside_mark(const inside_mark&) = delete;
+    inside_mark& operator=(const inside_mark&) = delete;
+
+   private:
+    fabric_core* core_;
+  };
+  [[nodiscard]] bool is_inside() const { return inside_ == std::this_thread::get_id(); }
+
+  void in_loop(std::function<void()> what) {
+    asio::post(loop_.io(), [this, call = std::move(what)] {
+      const std::lock_guard lock{shared_.mutex};
+      if (!closed_) call();
+    });
+  }
+
+  /// Differs from that of every other program that ever had our id.
+  [[nodiscard]] std::uint64_t make_incarnation() const {
+    const auto now = shared_.clock.now().since_start.count();
+    const std::uint64_t here = reinterpret_cast<std::uintptr_t>(this);
+    return hasher{options_.id}.add_value(now).add_value(here).finish() | 1U;
+  }
+
+  static door_options door_settings(const fabric_options& options) {
+    door_options settings = options.door;
+    settings.run_id = options.run_id;
+    settings.log = options.transport.log;
+    return settings;
+  }
+
+  void set_address(const endpoint& bound) {
+    const auto announced = parse_endpoint(options_.announce);
+    if (announced && announced->port != 0) {
+      announced_ = *announced;
+    } else {
+      const bool anywhere = bound.host == "0.0.0.0" || bound.host == "::";
+      announced_ = {!options_.announce.empty() ? options_.announce : anywhere ? std::string{} : bound.host, bound.port};
+    }
+    std::error_code failure;
+    const std::string host = announced_.host.empty() ? asio::ip::host_name(failure) : announced_.host;
+    address_ = endpoint{host, announced_.port}.text();
+  }
+
+  // ---- telling
+
+  void tell(event what) {
+    if (events_ == nullptr) return;
+    queue_.push_back(std::move(what));
+    if (std::exchange(telling_, true)) return;
+    in_loop([this] { tell_all(); });
+  }
+
+  void tell_all() {
+    const inside_mark mark{*this};
+    while (!queue_.empty() && events_ != nullptr) {
+      const event what = std::move(queue_.front());
+      queue_.pop_front();
+      what(*events_);
+    }
+    telling_ = false;
+  }
+
+  void hear_lost(peer_index peer, const error& why) override {
+    peers_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
+    tell([this, peer, why](fabric_events& to) {
+      peers_[peer].told = false;
+      to.on_down(peer, why);
+    });
+  }
+
+  void hear_control(peer_index peer, control_message message) override {
+    tell([peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
+      to.on_control(peer, shared->view());
+    });
+  }
+
+  void unreachable(const std::string& where, const error& why) override {
+    tell([where, why](fabric_events& to) { to.on_unreachable(where, why); });
+  }
+
+  void arm_wake() {
+    wake_timer_.expires_at(to_standard(wake_time_, shared_.clock.now()));
+    wake_timer_.async_wait([this, round = wake_round_](std::error_code failure) {
+      const std::lock_guard lock{shared_.mutex};
+      if (failure || closed_ || round != wake_round_) return;
+      if (shared_.clock.now() < wake_time_) return arm_wake();
+      tell([this, round](fabric_events& to) {
+        if (round == wake_round_) to.on_wake();
+      });
+    });
+  }
+
+  // ---- who is who
+
+  [[nodiscard]] bool is_alive(peer_index peer) const { return peer < links_.size() && !links_[peer]->lost(); }
+
+  [[nodiscard]] bool is_alive(std::optional<peer_index> peer) const { return peer && is_alive(*peer); }
+
+  [[nodiscard]] bool stands(const std::string& where) const {
+    for (peer_index peer = 0; peer < peers_.size(); ++peer) {
+      const roster::place& p = peers_[peer];
+      if (is_alive(peer) && (p.address == where || p.aliases.contains(where))) return true;
+    }
+    return false;
+  }
+
+  introduction introduce(const tcp::socket& to) override {
+    std::size_t streams = options_.streams_per_link;
+    if (streams == 0) streams = is_loopback(to) || kernel_has_bbr() ? 1 : 16;
+    streams = std::min<std::size_t>(streams, most_data_streams);
+    introduction us;
+    us.id = options_.id;
+    us.incarnation = incarnation_;
+    us.streams = static_cast<std::uint32_t>(streams);
+    us.chunk = static_cast<std::uint32_t>(chunk_for(options_.transport.chunk_bytes, streams));
+    us.host = announced_.host;
+    us.port = announced_.port;
+    return us;
+  }
+
+  bool kernel_has_bbr() {
+    if (!has_bbr_) {
+      tcp::socket probe{loop_.io()};
+      std::error_code failure;
+      probe.open(tcp::v4(), failure);
+      has_bbr_ = options_.transport.bbr && !failure && ask_for_bbr(probe);
+    }
+    return *has_bbr_;
+  }
+
+  std::optional<error> objection(const introduction& them) override { return peers_.objection(them); }
+
+  bool is_connected(peer_id id, std::uint64_t incarnation) override {
+    const auto peer = peers_.find(id);
+    return is_alive(peer) && peers_[*peer].incarnation == incarnation;
+  }
+
+  wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
+
+  std::uint64_t choose(const introduction& them, const wish& theirs) override {
+    return peers_.choose(them, theirs, is_alive(peers_.find(them.id)));
+  }
+
+  void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
+
+  // ---- links
+
+  void take(const introduction& them, std::uint64_t serial, const std::string& dialled, tcp::socket socket) override {
+    if (!peers_.claim(them.id, serial)) return;
+    const peer_index peer = peers_.seat(them.id);
+    if (is_alive(peer)) {
+      const bool restarted = peers_[peer].incarnation != them.incarnation;
+      links_[peer]->lose(
+          fail(errc::peer_lost, name_of(them.id), restarted ? "its program was started anew" : "it made a new connection"));
+    }
+    const introduction us = introduce(socket);
+    peers_.settle(peer, us, them, serial, dialled);
+    std::error_code failure;
+    const tcp::endpoint remote = socket.remote_endpoint(failure);
+    open_link(peer, us, them, std::move(socket));
+    if (!dialled.empty()) dial_streams(peer, remote);
+  }
+
+  void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket) {
+    link_identity who{.peer = peer,
+                      .sender = static_cast<std::uint32_t>(them.id),
+                      .name = name_of(them.id),
+                      .chunk = us.chunk,
+                      .their_chunk = them.chunk,
+                      .control_apart = true};
+    std::vector<tcp::socket> sockets;
+    sockets.push_back(std::move(socket));
+    auto made = std::make_unique<link>(shared_, std::move(who), std::move(sockets));
+    if (first_epoch_ != 0) made->refuse_before(first_epoch_);
+    if (peer == links_.size()) {
+      links_.push_back(std::move(made));
+    } else {
+      clear_graves();
+      graves_.push_back(std::exchange(links_[peer], std::move(made)));
+    }
+    tell([this, peer, id = them.id, where = peers_[peer].address](fabric_events& to) {
+      peers_[peer].told = true;
+      to.on_up(peer, id, where);
+    });
+    links_[peer]->start_reading();
+  }
+
+  /// Whoever dialled makes the streams for data. Sends wait until the first stands.
+  void dial_streams(peer_index peer, const tcp::endpoint& remote) {
+    const roster::place& p = peers_[peer];
+    for (std::uint32_t index = 0; index < p.streams; ++index) {
+      door_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
+    }
+  }
+
+  bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
+
+  void take_stream(const stream_request& which, tcp::socket socket) override {
+    const auto peer = peers_.lacking(which);
+    if (!is_alive(peer)) return;
+    peers_[*peer].streams_seen |= std::uint64_t{1} << which.index;
+    links_[*peer]->add_stream(std::move(socket));
+  }
+
+  void lose_stream(const stream_request& which, const error& why) override {
+    const auto peer = peers_.lacking(which);
+    if (!is_alive(peer) || peers_[*peer].streams_seen != 0) return;  // if others stand, they carry its share
+    links_[*peer]->lose(fail(errc::peer_lost, name_of(which.key.id), "no connection for data: " + why.text()));
+  }
+
+  void tick(duration since) override {
+    for (const auto& l : graves_) l->tick(since);
+    clear_graves();
+  }
+
+  void clear_graves() {
+    std::erase_if(graves_, [](const auto& l) { return l->at_rest(); });
+  }
+
+  fabric_options options_;
+  endpoint announced_;
+  std::string address_;
+  std::uint64_t incarnation_;
+  roster peers_;
+  std::optional<bool> has_bbr_;
+
+  std::vector<std::unique_ptr<link>> graves_;  // replaced links whose handlers may not have run yet
+  door door_;
+
+  fabric_events* events_ = nullptr;
+  std::deque<event> queue_;
+  bool telling_ = false;
+  bool opened_ = false;
+  std::atomic<std::thread::id> inside_;
+  asio::steady_timer wake_timer_;
+  time_point wake_time_ = no_deadline;
+  std::uint64_t wake_round_ = 0;
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_CORE_HPP
+
+// ---- causeway/net/asio_fabric.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_FABRIC_HPP
+#define CAUSEWAY_NET_ASIO_FABRIC_HPP
+
+// The fabric over TCP: listens for as long as it lives, dials whom it is told to, keeps one link to each peer, and carries
+// control messages and data on connections of their own, so that neither holds the other up.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+static_assert(max_post_bytes == max_control_bytes);
+
+/// TCP to peers that come and go; made by `open_fabric`. docs/design/network.md says why it is as it is,
+/// docs/reference/wire_format.md what it says to the others.
+///
+/// Threading: see net/fabric.hpp. Events come from the trainer's thread while it is inside `wait` or `block`, else from a
+/// thread of the fabric's. `id`, `address`, `now`, `stats`, `streams` and `describe_waits` may be called from any thread.
+///
+/// Memory: data that nobody asked for yet is kept as in asio_transport; when reading of it pauses, control messages still
+/// come. Control messages that the other side does not take are kept up to transport_options::control_backlog; then its
+/// connection is given up.
+class asio_fabric final : public fabric {
+ public:
+  asio_fabric(listener at, fabric_options options)
+      : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
+  asio_fabric(const asio_fabric&) = delete;
+  asio_fabric& operator=(const asio_fabric&) = delete;
+  ~asio_fabric() override { core_->close(); }
+
+  [[nodiscard]] peer_id id() const override { return core_->options().id; }
+  [[nodiscard]] std::string address() const override { return core_->address(); }
+
+  void attach(fabric_events* events) override { core_->attach(events); }
+
+  [[nodiscard]] time_point now() const override { return core_->now(); }
+  void dial(const std::string& to) override { core_->dial(to); }
+  void close(peer_index link, const std::string& why) override { core_->close(link, why); }
+  [[nodiscard]] bool is_up(peer_index link) const override { return core_->is_up(link); }
+  void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override {
+    core_->post(link, std::move(message), bulk);
+  }
+  void wake_at(time_point when) override { core_->wake_at(when); }
+  void cancel_before(std::uint32_t epoch) override { core_->cancel_before(epoch); }
+
+  /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
+  operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override {
+    return core_->start({.is_send = true, .peer = link, .id = id, .source = bytes.data(), .length = bytes.size()});
+  }
+  operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override {
+    return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
+  }
+  result<std::size_t> wait(operation op, time_point deadline) override { return core_->wait(op, deadline); }
+
+  void locked(const std::function<void()>& what) override { core_->locked(what); }
+  result<bool> block(const std::function<bool()>& done, time_point deadline) override {
+    return core_->block(done, deadline);
+  }
+
+  [[nodiscard]] traffic stats() const override { return core_->stats(); }
+  [[nodiscard]] std::string describe_waits() const override { return core_->describe_waits(); }
+
+  /// TCP connections for data to a peer that stand.
+  [[nodiscard]] std::size_t streams(peer_index link) const { return core_->streams(link); }
+
+  /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
+  /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
+  /// flush.
+  [[nodiscard]] std::function<void()> interrupter() const {
+    return [weak = std::weak_ptr{core_}] {
+      if (const auto core = weak.lock()) core->interrupt();
+    };
+  }
+
+  /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
+  /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
+  /// same.
+  void close() { core_->close(); }
+
+ private:
+  std::shared_ptr<detail::fabric_core> core_;
+};
+
+/// Makes a fabric that listens at `at`. It accepts connections once somebody is attached.
+inline result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options) {
+  if (options.run_id == 0 || options.id == 0) {
+    return fail(errc::invalid_argument, at.address().text(),
+                "a fabric needs the id of a run and of a peer, neither of them 0");
+  }
+  return std::make_shared<asio_fabric>(std::move(at), std::move(options));
+}
+
+/// The same; listens at `where` (port 0: any free one).
+inline result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options) {
+  CAUSEWAY_ASSIGN(listener at, open_listener(where, options.transport.log));
+  return open_fabric(std::move(at), std::move(options));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP
+
+// ---- causeway/net/asio_transport.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_TRANSPORT_HPP
+#define CAUSEWAY_NET_ASIO_TRANSPORT_HPP
+
+// The Transport over TCP: the links of a mesh that stands, run by an engine. While the trainer's thread waits it does the
+// input and output itself; while it computes, a background thread does (asio_loop.hpp).
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+namespace detail {
+
+/// Connected sockets to every other peer; the entry of the peer itself is empty. They live on `io`.
+struct mesh {
+  std::unique_ptr<asio::io_context> io;
+  std::vector<std::vector<tcp::socket>> sockets;
+};
+
+/// Links between peers that all know each other by the same numbers; none is added later.
+class mesh_engine final : public engine {
+ public:
+  mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options)
+      : engine{std::move(connections.io), run_id, self, std::move(options)}, self_{self} {
+    const std::lock_guard lock{shared_.mutex};
+    links_.resize(connections.sockets.size());
+    for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+      if (peer == self) continue;
+      links_[peer] = std::make_unique<link>(shared_, static_cast<peer_index>(peer), std::move(connections.sockets[peer]));
+      links_[peer]->start_reading();
+    }
+    run();
+  }
+  ~mesh_engine() { close(); }
+
+  [[nodiscard]] peer_index self() const noexcept { return self_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
+
+  void close() {
+    std::unique_lock lock{shared_.mutex};
+    shut_down(lock);
+  }
+
+  void discard_before(std::uint32_t epoch) {
+    const std::lock_guard lock{shared_.mutex};
+    for (const auto& l : links_) {
+      if (l) l->discard_before(epoch);
+    }
+  }
+
+  /// Breaks the connections to a peer without a goodbye, as a crash would.
+  void drop(peer_index peer, const std::string& why) {
+    const std::lock_guard lock{shared_.mutex};
+    if (peer < links_.size() && links_[peer]) links_[peer]->lose(fail(errc::peer_lost, peer_name(peer), why));
+  }
+
+ private:
+  peer_index self_;
+};
+
+}  // namespace detail
+
+/// TCP to every other peer of a run; made by `host`, `join` and `connect_static` of net/rendezvous.hpp. Models Transport.
+///
+/// Threading: send, receive and wait come from one thread. `stats` and `describe_waits` may be called from any. Several
+/// transports are independent of each other.
+///
+/// Memory: what arrives before its receive was started is kept, up to `unexpected_bytes` per peer. Beyond that we stop
+/// reading from the peer while no receive from it is open; TCP then slows it down. While a receive is open we read on,
+/// because its message may be behind the others, up to four times the limit; a peer that sends more is dropped. So the
+/// trainer never waits for a message that we refuse to read.
+class asio_transport {
+ public:
+  asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections, transport_options options)
+      : engine_{std::make_shared<detail::mesh_engine>(self, run_id, std::move(connections), std::move(options))} {}
+
+  [[nodiscard]] peer_index self() const noexcept { return engine_->self(); }
+  [[nodiscard]] std::uint32_t size() const noexcept { return engine_->size(); }
+
+  /// Starts sending. Writes at once what the sockets take. Errors come from `wait`.
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+    return engine_->start({.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()});
+  }
+
+  /// Starts receiving. A message whose receive was started before it arrives is read straight into `buffer`.
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+    return engine_->start({.is_send = false, .peer = from, .id = id, .target = buffer.data(), .length = buffer.size()});
+  }
+
+  /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
+  result<std::size_t> wait(operation op, time_point deadline) { return engine_->wait(op, deadline); }
+
+  [[nodiscard]] traffic stats() const { return engine_->stats(); }
+
+  /// One line per unfinished operation: whom it concerns, since when, how far it is. Empty when there is none.
+  [[nodiscard]] std::string describe_waits() const { return engine_->describe_waits(); }
+
+  /// TCP connections to a peer.
+  [[nodiscard]] std::size_t streams(peer_index peer) const { return engine_->streams(peer); }
+
+  /// Forgets kept messages of epochs before `epoch`. Call it when the membership moved on.
+  void discard_before(std::uint32_t epoch) { engine_->discard_before(epoch); }
+
+  /// Breaks the connection to a peer: what a membership does with a peer that it voted out. Its operations end with
+  /// errc::peer_lost.
+  void drop(peer_index peer, const std::string& why) { engine_->drop(peer, why); }
+
+  /// A function that ends the trainer's wait, and all later ones, with errc::cancelled: what a signal's watcher calls. May
+  /// be called from any thread, also when the transport is gone. Connections stay, so that `close` can flush.
+  [[nodiscard]] std::function<void()> interrupter() const {
+    return [weak = std::weak_ptr{engine_}] {
+      if (const auto engine = weak.lock()) engine->interrupt();
+    };
+  }
+
+  /// Says goodbye to everybody, waits up to `close_grace` for theirs, and ends the background thread. Operations that
+  /// were not waited for end with errc::cancelled. The destructor does the same.
+  void close() { engine_->close(); }
+
+ private:
+  std::shared_ptr<detail::mesh_engine> engine_;
+};
+static_assert(Transport<asio_transport>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_TRANSPORT_HPP
+
+// ---- causeway/net/asio_greeting.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_GREETING_HPP
+#define CAUSEWAY_NET_ASIO_GREETING_HPP
+
+// What host and joiners tell each other before the links are made, and what all of them end up with.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+inline constexpr std::uint32_t most_peers = 1024;
+
+/// A run's network, ready to train.
+struct membership {
+  asio_transport transport;
+  std::uint64_t run_id = 0;
+  std::vector<std::byte> welcome;   ///< what the host's program gave to `host`; empty with a static list
+  std::vector<endpoint> addresses;  ///< of every peer, by index
+};
+
+inline constexpr std::size_t max_welcome_bytes = max_handshake_bytes;
+
+namespace detail {
+
+inline constexpr peer_index any_index = UINT32_MAX;
+inline constexpr std::chrono::nanoseconds no_patience_limit = std::chrono::nanoseconds::max();
+
+struct hello {
+  std::uint64_t model_hash = 0;
+  peer_index wanted = any_index;
+  std::string announce;
+  std::uint16_t port = 0;
+  std::uint8_t has_bbr = 0;
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(model_hash).put(wanted).put_text(announce).put(port).put(has_bbr);
+    return std::move(out).take();
+  }
+  static result<hello> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    hello h;
+    h.model_hash = in.get<std::uint64_t>();
+    h.wanted = in.get<std::uint32_t>();
+    h.announce = in.get_text(255);
+    h.port = in.get<std::uint16_t>();
+    h.has_bbr = in.get<std::uint8_t>();
+    CAUSEWAY_TRY(in.finish("hello"));
+    return h;
+  }
+};
+
+/// Who is where. An empty host means the machine at which the reader reached the host of the run.
+struct address_table {
+  std::uint64_t token = 0;
+  std::uint32_t streams = 0;
+  std::vector<endpoint> addresses;
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(token).put(streams).put(static_cast<std::uint32_t>(addresses.size()));
+    for (const endpoint& e : addresses) out.put_text(e.host).put(e.port);
+    return std::move(out).take();
+  }
+  static result<address_table> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    address_table t;
+    t.token = in.get<std::uint64_t>();
+    t.streams = in.get<std::uint32_t>();
+    const auto count = in.get<std::uint32_t>();
+    if (count > most_peers) return fail(errc::too_large, "address table", "it names more than 1024 peers");
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+      endpoint e{in.get_text(255), 0};
+      e.port = in.get<std::uint16_t>();
+      t.addresses.push_back(std::move(e));
+    }
+    CAUSEWAY_TRY(in.finish("address table"));
+    return t;
+  }
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_GREETING_HPP
 
 // ---- causeway/net/asio_mesh.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_MESH_HPP
@@ -16562,7 +29827,7 @@ class join_session {
   }
 
   void listen(std::chrono::nanoseconds patience) {
-    control_->next(max_control_bytes, patience, [this](const frame_header& h, std::span<const std::byte> body) {
+    control_->next(max_handshake_bytes, patience, [this](const frame_header& h, std::span<const std::byte> body) {
       if (auto outcome = hear(h, body); !outcome) return mesh_.fail_with(outcome.error());
       if (!may_go_) listen(no_patience_limit);
     });
@@ -16719,7 +29984,6 @@ inline result<membership> connect_static(peer_index self, const std::vector<endp
 #include <cereal/types/utility.hpp>
 #include <cereal/types/vector.hpp>
 
-#include <exception>
 #include <istream>
 #include <ostream>
 #include <streambuf>

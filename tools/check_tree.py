@@ -39,7 +39,7 @@ TESTED_THROUGH = [
     (r"compress/element\.hpp", "tests/compress/codec.cpp"),
     (r"net/asio_(?!transport|fabric)\w+\.hpp", "tests/net/asio_transport.cpp"),
     (r"net/fabric\.hpp", "tests/net/asio_fabric.cpp"),
-    (r"membership/transfer_(options|holder|plan|manifest)\.hpp", "tests/membership/transfer_fetcher.cpp"),
+    (r"membership/transfer_(options|holders?|plan|manifest)\.hpp", "tests/membership/transfer_fetcher.cpp"),
     (r"sim/disk_\w+\.hpp", "tests/sim/disk.cpp"),
     (r"sim/(connection|options)\.hpp", "tests/sim/network.cpp"),
     (r"sim/table_text\.hpp", "tests/sim/link_table.cpp"),

@@ -12,6 +12,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/membership/transfer_holder.hpp>
+#include <causeway/membership/transfer_holders.hpp>
 #include <causeway/membership/transfer_manifest.hpp>
 #include <causeway/membership/transfer_options.hpp>
 #include <causeway/membership/transfer_plan.hpp>
@@ -20,7 +21,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,7 +55,7 @@ class fetcher {
   enum class status : std::uint8_t { idle, running, complete, failed };
 
   /// `fx` must outlive this object.
-  fetcher(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx}, pooled_{options.arrival} {}
+  fetcher(const transfer_options& options, transfer_effects& fx) : options_{options}, fx_{&fx}, holders_{options} {}
   fetcher(const fetcher&) = delete;
   fetcher& operator=(const fetcher&) = delete;
 
@@ -105,19 +105,9 @@ class fetcher {
 
   // ---- holders ------------------------------------------------------------------------------------------------------
 
-  holder& known(net::peer_id peer) { return holders_.try_emplace(peer, peer, options_).first->second; }
-
-  template <class F>
-  bool any_other_usable(const holder& h, time_point now, F&& also) const {
-    return std::any_of(holders_.begin(), holders_.end(), [&](const auto& entry) {
-      return entry.first != h.id && entry.second.usable(now) && also(entry.second);
-    });
-  }
-
   void release_all(holder& h);
   void part_with(holder& h);
   void punish(holder& h, const std::string& what);
-  [[nodiscard]] duration patience(const holder& h) const;
   void declare_overdue(holder& h, time_point now);
 
   // ---- messages -----------------------------------------------------------------------------------------------------
@@ -137,19 +127,16 @@ class fetcher {
   bool still_possible(time_point now);
   void ask_for_manifest(time_point now);
   void fill_window(holder& h, time_point now);
-  [[nodiscard]] std::optional<std::uint64_t> worth_asking_twice(const holder& h, time_point now) const;
   void set_wake(time_point now);
   void finish(status how);
   void fail_with(error why) {
     failure_ = std::move(why);
     finish(status::failed);
   }
-  [[nodiscard]] error no_holder_left() const;
 
   transfer_options options_;
   transfer_effects* fx_;
-  std::map<net::peer_id, holder> holders_;  // also those that are only connected
-  net::arrival_statistics pooled_;          // gaps between chunks of any holder
+  transfer_holders holders_;  // also those that are only connected
   status status_ = status::idle;
   error failure_;
   state_name goal_;
@@ -183,11 +170,7 @@ inline void fetcher::start(const state_name& goal, std::span<const net::peer_id>
   newest_seen_ = 0;
   nobody_since_.reset();
   counts_ = {};
-  for (auto& [id, h] : holders_) {
-    const bool up = h.up;
-    h = holder{id, options_};
-    h.up = up;
-  }
+  holders_.begin_anew();
   if (local.root() == goal.root) return finish(status::complete);
   status_ = status::running;
   holders(peers, now);
@@ -200,7 +183,7 @@ inline void fetcher::holders(std::span<const net::peer_id> peers, time_point now
     if (h.listed && !still) part_with(h);
     h.listed = still;
   }
-  for (const net::peer_id id : peers) known(id).listed = true;
+  for (const net::peer_id id : peers) holders_.known(id).listed = true;
   proceed(now);
 }
 
@@ -220,21 +203,16 @@ inline fetch_progress fetcher::progress() const {
 // ---- holders -------------------------------------------------------------------------------------------------------
 
 inline void fetcher::peer_up(net::peer_id peer, time_point now) {
-  known(peer).up = true;
+  holders_.known(peer).up = true;
   proceed(now);
 }
 
 inline void fetcher::peer_down(net::peer_id peer, time_point now) {
-  const auto at = holders_.find(peer);
-  if (at == holders_.end()) return;
-  holder& h = at->second;
-  release_all(h);
-  h.asked.clear();
-  h.up = false;
-  h.overdue = 0;
-  h.not_before = {};
-  h.pace.reconnected();
-  if (!h.listed) holders_.erase(at);
+  holder* h = holders_.find(peer);
+  if (h == nullptr) return;
+  release_all(*h);
+  h->disconnected();
+  if (!h->listed) holders_.erase(peer);
   proceed(now);
 }
 
@@ -262,13 +240,6 @@ inline void fetcher::punish(holder& h, const std::string& what) {
                     "state transfer: peer " + std::to_string(h.id) + " sent " + what + "; it is asked no more");
 }
 
-// Before a holder's first chunk, the chunks of others tell what to expect of it.
-inline duration fetcher::patience(const holder& h) const {
-  if (h.pace.known()) return h.pace.patience();
-  if (pooled_.count() == 0) return options_.first_answer;
-  return std::min(pooled_.patience() * 2, options_.first_answer);
-}
-
 // What it was asked for may be asked elsewhere, and is welcome from it all the same.
 inline void fetcher::declare_overdue(holder& h, time_point now) {
   ++counts_.overdue;
@@ -282,7 +253,7 @@ inline void fetcher::declare_overdue(holder& h, time_point now) {
     if (was_active && plan_ && (key & manifest_bit) == 0) plan_->given_up(key);
   }
   // Alone it would be asked again for what it is sending; where there are others, it had better send nothing more.
-  const bool others = any_other_usable(h, now, [&](const holder& o) { return o.overdue < h.overdue; });
+  const bool others = holders_.any_other_usable(h, now, [&](const holder& o) { return o.overdue < h.overdue; });
   if (others) send(h.id, transfer_kind::cancel, every_index);
   if (others && manifest_from_ == h.id) manifest_from_ = 0;
   fx_->transfer_log(severity::info, "state transfer: peer " + std::to_string(h.id) + " is silent");
@@ -295,16 +266,16 @@ inline void fetcher::message(net::peer_id from, const transfer_message& m, time_
   if (m.kind != transfer_kind::gone) {
     fx_->transfer_send(from, encode(transfer_message{.kind = transfer_kind::receipt, .ticket = m.ticket}));
   }
-  const auto at = holders_.find(from);
-  if (status_ != status::running || at == holders_.end() || !at->second.listed || at->second.banned || m.what != goal_) {
+  holder* h = holders_.find(from);
+  if (status_ != status::running || h == nullptr || !h->listed || h->banned || m.what != goal_) {
     ++counts_.unasked;
     counts_.bytes_wasted += m.content.size();
     return;
   }
   switch (m.kind) {
-    case transfer_kind::manifest: take_manifest(at->second, m, now); break;
-    case transfer_kind::chunk: take_chunk(at->second, m, now); break;
-    default: take_gone(at->second, m, now); break;
+    case transfer_kind::manifest: take_manifest(*h, m, now); break;
+    case transfer_kind::chunk: take_chunk(*h, m, now); break;
+    default: take_gone(*h, m, now); break;
   }
   proceed(now);
 }
@@ -354,7 +325,7 @@ inline void fetcher::take_chunk(holder& h, const transfer_message& m, time_point
     counts_.bytes_wasted += m.content.size();
     return;
   }
-  pooled_.observe(r->gap);
+  holders_.observe(r->gap);
   if (!plan_->is_missing(m.index)) {
     ++counts_.duplicates;
     counts_.bytes_wasted += m.content.size();
@@ -394,7 +365,7 @@ inline void fetcher::wake(time_point now) {
   wakes_at_ = no_deadline;
   if (status_ != status::running) return;
   for (auto& [id, h] : holders_) {
-    if (h.eligible() && h.up && h.waited_for() && now >= h.waiting_since + patience(h)) declare_overdue(h, now);
+    if (h.eligible() && h.up && h.waited_for() && now >= holders_.deadline(h)) declare_overdue(h, now);
   }
   proceed(now);
 }
@@ -412,19 +383,12 @@ inline void fetcher::proceed(time_point now) {
 }
 
 inline bool fetcher::still_possible(time_point now) {
-  bool eligible = false;
-  bool within_reach = false;
-  bool answers = false;
-  for (const auto& [id, h] : holders_) {
-    eligible |= h.eligible();
-    within_reach |= h.eligible() && h.up;
-    answers |= h.eligible() && h.up && h.overdue < options_.max_overdue;
-  }
-  if (within_reach) nobody_since_.reset();
-  if (!within_reach && !nobody_since_) nobody_since_ = now;
-  if (!eligible || (!within_reach && now >= *nobody_since_ + options_.lost_after)) {
-    fail_with(no_holder_left());
-  } else if (within_reach && !answers) {
+  const auto outlook = holders_.outlook();
+  if (outlook.within_reach) nobody_since_.reset();
+  if (!outlook.within_reach && !nobody_since_) nobody_since_ = now;
+  if (!outlook.eligible || (!outlook.within_reach && now >= *nobody_since_ + options_.lost_after)) {
+    fail_with(holders_.none_left(goal_.round, newest_seen_));
+  } else if (outlook.within_reach && !outlook.answers) {
     fail_with(fail(errc::timeout, "state transfer",
                    "no holder of round " + std::to_string(goal_.round) +
                        " answers, though connections stand; the lines are too slow or the peers hang"));
@@ -432,84 +396,35 @@ inline bool fetcher::still_possible(time_point now) {
   return status_ == status::running;
 }
 
-inline error fetcher::no_holder_left() const {
-  const std::string round = "round " + std::to_string(goal_.round);
-  const auto any = [&](bool holder::*what) {
-    return std::any_of(holders_.begin(), holders_.end(),
-                       [&](const auto& entry) { return entry.second.listed && entry.second.*what; });
-  };
-  if (any(&holder::gone)) {
-    return fail(errc::not_found, "state transfer",
-                "the state of " + round + " is gone; the newest round heard of is " + std::to_string(newest_seen_));
-  }
-  if (any(&holder::banned)) {
-    return fail(errc::corrupt, "state transfer", "all holders of " + round + " sent bytes that do not fit its hash");
-  }
-  return fail(errc::peer_lost, "state transfer", "no holder of " + round + " is within reach");
-}
-
 inline void fetcher::ask_for_manifest(time_point now) {
-  const auto current = holders_.find(manifest_from_);
-  if (current == holders_.end() || !current->second.usable(now)) {
-    holder* best = nullptr;
-    for (auto& [id, h] : holders_) {
-      const auto rank = [](const holder& x) { return std::pair{x.overdue, x.bad}; };
-      if (h.usable(now) && (best == nullptr || rank(h) < rank(*best))) best = &h;
-    }
-    if (best == nullptr) return;
-    manifest_from_ = best->id;
+  holder* current = holders_.find(manifest_from_);
+  if (current == nullptr || !current->usable(now)) {
+    current = holders_.best(now);
+    if (current == nullptr) return;
+    manifest_from_ = current->id;
     manifest_.restart();
   }
-  holder& h = known(manifest_from_);
   for (std::uint64_t piece = manifest_.next_piece(); piece < manifest_.ask_before(); ++piece) {
-    if (!h.expects(piece | manifest_bit)) ask(h, piece | manifest_bit, now);
+    if (!current->expects(piece | manifest_bit)) ask(*current, piece | manifest_bit, now);
   }
 }
 
 inline void fetcher::fill_window(holder& h, time_point now) {
   const auto suits = [&](std::uint64_t chunk) {
     if (h.expects(chunk)) return false;
-    return !h.gave_bad(chunk) || !any_other_usable(h, now, [&](const holder& o) { return !o.gave_bad(chunk); });
+    return !h.gave_bad(chunk) || !holders_.any_other_usable(h, now, [&](const holder& o) { return !o.gave_bad(chunk); });
   };
   while (h.active < h.pace.window()) {
     auto chunk = plan_->take(suits);
-    if (!chunk) chunk = worth_asking_twice(h, now);
+    if (!chunk) chunk = holders_.worth_asking_twice(h, *plan_, now);
     if (!chunk) return;
     plan_->asked(*chunk);
     ask(h, *chunk, now);
   }
 }
 
-// When nothing is left to ask for, a holder with room takes over what a slower one would bring later than it.
-inline std::optional<std::uint64_t> fetcher::worth_asking_twice(const holder& h, time_point now) const {
-  if (!h.pace.known() || h.overdue > 0) return std::nullopt;
-  const duration ours = h.pace.answer_in(h.active) * 5 / 4;  // a quarter more: it costs bytes
-  std::optional<std::uint64_t> best;
-  duration longest = ours;
-  for (const auto& [id, other] : holders_) {
-    if (id == h.id || other.active == 0) continue;
-    for (const auto& [key, r] : other.asked) {
-      if (r.at != standing::active || (key & manifest_bit) != 0) continue;
-      if (plan_->askers(key) > 1 || h.expects(key) || h.gave_bad(key)) continue;
-      const time_point comes =
-          other.waiting_since + (other.pace.known() ? other.pace.gap() * other.place_of(r) : patience(other));
-      const duration theirs = comes - now;
-      if (theirs > longest) {
-        longest = theirs;
-        best = key;
-      }
-    }
-  }
-  return best;
-}
-
 inline void fetcher::set_wake(time_point now) {
-  time_point next = no_deadline;
-  for (const auto& [id, h] : holders_) {
-    if (!h.eligible() || !h.up) continue;
-    if (h.waited_for()) next = std::min(next, h.waiting_since + patience(h));
-    if (h.not_before > now) next = std::min(next, h.not_before);
-  }
+  time_point next = holders_.next_deadline(now);
   if (nobody_since_) next = std::min(next, *nobody_since_ + options_.lost_after);
   if (next == wakes_at_) return;
   wakes_at_ = next;

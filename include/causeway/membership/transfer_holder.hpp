@@ -154,6 +154,16 @@ struct transfer_holder {
     return answer{r.at == standing::active, gap};
   }
 
+  /// The connection ended: nothing that was asked for will come.
+  void disconnected() {
+    asked.clear();
+    active = 0;
+    up = false;
+    overdue = 0;
+    not_before = {};
+    pace.reconnected();
+  }
+
   /// No longer waited for here.
   void forget(std::uint64_t key) {
     const auto at = asked.find(key);

@@ -43,7 +43,7 @@ TESTED_THROUGH = [
     (r"sim/disk_\w+\.hpp", "tests/sim/disk.cpp"),
     (r"sim/(connection|options)\.hpp", "tests/sim/network.cpp"),
     (r"sim/table_text\.hpp", "tests/sim/link_table.cpp"),
-    (r"train/elastic_group\.hpp", "tests/train/member.cpp"),
+    (r"train/(elastic_group|member_control|view_transport)\.hpp", "tests/train/member.cpp"),
 ]
 
 # (pattern, where it is banned, why). The code is searched without its comments and string literals.

@@ -94,7 +94,7 @@ class member final : public elastic_group {
         if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
         passing("before_ready");
         locked([&] {
-          control_->record_trained(held_, samples_, uncommitted_);
+          control_->record_trained(held_, drawn_, uncommitted_);
           control_->ready(held_.round + 1, held_.chain(), uncommitted_);
         });
         now = look();
@@ -141,7 +141,10 @@ class member final : public elastic_group {
   }
 
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
-    return samples_.take(identity(), skipped, count);
+    if (drawn_.size() > skipped) drawn_.erase(drawn_.begin(), drawn_.end() - static_cast<std::ptrdiff_t>(skipped));
+    auto numbers = samples_.take(identity(), skipped, count);
+    drawn_.insert(drawn_.end(), numbers.begin(), numbers.end());
+    return numbers;
   }
 
   [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
@@ -310,7 +313,7 @@ class member final : public elastic_group {
   result<verdict> judge(bool voted) {
     for (;;) {
       const situation now = look();
-      if (voted && now.newest.round == candidate_.round && now.newest.state == candidate_.hash)
+      if (voted && now.newest.round >= candidate_.round && now.newest.state == candidate_.hash)
         return committed(now.newest);
       switch (now.is) {
         case situation::kind::adopt:
@@ -333,6 +336,15 @@ class member final : public elastic_group {
           break;
         case situation::kind::failed:
         case situation::kind::left: return gone(now);
+        case situation::kind::idle:
+        case situation::kind::gathering:
+          // The vote came too late for its attempt, and another was not for this state. What is in memory is nobody's now.
+          if (voted) {
+            locked([&] { control_->holds(candidate_.round, candidate_.hash); });
+            if (look().changes == now.changes) CAUSEWAY_TRY(await_change(now));
+            break;
+          }
+          [[fallthrough]];
         default:
           if (!voted && budget_used()) {  // nothing is left to be exchanged; others did what this peer had begun
             state_.adopted({});
@@ -360,8 +372,8 @@ class member final : public elastic_group {
   }
 
   verdict committed(const membership::commit_record& record) {
+    contributed_ = record.round == candidate_.round ? contribution_in(record) : uncommitted_;
     hold(record);
-    contributed_ = contribution_in(record);
     passing("committed");
     return verdict::commit;
   }
@@ -529,6 +541,7 @@ class member final : public elastic_group {
   membership::ledger samples_;     // as of held_
   std::uint64_t uncommitted_ = 0;  // trained on since the last commit
   std::uint64_t contributed_ = 0;
+  std::vector<std::uint64_t> drawn_;  // sample numbers given out since the last commit, and perhaps some before it
 
   std::optional<membership::ballot> attempt_;  // entered, and neither voted nor failed yet
   membership::view view_;

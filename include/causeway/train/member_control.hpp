@@ -195,16 +195,19 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   // ---- for the checker: what the trainer did --------------------------------------------------------------------------
 
-  void record_trained(const membership::commit_record& on, const membership::ledger& samples, std::uint64_t count) {
+  /// `drawn`: sample numbers, of which the last `count` were trained on for the round after `on`.
+  void record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn, std::uint64_t count) {
     if (!options_.journal || count == 0) return;
     membership::event e;
     e.what = membership::event::trained;
     e.round = on.round + 1;
     e.parent = on.chain();
-    for (const auto& range : samples.held(fabric_->id())) {
-      if (count == 0) break;
-      e.ranges.push_back({range.first, std::min(count, range.count)});
-      count -= e.ranges.back().count;
+    for (const std::uint64_t n : drawn.last(std::min<std::size_t>(drawn.size(), count))) {
+      if (!e.ranges.empty() && e.ranges.back().first + e.ranges.back().count == n) {
+        ++e.ranges.back().count;
+      } else {
+        e.ranges.push_back({n, 1});
+      }
     }
     record(std::move(e));
   }

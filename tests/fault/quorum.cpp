@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/fault/quorum.hpp>
+
+#include <causeway/comm/every_step.hpp>
+#include <causeway/comm/periodic.hpp>
+#include <causeway/train/trainer.hpp>
+
+#include "support/catch.hpp"
+#include "support/quadratic.hpp"
+
+using namespace causeway;
+
+TEST_CASE("quorum: lets peers come and go, and asks for failed exchanges again", "[fault][fast]") {
+  STATIC_REQUIRE(fault::quorum::traits.produces == peers::elastic);
+  STATIC_REQUIRE(fault::quorum::traits.retries);
+  STATIC_REQUIRE(rules::c1(comm::periodic<>::traits, fault::quorum::traits));
+  STATIC_REQUIRE(rules::c1(comm::every_step<>::traits, fault::quorum::traits));
+}
+
+TEST_CASE("quorum: without a membership the first step says what is missing", "[fault][fast]") {
+  auto trainer =
+      make_trainer(support::quadratic{}, environment{}, {}, comm::periodic<>{{.local_steps = 1}}, fault::quorum{});
+  REQUIRE(trainer.start());
+  const auto tokens = support::tokens_of(0, 0);
+  const auto report = trainer.step({tokens, tokens, 1});
+  REQUIRE(!report);
+  CHECK(report.error().code == errc::invalid_argument);
+  CHECK(report.error().message.find("environment::group") != std::string::npos);
+}

@@ -275,6 +275,8 @@ class member final : public elastic_group {
 
   result<void> report(const error& why) {
     if (!of_the_network(why.code)) return why;
+    // Whether the attempt was called off, or this peer was asked to stop: then it must not try again.
+    if (why.code == errc::cancelled) CAUSEWAY_TRY(fabric_->block([] { return false; }, fabric_now()));
     if (!attempt_) return {};
     std::vector<net::peer_id> suspects;
     for (const net::peer_index rank : suspects_->ranks) suspects.push_back(view_.members[rank].peer);

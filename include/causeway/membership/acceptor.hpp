@@ -9,10 +9,12 @@
 #include <causeway/membership/messages.hpp>
 #include <causeway/membership/situation.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
@@ -20,7 +22,7 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 class acceptor {
  public:
   acceptor(durable_record record, effects& fx) : durable_{std::move(record)}, fx_{&fx} {
-    if (durable_.newest) newest_ = {durable_.newest->round, durable_.newest->chain()};
+    know_newest();
     if (durable_.accepted) accepted_chain_ = durable_.accepted->value.chain();
   }
 
@@ -31,7 +33,7 @@ class acceptor {
   [[nodiscard]] const std::string& broken() const noexcept { return broken_; }
 
   [[nodiscard]] bool is_member(net::peer_id peer) const {
-    return durable_.newest && contains(durable_.newest->members, peer);
+    return std::binary_search(members_.begin(), members_.end(), peer);
   }
 
   void note_boot(time_point now) {
@@ -50,10 +52,9 @@ class acceptor {
   bool promise(std::uint32_t term, net::peer_id to, time_point now) {
     if (!broken_.empty() || term < durable_.floor.term || term > ballot::max_term) return false;
     if (term == durable_.floor.term) return durable_.promised_to == to;
-    durable_record next = durable_;
-    next.floor = {term, 0};
-    next.promised_to = to;
-    if (!save(std::move(next))) return false;
+    durable_.floor = {term, 0};
+    durable_.promised_to = to;
+    if (!save()) return false;
     event e = about(event::promise, now);
     e.at = durable_.floor;
     e.from = to;
@@ -65,9 +66,8 @@ class acceptor {
   bool bar(ballot floor, time_point now) {
     if (!broken_.empty() || floor.term != durable_.floor.term) return false;
     if (floor <= durable_.floor) return true;
-    durable_record next = durable_;
-    next.floor = floor;
-    if (!save(std::move(next))) return false;
+    durable_.floor = floor;
+    if (!save()) return false;
     event e = about(event::bar, now);
     e.at = durable_.floor;
     fx_->note(e);
@@ -78,10 +78,9 @@ class acceptor {
   bool accept(ballot at, const commit_record& value, time_point now) {
     if (!broken_.empty() || at.term != durable_.floor.term || at < durable_.floor || !follows(value)) return false;
     if (durable_.accepted && durable_.accepted->at == at && durable_.accepted->value != value) return false;
-    durable_record next = durable_;
-    next.floor = at;
-    next.accepted = acceptance{at, value};
-    if (!save(std::move(next))) return false;
+    durable_.floor = at;
+    durable_.accepted = acceptance{at, value};
+    if (!save()) return false;
     accepted_chain_ = value.chain();
     event e = about(event::accept, now);
     e.at = at;
@@ -96,17 +95,18 @@ class acceptor {
   [[nodiscard]] bool follows(const commit_record& value) const {
     return newest_.known() && value.run == durable_.run && value.round == newest_.round + 1 &&
            value.parent == newest_.chain && !value.members.empty() &&
-           (same_samples(value) || durable_.samples.fits(value)) && value.ledger == ledger_after(value).hash();
+           (same_samples(value) || durable_.samples.fits(value)) && value.ledger == hash_after(value);
   }
 
-  /// Precondition: it fits. The last one is kept: a round asks three times.
-  [[nodiscard]] const ledger& ledger_after(const commit_record& value) const {
+  /// Of the sample ledger once `value` is applied. Precondition: it fits. The last one is kept: a round asks three times.
+  [[nodiscard]] std::uint64_t hash_after(const commit_record& value) const {
     if (!same_samples(value)) {
       after_ = durable_.samples;
       after_.apply(value);
+      after_hash_ = after_.hash();
       after_of_ = value;
     }
-    return after_;
+    return after_hash_;
   }
 
   /// A4: a commit is a fact, whoever tells it. True: it is new, and known from now on. False: known before, or it cannot be
@@ -117,7 +117,7 @@ class acceptor {
     if (record.round == newest_.round) return expect_same(record), false;
     if (record.run != durable_.run) return false;
     if (!follows(record)) return fork(record), false;
-    return take(record, ledger_after(record), now);
+    return take(record, after_, now);
   }
 
   /// The same where commits between were missed; `samples` is the ledger after it.
@@ -142,25 +142,29 @@ class acceptor {
     return e;
   }
 
-  bool save(durable_record next) {
-    if (!fx_->persist(next)) {
-      broken_ = "the membership record could not be written: mend the disk, then start this peer again";
-      return false;
-    }
-    durable_ = std::move(next);
-    return true;
+  /// Writes what was just changed. After a failure nobody hears of the change, or of anything else.
+  bool save() {
+    if (fx_->persist(durable_)) return true;
+    broken_ = "the membership record could not be written: mend the disk, then start this peer again";
+    return false;
   }
 
-  bool take(const commit_record& record, ledger samples, time_point now) {
-    durable_record next = durable_;
-    next.newest = record;
-    next.samples = std::move(samples);
-    next.accepted.reset();
-    if (!save(std::move(next))) return false;
-    newest_ = {record.round, record.chain()};
+  bool take(const commit_record& record, const ledger& samples, time_point now) {
+    durable_.newest = record;
+    durable_.samples = samples;
+    durable_.accepted.reset();
+    if (!save()) return false;
+    know_newest();
     accepted_chain_ = 0;
     note_newest(now);
     return true;
+  }
+
+  void know_newest() {
+    if (!durable_.newest) return;
+    newest_ = {durable_.newest->round, durable_.newest->chain()};
+    members_ = durable_.newest->members;
+    std::sort(members_.begin(), members_.end());
   }
 
   [[nodiscard]] bool same_samples(const commit_record& value) const {
@@ -200,7 +204,9 @@ class acceptor {
   position newest_;
   std::uint64_t accepted_chain_ = 0;
   std::string broken_;
-  mutable ledger after_;  // of after_of_
+  std::vector<net::peer_id> members_;  // of the newest commit, ascending
+  mutable ledger after_;               // of after_of_
+  mutable std::uint64_t after_hash_ = 0;
   mutable commit_record after_of_;
 };
 

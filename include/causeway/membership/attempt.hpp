@@ -126,6 +126,8 @@ class wait_times {
     if (ready_.insert(id).second) last_ready_ = now;
   }
 
+  [[nodiscard]] std::size_t ready_count() const noexcept { return ready_.size(); }
+
   /// The round's first attempt begins: those who made it teach us how long they take.
   void began(std::uint32_t failures) {
     if (failures == 0 && ready_.size() > 1) grace_.observe(last_ready_ - first_ready_);

@@ -62,21 +62,22 @@ class finder {
   }
 
   [[nodiscard]] time_point next_wake() const noexcept { return next_; }
-  [[nodiscard]] std::size_t addresses() const noexcept { return heard_.size(); }
+  [[nodiscard]] std::size_t addresses() const noexcept { return heard_.size() + t_.votes.durable().others.size(); }
 
  private:
   static constexpr std::size_t at_once = 8;
 
   void dial_some() {
-    std::set<std::string> standing;
+    std::set<std::string> known = heard_;
+    for (const located_peer& p : t_.votes.durable().others) known.insert(p.address);
     for (const auto& [id, p] : t_.peers) {
-      if (!p.up) hear_of(p.address);
-      if (p.up) standing.insert(p.address);
+      if (!p.up && !p.address.empty()) known.insert(p.address);
     }
-    std::vector<std::string> targets;
-    for (const std::string& a : heard_) {
-      if (!standing.contains(a)) targets.push_back(a);
+    known.erase(t_.settings.address);
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up) known.erase(p.address);
     }
+    const std::vector<std::string> targets{known.begin(), known.end()};
     for (std::size_t i = 0; i < std::min(at_once, targets.size()); ++i) t_.out->dial(targets[dialled_++ % targets.size()]);
   }
 

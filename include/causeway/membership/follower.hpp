@@ -7,6 +7,7 @@
 
 #include <causeway/membership/peer_table.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -204,7 +205,7 @@ class follower {
   void forgive() { beat_at_ = t_.now; }
 
   [[nodiscard]] guide make_guide() const {
-    guide g{floor().term, {leader_, t_.address_of(leader_)}, t_.locations(16)};
+    guide g{floor().term, {leader_, t_.address_of(leader_)}, t_.some_peers(16)};
     if (leader_ == t_.self) g.leader.address = t_.settings.address;
     return g;
   }
@@ -307,10 +308,12 @@ class follower {
 
   /// The next durable write carries where the others are: after a restart it may be all we know.
   void meet(const view& who) {
+    std::vector<located_peer> met;
     for (const view_member& m : who.members) {
-      if (m.peer != t_.self && !m.address.empty()) t_.entry(m.peer).address = m.address;
+      if (m.peer != t_.self && !m.address.empty()) met.push_back({m.peer, m.address});
     }
-    t_.votes.remember(t_.locations(max_members));
+    std::sort(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+    t_.remember(met);
   }
 
   void learned(std::vector<located_peer> holders) {

@@ -49,20 +49,25 @@ class leader {
     barrier_ = {term_, 0};
     attempt_.over();
     failures_ = 0;
-    failed_adoptions_.clear();
-    complaints_.clear();
+    failed_adoptions_.clear();  // complaints stay: who could not exchange data would hold the next round up as well
     waits_.begin_round(t_.now);
+    for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
+      values_seen_ = values_seen_ || (p.said && p.said->accepted);
+      if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);
+    }
     for (const net::peer_id id : t_.members()) (void)t_.entry(id);
   }
 
   // ---- what peers say --------------------------------------------------------------------------------------------------
 
-  /// `from` has reported.
-  void on(net::peer_id from) {
+  /// `from` has reported; `news`: something else than the last time.
+  void on(net::peer_id from, bool news) {
     if (!active_) return;
     peer_entry& p = t_.entry(from);
     const report& m = *p.said;
+    values_seen_ = values_seen_ || m.accepted.has_value();
     if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
+    if (news && matters(from, p)) changed_ = true;
     if (m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead
     if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
     if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
@@ -96,6 +101,7 @@ class leader {
   }
 
   void peer_down(net::peer_id id) {
+    changed_ = true;
     if (active_ && attempt_.running()) attempt_.lost(id);
   }
 
@@ -166,6 +172,15 @@ class leader {
 
   // -- between attempts
 
+  /// Whether decide() could come to another result. In a big run most reports say that one more peer is ready while others
+  /// are waited for, and looking at everybody each time would cost n^2.
+  [[nodiscard]] bool matters(net::peer_id from, const peer_entry& p) const {
+    if (attempt_.running() || values_seen_ || !usable(p) || p.said->leaving) return true;
+    const std::size_t least = std::max<std::size_t>(least_peers(), (t_.members().size() + 1) / 2);
+    if (waits_.ready_count() < least) return false;
+    return blocker_ == 0 || blocker_ == from;
+  }
+
   bool gather() {
     std::uint32_t above = 0;
     for (auto& [id, p] : t_.peers) {
@@ -181,6 +196,7 @@ class leader {
     let_go();
     const std::vector<net::peer_id> heard = t_.members_that([&](auto, const peer_entry& p) { return usable(p); });
     go_at_ = no_deadline;
+    blocker_ = 0;
     stuck_ = !t_.quorum_up();
     if (stuck_) {
       if (above > 0) active_ = false;  // somebody else may lead: ask as everybody does
@@ -327,12 +343,16 @@ class leader {
   }
 
   [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const {
+    return who.size() >= least_peers() && is_quorum(t_.members(), who);
+  }
+
+  [[nodiscard]] std::size_t least_peers() const {
     const std::uint32_t first = t_.votes.newest().round == 0 ? t_.settings.expected : 0;
-    return who.size() >= std::max({first, t_.settings.min_peers, 1U}) && is_quorum(t_.members(), who);
+    return std::max({first, t_.settings.min_peers, 1U});
   }
 
   /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
-  [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who) const {
+  [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who) {
     const std::set<net::peer_id> in{who.begin(), who.end()};
     time_point until = t_.now;
     for (const auto& [id, p] : t_.peers) {
@@ -342,6 +362,7 @@ class leader {
       if (ends_the_last) until = std::max(until, waits_.answer_deadline());
       if (expected) until = std::max(until, waits_.grace_deadline());
       if (!expected && p.misses >= misses_allowed) until = std::max(until, waits_.fetch_deadline());
+      if (until > t_.now && blocker_ == 0) blocker_ = id;
     }
     return until;
   }
@@ -385,7 +406,7 @@ class leader {
       const bool gone = p == nullptr || (!p->up && p->rounds_down > 0) || (p->up && p->said && p->said->leaving);
       if (gone && !who.rank_of(id) && r.returned.size() < max_members) r.returned.push_back(id);
     }
-    r.ledger = t_.votes.ledger_after(r).hash();
+    r.ledger = t_.votes.hash_after(r);
     return r;
   }
 
@@ -407,9 +428,10 @@ class leader {
 
   void judge() {
     if (attempt_.recorded()) return;  // our own record comes next
-    const auto choice = attempt_.choice(t_.members());
     const bool over = attempt_.all_answered() || t_.now >= waits_.attempt_deadline(attempt_);
-    if (choice && (over || attempt_.adopting())) return commit(*choice);
+    if (over || attempt_.adopting()) {
+      if (const auto choice = attempt_.choice(t_.members())) return commit(*choice);
+    }
     const bool hopeless = attempt_.somebody_gone() && !attempt_.somebody_voted();
     const bool no_holder = attempt_.adopting() && holders_of(attempt_.proposal()).empty() && !attempt_.somebody_voted();
     if (over || (hopeless && !attempt_.adopting()) || no_holder) give_up();
@@ -480,8 +502,8 @@ class leader {
   /// A few of those who were here once: they may be unable to find us, and what they hold waits for them.
   void call_the_lost() {
     std::vector<std::string> lost;
-    for (const auto& [id, p] : t_.peers) {
-      if (!p.up && !p.address.empty()) lost.push_back(p.address);
+    for (const located_peer& p : t_.votes.durable().others) {
+      if (!t_.up(p.peer)) lost.push_back(t_.address_of(p.peer));
     }
     for (std::size_t i = 0; i < std::min(called_at_once, lost.size()); ++i) t_.out->dial(lost[called_++ % lost.size()]);
   }
@@ -489,7 +511,9 @@ class leader {
   void drop_silent() {
     for (auto& [id, p] : t_.peers) {
       if (id == t_.self || !p.up || t_.now - p.heard <= p.beats.patience()) continue;
-      t_.out->drop(id, "silent for " + std::to_string(seconds(t_.now - p.heard)) + " s");
+      const std::string why = "silent for " + std::to_string(seconds(t_.now - p.heard)) + " s";
+      t_.out->log(severity::warning, "peer " + std::to_string(id) + " is " + why + "; the others go on without it");
+      t_.out->drop(id, why);
       p.up = false;
       p.said.reset();
       peer_down(id);
@@ -534,7 +558,9 @@ class leader {
   std::size_t called_ = 0;
   std::string waiting_;
   bool stuck_ = false;
-  bool changed_ = true;  ///< something that decide() looks at
+  bool changed_ = true;       ///< something that decide() looks at
+  net::peer_id blocker_ = 0;  ///< somebody we wait for: until it moves, others need not be looked at; 0: nobody
+  bool values_seen_ = false;  ///< somebody voted for this round already
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -48,18 +47,39 @@ class ledger {
   }
 
   /// Consumes what was contributed, takes back what was returned, then tops up the members in their order: from the pool,
-  /// lowest first, then from next(). Precondition: fits(record).
+  /// lowest first, then from next(). Precondition: fits(record). Cost: O(n log n).
   void apply(const commit_record& record) {
     CAUSEWAY_EXPECT(fits(record));
-    for (const contribution& c : record.contributions) consume(c.peer, c.samples);
-    for (const net::peer_id peer : record.returned) give_back(peer);
-    for (const net::peer_id peer : record.members) top_up(peer);
+    const holdings before = std::move(held_);
+    held_ = {};
+    std::vector<contribution> consumed = record.contributions;
+    std::sort(consumed.begin(), consumed.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+    std::vector<net::peer_id> returned = record.returned;
+    std::sort(returned.begin(), returned.end());
+    for (const contribution& c : consumed) done_ += c.samples;
+    auto next = consumed.begin();
+    for (std::size_t i = 0; i < before.owners.size(); ++i) {
+      const net::peer_id peer = before.owners[i];
+      while (next != consumed.end() && next->peer < peer) ++next;
+      std::uint64_t skip = next != consumed.end() && next->peer == peer ? next->samples : 0;
+      const bool back = std::binary_search(returned.begin(), returned.end(), peer);
+      for (const sample_range& r : before.of(i)) {
+        const std::uint64_t part = std::min(skip, r.count);
+        skip -= part;
+        const sample_range rest{r.first + part, r.count - part};
+        if (rest.count > 0 && back) pool_.push_back(rest);
+        if (rest.count > 0 && !back) held_.add(peer, rest);
+      }
+    }
+    tidy_pool();
+    top_up(record.members);
   }
 
   /// What a peer has to train on, in this order.
   [[nodiscard]] std::span<const sample_range> held(net::peer_id peer) const {
-    const auto at = held_.find(peer);
-    return at == held_.end() ? std::span<const sample_range>{} : at->second;
+    const auto at = std::lower_bound(held_.owners.begin(), held_.owners.end(), peer);
+    if (at == held_.owners.end() || *at != peer) return {};
+    return held_.of(static_cast<std::size_t>(at - held_.owners.begin()));
   }
 
   [[nodiscard]] std::uint64_t held_count(net::peer_id peer) const {
@@ -80,12 +100,8 @@ class ledger {
     return numbers;
   }
 
-  /// Everybody who holds something.
-  [[nodiscard]] std::vector<net::peer_id> holders() const {
-    std::vector<net::peer_id> peers;
-    for (const auto& [peer, mine] : held_) peers.push_back(peer);
-    return peers;
-  }
+  /// Everybody who holds something, ascending.
+  [[nodiscard]] const std::vector<net::peer_id>& holders() const noexcept { return held_.owners; }
 
   /// How many samples are in a commit.
   [[nodiscard]] std::uint64_t done() const noexcept { return done_; }
@@ -108,10 +124,10 @@ class ledger {
   void encode(net::byte_writer& out) const {
     out.put(quota_).put(budget_).put(done_).put(next_);
     write_ranges(out, pool_);
-    out.put(static_cast<std::uint32_t>(held_.size()));
-    for (const auto& [peer, mine] : held_) {
-      out.put(peer);
-      write_ranges(out, mine);
+    out.put(static_cast<std::uint32_t>(held_.owners.size()));
+    for (std::size_t i = 0; i < held_.owners.size(); ++i) {
+      out.put(held_.owners[i]);
+      write_ranges(out, held_.of(i));
     }
   }
 
@@ -126,7 +142,10 @@ class ledger {
     const std::size_t count = detail::read_count(in, 16 * max_members, 12);
     for (std::size_t i = 0; i < count && in.ok(); ++i) {
       const auto peer = in.get<std::uint64_t>();
-      l.held_[peer] = read_ranges(in);
+      if (i > 0 && peer <= l.held_.owners.back()) in.refuse();
+      const range_list mine = read_ranges(in);
+      if (mine.empty()) in.refuse();
+      for (const sample_range& r : mine) l.held_.add(peer, r);
     }
     if (!l.consistent()) in.refuse();
     return l;
@@ -142,56 +161,84 @@ class ledger {
     return std::adjacent_find(peers.begin(), peers.end()) == peers.end();
   }
 
-  void consume(net::peer_id peer, std::uint64_t n) {
-    done_ += n;
-    const auto at = held_.find(peer);
-    if (at == held_.end()) return;
-    range_list& mine = at->second;
-    while (n > 0 && !mine.empty()) {
-      sample_range& r = mine.front();
-      const std::uint64_t part = std::min(n, r.count);
-      r.first += part;
-      r.count -= part;
-      n -= part;
-      if (r.count == 0) mine.erase(mine.begin());
-    }
-    if (mine.empty()) held_.erase(at);
-  }
+  /// Who holds what, flat: thousands of peers are copied in one piece.
+  struct holdings {
+    std::vector<net::peer_id> owners;  ///< ascending
+    std::vector<std::size_t> ends;     ///< of each owner's ranges
+    range_list ranges;
 
-  void give_back(net::peer_id peer) {
-    const auto at = held_.find(peer);
-    if (at == held_.end()) return;
-    pool_.insert(pool_.end(), at->second.begin(), at->second.end());
-    held_.erase(at);
-    std::sort(pool_.begin(), pool_.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    [[nodiscard]] std::span<const sample_range> of(std::size_t i) const {
+      const std::size_t begin = i == 0 ? 0 : ends[i - 1];
+      return std::span{ranges}.subspan(begin, ends[i] - begin);
+    }
+
+    /// Behind all others: owners come in ascending order.
+    void add(net::peer_id peer, const sample_range& r) {
+      const bool same = !owners.empty() && owners.back() == peer;
+      if (!same) {
+        owners.push_back(peer);
+        ends.push_back(ranges.size());
+      }
+      if (same && ranges.back().first + ranges.back().count == r.first) {
+        ranges.back().count += r.count;
+      } else {
+        ranges.push_back(r);
+        ++ends.back();
+      }
+    }
+
+    friend bool operator==(const holdings&, const holdings&) = default;
+  };
+
+  struct draw {
+    net::peer_id peer;
+    sample_range got;
+  };
+
+  void tidy_pool() {
+    std::sort(pool_.begin(), pool_.end(), [](const auto& x, const auto& y) { return x.first < y.first; });
     range_list joined;
     for (const sample_range& r : pool_) append(joined, r);
     pool_ = std::move(joined);
   }
 
-  void top_up(net::peer_id peer) {
-    std::uint64_t have = held_count(peer);
-    while (have < quota_) {
-      const sample_range got = draw(quota_ - have);
-      if (got.count == 0) return;
-      append(held_[peer], got);
-      have += got.count;
+  void top_up(const std::vector<net::peer_id>& members) {
+    std::vector<draw> drawn;
+    std::size_t used = 0;  // ranges of the pool
+    for (const net::peer_id peer : members) {
+      std::uint64_t have = held_count(peer);
+      while (have < quota_) {
+        const sample_range got = take_out(quota_ - have, used);
+        if (got.count == 0) break;
+        drawn.push_back({peer, got});
+        have += got.count;
+      }
     }
+    pool_.erase(pool_.begin(), pool_.begin() + static_cast<std::ptrdiff_t>(used));
+    std::stable_sort(drawn.begin(), drawn.end(), [](const draw& x, const draw& y) { return x.peer < y.peer; });
+    const holdings before = std::move(held_);
+    held_ = {};
+    auto next = drawn.begin();
+    for (std::size_t i = 0; i < before.owners.size(); ++i) {
+      for (; next != drawn.end() && next->peer < before.owners[i]; ++next) held_.add(next->peer, next->got);
+      for (const sample_range& r : before.of(i)) held_.add(before.owners[i], r);
+    }
+    for (; next != drawn.end(); ++next) held_.add(next->peer, next->got);
   }
 
-  /// At most `n` numbers: from the pool's lowest range, else new ones.
-  sample_range draw(std::uint64_t n) {
-    if (pool_.empty()) {
+  /// At most `n` numbers: from the pool's lowest range that is not `used` up, else new ones.
+  sample_range take_out(std::uint64_t n, std::size_t& used) {
+    if (used == pool_.size()) {
       const std::uint64_t left = budget_ == 0 ? n : budget_ - std::min(budget_, next_);
       const sample_range got{next_, std::min(n, left)};
       next_ += got.count;
       return got;
     }
-    sample_range& lowest = pool_.front();
+    sample_range& lowest = pool_[used];
     const sample_range got{lowest.first, std::min(n, lowest.count)};
     lowest.first += got.count;
     lowest.count -= got.count;
-    if (lowest.count == 0) pool_.erase(pool_.begin());
+    if (lowest.count == 0) ++used;
     return got;
   }
 
@@ -203,7 +250,7 @@ class ledger {
     }
   }
 
-  static void write_ranges(net::byte_writer& out, const range_list& list) {
+  static void write_ranges(net::byte_writer& out, std::span<const sample_range> list) {
     out.put(static_cast<std::uint32_t>(list.size()));
     for (const sample_range& r : list) out.put(r.first).put(r.count);
   }
@@ -220,7 +267,7 @@ class ledger {
   /// Whether the places hold every number below next() exactly once: without this a forged ledger could overflow sums.
   [[nodiscard]] bool consistent() const {
     range_list all = pool_;
-    for (const auto& [peer, mine] : held_) all.insert(all.end(), mine.begin(), mine.end());
+    all.insert(all.end(), held_.ranges.begin(), held_.ranges.end());
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::uint64_t outstanding = 0;
     std::uint64_t end = 0;
@@ -238,7 +285,7 @@ class ledger {
   std::uint64_t done_ = 0;
   std::uint64_t next_ = 0;
   range_list pool_;
-  std::map<net::peer_id, range_list> held_;
+  holdings held_;
 };
 
 /// How many of the first `samples` that a peer held in `before`, and has trained on, it may still contribute under `after`:

@@ -55,6 +55,12 @@ struct report {
   std::uint32_t trial_term = 0;  ///< would promise this term if it were asked in earnest
   std::uint32_t beat = 0;        ///< the heartbeat that this answers
   std::string address;           ///< where the sender can be dialled
+
+  /// Whether it says the same as another one.
+  [[nodiscard]] bool repeats(const report& r) const {
+    return floor == r.floor && promised_to == r.promised_to && newest == r.newest && accepted == r.accepted &&
+           holds == r.holds && ready == r.ready && leaving == r.leaving && samples == r.samples;
+  }
 };
 
 /// Leader to everybody, at regular intervals.

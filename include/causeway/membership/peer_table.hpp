@@ -10,6 +10,7 @@
 #include <causeway/membership/situation.hpp>
 #include <causeway/net/deadline.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -50,9 +51,6 @@ class peer_table {
       : settings{std::move(o)}, votes{std::move(record), fx}, out{&fx}, self{votes.durable().self} {
     entry(self).up = true;
     entry(self).address = settings.address;
-    for (const located_peer& p : votes.durable().others) {
-      if (p.peer != self) entry(p.peer).address = p.address;
-    }
   }
 
   const options settings;
@@ -79,9 +77,30 @@ class peer_table {
     return p != nullptr && p->up;
   }
 
+  /// From the peer itself, or from others who met it; empty where nobody said.
   [[nodiscard]] std::string address_of(net::peer_id id) const {
     const peer_entry* p = find(id);
-    return p == nullptr ? std::string{} : p->address;
+    if (p != nullptr && !p->address.empty()) return p->address;
+    const auto& book = votes.durable().others;
+    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
+    return at == book.end() || at->peer != id ? std::string{} : at->address;
+  }
+
+  /// Keeps where peers are, ourselves not among them; written with the next durable step. `met`: ascending.
+  void remember(const std::vector<located_peer>& met) {
+    const auto& book = votes.durable().others;
+    const auto known = [&](const located_peer& p) {
+      const auto at = std::lower_bound(book.begin(), book.end(), p.peer, by_peer);
+      return at != book.end() && *at == p;
+    };
+    if (std::all_of(met.begin(), met.end(), known)) return;
+    std::vector<located_peer> all = met;
+    for (const located_peer& p : book) {
+      const auto at = std::lower_bound(met.begin(), met.end(), p.peer, by_peer);
+      if (all.size() < max_members && (at == met.end() || at->peer != p.peer)) all.push_back(p);
+    }
+    std::sort(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+    votes.remember(std::move(all));
   }
 
   /// C of the newest commit known; nobody where none is known.
@@ -141,22 +160,21 @@ class peer_table {
   }
   [[nodiscard]] std::uint64_t rejected(reject_reason why) const { return rejected_[static_cast<std::size_t>(why)]; }
 
-  /// Where everybody is who has an address, for the durable record: members first, at most `limit`.
-  [[nodiscard]] std::vector<located_peer> locations(std::size_t limit) const {
+  /// Some peers that others may ask: those within reach first.
+  [[nodiscard]] std::vector<located_peer> some_peers(std::size_t limit) const {
     std::vector<located_peer> list;
-    const auto add = [&](bool member) {
-      for (const auto& [id, p] : peers) {
-        if (list.size() < limit && id != self && !p.address.empty() && votes.is_member(id) == member) {
-          list.push_back({id, p.address});
-        }
-      }
-    };
-    add(true);
-    add(false);
+    for (const auto& [id, p] : peers) {
+      if (list.size() < limit && id != self && p.up && !p.address.empty()) list.push_back({id, p.address});
+    }
+    for (const located_peer& p : votes.durable().others) {
+      if (list.size() < limit && !up(p.peer)) list.push_back(p);
+    }
     return list;
   }
 
  private:
+  static bool by_peer(const located_peer& p, net::peer_id id) { return p.peer < id; }
+
   std::array<std::uint64_t, reject_reasons> rejected_{};
 };
 

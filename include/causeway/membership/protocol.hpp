@@ -176,11 +176,11 @@ class protocol {
       for (auto& [id, p] : t_.peers) p.heard = now;
       follower_.forgive();
     }
+    if (asked_wake_ <= now) asked_wake_ = no_deadline;  // that one is used up
   }
 
   void start(const std::vector<std::string>& addresses) {
     if (!std::exchange(started_, true)) t_.votes.note_boot(t_.now);
-    for (const located_peer& p : t_.votes.durable().others) finder_.hear_of(p.address);
     finder_.seek(addresses);
     const bool alone = t_.members().size() == 1 && t_.votes.is_member(t_.self);
     if (alone) candidate_.renew();
@@ -228,11 +228,11 @@ class protocol {
       p.last_beat = m.beat;
       p.beat_at = t_.now;
     }
+    const bool news = !p.said || !p.said->repeats(m);
     p.said = m;
-    leader_.touch();
     candidate_.on(from, m);
     if (from != t_.self) catch_up(p, from, m);
-    leader_.on(from);
+    leader_.on(from, news);
     if (!leader_.active() && !candidate_.active() && from != t_.self) t_.post(from, follower_.make_guide());
   }
 
@@ -259,7 +259,7 @@ class protocol {
       settle();
     }
     refresh();
-    const time_point next = stopped() || !started_ ? no_deadline : next_wake();
+    const time_point next = stopped() || !started_ ? no_deadline : std::max(next_wake(), t_.now + shortest_wait);
     if (std::exchange(asked_wake_, next) != next) t_.out->wake_at(next);
   }
 
@@ -286,7 +286,6 @@ class protocol {
     if (!led) candidate_.schedule(follower_.lost_leader());
     candidate_.wake();
     if (candidate_.won()) {
-      t_.votes.remember(t_.locations(max_members));
       leader_.begin();
     }
   }
@@ -410,6 +409,9 @@ class protocol {
     if (beat.number == 0 || beat.quorum) return {};
     return "the leader reaches " + std::to_string(beat.reachable) + of + ". It goes on when more than half are there";
   }
+
+  /// Nothing is urgent enough to be asked for again at once.
+  static constexpr duration shortest_wait = std::chrono::milliseconds{1};
 
   detail::peer_table t_;
   detail::follower follower_;

@@ -20510,6 +20510,10 @@ class leader {
     failures_ = 0;
     failed_adoptions_.clear();  // complaints stay: who could not exchange data would hold the next round up as well
     waits_.begin_round(t_.now);
+    for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
+      values_seen_ = values_seen_ || (p.said && p.said->accepted);
+      if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);
+    }
     for (const net::peer_id id : t_.members()) (void)t_.entry(id);
   }
 
@@ -20651,6 +20655,7 @@ class leader {
     let_go();
     const std::vector<net::peer_id> heard = t_.members_that([&](auto, const peer_entry& p) { return usable(p); });
     go_at_ = no_deadline;
+    blocker_ = 0;
     stuck_ = !t_.quorum_up();
     if (stuck_) {
       if (above > 0) active_ = false;  // somebody else may lead: ask as everybody does
@@ -20750,11 +20755,9 @@ class leader {
     blame();
     std::vector<net::peer_id> who = participants(false);
     if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
-    blocker_ = 0;
     if (!enough(who)) return say_waiting("peers ready", who);
     go_at_ = wait_for_others(who);
     if (t_.now < go_at_) return say_waiting("peers ready", who);
-    blocker_ = 0;
     go_with(who);
   }
 
@@ -21208,17 +21211,16 @@ class protocol {
 
   template <class Message>
   void take(net::peer_id from, const Message& m) {
-    using namespace detail;
-    if constexpr (std::is_same_v<Message, report>) {
+    if constexpr (std::is_same_v<Message, detail::report>) {
       take_report(from, m);
-    } else if constexpr (std::is_same_v<Message, guide>) {
+    } else if constexpr (std::is_same_v<Message, detail::guide>) {
       finder_.on(m);
-    } else if constexpr (std::is_same_v<Message, vote> || std::is_same_v<Message, failure>) {
+    } else if constexpr (std::is_same_v<Message, detail::vote> || std::is_same_v<Message, detail::failure>) {
       leader_.touch();
       leader_.on(from, m);
-    } else if constexpr (std::is_same_v<Message, commit_notice> || std::is_same_v<Message, sync>) {
+    } else if constexpr (std::is_same_v<Message, detail::commit_notice> || std::is_same_v<Message, detail::sync>) {
       if (follower_.on(from, m)) learned();
-    } else if constexpr (std::is_same_v<Message, holder_list>) {
+    } else if constexpr (std::is_same_v<Message, detail::holder_list>) {
       follower_.on(m);
     } else {
       follower_.on(from, m);
@@ -25526,16 +25528,19 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   // ---- for the checker: what the trainer did --------------------------------------------------------------------------
 
-  void record_trained(const membership::commit_record& on, const membership::ledger& samples, std::uint64_t count) {
+  /// `drawn`: sample numbers, of which the last `count` were trained on for the round after `on`.
+  void record_trained(const membership::commit_record& on, std::span<const std::uint64_t> drawn, std::uint64_t count) {
     if (!options_.journal || count == 0) return;
     membership::event e;
     e.what = membership::event::trained;
     e.round = on.round + 1;
     e.parent = on.chain();
-    for (const auto& range : samples.held(fabric_->id())) {
-      if (count == 0) break;
-      e.ranges.push_back({range.first, std::min(count, range.count)});
-      count -= e.ranges.back().count;
+    for (const std::uint64_t n : drawn.last(std::min<std::size_t>(drawn.size(), count))) {
+      if (!e.ranges.empty() && e.ranges.back().first + e.ranges.back().count == n) {
+        ++e.ranges.back().count;
+      } else {
+        e.ranges.push_back({n, 1});
+      }
     }
     record(std::move(e));
   }
@@ -25856,7 +25861,7 @@ class member final : public elastic_group {
         if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
         passing("before_ready");
         locked([&] {
-          control_->record_trained(held_, samples_, uncommitted_);
+          control_->record_trained(held_, drawn_, uncommitted_);
           control_->ready(held_.round + 1, held_.chain(), uncommitted_);
         });
         now = look();
@@ -25903,7 +25908,10 @@ class member final : public elastic_group {
   }
 
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
-    return samples_.take(identity(), skipped, count);
+    if (drawn_.size() > skipped) drawn_.erase(drawn_.begin(), drawn_.end() - static_cast<std::ptrdiff_t>(skipped));
+    auto numbers = samples_.take(identity(), skipped, count);
+    drawn_.insert(drawn_.end(), numbers.begin(), numbers.end());
+    return numbers;
   }
 
   [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
@@ -26034,6 +26042,8 @@ class member final : public elastic_group {
 
   result<void> report(const error& why) {
     if (!of_the_network(why.code)) return why;
+    // Whether the attempt was called off, or this peer was asked to stop: then it must not try again.
+    if (why.code == errc::cancelled) CAUSEWAY_TRY(fabric_->block([] { return false; }, fabric_now()));
     if (!attempt_) return {};
     std::vector<net::peer_id> suspects;
     for (const net::peer_index rank : suspects_->ranks) suspects.push_back(view_.members[rank].peer);
@@ -26072,7 +26082,7 @@ class member final : public elastic_group {
   result<verdict> judge(bool voted) {
     for (;;) {
       const situation now = look();
-      if (voted && now.newest.round == candidate_.round && now.newest.state == candidate_.hash)
+      if (voted && now.newest.round >= candidate_.round && now.newest.state == candidate_.hash)
         return committed(now.newest);
       switch (now.is) {
         case situation::kind::adopt:
@@ -26095,6 +26105,15 @@ class member final : public elastic_group {
           break;
         case situation::kind::failed:
         case situation::kind::left: return gone(now);
+        case situation::kind::idle:
+        case situation::kind::gathering:
+          // The vote came too late for its attempt, and another was not for this state. What is in memory is nobody's now.
+          if (voted) {
+            locked([&] { control_->holds(candidate_.round, candidate_.hash); });
+            if (look().changes == now.changes) CAUSEWAY_TRY(await_change(now));
+            break;
+          }
+          [[fallthrough]];
         default:
           if (!voted && budget_used()) {  // nothing is left to be exchanged; others did what this peer had begun
             state_.adopted({});
@@ -26122,8 +26141,8 @@ class member final : public elastic_group {
   }
 
   verdict committed(const membership::commit_record& record) {
+    contributed_ = record.round == candidate_.round ? contribution_in(record) : uncommitted_;
     hold(record);
-    contributed_ = contribution_in(record);
     passing("committed");
     return verdict::commit;
   }
@@ -26291,6 +26310,7 @@ class member final : public elastic_group {
   membership::ledger samples_;     // as of held_
   std::uint64_t uncommitted_ = 0;  // trained on since the last commit
   std::uint64_t contributed_ = 0;
+  std::vector<std::uint64_t> drawn_;  // sample numbers given out since the last commit, and perhaps some before it
 
   std::optional<membership::ballot> attempt_;  // entered, and neither voted nor failed yet
   membership::view view_;

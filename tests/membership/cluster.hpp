@@ -42,6 +42,7 @@ struct chaos {
   double crash = 0;           ///< chance of a crash at a persist
   double disk = 0;            ///< chance that a persist fails
   double duplicate = 0;       ///< chance that a message comes twice, the second time late
+  double reorder = 0;         ///< chance that a message overtakes or is overtaken
   double exchange_fails = 0;  ///< chance that an exchange fails for one peer though links are fine
   double slow = 0;            ///< chance that a trainer takes ten times as long
   double diverge = 0;         ///< chance that a peer computes another state than the rest
@@ -196,7 +197,8 @@ class cluster {
       call(*hosts[to], [&](protocol& p) { p.message(hosts[from]->id, b, now); });
     };
     if (again) at(last + for_seconds(uniform(0, 5)), [arrive, bytes] { arrive(bytes); });
-    at(last, [arrive, b = std::move(bytes)]() mutable { arrive(std::move(b)); });
+    const time_point when = chance(mischief.reorder) ? now + for_seconds(uniform(0, 10 * latency)) : last;
+    at(when, [arrive, b = std::move(bytes)]() mutable { arrive(std::move(b)); });
   }
 
   // ---- time ----------------------------------------------------------------------------------------------------------
@@ -455,7 +457,7 @@ class cluster {
   // -- the exchange: all of the view have to enter, then each ends a little later, unless somebody is lost meanwhile
 
   struct exchange {
-    view who;
+    std::shared_ptr<const view> who;
     std::set<net::peer_id> entered;
     bool running = false;
   };
@@ -463,29 +465,26 @@ class cluster {
   void enter(host& h, const view& v) {
     h.busy_with = v.at;
     exchange& x = exchanges_[{v.at, v.parent}];
-    x.who = v;
+    if (!x.who) x.who = std::make_shared<const view>(v);
     x.entered.insert(h.id);
-    for (const view_member& m : v.members) {
-      if (host* other = find(m.peer); other != nullptr && other->index != h.index) connect(h.index, other->index);
-    }
-    if (v.total() == 0) return later(h, uniform(0, 0.05), [this, &h, v] { finish(h, v); });
-    later(h, 5, [this, &h, v] { time_out(h, v); });
+    for (const std::size_t other : neighbours(h, v)) connect(h.index, find(v.members[other].peer)->index);
+    if (v.total() == 0) return later(h, uniform(0, 0.05), [this, &h, who = x.who] { finish(h, *who); });
+    later(h, 5, [this, &h, &x] { time_out(h, x); });
     if (x.running || x.entered.size() < v.members.size()) return;
     x.running = true;
     for (const view_member& m : v.members) {
       host* other = find(m.peer);
-      later(*other, uniform(0.1, 0.6), [this, other, v] { finish(*other, v); });
+      later(*other, uniform(0.1, 0.6), [this, other, who = x.who] { finish(*other, *who); });
     }
   }
 
-  void time_out(host& h, const view& v) {
-    const exchange& x = exchanges_[{v.at, v.parent}];
+  void time_out(host& h, const exchange& x) {
     if (x.running) return;
     std::vector<net::peer_id> missing;
-    for (const view_member& m : v.members) {
+    for (const view_member& m : x.who->members) {
       if (!x.entered.contains(m.peer)) missing.push_back(m.peer);
     }
-    call(h, [&](protocol& p) { p.failed(v.at, errc::timeout, missing, now); });
+    call(h, [&](protocol& p) { p.failed(x.who->at, errc::timeout, missing, now); });
   }
 
   void finish(host& h, const view& v) {
@@ -500,12 +499,20 @@ class cluster {
     call(h, [&](protocol& p) { p.voted(v.at, v.round, state, now); });
   }
 
-  std::vector<net::peer_id> bad_links(host& h, const view& v) {
+  /// Ranks beside ours in a ring.
+  static std::vector<std::size_t> neighbours(const host& h, const view& v) {
     const std::size_t n = v.members.size();
     const std::size_t me = *v.rank_of(h.id);
-    std::vector<net::peer_id> bad;
+    std::vector<std::size_t> ranks;
     for (const std::size_t other : {(me + 1) % n, (me + n - 1) % n}) {
-      if (other == me) continue;
+      if (other != me) ranks.push_back(other);
+    }
+    return ranks;
+  }
+
+  std::vector<net::peer_id> bad_links(host& h, const view& v) {
+    std::vector<net::peer_id> bad;
+    for (const std::size_t other : neighbours(h, v)) {
       host* o = find(v.members[other].peer);
       if (o->process && !between(h.index, o->index).cut && between(h.index, o->index).up) continue;
       bad.push_back(o->id);

@@ -95,21 +95,116 @@ inline void one_mishap(cluster& c, std::size_t most) {
   }
 }
 
-/// A run with trouble for `troubled` seconds, then peace. `bug`: planted; such a run ends with the chaos.
+/// Few peers, hardly any peace: leaders change many times a round, members restart within a round, messages overtake each
+/// other. Rarely makes a round; made to reach what only happens when several things go wrong at once.
+inline void make_stormy(cluster& c) {
+  c.latency = c.uniform(0.005, 0.2);
+  c.training_time = 0.02;
+  c.transfer_time = c.uniform(0.01, 0.3);
+  c.restart_after = c.uniform(0.15, 1);
+  c.mischief.crash = c.uniform(0, 0.15);
+  c.mischief.duplicate = c.uniform(0, 0.2);
+  c.mischief.reorder = c.uniform(0, 0.5);
+  c.mischief.exchange_fails = c.uniform(0, 0.5);
+  c.mischief.diverge = c.chance(0.2) ? 0.05 : 0;
+}
+
+inline options stormy_options(std::size_t peers) {
+  using std::chrono::milliseconds;
+  options o;
+  o.run = 9;
+  o.expected = static_cast<std::uint32_t>(peers);
+  o.quota = 24;
+  o.heartbeat = milliseconds{200};
+  o.silence = {.floor = milliseconds{400}, .cap = milliseconds{900}};
+  o.grace = {.floor = milliseconds{50}, .cap = milliseconds{500}};
+  o.vote = {.floor = milliseconds{100}, .cap = milliseconds{500}};
+  o.exchange = {.floor = milliseconds{300}, .cap = milliseconds{1000}};
+  o.fetch = o.exchange;
+  return o;
+}
+
+/// One mishap of a storm: a short cut, a split, a crash, or many.
+inline void one_squall(cluster& c) {
+  const std::size_t n = c.hosts.size();
+  const std::size_t a = c.below(n);
+  const std::size_t b = c.below(n);
+  switch (c.below(6)) {
+    case 0: c.crash(*c.hosts[a]); break;
+    case 1: c.break_link(a, b, 0.1); break;
+    case 2:
+      if (a == b) break;
+      c.between(a, b).cut = true;
+      c.after(c.uniform(0.1, 2), [&c, a, b] {
+        c.break_link(a, b, 0.1);
+        c.between(a, b).cut = false;
+      });
+      break;
+    case 3: {
+      std::vector<bool> side(n);
+      for (std::size_t i = 0; i < n; ++i) side[i] = c.chance(0.5);
+      cut_all(c, side, true);
+      c.after(c.uniform(0.2, 2), [&c] { heal(c); });
+      break;
+    }
+    default: break;
+  }
+  for (auto& h : c.hosts) {
+    if (!h->process && c.chance(0.5)) c.boot(*h);
+  }
+}
+
+/// All heals; then the run has to go on. Runs with a planted bug end here.
+inline outcome aftermath(cluster& c) {
+  outcome o;
+  const planted bug = c.mischief.bug;
+  c.mischief = {};
+  c.mischief.bug = bug;
+  heal(c);
+  c.peace = true;
+  for (auto& h : c.hosts) c.come_back(*h);
+  o.rounds = c.newest;
+  const time_point healed = c.now;
+  const std::uint64_t before = c.newest;
+  if (c.violation.empty() && bug == planted::nothing) {
+    if (!c.run_until_true(120, [&] { return c.newest > before + 1; })) o.stuck = "no new commit";
+    o.recovery = seconds(c.now - healed);
+    if (o.stuck.empty() && !c.run_until_true(120, [&] { return c.agreed(); })) o.stuck = "not all caught up";
+  }
+  for (auto& h : c.hosts) {
+    if (!o.stuck.empty() && h->process) o.stuck += "\n" + h->process->describe(c.now);
+  }
+  o.violation = c.violation;
+  o.crashes = c.crashes;
+  o.steps = c.steps;
+  return o;
+}
+
+using event_log = std::function<void(const event&)>;
+
+inline void start(cluster& c, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) c.add();
+  c.boot(*c.hosts[0], true);
+  for (std::size_t i = 1; i < n; ++i) c.boot(*c.hosts[i]);
+}
+
+inline chaos with(planted bug) {
+  chaos c;
+  c.bug = bug;
+  return c;
+}
+
+/// A run with trouble for `troubled` seconds, then peace.
 inline outcome rough_ride(std::uint64_t seed, planted bug = planted::nothing, double troubled = 60,
-                          const std::function<void(const event&)>& log = {}) {
+                          const event_log& log = {}) {
   rng draw{seed, 99};
   const std::size_t n = 3 + draw.below(5);
-  chaos mischief;
-  mischief.bug = bug;
-  cluster c{seed, test_options(n), mischief};
+  cluster c{seed, test_options(n), with(bug)};
   c.log = log;
   c.latency = c.uniform(0.001, 0.1);
   c.training_time = c.uniform(0.5, 3);
   c.transfer_time = c.uniform(0.05, 2);
-  for (std::size_t i = 0; i < n; ++i) c.add();
-  c.boot(*c.hosts[0], true);
-  for (std::size_t i = 1; i < n; ++i) c.boot(*c.hosts[i]);
+  start(c, n);
   c.run_for(c.uniform(1, 8));
 
   if (c.chance(0.6)) c.mischief.crash = c.uniform(0, 0.05);
@@ -124,30 +219,25 @@ inline outcome rough_ride(std::uint64_t seed, planted bug = planted::nothing, do
     c.run_for(c.uniform(0, 2 * pace));
     one_mishap(c, n + 3);
   }
+  return aftermath(c);
+}
 
-  outcome o;
-  c.mischief = {};
-  c.mischief.bug = bug;
-  heal(c);
-  c.peace = true;
-  for (auto& h : c.hosts) c.come_back(*h);
-  o.rounds = c.newest;
-  const time_point healed = c.now;
-  const std::uint64_t before = c.newest;
-  if (c.violation.empty() && bug == planted::nothing) {
-    if (!c.run_until_true(120, [&] { return c.newest > before + 1; })) o.stuck = "no new commit";
-    o.recovery = seconds(c.now - healed);
-    if (o.stuck.empty() && !c.run_until_true(120, [&] { return c.agreed(); })) o.stuck = "not all caught up";
-    if (!o.stuck.empty()) {
-      for (auto& h : c.hosts) {
-        if (h->process) o.stuck += "\n" + h->process->describe(c.now);
-      }
-    }
+/// The same in a storm.
+inline outcome storm(std::uint64_t seed, planted bug = planted::nothing, double troubled = 30, const event_log& log = {}) {
+  rng draw{seed, 98};
+  const std::size_t n = 3 + draw.below(3);
+  cluster c{seed, stormy_options(n), with(bug)};
+  c.log = log;
+  start(c, n);
+  c.run_for(c.uniform(0, 2));
+  make_stormy(c);
+  const double pace = c.uniform(0.05, 1);
+  const time_point end = c.now + for_seconds(troubled);
+  while (c.now < end && c.violation.empty()) {
+    c.run_for(c.uniform(0, 2 * pace));
+    one_squall(c);
   }
-  o.violation = c.violation;
-  o.crashes = c.crashes;
-  o.steps = c.steps;
-  return o;
+  return aftermath(c);
 }
 
 }  // namespace causeway::test

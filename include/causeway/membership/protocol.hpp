@@ -202,17 +202,16 @@ class protocol {
 
   template <class Message>
   void take(net::peer_id from, const Message& m) {
-    using namespace detail;
-    if constexpr (std::is_same_v<Message, report>) {
+    if constexpr (std::is_same_v<Message, detail::report>) {
       take_report(from, m);
-    } else if constexpr (std::is_same_v<Message, guide>) {
+    } else if constexpr (std::is_same_v<Message, detail::guide>) {
       finder_.on(m);
-    } else if constexpr (std::is_same_v<Message, vote> || std::is_same_v<Message, failure>) {
+    } else if constexpr (std::is_same_v<Message, detail::vote> || std::is_same_v<Message, detail::failure>) {
       leader_.touch();
       leader_.on(from, m);
-    } else if constexpr (std::is_same_v<Message, commit_notice> || std::is_same_v<Message, sync>) {
+    } else if constexpr (std::is_same_v<Message, detail::commit_notice> || std::is_same_v<Message, detail::sync>) {
       if (follower_.on(from, m)) learned();
-    } else if constexpr (std::is_same_v<Message, holder_list>) {
+    } else if constexpr (std::is_same_v<Message, detail::holder_list>) {
       follower_.on(m);
     } else {
       follower_.on(from, m);

@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Kills the peers of a quorum run on this machine, at random moments and at every named point, starts them again, and checks
+what they wrote down. docs/how_to/kill_storm.md says how to read what it prints.
+
+usage: kill_storm.py PATH_OF_CAUSEWAY [--kills 200] [--peers 8] [--seed 1] [--keep FOLDER] [-- causeway settings]
+       kill_storm.py PATH_OF_CAUSEWAY --storm SECONDS [--every 15] [--peers 8] [--seed 1] [-- causeway settings]
+
+Without --storm: --kills kills of 1 to peers-1 victims at once. Status 1 if a rule was broken: a round lost, two states for one
+round, a survivor's training thrown away, a run that does not go on.
+With --storm: one kill every --every seconds, and a run without kills over as many tokens; prints both validation losses.
+"""
+import argparse, collections, json, os, random, re, signal, statistics, subprocess, sys, tempfile, time
+
+SMALL = ["--model.layers", "2", "--model.width", "32", "--model.heads", "2", "--model.context", "32", "--data.tokenizer", "bytes",
+         "--train.batch", "4", "--train.evaluate_tokens", "1024", "--comm.local_steps", "10"]
+POINTS = ["joining", "fetching", "fetched", "before_ready", "entered", "mid_exchange", "exchanged", "before_store", "stored", "voted",
+          "before_commit", "committed"]
+PATIENCE = 120  # seconds without a commit after which a run counts as stuck
+
+
+def words(n):
+    state, out = 1, []
+    for _ in range(n):
+        state = (state * 1103515245 + 12345) % 2**31
+        out.append(["the", "sea", "and", "sky", "were", "one", "grey", "line"][state >> 20 & 7])
+    return " ".join(out) + "\n"
+
+
+class Run:
+    """The processes of one run, each peer's folder, and when it was killed and started."""
+
+    def __init__(self, program, folder, peers, settings):
+        self.program, self.folder, self.peers = program, folder, peers
+        self.text = os.path.join(folder, "text.txt")
+        os.makedirs(folder, exist_ok=True)
+        with open(self.text, "w") as f:
+            f.write(words(20000))
+        self.settings = ["--run.directory", folder, "--data.path", self.text, "--threads", "1", *SMALL, *settings]
+        self.processes = {}
+        self.point = {}
+        self.kills = []     # (moment, victims, survivors, how)
+        self.restarts = []  # (moment, peer)
+
+    def path(self, peer, name=""):
+        return os.path.join(self.folder, "causeway", f"peer-{peer}", name)
+
+    def launch(self, *more):
+        return subprocess.Popen([self.program, "train", "--fault.policy", "quorum", "--run.journal", "true", "--peers", str(self.peers),
+                                 *self.settings, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+
+    def start(self, peer, point=None):
+        env = dict(os.environ)
+        env.pop("CAUSEWAY_FAILPOINT", None)
+        if point:
+            env["CAUSEWAY_FAILPOINT"] = point
+        self.restarts.append((time.monotonic_ns(), peer))
+        self.point[peer] = point
+        self.processes[peer] = subprocess.Popen(
+            [self.program, "peer", "--run.directory", self.folder, "--data.path", self.text, "--net.index", str(peer), "--net.threads", "1",
+             "--quiet", "true"], stdout=subprocess.DEVNULL, stderr=open(self.path(peer, "stderr.txt"), "a"), start_new_session=True, env=env)
+
+    def kill(self, victims, how):
+        survivors = [p for p in self.alive() if p not in victims]
+        self.kills.append((time.monotonic_ns(), list(victims), survivors, how))
+        for v in victims:
+            self.processes[v].kill()
+        for v in victims:
+            self.processes[v].wait()
+
+    def alive(self):
+        return [p for p, process in self.processes.items() if process.poll() is None]
+
+    def rounds(self, peer):
+        found = []
+        try:
+            with open(self.path(peer, "rounds.jsonl")) as f:
+                for line in f:
+                    if line.endswith("}\n"):
+                        found.append(json.loads(line))
+        except FileNotFoundError:
+            pass
+        return found
+
+    def newest(self):
+        """The newest round that any peer has written down."""
+        best = 0
+        for p in range(self.peers):
+            try:
+                with open(self.path(p, "rounds.jsonl"), "rb") as f:
+                    f.seek(max(0, os.path.getsize(f.name) - 4096))
+                    tail = [l for l in f.read().decode().split("\n")[:-1] if l.endswith("}")]
+                if tail:
+                    best = max(best, int(re.search(r'"round":(\d+)', tail[-1]).group(1)))
+            except FileNotFoundError:
+                pass
+        return best
+
+    def wait(self, done, patience=PATIENCE):
+        end = time.monotonic() + patience
+        while not done():
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.005)
+        return True
+
+    def stop(self):
+        for p in self.alive():
+            self.processes[p].terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+class Journals:
+    """What the peers wrote down, by peer number."""
+
+    def __init__(self, run):
+        self.events = {}
+        self.number = {}  # id -> peer number
+        for p in range(run.peers):
+            events = []
+            with open(run.path(p, "journal.txt")) as f:
+                for line in f:
+                    if not line.endswith("\n"):
+                        continue
+                    at, who, kind, *fields = line.rstrip("\n").split(" ")
+                    e = dict(f.split("=", 1) for f in fields if "=" in f)
+                    e.update(at=int(at), id=who, kind=kind)
+                    events.append(e)
+                    self.number[who] = p
+            self.events[p] = events
+
+    def commits_after(self, moment, peers):
+        return min((e["at"] for p in peers for e in self.events[p] if e["kind"] == "commit" and e["at"] > moment), default=None)
+
+    def states(self):
+        found = collections.defaultdict(set)
+        for p, events in self.events.items():
+            for e in events:
+                if e["kind"] in ("commit", "held"):
+                    found[int(e.get("round", 0))].add(e.get("hash"))
+        return found
+
+    def discarded(self, run):
+        """Samples that a peer trained on in a life that no kill ended in between, and that it never contributed."""
+        lost = 0
+        contributed = collections.Counter()
+        seen = set()
+        for events in self.events.values():
+            for e in events:
+                if e["kind"] == "commit" and e.get("round") not in seen:
+                    seen.add(e.get("round"))
+                    for c in filter(None, e.get("contributions", "").split(",")):
+                        who, n = c.split(":")
+                        contributed[(who, int(e["round"]))] += int(n)
+        for p, events in self.events.items():
+            life = []
+            for e in [*events, {"kind": "boot"}]:
+                if e["kind"] == "boot":
+                    lost += self.lost_in(life, contributed)
+                    life = []
+                life.append(e)
+        return lost
+
+    @staticmethod
+    def lost_in(life, contributed):
+        # What was trained for a round is contributed in it or kept for the next one: it may only grow until it is committed.
+        lost = 0
+        before = None
+        for e in life:
+            if e["kind"] != "trained":
+                continue
+            ranges = [tuple(map(int, r.split(":"))) for r in filter(None, e.get("ranges", "").split(","))]
+            numbers = {n for first, count in ranges for n in range(first, first + count)}
+            if before is not None:
+                who, start, old = before
+                gone = sum(contributed[(who, r)] for r in range(start, int(e["round"])))
+                kept = len(old & numbers)
+                lost += max(0, len(old) - kept - gone)
+            before = (e["id"], int(e["round"]), numbers)
+        return lost
+
+
+def spread(name, values):
+    if not values:
+        return print(f"{name}: none measured")
+    values = sorted(values)
+    at = lambda q: values[min(len(values) - 1, int(q * len(values)))]
+    print(f"{name}: median {at(0.5):.2f} s, 90 % {at(0.9):.2f} s, most {values[-1]:.2f} s ({len(values)} measured)")
+
+
+def storm_of_kills(args, folder):
+    draw = random.Random(args.seed)
+    run = Run(args.program, folder, args.peers, ["--steps", "100000000", *args.settings])
+    launcher = run.launch()
+    try:
+        ok = run.wait(lambda: run.newest() >= 2)
+        launcher.kill()  # the peers go on without it
+        launcher.wait()
+        if not ok:
+            return print("the run did not begin") or 1
+        take_over(run)
+        return kill_and_start(args, run, draw)
+    finally:
+        launcher.kill()
+        run.stop()
+
+
+def take_over(run):
+    """The launcher's children are nobody's now: each is ended and started again as ours, one after the other."""
+    for p in range(run.peers):
+        with open(run.path(p, "address")) as f:
+            pid = int(f.read().split()[1])
+        with open(f"/proc/{pid}/cmdline") as f:
+            assert run.folder in f.read()
+        os.kill(pid, signal.SIGKILL)
+        run.wait(lambda: not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] == "Z")
+        run.start(p)
+        before = run.newest()
+        run.wait(lambda: run.newest() > before)
+        held = len(run.rounds(p))
+        run.wait(lambda: len(run.rounds(p)) > held, 30)
+
+
+def kill_and_start(args, run, draw):
+    killed, stuck, turn = 0, 0, 0
+    points = list(POINTS)
+    draw.shuffle(points)
+    while killed < args.kills and not stuck:
+        turn += 1
+        count = draw.choice([1, 1, 1, 2, 2, 3, *range(1, run.peers)])
+        victims = draw.sample(range(run.peers), min(count, run.peers - 1, args.kills - killed))
+        if turn % 2 == 0:
+            time.sleep(draw.uniform(0, 0.5))
+            how = "at a random moment"
+            run.kill(victims, how)
+        else:  # they die again, on their own, at a point that they pass
+            how = points[turn // 2 % len(points)]
+            point = f"{how}:{draw.randint(1, 12 if how == 'mid_exchange' else 2)}"
+            run.kill(victims, "to be started with " + point)
+            for v in victims:
+                run.start(v, point)
+            run.wait(lambda: not any(v in run.alive() for v in victims), 10)
+            died = [v for v in victims if v not in run.alive()]
+            run.kills.append((time.monotonic_ns(), died, run.alive(), how))
+            run.kill([v for v in victims if v in run.alive()], "did not pass " + point)
+        killed += len(victims)
+        time.sleep(draw.choice([0, 0, draw.uniform(0, 1)]))
+        before = run.newest()
+        for v in victims:
+            run.start(v)
+        if not run.wait(lambda: run.newest() > before + 1):
+            stuck = 1
+        if sys.stdout.isatty():
+            print(f"\r\033[K{killed} kills, round {run.newest()}, {len(victims)} {how}", end="", flush=True)
+    reached = run.newest()
+    run.wait(lambda: all((run.rounds(p) or [{"round": 0}])[-1]["round"] >= reached for p in range(run.peers)), 60)
+    everybody = sum((run.rounds(p) or [{"round": 0}])[-1]["round"] >= reached for p in range(run.peers))
+    run.stop()
+    return report(args, run, killed, stuck, everybody)
+
+
+def report(args, run, killed, stuck, everybody):
+    print(f"\n{killed} kills of {run.peers} peers in {len(run.kills)} waves, {len(run.restarts)} starts, {run.newest()} rounds")
+    check = subprocess.run([args.program, "check-journal", os.path.join(run.folder, "causeway")], capture_output=True, text=True)
+    print(check.stdout.strip() + check.stderr.strip())
+    j = Journals(run)
+    forked = {r: s for r, s in j.states().items() if len(s) > 1}
+    backwards = sum(1 for p in range(run.peers) for a, b in zip(run.rounds(p), run.rounds(p)[1:]) if b["round"] < a["round"])
+    lost = j.discarded(run)
+    print(f"rounds with two states: {len(forked)}; rounds that went back on a disk: {backwards}; survivors' samples thrown away: {lost}")
+    print(f"{everybody} of {run.peers} peers hold the newest round" + ("; THE RUN IS STUCK" if stuck else ""))
+    kill_to_commit = []
+    for moment, victims, survivors, how in run.kills:
+        if victims and len(survivors) > run.peers // 2:
+            after = j.commits_after(moment, survivors)
+            if after:
+                kill_to_commit.append((after - moment) / 1e9)
+    spread("from a kill to the survivors' next commit", kill_to_commit)
+    back = []
+    for i, (moment, peer) in enumerate(run.restarts):
+        next_death = min((m for m, v, s, h in run.kills if m > moment and peer in v), default=float("inf"))
+        held = [e["at"] for e in j.events[peer] if e["kind"] == "held" and moment < e["at"] < next_death]
+        if held:
+            back.append((held[0] - moment) / 1e9)
+    spread("from a start to holding the others' state", back)
+    bad = check.returncode != 0 or forked or backwards or lost or stuck or everybody < run.peers
+    print("NOT AS IT MUST BE" if bad else "all as it must be")
+    return 1 if bad else 0
+
+
+def storm_against_calm(args, folder):
+    losses = {}
+    steps = args.steps or calibrate(args, os.path.join(folder, "speed"))
+    for name in ["storm", "calm"]:
+        run = Run(args.program, os.path.join(folder, name), args.peers, ["--steps", str(steps), *args.settings])
+        draw = random.Random(args.seed)
+        begin, kills = time.monotonic(), 0
+        launcher = run.launch("--restart", "true")
+        while launcher.poll() is None:
+            time.sleep(0.05)
+            if name == "storm" and time.monotonic() - begin > (kills + 1) * args.every:
+                kills += 1
+                kill_one(run, draw)
+        losses[name] = results(run)
+        print(f"{name}: {time.monotonic() - begin:.0f} s, {kills} kills, {len(losses[name])} of {run.peers} peers trained to the end, "
+              f"{steps * run.peers} inner steps of samples, validation loss {statistics.mean(losses[name]):.4f}" if losses[name] else
+              f"{name}: nobody trained to the end")
+    if not all(losses.values()):
+        return 1
+    ratio = statistics.mean(losses["storm"]) / statistics.mean(losses["calm"])
+    print(f"validation loss of the storm / of the calm: {ratio:.4f}")
+    return 0
+
+
+def calibrate(args, folder):
+    run = Run(args.program, folder, args.peers, ["--steps", "200", *args.settings])
+    begin = time.monotonic()
+    run.launch().wait()
+    return max(200, int(200 * args.storm / (time.monotonic() - begin)))
+
+
+def kill_one(run, draw):
+    peer = draw.randrange(run.peers)
+    try:
+        with open(run.path(peer, "address")) as f:
+            pid = int(f.read().split()[1])
+        with open(f"/proc/{pid}/cmdline") as f:
+            if run.folder in f.read():
+                os.kill(pid, signal.SIGKILL)
+    except (OSError, IndexError):
+        pass
+
+
+def results(run):
+    found = []
+    for p in range(run.peers):
+        try:
+            with open(run.path(p, "result.json")) as f:
+                found.append(json.load(f)["validation"])
+        except FileNotFoundError:
+            pass
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--peers", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--storm", type=float)
+    parser.add_argument("--every", type=float, default=15)
+    parser.add_argument("--steps", type=int)
+    parser.add_argument("--keep")
+    parser.add_argument("settings", nargs="*")
+    args = parser.parse_args()
+    args.program = os.path.abspath(args.program)
+    with tempfile.TemporaryDirectory() as box:
+        folder = os.path.abspath(args.keep or box)
+        return storm_against_calm(args, folder) if args.storm else storm_of_kills(args, folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

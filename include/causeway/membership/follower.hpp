@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,7 +37,27 @@ class follower {
     say();
   }
 
+  /// The trainer has the result of the exchange at `at`, and its own part in it is used up: until it has voted or failed,
+  /// whatever would end the attempt has to wait. False: it is over already.
+  bool completed(ballot at) {
+    if (!current_ || current_->who.at != at || at < floor()) return false;
+    completing_ = true;
+    return true;
+  }
+
+  /// Whether this message would end an attempt whose vote is on its way.
+  template <class Message>
+  [[nodiscard]] bool must_wait(const Message& m) const {
+    if (!completing_) return false;
+    if constexpr (std::is_same_v<Message, heartbeat> || std::is_same_v<Message, campaign>) {
+      return m.term > floor().term;
+    } else {
+      return std::is_same_v<Message, go> || std::is_same_v<Message, adoption> || std::is_same_v<Message, abort_attempt>;
+    }
+  }
+
   void voted(ballot at, std::uint64_t round, std::uint64_t state) {
+    completing_ = false;
     if (adopting_ && adopting_->at == at && round == adopting_->value.round) {
       if (state != adopting_->value.state) return failed(at, errc::diverged, {});
       if (vote_for(at, adopting_->value, true)) adopting_.reset();
@@ -48,6 +69,7 @@ class follower {
   }
 
   void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+    completing_ = false;
     const bool exchange = current_ && current_->who.at == at && !has_voted(at);
     const bool fetch = adopting_ && adopting_->at == at;
     if (!exchange && !fetch) return;
@@ -348,6 +370,7 @@ class follower {
 
   std::optional<go> current_;
   std::optional<adoption> adopting_;
+  bool completing_ = false;
   std::uint64_t voted_chain_ = 0;  ///< the last value voted for by this process, on the trainer's word
   std::vector<located_peer> holders_;
   std::string excluded_;

@@ -51,6 +51,7 @@ class leader {
     failures_ = 0;
     failed_adoptions_.clear();  // complaints stay: who could not exchange data would hold the next round up as well
     waits_.begin_round(t_.now);
+    values_seen_ = false;
     for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
       values_seen_ = values_seen_ || (p.said && p.said->accepted);
       if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);

@@ -121,16 +121,26 @@ class protocol {
     if (!stopped()) follower_.ready(round, parent, samples);
     finish();
   }
+  /// The exchange of `current` went through, and the trainer is about to make its result durable: what would end the
+  /// attempt waits for voted() or failed(), so that nobody's samples are used up for nothing. False: it is over already.
+  bool completed(ballot at, time_point now) {
+    begin(now);
+    const bool in_time = !stopped() && follower_.completed(at);
+    finish();
+    return in_time;
+  }
   /// The candidate state of `current` (exchange or adopt) is durable and has this hash. Ignored if the attempt is over.
   void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now) {
     begin(now);
     if (!stopped()) follower_.voted(at, round, state_hash);
+    take_deferred();
     finish();
   }
   /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose links did it, none: this peer itself.
   void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now) {
     begin(now);
     if (!stopped()) follower_.failed(at, why, suspects);
+    take_deferred();
     finish();
   }
   /// Takes part until a commit has made the others independent of this peer: situation::left. Go on to answer with ready
@@ -197,7 +207,18 @@ class protocol {
   }
 
   void dispatch(net::peer_id from, const detail::message& m) {
+    if (std::visit([&](const auto& body) { return follower_.must_wait(body); }, m)) {
+      if (deferred_.size() < most_deferred) deferred_.emplace_back(from, m);
+      return;
+    }
     std::visit([&](const auto& body) { take(from, body); }, m);
+  }
+
+  /// What came while a vote was on its way, in its order.
+  void take_deferred() {
+    for (const auto& [from, m] : std::exchange(deferred_, {})) {
+      if (!stopped() && (from == t_.self || t_.up(from))) dispatch(from, m);
+    }
   }
 
   template <class Message>
@@ -413,7 +434,10 @@ class protocol {
   static constexpr duration shortest_wait = std::chrono::milliseconds{1};
 
   detail::peer_table t_;
+  static constexpr std::size_t most_deferred = 64;  // the rest is said again
+
   detail::follower follower_;
+  std::vector<std::pair<net::peer_id, detail::message>> deferred_;
   detail::candidate candidate_;
   detail::finder finder_;
   detail::leader leader_;

@@ -117,15 +117,14 @@ class member final : public elastic_group {
   result<void> exchanged() override {
     passing("exchanged");
     exchange_times_.observe(fabric_now() - entered_at_);
-    bool over = false;
+    bool in_time = false;
     locked([&] {
-      const situation& now = control_->now_what();
-      over = now.is != situation::kind::exchange || now.current.at != view_.at;
-      if (over) return;
+      in_time = control_->completed(view_.at);
+      if (!in_time) return;
       control_->record_updates(view_);
       control_->withdraw();
     });
-    if (over) return fail(errc::cancelled, "round", "the attempt was called off");
+    if (!in_time) return fail(errc::cancelled, "round", "the attempt was called off");
     return {};
   }
 

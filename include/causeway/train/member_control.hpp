@@ -119,6 +119,11 @@ class member_control final : net::fabric_events, membership::effects, membership
     protocol_.ready(round, parent, samples, fabric_->now());
     settle();
   }
+  [[nodiscard]] bool completed(membership::ballot at) {
+    const bool in_time = protocol_.completed(at, fabric_->now());
+    settle();
+    return in_time;
+  }
   void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
     protocol_.voted(at, round, hash, fabric_->now());
     settle();

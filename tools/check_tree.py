@@ -43,7 +43,7 @@ TESTED_THROUGH = [
     (r"sim/disk_\w+\.hpp", "tests/sim/disk.cpp"),
     (r"sim/(connection|options)\.hpp", "tests/sim/network.cpp"),
     (r"sim/table_text\.hpp", "tests/sim/link_table.cpp"),
-    (r"membership/(acceptor|attempt|candidate|checker|decision|finder|follower|leader|messages|peer_table|situation|suspects)\.hpp",
+    (r"membership/(attempt|candidate|finder|follower|leader|peer_table|situation)\.hpp",
      "tests/membership/protocol.cpp"),
     (r"train/(elastic_group|member_control|view_transport)\.hpp", "tests/train/member.cpp"),
 ]

@@ -1,119 +1,208 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/membership/ledger.hpp>
 
+#include "support/catch.hpp"
+
 #include <causeway/core/rng.hpp>
 
+#include <algorithm>
 #include <map>
 #include <set>
-
-#include "support/catch.hpp"
+#include <vector>
 
 using namespace causeway;
 using namespace causeway::membership;
 
-TEST_CASE("ledger: whatever happens to peers, every sample is done exactly once", "[membership][fast]") {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
-    rng random{seed};
-    constexpr std::uint64_t budget = 400;
-    ledger l{1 + random.below(12), budget};
-    std::map<std::uint64_t, int> done;
-    std::vector<net::peer_id> members{1};
-    commit_record first;
-    first.members = members;
-    l.apply(first);
-    for (int round = 0; round < 3000 && !l.complete(); ++round) {
-      commit_record r;
-      for (const net::peer_id peer : l.holders()) {
-        const std::uint64_t n = random.below(l.held_count(peer) + 1);
-        if (n == 0) continue;
-        r.contributions.push_back({peer, n});
-        for (const std::uint64_t s : l.take(peer, 0, n)) ++done[s];
-      }
-      for (net::peer_id peer = 1; peer <= 6; ++peer) {
-        if (random.below(3) != 0) {
-          r.members.push_back(peer);
-        } else if (random.below(2) == 0) {
-          r.returned.push_back(peer);
+namespace {
+
+commit_record commit(std::vector<net::peer_id> members, std::vector<contribution> contributions = {},
+                     std::vector<net::peer_id> returned = {}) {
+  commit_record r;
+  r.members = std::move(members);
+  r.contributions = std::move(contributions);
+  r.returned = std::move(returned);
+  return r;
+}
+
+std::vector<sample_range> ranges(const ledger& l, net::peer_id peer) { return {l.held(peer).begin(), l.held(peer).end()}; }
+
+/// The same rules, sample by sample, with sets instead of ranges.
+struct plain_ledger {
+  std::uint64_t quota, budget, next = 0;
+  std::set<std::uint64_t> pool, done;
+  std::map<net::peer_id, std::vector<std::uint64_t>> held;
+
+  void apply(const commit_record& r) {
+    for (const contribution& c : r.contributions) {
+      auto& mine = held[c.peer];
+      for (std::uint64_t i = 0; i < c.samples; ++i) REQUIRE(done.insert(mine[i]).second);
+      mine.erase(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(c.samples));
+    }
+    for (const net::peer_id p : r.returned) {
+      pool.insert(held[p].begin(), held[p].end());
+      held[p].clear();
+    }
+    for (const net::peer_id p : r.members) {
+      while (held[p].size() < quota) {
+        if (!pool.empty()) {
+          held[p].push_back(*pool.begin());
+          pool.erase(pool.begin());
+        } else if (budget == 0 || next < budget) {
+          held[p].push_back(next++);
+        } else {
+          break;
         }
       }
-      if (r.members.empty()) r.members.push_back(1);
-      REQUIRE(l.fits(r));
-      l.apply(r);
     }
-    REQUIRE(l.complete());
-    CHECK(done.size() == budget);
-    for (const auto& [sample, times] : done) REQUIRE(times == 1);
   }
+};
+
+}  // namespace
+
+TEST_CASE("ledger: members are topped up in their order", "[membership][fast]") {
+  ledger l{10};
+  l.apply(commit({3, 1}));
+  CHECK(ranges(l, 3) == std::vector<sample_range>{{0, 10}});
+  CHECK(ranges(l, 1) == std::vector<sample_range>{{10, 10}});
+  CHECK(l.next() == 20);
+  l.apply(commit({1, 3}, {{3, 4}}));
+  CHECK(ranges(l, 3) == std::vector<sample_range>{{4, 6}, {20, 4}});
+  CHECK(l.done() == 4);
+  CHECK(l.take(3, 5, 3) == std::vector<std::uint64_t>{9, 20, 21});
+  CHECK(l.take(3, 99, 3).empty());
+  CHECK(l.holders() == std::vector<net::peer_id>{1, 3});
 }
 
-TEST_CASE("ledger: what was returned is handed out first, lowest first", "[membership][fast]") {
-  ledger l{4};
-  commit_record r;
-  r.members = {1, 2};
-  l.apply(r);
-  CHECK(l.take(1, 0, 10) == std::vector<std::uint64_t>{0, 1, 2, 3});
-  CHECK(l.take(2, 1, 2) == std::vector<std::uint64_t>{5, 6});
-  r.members = {2, 3};
-  r.contributions = {{1, 1}};
-  r.returned = {1};
-  l.apply(r);
-  CHECK(l.take(3, 0, 10) == std::vector<std::uint64_t>{1, 2, 3, 8});
-  CHECK(l.done() == 1);
+TEST_CASE("ledger: what a lost peer held is handed out again first, lowest first", "[membership][fast]") {
+  ledger l{10};
+  l.apply(commit({1, 2, 3}));
+  l.apply(commit({1, 3}, {{1, 3}, {2, 6}, {3, 1}}, {2}));  // 2 contributed, then was lost
+  CHECK(l.held(2).empty());
+  CHECK(ranges(l, 1) == std::vector<sample_range>{{3, 7}, {16, 3}});
+  CHECK(ranges(l, 3) == std::vector<sample_range>{{21, 9}, {19, 1}});
+  CHECK(l.pool().empty());
+  CHECK(l.next() == 30);
 }
 
-TEST_CASE("ledger: a record that contributes more than was held, or names somebody twice, does not fit",
+TEST_CASE("ledger: a late peer keeps what it holds, though it is no member", "[membership][fast]") {
+  ledger l{10};
+  l.apply(commit({1, 2}));
+  const ledger before = l;
+  l.apply(commit({1}, {{1, 10}}));
+  CHECK(ranges(l, 2) == std::vector<sample_range>{{10, 10}});
+  CHECK(still_held(before, l, 2, 7) == 7);
+  CHECK(still_held(before, l, 1, 7) == 0);  // committed meanwhile
+  l.apply(commit({1}, {}, {2}));
+  CHECK(still_held(before, l, 2, 7) == 0);  // handed back meanwhile
+}
+
+TEST_CASE("ledger: a budget ends the run exactly", "[membership][fast]") {
+  ledger l{10, 25};
+  l.apply(commit({1, 2, 3}));
+  CHECK(l.held_count(3) == 5);
+  l.apply(commit({1, 2, 3}, {{1, 10}, {2, 10}}));
+  CHECK_FALSE(l.complete());
+  l.apply(commit({1, 2}, {}, {3}));
+  CHECK(l.held_count(1) == 5);
+  l.apply(commit({1, 2}, {{1, 5}}));
+  CHECK(l.complete());
+  CHECK(l.done() == 25);
+  CHECK(l.holders().empty());
+}
+
+TEST_CASE("ledger: without a quota contributions are only counted", "[membership][fast]") {
+  ledger l;
+  l.apply(commit({1, 2}, {{1, 1000}, {2, 1}}));
+  CHECK(l.done() == 1001);
+  CHECK(l.holders().empty());
+  CHECK(still_held(l, l, 1, 5) == 5);
+}
+
+TEST_CASE("ledger: records that cannot be are told apart", "[membership][fast]") {
+  ledger l{10};
+  l.apply(commit({1, 2}));
+  CHECK(l.fits(commit({1, 2}, {{1, 10}})));
+  CHECK_FALSE(l.fits(commit({1, 2}, {{1, 11}})));
+  CHECK_FALSE(l.fits(commit({1, 2}, {{3, 1}})));
+  CHECK_FALSE(l.fits(commit({1, 2}, {{1, 1}, {1, 1}})));
+  CHECK_FALSE(l.fits(commit({1, 1})));
+  CHECK_FALSE(l.fits(commit({1}, {}, {2, 2})));
+}
+
+TEST_CASE("ledger: in random histories every sample is done once, none is lost, holes are filled first",
           "[membership][fast]") {
-  ledger l{4};
-  commit_record r;
-  r.members = {1};
-  l.apply(r);
-  r.contributions = {{1, 5}};
-  CHECK(!l.fits(r));
-  r.contributions = {{1, 2}, {1, 2}};
-  CHECK(!l.fits(r));
-  r.contributions.clear();
-  r.members = {1, 1};
-  CHECK(!l.fits(r));
-}
-
-TEST_CASE("ledger: bytes and back; forged bytes are refused", "[membership][fast]") {
-  ledger l{5, 100};
-  commit_record r;
-  r.members = {1, 2, 3};
-  l.apply(r);
-  r.contributions = {{2, 3}};
-  r.returned = {3};
-  r.members = {1, 2};
-  l.apply(r);
-  net::byte_writer out;
-  l.encode(out);
-  const std::vector<std::byte> whole{out.bytes().begin(), out.bytes().end()};
-  net::byte_reader in{whole};
-  CHECK(ledger::decode(in) == l);
-  CHECK(in.ok());
-  rng random{3};
-  int accepted = 0;
-  for (int i = 0; i < 3000; ++i) {
-    std::vector<std::byte> bytes = whole;
-    bytes[random.below(bytes.size())] ^= static_cast<std::byte>(1 + random.below(255));
-    net::byte_reader forged{bytes};
-    const ledger other = ledger::decode(forged);
-    if (forged.ok() && other == l) ++accepted;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    rng draw{seed};
+    const std::uint64_t quota = 1 + draw.below(12);
+    const std::uint64_t budget = draw.below(2) == 0 ? 0 : 40 + draw.below(300);
+    ledger l{quota, budget};
+    plain_ledger plain{quota, budget, 0, {}, {}, {}};
+    for (int round = 0; round < 60; ++round) {
+      commit_record r;
+      for (net::peer_id p = 1; p <= 6; ++p) {
+        const std::uint64_t held = l.held_count(p);
+        if (held > 0 && draw.below(3) > 0) r.contributions.push_back({p, draw.below(held + 1)});
+        if (held > 0 && draw.below(6) == 0) r.returned.push_back(p);
+        if (draw.below(4) > 0)
+          r.members.insert(r.members.begin() + static_cast<std::ptrdiff_t>(draw.below(r.members.size() + 1)), p);
+      }
+      REQUIRE(l.fits(r));
+      const auto pool_before = l.pool().empty() ? UINT64_MAX : l.pool().front().first;
+      const std::uint64_t next_before = l.next();
+      l.apply(r);
+      plain.apply(r);
+      if (l.next() > next_before) CHECK((pool_before == UINT64_MAX || l.pool().empty()));
+      REQUIRE(l.done() == plain.done.size());
+      REQUIRE(l.next() == plain.next);
+      for (net::peer_id p = 1; p <= 6; ++p) REQUIRE(l.take(p, 0, UINT64_MAX) == plain.held[p]);
+    }
+    // Everybody finishes what it holds and what is in the pool, then nobody gets anything: every number was done, once.
+    for (bool more = true; more;) {
+      more = !l.pool().empty();
+      commit_record last = commit(more ? std::vector<net::peer_id>{1} : std::vector<net::peer_id>{});
+      for (const net::peer_id p : l.holders()) last.contributions.push_back({p, l.held_count(p)});
+      l.apply(last);
+      plain.apply(last);
+    }
+    REQUIRE(plain.done.size() == l.done());
+    REQUIRE(l.done() == l.next());
+    if (!plain.done.empty()) REQUIRE(*plain.done.rbegin() + 1 == plain.done.size());
   }
-  CHECK(accepted == 0);
 }
 
-TEST_CASE("ledger: progress counts only as long as its samples are still this peer's", "[membership][fast]") {
-  ledger before{4};
-  commit_record r;
-  r.members = {1, 2};
-  before.apply(r);
-  ledger after = before;
-  r.members = {2};
-  after.apply(r);
-  CHECK(still_held(before, after, 1, 3) == 3);
-  r.returned = {1};
-  ledger taken = before;
-  taken.apply(r);
-  CHECK(still_held(before, taken, 1, 3) == 0);
+TEST_CASE("ledger: equal histories give equal hashes, and bytes read back are the same ledger", "[membership][fast]") {
+  ledger a{7, 100};
+  ledger b{7, 100};
+  for (const auto& r : {commit({5, 2, 9}), commit({2, 9}, {{5, 3}, {2, 7}}, {5}), commit({9, 2, 4}, {{9, 1}})}) {
+    a.apply(r);
+    b.apply(r);
+  }
+  CHECK(a.hash() == b.hash());
+  net::byte_writer out;
+  a.encode(out);
+  net::byte_reader in{out.bytes()};
+  CHECK(ledger::decode(in) == b);
+  CHECK(in.finish("ledger"));
+  b.apply(commit({9, 2, 4}));
+  CHECK(a == b);  // everybody is topped up already
+  b.apply(commit({9, 2, 4}, {{2, 1}}));
+  CHECK(a.hash() != b.hash());
+}
+
+TEST_CASE("ledger: forged bytes are refused: gaps, overlaps, overflows", "[membership][fast]") {
+  const auto read = [](std::uint64_t done, std::uint64_t next, std::vector<sample_range> mine) {
+    net::byte_writer out;
+    out.put(std::uint64_t{10}).put(std::uint64_t{0}).put(done).put(next).put(std::uint32_t{0}).put(std::uint32_t{1});
+    out.put(std::uint64_t{1}).put(static_cast<std::uint32_t>(mine.size()));
+    for (const auto& r : mine) out.put(r.first).put(r.count);
+    net::byte_reader in{out.bytes()};
+    (void)ledger::decode(in);
+    return in.finish("ledger").has_value();
+  };
+  CHECK(read(5, 15, {{5, 10}}));
+  CHECK_FALSE(read(5, 16, {{5, 10}}));
+  CHECK_FALSE(read(0, 15, {{0, 10}, {5, 10}}));
+  CHECK_FALSE(read(5, 15, {{UINT64_MAX - 1, 10}}));
+  CHECK_FALSE(read(5, 15, {{5, UINT64_MAX}}));
+  CHECK_FALSE(read(15, 15, {}));
 }

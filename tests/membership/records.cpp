@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/membership/records.hpp>
 
+#include "support/catch.hpp"
+
 #include <causeway/core/rng.hpp>
 
-#include "support/catch.hpp"
+#include <vector>
 
 using namespace causeway;
 using namespace causeway::membership;
@@ -12,82 +14,122 @@ namespace {
 
 commit_record sample_record() {
   commit_record r;
-  r.run = 7;
-  r.round = 3;
-  r.parent = 11;
-  r.state = 12;
-  r.at = {4, 5};
-  r.members = {1, 2, 3};
-  r.contributions = {{1, 6}, {3, 4}};
-  r.returned = {9};
-  r.ledger = 13;
+  r.run = 1;
+  r.round = 2;
+  r.parent = 3;
+  r.state = 4;
+  r.at = {5, 6};
+  r.members = {7, 8, 9};
+  r.contributions = {{7, 100}, {9, 50}};
+  r.returned = {10};
+  r.ledger = 11;
   return r;
+}
+
+std::vector<std::byte> bytes_of(const commit_record& r) {
+  net::byte_writer out;
+  write(out, r);
+  return std::move(out).take();
 }
 
 }  // namespace
 
-TEST_CASE("records: any two quorums of the same members have a peer in common", "[membership][fast]") {
-  for (std::size_t n = 1; n <= 7; ++n) {
+TEST_CASE("records: ballots order by term, then attempt, and so do their epochs on the wire", "[membership][fast]") {
+  CHECK(ballot{1, 9} < ballot{2, 0});
+  CHECK(ballot{2, 0} < ballot{2, 0}.next());
+  CHECK(ballot{1, ballot::max_attempt}.wire() + 1 == ballot{2, 0}.wire());
+  CHECK(ballot{ballot::max_term, ballot::max_attempt}.wire() == UINT32_MAX);
+}
+
+TEST_CASE("records: a majority is a quorum, and half of them with the first-named", "[membership][fast]") {
+  const std::vector<net::peer_id> four{4, 3, 2, 1};
+  CHECK(is_quorum(four, {1, 2, 3}));
+  CHECK(is_quorum(four, {4, 1}));
+  CHECK_FALSE(is_quorum(four, {3, 2}));
+  CHECK_FALSE(is_quorum(four, {4, 9, 8, 7}));  // strangers do not count
+  CHECK_FALSE(is_quorum(four, {4, 4, 4}));     // nobody counts twice
+  CHECK(is_quorum(std::vector<net::peer_id>{5}, {5}));
+  CHECK_FALSE(is_quorum({}, {}));
+}
+
+TEST_CASE("records: any two quorums have a peer in common", "[membership][fast]") {
+  for (std::uint32_t n = 1; n <= 8; ++n) {
     std::vector<net::peer_id> members;
-    for (std::size_t i = 0; i < n; ++i) members.push_back(10 + i);
-    std::vector<std::uint32_t> quorums;
-    for (std::uint32_t mask = 0; mask < (1U << n); ++mask) {
-      std::vector<net::peer_id> voters{99};  // a stranger never counts
-      for (std::size_t i = 0; i < n; ++i) {
-        if ((mask >> i & 1U) != 0) voters.push_back(members[i]);
+    for (std::uint32_t i = 0; i < n; ++i) members.push_back(100 - i);
+    const auto chosen = [&](std::uint32_t bits) {
+      std::vector<net::peer_id> peers;
+      for (std::uint32_t i = 0; i < n; ++i) {
+        if ((bits >> i & 1U) != 0) peers.push_back(members[i]);
       }
-      if (is_quorum(members, voters)) quorums.push_back(mask);
-    }
-    CHECK(!quorums.empty());
-    for (const auto a : quorums) {
-      for (const auto b : quorums) CHECK((a & b) != 0);
+      return peers;
+    };
+    for (std::uint32_t a = 0; a < 1U << n; ++a) {
+      const bool one = is_quorum(members, chosen(a));
+      CHECK(one != is_quorum(members, chosen(~a & ((1U << n) - 1))));  // of a set and the rest exactly one decides
     }
   }
-  CHECK(!is_quorum({}, {1}));
 }
 
-TEST_CASE("records: exactly half is a quorum with the first-named member only", "[membership][fast]") {
-  const std::vector<net::peer_id> members{5, 6};
-  CHECK(is_quorum(members, {5}));
-  CHECK(!is_quorum(members, {6}));
-}
-
-TEST_CASE("records: bytes and back, and every byte of a record is in its chain", "[membership][fast]") {
+TEST_CASE("records: a record is read back as it was written, and its chain value names all of it", "[membership][fast]") {
   const commit_record r = sample_record();
-  net::byte_writer out;
-  write(out, r);
-  std::vector<std::byte> bytes{out.bytes().begin(), out.bytes().end()};
+  const auto bytes = bytes_of(r);
   net::byte_reader in{bytes};
   CHECK(read_commit_record(in) == r);
   CHECK(in.finish("record"));
-  commit_record other = r;
-  other.parent = 10;
-  CHECK(other.chain() != r.chain());
-  other = r;
-  other.contributions[1].samples = 5;
-  CHECK(other.chain() != r.chain());
+
+  std::vector<commit_record> others(9, r);
+  ++others[0].run;
+  ++others[1].round;
+  ++others[2].parent;
+  ++others[3].state;
+  ++others[4].at.attempt;
+  others[5].members.pop_back();
+  ++others[6].contributions[1].samples;
+  others[7].returned.push_back(12);
+  ++others[8].ledger;
+  for (const commit_record& o : others) CHECK(o.chain() != r.chain());
 }
 
-TEST_CASE("records: a cut or damaged record is refused, and costs no more memory than its bytes", "[membership][fast]") {
-  net::byte_writer out;
-  write(out, sample_record());
-  const std::vector<std::byte> whole{out.bytes().begin(), out.bytes().end()};
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    net::byte_reader in{std::span{whole}.first(length)};
+TEST_CASE("records: no prefix of a record is a record, and counts are not believed", "[membership][fast]") {
+  const auto bytes = bytes_of(sample_record());
+  for (std::size_t keep = 0; keep < bytes.size(); ++keep) {
+    net::byte_reader in{std::span{bytes}.first(keep)};
     (void)read_commit_record(in);
-    CHECK(!in.finish("record"));
+    CHECK_FALSE(in.finish("record"));
   }
-  rng random{1};
-  for (int i = 0; i < 2000; ++i) {
-    std::vector<std::byte> bytes = whole;
-    bytes[random.below(bytes.size())] ^= static_cast<std::byte>(1 + random.below(255));
+  auto forged = bytes;
+  for (std::size_t i = 40; i < 44; ++i) forged[i] = std::byte{0xFF};  // the number of members
+  net::byte_reader in{forged};
+  CHECK(read_commit_record(in).members.empty());
+  CHECK_FALSE(in.finish("record"));
+}
+
+TEST_CASE("records: readers survive any damage", "[membership][fast]") {
+  const auto good = bytes_of(sample_record());
+  rng draw{3};
+  for (int i = 0; i < 20000; ++i) {
+    auto bytes = good;
+    for (std::uint64_t k = draw.below(4) + 1; k > 0; --k)
+      bytes[draw.below(bytes.size())] = static_cast<std::byte>(draw.below(256));
+    bytes.resize(draw.below(bytes.size() + 1));
     net::byte_reader in{bytes};
-    (void)read_commit_record(in);
+    const commit_record r = read_commit_record(in);
+    CHECK(r.members.size() + r.returned.size() <= bytes.size() / 8);
+    net::byte_reader again{bytes};
+    (void)read_view(again);
   }
 }
 
-TEST_CASE("records: ballots order by term, then attempt, and so do their epochs on the wire", "[membership][fast]") {
-  CHECK(ballot{1, 9} < ballot{2, 0});
-  CHECK(ballot{1, 9}.wire() < ballot{2, 0}.wire());
-  CHECK(ballot{1, 9}.next().wire() == ballot{1, 9}.wire() + 1);
+TEST_CASE("records: a view knows ranks and weights", "[membership][fast]") {
+  view v;
+  v.at = {1, 2};
+  v.members = {{30, "a:1", 5}, {10, "b:2", 0}, {20, "c:3", 7}};
+  CHECK(v.rank_of(10) == 1);
+  CHECK_FALSE(v.rank_of(11));
+  CHECK(v.total() == 12);
+  net::byte_writer out;
+  write(out, v);
+  net::byte_reader in{out.bytes()};
+  CHECK(read_view(in) == v);
+  CHECK(in.finish("view"));
 }

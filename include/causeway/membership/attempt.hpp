@@ -118,6 +118,7 @@ class wait_times {
 
   void begin_round(time_point now) {
     ready_.clear();
+    begun_ = now;
     first_ready_ = last_ready_ = failed_at_ = now;
   }
 
@@ -141,7 +142,11 @@ class wait_times {
     if (!a.proposal().contributions.empty()) exchange_.observe(a.first_vote() - a.began());
   }
 
-  [[nodiscard]] time_point grace_deadline() const { return first_ready_ + grace_.patience(); }
+  [[nodiscard]] time_point grace_deadline() const {
+    const double share = options_.grace_share * seconds(first_ready_ - begun_);
+    const duration most = std::chrono::duration_cast<duration>(std::chrono::duration<double>{share});
+    return first_ready_ + std::min(grace_.patience(), std::max(most, options_.grace.floor));
+  }
   [[nodiscard]] time_point fetch_deadline() const { return first_ready_ + fetch_.patience(); }
   /// By when those of a failed attempt have confirmed its end, or are known to be silent.
   [[nodiscard]] time_point answer_deadline() const { return failed_at_ + options_.silence.cap; }
@@ -165,6 +170,7 @@ class wait_times {
   net::arrival_statistics exchange_;
   net::arrival_statistics fetch_;
   std::set<net::peer_id> ready_;
+  time_point begun_;
   time_point first_ready_;
   time_point last_ready_;
   time_point failed_at_;

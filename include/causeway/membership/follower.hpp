@@ -24,7 +24,9 @@ class follower {
   // ---- what the trainer says -------------------------------------------------------------------------------------------
 
   void holds(std::uint64_t round, std::uint64_t state) {
-    held_ = {round, state};
+    const std::pair now_held{round, state};
+    if (held_ == now_held) return;
+    held_ = now_held;
     say();
   }
 

@@ -421,7 +421,8 @@ class leader {
         continue;
       }
       if (p.pause > 0) --p.pause;
-      if (p.up && p.said && !p.said->holds && failures_ == 0) ++p.misses;
+      const bool newcomer = !t_.votes.is_member(id) && t_.votes.durable().samples.held(id).empty();
+      if (p.up && p.said && newcomer && failures_ == 0) p.misses = p.misses < misses_allowed ? p.misses + 1 : 0;
     }
   }
 

@@ -38,7 +38,7 @@ struct peer_entry {
   ballot told_floor;              ///< the newest abort it was told on this connection
   ballot told_adoption;
   std::uint32_t rounds_down = 0;  ///< commits since it was last up
-  std::uint32_t misses = 0;       ///< rounds that began while it fetched what was newest before
+  std::uint32_t misses = 0;       ///< rounds that began while this newcomer was not ready; waited for at 2, then from 0
   time_point told_at;             ///< when it was told of the newest
   std::uint32_t exclusions = 0;   ///< in a row
   std::uint32_t pause = 0;        ///< attempts that it still sits out

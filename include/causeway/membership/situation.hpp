@@ -36,6 +36,9 @@ struct options {
   net::arrival_options silence{.floor = std::chrono::seconds{5}, .cap = std::chrono::seconds{10}};
   /// How long after the first peer the last one is ready.
   net::arrival_options grace{.floor = std::chrono::seconds{2}, .cap = std::chrono::minutes{10}};
+  /// But no longer than this part of the time that the first one took, and the floor: who is later loses nothing, its work
+  /// counts in the next round, while everybody else would stand still.
+  double grace_share = 0.25;
   /// How long after the first vote the last one comes.
   net::arrival_options vote{.floor = std::chrono::seconds{5}, .cap = std::chrono::minutes{2}};
   /// How long after its beginning an exchange brings the first vote. Who drives the protocol has its own deadline; this one

@@ -18865,6 +18865,9 @@ struct options {
   net::arrival_options silence{.floor = std::chrono::seconds{5}, .cap = std::chrono::seconds{10}};
   /// How long after the first peer the last one is ready.
   net::arrival_options grace{.floor = std::chrono::seconds{2}, .cap = std::chrono::minutes{10}};
+  /// But no longer than this part of the time that the first one took, and the floor: who is later loses nothing, its work
+  /// counts in the next round, while everybody else would stand still.
+  double grace_share = 0.25;
   /// How long after the first vote the last one comes.
   net::arrival_options vote{.floor = std::chrono::seconds{5}, .cap = std::chrono::minutes{2}};
   /// How long after its beginning an exchange brings the first vote. Who drives the protocol has its own deadline; this one
@@ -19262,6 +19265,7 @@ class wait_times {
 
   void begin_round(time_point now) {
     ready_.clear();
+    begun_ = now;
     first_ready_ = last_ready_ = failed_at_ = now;
   }
 
@@ -19285,7 +19289,11 @@ class wait_times {
     if (!a.proposal().contributions.empty()) exchange_.observe(a.first_vote() - a.began());
   }
 
-  [[nodiscard]] time_point grace_deadline() const { return first_ready_ + grace_.patience(); }
+  [[nodiscard]] time_point grace_deadline() const {
+    const double share = options_.grace_share * seconds(first_ready_ - begun_);
+    const duration most = std::chrono::duration_cast<duration>(std::chrono::duration<double>{share});
+    return first_ready_ + std::min(grace_.patience(), std::max(most, options_.grace.floor));
+  }
   [[nodiscard]] time_point fetch_deadline() const { return first_ready_ + fetch_.patience(); }
   /// By when those of a failed attempt have confirmed its end, or are known to be silent.
   [[nodiscard]] time_point answer_deadline() const { return failed_at_ + options_.silence.cap; }
@@ -19309,6 +19317,7 @@ class wait_times {
   net::arrival_statistics exchange_;
   net::arrival_statistics fetch_;
   std::set<net::peer_id> ready_;
+  time_point begun_;
   time_point first_ready_;
   time_point last_ready_;
   time_point failed_at_;
@@ -19343,7 +19352,7 @@ struct peer_entry {
   ballot told_floor;              ///< the newest abort it was told on this connection
   ballot told_adoption;
   std::uint32_t rounds_down = 0;  ///< commits since it was last up
-  std::uint32_t misses = 0;       ///< rounds that began while it fetched what was newest before
+  std::uint32_t misses = 0;       ///< rounds that began while this newcomer was not ready; waited for at 2, then from 0
   time_point told_at;             ///< when it was told of the newest
   std::uint32_t exclusions = 0;   ///< in a row
   std::uint32_t pause = 0;        ///< attempts that it still sits out
@@ -19985,7 +19994,9 @@ class follower {
   // ---- what the trainer says -------------------------------------------------------------------------------------------
 
   void holds(std::uint64_t round, std::uint64_t state) {
-    held_ = {round, state};
+    const std::pair now_held{round, state};
+    if (held_ == now_held) return;
+    held_ = now_held;
     say();
   }
 
@@ -19998,7 +20009,27 @@ class follower {
     say();
   }
 
+  /// The trainer has the result of the exchange at `at`, and its own part in it is used up: until it has voted or failed,
+  /// whatever would end the attempt has to wait. False: it is over already.
+  bool completed(ballot at) {
+    if (!current_ || current_->who.at != at || at < floor()) return false;
+    completing_ = true;
+    return true;
+  }
+
+  /// Whether this message would end an attempt whose vote is on its way.
+  template <class Message>
+  [[nodiscard]] bool must_wait(const Message& m) const {
+    if (!completing_) return false;
+    if constexpr (std::is_same_v<Message, heartbeat> || std::is_same_v<Message, campaign>) {
+      return m.term > floor().term;
+    } else {
+      return std::is_same_v<Message, go> || std::is_same_v<Message, adoption> || std::is_same_v<Message, abort_attempt>;
+    }
+  }
+
   void voted(ballot at, std::uint64_t round, std::uint64_t state) {
+    completing_ = false;
     if (adopting_ && adopting_->at == at && round == adopting_->value.round) {
       if (state != adopting_->value.state) return failed(at, errc::diverged, {});
       if (vote_for(at, adopting_->value, true)) adopting_.reset();
@@ -20010,6 +20041,7 @@ class follower {
   }
 
   void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects) {
+    completing_ = false;
     const bool exchange = current_ && current_->who.at == at && !has_voted(at);
     const bool fetch = adopting_ && adopting_->at == at;
     if (!exchange && !fetch) return;
@@ -20310,6 +20342,7 @@ class follower {
 
   std::optional<go> current_;
   std::optional<adoption> adopting_;
+  bool completing_ = false;
   std::uint64_t voted_chain_ = 0;  ///< the last value voted for by this process, on the trainer's word
   std::vector<located_peer> holders_;
   std::string excluded_;
@@ -20510,6 +20543,7 @@ class leader {
     failures_ = 0;
     failed_adoptions_.clear();  // complaints stay: who could not exchange data would hold the next round up as well
     waits_.begin_round(t_.now);
+    values_seen_ = false;
     for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
       values_seen_ = values_seen_ || (p.said && p.said->accepted);
       if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);
@@ -20879,7 +20913,8 @@ class leader {
         continue;
       }
       if (p.pause > 0) --p.pause;
-      if (p.up && p.said && !p.said->holds && failures_ == 0) ++p.misses;
+      const bool newcomer = !t_.votes.is_member(id) && t_.votes.durable().samples.held(id).empty();
+      if (p.up && p.said && newcomer && failures_ == 0) p.misses = p.misses < misses_allowed ? p.misses + 1 : 0;
     }
   }
 
@@ -21130,16 +21165,26 @@ class protocol {
     if (!stopped()) follower_.ready(round, parent, samples);
     finish();
   }
+  /// The exchange of `current` went through, and the trainer is about to make its result durable: what would end the
+  /// attempt waits for voted() or failed(), so that nobody's samples are used up for nothing. False: it is over already.
+  bool completed(ballot at, time_point now) {
+    begin(now);
+    const bool in_time = !stopped() && follower_.completed(at);
+    finish();
+    return in_time;
+  }
   /// The candidate state of `current` (exchange or adopt) is durable and has this hash. Ignored if the attempt is over.
   void voted(ballot at, std::uint64_t round, std::uint64_t state_hash, time_point now) {
     begin(now);
     if (!stopped()) follower_.voted(at, round, state_hash);
+    take_deferred();
     finish();
   }
   /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose links did it, none: this peer itself.
   void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now) {
     begin(now);
     if (!stopped()) follower_.failed(at, why, suspects);
+    take_deferred();
     finish();
   }
   /// Takes part until a commit has made the others independent of this peer: situation::left. Go on to answer with ready
@@ -21206,7 +21251,18 @@ class protocol {
   }
 
   void dispatch(net::peer_id from, const detail::message& m) {
+    if (std::visit([&](const auto& body) { return follower_.must_wait(body); }, m)) {
+      if (deferred_.size() < most_deferred) deferred_.emplace_back(from, m);
+      return;
+    }
     std::visit([&](const auto& body) { take(from, body); }, m);
+  }
+
+  /// What came while a vote was on its way, in its order.
+  void take_deferred() {
+    for (const auto& [from, m] : std::exchange(deferred_, {})) {
+      if (!stopped() && (from == t_.self || t_.up(from))) dispatch(from, m);
+    }
   }
 
   template <class Message>
@@ -21422,7 +21478,10 @@ class protocol {
   static constexpr duration shortest_wait = std::chrono::milliseconds{1};
 
   detail::peer_table t_;
+  static constexpr std::size_t most_deferred = 64;  // the rest is said again
+
   detail::follower follower_;
+  std::vector<std::pair<net::peer_id, detail::message>> deferred_;
   detail::candidate candidate_;
   detail::finder finder_;
   detail::leader leader_;
@@ -25452,6 +25511,11 @@ class member_control final : net::fabric_events, membership::effects, membership
     protocol_.ready(round, parent, samples, fabric_->now());
     settle();
   }
+  [[nodiscard]] bool completed(membership::ballot at) {
+    const bool in_time = protocol_.completed(at, fabric_->now());
+    settle();
+    return in_time;
+  }
   void voted(membership::ballot at, std::uint64_t round, std::uint64_t hash) {
     protocol_.voted(at, round, hash, fabric_->now());
     settle();
@@ -25884,15 +25948,14 @@ class member final : public elastic_group {
   result<void> exchanged() override {
     passing("exchanged");
     exchange_times_.observe(fabric_now() - entered_at_);
-    bool over = false;
+    bool in_time = false;
     locked([&] {
-      const situation& now = control_->now_what();
-      over = now.is != situation::kind::exchange || now.current.at != view_.at;
-      if (over) return;
+      in_time = control_->completed(view_.at);
+      if (!in_time) return;
       control_->record_updates(view_);
       control_->withdraw();
     });
-    if (over) return fail(errc::cancelled, "round", "the attempt was called off");
+    if (!in_time) return fail(errc::cancelled, "round", "the attempt was called off");
     return {};
   }
 

@@ -15,7 +15,7 @@ import argparse, collections, json, os, random, re, signal, statistics, subproce
 SMALL = ["--model.layers", "2", "--model.width", "32", "--model.heads", "2", "--model.context", "32", "--data.tokenizer", "bytes",
          "--train.batch", "4", "--train.evaluate_tokens", "1024", "--comm.local_steps", "10"]
 POINTS = ["joining", "fetching", "fetched", "before_ready", "entered", "mid_exchange", "exchanged", "before_store", "stored", "voted",
-          "before_commit", "committed"]
+          "committed"]
 PATIENCE = 120  # seconds without a commit after which a run counts as stuck
 
 

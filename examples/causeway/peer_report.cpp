@@ -133,7 +133,6 @@ void peer_report::committed(const round_news& n) {
 void peer_report::show(const round_news& n) {
   if (n.validation > 0) validation_ = n.validation;
   line_.show({.step = n.step,
-              .steps = in_.s.train.steps,
               .round = n.round,
               .loss = n.loss,
               .validation = validation_,

@@ -37,7 +37,8 @@ struct run_welcome {
     (void)in.get<std::uint8_t>();
     run_welcome w;
     w.text_hash = in.get<std::uint64_t>();
-    w.settings = in.get_text(longest);
+    const auto text = in.get_bytes(longest);
+    w.settings.assign(reinterpret_cast<const char*>(text.data()), text.size());
     CAUSEWAY_TRY(in.finish("welcome"));
     return w;
   }

@@ -70,8 +70,9 @@ progress_line::progress_line(bool quiet) : quiet_{quiet}, terminal_{isatty(STDOU
 
 void progress_line::show(const progress& p, bool milestone) {
   if (quiet_ || (!terminal_ && !milestone)) return;
-  std::string line = format("step %llu/%llu  round %llu  loss %.3f", static_cast<unsigned long long>(p.step),
-                            static_cast<unsigned long long>(p.steps), static_cast<unsigned long long>(p.round), p.loss);
+  std::string line = format("step %llu", static_cast<unsigned long long>(p.step));
+  if (p.steps > 0) line += format("/%llu", static_cast<unsigned long long>(p.steps));
+  line += format("  round %llu  loss %.3f", static_cast<unsigned long long>(p.round), p.loss);
   if (p.validation > 0) line += format("  validation %.3f", p.validation);
   line += format("  %.0f tok/s  sent %s", p.tokens_per_second, human_bytes(static_cast<double>(p.bytes_sent)).c_str());
   if (p.bytes_saved_factor > 1.05) line += format(" (%.0fx less)", p.bytes_saved_factor);

@@ -16,7 +16,7 @@ namespace app {
 /// One point of the progress line; what is unknown stays 0.
 struct progress {
   std::uint64_t step = 0;
-  std::uint64_t steps = 0;
+  std::uint64_t steps = 0;  ///< that each peer will have taken, where that is known
   std::uint64_t round = 0;
   double loss = 0;
   double validation = 0;

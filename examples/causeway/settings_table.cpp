@@ -133,7 +133,7 @@ std::vector<setting> table(settings& s) {
       make("sim.latency_ms", s.sim.latency_ms, "simulate: one way, where sim.links says nothing", local),
       make("sim.horizon", s.sim.horizon, "simulate: seconds that faults go on; 0 = as long as a run without them", local),
       make("sim.seeds", s.sim.seeds, "simulate: how many seeds, from run.seed on", local),
-      make("sim.history", s.sim.history, "simulate: file for the events of the membership", local),
+      make("sim.history", s.sim.history, "simulate: file for the events of the membership, and what peers log", local),
       make("quiet", s.quiet, "no progress line (true|false)", local),
   };
 }

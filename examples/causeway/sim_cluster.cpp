@@ -12,11 +12,11 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "elastic_place.hpp"
 #include "launch.hpp"
-#include "peer_talk.hpp"
 #include "run_model.hpp"
 #include "sim_faults.hpp"
 
@@ -42,6 +42,12 @@ class cluster {
 
   causeway::result<sim_result> run(const std::function<bool(const sim_progress&)>& progress) {
     CAUSEWAY_TRY(build());
+    if (history_) {
+      world_.set_log([this](time_point at, std::uint32_t host, causeway::severity, std::string_view text) {
+        history_("# " + std::to_string(causeway::seconds(at.since_start)) + " host " + std::to_string(host) + ": " +
+                 std::string{text});
+      });
+    }
     for (std::uint32_t host = 0; host < world_.hosts(); ++host) {
       world_.boot(host, [this](sim::process& p) { live(p); });
     }
@@ -60,7 +66,6 @@ class cluster {
   struct peer {
     bool finished = false;
     std::uint64_t state = 0;
-    time_point busy_until;
     std::string last_error;
     std::shared_ptr<causeway::member> group;
   };
@@ -108,20 +113,23 @@ class cluster {
     cluster& all;
     sim::process& process;
     time_point begin = process.now();
+    std::optional<time_point> through{};
     std::shared_ptr<causeway::net::fabric> fabric{};
 
     ~meter() {
-      all.total_.alive_seconds += causeway::seconds(process.now() - begin);
+      all.total_.alive_seconds += causeway::seconds(through.value_or(process.now()) - begin);
       if (fabric) all.total_.bytes_sent += fabric->stats().bytes_sent;
       all.peers_[process.host()].group.reset();
     }
   };
 
   struct events final : session_events {
-    events(cluster& of, std::uint32_t at) : all{of}, host{at} {}
-    void finished(const session_summary& s) override { all.finish(host, s); }
-    cluster& all;
-    std::uint32_t host;
+    explicit events(meter& of) : used{of} {}
+    void finished(const session_summary& s) override {
+      used.through = used.process.now();
+      used.all.finish(used.process.host(), s);
+    }
+    meter& used;
   };
 
   void live(sim::process& p) {
@@ -141,19 +149,18 @@ class cluster {
     causeway::io::any_storage disk{causeway::io::basic_file_storage<sim::disk>{disks_[host]}};
     const std::uint64_t fresh = (p.random().next() % 1'000'000'000 + 1) * 1000 + host % 1000;
     const auto id = causeway::member_identity(disk, folder, in_.run_id, fresh);
-    peer_talk talk;
-    events told{*this, host};
+    events told{used};
     elastic_place place{.storage = disk};
     place.fabric = used.fabric = p.make_fabric(id);
     place.folder = folder;
     place.events = &told;
     place.computed = [this, &p](std::int64_t tokens, double part) { compute(p, part * static_cast<double>(tokens)); };
-    place.linger = [&] { return talk.linger(*place.fabric); };
+    place.linger = [&p] {  // whoever keeps a service running lets it run until nobody needs it
+      p.sleep(10000h);
+      return causeway::result<void>{};
+    };
     place.validates = [&] { return place.group->budget_used() && total_.validation == 0; };
     causeway::member_options o = options_for(host, disk);
-    o.other_messages = [&](causeway::net::peer_index link, std::span<const std::byte> message) {
-      talk.hear(*place.fabric, link, message);
-    };
     CAUSEWAY_ASSIGN(place.group, causeway::member::make(place.fabric, disk, std::move(o), p.log()));
     peers_[host].group = place.group;
 

@@ -48,7 +48,7 @@ struct sim_progress {
 };
 
 /// Simulates the run of `in.s` with `in.s.run.seed`. `progress` is called now and then; false from it ends the simulation.
-/// `history` gets every event of the membership as a line.
+/// `history` gets every event of the membership as a line, and, behind a #, what peers log.
 causeway::result<sim_result> simulate_run(const session_input& in, const std::function<bool(const sim_progress&)>& progress,
                                           const std::function<void(const std::string&)>& history);
 

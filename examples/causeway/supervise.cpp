@@ -223,17 +223,12 @@ class supervisor {
     if (n.validation > 0) validation_ = n.validation;
     if (n.round <= shown_ && n.validation <= 0) return;
     shown_ = std::max(shown_, n.round);
-    const double elapsed = std::chrono::duration<double>(clock::now() - begin_).count();
-    if (first_ == 0) first_ = n.step;
-    const double per_step = n.step > first_ ? elapsed / static_cast<double>(n.step - first_) : 0;
     line_.show({.step = n.step,
-                .steps = s_.train.steps,
                 .round = n.round,
                 .loss = n.loss,
                 .validation = validation_,
                 .tokens_per_second = n.tokens_per_second * n.peers,
                 .bytes_sent = n.bytes_sent,
-                .seconds_left = n.step < s_.train.steps ? per_step * static_cast<double>(s_.train.steps - n.step) : 0,
                 .peers = n.peers},
                n.validation > 0);
   }
@@ -275,9 +270,7 @@ class supervisor {
   progress_line line_;
   std::mutex mutex_;  // of places_' processes, which the watcher's thread signals
   std::vector<place> places_;
-  clock::time_point begin_ = clock::now();
   std::uint64_t shown_ = 0;
-  std::uint64_t first_ = 0;
   double validation_ = 0;
 };
 

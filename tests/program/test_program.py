@@ -2,51 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program `causeway` as a person meets it: wrong input, interrupted runs, peers that do not fit.
 usage: test_program.py PATH_OF_CAUSEWAY [unittest options]"""
-import glob, os, re, signal, socket, subprocess, sys, tempfile, time, unittest
+import glob, os, re, signal, socket, subprocess, time, unittest
 
-PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and os.path.exists(sys.argv[1]) else "causeway"
-SMALL = ["--model.layers", "2", "--model.width", "32", "--model.heads", "2", "--model.context", "32", "--data.tokenizer",
-         "bytes", "--train.batch", "4", "--train.evaluate_tokens", "1024", "--sample.tokens", "8", "--comm.local_steps", "10"]
-
-
-def words(n):
-    """A text that is the same everywhere and has something to learn."""
-    state, out = 1, []
-    for _ in range(n):
-        state = (state * 1103515245 + 12345) % 2**31
-        out.append(["the", "sea", "and", "sky", "were", "one", "grey", "line"][state >> 20 & 7])
-    return " ".join(out) + "\n"
-
-
-class Program(unittest.TestCase):
-    def setUp(self):
-        self.box = tempfile.TemporaryDirectory()
-        self.dir = self.box.name
-        self.text = os.path.join(self.dir, "text.txt")
-        with open(self.text, "w") as f:
-            f.write(words(8000))
-
-    def tearDown(self):
-        self.box.cleanup()
-
-    def command(self, *args, where="runs", command="train"):
-        return [PROGRAM, command, "--run.directory", os.path.join(self.dir, where), "--data.path", self.text, *SMALL, *args]
-
-    def run_it(self, *args, where="runs", **more):
-        return subprocess.run(self.command(*args, where=where), capture_output=True, text=True, errors="replace", timeout=120, **more)
-
-    def fails(self, result, code, *parts):
-        """One line on stderr, with the code and the remedy."""
-        self.assertEqual(result.returncode, 1, result.stderr)
-        lines = [l for l in result.stderr.splitlines() if l.startswith("causeway:")]
-        self.assertEqual(len(lines), 1, result.stderr)
-        self.assertIn(f"[{code}]", lines[0])
-        for part in parts:
-            self.assertIn(part, lines[0])
-
-    def checkpoint(self, where, peer, step):
-        with open(os.path.join(self.dir, where, "causeway", f"peer-{peer}", f"step-{step:08d}.ckpt"), "rb") as f:
-            return f.read()
+from support import PROGRAM, Program
 
 
 class Training(Program):

@@ -1,0 +1,384 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs whose peers come and go, and the simulator, as a person meets them: real processes that are killed, stopped, started
+again and joined.
+usage: test_elastic.py PATH_OF_CAUSEWAY [unittest options]"""
+import glob, json, os, re, signal, subprocess, time, unittest
+
+from support import PROGRAM, Program
+
+LONG = ["--steps", "100000"]  # more than any test waits for
+
+
+class Elastic(Program):
+    def setUp(self):
+        super().setUp()
+        self.processes = []
+
+    def tearDown(self):
+        for p in self.processes:
+            if p.poll() is None:
+                p.kill()
+            p.communicate(timeout=60)
+        for where in glob.glob(os.path.join(self.dir, "*", "causeway", "peer-*", "address")):
+            with open(where) as f:
+                self.end_orphan(f.read().split()[1])
+        super().tearDown()
+
+    def end_orphan(self, pid):
+        """A peer that outlived its launcher; another program may have its number by now."""
+        try:
+            with open(f"/proc/{pid}/cmdline") as f:
+                ours = self.dir in f.read()
+            if ours:
+                os.kill(int(pid), signal.SIGKILL)
+        except OSError:
+            pass
+
+    def spawn(self, command, env=None):
+        p = None
+        with open(os.path.join(self.dir, f"out-{len(self.processes)}"), "w") as out, \
+                open(os.path.join(self.dir, f"err-{len(self.processes)}"), "w") as err:
+            p = subprocess.Popen(command, stdout=out, stderr=err, start_new_session=True, env=env)
+            p.out, p.err = out.name, err.name
+        self.processes.append(p)
+        return p
+
+    def start(self, *args):
+        return self.spawn(self.command("--fault.policy", "quorum", "--run.journal", "true", "--threads", "1", *args))
+
+    def said(self, p, which="out"):
+        with open(getattr(p, which), errors="replace") as f:
+            return f.read()
+
+    def folder(self, peer, where="runs"):
+        return os.path.join(self.dir, where, "causeway", f"peer-{peer}")
+
+    def lines(self, peer, name="rounds.jsonl", where="runs"):
+        try:
+            with open(os.path.join(self.folder(peer, where), name)) as f:
+                return [json.loads(l) for l in f if l.endswith("}\n")]
+        except FileNotFoundError:
+            return []
+
+    def round(self, peer, where="runs"):
+        lines = self.lines(peer, where=where)
+        return lines[-1]["round"] if lines else 0
+
+    def pid(self, peer, where="runs"):
+        with open(os.path.join(self.folder(peer, where), "address")) as f:
+            return int(f.read().split()[1])
+
+    def until(self, done, p=None, patience=60):
+        end = time.monotonic() + patience
+        while not done():
+            if p is not None and p.poll() is not None and not done():
+                self.fail(f"ended with {p.returncode}\n{self.said(p)}\n{self.said(p, 'err')}")
+            if time.monotonic() > end:
+                self.fail("it did not happen\n" + "\n".join(self.said(q) + self.said(q, "err") for q in self.processes))
+            time.sleep(0.01)
+
+    def ends(self, p, code=0, patience=90):
+        try:
+            p.wait(timeout=patience)
+        except subprocess.TimeoutExpired:
+            self.fail(f"it does not end\n{self.said(p)}\n{self.said(p, 'err')}")
+        self.assertEqual(p.returncode, code, self.said(p) + self.said(p, "err"))
+
+    def results(self, where="runs"):
+        found = {}
+        for path in sorted(glob.glob(os.path.join(self.dir, where, "causeway", "peer-*", "result.json"))):
+            with open(path) as f:
+                found[int(re.search(r"peer-(\d+)", path).group(1))] = json.load(f)
+        return found
+
+    def all_alike(self, results, count):
+        self.assertEqual(len(results), count)
+        self.assertEqual(len({r["state"] for r in results}), 1, results)
+        self.assertEqual(len({r["validation"] for r in results}), 1, results)
+
+    def journals_hold(self, *where):
+        folders = [os.path.join(self.dir, w, "causeway") for w in where or ["runs"]]
+        r = subprocess.run([PROGRAM, "check-journal", *folders], capture_output=True, text=True, timeout=60)
+        self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        self.assertIn("all as it must be", r.stdout)
+
+
+class Training(Elastic):
+    def test_four_peers_train_to_the_end_and_hold_the_same(self):
+        for extra in [[], ["--comm.policy", "every_step"], ["--comm.policy", "local_sgd", "--comm.codec", "int8"]]:
+            with self.subTest(extra):
+                p = self.start("--peers", "4", "--steps", "60", "--run.fresh", "true", *extra)
+                self.ends(p)
+                self.all_alike(list(self.results().values()), 4)
+                self.assertLess(self.results()[0]["validation"], 4.0)  # uniform over bytes is 5.5
+                self.assertRegex(self.said(p), r"4 of 4 peers trained to the end")
+                self.journals_hold()
+        g = subprocess.run(self.command("--prompt", "the sea", command="generate"), capture_output=True, text=True,
+                           errors="replace", timeout=60)
+        self.assertEqual(g.returncode, 0, g.stderr)
+        self.assertTrue(g.stdout.startswith("the sea"))
+
+    def test_a_killed_peer_does_not_end_the_run(self):
+        p = self.start("--peers", "4", "--steps", "400")
+        self.until(lambda: self.round(0) >= 3, p)
+        os.kill(self.pid(2), signal.SIGKILL)
+        self.ends(p)
+        results = self.results()
+        self.assertNotIn(2, results)
+        self.all_alike(list(results.values()), 3)
+        self.assertRegex(self.said(p, "err"), r"peer 2 \(pid \d+\) was killed by signal 9; the others go on")
+        self.journals_hold()
+
+    def test_the_founder_may_die_and_the_killed_are_started_again(self):
+        p = self.start("--peers", "4", "--steps", "600", "--restart", "true")
+        for victim in [0, 3]:
+            self.until(lambda: self.round(1) >= 3, p)
+            before, said = self.pid(victim), self.said(p, "err")
+            identity = self.identity(victim)
+            os.kill(before, signal.SIGKILL)
+            self.until(lambda: self.said(p, "err") != said, p)
+            self.until(lambda: self.pid(victim) != before, p)
+        self.ends(p)
+        self.all_alike(list(self.results().values()), 4)
+        self.assertEqual(self.identity(victim), identity)
+        self.journals_hold()
+
+    def identity(self, peer):
+        with open(os.path.join(self.folder(peer), "journal.txt")) as f:
+            return {line.split()[1] for line in f if line.endswith("\n")}
+
+    def test_the_launcher_may_die_and_the_next_one_finds_its_peers(self):
+        p = self.start("--peers", "3", *LONG)
+        self.until(lambda: all(self.round(i) >= 2 for i in range(3)), p)
+        p.kill()
+        p.wait()
+        os.kill(self.pid(1), signal.SIGKILL)
+        before = self.round(0)
+        self.until(lambda: self.round(0) > before + 3)
+        again = self.start("--peers", "3", *LONG)
+        self.until(lambda: "peer 0 runs already" in self.said(again), again)
+        joined = self.round(1)
+        self.until(lambda: self.round(1) > joined, again)
+        again.send_signal(signal.SIGINT)
+        self.ends(again, 130)
+        self.until(lambda: all(self.is_dead(self.pid(i)) for i in range(3)))
+        self.journals_hold()
+
+    def is_dead(self, pid):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+        except OSError:
+            return True
+
+    def test_interrupted_and_started_again(self):
+        args = ["--peers", "3", "--steps", "800"]
+        p = self.start(*args)
+        self.until(lambda: self.round(0) >= 4, p)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130, patience=20)
+        self.assertIn("Start the same command again", self.said(p))
+        reached = self.round(0)
+        self.ends(self.start(*args))
+        self.all_alike(list(self.results().values()), 3)
+        rounds = [l["round"] for l in self.lines(0)]
+        self.assertEqual(rounds, sorted(set(rounds)))  # nothing committed was lost or done twice
+        self.assertGreater(rounds[-1], reached)
+        self.journals_hold()
+
+    def test_another_setting_on_the_same_folder_is_refused(self):
+        self.ends(self.start("--peers", "2", "--steps", "20"))
+        p = self.start("--peers", "2", "--steps", "20", "--model.layers", "3")
+        self.ends(p, 1)
+        self.assertIn("model.layers", self.said(p, "err"))
+        self.assertIn("[wrong_model]", self.said(p, "err"))
+
+    def test_a_wait_report_names_who_stands_still(self):
+        p = self.start("--peers", "3", *LONG)
+        self.until(lambda: all(self.round(i) >= 2 for i in range(3)), p)
+        os.kill(self.pid(2), signal.SIGSTOP)
+        try:
+            still = self.round(0)
+            self.until(lambda: self.asked(p, 0, rf"peer {self.identity(2).pop()} up, heard [0-9.]+ s ago, member"), p)
+        finally:
+            os.kill(self.pid(2), signal.SIGCONT)
+        self.until(lambda: self.round(2) > still + 3, p)  # and it goes on
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+        self.journals_hold()
+
+    def asked(self, p, peer, pattern):
+        """Asks with SIGUSR1; whether the report says that the peer is waiting, and for whom."""
+        os.kill(self.pid(peer), signal.SIGUSR1)
+        waits = r"gathering|exchange|committing"
+        return re.search(waits, self.said(p, "err")) and re.search(pattern, self.said(p, "err"))
+
+    def test_a_fixed_run_has_wait_reports_too(self):
+        p = self.spawn(self.command("--peers", "2", *LONG, "--train.evaluate_every", "10"))
+        self.until(lambda: "step" in self.said(p), p)
+        child = int(subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True).stdout.split()[0])
+        os.kill(child, signal.SIGSTOP)
+
+        def reported():
+            p.send_signal(signal.SIGUSR1)
+            return "peer 1" in self.said(p, "err")
+        try:
+            self.until(reported, p)
+        finally:
+            os.kill(child, signal.SIGCONT)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+
+
+class Joining(Elastic):
+    def host(self, *args):
+        p = self.start("--peers", "2", *args)
+        self.until(lambda: self.round(0) >= 2, p)
+        return p, re.search(r"causeway join (\S+)", self.said(p)).group(1)
+
+    def join(self, address, *args, env=None):
+        command = [PROGRAM, "join", address, "--fault.policy", "quorum", "--run.directory", os.path.join(self.dir, "other"),
+                   "--data.path", self.text, "--threads", "1", *args]
+        return self.spawn(command, env)
+
+    def test_a_peer_joins_in_the_middle_and_ends_with_the_same(self):
+        p, address = self.host("--steps", "1500")
+        peer = self.join(address)
+        self.until(lambda: self.round(0, "other") > 0, peer)
+        self.ends(peer)
+        self.ends(p)
+        self.all_alike(list(self.results().values()) + list(self.results("other").values()), 3)
+        self.assertEqual(max(l["peers"] for l in self.lines(0)), 3)
+        self.journals_hold("runs", "other")
+
+    def test_a_peer_leaves_and_comes_back_as_itself(self):
+        p, address = self.host(*LONG)
+        peer = self.join(address)
+        self.until(lambda: self.round(0, "other") > 0, peer)
+        peer.send_signal(signal.SIGINT)
+        self.ends(peer, 130, patience=20)
+        self.assertIn("Start the same command again to come back", self.said(peer))
+        who = re.search(r"this is peer (\d+)", self.said(peer)).group(1)
+        seen = self.round(0)
+        self.until(lambda: self.round(0) > seen + 3, p)
+        again = self.join(address)
+        self.until(lambda: self.round(0, "other") > seen, again)
+        self.assertIn(f"this is peer {who}", self.said(again))
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+
+    def test_the_wrong_run_is_refused(self):
+        p, address = self.host(*LONG)
+        peer = self.join(address, "--run.name", "another")
+        self.ends(peer, 1)
+        self.assertIn("[wrong_run]", self.said(peer, "err"))
+        self.assertIn("--run.name", self.said(peer, "err"))
+
+    def test_another_setting_or_text_is_refused(self):
+        p, address = self.host(*LONG)
+        peer = self.join(address, "--model.layers", "5")
+        self.ends(peer, 1)
+        self.assertIn("model.layers", self.said(peer, "err"))
+        with open(self.text, "a") as f:
+            f.write("and one more line\n")
+        peer = self.join(address)
+        self.ends(peer, 1)
+        self.assertIn("another text", self.said(peer, "err"))
+
+    def test_nobody_there(self):
+        peer = self.join("127.0.0.1:1", "--net.patience", "1")
+        self.ends(peer, 1)
+        self.assertIn("[unreachable]", self.said(peer, "err"))
+
+    def test_a_peer_dies_at_any_point_and_the_others_go_on(self):
+        p, address = self.host(*LONG)
+        for point in ["joining", "fetching", "fetched", "before_ready", "entered", "mid_exchange:3", "exchanged", "before_store",
+                      "stored", "voted", "committed"]:
+            with self.subTest(point):
+                peer = self.join(address, env=dict(os.environ, CAUSEWAY_FAILPOINT=point))
+                self.ends(peer, -signal.SIGKILL)
+                before = self.round(0)
+                self.until(lambda: self.round(0) > before + 1, p)
+        peer = self.join(address)  # after all that
+        before = self.round(0)
+        self.until(lambda: self.round(0, "other") > before, peer)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+        self.journals_hold("runs", "other")
+
+
+class Simulating(Program):
+    def simulate(self, *args, code=0):
+        r = subprocess.run([PROGRAM, "simulate", *args], capture_output=True, text=True, errors="replace", timeout=120)
+        self.assertEqual(r.returncode, code, r.stdout + r.stderr)
+        return r
+
+    MODEL = ["--sim.compute", "model", "--steps", "60", "--comm.local_steps", "10", "--sim.step_seconds", "1", "--sim.parameters",
+             "500"]
+
+    def test_the_same_seed_gives_the_same_output(self):
+        args = [*self.MODEL, "--peers", "6", "--faults", "random"]
+        history = [os.path.join(self.dir, n) for n in "ab"]
+        a = self.simulate(*args, "--seed", "5", "--history", history[0])
+        b = self.simulate(*args, "--seed", "5", "--history", history[1])
+        self.assertEqual(a.stdout, b.stdout)
+        with open(history[0]) as x, open(history[1]) as y:
+            self.assertEqual(x.read(), y.read())
+        c = self.simulate(*args, "--seed", "6")
+        pick = lambda r: re.search(r"history (\w+)", r.stdout).group(1)
+        self.assertNotEqual(pick(a), pick(c))
+
+    def test_the_replay_line_replays(self):
+        a = self.simulate(*self.MODEL, "--peers", "5", "--faults", "random", "--seed", "9")
+        line = re.search(r"replay: causeway simulate (.*)", a.stdout).group(1)
+        self.assertEqual(self.simulate(*line.split()).stdout, a.stdout)
+
+    def test_faults_of_all_kinds_break_no_rule(self):
+        for faults in ["random", "harsh", "swizzle", "datacentre"]:
+            with self.subTest(faults):
+                r = self.simulate(*self.MODEL, "--peers", "7", "--faults", faults, "--seeds", "4", "--sim.horizon", "600")
+                self.assertEqual(r.stdout.count("trained to the end"), 4)
+
+    def test_policies_and_codecs(self):
+        for policy in [["--comm.policy", "every_step", "--steps", "12"], ["--comm.policy", "local_sgd", "--comm.codec", "int8"]]:
+            with self.subTest(policy):
+                r = self.simulate(*self.MODEL, "--peers", "4", "--faults", "random", *policy)
+                self.assertIn("trained to the end", r.stdout)
+
+    def test_a_real_model_trains(self):
+        r = subprocess.run(self.command("--peers", "3", "--steps", "60", "--sim.step_seconds", "0.5", command="simulate"),
+                           capture_output=True, text=True, timeout=120)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertLess(float(re.search(r"validation loss ([0-9.]+)", r.stdout).group(1)), 4.0)
+
+    def test_plans_in_files(self):
+        toml = os.path.join(self.dir, "plan.toml")
+        with open(toml, "w") as f:
+            f.write('[[fault]]\nat = 15\nkind = "kill"\nhosts = [1, 2]\n[[fault]]\nat = 20.5\nkind = "restart"\nhosts = [1, 2]\n')
+        csv = os.path.join(self.dir, "trace.csv")
+        with open(csv, "w") as f:
+            f.write("seconds,host,event\n12,3,preempt\n25,3,join\n")
+        links = os.path.join(self.dir, "links.csv")
+        with open(links, "w") as f:
+            f.write("from,to,rtt_ms,mbit_s\nhere,here,1,1000\nhere,there,150,50\nthere,there,1,1000\n")
+        r = self.simulate(*self.MODEL, "--peers", "4", "--faults", toml, "--links", links)
+        self.assertIn("2 kills, 0 stops, 2 restarts", r.stdout)
+        r = self.simulate(*self.MODEL, "--peers", "4", "--faults", csv)
+        self.assertIn("1 kills, 0 stops, 1 restarts", r.stdout)
+        with open(toml, "a") as f:
+            f.write('[[fault]]\nat = 30\nkind = "earthquake"\nhosts = [1]\n')
+        self.fails(self.simulate(*self.MODEL, "--faults", toml, code=1), "invalid_argument", "plan.toml:9", "earthquake")
+        self.fails(self.simulate(*self.MODEL, "--faults", "everything", code=1), "invalid_argument", "everything")
+
+    def test_a_run_that_cannot_go_on_says_why(self):
+        toml = os.path.join(self.dir, "plan.toml")
+        with open(toml, "w") as f:
+            f.write('[[fault]]\nat = 15\nkind = "power_off"\nhosts = [1, 2]\n')
+        r = self.simulate(*self.MODEL, "--peers", "3", "--faults", toml, code=1)
+        self.assertIn("NOT THROUGH", r.stdout)
+        self.assertIn("no_quorum", r.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

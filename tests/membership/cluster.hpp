@@ -87,6 +87,7 @@ struct host final : effects {
   ballot busy_with{0, 0};
   std::uint64_t fetching = 0;
   std::uint64_t adopting = 0;
+  bool hung = false;  ///< its trainer
   bool wants_out = false;
   bool gone = false;
 };
@@ -417,7 +418,7 @@ class cluster {
   }
 
   void train(host& h) {
-    if (h.training || h.offered || !h.holding || !keep_training) return;
+    if (h.training || h.offered || h.hung || !h.holding || !keep_training) return;
     const auto& record = h.process->durable().newest;
     if (!record || h.held_round != record->round) return;
     h.training = true;

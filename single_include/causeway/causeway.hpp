@@ -20724,7 +20724,9 @@ class leader {
     const std::vector<net::peer_id> know = t_.members_that(informed);
     if (!is_quorum(t_.members(), know)) return;
     bool all = know.size() == t_.members().size();
-    for (const auto& [id, p] : t_.peers) all = all && (!p.up || (p.said && p.said->leaving && !p.said->ready));
+    for (const auto& [id, p] : t_.peers) {
+      all = all && (!p.up || (p.said && p.said->leaving && (!p.said->ready || p.said->samples == 0)));
+    }
     for (const auto& [id, p] : t_.peers) {
       if (p.up && p.said && p.said->leaving && (all || !t_.votes.is_member(id))) t_.post(id, farewell{true});
     }

@@ -17,9 +17,10 @@ RANKS = {
     "kernels": 3, "data": 3, "sim": 3,
     "autograd": 4, "optim": 4,
     "nn": 5, "collective": 5, "compress": 5, "membership": 5, "policy": 5,
-    "comm": 6, "parallel": 6, "fault": 6,
-    "train": 7,
-    "presets": 8,
+    "axis": 6,  # the parts that communication policies are composed of
+    "comm": 7, "parallel": 7, "fault": 7,
+    "train": 8,
+    "presets": 9,
 }
 # Folders beside the ladder: who they may include; nobody but the umbrella includes them.
 SIDE = {"cuda": ("config", "core", "tensor", "kernels")}

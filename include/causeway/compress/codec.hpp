@@ -24,9 +24,12 @@ static_assert(std::endian::native == std::endian::little, "codecs write numbers 
 
 /// What a codec says about itself, for rules that decide which combinations are allowed.
 struct codec_traits {
-  bool lossy = true;       ///< decode(encode(x)) may differ from x: feed the residual back, or lose it
-  bool additive = false;   ///< sums of encoded values can be made without decoding them
-  bool per_block = false;  ///< values share a scale with their neighbours, so blocks must not be cut
+  bool lossy = true;            ///< decode(encode(x)) may differ from x: feed the residual back, or lose it
+  bool additive = false;        ///< sums of encoded values can be made without decoding them
+  bool per_block = false;       ///< values share a scale with their neighbours, so blocks must not be cut
+  bool sparse = false;          ///< a message may leave values out (messages only, see message.hpp; so the next two)
+  bool shared_support = false;  ///< all peers' messages of one exchange have the same coordinates
+  bool transform = false;       ///< messages decode to coefficients, and `inverse` makes values of them
 };
 
 /// Requirements. `n` values need exactly `encoded_size(n)` bytes.
@@ -49,6 +52,16 @@ concept Codec = std::copyable<C> &&
   { c.encoded_size(n) } -> std::same_as<std::size_t>;
   { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
   { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
+};
+
+/// A codec that can add what it decodes, which saves the sum of an exchange a pass over memory:
+/// `decode_add(pool, bytes, sum, weight)` makes each sum[i] the rounded sum[i] + round(weight · decoded[i]), the bits that
+/// decode and a separate multiplication and addition give. The bytes are checked, as decode checks them, before anything
+/// is added: after an error `sum` is unchanged. A sum that overflows is no error here.
+template <class C>
+concept AddingCodec = Codec<C> && requires(const C& c, thread_pool& pool, std::span<const std::byte> bytes,
+                                           std::span<float> sum, float weight) {
+  { c.decode_add(pool, bytes, sum, weight) } -> std::same_as<result<void>>;
 };
 
 namespace detail {

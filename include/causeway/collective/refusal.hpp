@@ -19,7 +19,8 @@
 
 namespace causeway::inline CAUSEWAY_ABI::collective {
 
-/// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32.
+/// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
+/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument).
 struct refusal {
   std::uint32_t peer = 0;
   errc code = errc::non_finite;
@@ -41,7 +42,8 @@ inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::
   std::memcpy(words, bytes.data(), sizeof words);
   const auto code = static_cast<errc>(words[1]);
   const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
-  if (words[0] > peers || words[1] > 0xFFFFU || !known) return std::nullopt;
+  const bool weights = code == errc::invalid_argument && words[0] == peers;
+  if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
   return refusal{words[0], code};
 }
 
@@ -51,6 +53,10 @@ inline void note(std::optional<refusal>& kept, const refusal& r) noexcept {
 }
 
 inline error to_error(const refusal& r, std::uint32_t peers) {
+  if (r.peer == peers && r.code == errc::invalid_argument) {
+    return fail(errc::invalid_argument, "exchange",
+                "the weights of all peers add up to 0: nobody contributes to this mean");
+  }
   if (r.peer == peers) {
     return fail(errc::non_finite, "all-reduce", "the sum of finite values is too large for f32; lower the learning rate");
   }

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
+#define CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
+
+// What becomes of the messages of all peers, where one place has all of them (gather_mean). Every peer works it out for
+// itself from the same bytes in the same order, and so ends with the same bits.
+
+#include <causeway/collective/exchange_message.hpp>
+#include <causeway/collective/message_codec.hpp>
+#include <causeway/collective/refusal.hpp>
+#include <causeway/collective/sum.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/elementwise.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// What an aggregator is given.
+template <class C, class X>
+struct aggregation {
+  const C& codec;
+  const X& context;
+  std::span<const peer_message> messages;  ///< in the order of the peers; those with weight > 0 that are not refused
+  double total_weight;                     ///< of the messages
+  float factor;                            ///< 1 / total_weight, finite, not 0
+  std::uint32_t peers;                     ///< of the group
+  std::span<float> out;                    ///< zeros; becomes the result
+  std::span<float> counts;                 ///< zeros, or empty
+  std::span<float> scratch;                ///< scratch_rows times as many values as `out`; anything
+};
+
+/// Requirements:
+/// - `a.combine(aggregation)` leaves the result in `out`, as values (not coefficients), all finite; or says who is to blame
+///   that there is none.
+/// - `A::scratch_rows`: rows of working memory it needs. `A::counts`: it fills `counts` where there are any.
+/// - `A::drops_unusable`: a message that cannot be decoded counts for nothing; without it, nobody uses the round's result.
+template <class A, class C, class X>
+concept Aggregator = std::copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
+  { A::name } -> std::convertible_to<std::string_view>;
+  { A::scratch_rows } -> std::convertible_to<std::size_t>;
+  {bool{A::counts}};
+  {bool{A::drops_unusable}};
+  { a.combine(all) } -> std::same_as<std::optional<refusal>>;
+};
+
+namespace detail {
+
+/// out += Σ weight · decoded, in the order of the peers.
+template <class C, class X>
+std::optional<refusal> add_messages(const aggregation<C, X>& all, std::span<float> counts) {
+  for (const peer_message& m : all.messages) {
+    const auto added = all.codec.decode_add(all.context, m.bytes, all.out, m.weight, counts);
+    if (!added) return refusal{m.peer, added.error().code};
+  }
+  return std::nullopt;
+}
+
+/// Multiplies by `factor`; false when something is not finite.
+inline bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
+  const float* const whole[] = {values.data()};
+  return sum_parts(pool, whole, factor, values.data(), static_cast<std::int64_t>(values.size()));
+}
+
+template <class F>
+void for_values(thread_pool& pool, std::size_t count, F&& f) {
+  pool.for_range(static_cast<std::int64_t>(count), 1 << 14, [&](index_range r) {
+    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) f(i);
+  });
+}
+
+}  // namespace detail
+
+/// Σ w_i x_i / Σ w_i. Where a sparse message leaves a coordinate out, it says 0.
+struct mean {
+  static constexpr std::string_view name = "mean";
+  static constexpr std::size_t scratch_rows = 0;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (auto bad = detail::add_messages(all, all.counts)) return bad;
+    if (!detail::scale_finite(all.context.pool, all.out, all.factor)) return refusal{all.peers, errc::non_finite};
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+};
+
+/// Each coordinate divided by the weights of those who sent it: Σ w_i x_i / Σ (w_i of the messages that have it); 0 where
+/// nobody has it. The mean of DeMo's reference implementation. For a dense codec it is `mean`, but for rounding.
+struct contributor_mean {
+  static constexpr std::string_view name = "contributor_mean";
+  static constexpr std::size_t scratch_rows = 1;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    thread_pool& pool = all.context.pool;
+    std::span<float> counts_here = all.counts;
+    if (counts_here.empty()) {
+      counts_here = all.scratch;
+      kernels::zero(pool, counts_here.data(), static_cast<std::int64_t>(counts_here.size()));
+    }
+    if (auto bad = detail::add_messages(all, counts_here)) return bad;
+    detail::for_values(pool, all.out.size(), [&](std::size_t i) {
+      if (counts_here[i] > 0) all.out[i] /= counts_here[i];
+    });
+    if (!detail::scale_finite(pool, all.out, 1.0F)) return refusal{all.peers, errc::non_finite};
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+};
+
+/// The sign of what `Base` gives: -1, 0 or 1. With `contributor_mean` the aggregation of DeMo; with 1-bit messages the
+/// majority vote of signSGD (Bernstein et al. 2018).
+template <class Base = mean>
+struct sign_of {
+  static constexpr std::string_view name = "sign_of";
+  static constexpr std::size_t scratch_rows = Base::scratch_rows;
+  static constexpr bool counts = Base::counts;
+  static constexpr bool drops_unusable = Base::drops_unusable;
+
+  [[no_unique_address]] Base base{};
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (auto bad = base.combine(all)) return bad;
+    detail::for_values(all.context.pool, all.out.size(), [&](std::size_t i) {
+      const float x = all.out[i];
+      all.out[i] = x > 0 ? 1.0F : x < 0 ? -1.0F : 0.0F;
+    });
+    return std::nullopt;
+  }
+};
+using sign_of_mean = sign_of<mean>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP

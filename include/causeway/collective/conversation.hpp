@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
+#define CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
+
+// The sends and receives of an exchange that is cut into phases: as `flight`, but it lives in the exchange and stays open
+// between its calls. Closing it, and destroying it, cancels what is under way: buffers are free again.
+
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/exchange.hpp>
+#include <causeway/collective/flight.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Numbered places, each empty or holding one operation. Movable: buffers belong to somebody else. Not thread-safe.
+class conversation {
+ public:
+  conversation() = default;
+  conversation(conversation&& other) noexcept
+      : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
+  conversation& operator=(conversation&& other) noexcept {
+    std::swap(transport_, other.transport_);
+    std::swap(id_, other.id_);
+    std::swap(places_, other.places_);
+    return *this;
+  }
+  ~conversation() { close(); }
+
+  void open(const exchange_port& port, std::size_t places) {
+    close();
+    transport_ = &port.transport;
+    id_ = port.id;
+    places_.assign(places, 0);
+  }
+
+  [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
+
+  /// Cancels what is under way.
+  void close() {
+    if (transport_ == nullptr) return;
+    for (net::operation& op : places_) {
+      if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
+    }
+    transport_ = nullptr;
+  }
+
+  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
+    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+    places_[place] = transport_->send(to, id_of(what), bytes);
+  }
+
+  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
+    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+    places_[place] = transport_->receive(from, id_of(what), buffer);
+  }
+
+  /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
+  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline) {
+    CAUSEWAY_EXPECT(is_open());
+    const net::operation op = std::exchange(places_[place], 0);
+    if (op == 0) return std::size_t{0};
+    auto moved = transport_->wait(op, deadline);
+    if (moved) return moved;
+    if (moved.error().where.empty()) moved.error().where = peer_name(peer);
+    close();
+    return moved;
+  }
+
+  /// As wait, for a send.
+  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline) {
+    if (auto moved = wait(place, peer, deadline); !moved) return std::move(moved).error();
+    return {};
+  }
+
+ private:
+  [[nodiscard]] net::message_id id_of(const part& what) const {
+    net::message_id id = id_;
+    id.channel = numbered(id_.channel + what.phase, what.chunk);
+    return id;
+  }
+
+  net::any_transport* transport_ = nullptr;
+  net::message_id id_;
+  std::vector<net::operation> places_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_CONVERSATION_HPP

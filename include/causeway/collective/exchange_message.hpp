@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+#define CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+
+// The messages of exchanges: sixteen bytes that say how much the content counts, how many values it is about, and whether
+// there is content at all; then what the codec wrote. A peer with nothing to say, or whose sums cannot be used, sends the
+// sixteen bytes alone, so that nobody ever waits for a message that does not come.
+
+#include <causeway/collective/refusal.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Bytes in front of the codec's.
+inline constexpr std::size_t message_header_bytes = 16;
+
+/// A message as its receiver sees it. Where `bad` has a value, the rest must not be used.
+struct peer_message {
+  net::peer_index peer = 0;            ///< who sent it
+  float weight = 0;                    ///< finite, >= 0; 0: no content
+  std::span<const std::byte> bytes{};  ///< what the codec wrote
+  std::optional<refusal> bad{};
+};
+
+namespace detail {
+
+struct message_header {
+  float weight = 0;
+  std::uint32_t values = 0;   // of the row or part, modulo 2^32: a check that both sides mean the same
+  std::uint32_t refused = 0;  // see refusal; used where code is not 0
+  std::uint32_t code = 0;
+};
+static_assert(sizeof(message_header) == message_header_bytes);
+
+constexpr std::size_t message_slot(std::size_t codec_bytes) { return (message_header_bytes + codec_bytes + 63) / 64 * 64; }
+
+inline void write_header(std::span<std::byte> room, float weight, std::size_t values,
+                         const std::optional<refusal>& bad = std::nullopt) {
+  message_header h{weight, static_cast<std::uint32_t>(values)};
+  if (bad) {
+    h.refused = bad->peer;
+    h.code = static_cast<std::uint32_t>(bad->code);
+  }
+  std::memcpy(room.data(), &h, sizeof h);
+}
+
+/// Reads bytes that anybody may have sent, about `values` values.
+inline peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
+                                 std::uint32_t peers) {
+  peer_message m{.peer = from};
+  message_header h;
+  if (bytes.size() < sizeof h) {
+    m.bad = refusal{from, errc::protocol};
+    return m;
+  }
+  std::memcpy(&h, bytes.data(), sizeof h);
+  m.bytes = bytes.subspan(sizeof h);
+  if (h.code != 0) {
+    m.bad = from_bytes(bytes.subspan(offsetof(message_header, refused), sizeof(refusal_bytes)), peers)
+                .value_or(refusal{from, errc::corrupt});
+  } else if (h.values != static_cast<std::uint32_t>(values)) {
+    m.bad = refusal{from, errc::protocol};
+  } else if (!std::isfinite(h.weight) || h.weight < 0 || (h.weight == 0 && !m.bytes.empty())) {
+    m.bad = refusal{from, errc::corrupt};
+  } else {
+    m.weight = h.weight;
+  }
+  return m;
+}
+
+/// 1 / total weight in f32; 0 where that is no number to multiply with.
+inline float mean_factor(double total_weight) {
+  const float factor = 1.0F / static_cast<float>(total_weight);
+  return total_weight > 0 && std::isfinite(factor) ? factor : 0.0F;
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COLLECTIVE_MESSAGE_CODEC_HPP
+#define CAUSEWAY_COLLECTIVE_MESSAGE_CODEC_HPP
+
+// What an exchange needs of a codec and of its context. Every compress::MessageCodec is one, with
+// compress::message_context; the codecs themselves live elsewhere. Also: what a context becomes for a part of the row, so
+// that a row can be cut among peers that each reduce a part of it.
+
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/elementwise.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// What a codec is told besides the values: where matrices lie in the row (ascending, apart), seeds, a reference row.
+template <class X>
+concept MessageContext = std::copy_constructible<X> && requires(X& x) {
+  { x.pool } -> std::convertible_to<thread_pool&>;
+  { x.matrices.front().offset } -> std::convertible_to<std::size_t>;
+  { x.matrices.front().rows } -> std::convertible_to<std::size_t>;
+  { x.matrices.front().columns } -> std::convertible_to<std::size_t>;
+  { x.seed } -> std::convertible_to<std::uint64_t>;
+  { x.own_seed } -> std::convertible_to<std::uint64_t>;
+  { x.reference } -> std::convertible_to<std::span<const float>>;
+};
+
+/// See compress::MessageCodec, which says what the members do.
+template <class C, class X>
+concept MessageCodec = std::copyable<C> && MessageContext<X> &&
+    requires(const C& c, const X& ctx, std::size_t n, std::span<const float> values, std::span<std::byte> room,
+             std::span<const std::byte> bytes, std::span<float> sum, float weight) {
+  {bool{C::traits.sparse}};
+  {bool{C::traits.transform}};
+  { c.most_bytes(ctx, n) } -> std::same_as<std::size_t>;
+  { c.encode(ctx, values, room) } -> std::same_as<std::size_t>;
+  { c.decode_add(ctx, bytes, sum, weight, sum) } -> std::same_as<result<void>>;
+  requires !C::traits.transform || requires { c.inverse(ctx, sum); };
+};
+
+namespace detail {
+
+/// Turns coefficients into values, where the codec sends coefficients.
+template <class C, class X>
+void invert(const C& codec, const X& ctx, std::span<float> row) {
+  if constexpr (C::traits.transform) codec.inverse(ctx, row);
+}
+
+/// residual = values − what `bytes` decodes to. Values that do not decode are refused later, by everybody alike.
+template <class C, class X>
+void subtract_message(const C& codec, const X& ctx, std::span<const float> values, std::span<const std::byte> bytes,
+                      std::span<float> residual) {
+  if constexpr (C::traits.transform) {
+    std::fill(residual.begin(), residual.end(), 0.0F);
+    if (!codec.decode_add(ctx, bytes, residual, -1.0F, {})) return;
+    codec.inverse(ctx, residual);
+    kernels::axpy(ctx.pool, residual.data(), 1.0F, values.data(), static_cast<std::int64_t>(values.size()));
+  } else {
+    std::copy(values.begin(), values.end(), residual.begin());
+    (void)codec.decode_add(ctx, bytes, residual, -1.0F, {});
+  }
+}
+
+/// Values may be cut at multiples of this without cutting what the codec keeps together.
+template <class C>
+std::size_t block_of(const C& codec) {
+  if constexpr (requires { codec.block(); }) {
+    return codec.block();
+  } else if constexpr (requires { codec.codec().block(); }) {
+    return codec.codec().block();
+  } else {
+    return 1;
+  }
+}
+
+/// The matrices of [begin, end) of a row, relative to `begin`. A matrix that is cut becomes up to three: what is left of
+/// the first row, whole rows, what is there of the last one.
+template <class Matrix>
+void matrices_of_part(std::span<const Matrix> all, std::size_t begin, std::size_t end, std::vector<Matrix>& part) {
+  part.clear();
+  for (const Matrix& m : all) {
+    if (m.rows == 0 || m.columns == 0) continue;
+    std::size_t at = std::max(m.offset, begin);
+    const std::size_t last = std::min(m.offset + m.rows * m.columns, end);
+    while (at < last) {
+      const std::size_t column = (at - m.offset) % m.columns;
+      const std::size_t whole = column == 0 ? (last - at) / m.columns : 0;
+      Matrix piece = m;
+      piece.offset = at - begin;
+      piece.rows = std::max(whole, std::size_t{1});
+      piece.columns = whole > 0 ? m.columns : std::min(m.columns - column, last - at);
+      part.push_back(piece);
+      at += piece.rows * piece.columns;
+    }
+  }
+}
+
+/// The context of part `index` of a row: [begin, end) of it. `matrices` is where its list of matrices lies. Parts have
+/// seeds of their own, so that they do not all leave out the same places.
+template <MessageContext X>
+X context_of_part(const X& ctx, std::uint64_t index, std::size_t begin, std::size_t end, auto& matrices) {
+  X part{ctx};
+  matrices_of_part(ctx.matrices, begin, end, matrices);
+  part.matrices = matrices;
+  part.seed = rng{ctx.seed, index}.next();
+  part.own_seed = rng{ctx.own_seed, index}.next();
+  const std::span<const float> reference = ctx.reference;
+  if (!reference.empty()) part.reference = reference.subspan(begin, end - begin);
+  return part;
+}
+
+/// What holds the matrices of a part's context.
+template <MessageContext X>
+using matrix_list = std::vector<std::remove_cv_t<std::remove_reference_t<decltype(std::declval<X&>().matrices.front())>>>;
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_MESSAGE_CODEC_HPP

@@ -72,6 +72,7 @@ class passing_fabric final : public causeway::net::fabric {
   causeway::result<std::size_t> wait(causeway::net::operation op, causeway::time_point deadline) override {
     return over_->wait(op, deadline);
   }
+  [[nodiscard]] bool done(causeway::net::operation op) const override { return over_->done(op); }
   void locked(const std::function<void()>& what) override { over_->locked(what); }
   causeway::result<bool> block(const std::function<bool()>& done, causeway::time_point deadline) override {
     return over_->block(done, deadline);

@@ -63,6 +63,22 @@ TEST_CASE("tcp transport: receives may be posted in any order, equal ids keep th
   CHECK((got_c == c));
 }
 
+TEST_CASE("tcp transport: done says when wait would return at once", "[net][fast]") {
+  auto peers = tcp_mesh(2);
+  const auto sent = pattern(100, 1);
+  std::vector<std::byte> first(100), second(100);
+  const operation one = peers[1].receive(0, step(1), first);
+  const operation two = peers[1].receive(0, step(2), second);
+  CHECK_FALSE(peers[1].done(one));
+  CHECK(peers[0].wait(peers[0].send(1, step(1), sent), soon()));
+  CHECK_FALSE(peers[1].done(two));
+  CHECK(peers[0].wait(peers[0].send(1, step(2), sent), soon()));
+  REQUIRE(peers[1].wait(two, soon()));
+  CHECK(peers[1].done(one));  // it came before, on the same stream
+  CHECK(*peers[1].wait(one, time_point{}) == 100);
+  CHECK(peers[1].done(one));
+}
+
 TEST_CASE("tcp transport: four peers exchange with everybody at once, over one stream or three", "[net][fast]") {
   auto options = test_options();
   options.streams_per_link = GENERATE(std::size_t{1}, std::size_t{3});

@@ -41,6 +41,7 @@ class fake_fabric final : public fabric {
     if (op == 102) return fail(errc::peer_lost, "peer 9", "gone");
     return std::size_t{5};
   }
+  [[nodiscard]] bool done(operation op) const override { return op == 101; }
   [[nodiscard]] traffic stats() const override { return {.bytes_sent = 7}; }
 
   [[nodiscard]] peer_id id() const override { return 1; }
@@ -84,6 +85,8 @@ TEST_CASE("link transport: ranks become links, and every message carries the vie
   CHECK((under->calls[1].id == expected));
   CHECK(under->calls[1].length == 4);
 
+  CHECK(view.done(out));
+  CHECK_FALSE(view.done(in));
   const time_point deadline{std::chrono::seconds{11}};
   CHECK(*view.wait(out, deadline) == 5);
   CHECK(view.wait(in, deadline).error().code == errc::peer_lost);
@@ -97,5 +100,6 @@ TEST_CASE("link transport: a rank that is nobody else's costs its own operation"
   std::array<std::byte, 6> bytes{};
   CHECK(view.wait(view.send(1, talk, bytes), no_deadline).error().code == errc::invalid_argument);
   CHECK(view.wait(view.receive(2, talk, bytes), no_deadline).error().code == errc::invalid_argument);
+  CHECK(view.done(view.send(1, talk, bytes)));
   CHECK(under->calls.empty());
 }

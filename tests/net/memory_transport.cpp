@@ -106,6 +106,25 @@ TEST_CASE("memory transport: channel, epoch, step and sender keep messages apart
   CHECK(*box.take(b, b.receive(0, {.channel = 9, .epoch = 2, .step = 3, .parent = 4}, box.buffer)) == "channel");
 }
 
+TEST_CASE("memory transport: done says when wait would return at once", "[net][fast]") {
+  memory_network network{2};
+  auto a = network.transport(0);
+  auto b = network.transport(1);
+  inbox box;
+  const auto early = b.receive(0, hello, box.buffer);
+  CHECK_FALSE(b.done(early));
+  CHECK(a.done(a.send(1, hello, bytes_of("text"))));
+  CHECK(b.done(early));
+  CHECK(*box.take(b, early, time_point{}) == "text");
+  CHECK(b.done(early));  // not under way any more: wait would say so at once
+  CHECK(b.done(12345));
+  const auto never = b.receive(0, hello, box.buffer);
+  CHECK_FALSE(b.done(never));
+  network.kill(0);
+  CHECK(b.done(never));
+  CHECK(b.wait(never, no_deadline).error().code == errc::peer_lost);
+}
+
 TEST_CASE("memory transport: another parent is refused before its bytes are seen", "[net][fast]") {
   memory_network network{2};
   auto a = network.transport(0);

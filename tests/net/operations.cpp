@@ -16,14 +16,18 @@ TEST_CASE("operations: a handle names its operation until that was released, and
   const operation handle = table.handle(first);
   CHECK(handle != 0);
   CHECK(table.find(handle) == first);
+  CHECK_FALSE(table.done(handle));
   table[first].moved = 12;
   table.finish(first);
+  CHECK(table.done(handle));
   CHECK(*table.release(first) == 12);
   CHECK(table.find(handle) == no_slot);
   const auto second = table.start({});
   CHECK(second == first);  // the slot is used again, under another handle
   CHECK(table.handle(second) != handle);
   CHECK(table.find(handle) == no_slot);
+  CHECK(table.done(handle));
+  CHECK_FALSE(table.done(table.handle(second)));
 }
 
 TEST_CASE("operations: made-up handles name nothing", "[net][fast]") {

@@ -21,6 +21,7 @@ struct recording_transport {
   }
   static operation receive(peer_index from, const message_id&, std::span<std::byte>) { return from; }
   result<std::size_t> wait(operation op, time_point) const { return static_cast<std::size_t>(op + seen.step); }
+  static bool done(operation op) { return op == 7; }
   static traffic stats() { return {.bytes_sent = 9}; }
 };
 static_assert(Transport<recording_transport>);
@@ -35,6 +36,8 @@ TEST_CASE("any transport: forwards every call to the one it holds, also after a 
   CHECK(any.send(1, {.step = 30}, {}) == 7);
   CHECK(any.receive(4, {}, {}) == 4);
   CHECK(*any.wait(12, no_deadline) == 42);
+  CHECK(any.done(7));
+  CHECK_FALSE(any.done(8));
   CHECK(any.stats().bytes_sent == 9);
 }
 

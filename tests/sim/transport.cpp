@@ -175,6 +175,34 @@ TEST_CASE("transport: errors name peers by their index", "[sim][fast]") {
   CHECK(w.run());
 }
 
+TEST_CASE("transport: done follows virtual time, and takes none", "[sim][fast]") {
+  sim::world_options o;
+  o.link.latency = 100ms;
+  sim::world w{o};
+  add_hosts(w, 2);
+  boot_peers(w, 2, [&](sim::process& p, sim::transport& net) {
+    std::vector<std::byte> room(8);
+    if (p.host() == 0) {
+      p.sleep(1s);
+      CHECK(net.wait(net.send(1, some_id, room), no_deadline));
+      p.sleep(1s);
+      return;
+    }
+    const auto op = net.receive(0, some_id, room);
+    p.sleep(1s);
+    const time_point before = p.now();
+    for (int look = 0; look < 100; ++look) CHECK_FALSE(net.done(op));
+    CHECK(p.now() == before);
+    p.compute(200ms);
+    CHECK(net.done(op));
+    const time_point arrived = p.now();
+    CHECK(*net.wait(op, no_deadline) == 8);
+    CHECK(p.now() == arrived);
+    CHECK(net.done(op));
+  });
+  CHECK(w.run());
+}
+
 TEST_CASE("transport: collectives take the time of their formulas", "[sim][fast]") {
   // n peers, S bytes, rate B each way, one-way latency L; nothing else costs time.
   constexpr std::uint32_t n = 8;

@@ -63,6 +63,11 @@ class engine {
     return shared_.operations.release(slot);
   }
 
+  [[nodiscard]] bool done(operation handle) const {
+    const std::lock_guard lock{shared_.mutex};
+    return shared_.operations.done(handle);
+  }
+
   void interrupt() {
     const std::lock_guard lock{shared_.mutex};
     interrupted_ = true;

@@ -67,6 +67,7 @@ class asio_fabric final : public fabric {
     return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
   }
   result<std::size_t> wait(operation op, time_point deadline) override { return core_->wait(op, deadline); }
+  [[nodiscard]] bool done(operation op) const override { return core_->done(op); }
 
   void locked(const std::function<void()>& what) override { core_->locked(what); }
   result<bool> block(const std::function<bool()>& done, time_point deadline) override {

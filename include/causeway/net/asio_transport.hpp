@@ -106,6 +106,7 @@ class asio_transport {
 
   /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
   result<std::size_t> wait(operation op, time_point deadline) { return engine_->wait(op, deadline); }
+  [[nodiscard]] bool done(operation op) const { return engine_->done(op); }
 
   [[nodiscard]] traffic stats() const { return engine_->stats(); }
 

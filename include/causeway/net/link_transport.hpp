@@ -52,6 +52,8 @@ class link_transport {
     return fabric_->wait(op, deadline);
   }
 
+  [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
+
   /// Of the whole fabric: control messages and other views count too.
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }
 

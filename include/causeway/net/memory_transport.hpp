@@ -90,6 +90,13 @@ class memory_hub {
     }
   }
 
+  [[nodiscard]] bool done(peer_index self, operation wanted) const {
+    const std::lock_guard lock{mutex_};
+    const auto& started = seats_[self].started;
+    const auto op = std::find_if(started.begin(), started.end(), [&](auto& p) { return p.number == wanted; });
+    return op == started.end() || op->done.has_value();
+  }
+
   void lost(peer_index peer) {
     const std::lock_guard lock{mutex_};
     lose(peer);
@@ -326,6 +333,7 @@ class memory_transport {
   }
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   result<std::size_t> wait(operation op, time_point deadline) { return hub_->wait(self_, op, deadline); }
+  [[nodiscard]] bool done(operation op) const { return hub_->done(self_, op); }
   [[nodiscard]] traffic stats() const { return hub_->stats(self_); }
 
  private:

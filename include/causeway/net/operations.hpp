@@ -73,6 +73,12 @@ class operation_table {
     return known ? slot : no_slot;
   }
 
+  /// Whether it has ended, or was never there.
+  [[nodiscard]] bool done(operation handle) const {
+    const slot_index slot = find(handle);
+    return slot == no_slot || slots_[slot].done;
+  }
+
   void finish(slot_index slot) { slots_[slot].done = true; }
 
   void finish(slot_index slot, error failure) {

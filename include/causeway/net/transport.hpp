@@ -45,6 +45,8 @@ using operation = std::uint64_t;
 /// passes
 ///   first, it gives errc::timeout and the operation is cancelled: its buffer is free again. A lost peer ends all its
 ///   operations with errc::peer_lost at once.
+/// - `done(op)` says, without waiting, whether the operation has ended, so that `wait` returns at once; true also for one
+///   that is not under way. It takes nothing in: between two looks, something else must wait or compute.
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
@@ -56,6 +58,7 @@ concept Transport = std::movable<T> &&
   { t.send(peer, id, out) } -> std::same_as<operation>;
   { t.receive(peer, id, in) } -> std::same_as<operation>;
   { t.wait(op, deadline) } -> std::same_as<result<std::size_t>>;
+  { c.done(op) } -> std::same_as<bool>;
   { c.stats() } -> std::same_as<traffic>;
 };
 
@@ -69,6 +72,7 @@ class solo_transport {
   static result<std::size_t> wait(operation, time_point) {
     return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
   }
+  static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
 static_assert(Transport<solo_transport>);
@@ -92,6 +96,7 @@ class any_transport {
     return model_->receive(from, id, buffer);
   }
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
+  [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
 
  private:
@@ -102,6 +107,7 @@ class any_transport {
     virtual operation send(peer_index, const message_id&, std::span<const std::byte>) = 0;
     virtual operation receive(peer_index, const message_id&, std::span<std::byte>) = 0;
     virtual result<std::size_t> wait(operation, time_point) = 0;
+    virtual bool done(operation) const = 0;
     virtual traffic stats() const = 0;
   };
 
@@ -117,6 +123,7 @@ class any_transport {
       return transport.receive(from, id, b);
     }
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
+    bool done(operation op) const override { return transport.done(op); }
     traffic stats() const override { return transport.stats(); }
     T transport;
   };

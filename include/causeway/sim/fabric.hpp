@@ -150,6 +150,9 @@ class fabric final : public net::fabric,
     return mail_.release(slot);
   }
 
+  /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
+  [[nodiscard]] bool done(net::operation op) const override { return mail_.ended(op); }
+
   void locked(const std::function<void()>& what) override { what(); }
 
   result<bool> block(const std::function<bool()>& done, time_point deadline) override {

@@ -60,6 +60,7 @@ class mailbox {
   [[nodiscard]] net::operation handle(slot_index slot) const { return operations_.handle(slot); }
   [[nodiscard]] slot_index find(net::operation op) const { return operations_.find(op); }
   [[nodiscard]] bool done(slot_index slot) { return operations_[slot].done; }
+  [[nodiscard]] bool ended(net::operation op) const { return operations_.done(op); }
   [[nodiscard]] const net::detail::pending_operation& at(slot_index slot) { return operations_[slot]; }
   result<std::size_t> release(slot_index slot) { return operations_.release(slot); }
 

@@ -98,6 +98,7 @@ class transport {
     return fabric_->receive(link_of(from), id, buffer);
   }
   result<std::size_t> wait(net::operation op, time_point deadline) { return fabric_->wait(op, deadline); }
+  [[nodiscard]] bool done(net::operation op) const { return fabric_->done(op); }
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }
 
  private:

@@ -57,6 +57,7 @@ class view_transport {
     return outcome;
   }
 
+  [[nodiscard]] bool done(net::operation op) const { return links_.done(op); }
   [[nodiscard]] traffic stats() const { return links_.stats(); }
 
  private:

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMPRESS_SPARSE_HPP
+#define CAUSEWAY_COMPRESS_SPARSE_HPP
+
+// A message made of three choices: in which basis, which coefficients, with how many bits each. On the wire: what the
+// sparsifier writes to find the coordinates, then the chosen values, one after another, as the quantiser encodes them.
+
+#include <causeway/compress/codec.hpp>
+#include <causeway/compress/message.hpp>
+#include <causeway/compress/sparsifier.hpp>
+#include <causeway/compress/transform.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/kernels/elementwise.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+namespace detail {
+
+/// "sparse<a,b,c>" as characters that live as long as the program.
+template <class T, class S, class Q>
+struct sparse_name {
+  static constexpr std::string_view parts[] = {"sparse<", T::name, ",", S::name, ",", Q::name, ">"};
+  static constexpr std::size_t length() {
+    std::size_t sum = 0;
+    for (const std::string_view part : parts) sum += part.size();
+    return sum;
+  }
+  static constexpr auto characters = [] {
+    std::array<char, length()> all{};
+    auto* to = all.data();
+    for (const std::string_view part : parts) to = std::copy(part.begin(), part.end(), to);
+    return all;
+  }();
+  static constexpr std::string_view value{characters.data(), characters.size()};
+};
+
+}  // namespace detail
+
+/// Message codec: the values that `Choice` selects of `Basis`' coefficients, encoded by `Quantiser` (a Codec, of which the
+/// values of one message are one row). DeMo is sparse<dct_tiles, top_k, none>, SparseLoCo sparse<no_transform, top_k,
+/// bits<2>>, SPARTA sparse<no_transform, shared_mask, none>, CocktailSGD sparse<no_transform, stacked<shared_mask, top_k>,
+/// bits<4>>. Memory while it works: eight bytes a chosen value, and four bytes a value of the row for a transform.
+template <Transform Basis, Sparsifier Choice, Codec Quantiser>
+class sparse {
+ public:
+  static constexpr std::string_view name = detail::sparse_name<Basis, Choice, Quantiser>::value;
+  static constexpr codec_traits traits{.lossy = true,
+                                       .per_block = codec_traits{Quantiser::traits}.per_block,
+                                       .sparse = true,
+                                       .shared_support = Choice::shared_support,
+                                       .transform = !Basis::identity};
+
+  explicit sparse(Basis basis = Basis{}, Choice choice = Choice{}, Quantiser quantiser = Quantiser{})
+      : basis_{std::move(basis)}, choice_{std::move(choice)}, quantiser_{std::move(quantiser)} {}
+
+  [[nodiscard]] const Basis& basis() const noexcept { return basis_; }
+  [[nodiscard]] const Choice& choice() const noexcept { return choice_; }
+  [[nodiscard]] const Quantiser& quantiser() const noexcept { return quantiser_; }
+
+  [[nodiscard]] std::size_t most_bytes(const message_context& ctx, std::size_t n) const {
+    return choice_.most_bytes(ctx, n) + quantiser_.encoded_size(choice_.most_kept(ctx, n));
+  }
+
+  std::size_t encode(const message_context& ctx, std::span<const float> values, std::span<std::byte> room) const {
+    CAUSEWAY_EXPECT(room.size() >= most_bytes(ctx, values.size()));
+    if constexpr (Basis::identity) {
+      return encode_coefficients(ctx, values, room);
+    } else {
+      std::vector<float> coefficients(values.size());
+      basis_.forward(ctx, values, coefficients);
+      return encode_coefficients(ctx, coefficients, room);
+    }
+  }
+
+  result<void> decode_add(const message_context& ctx, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          std::span<float> counts) const {
+    CAUSEWAY_EXPECT(counts.empty() || counts.size() == sum.size());
+    std::vector<std::uint32_t> kept;
+    CAUSEWAY_ASSIGN(const std::size_t used, choice_.read(ctx, bytes, sum.size(), kept));
+    bytes = bytes.subspan(used);
+    if (bytes.size() != quantiser_.encoded_size(kept.size())) {  // before memory for the values is taken
+      return detail::wrong_length(name, bytes.size() + used, quantiser_.encoded_size(kept.size()) + used);
+    }
+    std::vector<float> chosen(kept.size());
+    CAUSEWAY_TRY(quantiser_.decode(ctx.pool, bytes, chosen));
+    kernels::scale(ctx.pool, chosen.data(), weight, static_cast<std::int64_t>(chosen.size()));
+    add(ctx.pool, kept, chosen, sum);
+    if (!counts.empty()) {
+      std::fill(chosen.begin(), chosen.end(), weight);
+      add(ctx.pool, kept, chosen, counts);
+    }
+    return {};
+  }
+
+  /// Coefficients to values, in place, after all messages were added.
+  void inverse(const message_context& ctx, std::span<float> row) const requires(!Basis::identity) {
+    basis_.inverse(ctx, row);
+  }
+
+ private:
+  std::size_t encode_coefficients(const message_context& ctx, std::span<const float> row, std::span<std::byte> room) const {
+    std::vector<std::uint32_t> kept;
+    const std::size_t used = choice_.select(ctx, row, kept, room);
+    std::vector<float> chosen(kept.size());
+    detail::gather_values(ctx.pool, row, kept, chosen);
+    return used + quantiser_.encode(ctx.pool, chosen, room.subspan(used));
+  }
+
+  /// No two coordinates are equal, so threads never add to the same place.
+  static void add(thread_pool& pool, std::span<const std::uint32_t> kept, std::span<const float> chosen,
+                  std::span<float> sum) {
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(kept.size()), [&](index_range r) {
+      for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) sum[kept[i]] += chosen[i];
+    });
+  }
+
+  Basis basis_;
+  Choice choice_;
+  Quantiser quantiser_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_SPARSE_HPP

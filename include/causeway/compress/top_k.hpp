@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMPRESS_TOP_K_HPP
+#define CAUSEWAY_COMPRESS_TOP_K_HPP
+
+// The k values of largest magnitude of each chunk. How many a chunk sends depends on its size alone, so all messages of a
+// row are equally long, and chunks are written and read independently of each other.
+
+#include <causeway/compress/bit_stream.hpp>
+#include <causeway/compress/chunks.hpp>
+#include <causeway/compress/index_set.hpp>
+#include <causeway/compress/sparsifier.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+struct top_k_options {
+  std::uint32_t k = 64;     ///< values kept ...
+  std::uint32_t of = 4096;  ///< ... of so many: a chunk of s values keeps max(1, k · s / of), rounded to the nearest
+  chunking chunks{};
+  index_form indices = index_form::smallest;
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(k, of, chunks, indices);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const top_k_options& o) {
+  CAUSEWAY_TRY(validate(o.chunks));
+  if (o.k >= 1 && o.k <= o.of && o.indices <= index_form::smallest) return {};
+  return fail(errc::invalid_argument, "top_k",
+              std::to_string(o.k) + " of " + std::to_string(o.of) + " values; take at least one and not more than all");
+}
+
+namespace detail {
+
+/// Finds the largest of a chunk, exactly, ties to the lowest index.
+class top_selection {
+ public:
+  explicit top_selection(std::uint32_t largest_chunk)
+      : magnitudes_(largest_chunk), candidates_(largest_chunk + 1), keys_(largest_chunk) {}
+
+  /// To be filled by the caller.
+  [[nodiscard]] std::uint32_t* magnitudes() noexcept { return magnitudes_.data(); }
+
+  /// Writes the ascending indices of the `k` largest of the first `size` magnitudes to `top`.
+  void find(std::uint32_t size, std::uint32_t k, std::uint32_t* top) {
+    if (k == size) {
+      for (std::uint32_t i = 0; i < size; ++i) top[i] = i;
+    } else if (k == 1) {
+      *top = index_of_largest(size);
+    } else {
+      const std::uint32_t count = gather_candidates(size, k);
+      for (std::uint32_t i = 0; i < count; ++i) keys_[i] = key(candidates_[i]);
+      std::nth_element(keys_.begin(), keys_.begin() + (k - 1), keys_.begin() + count, descending);
+      const std::uint64_t last = keys_[k - 1];
+      for (std::uint32_t i = 0; i < count; ++i) {
+        if (key(candidates_[i]) >= last) *top++ = candidates_[i];
+      }
+    }
+  }
+
+ private:
+  /// Orders by magnitude, then by index from the highest down. No two are equal.
+  [[nodiscard]] std::uint64_t key(std::uint32_t index) const {
+    return (std::uint64_t{magnitudes_[index]} << 32U) | (0xFFFFFFFFU - index);
+  }
+
+  [[nodiscard]] std::uint32_t index_of_largest(std::uint32_t size) const {
+    std::uint32_t best = 0;
+    for (std::uint32_t i = 1; i < size; ++i) best = magnitudes_[i] > magnitudes_[best] ? i : best;
+    return best;
+  }
+
+  /// All indices whose magnitude reaches a guessed one. The guess comes from a sample, and is lowered until at least k do.
+  std::uint32_t gather_candidates(std::uint32_t size, std::uint32_t k) {
+    const std::uint32_t sample = std::min(size, sample_size);
+    for (std::uint32_t i = 0; i < sample; ++i) sample_[i] = magnitudes_[std::uint64_t{i} * size / sample];
+    auto rank = static_cast<std::uint32_t>(std::uint64_t{k} * sample / size);
+    for (rank += rank / 4 + 3;; rank *= 2) {
+      std::uint32_t least = 0;
+      if (size > sample_size && rank < sample) {
+        std::nth_element(sample_, sample_ + rank, sample_ + sample, descending);
+        least = sample_[rank];
+      }
+      const std::uint32_t count = at_least(least, size);
+      if (count >= k) return count;
+    }
+  }
+
+  std::uint32_t at_least(std::uint32_t least, std::uint32_t size) {
+    std::uint32_t count = 0;
+    for (std::uint32_t i = 0; i < size; ++i) {  // without a branch: a random one costs ten times as much
+      candidates_[count] = i;
+      count += magnitudes_[i] >= least ? 1U : 0U;
+    }
+    return count;
+  }
+
+  static constexpr std::uint32_t sample_size = 128;
+  static constexpr auto descending = [](auto a, auto b) { return a > b; };
+
+  std::uint32_t sample_[sample_size] = {};
+  std::vector<std::uint32_t> magnitudes_;
+  std::vector<std::uint32_t> candidates_;
+  std::vector<std::uint64_t> keys_;
+};
+
+}  // namespace detail
+
+/// Sparsifier: the largest magnitudes of each chunk, ties to the lowest index; NaN counts as larger than infinity. A
+/// chunk's k' indices are below its size s: k' · ceil(log2 s) bits when packed (12 bits each for tiles of 64 by 64), 8 bits
+/// each for 64 of 4096 with `smallest`. Chunks of one grid lie together, padded to a byte.
+class top_k {
+ public:
+  static constexpr std::string_view name = "top_k";
+  static constexpr bool shared_support = false;
+  static constexpr bool exact_count = true;
+
+  explicit top_k(const top_k_options& options = {}) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+
+  [[nodiscard]] const top_k_options& options() const noexcept { return options_; }
+
+  /// Values that a chunk of `size` values keeps.
+  [[nodiscard]] std::uint32_t kept_of(std::uint32_t size) const noexcept {
+    const std::uint64_t share = (std::uint64_t{options_.k} * size * 2 + options_.of) / (std::uint64_t{options_.of} * 2);
+    return static_cast<std::uint32_t>(std::max<std::uint64_t>(share, 1));
+  }
+
+  [[nodiscard]] std::size_t most_kept(const message_context& ctx, std::size_t n) const {
+    std::size_t kept = 0;
+    for (const chunk_grid& grid : grids(ctx, n)) kept += grid.count() * kept_of(grid.size());
+    return kept;
+  }
+  [[nodiscard]] std::size_t most_bytes(const message_context& ctx, std::size_t n) const {
+    std::size_t bytes = 0;
+    for (const chunk_grid& grid : grids(ctx, n)) bytes += bytes_of_bits(grid.count() * layout(grid).bits);
+    return bytes;
+  }
+
+  std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
+                     std::span<std::byte> room) const {
+    kept.resize(most_kept(ctx, values.size()));
+    std::uint32_t* to = kept.data();
+    std::size_t used = 0;
+    for (const chunk_grid& grid : grids(ctx, values.size())) {
+      const index_layout form = layout(grid);
+      const std::size_t bytes = bytes_of_bits(grid.count() * form.bits);
+      for_chunks(ctx.pool, grid, chunks_per_byte,
+                 [&](index_range part) { select_part(values.data(), grid, form, part, to, room.subspan(used, bytes)); });
+      to += grid.count() * form.count;
+      used += bytes;
+    }
+    return used;
+  }
+
+  result<std::size_t> read(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n,
+                           std::vector<std::uint32_t>& kept) const {
+    const std::size_t expected = most_bytes(ctx, n);
+    if (bytes.size() < expected) return detail::missing_bytes(name, bytes.size(), expected);
+    kept.resize(most_kept(ctx, n));
+    std::uint32_t* to = kept.data();
+    std::size_t used = 0;
+    std::atomic<bool> good{true};
+    for (const chunk_grid& grid : grids(ctx, n)) {
+      const index_layout form = layout(grid);
+      const std::size_t size = bytes_of_bits(grid.count() * form.bits);
+      const bit_reader in{bytes.subspan(used, size)};
+      for_chunks(ctx.pool, grid, chunks_per_byte, [&](index_range part) {
+        if (!read_part(in, grid, form, part, to)) good.store(false, std::memory_order_relaxed);
+      });
+      if (!in.zero_from(grid.count() * form.bits)) good.store(false, std::memory_order_relaxed);
+      to += grid.count() * form.count;
+      used += size;
+    }
+    if (!good.load(std::memory_order_relaxed)) return detail::bad_indices(name);
+    return used;
+  }
+
+ private:
+  // After so many chunks the bits end at a byte, whatever their number; threads share no byte.
+  static constexpr std::int64_t chunks_per_byte = 8;
+
+  [[nodiscard]] std::vector<chunk_grid> grids(const message_context& ctx, std::size_t n) const {
+    detail::expect_row_size(n);
+    return cut_into_chunks(options_.chunks, ctx.matrices, n);
+  }
+  [[nodiscard]] index_layout layout(const chunk_grid& grid) const {
+    return layout_of(options_.indices, kept_of(grid.size()), grid.size());
+  }
+
+  /// From indices within a chunk to coordinates of the row.
+  static void place(const chunk_grid& grid, std::size_t chunk, std::span<std::uint32_t> indices) {
+    const auto begin = static_cast<std::uint32_t>(grid.begin_of(chunk));
+    const auto beyond = static_cast<std::uint32_t>(grid.rows == 1 ? 0 : grid.stride - grid.columns);
+    for (std::uint32_t& index : indices) index += begin + (grid.rows == 1 ? 0 : index / grid.columns * beyond);
+  }
+
+  static void select_part(const float* row, const chunk_grid& grid, const index_layout& form, index_range part,
+                          std::uint32_t* kept, std::span<std::byte> room) {
+    detail::top_selection selection{grid.size()};
+    bit_writer out{room.subspan(static_cast<std::size_t>(part.begin) * form.bits / 8)};
+    for (auto chunk = static_cast<std::size_t>(part.begin); chunk < static_cast<std::size_t>(part.end); ++chunk) {
+      std::uint32_t* to = selection.magnitudes();
+      for (std::uint32_t r = 0; r < grid.rows; ++r) {
+        const float* from = row + grid.begin_of(chunk) + r * grid.stride;
+        for (std::uint32_t c = 0; c < grid.columns; ++c) *to++ = detail::magnitude_bits(from[c]);
+      }
+      const std::span<std::uint32_t> top{kept + chunk * form.count, form.count};
+      selection.find(grid.size(), form.count, top.data());
+      write_indices(out, form, top);
+      place(grid, chunk, top);
+    }
+    out.finish();
+  }
+
+  static bool read_part(const bit_reader& in, const chunk_grid& grid, const index_layout& form, index_range part,
+                        std::uint32_t* kept) {
+    for (auto chunk = static_cast<std::size_t>(part.begin); chunk < static_cast<std::size_t>(part.end); ++chunk) {
+      const std::span<std::uint32_t> top{kept + chunk * form.count, form.count};
+      if (!read_indices(in, chunk * form.bits, form, top)) return false;
+      place(grid, chunk, top);
+    }
+    return true;
+  }
+
+  top_k_options options_;
+};
+static_assert(Sparsifier<top_k>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_TOP_K_HPP

@@ -39,6 +39,21 @@ TEMPLATE_TEST_CASE("codecs: a second round trip loses nothing more", "[compress]
   codec_checks::check_second_trip(TestType{});
 }
 
+TEMPLATE_TEST_CASE("codecs: adding gives the bits of decoding, a multiplication and an addition", "[compress][fast]", none,
+                   bf16, fp16, block_int8) {
+  STATIC_REQUIRE(AddingCodec<TestType>);
+  codec_checks::check_adding(TestType{});
+}
+
+TEMPLATE_TEST_CASE("codecs: with error feedback nothing is lost", "[compress][fast]", none, bf16, fp16, block_int8) {
+  codec_checks::check_error_feedback(TestType{});
+}
+
+TEMPLATE_TEST_CASE("codecs: bytes that nobody encoded are refused, or decode to finite values", "[compress][fast]", none,
+                   bf16, fp16, block_int8) {
+  codec_checks::check_random_bytes(TestType{});
+}
+
 TEMPLATE_TEST_CASE("codecs: every codec is what a collective wants of an encoding", "[compress][fast]", none, bf16, fp16,
                    block_int8) {
   STATIC_REQUIRE(Codec<TestType>);

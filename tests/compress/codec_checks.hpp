@@ -12,6 +12,7 @@
 #include <causeway/kernels/cpu_features.hpp>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -75,6 +76,98 @@ void check_determinism(const C& codec) {
       CHECK(same_bits(threaded, decoded));
     }
   }
+}
+
+/// decode_add gives the bits of decode, a multiplication and an addition; after an error the sum is as it was.
+template <class C>
+void check_adding(const C& codec) {
+  thread_pool alone{1}, three{3};
+  for (const std::size_t n : lengths) {
+    INFO(n << " values");
+    const auto start = values(n, 7);
+    auto bytes = encode(codec, alone, values(n));
+    std::vector<float> decoded(n), expected = start;
+    REQUIRE(codec.decode(alone, bytes, decoded));
+    for (std::size_t i = 0; i < n; ++i) {
+      const volatile float product = 0.3F * decoded[i];  // volatile: never fused with the addition
+      expected[i] = start[i] + product;
+    }
+    for (const simd_level level : levels()) {
+      INFO(to_string(level));
+      auto sum = start, threaded = start;
+      REQUIRE(codec.decode_add(alone, bytes, sum, 0.3F, level));
+      REQUIRE(codec.decode_add(three, bytes, threaded, 0.3F, level));
+      CHECK(same_bits(sum, expected));
+      CHECK(same_bits(threaded, expected));
+    }
+    auto sum = start;
+    bytes.push_back(std::byte{0});
+    CHECK(codec.decode_add(three, bytes, sum, 1.0F).error().code == errc::protocol);
+    if (n == 0) continue;
+    auto poisoned = values(n);
+    poisoned.back() = std::numeric_limits<float>::quiet_NaN();
+    CHECK(codec.decode_add(three, encode(codec, alone, poisoned), sum, 1.0F).error().code == errc::non_finite);
+    CHECK(same_bits(sum, start));
+  }
+}
+
+/// Sums of what was sent and of what is left over are what was put in, but for rounding, whatever the codec loses.
+template <class C>
+void check_error_feedback(const C& codec) {
+  constexpr std::size_t n = 3000;
+  thread_pool pool{1};
+  std::vector<double> put_in(n), sent_sum(n), scale(n);
+  std::vector<float> residual(n), sent(n);
+  for (std::uint64_t round = 0; round < 100; ++round) {
+    const auto gradient = values(n, round + 1);
+    for (std::size_t i = 0; i < n; ++i) put_in[i] += static_cast<double>(gradient[i]);
+    for (std::size_t i = 0; i < n; ++i) residual[i] += gradient[i];
+    const auto bytes = encode(codec, pool, residual);
+    REQUIRE(codec.decode(pool, bytes, sent));
+    REQUIRE(codec.decode_add(pool, bytes, residual, -1.0F));
+    for (std::size_t i = 0; i < n; ++i) sent_sum[i] += static_cast<double>(sent[i]);
+    for (std::size_t i = 0; i < n; ++i) scale[i] += std::abs(static_cast<double>(sent[i])) + std::abs(gradient[i]);
+  }
+  std::size_t lost = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double off = sent_sum[i] + static_cast<double>(residual[i]) - put_in[i];
+    if (std::abs(off) > scale[i] * 0x1.0p-22) ++lost;
+  }
+  CHECK(lost == 0);
+}
+
+/// Bytes that nobody encoded: refused with one of the three codes and the sum untouched, or decoded to finite values.
+template <class C>
+void check_random_bytes(const C& codec, std::size_t cases = 4000) {
+  thread_pool pool{1};
+  std::size_t refused = 0, wrong = 0;
+  for (std::uint64_t seed = 0; seed < cases; ++seed) {
+    const std::size_t n = causeway::detail::scramble(seed) % 200;
+    std::vector<std::byte> bytes = encode(codec, pool, values(n, seed));
+    const std::uint64_t how = causeway::detail::scramble(seed ^ 0xABCDEF);
+    if (how % 8 == 0) bytes.resize(how / 8 % (bytes.size() + 9));
+    const std::size_t changes = how % 3 == 0 ? bytes.size() : how % 7;
+    for (std::size_t k = 0; k < changes && !bytes.empty(); ++k) {
+      const std::uint64_t r = causeway::detail::scramble(seed * 1000 + k);
+      bytes[changes == bytes.size() ? k : r % bytes.size()] = static_cast<std::byte>(r >> 32U);
+    }
+    const auto start = values(n, 5);
+    auto sum = start;
+    const auto added = codec.decode_add(pool, bytes, sum, 1.0F);
+    std::vector<float> decoded(n);
+    const auto plain = codec.decode(pool, bytes, decoded);
+    if (added.has_value() != plain.has_value()) ++wrong;
+    if (added) {
+      for (const float v : decoded) wrong += std::isfinite(v) ? 0U : 1U;
+    } else {
+      ++refused;
+      const errc code = added.error().code;
+      if (code != errc::protocol && code != errc::corrupt && code != errc::non_finite) ++wrong;
+      if (code != plain.error().code || !same_bits(sum, start)) ++wrong;
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(refused > cases / 20);  // the changes did reach what is checked
 }
 
 /// Decoding is encoding's inverse on what was decoded: nothing is lost twice.

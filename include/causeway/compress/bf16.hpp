@@ -36,8 +36,12 @@ class bf16 {
                              kernels::simd_level level = kernels::detect_simd_level()) {
     return detail::decode_as<causeway::bf16>(pool, bytes, values, level, name);
   }
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    return detail::decode_add_as<causeway::bf16>(pool, bytes, sum, weight, level, name);
+  }
 };
-static_assert(Codec<bf16>);
+static_assert(AddingCodec<bf16>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::compress
 

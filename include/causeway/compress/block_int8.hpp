@@ -8,6 +8,8 @@
 
 #include <causeway/compress/codec.hpp>
 #include <causeway/compress/element.hpp>
+#include <causeway/compress/packing.hpp>
+#include <causeway/compress/scale.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
@@ -16,18 +18,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace causeway::inline CAUSEWAY_ABI::compress {
-
-enum class scale_format : std::uint8_t { f32, bf16 };
 
 struct block_int8_options {
   std::uint32_t block = 256;  ///< values that share a scale: 64 to 4096, a multiple of 16
@@ -49,48 +48,6 @@ inline result<void> validate(const block_int8_options& o) {
 
 namespace detail {
 
-using i8x16 [[gnu::vector_size(16)]] = std::int8_t;
-
-enum class decoding : std::uint8_t { good = 0, corrupt = 1, non_finite = 2 };
-
-CAUSEWAY_ALWAYS_INLINE float load_scale(const std::byte* scales, std::int64_t block, scale_format format) {
-  if (format == scale_format::bf16) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, scales + block * 2, sizeof bits);
-    return std::bit_cast<float>(std::uint32_t{bits} << 16U);
-  }
-  float scale = 0;
-  std::memcpy(&scale, scales + block * 4, sizeof scale);
-  return scale;
-}
-
-/// Stores the scale and gives back what a reader will see. Rounded up in bf16, so that no code exceeds 127.
-CAUSEWAY_ALWAYS_INLINE float store_scale(std::byte* scales, std::int64_t block, scale_format format, float scale) {
-  if (format == scale_format::bf16) {
-    const auto bits = std::bit_cast<std::uint32_t>(scale);
-    const bool finite = bits < 0x7F800000U;
-    const auto rounded = static_cast<std::uint16_t>(finite ? (bits + 0xFFFFU) >> 16U : 0x7FC0U);
-    std::memcpy(scales + block * 2, &rounded, sizeof rounded);
-  } else {
-    std::memcpy(scales + block * 4, &scale, sizeof scale);
-  }
-  return load_scale(scales, block, format);
-}
-
-/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number.
-CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t count) {
-  kernels::detail::i32x16 most{};
-  kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-    kernels::detail::f32x16 v;
-    kernels::detail::load(v, x + i, part);
-    const kernels::detail::i32x16 magnitude = reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF;
-    most = magnitude > most ? magnitude : most;
-  });
-  std::int32_t largest = 0;
-  for (int lane = 0; lane < 16; ++lane) largest = most[lane] > largest ? most[lane] : largest;
-  return std::bit_cast<float>(largest);
-}
-
 CAUSEWAY_ALWAYS_INLINE void store_codes(std::int8_t* to, const i8x16& codes, kernels::detail::whole) {
   std::memcpy(to, &codes, sizeof codes);
 }
@@ -106,15 +63,12 @@ struct encode_blocks {
     for (std::int64_t b = 0; b * block < count; ++b) {
       const std::int64_t length = std::min(block, count - b * block);
       const float largest = largest_magnitude(x + b * block, length);
-      const float scale = store_scale(scales, b, format, largest / 127.0F);
-      // A block of zeros, of numbers so small that 1/scale overflows, or with NaN or infinity: all codes are zero.
-      const bool usable = scale >= std::numeric_limits<float>::min() && scale <= std::numeric_limits<float>::max();
-      const float inverse = usable ? 1.0F / scale : 0.0F;
-      if (!usable) {
-        if (scale < std::numeric_limits<float>::min()) store_scale(scales, b, format, 0.0F);
+      const float scale = store_usable_scale(scales, b, format, largest / 127.0F);
+      if (scale == 0.0F) {  // zeros, numbers so small that 1/scale overflows, or NaN or infinity
         std::memset(codes + b * block, 0, static_cast<std::size_t>(length));
         continue;
       }
+      const float inverse = 1.0F / scale;
       kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
         CAUSEWAY_EXACT_BODY
         kernels::detail::f32x16 v;
@@ -127,18 +81,31 @@ struct encode_blocks {
   }
 };
 
+/// Whether a code is -128, which no encoder makes.
+struct find_code_below {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const std::int8_t* codes, std::int64_t count) {
+    i8x16 found{}, code;
+    std::int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+      std::memcpy(&code, codes + i, sizeof code);
+      found |= code == -128;
+    }
+    const u64x2 halves = reinterpret_cast<u64x2>(found);
+    bool any = (halves[0] | halves[1]) != 0;
+    for (; i < count; ++i) any |= codes[i] == -128;
+    return any;
+  }
+};
+
+template <class Sink>
 struct decode_blocks {
   static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static decoding run(const std::byte* scales, const std::int8_t* codes, float* x,
-                                             std::int64_t count, std::int64_t block, scale_format format) {
-    kernels::detail::i32x16 bad{};
-    auto found = decoding::good;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::int8_t* codes, float* to, std::int64_t count,
+                                         std::int64_t block, scale_format format, Sink sink) {
     for (std::int64_t b = 0; b * block < count; ++b) {
-      const std::int64_t length = std::min(block, count - b * block);
       const float scale = load_scale(scales, b, format);
-      if ((std::bit_cast<std::uint32_t>(scale * 127.0F) & 0x7F800000U) == 0x7F800000U) return decoding::non_finite;
-      if ((std::bit_cast<std::uint32_t>(scale) >> 31U) != 0) found = decoding::corrupt;
-      kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::for_lanes(std::min(block, count - b * block), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
         i8x16 raw{};
         if constexpr (std::is_same_v<decltype(part), kernels::detail::whole>) {
           std::memcpy(&raw, codes + b * block + i, sizeof raw);
@@ -146,12 +113,9 @@ struct decode_blocks {
           std::memcpy(&raw, codes + b * block + i, static_cast<std::size_t>(part.count));
         }
         const kernels::detail::i32x16 code = __builtin_convertvector(raw, kernels::detail::i32x16);
-        bad |= code == -128;
-        const kernels::detail::f32x16 v = __builtin_convertvector(code, kernels::detail::f32x16) * scale;
-        kernels::detail::store(x + b * block + i, v, part);
+        sink(to + b * block + i, __builtin_convertvector(code, kernels::detail::f32x16) * scale, part);
       });
     }
-    return any_lane(bad) ? decoding::corrupt : found;
   }
 };
 
@@ -176,7 +140,7 @@ class block_int8 {
                      kernels::simd_level level = kernels::detect_simd_level()) const {
     CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
     auto* const codes = reinterpret_cast<std::int8_t*>(room.data() + scale_bytes(values.size()));
-    for_blocks(pool, values.size(), [&](index_range r) {
+    detail::for_blocks(pool, values.size(), options_.block, [&](index_range r) {
       kernels::detail::dispatch<detail::encode_blocks>(level, values.data() + r.begin, room.data() + scale_offset(r.begin),
                                                        codes + r.begin, r.size(), std::int64_t{options_.block},
                                                        options_.scales);
@@ -186,46 +150,53 @@ class block_int8 {
 
   result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
                       kernels::simd_level level = kernels::detect_simd_level()) const {
-    if (bytes.size() != encoded_size(values.size())) {
-      return detail::wrong_length(name, bytes.size(), encoded_size(values.size()));
-    }
-    const auto* const codes = reinterpret_cast<const std::int8_t*>(bytes.data() + scale_bytes(values.size()));
-    std::atomic<unsigned> worst{0};
-    for_blocks(pool, values.size(), [&](index_range r) {
-      const auto found = kernels::detail::dispatch<detail::decode_blocks>(
-          level, bytes.data() + scale_offset(r.begin), codes + r.begin, values.data() + r.begin, r.size(),
-          std::int64_t{options_.block}, options_.scales);
-      worst.fetch_or(static_cast<unsigned>(found), std::memory_order_relaxed);
-    });
-    const unsigned bad = worst.load(std::memory_order_relaxed);
-    if ((bad & static_cast<unsigned>(detail::decoding::non_finite)) != 0) return detail::not_finite(name);
-    if (bad != 0)
-      return fail(errc::corrupt, std::string{name}, "a scale below zero or a code of -128: no encoder makes them");
-    return {};
+    return decode_to(pool, bytes, values, detail::put{}, level);
+  }
+
+  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, sum, detail::add_weighted{weight}, level);
   }
 
  private:
-  [[nodiscard]] std::size_t bytes_per_scale() const noexcept { return options_.scales == scale_format::f32 ? 4 : 2; }
-  [[nodiscard]] std::size_t scale_bytes(std::size_t n) const noexcept {
-    return (n + options_.block - 1) / options_.block * bytes_per_scale();
-  }
-  [[nodiscard]] std::size_t scale_offset(std::int64_t first_value) const noexcept {
-    return static_cast<std::size_t>(first_value) / options_.block * bytes_per_scale();
+  template <class Sink>
+  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
+                         kernels::simd_level level) const {
+    if (bytes.size() != encoded_size(to.size())) {
+      return detail::wrong_length(name, bytes.size(), encoded_size(to.size()));
+    }
+    const auto* const codes = reinterpret_cast<const std::int8_t*>(bytes.data() + scale_bytes(to.size()));
+    CAUSEWAY_TRY(check(pool, bytes, codes, to.size(), level));
+    detail::for_blocks(pool, to.size(), options_.block, [&](index_range r) {
+      kernels::detail::dispatch<detail::decode_blocks<Sink>>(level, bytes.data() + scale_offset(r.begin), codes + r.begin,
+                                                             to.data() + r.begin, r.size(), std::int64_t{options_.block},
+                                                             options_.scales, sink);
+    });
+    return {};
   }
 
-  template <class F>
-  void for_blocks(thread_pool& pool, std::size_t n, F&& f) const {
-    const auto count = static_cast<std::int64_t>(n);
-    if (count <= kernels::detail::smallest_share) {
-      if (count > 0) f(index_range{0, count});
-    } else {
-      pool.for_range(count, std::int64_t{options_.block}, f);
-    }
+  /// A pass over the bytes alone, so that nothing is touched by bad ones.
+  result<void> check(thread_pool& pool, std::span<const std::byte> bytes, const std::int8_t* codes, std::size_t n,
+                     kernels::simd_level level) const {
+    const auto blocks = static_cast<std::int64_t>(detail::blocks_of(n, options_.block));
+    std::atomic<unsigned> found{static_cast<unsigned>(detail::check_scales(bytes.data(), blocks, options_.scales, 127.0F))};
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(n), [&](index_range r) {
+      const bool any = kernels::detail::dispatch<detail::find_code_below>(level, codes + r.begin, r.size());
+      if (any) found.fetch_or(static_cast<unsigned>(detail::decoding::corrupt), std::memory_order_relaxed);
+    });
+    return detail::to_result(found.load(std::memory_order_relaxed), name, "a scale below zero or a code of -128");
+  }
+
+  [[nodiscard]] std::size_t scale_bytes(std::size_t n) const noexcept {
+    return detail::blocks_of(n, options_.block) * detail::bytes_per_scale(options_.scales);
+  }
+  [[nodiscard]] std::size_t scale_offset(std::int64_t first_value) const noexcept {
+    return static_cast<std::size_t>(first_value) / options_.block * detail::bytes_per_scale(options_.scales);
   }
 
   block_int8_options options_;
 };
-static_assert(Codec<block_int8>);
+static_assert(AddingCodec<block_int8>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::compress
 

@@ -2,7 +2,8 @@
 #ifndef CAUSEWAY_COMPRESS_ELEMENT_HPP
 #define CAUSEWAY_COMPRESS_ELEMENT_HPP
 
-// Codecs that store every value on its own, as another element type: the common part of none, bf16 and fp16.
+// What codecs have in common: where decoded values go (they replace or are added), and the codecs that store every value
+// on its own, as another element type (none, bf16 and fp16).
 
 #include <causeway/compress/codec.hpp>
 #include <causeway/core/result.hpp>
@@ -25,6 +26,26 @@ CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
   for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
   return all != 0;
 }
+
+/// Decoded values replace what was there.
+struct put {
+  template <class Part>
+  CAUSEWAY_ALWAYS_INLINE void operator()(float* to, const kernels::detail::f32x16& v, Part part) const {
+    kernels::detail::store(to, v, part);
+  }
+};
+
+/// Decoded values are added: to + weight · v, two roundings.
+struct add_weighted {
+  float weight = 1.0F;
+  template <class Part>
+  CAUSEWAY_ALWAYS_INLINE void operator()(float* to, const kernels::detail::f32x16& v, Part part) const {
+    CAUSEWAY_EXACT_BODY
+    kernels::detail::f32x16 sum;
+    kernels::detail::load(sum, to, part);
+    kernels::detail::store(to, sum + weight * v, part);
+  }
+};
 
 struct encode_elements {
   static constexpr bool exact = true;
@@ -54,6 +75,32 @@ struct decode_elements {
   }
 };
 
+struct finite_elements {
+  static constexpr bool exact = true;
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
+    kernels::detail::i32x16 bad{};
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, from + i, part);
+      bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
+    });
+    return !any_lane(bad);
+  }
+};
+
+struct add_elements {
+  static constexpr bool exact = true;
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static void run(const Element* from, float* to, std::int64_t count, add_weighted add) {
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, from + i, part);
+      add(to + i, v, part);
+    });
+  }
+};
+
 template <class Element>
 std::size_t encode_as(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
                       kernels::simd_level level) {
@@ -78,6 +125,27 @@ result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std:
     if (!good) finite.store(false, std::memory_order_relaxed);
   });
   if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  return {};
+}
+
+/// Two passes over the bytes: nothing is added before all were found finite.
+template <class Element>
+result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                           kernels::simd_level level, std::string_view codec) {
+  if (bytes.size() != sum.size() * sizeof(Element)) {
+    return wrong_length(codec, bytes.size(), sum.size() * sizeof(Element));
+  }
+  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+  const auto count = static_cast<std::int64_t>(sum.size());
+  std::atomic<bool> finite{true};
+  kernels::detail::for_elements(pool, count, [&](index_range r) {
+    const bool good = kernels::detail::dispatch<finite_elements>(level, from + r.begin, r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  kernels::detail::for_elements(pool, count, [&](index_range r) {
+    kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
+  });
   return {};
 }
 

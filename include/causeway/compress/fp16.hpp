@@ -36,8 +36,12 @@ class fp16 {
                              kernels::simd_level level = kernels::detect_simd_level()) {
     return detail::decode_as<causeway::f16>(pool, bytes, values, level, name);
   }
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    return detail::decode_add_as<causeway::f16>(pool, bytes, sum, weight, level, name);
+  }
 };
-static_assert(Codec<fp16>);
+static_assert(AddingCodec<fp16>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::compress
 

@@ -34,8 +34,12 @@ class none {
                              kernels::simd_level level = kernels::detect_simd_level()) {
     return detail::decode_as<float>(pool, bytes, values, level, name);
   }
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    return detail::decode_add_as<float>(pool, bytes, sum, weight, level, name);
+  }
 };
-static_assert(Codec<none>);
+static_assert(AddingCodec<none>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::compress
 

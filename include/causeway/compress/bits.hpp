@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMPRESS_BITS_HPP
+#define CAUSEWAY_COMPRESS_BITS_HPP
+
+// Integers of 1 to 8 bits with one scale per bucket of neighbouring values (QSGD: Alistarh et al., 2017, with the bucket's
+// largest magnitude in place of its norm; CocktailSGD and SparseLoCo send the values that they keep like this). On the
+// wire: all scales, then the codes, packed without gaps. Levels lie evenly and symmetrically about zero.
+
+#include <causeway/compress/codec.hpp>
+#include <causeway/compress/element.hpp>
+#include <causeway/compress/packing.hpp>
+#include <causeway/compress/scale.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/cpu_features.hpp>
+#include <causeway/kernels/simd_math.hpp>
+#include <causeway/kernels/targets.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+/// What the largest level stands for.
+enum class bucket_scale : std::uint8_t {
+  max,  ///< the bucket's largest magnitude: nothing is clipped
+  rms,  ///< its root mean square times the factor that is best for normal values (Max, 1960); what lies beyond is clipped
+};
+
+struct bits_options {
+  std::uint32_t bucket = 128;  ///< values that share a scale: 16 to 65536, a multiple of 16
+  bucket_scale scale = bucket_scale::max;
+  scale_format scales = scale_format::f32;
+  bool stochastic = false;  ///< round up or down at random, so that the mean of many roundings is the value
+  std::uint64_t seed = 0;   ///< of the random numbers
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(bucket, scale, scales, stochastic, seed);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const bits_options& o) {
+  const bool known = (o.scales == scale_format::f32 || o.scales == scale_format::bf16) &&
+                     (o.scale == bucket_scale::max || o.scale == bucket_scale::rms);
+  if (known && o.bucket >= 16 && o.bucket <= 65536 && o.bucket % 16 == 0) return {};
+  return fail(errc::invalid_argument, "bits",
+              "a bucket of " + std::to_string(o.bucket) + " values; take 16 to 65536, a multiple of 16");
+}
+
+namespace detail {
+
+/// Level numbers are integers that the scale is multiplied with. From 3 bits on they are -top .. top and code 0 is unused,
+/// so that zero has a level; 1 and 2 bits cannot spare a code, and take the odd numbers -top, -top + 2, .. top.
+template <unsigned Bits>
+struct bit_levels {
+  static_assert(Bits >= 1 && Bits <= 8);
+  static constexpr bool with_zero = Bits >= 3;
+  static constexpr int half = 1 << (Bits - 1);
+  static constexpr int top = with_zero ? half - 1 : 2 * half - 1;
+
+  /// The top level over the root mean square at which a uniform quantiser has the least square error for normal values.
+  static constexpr float best_top[] = {0.79788F, 1.49353F, 1.95231F, 2.47388F, 2.89873F, 3.27011F, 3.60746F, 3.92050F};
+};
+
+struct bits_task {
+  const float* x;
+  std::byte* scales;
+  std::byte* codes;
+  std::int64_t count;
+  bits_options options;
+  std::uint64_t key;
+};
+
+/// Uniform in [0, 1), from a value's bits, its place in the bucket and a key: the finaliser of MurmurHash3 between the
+/// three. The value's own bits are what makes buckets differ, since a codec does not know which bucket of the row it sees.
+CAUSEWAY_ALWAYS_INLINE void uniform_of(kernels::detail::f32x16& u, const kernels::detail::f32x16& x, std::int64_t place,
+                                       std::uint64_t key) {
+  using kernels::detail::u32x16;
+  const u32x16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  u32x16 h = reinterpret_cast<u32x16>(x) ^ static_cast<std::uint32_t>(key);
+  h = (h ^ (h >> 16U)) * 0x85EBCA6BU;
+  h = (h ^ (h >> 13U)) + (lane + static_cast<std::uint32_t>(place)) * 0x9E3779B1U + static_cast<std::uint32_t>(key >> 32U);
+  h = (h ^ (h >> 15U)) * 0xC2B2AE35U;
+  h = (h ^ (h >> 13U)) * 0x85EBCA6BU;
+  h = (h ^ (h >> 16U)) >> 8U;
+  u = __builtin_convertvector(reinterpret_cast<kernels::detail::i32x16>(h), kernels::detail::f32x16) * 0x1.0p-24F;
+}
+
+/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
+CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
+  CAUSEWAY_EXACT_BODY
+  const float sum = kernels::detail::sum_lanes(
+      count,
+      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        kernels::detail::f32x16 v;
+        kernels::detail::load(v, x + i, kernels::detail::whole{});
+        total += v * v;
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        return x[i] * x[i];
+      });
+  return std::sqrt(sum / static_cast<float>(count));
+}
+
+/// Encodes whole buckets and perhaps a last shorter one, starting at a bucket's start.
+template <unsigned Bits, bool Stochastic>
+struct encode_bits {
+  static constexpr bool exact = true;
+  using levels = bit_levels<Bits>;
+  using f32x16 = kernels::detail::f32x16;
+  using i32x16 = kernels::detail::i32x16;
+
+  CAUSEWAY_ALWAYS_INLINE static void run(bits_task t) {
+    const std::int64_t bucket = t.options.bucket;
+    for (std::int64_t b = 0; b * bucket < t.count; ++b) {
+      const float* const x = t.x + b * bucket;
+      const std::int64_t length = std::min(bucket, t.count - b * bucket);
+      const float largest = t.options.scale == bucket_scale::max ? largest_magnitude(x, length)
+                                                                 : root_mean_square(x, length) * levels::best_top[Bits - 1];
+      const float scale = store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
+      encode_bucket(x, t.codes + b * bucket / 8 * Bits, length, scale, t.key);
+    }
+  }
+
+  /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
+  /// the integers, half a step off.
+  CAUSEWAY_ALWAYS_INLINE static void encode_bucket(const float* x, std::byte* codes, std::int64_t length, float scale,
+                                                   std::uint64_t key) {
+    constexpr float limit = levels::with_zero ? levels::top : levels::half - 0.5F;
+    // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
+    constexpr float shift = levels::with_zero ? 0.0F : Bits == 1 ? 0x1.000002p-1F : limit;
+    constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
+    const float inverse = scale == 0.0F ? 0.0F : (levels::with_zero ? 1.0F : 0.5F) / scale;
+    const std::int32_t keep = scale == 0.0F ? 0 : -1;
+    f32x16 low, high;
+    kernels::detail::broadcast(low, -limit);
+    kernels::detail::broadcast(high, limit);
+    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value;
+      kernels::detail::load(value, x + i, part);
+      f32x16 v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(value) & keep) * inverse;
+      v = v > low ? v : low;
+      v = v < high ? v : high;
+      v += shift;
+      const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
+      i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
+      if constexpr (Stochastic) {
+        f32x16 u;
+        uniform_of(u, value, i, key);
+        const f32x16 rest = v - (rounded - 0x1.8p23F);  // between -1/2 and 1/2: how likely the next level is
+        code = code - (u < rest) + (u < -rest);         // a true comparison is -1
+      }
+      pack<Bits>(codes + i / 8 * Bits, __builtin_convertvector(code, u8x16), part);
+    });
+  }
+};
+
+/// Whether code 0, which no encoder makes, is among the codes.
+template <unsigned Bits>
+struct find_unused_code {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const std::byte* codes, std::int64_t count) {
+    i8x16 found{};
+    std::int64_t i = 0;
+    u8x16 code;
+    for (; i + 16 <= count; i += 16) {
+      unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::whole{});
+      found |= code == 0;
+    }
+    const u64x2 halves = reinterpret_cast<u64x2>(found);
+    bool any = (halves[0] | halves[1]) != 0;
+    if (i == count) return any;
+    unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::tail{count - i});
+    for (std::int64_t lane = 0; lane < count - i; ++lane) any |= code[lane] == 0;
+    return any;
+  }
+};
+
+template <unsigned Bits, class Sink>
+struct decode_bits {
+  static constexpr bool exact = true;
+  using levels = bit_levels<Bits>;
+  using i32x16 = kernels::detail::i32x16;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::byte* codes, float* to, std::int64_t count,
+                                         std::int64_t bucket, scale_format format, Sink sink) {
+    for (std::int64_t b = 0; b * bucket < count; ++b) {
+      const float scale = load_scale(scales, b, format);
+      kernels::detail::for_lanes(
+          std::min(bucket, count - b * bucket), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+            u8x16 raw;
+            unpack<Bits>(raw, codes + (b * bucket + i) / 8 * Bits, part);
+            const i32x16 code = __builtin_convertvector(raw, i32x16);
+            const i32x16 level = levels::with_zero ? code - levels::half : code + code - levels::top;
+            sink(to + b * bucket + i, __builtin_convertvector(level, kernels::detail::f32x16) * scale, part);
+          });
+    }
+  }
+};
+
+}  // namespace detail
+
+/// s · ceil(n / bucket) + ceil(Bits · n / 8) bytes, s = 4 (f32 scales) or 2 (bf16).
+///
+/// With M the value of the largest level (the bucket's max|x|): from 3 bits on there are 2^Bits - 1 levels, zero among
+/// them, and the error is at most M / (2^Bits - 2); 1 and 2 bits have 2^Bits levels (±M; ±M/3 and ±M), no zero, and an
+/// error of at most M / (2^Bits - 1). bf16 scales are rounded up, which makes it 1.01 times that. Buckets of zeros decode
+/// to zeros, and so do buckets whose M is below 1.2e-38 times the largest level number.
+///
+/// `stochastic` rounds a value between two levels to the upper one with the probability that makes the expected result the
+/// value; the error is at most twice the above. The random number is a hash of (seed, place in the bucket, the value's
+/// bits), so the codec stays a value without state whose bytes depend on its input alone, and pieces encoded apart are as
+/// the whole. The price: the same value at the same place of a bucket is rounded the same way each time, until the seed is
+/// another one. Values of training change from round to round, and with error feedback they do so by what was sent.
+///
+/// bucket_scale::rms clips, which is a systematic error: use it with error feedback.
+template <unsigned Bits>
+class bits {
+ public:
+  static_assert(Bits >= 1 && Bits <= 8);
+  static constexpr std::string_view name =
+      std::string_view{"bits1bits2bits3bits4bits5bits6bits7bits8"}.substr(5 * (Bits - 1), 5);
+  static constexpr codec_traits traits{.lossy = true, .per_block = true};
+  static constexpr bool raw = false;
+
+  explicit bits(const bits_options& options = {}) : options_{options}, key_{mix(options.seed)} {
+    CAUSEWAY_EXPECT(validate(options));
+  }
+
+  [[nodiscard]] std::size_t block() const noexcept { return options_.bucket; }
+  [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept {
+    return scale_bytes(n) + detail::packed_size(n, Bits);
+  }
+  [[nodiscard]] const bits_options& options() const noexcept { return options_; }
+
+  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                     kernels::simd_level level = kernels::detect_simd_level()) const {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    std::byte* const codes = room.data() + scale_bytes(values.size());
+    detail::for_blocks(pool, values.size(), options_.bucket, [&](index_range r) {
+      const detail::bits_task task{values.data() + r.begin,
+                                   room.data() + scale_offset(r.begin),
+                                   codes + r.begin / 8 * Bits,
+                                   r.size(),
+                                   options_,
+                                   key_};
+      if (options_.stochastic) {
+        kernels::detail::dispatch<detail::encode_bits<Bits, true>>(level, task);
+      } else {
+        kernels::detail::dispatch<detail::encode_bits<Bits, false>>(level, task);
+      }
+    });
+    return encoded_size(values.size());
+  }
+
+  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                      kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, values, detail::put{}, level);
+  }
+
+  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, sum, detail::add_weighted{weight}, level);
+  }
+
+ private:
+  template <class Sink>
+  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
+                         kernels::simd_level level) const {
+    CAUSEWAY_TRY(check(pool, bytes, to.size(), level));
+    const std::byte* const codes = bytes.data() + scale_bytes(to.size());
+    detail::for_blocks(pool, to.size(), options_.bucket, [&](index_range r) {
+      kernels::detail::dispatch<detail::decode_bits<Bits, Sink>>(level, bytes.data() + scale_offset(r.begin),
+                                                                 codes + r.begin / 8 * Bits, to.data() + r.begin, r.size(),
+                                                                 std::int64_t{options_.bucket}, options_.scales, sink);
+    });
+    return {};
+  }
+
+  /// A pass over the bytes alone, a fraction of what they decode to, so that nothing is touched by bad ones.
+  result<void> check(thread_pool& pool, std::span<const std::byte> bytes, std::size_t n, kernels::simd_level level) const {
+    if (bytes.size() != encoded_size(n)) return detail::wrong_length(name, bytes.size(), encoded_size(n));
+    const auto blocks = static_cast<std::int64_t>(detail::blocks_of(n, options_.bucket));
+    auto found = static_cast<unsigned>(
+        detail::check_scales(bytes.data(), blocks, options_.scales, static_cast<float>(detail::bit_levels<Bits>::top)));
+    const auto codes = bytes.subspan(scale_bytes(n));
+    if (!detail::spare_bits_clear(codes, n, Bits)) found |= static_cast<unsigned>(detail::decoding::corrupt);
+    if constexpr (detail::bit_levels<Bits>::with_zero) {
+      if (found == 0 && has_unused_code(pool, codes, n, level)) found = static_cast<unsigned>(detail::decoding::corrupt);
+    }
+    return detail::to_result(found, name, "a scale below zero, an unused code or bits behind the last one");
+  }
+
+  static bool has_unused_code(thread_pool& pool, std::span<const std::byte> codes, std::size_t n,
+                              kernels::simd_level level) {
+    std::atomic<bool> unused{false};
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(n), [&](index_range r) {
+      const bool any =
+          kernels::detail::dispatch<detail::find_unused_code<Bits>>(level, codes.data() + r.begin / 8 * Bits, r.size());
+      if (any) unused.store(true, std::memory_order_relaxed);
+    });
+    return unused.load(std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] std::size_t scale_bytes(std::size_t n) const noexcept {
+    return detail::blocks_of(n, options_.bucket) * detail::bytes_per_scale(options_.scales);
+  }
+  [[nodiscard]] std::size_t scale_offset(std::int64_t first_value) const noexcept {
+    return static_cast<std::size_t>(first_value) / options_.bucket * detail::bytes_per_scale(options_.scales);
+  }
+
+  bits_options options_;
+  std::uint64_t key_;  // neighbouring seeds make unlike keys
+};
+static_assert(AddingCodec<bits<4>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_BITS_HPP

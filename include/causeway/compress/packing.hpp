@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMPRESS_PACKING_HPP
+#define CAUSEWAY_COMPRESS_PACKING_HPP
+
+// Codes of 1 to 8 bits, one after another without gaps: code i occupies the bits [i·Bits, (i+1)·Bits) of the bytes, counted
+// from the lowest bit of the first byte. Sixteen codes at a time, one in each byte of a vector, so all of it is shifts and
+// masks of 64-bit lanes that every instruction set has. Sixteen codes take 2·Bits whole bytes; only a message's last byte
+// can have bits to spare, and those are zero.
+
+#include <causeway/config/config.hpp>
+#include <causeway/kernels/simd_math.hpp>
+#include <causeway/kernels/targets.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+namespace causeway::inline CAUSEWAY_ABI::compress::detail {
+
+using i8x16 [[gnu::vector_size(16)]] = std::int8_t;
+using u8x16 [[gnu::vector_size(16)]] = std::uint8_t;
+using u64x2 [[gnu::vector_size(16)]] = std::uint64_t;
+
+constexpr std::size_t packed_size(std::size_t codes, unsigned bits) noexcept { return (codes * bits + 7) / 8; }
+
+/// 64 bits in which the lowest `bits` of every `width` are set.
+constexpr std::uint64_t comb(unsigned width, unsigned bits) noexcept {
+  std::uint64_t all = 0;
+  for (unsigned at = 0; at < 64; at += width) all |= (~std::uint64_t{0} >> (64U - bits)) << at;
+  return all;
+}
+
+/// Fields of `Width` bits hold `Bits` each, at the bottom: after this, fields twice as wide hold twice as many.
+template <unsigned Width, unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void join_fields(u64x2& x) {
+  if constexpr (Bits < Width) {
+    x = (x & comb(2 * Width, Bits)) | ((x >> (Width - Bits)) & (comb(2 * Width, Bits) << Bits));
+  }
+}
+
+/// The inverse: fields of twice `Width` bits come apart.
+template <unsigned Width, unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void part_fields(u64x2& x) {
+  if constexpr (Bits < Width) {
+    x = (x & comb(2 * Width, Bits)) | ((x << (Width - Bits)) & (comb(2 * Width, Bits) << Width));
+  }
+}
+
+template <unsigned Bytes>
+CAUSEWAY_ALWAYS_INLINE void store_bytes(std::byte* to, std::uint64_t v) {
+  constexpr unsigned step = Bytes >= 8 ? 8 : Bytes >= 4 ? 4 : Bytes >= 2 ? 2 : 1;
+  std::memcpy(to, &v, step);
+  if constexpr (Bytes > step) store_bytes<Bytes - step>(to + step, v >> (8 * step));
+}
+
+/// Composed in registers: bytes copied into a variable one by one would have to be stored before they could be read.
+template <unsigned Bytes>
+CAUSEWAY_ALWAYS_INLINE std::uint64_t load_bytes(const std::byte* from) {
+  using whole = std::conditional_t<
+      Bytes >= 8, std::uint64_t,
+      std::conditional_t<Bytes >= 4, std::uint32_t, std::conditional_t<Bytes >= 2, std::uint16_t, std::uint8_t>>>;
+  whole v = 0;
+  std::memcpy(&v, from, sizeof v);
+  if constexpr (Bytes > sizeof v) {
+    return v | load_bytes<Bytes - sizeof v>(from + sizeof v) << (8 * sizeof v);
+  } else {
+    return v;
+  }
+}
+
+/// Sixteen codes, each below 2^Bits, to 2·Bits bytes.
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::detail::whole) {
+  u64x2 x = reinterpret_cast<u64x2>(codes);
+  join_fields<8, Bits>(x);
+  join_fields<16, 2 * Bits>(x);
+  join_fields<32, 4 * Bits>(x);
+  store_bytes<Bits>(to, x[0]);
+  store_bytes<Bits>(to + Bits, x[1]);
+}
+
+/// The first codes only; bits to spare become zero.
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::detail::tail part) {
+  const auto count = static_cast<std::size_t>(part.count);
+  u8x16 kept{};
+  std::memcpy(&kept, &codes, count);
+  std::byte packed[2 * Bits];
+  pack<Bits>(packed, kept, kernels::detail::whole{});
+  std::memcpy(to, packed, packed_size(count, Bits));
+}
+
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels::detail::whole) {
+  u64x2 x = {load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  part_fields<32, 4 * Bits>(x);
+  part_fields<16, 2 * Bits>(x);
+  part_fields<8, Bits>(x);
+  codes = reinterpret_cast<u8x16>(x);
+}
+
+/// Codes beyond the tail are unspecified, but below 2^Bits.
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels::detail::tail part) {
+  std::byte packed[2 * Bits] = {};
+  std::memcpy(packed, from, packed_size(static_cast<std::size_t>(part.count), Bits));
+  unpack<Bits>(codes, packed, kernels::detail::whole{});
+}
+
+/// Whether the bits behind the last code are zero.
+inline bool spare_bits_clear(std::span<const std::byte> packed, std::size_t codes, unsigned bits) {
+  const std::size_t used = codes * bits % 8;
+  return used == 0 || std::to_integer<unsigned>(packed.back()) >> used == 0;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress::detail
+
+#endif  // CAUSEWAY_COMPRESS_PACKING_HPP

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMPRESS_SCALE_HPP
+#define CAUSEWAY_COMPRESS_SCALE_HPP
+
+// One number per block of neighbouring values, from which the codes of the block are counted: how it is found, stored and
+// checked. Shared by the codecs with blocks. Blocks are independent, so they may be shared out among threads.
+
+#include <causeway/compress/codec.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/simd_math.hpp>
+#include <causeway/kernels/targets.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+enum class scale_format : std::uint8_t { f32, bf16 };
+
+namespace detail {
+
+/// What a look at somebody's bytes found; the values are bits, so that threads can join theirs.
+enum class decoding : std::uint8_t { good = 0, corrupt = 1, non_finite = 2 };
+
+inline result<void> to_result(unsigned found, std::string_view codec, std::string_view corrupt) {
+  if ((found & static_cast<unsigned>(decoding::non_finite)) != 0) return not_finite(codec);
+  if (found != 0) return fail(errc::corrupt, std::string{codec}, std::string{corrupt} + ": no encoder makes them");
+  return {};
+}
+
+constexpr std::size_t bytes_per_scale(scale_format format) noexcept { return format == scale_format::f32 ? 4 : 2; }
+
+CAUSEWAY_ALWAYS_INLINE float load_scale(const std::byte* scales, std::int64_t block, scale_format format) {
+  if (format == scale_format::bf16) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, scales + block * 2, sizeof bits);
+    return std::bit_cast<float>(std::uint32_t{bits} << 16U);
+  }
+  float scale = 0;
+  std::memcpy(&scale, scales + block * 4, sizeof scale);
+  return scale;
+}
+
+/// Stores the scale and gives back what a reader will see. Rounded up in bf16, so that no code exceeds the largest.
+CAUSEWAY_ALWAYS_INLINE float store_scale(std::byte* scales, std::int64_t block, scale_format format, float scale) {
+  if (format == scale_format::bf16) {
+    const auto bits = std::bit_cast<std::uint32_t>(scale);
+    const bool finite = bits < 0x7F800000U;
+    const auto rounded = static_cast<std::uint16_t>(finite ? (bits + 0xFFFFU) >> 16U : 0x7FC0U);
+    std::memcpy(scales + block * 2, &rounded, sizeof rounded);
+  } else {
+    std::memcpy(scales + block * 4, &scale, sizeof scale);
+  }
+  return load_scale(scales, block, format);
+}
+
+/// A scale is usable when neither it nor its reciprocal overflows. One below that is stored as 0, one that is not finite as
+/// NaN (always the same NaN: which one arithmetic makes is up to the compiler). Either way the result is 0.
+CAUSEWAY_ALWAYS_INLINE float store_usable_scale(std::byte* scales, std::int64_t block, scale_format format, float scale) {
+  scale = store_scale(scales, block, format, scale);
+  if (scale >= std::numeric_limits<float>::min() && scale <= std::numeric_limits<float>::max()) return scale;
+  const bool small = scale < std::numeric_limits<float>::min();
+  store_scale(scales, block, format, small ? 0.0F : std::numeric_limits<float>::quiet_NaN());
+  return 0.0F;
+}
+
+/// Scales must be zero or more, and `largest` times them finite.
+inline decoding check_scales(const std::byte* scales, std::int64_t blocks, scale_format format, float largest) {
+  auto found = decoding::good;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const float scale = load_scale(scales, b, format);
+    if ((std::bit_cast<std::uint32_t>(scale * largest) & 0x7F800000U) == 0x7F800000U) return decoding::non_finite;
+    if ((std::bit_cast<std::uint32_t>(scale) >> 31U) != 0) found = decoding::corrupt;
+  }
+  return found;
+}
+
+CAUSEWAY_ALWAYS_INLINE std::int32_t largest_lane(const kernels::detail::i32x16& v) {
+  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+  using i32x4 [[gnu::vector_size(16)]] = std::int32_t;
+  const i32x8 low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+  const i32x8 high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  const i32x8 eight = low > high ? low : high;
+  const i32x4 a = __builtin_shufflevector(eight, eight, 0, 1, 2, 3);
+  const i32x4 b = __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+  const i32x4 four = a > b ? a : b;
+  const std::int32_t x = four[0] > four[1] ? four[0] : four[1];
+  const std::int32_t y = four[2] > four[3] ? four[2] : four[3];
+  return x > y ? x : y;
+}
+
+/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number.
+CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t count) {
+  kernels::detail::i32x16 most{};
+  kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+    kernels::detail::f32x16 v;
+    kernels::detail::load(v, x + i, part);
+    const kernels::detail::i32x16 magnitude = reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF;
+    most = magnitude > most ? magnitude : most;
+  });
+  return std::bit_cast<float>(largest_lane(most));
+}
+
+constexpr std::size_t blocks_of(std::size_t n, std::size_t block) noexcept { return (n + block - 1) / block; }
+
+/// Cuts [0, n) among the threads at multiples of a block, and of about 2048 values, so that they rarely share a cache line.
+template <class F>
+void for_blocks(thread_pool& pool, std::size_t n, std::size_t block, F&& f) {
+  const auto count = static_cast<std::int64_t>(n);
+  if (count <= kernels::detail::smallest_share) {
+    if (count > 0) f(index_range{0, count});
+  } else {
+    pool.for_range(count, static_cast<std::int64_t>(blocks_of(2048, block) * block), f);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_SCALE_HPP

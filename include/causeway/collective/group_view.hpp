@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+#define CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// Some peers of a transport as a Transport of their own, ranked in the order in which they are listed: pairs, regions, the
+// axis of a grid; or all of them in another order, where an algorithm sends to the next rank and the order is what costs.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
+/// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
+/// once needs different ones. Errors of the transport name its peers, not ranks.
+class group_view {
+ public:
+  /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
+  /// them.
+  group_view(net::any_transport& over, std::vector<net::peer_index> members)
+      : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
+    CAUSEWAY_EXPECT(self_ < members_.size());
+    CAUSEWAY_EXPECT(are_distinct());
+  }
+
+  [[nodiscard]] net::peer_index self() const noexcept { return self_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
+  [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
+
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
+    return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
+  }
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
+    return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
+  }
+  result<std::size_t> wait(net::operation op, time_point deadline) {
+    if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
+    return over_->wait(op, deadline);
+  }
+  [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
+
+  /// Of the whole transport.
+  [[nodiscard]] traffic stats() const { return over_->stats(); }
+
+ private:
+  static constexpr net::operation no_operation = 0;
+
+  [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
+
+  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const {
+    return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+  }
+  [[nodiscard]] bool are_distinct() const {
+    std::vector<net::peer_index> sorted = members_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  }
+
+  net::any_transport* over_;
+  std::vector<net::peer_index> members_;
+  net::peer_index self_;
+};
+static_assert(net::Transport<group_view>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP

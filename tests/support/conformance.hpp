@@ -66,12 +66,12 @@ struct peer_history {
   bool resumable = true;  ///< the state after an error is one that can be saved
 };
 
-template <class Inner, class MakePolicy>
+template <class Inner, class MakePolicy, class M = quadratic>
 class policy_runs {
  public:
   policy_runs(MakePolicy make, conformance_options options) : make_{make}, options_{options} {}
 
-  using trainer_type = causeway::trainer<quadratic, Inner, decltype(std::declval<MakePolicy>()())>;
+  using trainer_type = causeway::trainer<M, Inner, decltype(std::declval<MakePolicy>()())>;
 
   /// Every peer runs from its state in `from` (none: the beginning) until it has taken `until` steps, or fails.
   std::vector<peer_history> run(causeway::net::memory_network& network, const std::vector<saved_state>& from,
@@ -94,7 +94,7 @@ class policy_runs {
   trainer_type make_trainer(causeway::environment env) {
     causeway::trainer_options options;
     options.learning_rate = causeway::optim::constant{0.05F};
-    return causeway::make_trainer(quadratic{}, std::move(env), options, make_(), Inner{});
+    return causeway::make_trainer(M{}, std::move(env), options, make_(), Inner{});
   }
 
   void run_peer(trainer_type& trainer, std::uint32_t peer, std::uint64_t until, bool finish, peer_history& h) {
@@ -141,9 +141,9 @@ inline void same_end(const std::vector<peer_history>& a, const std::vector<peer_
   }
 }
 
-template <class Inner = causeway::optim::adamw, class MakePolicy>
+template <class Inner = causeway::optim::adamw, class M = quadratic, class MakePolicy>
 void check_communication_policy(MakePolicy make, conformance_options options = {}) {
-  policy_runs<Inner, MakePolicy> runs{make, options};
+  policy_runs<Inner, MakePolicy, M> runs{make, options};
   const auto reference = runs.run({}, options.steps, true);
   same_end(reference, runs.run({}, options.steps, true));
 

@@ -8,7 +8,10 @@
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/optim/optimizer.hpp>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace causeway::inline CAUSEWAY_ABI::optim {
@@ -62,6 +65,11 @@ class adamw {
 
   [[nodiscard]] const adamw_options& options() const noexcept { return options_; }
   [[nodiscard]] std::uint64_t steps() const noexcept { return clock_.steps(); }
+  /// First and second moments, in the layout of the parameters: for policies that average them over peers.
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first_.size());
+    return {std::span{first_.data(), length}, std::span{second_.data(), length}};
+  }
 
   void reset(std::int64_t length) {
     first_ = state_buffer{length};

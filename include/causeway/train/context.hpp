@@ -139,8 +139,8 @@ class training_context {
     if (peers() == 1) return exchanged();
     if (keeps_inputs_) kept_.assign(data.begin(), data.end());
     if (elastic()) weigh(data);
-    auto outcome =
-        collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data, exchange_options());
+    auto outcome = collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data,
+                                             own_exchange_options());
     if (outcome) outcome = exchanged();
     if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
     return outcome;
@@ -181,16 +181,31 @@ class training_context {
 
   /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
   /// and go, they are a candidate until the fault policy has settled the step.
-  void commit_round() {
+  void commit_round() { commit_round(std::span<const float>{parameters()}); }
+
+  /// The same where it is other values that all peers hold alike; none if the peers do not hold the same.
+  void commit_round(std::span<const float> shared) {
     if (elastic()) {
       candidate_ = true;
       return;
     }
     ++round_;
-    const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0;
-    hash_ = full ? hasher{}.add_values(std::span<const float>{parameters()}).finish() : 0;
+    const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0 && !shared.empty();
+    hash_ = full ? hasher{}.add_values(shared).finish() : 0;
     parent_ = mix(parent_, hash_, round_);
   }
+
+  /// Of an exchange that a policy runs itself, through collective/: how it may cut and how long it may take. No workspace:
+  /// several of them may be under way.
+  [[nodiscard]] collective::collective_options exchange_options() {
+    collective::collective_options options = env_.exchange;
+    options.pool = &pool();
+    if (elastic()) options.deadline = entry_.deadline;
+    return options;
+  }
+
+  /// The learning rate of the inner step that comes next.
+  [[nodiscard]] float next_learning_rate() const { return options_.learning_rate.at(step_); }
 
   /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
   /// step under way does not count on top of it.
@@ -334,11 +349,9 @@ class training_context {
     return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
   }
 
-  [[nodiscard]] collective::collective_options exchange_options() {
-    collective::collective_options options = env_.exchange;
-    options.pool = &pool();
+  [[nodiscard]] collective::collective_options own_exchange_options() {
+    collective::collective_options options = exchange_options();
     options.workspace = &workspace_;
-    if (elastic()) options.deadline = entry_.deadline;
     return options;
   }
 
@@ -347,7 +360,7 @@ class training_context {
     std::vector<std::uint64_t> hashes(peers());
     CAUSEWAY_TRY(collective::all_gather(env_.transport, {.channel = collective::channels::state, .step = round_},
                                         std::as_bytes(std::span{&parent_, 1}), std::as_writable_bytes(std::span{hashes}),
-                                        exchange_options()));
+                                        own_exchange_options()));
     for (std::uint32_t peer = 0; peer < peers(); ++peer) {
       if (hashes[peer] != parent_) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
     }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_CONTENT_HPP
+#define CAUSEWAY_AXIS_CONTENT_HPP
+
+// What is exchanged. A content is described by constants; comm::rounds does what they say.
+//
+// - anchored: there are shared parameters θ besides the live ones θ_m; what travels is how far this peer has come from
+//   them, the pseudo-gradient Δ_m = θ − θ_m (old − new: a descending outer optimizer moves toward the peers). The mean goes
+//   to the outer optimizer, which moves θ.
+// - not anchored: tensors are replaced by their mean over the peers, and there is no outer optimizer.
+// - before_inner_step: what travels is this step's gradient, and its mean is what the inner optimizer is given.
+
+#include <causeway/axis/parts.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// `tensors(ctx)`: the flat buffers that are exchanged, each as long as the parameters and cut like them; for anchored
+/// contents just the parameters. `rows`: how many vectors a message has for each fragment.
+template <class C>
+concept Content = C::decides == part::content&& requires {
+  {bool{C::anchored}};
+  {bool{C::before_inner_step}};
+  {std::size_t{C::tensor_count}};
+  {bool{C::with_anchor}};
+  {bool{C::sums_updates}};
+};
+
+/// The gradient of the step, before the inner optimizer sees it.
+struct gradient {
+  static constexpr part decides = part::content;
+  static constexpr bool anchored = false;
+  static constexpr bool before_inner_step = true;
+  static constexpr std::size_t tensor_count = 1;
+  static constexpr bool with_anchor = false;
+  static constexpr bool sums_updates = false;
+};
+
+/// Δ_m = θ − θ_m, by subtraction (DiLoCo, equation 1).
+struct pseudo_gradient {
+  static constexpr part decides = part::content;
+  static constexpr bool anchored = true;
+  static constexpr bool before_inner_step = false;
+  static constexpr std::size_t tensor_count = 1;
+  static constexpr bool with_anchor = false;
+  static constexpr bool sums_updates = false;
+};
+
+/// The same, as the sum of what the inner optimizer subtracted: one more buffer, rounds at the size of an update instead of
+/// a parameter. Needs an inner optimizer that reports its updates.
+struct summed_updates : pseudo_gradient {
+  static constexpr bool sums_updates = true;
+};
+
+/// Δ_m and θ, for gossip: the peers of a group do not hold the same θ (NoLoCo). Twice the bytes.
+struct pseudo_gradient_and_anchor : pseudo_gradient {
+  static constexpr bool with_anchor = true;
+};
+
+/// The live parameters. With a codec that sends only some coordinates, only these are replaced (SPARTA).
+struct parameters {
+  static constexpr part decides = part::content;
+  static constexpr bool anchored = false;
+  static constexpr bool before_inner_step = false;
+  static constexpr std::size_t tensor_count = 1;
+  static constexpr bool with_anchor = false;
+  static constexpr bool sums_updates = false;
+
+  template <class Context>
+  [[nodiscard]] static std::vector<std::span<float>> tensors(Context& ctx) {
+    return {ctx.parameters()};
+  }
+};
+
+/// The live parameters and the inner optimizer's first and second moments, as fragments of their own: with a fragmenter of
+/// P fragments, fragments 0 to P-1 are of the parameters, then P of each moment (DES-LOC, local Adam).
+struct parameters_and_moments : parameters {
+  static constexpr std::size_t tensor_count = 3;
+
+  template <class Context>
+  [[nodiscard]] static std::vector<std::span<float>> tensors(Context& ctx) {
+    std::vector<std::span<float>> all{ctx.parameters()};
+    for (const std::span<float> moment : ctx.inner().moments()) all.push_back(moment);
+    return all;
+  }
+};
+
+static_assert(Content<gradient> && Content<pseudo_gradient> && Content<summed_updates> &&
+              Content<pseudo_gradient_and_anchor> && Content<parameters> && Content<parameters_and_moments>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_CONTENT_HPP

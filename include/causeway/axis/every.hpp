@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_EVERY_HPP
+#define CAUSEWAY_AXIS_EVERY_HPP
+
+// Triggers by counting inner steps. A trigger says for each fragment how many inner steps lie before its first exchange and
+// between two later ones; comm::rounds counts them.
+
+#include <causeway/axis/parts.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// What an exchange showed, for triggers that adapt.
+struct exchange_report {
+  std::size_t fragment = 0;
+  std::uint32_t steps = 0;  ///< inner steps since the fragment's exchange before
+  double movement = 0;      ///< |mean| / |shared parameters|, where the trigger asks for it
+};
+
+/// Requirements. `count` is the number of fragments.
+/// - `check(count)`: errc::invalid_argument for options that cannot work;
+/// - `first(f, count)`, `next(f, count)`: inner steps before the first and between later exchanges of fragment f, >= 1;
+/// - `exchanged(ctx, report)`: called after every exchange; may talk to the other peers, who do the same;
+/// - `watches_movement`: report.movement is wanted, which costs two passes over the fragment.
+template <class T>
+concept Trigger = T::decides == part::trigger&& requires(T& t, const T& c, std::size_t f) {
+  { c.check(f) } -> std::same_as<result<void>>;
+  { c.first(f, f) } -> std::same_as<std::uint32_t>;
+  { c.next(f, f) } -> std::same_as<std::uint32_t>;
+  {bool{T::watches_movement}};
+};
+
+namespace detail {
+
+inline result<void> check_steps(std::uint32_t steps, const char* who) {
+  if (steps > 0) return {};
+  return fail(errc::invalid_argument, who, "0 inner steps between exchanges; set it to 1 or more");
+}
+
+}  // namespace detail
+
+/// Every fragment after H inner steps, all at the same time (local SGD, DiLoCo; H = 1: every step).
+struct every {
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+
+  std::uint32_t local_steps = 500;  ///< H
+
+  [[nodiscard]] result<void> check(std::size_t) const { return detail::check_steps(local_steps, "every"); }
+  [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return local_steps; }
+  [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return local_steps; }
+  result<void> exchanged(auto&, const exchange_report&) { return {}; }
+  void serialize(auto&) {}
+};
+
+/// Every fragment after H inner steps, one after another: fragment f of P for the first time after ⌈(f+1)·H/P⌉ steps, so
+/// that the peak rate falls by P (Streaming DiLoCo, Douillard et al. 2025, section 2.1).
+struct staggered {
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+
+  std::uint32_t local_steps = 100;  ///< H
+
+  [[nodiscard]] result<void> check(std::size_t count) const {
+    CAUSEWAY_TRY(detail::check_steps(local_steps, "staggered"));
+    if (count <= local_steps) return {};
+    return fail(errc::invalid_argument, "staggered",
+                std::to_string(count) + " fragments in " + std::to_string(local_steps) +
+                    " inner steps; take fewer fragments or more steps, so that each has a step of its own");
+  }
+  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept {
+    const std::uint64_t share = (f + 1) * std::uint64_t{local_steps};
+    return static_cast<std::uint32_t>((share + count - 1) / count);
+  }
+  [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return local_steps; }
+  result<void> exchanged(auto&, const exchange_report&) { return {}; }
+  void serialize(auto&) {}
+};
+
+/// A period for every fragment: for state tensors that change at different rates (DES-LOC: parameters every K steps, first
+/// moments every 3K, second moments every 6K). The last period holds for all fragments beyond the list.
+class periods {
+ public:
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+
+  explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192}) : steps_{std::move(steps)} {}
+
+  [[nodiscard]] result<void> check(std::size_t) const {
+    if (steps_.empty()) return detail::check_steps(0, "periods");
+    for (const std::uint32_t s : steps_) CAUSEWAY_TRY(detail::check_steps(s, "periods"));
+    return {};
+  }
+  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept {
+    return steps_[f < steps_.size() ? f : steps_.size() - 1];
+  }
+  [[nodiscard]] std::uint32_t next(std::size_t f, std::size_t count) const noexcept { return first(f, count); }
+  result<void> exchanged(auto&, const exchange_report&) { return {}; }
+  void serialize(auto&) {}
+
+ private:
+  std::vector<std::uint32_t> steps_;
+};
+
+static_assert(Trigger<every> && Trigger<staggered> && Trigger<periods>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_EVERY_HPP

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_GROUPS_HPP
+#define CAUSEWAY_AXIS_GROUPS_HPP
+
+// Who exchanges with whom. All peers work out the same groups from the run's seed and the number of the exchange, so that
+// nobody has to be asked. Every peer is in exactly one group of an exchange.
+
+#include <causeway/axis/parts.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// Which exchange of which run a group is for. `number` counts exchanges from 0.
+struct group_question {
+  std::uint64_t seed = 0;
+  std::uint64_t number = 0;
+  net::peer_index self = 0;
+  std::uint32_t peers = 1;
+};
+
+/// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers;
+/// - `members(question)`: the peers of self's group, ascending, self included;
+/// - `formed(question)`: that exchange is over; groups with a memory move on;
+/// - `everybody`: there is only one group.
+template <class G>
+concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
+  { c.check(q.peers) } -> std::same_as<result<void>>;
+  { c.members(q) } -> std::same_as<std::vector<net::peer_index>>;
+  { g.formed(q) } -> std::same_as<void>;
+  {bool{G::everybody}};
+};
+
+namespace detail {
+
+/// The peers in an order drawn from `draw`.
+inline std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
+  std::vector<net::peer_index> order(peers);
+  std::iota(order.begin(), order.end(), net::peer_index{0});
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  return order;
+}
+
+inline constexpr std::uint64_t group_stream = 0x67726F757073;
+
+}  // namespace detail
+
+/// All peers together.
+struct all_peers {
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = true;
+
+  [[nodiscard]] result<void> check(std::uint32_t) const { return {}; }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
+    std::vector<net::peer_index> all(q.peers);
+    std::iota(all.begin(), all.end(), net::peer_index{0});
+    return all;
+  }
+  void formed(const group_question&) {}
+  void serialize(auto&) {}
+};
+
+/// Groups of `size` peers, drawn anew for every exchange; peers that are left over join the last group (NoLoCo: pairs).
+/// With N peers in r = N / size groups, averaging once leaves (r−1)/(N−1) of the variance on average.
+struct random_groups {
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+
+  std::uint32_t size = 2;
+
+  [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    if (size >= 2 || peers == 1) return {};
+    return fail(errc::invalid_argument, "random_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
+  }
+
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
+    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+    const auto place = static_cast<std::uint32_t>(std::find(order.begin(), order.end(), q.self) - order.begin());
+    const std::uint32_t groups = std::max(q.peers / size, 1U);
+    const std::uint32_t mine = std::min(place / size, groups - 1);
+    const auto begin = order.begin() + mine * size;
+    std::vector<net::peer_index> group(begin, mine + 1 == groups ? order.end() : begin + size);
+    std::sort(group.begin(), group.end());
+    return group;
+  }
+  void formed(const group_question&) {}
+  void serialize(auto&) {}
+};
+
+/// Moshpit's grid (Ryabinin et al. 2021, section 3.2): peers sit in a grid of `dimensions` axes with `side` places each.
+/// Exchange t is among the peers that differ only on axis t mod d; afterwards each takes a place of its own on that axis,
+/// so that members of one group meet others next time. With side^dimensions peers, d exchanges give the exact mean of all.
+class grid {
+ public:
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+
+  grid() : grid(4, 2) {}
+  grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
+
+  [[nodiscard]] result<void> check(std::uint32_t) const {
+    if (side_ >= 2 && dimensions_ >= 1 && dimensions_ <= 16) return {};
+    return fail(errc::invalid_argument, "grid", "a side of at least 2 and 1 to 16 dimensions, please");
+  }
+
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
+    const auto places = this->places(q.peers);
+    std::vector<net::peer_index> group;
+    for (net::peer_index p = 0; p < q.peers; ++p) {
+      if (meets(places, q.self, p, axis_of(q))) group.push_back(p);
+    }
+    return group;
+  }
+
+  void formed(const group_question& q) {
+    const auto places = this->places(q.peers);
+    const std::uint32_t axis = axis_of(q);
+    auto next = places;
+    std::vector<bool> moved(q.peers);
+    for (net::peer_index first = 0; first < q.peers; ++first) {
+      if (moved[first]) continue;
+      const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number, first)});
+      std::vector<net::peer_index> group;
+      for (const net::peer_index p : order) {
+        if (meets(places, first, p, axis)) group.push_back(p);
+      }
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        moved[group[i]] = true;
+        next[group[i] * dimensions_ + axis] = static_cast<std::uint32_t>(i);
+      }
+    }
+    places_ = std::move(next);
+  }
+
+  void serialize(auto& ar) { ar(places_); }
+
+ private:
+  [[nodiscard]] std::uint32_t axis_of(const group_question& q) const {
+    return static_cast<std::uint32_t>(q.number % dimensions_);
+  }
+
+  // At the start peers fill the grid in order: peer p at the digits of p.
+  [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const {
+    if (places_.size() == std::size_t{peers} * dimensions_) return places_;
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t p = 0; p < peers; ++p) {
+      std::uint64_t rest = p;
+      for (std::uint32_t d = 0; d < dimensions_; ++d, rest /= side_)
+        all.push_back(static_cast<std::uint32_t>(rest % side_));
+    }
+    return all;
+  }
+
+  [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
+                           std::uint32_t axis) const {
+    for (std::uint32_t d = 0; d < dimensions_; ++d) {
+      if (d != axis && places[a * dimensions_ + d] != places[b * dimensions_ + d]) return false;
+    }
+    return true;
+  }
+
+  std::uint32_t side_;
+  std::uint32_t dimensions_;
+  std::vector<std::uint32_t> places_;  // empty: everybody where they started
+};
+
+/// Hivemind's form of the grid: a key of `bits` bits per peer. Peers with equal keys form a group; afterwards each member
+/// appends its number in the group to the key, `step` bits of it, and the oldest bits drop out. With 2^(bits+step) peers
+/// all groups have 2^step members.
+class key_groups {
+ public:
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+
+  key_groups() : key_groups(2, 2) {}
+  key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
+
+  [[nodiscard]] result<void> check(std::uint32_t) const {
+    if (bits_ <= 30 && step_ >= 1 && step_ <= 16) return {};
+    return fail(errc::invalid_argument, "key_groups",
+                "keys have 0 to 30 bits and grow by 1 to 16; other numbers were given");
+  }
+
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
+    const auto keys = this->keys(q.peers);
+    std::vector<net::peer_index> group;
+    for (net::peer_index p = 0; p < q.peers; ++p) {
+      if (keys[p] == keys[q.self]) group.push_back(p);
+    }
+    return group;
+  }
+
+  void formed(const group_question& q) {
+    const auto old = keys(q.peers);
+    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+    std::vector<std::uint32_t> next(q.peers);
+    std::vector<std::uint32_t> seen(std::size_t{1} << bits_);
+    for (const net::peer_index p : order) next[p] = ((old[p] << step_) | (seen[old[p]]++ & ((1U << step_) - 1))) & mask();
+    keys_ = std::move(next);
+  }
+
+  void serialize(auto& ar) { ar(keys_); }
+
+ private:
+  [[nodiscard]] std::uint32_t mask() const { return (1U << bits_) - 1U; }
+
+  [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const {
+    if (keys_.size() == peers) return keys_;
+    std::vector<std::uint32_t> all(peers);
+    for (std::uint32_t p = 0; p < peers; ++p) all[p] = p & mask();
+    return all;
+  }
+
+  std::uint32_t bits_;
+  std::uint32_t step_;
+  std::vector<std::uint32_t> keys_;  // empty: as at the start
+};
+
+static_assert(Group<all_peers> && Group<random_groups> && Group<grid> && Group<key_groups>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_GROUPS_HPP

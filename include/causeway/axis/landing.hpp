@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_LANDING_HPP
+#define CAUSEWAY_AXIS_LANDING_HPP
+
+// When the result of an exchange is waited for, and what the live parameters become then. θ: shared parameters before, θ̃:
+// after the outer step; θ_m: live parameters, at_send: what they were when the exchange began.
+
+#include <causeway/axis/parts.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+enum class waiting : std::uint8_t {
+  at_once,     ///< before the next inner step
+  some_steps,  ///< `steps` inner steps later; the exchange goes on meanwhile
+  a_round,     ///< when the fragment is due again
+};
+
+/// `waits`, and for some_steps `steps`: τ >= 1. `keeps_departure`: at_send is wanted. `own_is_fresh`: the outer step takes
+/// this peer's own row from now and the others' from a round ago. `land(local, shared, at_send)` gives the new live
+/// parameters.
+template <class L>
+concept Landing = L::decides == part::landing&& requires(const L& l, std::span<float> local, std::span<const float> shared,
+                                                         std::span<const float> at_send) {
+  { L::waits } -> std::convertible_to<waiting>;
+  { l.steps } -> std::convertible_to<std::uint32_t>;
+  {bool{L::keeps_departure}};
+  {bool{L::own_is_fresh}};
+  { l.land(local, shared, at_send) } -> std::same_as<void>;
+};
+
+namespace detail {
+
+inline void take_over(std::span<float> local, std::span<const float> shared) {
+  for (std::size_t i = 0; i < local.size(); ++i) local[i] = shared[i];
+}
+
+}  // namespace detail
+
+/// θ_m ← θ̃, before the next inner step.
+struct blocking {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::at_once;
+  static constexpr std::uint32_t steps = 0;
+  static constexpr bool keeps_departure = false;
+  static constexpr bool own_is_fresh = false;
+
+  static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
+    detail::take_over(local, shared);
+  }
+};
+
+/// θ_m ← α·θ_m + (1−α)·θ̃, τ inner steps after the exchange began (Streaming DiLoCo, section 2.2: τ = 1, α = 0.5; α = 0
+/// forgets the τ steps, α = 1 the others).
+struct delayed {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::some_steps;
+  static constexpr bool keeps_departure = false;
+  static constexpr bool own_is_fresh = false;
+
+  std::uint32_t steps = 1;   ///< τ
+  float local_share = 0.5F;  ///< α
+
+  void land(std::span<float> local, std::span<const float> shared, std::span<const float>) const {
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      local[i] = local_share * local[i] + (1.0F - local_share) * shared[i];
+    }
+  }
+};
+
+/// θ_m ← θ̃ − τ·(g + λ·g⊙g⊙(θ̃ − at_send)) with g = (at_send − θ_m)/τ, the mean movement of the τ steps: the steps that were
+/// taken meanwhile, moved to where they should have started. The correction is the first-order expansion of the gradient
+/// with λ·g⊙g for the Hessian (Zheng et al. 2017), which CoCoDC applies to delayed fragments; λ = 0 just replays the steps.
+/// Derived from those papers' abstracts: CoCoDC's own constants are not published with it.
+struct compensated {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::some_steps;
+  static constexpr bool keeps_departure = true;
+  static constexpr bool own_is_fresh = false;
+
+  std::uint32_t steps = 1;  ///< τ
+  float lambda = 0.5F;
+
+  void land(std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
+    const auto tau = static_cast<float>(steps);
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      const float g = (at_send[i] - local[i]) / tau;
+      local[i] = shared[i] - tau * (g + lambda * g * g * (shared[i] - at_send[i]));
+    }
+  }
+};
+
+/// The outer step of a round uses the mean of the round before, which had a whole round to travel; nothing for the first
+/// (delayed DiLoCo in its plain form: costs quality).
+struct one_round_late {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::a_round;
+  static constexpr std::uint32_t steps = 0;
+  static constexpr bool keeps_departure = false;
+  static constexpr bool own_is_fresh = false;
+
+  static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
+    detail::take_over(local, shared);
+  }
+};
+
+/// The same with this peer's own part fresh: (1/M)·Δ_m(now) + (1/M)·Σ_{others} Δ(a round ago) (Kale et al. 2025). The
+/// shared parameters then differ from peer to peer by the rows under way; one more buffer.
+struct eager {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::a_round;
+  static constexpr std::uint32_t steps = 0;
+  static constexpr bool keeps_departure = false;
+  static constexpr bool own_is_fresh = true;
+
+  static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
+    detail::take_over(local, shared);
+  }
+};
+
+static_assert(Landing<blocking> && Landing<delayed> && Landing<compensated> && Landing<one_round_late> && Landing<eager>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_LANDING_HPP

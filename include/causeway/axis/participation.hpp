@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_PARTICIPATION_HPP
+#define CAUSEWAY_AXIS_PARTICIPATION_HPP
+
+// Whose rows count in an exchange. A function of the run's seed, the exchange and the peer, so that all peers know who
+// contributes; at least one always does.
+
+#include <causeway/axis/groups.hpp>
+#include <causeway/axis/parts.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// `contributes(question)` for peer question.self; `keeps_local`: a peer that does not contribute goes on from its own live
+/// parameters instead of taking the shared ones over.
+template <class P>
+concept Participation = P::decides == part::participation&& requires(const P& p, const group_question& q) {
+  { p.check() } -> std::same_as<result<void>>;
+  { p.contributes(q) } -> std::same_as<bool>;
+  {bool{P::always}};
+  {bool{P::keeps_local}};
+};
+
+struct everyone {
+  static constexpr part decides = part::participation;
+  static constexpr bool always = true;
+  static constexpr bool keeps_local = false;
+  [[nodiscard]] static result<void> check() { return {}; }
+  [[nodiscard]] static bool contributes(const group_question&) noexcept { return true; }
+};
+
+/// A share of the peers, drawn anew for every exchange; the others take the result over (FedAvg's and Photon's sampling of
+/// clients). Of N peers max(1, round(share·N)) contribute.
+struct sampled_peers {
+  static constexpr part decides = part::participation;
+  static constexpr bool always = false;
+  static constexpr bool keeps_local = false;
+
+  double share = 0.5;
+
+  [[nodiscard]] result<void> check() const {
+    if (share > 0 && share <= 1) return {};
+    return fail(errc::invalid_argument, "sampled_peers", "the share must be above 0 and at most 1");
+  }
+  [[nodiscard]] bool contributes(const group_question& q) const {
+    const auto wanted = std::max<std::int64_t>(1, std::llround(share * q.peers));
+    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(stream, q.number)});
+    const auto place = std::find(order.begin(), order.end(), q.self) - order.begin();
+    return place < wanted;
+  }
+
+ private:
+  static constexpr std::uint64_t stream = 0x73616D706C65;
+};
+
+/// Each row is lost with a probability; its peer neither contributes nor takes the result over, and goes on from its own
+/// live parameters (DiLoCo, section 4: half of all pseudo-gradients dropped cost 2.1 % of perplexity). When all would be
+/// lost the first peer's row is kept.
+struct dropped_rows {
+  static constexpr part decides = part::participation;
+  static constexpr bool always = false;
+  static constexpr bool keeps_local = true;
+
+  double probability = 0.5;
+
+  [[nodiscard]] result<void> check() const {
+    if (probability >= 0 && probability < 1) return {};
+    return fail(errc::invalid_argument, "dropped_rows", "the probability must be at least 0 and below 1");
+  }
+  [[nodiscard]] bool contributes(const group_question& q) const {
+    if (kept(q, q.self)) return true;
+    if (q.self != 0) return false;
+    for (net::peer_index p = 0; p < q.peers; ++p) {
+      if (kept(q, p)) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::uint64_t stream = 0x64726F70;
+  [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const {
+    return rng{q.seed, mix(stream, q.number, std::uint64_t{p})}.uniform() >= probability;
+  }
+};
+
+static_assert(Participation<everyone> && Participation<sampled_peers> && Participation<dropped_rows>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_PARTICIPATION_HPP

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_ROUND_RULES_HPP
+#define CAUSEWAY_COMM_ROUND_RULES_HPP
+
+// Which axes go together, as pure functions of their constants, and one readable error for each mix that does not. Every id
+// is explained in docs/reference/rules.md, and held to its message by a test in tests/compile_fail.
+
+#include <causeway/axis/content.hpp>
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/exchange.hpp>
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/groups.hpp>
+#include <causeway/axis/landing.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/axis/participation.hpp>
+#include <causeway/axis/parts.hpp>
+#include <causeway/axis/residual.hpp>
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+/// The constants that the rules are about.
+struct round_mix {
+  bool anchored = true;            ///< content: there are shared parameters
+  bool before_inner_step = false;  ///< content: gradients
+  bool sends_anchor = false;       ///< content: shared parameters travel too
+  bool everybody = true;           ///< group
+  bool by_context = true;          ///< exchange: the context's all-reduce
+  bool bit_parity = true;          ///< exchange
+  bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
+  bool gives_residual = true;      ///< exchange
+  bool gives_counts = false;       ///< exchange
+  bool sparse = false;             ///< exchange: its codec
+  bool shared_support = false;     ///< exchange: all peers send the same coordinates
+  bool keeps_residual = false;     ///< residual
+  bool residual_in_parameters = false;
+  bool waits_at_once = true;       ///< landing
+  bool own_is_fresh = false;       ///< landing
+  bool wants_mean_shared = false;  ///< outer optimizer
+  bool single = true;              ///< one fragment of one tensor
+  bool watches_movement = false;   ///< trigger
+  bool keeps_local = false;        ///< participation
+  bool always = true;              ///< participation
+};
+
+namespace rules {
+
+/// All-reduce and its kin add up what they are given: sparse messages must agree on their coordinates, or be gathered.
+constexpr bool a2(round_mix m) { return !m.sparse || m.own_support || m.shared_support; }
+/// Overlap needs an exchange that can be begun and finished.
+constexpr bool a3(round_mix m) { return m.waits_at_once || !m.by_context; }
+/// A gossip step needs the others' shared parameters, and only that wants them.
+constexpr bool a4(round_mix m) { return m.wants_mean_shared == m.sends_anchor; }
+/// Where only some peers meet, shared parameters cannot stay equal: they must travel, or there must be none.
+constexpr bool a5(round_mix m) { return m.everybody || !m.anchored || m.sends_anchor; }
+/// The context's all-reduce is always among all peers.
+constexpr bool a6(round_mix m) { return m.everybody || !m.by_context; }
+/// Shared parameters that all hold alike need the same bits everywhere.
+constexpr bool a7(round_mix m) { return !(m.anchored && m.everybody) || m.bit_parity; }
+/// Who keeps what was not sent must know what was sent.
+constexpr bool a8(round_mix m) {
+  return (!m.keeps_residual || m.gives_residual) && (!m.residual_in_parameters || m.anchored);
+}
+/// Replacing only the coordinates that came needs to know which came.
+constexpr bool a9(round_mix m) { return m.anchored || m.before_inner_step || !m.sparse || m.gives_counts; }
+/// A part of one's own can only be fresh in a mean that goes to an outer optimizer, over all.
+constexpr bool a10(round_mix m) { return !m.own_is_fresh || (m.anchored && m.everybody && m.always); }
+/// What peers adapt to must be equal on all.
+constexpr bool a11(round_mix m) { return !m.watches_movement || (m.anchored && m.everybody && !m.own_is_fresh); }
+/// Whether all peers hold the same (shared) parameters after each exchange.
+constexpr bool identical(round_mix m) {
+  if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
+  return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
+}
+/// Whether peers may come and go: what all hold is one row that the membership knows how to hand over.
+constexpr bool elastic(round_mix m) {
+  return m.anchored && m.everybody && m.by_context && m.waits_at_once && m.single && !m.sends_anchor && m.always &&
+         !m.watches_movement;
+}
+
+}  // namespace rules
+
+/// The rules for one mix: derive from it. Instantiated only with known axes, so that a wrong one is the only error.
+template <class... Axes>
+struct round_rules {
+  static_assert(
+      axis::all_known<Axes...>,
+      "causeway-A0: a type given to comm::rounds is no axis value: it has no `decides`. docs/reference/rules.md#a0");
+  static_assert(axis::all_different<Axes...>,
+                "causeway-A1: two values for one axis were given to comm::rounds; keep one. docs/reference/rules.md#a1");
+
+ protected:
+  using trigger_axis = axis::pick<axis::part::trigger, axis::every, Axes...>;
+  using content_axis = axis::pick<axis::part::content, axis::pseudo_gradient, Axes...>;
+  using fragments_axis = axis::pick<axis::part::fragments, axis::whole, Axes...>;
+  using group_axis = axis::pick<axis::part::group, axis::all_peers, Axes...>;
+  using exchange_axis = axis::pick<axis::part::exchange, axis::all_reduce<>, Axes...>;
+  using residual_axis = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
+  using participation_axis = axis::pick<axis::part::participation, axis::everyone, Axes...>;
+  using outer_axis = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
+  using landing_axis = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+
+ public:
+  static constexpr round_mix mix{
+      .anchored = content_axis::anchored,
+      .before_inner_step = content_axis::before_inner_step,
+      .sends_anchor = content_axis::with_anchor,
+      .everybody = group_axis::everybody,
+      .by_context = exchange_axis::by_context,
+      .bit_parity = exchange_axis::traits.bit_parity,
+      .own_support = exchange_axis::traits.own_support,
+      .gives_residual = exchange_axis::traits.residual,
+      .gives_counts = exchange_axis::traits.counts,
+      .sparse = exchange_axis::sparse,
+      .shared_support = exchange_axis::shared_support,
+      .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
+      .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
+      .waits_at_once = landing_axis::waits == axis::waiting::at_once,
+      .own_is_fresh = landing_axis::own_is_fresh,
+      .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
+      .single = fragments_axis::single && content_axis::tensor_count == 1,
+      .watches_movement = trigger_axis::watches_movement,
+      .keeps_local = participation_axis::keeps_local,
+      .always = participation_axis::always,
+  };
+  static constexpr bool identical = rules::identical(mix);
+  static constexpr bool elastic = rules::elastic(mix);
+
+ private:
+  static_assert(
+      rules::a2(mix),
+      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+  static_assert(rules::a3(mix),
+                "causeway-A3: this landing lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+  static_assert(rules::a4(mix),
+                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+  static_assert(rules::a5(mix),
+                "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+                "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov. docs/reference/rules.md#a5");
+  static_assert(rules::a6(mix),
+                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+                "axis::split_mean. docs/reference/rules.md#a6");
+  static_assert(
+      rules::a7(mix),
+      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+  static_assert(
+      rules::a8(mix),
+      "causeway-A8: this residual needs to know what was sent, and an implicit one a pseudo-gradient. Use another "
+      "topology, or axis::error_feedback. docs/reference/rules.md#a8");
+  static_assert(rules::a9(mix),
+                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+  static_assert(
+      rules::a10(mix),
+      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers. Use axis::pseudo_gradient "
+      "with axis::all_peers and axis::everyone. docs/reference/rules.md#a10");
+  static_assert(rules::a11(mix),
+                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_ROUND_RULES_HPP

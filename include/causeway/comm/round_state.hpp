@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_ROUND_STATE_HPP
+#define CAUSEWAY_COMM_ROUND_STATE_HPP
+
+// What comm::rounds keeps for one fragment: its counters, its outer optimizer, what a lossy codec left out, and the
+// conversation under way. A conversation is begun with `input`, which is kept while it lasts, so that it can be begun again
+// after a failure or from a checkpoint; nothing else changes before its result is here.
+
+#include <causeway/axis/content.hpp>
+#include <causeway/axis/exchange.hpp>
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/groups.hpp>
+#include <causeway/axis/residual.hpp>
+#include <causeway/collective/exchange.hpp>
+#include <causeway/collective/group_view.hpp>
+#include <causeway/compress/message.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/kernels/elementwise.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// The collective that a recipe makes; nothing where the context does the work.
+template <class Recipe>
+struct exchange_of {
+  using type = decltype(std::declval<const Recipe&>().make());
+};
+template <class Recipe>
+requires Recipe::by_context struct exchange_of<Recipe> {
+  struct type {};
+};
+
+/// What a conversation is about.
+struct talk_terms {
+  std::vector<net::peer_index> members;  ///< of the group, ascending
+  std::uint32_t contributors = 0;        ///< among them
+  bool contributes = true;               ///< this peer
+  std::uint64_t seed = 0;                ///< of the exchange
+  net::message_id id;
+  std::span<const float> reference;
+};
+
+template <class Recipe, class Outer, class Group>
+struct round_state {
+  using exchange_type = typename exchange_of<Recipe>::type;
+
+  const axis::fragment* cut = nullptr;
+  std::size_t tensor = 0;
+  std::vector<compress::matrix_range> matrices;  ///< of a whole row: the fragment's, once for each vector in it
+  Outer outer;
+  Group group_axis;
+  std::uint32_t since = 0;      ///< inner steps since the last exchange
+  std::uint32_t due_after = 0;  ///< inner steps between that and the next
+  std::uint64_t number = 0;     ///< of the next exchange
+  std::vector<float> residual;
+
+  bool pending = false;  ///< a conversation is under way
+  bool begun = false;    ///< its messages are on their way; false after a failure or a restart
+  bool turned = false;
+  std::uint32_t waited = 0;  ///< inner steps since it began
+  std::uint64_t parent = 0;
+  std::vector<float> input;
+  std::vector<float> at_send;
+  bool arrived = false;  ///< for landings of a round: `late` is the mean of the round before, `own_late` this peer's part
+  std::vector<float> late;
+  std::vector<float> own_late;
+
+  // Not part of a checkpoint.
+  std::vector<float> row;
+  std::vector<float> next_residual;
+  std::vector<float> counts;
+  std::vector<float> reference;
+  talk_terms terms;
+  // Before the exchange, which refers to them.
+  std::unique_ptr<net::any_transport> view;
+  net::any_transport* group = nullptr;
+  collective::collective_options options;
+  std::optional<exchange_type> exchange;
+
+  [[nodiscard]] bool is_due() const noexcept { return since >= due_after; }
+  [[nodiscard]] std::size_t size() const noexcept { return cut->size; }
+
+  void restart(std::uint32_t steps) noexcept {
+    since = 0;
+    due_after = steps;
+  }
+
+  void serialize(auto& ar) {
+    ar(since, due_after, number, residual, pending, waited, parent, input, at_send, arrived, late, own_late, outer,
+       group_axis);
+    if constexpr (Recipe::traits.stateful) ar(*exchange);
+  }
+
+  /// x ← β·e + η·x, in `input`, which holds x.
+  template <axis::Residual R>
+  void add_residual(const R& policy, float learning_rate) {
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      const float gain = policy.gain(learning_rate);
+      const float decay = policy.decay();
+      for (std::size_t i = 0; i < input.size(); ++i) {
+        input[i] = gain * input[i] + (residual.empty() ? 0.0F : decay * residual[i]);
+      }
+    }
+  }
+
+  /// Sends `input` on its way.
+  template <class Context>
+  result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
+    begun = turned = false;
+    row = input;
+    next_residual.assign(wants_residual ? row.size() : 0, 0.0F);
+    counts.assign(wants_counts ? row.size() : 0, 0.0F);
+    if constexpr (!Recipe::by_context) {
+      if (terms.members.size() > 1) {
+        open_group(ctx);
+        CAUSEWAY_TRY(exchange->begin(port(ctx), exchange_row(), message_context(ctx)));
+      }
+    }
+    begun = true;
+    return {};
+  }
+
+  /// Reduces what has arrived and sends it on; waits for it where it has not.
+  template <class Context>
+  result<void> turn(Context& ctx) {
+    if constexpr (!Recipe::by_context) {
+      if (terms.members.size() > 1) CAUSEWAY_TRY(failing(exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
+    }
+    turned = true;
+    return {};
+  }
+
+  /// Leaves the mean in `row`. Alone, that is what this peer put in.
+  template <class Context>
+  result<void> finish(Context& ctx, const Recipe& recipe) {
+    if constexpr (Recipe::by_context) {
+      return failing(mean_by_context(ctx, recipe));
+    } else {
+      if (terms.members.size() > 1) return failing(exchange->finish(port(ctx), exchange_row(), message_context(ctx)));
+      std::fill(counts.begin(), counts.end(), 1.0F);
+      return {};
+    }
+  }
+
+ private:
+  result<void> failing(result<void> outcome) {
+    if (!outcome) begun = false;
+    return outcome;
+  }
+
+  template <class Context>
+  result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
+    if (!next_residual.empty() && terms.members.size() > 1) CAUSEWAY_TRY(find_residual(ctx, recipe));
+    if (terms.contributors != terms.members.size()) {
+      const auto share = static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
+      const auto count = static_cast<std::int64_t>(row.size());
+      kernels::scale(ctx.pool(), row.data(), terms.contributes ? share : 0.0F, count);
+    }
+    return ctx.mean(recipe.codec, row);
+  }
+
+  // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
+  template <class Context>
+  result<void> find_residual(Context& ctx, const Recipe& recipe) {
+    const compress::as_message<decltype(recipe.codec)> codec{recipe.codec};
+    const auto about = message_context(ctx);
+    std::vector<std::byte> room(codec.most_bytes(about, row.size()));
+    const std::size_t used = codec.encode(about, row, room);
+    return compress::residual_of(codec, about, row, std::span{room}.first(used), next_residual);
+  }
+
+  template <class Context>
+  void open_group(Context& ctx) {
+    group = &ctx.transport();
+    if (terms.members.size() == ctx.peers()) return;
+    view = std::make_unique<net::any_transport>(collective::group_view{ctx.transport(), terms.members});
+    group = view.get();
+  }
+
+  template <class Context>
+  collective::exchange_port port(Context& ctx) {
+    options = ctx.exchange_options();
+    return {*group, terms.id, options};
+  }
+
+  [[nodiscard]] collective::exchange_row exchange_row() {
+    return {.values = row, .residual = next_residual, .weight = terms.contributes ? 1.0F : 0.0F, .counts = counts};
+  }
+
+  template <class Context>
+  [[nodiscard]] compress::message_context message_context(Context& ctx) const {
+    return {.pool = ctx.pool(),
+            .matrices = matrices,
+            .seed = terms.seed,
+            .own_seed = mix(terms.seed, ctx.self() + 1),
+            .round = terms.id.step,
+            .reference = terms.reference};
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_STATE_HPP

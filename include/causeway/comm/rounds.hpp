@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_ROUNDS_HPP
+#define CAUSEWAY_COMM_ROUNDS_HPP
+
+// Exchanges in rounds, composed of axes: trigger, content, fragments, group, exchange (topology, codec, aggregator),
+// residual, participation, outer optimizer, landing. presets/ has the published systems as such compositions;
+// docs/policies/rounds.md explains the axes, docs/reference/rules.md which of them go together.
+//
+// Invariant: all peers begin and end the exchanges of a fragment in the same order. What a hook that fails has done stays
+// done, fragment by fragment; calling it again goes on where it stopped.
+
+#include <causeway/axis/content.hpp>
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/exchange.hpp>
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/groups.hpp>
+#include <causeway/axis/landing.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/axis/participation.hpp>
+#include <causeway/axis/parts.hpp>
+#include <causeway/axis/residual.hpp>
+#include <causeway/collective/channels.hpp>
+#include <causeway/comm/round_rules.hpp>
+#include <causeway/comm/round_state.hpp>
+#include <causeway/compress/none.hpp>
+#include <causeway/kernels/reduce.hpp>
+#include <causeway/policy/concepts.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+/// For each fragment that its trigger finds due: row ← content; row ← β·residual + η·row; mean over the group, through the
+/// exchange; the outer optimizer moves the shared parameters; the landing says what the live ones become.
+///
+/// `rounds<>` is DiLoCo with H = 500: every, pseudo_gradient, whole, all_peers, all_reduce, no_residual, everyone,
+/// outer<nesterov>{0.7}, blocking. Give axis values in any order: `rounds{axis::every{100}, axis::strided{}, ...}`.
+///
+/// State: shared parameters (anchored contents), the outer optimizer's, residuals, and the rows under way. Bytes and rounds
+/// are the exchange's, for each fragment. Options that do not fit are errc::invalid_argument from start().
+template <class... Axes>
+class rounds : round_rules<Axes...> {
+  using trigger_type = axis::pick<axis::part::trigger, axis::every, Axes...>;
+  using content_type = axis::pick<axis::part::content, axis::pseudo_gradient, Axes...>;
+  using fragments_type = axis::pick<axis::part::fragments, axis::whole, Axes...>;
+  using group_type = axis::pick<axis::part::group, axis::all_peers, Axes...>;
+  using recipe_type = axis::pick<axis::part::exchange, axis::all_reduce<>, Axes...>;
+  using residual_type = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
+  using participation_type = axis::pick<axis::part::participation, axis::everyone, Axes...>;
+  using outer_type = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
+  using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+  using state = detail::round_state<recipe_type, outer_type, group_type>;
+  using laws = round_rules<Axes...>;
+
+ public:
+  static constexpr std::string_view name = "rounds";
+  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
+                                      .needs_global_step = content_type::before_inner_step,
+                                      .identical_replicas = laws::identical};
+  static constexpr std::uint32_t state_version = 1;
+
+  rounds() : rounds(std::tuple<>{}) {}
+  explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
+
+  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
+  [[nodiscard]] const recipe_type& exchange() const noexcept { return recipe_; }
+  [[nodiscard]] const landing_type& landing() const noexcept { return landing_; }
+  /// The shared parameters: what to evaluate and export, where the live ones differ from peer to peer.
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return anchor_; }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(check(ctx));
+    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    if (states_.empty()) found(ctx);
+    for (std::size_t i = 0; i < states_.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
+    if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(updates_));
+    for (state& s : states_) {
+      if (s.pending) CAUSEWAY_TRY(begin(ctx, s));
+    }
+    return {};
+  }
+
+  result<void> before_inner_step(auto& ctx) {
+    if constexpr (content_type::before_inner_step) return count_and_exchange(ctx);
+    return {};
+  }
+
+  result<void> after_inner_step(auto& ctx) {
+    if constexpr (content_type::before_inner_step) {
+      ctx.commit_round(shared_of(ctx, states_[0]));
+      return {};
+    } else {
+      return count_and_exchange(ctx);
+    }
+  }
+
+  /// Ends what is under way, and brings the peers together: after a last exchange of what is left, and a mean over all
+  /// where they would not be alike otherwise.
+  result<void> finish(auto& ctx) {
+    if constexpr (content_type::before_inner_step) return {};
+    for (state& s : states_) {
+      if (s.pending) CAUSEWAY_TRY(complete(ctx, s));
+      if (s.since > 0) CAUSEWAY_TRY(exchange_now(ctx, s));
+    }
+    if constexpr (!laws::identical) {
+      CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
+      std::copy_n(ctx.parameters().begin(), anchor_.size(), anchor_.begin());
+    } else if constexpr (content_type::anchored) {
+      std::copy(anchor_.begin(), anchor_.end(), ctx.parameters().begin());
+    }
+    ctx.parameters_changed();
+    return {};
+  }
+
+  void serialize(auto& ar) {
+    std::uint64_t count = states_.size();
+    ar(count);
+    while (states_.size() < count) add_state();
+    for (state& s : states_) s.serialize(ar);
+    ar(trigger_, anchor_, updates_, counted_, outer_steps_);
+  }
+
+  void shared(auto& ar) {
+    ar(anchor_);
+    for (state& s : states_) ar(s.outer, s.number);
+    ar(outer_steps_);
+  }
+
+  /// As comm::periodic: local progress moves along with the shared parameters.
+  void adopt(auto& ctx, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    if (previous.empty()) {
+      std::copy(anchor_.begin(), anchor_.end(), local.begin());
+      std::fill(updates_.begin(), updates_.end(), 0.0F);
+      for (state& s : states_) s.since = 0;
+      ctx.resume_at(outer_steps_ * trigger_.next(0, 1));
+    } else {
+      for (std::size_t i = 0; i < local.size(); ++i) local[i] += anchor_[i] - previous[i];
+    }
+    ctx.parameters_changed();
+  }
+
+  result<void> catch_up(auto& ctx) {
+    for (state& s : states_) CAUSEWAY_TRY(exchange_now(ctx, s));
+    ctx.resume_at(outer_steps_ * trigger_.next(0, 1));
+    return {};
+  }
+
+ private:
+  template <class... Given>
+  explicit rounds(std::tuple<Given...> values)
+      : trigger_{axis::take<axis::part::trigger, trigger_type>(values)},
+        fragments_{axis::take<axis::part::fragments, fragments_type>(values)},
+        group_{axis::take<axis::part::group, group_type>(values)},
+        recipe_{axis::take<axis::part::exchange, recipe_type>(values)},
+        residual_{axis::take<axis::part::residual, residual_type>(values)},
+        participation_{axis::take<axis::part::participation, participation_type>(values)},
+        outer_{axis::take<axis::part::outer, outer_type>(values)},
+        landing_{axis::take<axis::part::landing, landing_type>(values)} {}
+
+  // ---- at the start -----------------------------------------------------------------------------------------------------
+
+  result<void> check(auto& ctx) const {
+    if (!ctx.elastic()) CAUSEWAY_TRY(group_.check(ctx.peers()));
+    CAUSEWAY_TRY(participation_.check());
+    if constexpr (landing_type::waits != axis::waiting::some_steps) return {};
+    if (landing_.steps >= 1 && landing_.steps < trigger_.next(0, 1)) return {};
+    return fail(errc::invalid_argument, "landing",
+                "a result that is waited for " + std::to_string(landing_.steps) + " inner steps, in a round of " +
+                    std::to_string(trigger_.next(0, 1)) + "; it must be at least 1 and less than the round");
+  }
+
+  void add_state() {
+    states_.emplace_back();
+    states_.back().outer = outer_;
+    states_.back().group_axis = group_;
+    if constexpr (!recipe_type::by_context) states_.back().exchange.emplace(recipe_.make());
+  }
+
+  // The state of a run that begins, not one from a checkpoint.
+  void found(auto& ctx) {
+    while (states_.size() < cuts_.size() * content_type::tensor_count) add_state();
+    if constexpr (content_type::anchored) anchor_.assign(ctx.parameters().begin(), ctx.parameters().end());
+    if constexpr (content_type::sums_updates) updates_.assign(anchor_.size(), 0.0F);
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      states_[i].due_after = trigger_.first(i, states_.size());
+      if constexpr (content_type::anchored) {
+        states_[i].outer.reset(static_cast<std::int64_t>(cuts_[i % cuts_.size()].size));
+      }
+    }
+  }
+
+  result<void> prepare(auto& ctx, std::size_t i) {
+    if (states_.size() != cuts_.size() * content_type::tensor_count ||
+        (content_type::anchored && anchor_.size() != ctx.parameters().size())) {
+      return fail(errc::wrong_model, "rounds",
+                  "the checkpoint was written with other fragments or another model; start with the settings it had");
+    }
+    state& s = states_[i];
+    s.cut = &cuts_[i % cuts_.size()];
+    s.tensor = i / cuts_.size();
+    s.matrices = s.cut->matrices;
+    if constexpr (content_type::with_anchor) {
+      for (auto m : s.cut->matrices) s.matrices.push_back({m.offset + s.cut->size, m.rows, m.columns});
+    }
+    return {};
+  }
+
+  // ---- the flow of a step ---------------------------------------------------------------------------------------------
+
+  result<void> count_and_exchange(auto& ctx) {
+    if (!counted_) {  // once a step, however often the hook is called
+      for (state& s : states_) {
+        ++s.since;
+        s.waited += s.pending ? 1 : 0;
+      }
+      counted_ = true;
+    }
+    for (state& s : states_) CAUSEWAY_TRY(visit(ctx, s));
+    counted_ = false;
+    return {};
+  }
+
+  result<void> visit(auto& ctx, state& s) {
+    if constexpr (landing_type::waits == axis::waiting::some_steps) {
+      if (s.pending && s.waited >= landing_.steps) CAUSEWAY_TRY(complete(ctx, s));
+      // Half-way the first phase should be over; then the second has as long.
+      if (s.pending && !s.turned && 2 * s.waited >= landing_.steps) CAUSEWAY_TRY(s.turn(ctx));
+    } else if constexpr (landing_type::waits == axis::waiting::a_round) {
+      if (s.pending && !s.turned && 2 * s.since >= s.due_after) CAUSEWAY_TRY(turn_begun(ctx, s));
+    }
+    if (!s.is_due()) return {};
+    if constexpr (landing_type::waits == axis::waiting::at_once) {
+      return exchange_now(ctx, s);
+    } else if constexpr (landing_type::waits == axis::waiting::some_steps) {
+      return depart(ctx, s);
+    } else {
+      return relay(ctx, s);
+    }
+  }
+
+  /// A blocking exchange.
+  result<void> exchange_now(auto& ctx, state& s) {
+    compose(ctx, s);
+    CAUSEWAY_TRY(begin(ctx, s));
+    return arrive(ctx, s);
+  }
+
+  /// Sends a row on its way; its result is waited for in a later step.
+  result<void> depart(auto& ctx, state& s) {
+    compose(ctx, s);
+    if constexpr (landing_type::keeps_departure) {
+      s.at_send.resize(s.size());
+      axis::gather(*s.cut, live(ctx, s), s.at_send);
+    }
+    s.parent = laws::identical ? ctx.parent() : 0;
+    CAUSEWAY_TRY(begin(ctx, s));
+    if constexpr (residual_type::keeps == axis::keeping::in_parameters) take_out_sent(ctx, s);
+    s.pending = true;
+    s.waited = 0;
+    s.restart(trigger_.next(number_of(s), states_.size()));
+    return {};
+  }
+
+  /// Takes the result of the round before, sends this round's row, and lands with what there is.
+  result<void> relay(auto& ctx, state& s) {
+    if (s.pending) {
+      if (!s.begun) CAUSEWAY_TRY(begin(ctx, s));
+      if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+      CAUSEWAY_TRY(s.finish(ctx, recipe_));
+      s.late = s.row;
+      s.own_late = s.input;
+      if (!s.next_residual.empty())
+        kernels::axpy(ctx.pool(), s.own_late.data(), -1.0F, s.next_residual.data(), count(s.own_late));
+      s.pending = false;
+      s.arrived = true;
+      close(ctx, s);
+    }
+    compose(ctx, s);
+    s.parent = 0;
+    CAUSEWAY_TRY(begin(ctx, s));
+    s.pending = true;
+    s.waited = 0;
+    land_late(ctx, s);
+    s.restart(trigger_.next(number_of(s), states_.size()));
+    if constexpr (!content_type::before_inner_step) ctx.commit_round(shared_of(ctx, s));
+    return {};
+  }
+
+  result<void> complete(auto& ctx, state& s) {
+    if (!s.begun) CAUSEWAY_TRY(begin(ctx, s));
+    if constexpr (landing_type::waits == axis::waiting::a_round) return complete_late(ctx, s);
+    return arrive(ctx, s);
+  }
+
+  result<void> turn_begun(auto& ctx, state& s) {
+    if (!s.begun) CAUSEWAY_TRY(begin(ctx, s));
+    return s.turn(ctx);
+  }
+
+  /// Waits for the result and lands.
+  result<void> arrive(auto& ctx, state& s) {
+    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+    CAUSEWAY_TRY(s.finish(ctx, recipe_));
+    const axis::exchange_report report{.fragment = number_of(s), .steps = s.since, .movement = movement(ctx, s)};
+    land(ctx, s);
+    close(ctx, s);
+    CAUSEWAY_TRY(trigger_.exchanged(ctx, report));
+    if (!std::exchange(s.pending, false)) s.restart(trigger_.next(number_of(s), states_.size()));
+    if constexpr (!content_type::before_inner_step) ctx.commit_round(shared_of(ctx, s));
+    return {};
+  }
+
+  /// The exchange is over and cannot fail any more.
+  void close(auto& ctx, state& s) {
+    if constexpr (residual_type::keeps == axis::keeping::in_a_buffer) std::swap(s.residual, s.next_residual);
+    s.group_axis.formed(question(ctx, s));
+    ++s.number;
+    ++outer_steps_;
+  }
+
+  // ---- the parts of an exchange -----------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::size_t number_of(const state& s) const { return static_cast<std::size_t>(&s - states_.data()); }
+  [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
+
+  [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
+    const std::uint64_t seed = mix(ctx.options().seed, stream, number_of(s));
+    return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers()};
+  }
+
+  /// The tensor that the fragment is cut from.
+  [[nodiscard]] std::span<float> live(auto& ctx, const state& s) const {
+    if constexpr (content_type::before_inner_step) {
+      return ctx.gradients();
+    } else if constexpr (content_type::anchored) {
+      return ctx.parameters();
+    } else {
+      return content_type::tensors(ctx)[s.tensor];
+    }
+  }
+
+  /// input ← what this peer has to say.
+  void compose(auto& ctx, state& s) {
+    s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
+    const auto row = std::span{s.input}.first(s.size());
+    if constexpr (content_type::sums_updates) {
+      axis::gather(*s.cut, updates_, row);
+    } else if constexpr (content_type::anchored) {
+      axis::gather(*s.cut, anchor_, row);
+      const auto local = opened(s, live(ctx, s), local_);
+      kernels::axpy(ctx.pool(), row.data(), -1.0F, local.data(), count(row));
+    } else {
+      axis::gather(*s.cut, live(ctx, s), row);
+    }
+    if constexpr (content_type::with_anchor) axis::gather(*s.cut, anchor_, std::span{s.input}.subspan(s.size()));
+    s.add_residual(residual_, ctx.next_learning_rate());
+  }
+
+  /// Sends `input`, for the first time or again.
+  result<void> begin(auto& ctx, state& s) {
+    axis::group_question q = question(ctx, s);
+    s.terms = {.members = s.group_axis.members(q),
+               .contributors = 0,
+               .contributes = participation_.contributes(q),
+               .seed = mix(q.seed, s.number),
+               .id = {.channel = collective::channels::updates,
+                      .step = s.number * states_.size() + number_of(s),
+                      .parent = landing_type::waits == axis::waiting::at_once && laws::identical ? ctx.parent() : s.parent},
+               .reference = {}};
+    for (const net::peer_index p : s.terms.members) {
+      q.self = p;
+      s.terms.contributors += participation_.contributes(q) ? 1U : 0U;
+    }
+    if constexpr (content_type::anchored) {
+      s.reference.resize(s.cut->is_whole(anchor_.size()) ? 0 : s.size());
+      s.terms.reference = opened(s, std::span<float>{anchor_}, s.reference);
+    }
+    return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, laws::mix.sparse && laws::mix.gives_counts);
+  }
+
+  /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
+  static std::span<float> opened(const state& s, std::span<float> all, std::vector<float>& scratch) {
+    if (s.cut->is_whole(all.size())) return all;
+    scratch.resize(s.size());
+    axis::gather(*s.cut, all, scratch);
+    return scratch;
+  }
+  static void put_back(const state& s, std::span<const float> row, std::span<float> all) {
+    if (!s.cut->is_whole(all.size())) axis::scatter(*s.cut, row, all);
+  }
+
+  double movement(auto& ctx, state& s) {
+    if constexpr (trigger_type::watches_movement) {
+      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+      const double base = kernels::sum_of_squares(ctx.pool(), shared.data(), count(shared));
+      return base > 0 ? std::sqrt(kernels::sum_of_squares(ctx.pool(), s.row.data(), count(s.row)) / base) : 0.0;
+    }
+    return 0;
+  }
+
+  // ---- landing
+  // ------------------------------------------------------------------------------------------------------------
+
+  /// `row` is the mean: use it.
+  void land(auto& ctx, state& s) {
+    if constexpr (content_type::anchored) {
+      if (s.terms.contributors > 0)
+        move_shared(ctx, s, std::span{s.row}.first(s.size()), std::span{s.row}.subspan(s.size()));
+      if (participation_type::keeps_local && !s.terms.contributes) return;
+      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+      const auto local = opened(s, live(ctx, s), local_);
+      if constexpr (residual_type::keeps == axis::keeping::in_parameters) {
+        if (landing_type::waits == axis::waiting::at_once) add_sent(ctx, s, local);
+        kernels::axpy(ctx.pool(), local.data(), 1.0F, moved_.data(), count(local));
+      } else {
+        landing_.land(local, shared, s.at_send);
+      }
+      put_back(s, local, live(ctx, s));
+      if constexpr (content_type::sums_updates) clear_updates(s);
+    } else {
+      replace(ctx, s);
+    }
+    if constexpr (!content_type::before_inner_step) ctx.parameters_changed();
+  }
+
+  /// The outer step. Where the live parameters keep what was not sent, `moved_` is how far the shared ones went.
+  void move_shared(auto& ctx, state& s, std::span<float> mean, std::span<const float> mean_shared) {
+    constexpr bool keep = residual_type::keeps == axis::keeping::in_parameters;
+    const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+    if (keep) moved_.assign(shared.begin(), shared.end());
+    s.outer.step(ctx.pool(), shared, mean, mean_shared);
+    if (keep) {
+      kernels::scale(ctx.pool(), moved_.data(), -1.0F, count(moved_));
+      kernels::axpy(ctx.pool(), moved_.data(), 1.0F, shared.data(), count(moved_));
+    }
+    put_back(s, shared, anchor_);
+  }
+
+  /// local += what was sent: the pseudo-gradient points from the live parameters to the shared ones.
+  void add_sent(auto& ctx, state& s, std::span<float> local) {
+    if (!s.terms.contributes) return;
+    kernels::axpy(ctx.pool(), local.data(), 1.0F, s.input.data(), count(local));
+    kernels::axpy(ctx.pool(), local.data(), -1.0F, s.next_residual.data(), count(local));
+  }
+  void take_out_sent(auto& ctx, state& s) {
+    const auto local = opened(s, live(ctx, s), local_);
+    add_sent(ctx, s, local);
+    put_back(s, local, live(ctx, s));
+    ctx.parameters_changed();
+  }
+
+  /// Tensors become their mean, where something came; what happened to them meanwhile is kept.
+  void replace(auto& ctx, state& s) {
+    if (participation_type::keeps_local && !s.terms.contributes) return;
+    const auto local = opened(s, live(ctx, s), local_);
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      if (!s.counts.empty() && s.counts[i] == 0) continue;
+      local[i] = landing_type::waits == axis::waiting::at_once || content_type::before_inner_step
+                     ? s.row[i]
+                     : local[i] + (s.row[i] - s.input[i]);
+    }
+    put_back(s, local, live(ctx, s));
+  }
+
+  /// With the mean of the round before, and for an eager landing this peer's own part of this one.
+  void land_late(auto& ctx, state& s) {
+    std::vector<float>& mean = mean_;
+    mean.assign(s.size(), 0.0F);
+    if (s.arrived) mean = s.late;
+    if constexpr (landing_type::own_is_fresh) {
+      const float share = 1.0F / static_cast<float>(s.terms.contributors);
+      kernels::axpy(ctx.pool(), mean.data(), share, s.input.data(), count(mean));
+      if (s.arrived) kernels::axpy(ctx.pool(), mean.data(), -share, s.own_late.data(), count(mean));
+    }
+    if constexpr (content_type::anchored) {
+      if (s.arrived || landing_type::own_is_fresh) move_shared(ctx, s, mean, {});
+      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+      const auto local = opened(s, live(ctx, s), local_);
+      landing_.land(local, shared, {});
+      put_back(s, local, live(ctx, s));
+      if constexpr (content_type::sums_updates) clear_updates(s);
+      ctx.parameters_changed();
+    } else {
+      put_in(s, mean, live(ctx, s));
+    }
+  }
+  static void put_in(const state& s, std::span<const float> row, std::span<float> all) { axis::scatter(*s.cut, row, all); }
+
+  void clear_updates(state& s) {
+    for (const index_range r : s.cut->ranges) std::fill(updates_.begin() + r.begin, updates_.begin() + r.end, 0.0F);
+  }
+
+  /// What all peers hold alike now; nothing where they do not.
+  std::span<const float> shared_of(auto& ctx, const state& s) {
+    if constexpr (!laws::identical) {
+      return {};
+    } else if constexpr (content_type::anchored) {
+      return opened(s, std::span<float>{anchor_}, shared_);
+    } else {
+      return ctx.parameters();
+    }
+  }
+
+  // ---- at the end -------------------------------------------------------------------------------------------------------
+
+  /// The result that is still under way when training ends.
+  result<void> complete_late(auto& ctx, state& s) {
+    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+    CAUSEWAY_TRY(s.finish(ctx, recipe_));
+    const auto local = opened(s, live(ctx, s), local_);
+    const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+    kernels::axpy(ctx.pool(), local.data(), -1.0F, shared.data(), count(local));  // progress since the last round
+    if constexpr (landing_type::own_is_fresh) {
+      const float share = 1.0F / static_cast<float>(s.terms.contributors);
+      kernels::axpy(ctx.pool(), s.row.data(), -share, s.input.data(), count(s.row));
+      kernels::axpy(ctx.pool(), s.row.data(), share, s.next_residual.data(), count(s.row));
+    }
+    move_shared(ctx, s, s.row, {});
+    kernels::axpy(ctx.pool(), local.data(), 1.0F, opened(s, std::span<float>{anchor_}, shared_).data(), count(local));
+    put_back(s, local, live(ctx, s));
+    s.pending = s.arrived = false;
+    close(ctx, s);
+    return {};
+  }
+
+  static constexpr std::uint64_t stream = 0x726F756E6473;
+
+  trigger_type trigger_;
+  fragments_type fragments_;
+  group_type group_;
+  recipe_type recipe_;
+  residual_type residual_;
+  participation_type participation_;
+  outer_type outer_;
+  landing_type landing_;
+
+  std::vector<axis::fragment> cuts_;
+  std::vector<state> states_;  ///< fragments of the first tensor, then of the next
+  std::vector<float> anchor_;  ///< the shared parameters
+  std::vector<float> updates_;
+  std::uint64_t outer_steps_ = 0;
+  bool counted_ = false;  ///< this inner step is in the counters already
+
+  std::vector<float> local_;  // working memory
+  std::vector<float> shared_;
+  std::vector<float> moved_;
+  std::vector<float> mean_;
+};
+static_assert(CommunicationPolicy<rounds<>>);
+
+template <class... Axes>
+rounds(Axes...) -> rounds<Axes...>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_ROUNDS_HPP

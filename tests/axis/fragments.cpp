@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/axis/fragments.hpp>
+
+#include "support/blocky.hpp"
+#include "support/catch.hpp"
+
+using namespace causeway;
+
+namespace {
+
+/// Every value of the buffer is in one fragment, and what is gathered comes back.
+void is_a_partition(const std::vector<axis::fragment>& cuts, std::size_t length) {
+  std::vector<float> numbers(length);
+  for (std::size_t i = 0; i < length; ++i) numbers[i] = static_cast<float>(i + 1);
+  std::vector<float> back(length);
+  std::size_t total = 0;
+  for (const auto& cut : cuts) {
+    std::vector<float> row(cut.size);
+    axis::gather(cut, numbers, row);
+    for (const auto& m : cut.matrices) CHECK(m.offset + m.rows * m.columns <= cut.size);
+    axis::scatter(cut, row, back);
+    total += cut.size;
+  }
+  CHECK(total == length);
+  CHECK(back == numbers);
+}
+
+}  // namespace
+
+TEST_CASE("fragments: every cut holds every value once", "[axis][fast]") {
+  support::blocky model{7};
+  const auto view = model.parameters().view();
+  const std::size_t length = view.values.size();
+  is_a_partition(axis::whole{}.cut(view.segments, length).value(), length);
+  is_a_partition(axis::strided{3}.cut(view.segments, length).value(), length);
+  is_a_partition(axis::consecutive{2}.cut(view.segments, length).value(), length);
+  is_a_partition(axis::balanced{5}.cut(view.segments, length).value(), length);
+  CHECK(axis::whole{}.cut(view.segments, length).value()[0].is_whole(length));
+  CHECK(axis::whole{}.cut({}, 10).value()[0].is_whole(10));
+}
+
+TEST_CASE("fragments: strided blocks lie apart, consecutive ones together, the rest is the first fragment",
+          "[axis][fast]") {
+  support::blocky model{7};
+  const auto view = model.parameters().view();
+  const auto offset = [&](int block) {
+    for (const auto& s : view.segments) {
+      if (s.block == block) return s.offset;
+    }
+    return std::int64_t{-1};
+  };
+  const auto strided = axis::strided{3}.cut(view.segments, view.values.size()).value();
+  REQUIRE(strided.size() == 4);  // the rest, and blocks 0 3 6, 1 4, 2 5
+  CHECK(strided[0].ranges.size() == 2);
+  REQUIRE(strided[1].ranges.size() == 3);
+  CHECK(strided[1].ranges[1].begin == offset(3));
+  CHECK(strided[2].ranges[0].begin == offset(1));
+  const auto consecutive = axis::consecutive{3}.cut(view.segments, view.values.size()).value();
+  REQUIRE(consecutive.size() == 4);  // the rest, and blocks 0-2, 3-5, 6
+  CHECK(consecutive[1].ranges.size() == 1);
+  CHECK(consecutive[2].ranges[0].begin == offset(3));
+  CHECK(consecutive[3].ranges[0].begin == offset(6));
+}
+
+TEST_CASE("fragments: balanced ones differ by no more than the largest tensor", "[axis][fast]") {
+  support::blocky model{12};
+  const auto view = model.parameters().view();
+  const auto cuts = axis::balanced{4}.cut(view.segments, view.values.size()).value();
+  std::size_t least = cuts[0].size, most = cuts[0].size;
+  for (const auto& c : cuts) least = std::min(least, c.size), most = std::max(most, c.size);
+  CHECK(most - least <= 32);
+}
+
+TEST_CASE("fragments: what does not fit the model is refused", "[axis][fast]") {
+  support::quadratic flat;
+  const auto view = flat.parameters().view();
+  CHECK(axis::strided{3}.cut(view.segments, view.values.size()).error().code == errc::invalid_argument);
+  CHECK(axis::strided{0}.cut(view.segments, view.values.size()).error().code == errc::invalid_argument);
+  CHECK(axis::balanced{2}.cut(view.segments, view.values.size()).error().code == errc::invalid_argument);
+}

@@ -1,0 +1,5 @@
+// expect: causeway-A10
+// SPDX-License-Identifier: Apache-2.0
+#include "rounds.hpp"
+
+causeway::comm::rounds policy{axis::every{5}, axis::eager{}, axis::parameters{}, axis::gather_mean<>{}};

@@ -32,6 +32,26 @@ class marking : public none {
   }
 };
 
+/// A codec without an addition of its own.
+template <class C>
+class plain {
+ public:
+  static constexpr std::string_view name = "plain";
+  static constexpr codec_traits traits = C::traits;
+  static constexpr bool raw = C::raw;
+  std::size_t block() const { return codec_.block(); }
+  std::size_t encoded_size(std::size_t n) const { return codec_.encoded_size(n); }
+  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room) const {
+    return codec_.encode(pool, values, room);
+  }
+  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values) const {
+    return codec_.decode(pool, bytes, values);
+  }
+
+ private:
+  C codec_;
+};
+
 /// Sends twice the values: the inverse of its "transform" halves them.
 class doubled {
  public:
@@ -61,7 +81,7 @@ class forgetful : public dense_message<none> {
 }  // namespace
 
 TEMPLATE_TEST_CASE("messages: a dense codec decodes to the same values as a message", "[compress][fast]", none,
-                   compress::bf16, fp16, block_int8) {
+                   compress::bf16, fp16, block_int8, plain<none>, plain<block_int8>) {
   thread_pool pool{1};
   const message_context ctx{.pool = pool};
   const TestType codec;
@@ -106,10 +126,11 @@ TEST_CASE("messages: a codec's own addition is used", "[compress][fast]") {
   CHECK(counts == std::vector<float>(100000, 2.0F));
 }
 
-TEST_CASE("messages: an error adds nothing, not even the pieces before it", "[compress][fast]") {
+TEMPLATE_TEST_CASE("messages: an error adds nothing, not even the pieces before it", "[compress][fast]", block_int8,
+                   plain<block_int8>) {
   thread_pool pool{1};
   const message_context ctx{.pool = pool};
-  const as_message<block_int8> message;
+  const as_message<TestType> message;
   const auto x = codec_checks::values(140000);
   const auto good = message_checks::encode(message, ctx, x);
   auto bytes = good;

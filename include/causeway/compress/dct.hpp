@@ -101,8 +101,9 @@ class dct_tiles {
   static constexpr std::string_view name = "dct_tiles";
   static constexpr bool identity = false;
 
+  dct_tiles() : dct_tiles{chunking{}} {}
   /// `chunks.run` must not exceed 64.
-  explicit dct_tiles(const chunking& chunks = {}) : chunks_{chunks} {
+  explicit dct_tiles(const chunking& chunks) : chunks_{chunks} {
     CAUSEWAY_EXPECT(validate(chunks) && chunks.run <= static_cast<std::uint32_t>(detail::tile_pitch));
   }
 

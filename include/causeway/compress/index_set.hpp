@@ -5,7 +5,7 @@
 // A set of `count` indices below `bound` as bits. The size follows from count and bound alone, so a reader knows it
 // beforehand. Three forms: packed indices, count · ceil(log2 bound) bits; a bitmask, bound bits; and Elias-Fano (Elias
 // 1974, Fano 1971), which packs the lowest l bits of each index and says in unary how many share each value of the bits
-// above: count · (l + 1) + ceil(bound / 2^l) bits, within half a bit per index of what any code needs.
+// above: count · (l + 1) + ceil(bound / 2^l) bits, within 0.7 bits per index of what any code needs.
 
 #include <causeway/compress/bit_stream.hpp>
 

@@ -132,7 +132,8 @@ class shared_mask {
   static constexpr bool shared_support = true;
   static constexpr bool exact_count = true;
 
-  explicit shared_mask(const shared_mask_options& options = {}) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+  shared_mask() : shared_mask{shared_mask_options{}} {}
+  explicit shared_mask(const shared_mask_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
 
   [[nodiscard]] const shared_mask_options& options() const noexcept { return options_; }
 
@@ -200,7 +201,8 @@ class random_k {
   static constexpr bool shared_support = false;
   static constexpr bool exact_count = true;
 
-  explicit random_k(const random_k_options& options = {}) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+  random_k() : random_k{random_k_options{}} {}
+  explicit random_k(const random_k_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
 
   [[nodiscard]] const random_k_options& options() const noexcept { return options_; }
 

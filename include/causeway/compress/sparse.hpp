@@ -59,7 +59,8 @@ class sparse {
                                        .shared_support = Choice::shared_support,
                                        .transform = !Basis::identity};
 
-  explicit sparse(Basis basis = Basis{}, Choice choice = Choice{}, Quantiser quantiser = Quantiser{})
+  sparse() : sparse{Basis{}} {}
+  explicit sparse(Basis basis, Choice choice = Choice{}, Quantiser quantiser = Quantiser{})
       : basis_{std::move(basis)}, choice_{std::move(choice)}, quantiser_{std::move(quantiser)} {}
 
   [[nodiscard]] const Basis& basis() const noexcept { return basis_; }

@@ -26,7 +26,8 @@ class stacked {
   static constexpr bool shared_support = Outer::shared_support && Inner::shared_support;
   static constexpr bool exact_count = Inner::exact_count;
 
-  explicit stacked(Outer outer = Outer{}, Inner inner = Inner{}) : outer_{std::move(outer)}, inner_{std::move(inner)} {}
+  stacked() : stacked{Outer{}} {}
+  explicit stacked(Outer outer, Inner inner = Inner{}) : outer_{std::move(outer)}, inner_{std::move(inner)} {}
 
   [[nodiscard]] const Outer& outer() const noexcept { return outer_; }
   [[nodiscard]] const Inner& inner() const noexcept { return inner_; }

@@ -143,7 +143,8 @@ class threshold {
   static constexpr bool shared_support = false;
   static constexpr bool exact_count = false;
 
-  explicit threshold(const threshold_options& options = {}) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+  threshold() : threshold{threshold_options{}} {}
+  explicit threshold(const threshold_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
 
   [[nodiscard]] const threshold_options& options() const noexcept { return options_; }
 
@@ -202,7 +203,8 @@ class significant {
   static constexpr bool shared_support = false;
   static constexpr bool exact_count = false;
 
-  explicit significant(const significant_options& options = {}) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+  significant() : significant{significant_options{}} {}
+  explicit significant(const significant_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
 
   [[nodiscard]] const significant_options& options() const noexcept { return options_; }
 

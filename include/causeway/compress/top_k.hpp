@@ -127,7 +127,8 @@ class top_k {
   static constexpr bool shared_support = false;
   static constexpr bool exact_count = true;
 
-  explicit top_k(const top_k_options& options = {}) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+  top_k() : top_k{top_k_options{}} {}
+  explicit top_k(const top_k_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
 
   [[nodiscard]] const top_k_options& options() const noexcept { return options_; }
 

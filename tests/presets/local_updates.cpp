@@ -1,20 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/presets/local_updates.hpp>
 
+#include "support/blocky.hpp"
 #include "support/conformance.hpp"
 
 using namespace causeway;
+using presets::make;
+using support::blocky;
+using support::check_communication_policy;
 
-TEST_CASE("presets: each makes a trainer with its paper's options", "[presets][fast]") {
+TEST_CASE("presets: local updates have their papers' options", "[presets][fast]") {
   STATIC_REQUIRE(CommunicationPolicy<presets::every_step>);
-  STATIC_REQUIRE(CommunicationPolicy<presets::diloco>);
-  STATIC_REQUIRE(CommunicationPolicy<presets::local_sgd>);
-  STATIC_REQUIRE(CommunicationPolicy<presets::fedavg>);
-  CHECK(presets::diloco{presets::diloco_options}.options().local_steps == 500);
-  CHECK(presets::diloco_options.outer_learning_rate == 0.7F);
-  CHECK(presets::diloco_outer.momentum == 0.9F);
+  CHECK(make(presets::diloco_options{}).trigger().local_steps == 500);
+  CHECK(presets::diloco_options{}.outer_learning_rate == 0.7F);
+  CHECK(make(presets::intellect1_options{}).trigger().local_steps == 100);
+  STATIC_REQUIRE(presets::diloco::traits.tolerates == peers::elastic);
+  STATIC_REQUIRE(presets::diloco::traits.identical_replicas);
+  STATIC_REQUIRE_FALSE(presets::des_loc::traits.identical_replicas);
 }
 
-TEST_CASE("presets: local SGD passes the conformance suite", "[presets][fast]") {
-  support::check_communication_policy<optim::sgd>([] { return presets::local_sgd{{3, 1.0F}}; });
+TEST_CASE("presets: DiLoCo and its codecs pass the conformance suite", "[presets][fast]") {
+  check_communication_policy([] { return make(presets::diloco_options{.local_steps = 3}); });
+  check_communication_policy([] { return make(presets::open_diloco_options{{.local_steps = 3}}); });
+  check_communication_policy([] { return make(presets::intellect1_options{.local_steps = 3}); });
+  check_communication_policy([] { return make(presets::muloco_options{.local_steps = 3}); });
+}
+
+TEST_CASE("presets: averages pass the conformance suite", "[presets][fast]") {
+  check_communication_policy<optim::sgd>([] { return make(presets::local_sgd_options{3}); });
+  check_communication_policy<optim::sgd>([] { return make(presets::fedavg_options{.local_steps = 3, .share = 0.7}); });
+  check_communication_policy([] { return make(presets::photon_options{.local_steps = 3, .outer_momentum = 0.5F}); });
+  check_communication_policy<optim::sgd>([] {
+    return make(presets::co_learning_options{{.local_steps = 1, .most = 4, .factor = 2, .tolerance = 0.3}});
+  });
+}
+
+TEST_CASE("presets: DES-LOC passes the conformance suite, and averages moments when they are due", "[presets][fast]") {
+  check_communication_policy<optim::adamw, blocky>([] { return make(presets::des_loc_options{2, 3, 4}); });
+
+  // After 4 steps with periods 1, 2, 4 all three tensors have just been averaged.
+  std::vector<std::vector<float>> moments(3);
+  support::run_cluster(3, [&](std::uint32_t peer, environment env) {
+    auto t = make_trainer(blocky{}, std::move(env), {}, make(presets::des_loc_options{1, 2, 4}), optim::adamw{});
+    REQUIRE(t.start());
+    for (std::uint64_t s = 0; s < 4; ++s) {
+      const auto tokens = support::tokens_of(peer, s);
+      REQUIRE(t.step({tokens, tokens, 1}));
+    }
+    for (const auto m : t.context().inner().moments()) moments[peer].insert(moments[peer].end(), m.begin(), m.end());
+  });
+  CHECK(moments[0] == moments[1]);
+  CHECK(moments[0] == moments[2]);
 }

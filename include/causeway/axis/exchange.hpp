@@ -10,6 +10,8 @@
 #include <causeway/collective/aggregator.hpp>
 #include <causeway/collective/exchange.hpp>
 #include <causeway/collective/gather_mean.hpp>
+#include <causeway/collective/quantised_ring.hpp>
+#include <causeway/collective/split_mean.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
 
@@ -61,7 +63,45 @@ struct gather_mean {
   [[nodiscard]] type make() const { return type{codec_type{codec}, aggregator}; }
 };
 
-static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>>);
+/// Every peer reduces a share of the row, and sends its mean to the others (collective/split_mean.hpp): a butterfly with
+/// shares, or a sharded parameter server when only some peers have one. With a lossy `Down`, the owners' residual is kept when
+/// split_options::server_residual says so. Bytes: (1 − s) rows up and (n−1)·s rows down, for a share s.
+template <class Up = compress::none, class Down = Up>
+struct split_mean {
+  using up_type = compress::as_message<Up>;
+  using down_type = compress::as_message<Down>;
+  using type = collective::split_mean<up_type, down_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+  static constexpr bool by_context = false;
+  static constexpr bool sparse = compress::codec_traits{up_type::traits}.sparse;
+  static constexpr bool shared_support = compress::codec_traits{up_type::traits}.shared_support;
+
+  collective::split_options options{};
+  Up up{};
+  Down down{};
+
+  [[nodiscard]] type make() const { return type{options, up_type{up}, down_type{down}}; }
+};
+
+/// Around a ring, encoded anew on every hop, finished so that all peers hold the same bits (collective/quantised_ring.hpp).
+/// Bytes: 2(n−1)/n encoded rows, to one neighbour only. No residual: partial sums are encoded, not this peer's row.
+template <class Codec = compress::none>
+struct quantised_ring {
+  using codec_type = compress::as_message<Codec>;
+  using type = collective::quantised_ring<codec_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+  static constexpr bool by_context = false;
+  static constexpr bool sparse = compress::codec_traits{codec_type::traits}.sparse;
+  static constexpr bool shared_support = compress::codec_traits{codec_type::traits}.shared_support;
+
+  Codec codec{};
+
+  [[nodiscard]] type make() const { return type{codec_type{codec}}; }
+};
+
+static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::axis
 

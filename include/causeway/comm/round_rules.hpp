@@ -63,7 +63,8 @@ constexpr bool a8(round_mix m) {
 /// Replacing only the coordinates that came needs to know which came.
 constexpr bool a9(round_mix m) { return m.anchored || m.before_inner_step || !m.sparse || m.gives_counts; }
 /// A part of one's own can only be fresh in a mean that goes to an outer optimizer, over all.
-constexpr bool a10(round_mix m) { return !m.own_is_fresh || (m.anchored && m.everybody && m.always); }
+constexpr bool a10(round_mix m) { return !m.own_is_fresh || (m.anchored && m.everybody && m.always && !m.residual_in_parameters);
+}
 /// What peers adapt to must be equal on all.
 constexpr bool a11(round_mix m) { return !m.watches_movement || (m.anchored && m.everybody && !m.own_is_fresh); }
 /// Whether all peers hold the same (shared) parameters after each exchange.

@@ -58,6 +58,7 @@ class rounds : round_rules<Axes...> {
   using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
   using state = detail::round_state<recipe_type, outer_type, group_type>;
   using laws = round_rules<Axes...>;
+  static constexpr bool keeps_in_parameters = residual_type::keeps == axis::keeping::in_parameters;
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -263,7 +264,7 @@ class rounds : round_rules<Axes...> {
     }
     s.parent = laws::identical ? ctx.parent() : 0;
     CAUSEWAY_TRY(begin(ctx, s));
-    if constexpr (residual_type::keeps == axis::keeping::in_parameters) take_out_sent(ctx, s);
+    if constexpr (keeps_in_parameters) take_out_sent(ctx, s);
     s.pending = true;
     s.waited = 0;
     s.restart(trigger_.next(number_of(s), states_.size()));
@@ -289,6 +290,7 @@ class rounds : round_rules<Axes...> {
     CAUSEWAY_TRY(begin(ctx, s));
     s.pending = true;
     s.waited = 0;
+    if constexpr (keeps_in_parameters) take_out_sent(ctx, s);
     land_late(ctx, s);
     s.restart(trigger_.next(number_of(s), states_.size()));
     if constexpr (!content_type::before_inner_step) ctx.commit_round(shared_of(ctx, s));
@@ -372,7 +374,7 @@ class rounds : round_rules<Axes...> {
                .contributors = 0,
                .contributes = participation_.contributes(q),
                .seed = mix(q.seed, s.number),
-               .id = {.channel = collective::channels::updates,
+               .id = {.channel = channel,
                       .step = s.number * states_.size() + number_of(s),
                       .parent = landing_type::waits == axis::waiting::at_once && laws::identical ? ctx.parent() : s.parent},
                .reference = {}};
@@ -418,7 +420,7 @@ class rounds : round_rules<Axes...> {
       if (participation_type::keeps_local && !s.terms.contributes) return;
       const auto shared = opened(s, std::span<float>{anchor_}, shared_);
       const auto local = opened(s, live(ctx, s), local_);
-      if constexpr (residual_type::keeps == axis::keeping::in_parameters) {
+      if constexpr (keeps_in_parameters) {
         if (landing_type::waits == axis::waiting::at_once) add_sent(ctx, s, local);
         kernels::axpy(ctx.pool(), local.data(), 1.0F, moved_.data(), count(local));
       } else {
@@ -434,7 +436,7 @@ class rounds : round_rules<Axes...> {
 
   /// The outer step. Where the live parameters keep what was not sent, `moved_` is how far the shared ones went.
   void move_shared(auto& ctx, state& s, std::span<float> mean, std::span<const float> mean_shared) {
-    constexpr bool keep = residual_type::keeps == axis::keeping::in_parameters;
+    constexpr bool keep = keeps_in_parameters;
     const auto shared = opened(s, std::span<float>{anchor_}, shared_);
     if (keep) moved_.assign(shared.begin(), shared.end());
     s.outer.step(ctx.pool(), shared, mean, mean_shared);
@@ -485,7 +487,8 @@ class rounds : round_rules<Axes...> {
       if (s.arrived || landing_type::own_is_fresh) move_shared(ctx, s, mean, {});
       const auto shared = opened(s, std::span<float>{anchor_}, shared_);
       const auto local = opened(s, live(ctx, s), local_);
-      landing_.land(local, shared, {});
+      if constexpr (!keeps_in_parameters) landing_.land(local, shared, {});
+      if (keeps_in_parameters && s.arrived) kernels::axpy(ctx.pool(), local.data(), 1.0F, moved_.data(), count(local));
       put_back(s, local, live(ctx, s));
       if constexpr (content_type::sums_updates) clear_updates(s);
       ctx.parameters_changed();
@@ -533,6 +536,9 @@ class rounds : round_rules<Axes...> {
   }
 
   static constexpr std::uint64_t stream = 0x726F756E6473;
+  static constexpr std::uint32_t channel = content_type::anchored            ? collective::channels::updates
+                                           : content_type::before_inner_step ? collective::channels::gradients
+                                                                             : collective::channels::parameters;
 
   trigger_type trigger_;
   fragments_type fragments_;

@@ -2,32 +2,138 @@
 #ifndef CAUSEWAY_PRESETS_LOCAL_UPDATES_HPP
 #define CAUSEWAY_PRESETS_LOCAL_UPDATES_HPP
 
-// Published systems that train by local updates, as compositions: a type each, and the options of its paper.
+// Published systems that train by local updates, as compositions. Each has a type, options with its paper's defaults, and
+// `make(options)`, which gives the policy: `make_trainer(model, env, o, presets::make(presets::diloco_options{}))`.
 
+#include <causeway/axis/content.hpp>
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/exchange.hpp>
+#include <causeway/axis/growing.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/axis/participation.hpp>
+#include <causeway/axis/residual.hpp>
 #include <causeway/comm/every_step.hpp>
-#include <causeway/comm/periodic.hpp>
+#include <causeway/comm/rounds.hpp>
+#include <causeway/compress/bits.hpp>
+#include <causeway/compress/fp16.hpp>
 #include <causeway/compress/none.hpp>
+#include <causeway/compress/sigma_int8.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/sgd.hpp>
+
+#include <cstdint>
 
 namespace causeway::inline CAUSEWAY_ABI::presets {
 
 /// Synchronous data parallelism.
 using every_step = comm::every_step<>;
 
-/// DiLoCo (Douillard et al. 2023): H = 500 inner AdamW steps, outer Nesterov with rate 0.7 and momentum 0.9.
-using diloco = comm::periodic<optim::nesterov>;
-inline constexpr comm::periodic_options diloco_options{.local_steps = 500, .outer_learning_rate = 0.7F};
-inline constexpr optim::nesterov_options diloco_outer{.momentum = 0.9F};
+/// DiLoCo (Douillard et al. 2023): 500 inner AdamW steps, outer Nesterov with rate 0.7 and momentum 0.9.
+struct diloco_options {
+  std::uint32_t local_steps = 500;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>>;
+[[nodiscard]] inline diloco make(const diloco_options& o) {
+  return diloco{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+/// OpenDiLoCo (Jaghouar et al. 2024): DiLoCo with fp16 pseudo-gradients.
+struct open_diloco_options : diloco_options {};
+using open_diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::all_reduce<compress::fp16>>;
+[[nodiscard]] inline open_diloco make(const open_diloco_options& o) {
+  return open_diloco{axis::every{o.local_steps},
+                     axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                     axis::all_reduce<compress::fp16>{}};
+}
+
+/// INTELLECT-1 / PRIME (Jaghouar et al. 2024): DiLoCo every 100 steps, with 8-bit codes of ±6σ and codebooks that travel,
+/// around a ring whose ends are equal bit for bit. The part inside a site (FSDP) is not this policy's.
+struct intellect1_options {
+  std::uint32_t local_steps = 100;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using intellect1 =
+    comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::quantised_ring<compress::sigma_int8>>;
+[[nodiscard]] inline intellect1 make(const intellect1_options& o) {
+  return intellect1{axis::every{o.local_steps},
+                    axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                    axis::quantised_ring<compress::sigma_int8>{}};
+}
+
+/// MuLoCo (Thérien et al. 2025): DiLoCo with inner Muon (give the trainer optim::muon), 2-bit rows and error feedback.
+struct muloco_options {
+  std::uint32_t local_steps = 30;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+  float error_decay = 1.0F;
+};
+using muloco = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::gather_mean<compress::bits<2>>,
+                            axis::error_feedback>;
+[[nodiscard]] inline muloco make(const muloco_options& o) {
+  return muloco{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                axis::gather_mean<compress::bits<2>>{}, axis::error_feedback{o.error_decay, 1.0F}};
+}
 
 /// Local SGD (Stich 2019): parameters are averaged every H steps.
-using local_sgd = comm::periodic<optim::sgd>;
-inline constexpr comm::periodic_options local_sgd_options{.local_steps = 20, .outer_learning_rate = 1.0F};
+struct local_sgd_options {
+  std::uint32_t local_steps = 20;
+};
+using local_sgd = comm::rounds<axis::every, axis::outer<optim::sgd>>;
+[[nodiscard]] inline local_sgd make(const local_sgd_options& o) {
+  return local_sgd{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
+}
 
-/// FedAvg (McMahan et al. 2017) with full participation and equal shards: the same average after a local epoch;
-/// `local_steps` is the number of batches in one.
-using fedavg = comm::periodic<optim::sgd>;
-inline constexpr comm::periodic_options fedavg_options{.local_steps = 100, .outer_learning_rate = 1.0F};
+/// FedAvg (McMahan et al. 2017): a share of the peers trains a local epoch, `local_steps` batches, and is averaged.
+struct fedavg_options {
+  std::uint32_t local_steps = 100;
+  double share = 1.0;
+};
+using fedavg = comm::rounds<axis::every, axis::outer<optim::sgd>, axis::sampled_peers>;
+[[nodiscard]] inline fedavg make(const fedavg_options& o) {
+  return fedavg{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}, axis::sampled_peers{o.share}};
+}
+
+/// Photon (Sani et al. 2024): small batches with a high inner rate, sampled peers, an outer momentum (FedMom; momentum 0 and
+/// rate 1 is FedAvg). 64 to 512 local steps: as many times less traffic.
+struct photon_options {
+  std::uint32_t local_steps = 128;
+  double share = 1.0;
+  float outer_learning_rate = 1.0F;
+  float outer_momentum = 0.0F;
+};
+using photon = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::sampled_peers>;
+[[nodiscard]] inline photon make(const photon_options& o) {
+  return photon{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                axis::sampled_peers{o.share}};
+}
+
+/// Co-learning (Xu et al. 2019): averaging, with rounds that double when the model moves by less than a tolerance.
+struct co_learning_options {
+  axis::growing_options rounds{.local_steps = 20, .most = 1280, .factor = 2, .tolerance = 0.01};
+};
+using co_learning = comm::rounds<axis::growing, axis::outer<optim::sgd>>;
+[[nodiscard]] inline co_learning make(const co_learning_options& o) {
+  return co_learning{axis::growing{o.rounds}, axis::outer<optim::sgd>{1.0F}};
+}
+
+/// DES-LOC (Iacob et al. 2025): parameters and both moments of the inner optimizer are averaged, each with a period of its
+/// own. The inner optimizer must have moments (optim::adamw).
+struct des_loc_options {
+  std::uint32_t parameters_every = 32;
+  std::uint32_t first_moment_every = 96;
+  std::uint32_t second_moment_every = 192;
+};
+using des_loc = comm::rounds<axis::periods, axis::parameters_and_moments, axis::split_mean<>>;
+[[nodiscard]] inline des_loc make(const des_loc_options& o) {
+  return des_loc{axis::periods{{o.parameters_every, o.first_moment_every, o.second_moment_every}},
+                 axis::parameters_and_moments{}, axis::split_mean<>{}};
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_COMPRESSED_HPP
+#define CAUSEWAY_PRESETS_COMPRESSED_HPP
+
+// Published systems that send only a part of what changed, as compositions; see presets/local_updates.hpp.
+
+#include <causeway/axis/content.hpp>
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/exchange.hpp>
+#include <causeway/axis/landing.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/axis/residual.hpp>
+#include <causeway/comm/rounds.hpp>
+#include <causeway/comm/stacked.hpp>
+#include <causeway/compress/bits.hpp>
+#include <causeway/compress/dct.hpp>
+#include <causeway/compress/fp16.hpp>
+#include <causeway/compress/mask.hpp>
+#include <causeway/compress/none.hpp>
+#include <causeway/compress/sign.hpp>
+#include <causeway/compress/sparse.hpp>
+#include <causeway/compress/stacked.hpp>
+#include <causeway/compress/threshold.hpp>
+#include <causeway/compress/top_k.hpp>
+#include <causeway/compress/transform.hpp>
+#include <causeway/optim/nesterov.hpp>
+#include <causeway/optim/sgd.hpp>
+
+#include <cstdint>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// SparseLoCo (Sarfi et al. 2025): pseudo-gradients with error feedback, the k largest of every 4,096 entries in 2 bits,
+/// everybody's to everybody, no outer momentum.
+struct sparse_loco_options {
+  std::uint32_t local_steps = 30;
+  std::uint32_t k = 64;  ///< of each 4,096 entries
+  float error_decay = 0.95F;
+  float outer_learning_rate = 1.0F;
+};
+namespace detail {
+using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top_k, compress::bits<2>>;
+}
+using sparse_loco = comm::rounds<axis::every, axis::error_feedback, axis::gather_mean<detail::sparse_loco_codec>,
+                                 axis::outer<optim::sgd>>;
+[[nodiscard]] inline sparse_loco make(const sparse_loco_options& o) {
+  // One scale for many values: 64 bits of scales for 4,096 entries would cost a third of the message.
+  const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}},
+                                        compress::bits<2>{{.bucket = 4096}}};
+  return sparse_loco{axis::every{o.local_steps}, axis::error_feedback{o.error_decay, 1.0F},
+                     axis::gather_mean<detail::sparse_loco_codec>{codec}, axis::outer<optim::sgd>{o.outer_learning_rate}};
+}
+
+/// SPARTA (2025): in every step the same small random part of the parameters is averaged on all peers.
+struct sparta_options {
+  double share = 0.005;
+  compress::mask_order order = compress::mask_order::independent;
+};
+namespace detail {
+using sparta_codec = compress::sparse<compress::no_transform, compress::shared_mask, compress::none>;
+}
+using sparta = comm::rounds<axis::every, axis::parameters, axis::gather_mean<detail::sparta_codec, collective::contributor_mean>>;
+[[nodiscard]] inline sparta make(const sparta_options& o) {
+  const detail::sparta_codec codec{compress::no_transform{}, compress::shared_mask{{.share = o.share, .order = o.order}}};
+  return sparta{axis::every{1}, axis::parameters{},
+                axis::gather_mean<detail::sparta_codec, collective::contributor_mean>{codec}};
+}
+
+/// SPARTA between the rounds of DiLoCo, which can then be ten times longer.
+struct sparta_diloco_options {
+  sparta_options sparta{};
+  std::uint32_t local_steps = 1000;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using sparta_diloco = comm::stacked<sparta, comm::rounds<axis::every, axis::outer<optim::nesterov>>>;
+[[nodiscard]] inline sparta_diloco make(const sparta_diloco_options& o) {
+  return sparta_diloco{
+      make(o.sparta),
+      comm::rounds<axis::every, axis::outer<optim::nesterov>>{
+          axis::every{o.local_steps},
+          axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}}};
+}
+
+/// DeMo (Peng et al. 2024): every step the k largest DCT coefficients of each 64×64 tile of the momentum leave it and are
+/// sent; the step is the sign of their mean. Give the trainer optim::sgd with weight decay, and no clipping.
+struct demo_options {
+  std::uint32_t k = 32;  ///< of each 4,096 coefficients
+  float momentum = 0.999F;
+};
+namespace detail {
+template <class Values>
+using demo_exchange = axis::gather_mean<compress::sparse<compress::dct_tiles, compress::top_k, Values>,
+                                        collective::sign_of<>>;
+}
+using demo = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, detail::demo_exchange<compress::none>>;
+[[nodiscard]] inline demo make(const demo_options& o) {
+  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::none>;
+  return demo{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum},
+              detail::demo_exchange<compress::none>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
+}
+
+/// DisTrO as Psyche runs it (Nous Research 2024): DeMo with one bit a coefficient, used one step late, so that the exchange
+/// has a whole step.
+struct distro_options : demo_options {};
+using distro = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, axis::one_round_late,
+                            detail::demo_exchange<compress::sign>>;
+[[nodiscard]] inline distro make(const distro_options& o) {
+  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::sign>;
+  return distro{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum}, axis::one_round_late{},
+                detail::demo_exchange<compress::sign>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
+}
+
+/// CocktailSGD (Wang et al. 2023): a random tenth of the distance to the shared parameters, of that the largest, in 4 bits,
+/// to the owner of each part, who keeps a residual of his own and answers likewise; what is not sent stays in the live
+/// parameters; one step late.
+struct cocktail_sgd_options {
+  double mask_share = 0.1;
+  std::uint32_t k = 328;  ///< of each 4,096 entries that the mask leaves: 8 %
+};
+namespace detail {
+using cocktail_codec = compress::sparse<compress::no_transform, compress::stacked<compress::shared_mask, compress::top_k>,
+                                        compress::bits<4>>;
+}
+using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::one_round_late,
+                                  axis::split_mean<detail::cocktail_codec>, axis::outer<optim::sgd>>;
+[[nodiscard]] inline cocktail_sgd make(const cocktail_sgd_options& o) {
+  const detail::cocktail_codec codec{
+      compress::no_transform{},
+      compress::stacked<compress::shared_mask, compress::top_k>{compress::shared_mask{{.share = o.mask_share}},
+                                                                compress::top_k{{.k = o.k}}},
+      compress::bits<4>{}};
+  return cocktail_sgd{axis::every{1}, axis::implicit_residual{}, axis::one_round_late{},
+                      axis::split_mean<detail::cocktail_codec>{{.shares = {}, .server_residual = true}, codec, codec},
+                      axis::outer<optim::sgd>{1.0F}};
+}
+
+/// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
+/// others go on accumulating where they are. The mean of the sites' updates moves the shared parameters.
+struct gaia_options {
+  float threshold = 0.01F;  ///< v_0
+};
+namespace detail {
+using gaia_codec = compress::sparse<compress::no_transform, compress::significant, compress::none>;
+}
+using gaia =
+    comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec>, axis::outer<optim::sgd>>;
+[[nodiscard]] inline gaia make(const gaia_options& o) {
+  const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
+  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec>{codec},
+              axis::outer<optim::sgd>{1.0F}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_COMPRESSED_HPP

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_GOSSIP_HPP
+#define CAUSEWAY_PRESETS_GOSSIP_HPP
+
+// Published systems in which peers meet in groups, as compositions; see presets/local_updates.hpp.
+
+#include <causeway/axis/content.hpp>
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/exchange.hpp>
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/groups.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/comm/rounds.hpp>
+
+#include <cstdint>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// NoLoCo (Kolehmainen et al. 2025): every 50 steps random pairs, and an outer step that also pulls toward the partner.
+struct noloco_options {
+  std::uint32_t local_steps = 50;
+  std::uint32_t group_size = 2;
+  axis::gossip_nesterov_options outer{.alpha = 0.5F, .beta = 0.7F, .gamma = 0.7F};
+};
+using noloco = comm::rounds<axis::every, axis::random_groups, axis::pseudo_gradient_and_anchor, axis::gather_mean<>,
+                            axis::gossip_nesterov>;
+[[nodiscard]] inline noloco make(const noloco_options& o) {
+  return noloco{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::pseudo_gradient_and_anchor{},
+                axis::gather_mean<>{}, axis::gossip_nesterov{o.outer}};
+}
+
+/// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers.
+struct moshpit_sgd_options {
+  std::uint32_t local_steps = 20;
+  std::uint32_t side = 4;
+  std::uint32_t dimensions = 2;
+};
+using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis::split_mean<>>;
+[[nodiscard]] inline moshpit_sgd make(const moshpit_sgd_options& o) {
+  return moshpit_sgd{axis::every{o.local_steps}, axis::grid{o.side, o.dimensions}, axis::parameters{}, axis::split_mean<>{}};
+}
+
+/// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own. Partners are
+/// drawn at random: its preference for links that measured well is not part of this.
+struct bacombo_options {
+  std::uint32_t local_steps = 20;
+  std::uint32_t segments = 4;
+  std::uint32_t group_size = 2;
+};
+using bacombo =
+    comm::rounds<axis::every, axis::random_groups, axis::parameters, axis::balanced, axis::gather_mean<>>;
+[[nodiscard]] inline bacombo make(const bacombo_options& o) {
+  return bacombo{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::parameters{}, axis::balanced{o.segments},
+                 axis::gather_mean<>{}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_GOSSIP_HPP

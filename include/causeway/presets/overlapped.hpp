@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_OVERLAPPED_HPP
+#define CAUSEWAY_PRESETS_OVERLAPPED_HPP
+
+// Published systems that train on while an exchange is under way, as compositions; see presets/local_updates.hpp.
+
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/exchange.hpp>
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/landing.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/comm/rounds.hpp>
+#include <causeway/compress/e3m0.hpp>
+#include <causeway/compress/none.hpp>
+#include <causeway/optim/nesterov.hpp>
+
+#include <cstdint>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// Streaming DiLoCo (Douillard et al. 2025): fragments of three strided blocks one after another, 4-bit rows that are summed
+/// in f32 by every receiver, blended in τ steps later.
+struct streaming_diloco_options {
+  std::uint32_t local_steps = 100;
+  std::uint32_t blocks_in_fragment = 3;
+  std::uint32_t overlap_steps = 1;  ///< τ
+  float local_share = 0.5F;         ///< α
+  float outer_learning_rate = 0.4F;
+  float outer_momentum = 0.9F;
+};
+using streaming_diloco = comm::rounds<axis::staggered, axis::strided, axis::gather_mean<compress::e3m0>, axis::delayed,
+                                      axis::outer<optim::nesterov>>;
+[[nodiscard]] inline streaming_diloco make(const streaming_diloco_options& o) {
+  return streaming_diloco{
+      axis::staggered{o.local_steps}, axis::strided{o.blocks_in_fragment}, axis::gather_mean<compress::e3m0>{},
+      axis::delayed{o.overlap_steps, o.local_share},
+      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+/// Eager updates for DiLoCo (Kale et al. 2025): the exchange has a whole round; a peer's own part of the outer gradient is
+/// fresh, the others' is one round old.
+struct eager_diloco_options {
+  std::uint32_t local_steps = 500;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using eager_diloco = comm::rounds<axis::every, axis::eager, axis::split_mean<>, axis::outer<optim::nesterov>>;
+[[nodiscard]] inline eager_diloco make(const eager_diloco_options& o) {
+  return eager_diloco{
+      axis::every{o.local_steps}, axis::eager{}, axis::split_mean<>{},
+      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+/// CoCoDC (2025): Streaming DiLoCo with delay compensation of the steps that were taken meanwhile. Its choice of the next
+/// fragment by recent change is not part of this: fragments take turns.
+struct cocodc_options {
+  std::uint32_t local_steps = 100;
+  std::uint32_t blocks_in_fragment = 3;
+  std::uint32_t overlap_steps = 5;
+  float lambda = 0.5F;
+  float outer_learning_rate = 0.4F;
+  float outer_momentum = 0.9F;
+};
+using cocodc =
+    comm::rounds<axis::staggered, axis::strided, axis::split_mean<>, axis::compensated, axis::outer<optim::nesterov>>;
+[[nodiscard]] inline cocodc make(const cocodc_options& o) {
+  return cocodc{axis::staggered{o.local_steps}, axis::strided{o.blocks_in_fragment}, axis::split_mean<>{},
+                axis::compensated{o.overlap_steps, o.lambda},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_OVERLAPPED_HPP

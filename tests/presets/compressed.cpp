@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/presets/compressed.hpp>
+
+#include "support/blocky.hpp"
+#include "support/conformance.hpp"
+
+using namespace causeway;
+using presets::make;
+using support::blocky;
+using support::check_communication_policy;
+
+TEST_CASE("presets: compressed systems say what they are", "[presets][fast]") {
+  CHECK(make(presets::sparse_loco_options{}).trigger().local_steps == 30);
+  STATIC_REQUIRE(presets::sparse_loco::traits.identical_replicas);
+  STATIC_REQUIRE(presets::demo::traits.needs_global_step);
+  STATIC_REQUIRE_FALSE(presets::sparta::traits.identical_replicas);
+  STATIC_REQUIRE(presets::sparta_diloco::traits.identical_replicas);
+}
+
+TEST_CASE("presets: SparseLoCo and SPARTA pass the conformance suite", "[presets][fast]") {
+  check_communication_policy<optim::adamw, blocky>([] { return make(presets::sparse_loco_options{.local_steps = 3, .k = 512}); });
+  check_communication_policy<optim::adamw, blocky>([] { return make(presets::sparta_options{.share = 0.3}); });
+  check_communication_policy<optim::adamw, blocky>(
+      [] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.3}, .local_steps = 3}); });
+}
+
+TEST_CASE("presets: DeMo and DisTrO pass the conformance suite", "[presets][fast]") {
+  check_communication_policy<optim::sgd, blocky>([] { return make(presets::demo_options{.k = 512}); });
+  check_communication_policy<optim::sgd, blocky>([] { return make(presets::distro_options{{.k = 512}}); });
+}
+
+TEST_CASE("presets: CocktailSGD and Gaia pass the conformance suite", "[presets][fast]") {
+  check_communication_policy<optim::sgd, blocky>(
+      [] { return make(presets::cocktail_sgd_options{.mask_share = 0.5, .k = 2048}); });
+  check_communication_policy<optim::sgd, blocky>([] { return make(presets::gaia_options{0.05F}); });
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/presets/gossip.hpp>
+
+#include "support/blocky.hpp"
+#include "support/conformance.hpp"
+
+using namespace causeway;
+using presets::make;
+using support::blocky;
+using support::check_communication_policy;
+
+TEST_CASE("presets: gossip has its papers' options, and never identical replicas", "[presets][fast]") {
+  CHECK(make(presets::noloco_options{}).trigger().local_steps == 50);
+  STATIC_REQUIRE_FALSE(presets::noloco::traits.identical_replicas);
+  STATIC_REQUIRE_FALSE(presets::moshpit_sgd::traits.identical_replicas);
+}
+
+TEST_CASE("presets: gossip passes the conformance suite", "[presets][fast]") {
+  check_communication_policy<optim::adamw, blocky>([] { return make(presets::noloco_options{.local_steps = 2}); },
+                                                   {.peers = 4});
+  check_communication_policy<optim::adamw, blocky>(
+      [] { return make(presets::moshpit_sgd_options{.local_steps = 2, .side = 2, .dimensions = 2}); }, {.peers = 4});
+  check_communication_policy<optim::adamw, blocky>(
+      [] { return make(presets::bacombo_options{.local_steps = 2, .segments = 3}); }, {.peers = 4});
+}

@@ -323,7 +323,7 @@ class cluster {
   // -- trainers
 
   void later(host& h, double s, std::function<void()> what) {
-    after(s, [this, &h, life = h.life, what = std::move(what)] {
+    after(s, [&h, life = h.life, what = std::move(what)] {
       if (h.life == life && h.process) what();
     });
   }

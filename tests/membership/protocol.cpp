@@ -148,7 +148,7 @@ TEST_CASE("protocol: a killed member costs nothing but its own samples, which ot
   REQUIRE(run.commits(1, 20));
   CHECK(run.c.check.samples().held(103).empty());
   std::vector<std::uint64_t> theirs;
-  for (const net::peer_id p : {100, 101, 102}) {
+  for (const net::peer_id p : {100U, 101U, 102U}) {
     for (const auto s : run.c.check.samples().take(p, 0, 1000)) theirs.push_back(s);
   }
   const auto& pool = run.c.check.samples().pool();
@@ -201,8 +201,8 @@ TEST_CASE("protocol: a value that one member voted for before its leader died is
 
 TEST_CASE("protocol: a minority says so, commits nothing, and catches up once it is whole again", "[membership][fast]") {
   calm run{5};
-  for (const std::size_t a : {0, 1}) {
-    for (const std::size_t b : {2, 3, 4}) run.cut(a, b);
+  for (const std::size_t a : {0U, 1U}) {
+    for (const std::size_t b : {2U, 3U, 4U}) run.cut(a, b);
   }
   const auto before = run.newest(0).round;
   run.c.run_for(40);
@@ -223,8 +223,8 @@ TEST_CASE("protocol: of two halves the one with the first-named member goes on",
   calm run{4};
   const net::peer_id first = run.newest(0).members.front();
   REQUIRE(first == 100);
-  for (const std::size_t a : {0, 1}) {
-    for (const std::size_t b : {2, 3}) run.cut(a, b);
+  for (const std::size_t a : {0U, 1U}) {
+    for (const std::size_t b : {2U, 3U}) run.cut(a, b);
   }
   const auto before = run.newest(2).round;
   run.c.run_for(30);
@@ -350,6 +350,17 @@ TEST_CASE("protocol: when all leave, all are let go, and can come back", "[membe
   REQUIRE(run.c.run_until_true(40, [&] { return run[0].gone && run[1].gone && run[2].gone; }));
   for (std::size_t i = 0; i < 3; ++i) run.c.come_back(run[i]);
   REQUIRE(run.commits(2, 30));
+}
+
+TEST_CASE("protocol: a leader whose attempts are numbered through takes a new term, and nobody notices",
+          "[membership][fast]") {
+  calm run{2};
+  run.c.training_time = 0.01;
+  REQUIRE(run[0].process->durable().floor.term == 1);
+  REQUIRE(run.commits(1100, 5000));
+  CHECK(run[0].process->durable().floor.term == 2);
+  CHECK(run[1].process->leader() == 100);
+  CHECK(run.newest(1).members.size() == 2);
 }
 
 TEST_CASE("protocol: strangers are refused, counted, and sent away", "[membership][fast]") {

@@ -34,6 +34,7 @@ class leader {
     next_ = {term_, 0};
     attempt_ = {};
     begin_round();
+    for (auto& [id, p] : t_.peers) p.rounds_down = 0;  // what we counted as an earlier leader is old
     for (const net::peer_id id : t_.votes.durable().samples.holders()) (void)t_.entry(id);
     note_won();
     t_.out->log(severity::info, "leading the run, term " + std::to_string(term_));
@@ -418,7 +419,7 @@ class leader {
     const std::set<net::peer_id> in{who.begin(), who.end()};
     for (auto& [id, p] : t_.peers) {
       if (in.contains(id)) {
-        if (p.misses > 0 || !t_.votes.is_member(id)) waits_.fetched(t_.now - p.told_at);
+        if (p.rounds_told > 0 && !t_.votes.is_member(id)) waits_.fetched(t_.now - p.told_at);
         p.misses = 0;
         continue;
       }

@@ -86,6 +86,23 @@ void check_not_finite(const std::string& named, const Make& make = {}) {
   for (const std::string& lines : said) CHECK(lines == once + once + once);
 }
 
+/// A peer that says that its own values must not be used is believed by all.
+template <class E, class Make = default_made<E>>
+void check_refuses_itself(const Make& make = {}) {
+  const memory_network network{3};
+  const auto outcomes = run_sides(network, [&](side& s) -> causeway::result<void> {
+    E exchange = make(s.self);
+    std::vector<float> values = whole_values(s.self, 40);
+    const exchange_row row{.values = values, .refused = s.self == 2 ? errc::non_finite : errc{}};
+    return run_exchange(exchange, s.port(), row, s.ctx);
+  });
+  for (const auto& outcome : outcomes) {
+    REQUIRE_FALSE(outcome);
+    CHECK(outcome.error().code == errc::non_finite);
+    CHECK(outcome.error().where == "peer 2");
+  }
+}
+
 /// Payload bytes that each peer sends in one round.
 template <class E, class Make = default_made<E>>
 void check_bytes(std::uint32_t size, std::size_t count, const std::vector<float>& weights,

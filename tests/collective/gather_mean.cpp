@@ -103,6 +103,7 @@ TEST_CASE("gather mean: weights that add up to nothing are refused on all peers 
 
 TEST_CASE("gather mean: values that are not finite are refused on all peers, naming theirs", "[collective][fast]") {
   check_not_finite<gather_mean<plain>>("peer 1");
+  check_refuses_itself<gather_mean<plain>>();
 }
 
 TEST_CASE("gather mean: bytes on the wire are those of the messages", "[collective][fast]") {

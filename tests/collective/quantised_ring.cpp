@@ -63,6 +63,7 @@ TEST_CASE("quantised ring: weights that add up to nothing are refused on all pee
 
 TEST_CASE("quantised ring: values that are not finite are refused on all peers, naming theirs", "[collective][fast]") {
   check_not_finite<quantised_ring<plain>>("peer 1");
+  check_refuses_itself<quantised_ring<plain>>();
   check_not_finite<quantised_ring<int8>>("peer 1");
 }
 

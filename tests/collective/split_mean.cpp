@@ -154,6 +154,7 @@ TEST_CASE("split mean: weights that add up to nothing are refused on all peers a
 
 TEST_CASE("split mean: values that are not finite are refused on all peers, naming theirs", "[collective][fast]") {
   check_not_finite<split_mean<plain>>("peer 1");
+  check_refuses_itself<split_mean<plain>>();
   check_not_finite<split_mean<int8>>("peer 1");
 }
 

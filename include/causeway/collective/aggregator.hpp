@@ -67,6 +67,17 @@ inline bool scale_finite(thread_pool& pool, std::span<float> values, float facto
   return sum_parts(pool, whole, factor, values.data(), static_cast<std::int64_t>(values.size()));
 }
 
+/// out = weight · values, and zeros for a weight of 0, whatever the values; false when something is not finite.
+inline bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (weight == 0) {
+    kernels::zero(pool, out.data(), count);
+    return true;
+  }
+  const float* const only[] = {values.data()};
+  return sum_parts(pool, only, weight, out.data(), count);
+}
+
 template <class F>
 void for_values(thread_pool& pool, std::size_t count, F&& f) {
   pool.for_range(static_cast<std::int64_t>(count), 1 << 14, [&](index_range r) {

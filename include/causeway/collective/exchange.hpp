@@ -9,6 +9,7 @@
 // own.
 
 #include <causeway/collective/options.hpp>
+#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
 
@@ -32,6 +33,7 @@ struct exchange_row {
   std::span<float> residual{};  ///< not empty: begin writes values − decode(own message) here. May not alias values
   float weight = 1;             ///< how much mine counts, >= 0; with 0 nothing of mine is sent: I only listen
   std::span<float> counts{};    ///< not empty: after finish, the weights of those who sent coordinate i, summed
+  errc refused{};  ///< non_finite or corrupt: my values must not be used; all peers fail with this code and my name
 };
 
 /// What an exchange says about itself, for rules that decide which combinations are allowed.

@@ -6,6 +6,7 @@
 // there is content at all; then what the codec wrote. A peer with nothing to say, or whose sums cannot be used, sends the
 // sixteen bytes alone, so that nobody ever waits for a message that does not come.
 
+#include <causeway/collective/exchange.hpp>
 #include <causeway/collective/refusal.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -51,6 +52,18 @@ inline void write_header(std::span<std::byte> room, float weight, std::size_t va
     h.code = static_cast<std::uint32_t>(bad->code);
   }
   std::memcpy(room.data(), &h, sizeof h);
+}
+
+/// The header of a peer's own contribution; true when content follows.
+inline bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values, net::peer_index self) {
+  CAUSEWAY_EXPECT(row.weight >= 0);
+  CAUSEWAY_EXPECT(row.refused == errc{} || row.refused == errc::non_finite || row.refused == errc::corrupt);
+  if (row.refused != errc{}) {
+    write_header(room, 0, values, refusal{self, row.refused});
+    return false;
+  }
+  write_header(room, row.weight, values);
+  return row.weight > 0;
 }
 
 /// Reads bytes that anybody may have sent, about `values` values.

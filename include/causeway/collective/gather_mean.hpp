@@ -42,13 +42,12 @@ class gather_mean {
 
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
-    CAUSEWAY_EXPECT(row.weight >= 0);
     const net::peer_index self = port.transport.self();
     const std::uint32_t peers = port.transport.size();
     talk_.open(port, 2 * std::size_t{peers});
     slot_ = detail::message_slot(codec_.most_bytes(ctx, row.values.size()));
     if (memory_.size() < slot_ * peers) memory_ = aligned_buffer<std::byte>{slot_ * peers};
-    write_own(slot(self), row, ctx);
+    write_own(self, row, ctx);
     for (std::uint32_t i = 1; i < peers; ++i) {
       const net::peer_index from = (self + peers - i) % peers;
       talk_.receive(from, from, part{}, slot(from));
@@ -94,12 +93,13 @@ class gather_mean {
   [[nodiscard]] std::span<std::byte> slot(net::peer_index p) { return {memory_.data() + p * slot_, slot_}; }
 
   template <class X>
-  void write_own(std::span<std::byte> room, const exchange_row& row, const X& ctx) {
-    detail::write_header(room, row.weight, row.values.size());
+  void write_own(net::peer_index self, const exchange_row& row, const X& ctx) {
+    const std::span<std::byte> room = slot(self);
+    const bool has_content = detail::write_own_header(room, row, row.values.size(), self);
     own_bytes_ = message_header_bytes;
-    if (row.weight > 0) own_bytes_ += codec_.encode(ctx, row.values, room.subspan(message_header_bytes));
+    if (has_content) own_bytes_ += codec_.encode(ctx, row.values, room.subspan(message_header_bytes));
     if (row.residual.empty()) return;
-    if (row.weight > 0) {
+    if (has_content) {
       const auto message = room.first(own_bytes_).subspan(message_header_bytes);
       detail::subtract_message(codec_, ctx, row.values, message, row.residual);
     } else {

@@ -187,6 +187,7 @@ class quantised_ring {
     float weight = so_far.weight + row.weight;
     std::size_t used = 0;
     with_chunk(ctx, r, [&](const X& part) {
+      if (!bad && row.refused != errc{}) bad = refusal{self_, row.refused};
       if (!bad) bad = add_up(part, values(row.values, r), row.weight, so_far);
       if (!bad && complete) bad = divide(part, size, weight);
       if (complete) weight = 1;
@@ -201,13 +202,7 @@ class quantised_ring {
   template <class X>
   std::optional<refusal> add_up(const X& part, std::span<const float> own, float weight, const peer_message& so_far) {
     const std::span<float> sum{sum_.data(), own.size()};
-    if (weight > 0) {
-      const float* const only[] = {own.data()};
-      const bool finite = sum_parts(part.pool, only, weight, sum.data(), static_cast<std::int64_t>(sum.size()));
-      if (!finite) return refusal{self_, errc::non_finite};
-    } else {
-      kernels::zero(part.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
-    }
+    if (!detail::weighted(part.pool, own, weight, sum)) return refusal{self_, errc::non_finite};
     if (so_far.weight == 0) return std::nullopt;
     const auto added = codec_.decode_add(part, so_far.bytes, sum, 1.0F, {});
     if (added) return std::nullopt;

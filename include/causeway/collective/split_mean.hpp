@@ -62,7 +62,7 @@ class split_mean {
   template <MessageContext X>
   result<void> begin(const exchange_port& port, const exchange_row& row,
                      const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
-    CAUSEWAY_EXPECT(row.weight >= 0 && row.counts.empty());
+    CAUSEWAY_EXPECT(row.counts.empty());
     self_ = port.transport.self();
     peers_ = port.transport.size();
     talk_.close();
@@ -208,9 +208,9 @@ class split_mean {
     const std::span<float> mine = part_of(row.values, owner);
     const std::span<std::byte> room = slot(part_out, owner);
     const std::span<float> lost = row.residual.empty() ? std::span<float>{} : part_of(row.residual, owner);
-    detail::write_header(room, row.weight, mine.size());
+    const bool has_content = detail::write_own_header(room, row, mine.size(), self_);
     std::size_t bytes = message_header_bytes;
-    if (row.weight > 0) {
+    if (has_content) {
       with_part(ctx, owner, [&](const X& part) {
         const std::span<std::byte> body = room.subspan(message_header_bytes);
         const std::size_t used = up_.encode(part, mine, body);

@@ -24,7 +24,7 @@ class finder {
   void seek(const std::vector<std::string>& addresses) {
     for (const std::string& a : addresses) hear_of(a);
     tries_ = 0;
-    next_ = t_.now;
+    next_ = reached_ = t_.now;
   }
 
   /// An address that somebody may listen at.
@@ -47,13 +47,17 @@ class finder {
     if (follower_.leader() == 0) t_.post(id, follower_.make_report());
   }
 
+  void peer_down(net::peer_id id) {
+    if (t_.votes.is_member(id)) reached_ = t_.now;
+  }
+
   void wake() {
     if (follower_.leader() != 0) {
       next_ = no_deadline;
       tries_ = 0;
       return;
     }
-    if (next_ == no_deadline) next_ = t_.now;
+    if (next_ == no_deadline) next_ = reached_ = t_.now;
     if (t_.now < next_) return;
     dial_some();
     ask_some();
@@ -62,10 +66,20 @@ class finder {
   }
 
   [[nodiscard]] time_point next_wake() const noexcept { return next_; }
+  /// How long nobody has been within reach without whom the run cannot go on, or who could give away how it ended.
+  [[nodiscard]] duration alone_for(time_point now) const {
+    const bool found = follower_.leader() != 0 || next_ == no_deadline || somebody_there();
+    return found ? duration{0} : now - reached_;
+  }
   [[nodiscard]] std::size_t addresses() const noexcept { return heard_.size() + t_.votes.durable().others.size(); }
 
  private:
   static constexpr std::size_t at_once = 8;
+
+  /// Newcomers know no more than we do.
+  [[nodiscard]] bool somebody_there() const {
+    return !t_.members_that([&](net::peer_id id, const peer_entry& p) { return p.up && id != t_.self; }).empty();
+  }
 
   void dial_some() {
     std::set<std::string> known = heard_;
@@ -98,6 +112,7 @@ class finder {
   std::size_t dialled_ = 0;
   std::size_t asked_ = 0;
   time_point next_ = no_deadline;
+  time_point reached_;  ///< when somebody was there last, while there is no leader
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail

@@ -270,7 +270,12 @@ class follower {
   }
   /// Voted in this process for the round after the newest commit, and waits for what becomes of it.
   [[nodiscard]] bool waits_for_commit() const { return voted_chain_ != 0 && voted_chain_ == t_.votes.accepted_chain(); }
-  [[nodiscard]] sync catch_up() const { return {*t_.votes.durable().newest, t_.votes.durable().samples, {}}; }
+  /// All that we know, and that we hold it: the leader, who knows more holders, may be gone.
+  [[nodiscard]] sync catch_up() const {
+    sync all{*t_.votes.durable().newest, t_.votes.durable().samples, {}};
+    if (holds_newest()) all.holders.push_back({t_.self, t_.settings.address});
+    return all;
+  }
 
  private:
   [[nodiscard]] const position& newest() const { return t_.votes.newest(); }

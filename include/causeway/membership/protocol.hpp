@@ -92,13 +92,20 @@ class protocol {
     if (!t_.up(from)) return t_.reject(reject_reason::unknown_peer, from);
     result<detail::message> m = detail::decode_message(t_.settings.run, bytes);
     if (!m) {
-      t_.reject(m.error().code == errc::wrong_run ? reject_reason::wrong_run : reject_reason::malformed, from);
-      t_.out->drop(from, m.error().text());
-      down(from);
+      turn_away(from, m.error().code == errc::wrong_run ? reject_reason::wrong_run : reject_reason::malformed,
+                m.error().text());
       return finish();
     }
     t_.entry(from).heard = now;
     dispatch(from, *m);
+    finish();
+  }
+
+  /// Something that came over the same connection is no message of anybody's: its sender is sent away.
+  void malformed(net::peer_id from, const std::string& why, time_point now) {
+    begin(now);
+    if (stopped() || !t_.up(from) || from == t_.self) return;
+    turn_away(from, reject_reason::malformed, why);
     finish();
   }
 
@@ -158,6 +165,8 @@ class protocol {
   [[nodiscard]] const ledger& samples() const noexcept { return t_.votes.durable().samples; }
   [[nodiscard]] const durable_record& durable() const noexcept { return t_.votes.durable(); }
   [[nodiscard]] net::peer_id self() const noexcept { return t_.self; }
+  /// How long no other member of the newest commit known has been within reach. 0 for who leads or follows.
+  [[nodiscard]] duration alone_for(time_point now) const { return finder_.alone_for(now); }
   /// 0: none known.
   [[nodiscard]] net::peer_id leader() const noexcept { return follower_.leader(); }
   [[nodiscard]] std::uint64_t rejected(reject_reason why) const noexcept { return t_.rejected(why); }
@@ -203,7 +212,14 @@ class protocol {
     p.said.reset();
     leader_.touch();
     leader_.peer_down(peer);
+    finder_.peer_down(peer);
     if (follower_.leader() == peer) follower_.lose_leader();
+  }
+
+  void turn_away(net::peer_id peer, reject_reason reason, const std::string& why) {
+    t_.reject(reason, peer);
+    t_.out->drop(peer, why);
+    down(peer);
   }
 
   void dispatch(net::peer_id from, const detail::message& m) {
@@ -404,7 +420,8 @@ class protocol {
       s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
       if (!known || s.is == situation::fetch) return;
     }
-    const std::string trouble = no_quorum();
+    const bool done = known && follower_.holds_newest() && samples().complete();  // nothing is left to be decided
+    const std::string trouble = done ? std::string{} : no_quorum();
     if (!trouble.empty()) {
       s.is = situation::no_quorum;
       s.why = trouble;

@@ -5,6 +5,7 @@
 // Both sides of the state transfer as one object, for a driver that hands it the fabric's events.
 
 #include <causeway/core/clock.hpp>
+#include <causeway/core/result.hpp>
 #include <causeway/membership/transfer_donor.hpp>
 #include <causeway/membership/transfer_fetcher.hpp>
 #include <causeway/membership/transfer_options.hpp>
@@ -29,16 +30,15 @@ class state_transfer {
     taking.peer_down(peer, now);
   }
 
-  /// A control message for which is_transfer_message holds. False: it is malformed; nothing was done.
-  bool message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
+  /// A control message for which is_transfer_message holds. errc::corrupt, errc::too_large, errc::protocol: it is
+  /// malformed, or asks for what the state it names does not have; nothing was done, and no peer of ours sends such a
+  /// thing.
+  result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
     const auto m = decode_transfer(bytes);
-    if (!m) {
-      ++malformed_;
-      return false;
-    }
-    giving.message(from, *m);
+    if (!m) return ++malformed_, m.error();
+    CAUSEWAY_TRY(giving.message(from, *m));
     taking.message(from, *m, now);
-    return true;
+    return {};
   }
 
   void wake(time_point now) { taking.wake(now); }

@@ -6,7 +6,9 @@
 // acknowledged is bounded for each peer and in all, so that a peer that asks for everything and reads nothing costs little,
 // and peers are served in turn. A pure state machine: messages in, messages out.
 
+#include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
+#include <causeway/core/result.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/membership/transfer_options.hpp>
 #include <causeway/membership/transfer_wire.hpp>
@@ -83,16 +85,18 @@ class donor {
 
   // ---- events -------------------------------------------------------------------------------------------------------
 
-  /// A message of one of the kinds ask_manifest, ask_chunk, receipt and cancel. Others are ignored.
-  void message(net::peer_id from, const transfer_message& m) {
+  /// A message of one of the kinds ask_manifest, ask_chunk, receipt and cancel. Others are ignored. errc::protocol for a
+  /// request for a piece that the state it names does not have: who knows the name knows how many there are.
+  result<void> message(net::peer_id from, const transfer_message& m) {
     switch (m.kind) {
       case transfer_kind::ask_manifest:
-      case transfer_kind::ask_chunk: take_request(from, m); break;
+      case transfer_kind::ask_chunk: CAUSEWAY_TRY(take_request(from, m)); break;
       case transfer_kind::receipt: take_receipt(from, m.ticket); break;
       case transfer_kind::cancel: take_cancel(from, m); break;
-      default: return;
+      default: return {};
     }
     serve();
+    return {};
   }
 
   /// The connection ended: what was on its way is lost, and forgotten.
@@ -161,13 +165,20 @@ class donor {
     fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::gone, .what = what, .newest = newest_}));
   }
 
-  void take_request(net::peer_id from, const transfer_message& m) {
+  result<void> take_request(net::peer_id from, const transfer_message& m) {
     const offered* state = find(m.what);
-    if (state == nullptr) return send_gone(from, m.what);
+    if (state == nullptr) return send_gone(from, m.what), result<void>{};
     const std::uint64_t end =
         m.kind == transfer_kind::ask_chunk ? state->hashes.size() : manifest_pieces(state->hashes.size());
-    if (m.index >= end) return void(++counts_.malformed);
-    const request r{m.kind, m.what, m.index};
+    if (m.index >= end) {
+      ++counts_.malformed;
+      return fail(errc::protocol, "state transfer", "asked for a piece that the state it named does not have");
+    }
+    enqueue(from, {m.kind, m.what, m.index});
+    return {};
+  }
+
+  void enqueue(net::peer_id from, const request& r) {
     const bool full = peers_.size() >= options_.max_peers && !peers_.contains(from) && !forget_idle_peer();
     if (full) return void(++counts_.dropped);
     auto& queue = peers_[from].queue;

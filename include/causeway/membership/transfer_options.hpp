@@ -23,7 +23,7 @@ struct transfer_options {
   std::size_t outstanding_total = std::size_t{64} << 20U;  ///< every peer gets one message all the same
   std::size_t max_queue = 64;                              ///< requests kept per peer; what is asked beyond is dropped
   std::size_t max_peers = 256;                             ///< peers served at once
-  std::uint64_t seed = 0;  ///< makes tickets hard to guess: take it from a secret, or from the clock
+  std::uint64_t seed = 0;  ///< makes tickets hard to guess: a number that nobody else can know
 
   // A fetcher.
   unsigned max_window = 32;                          ///< requests out per holder

@@ -81,6 +81,7 @@ class member final : public elastic_group {
         continue;
       }
       hold(now.newest);
+      inside_ = true;
       return {};
     }
   }
@@ -168,6 +169,7 @@ class member final : public elastic_group {
         log_{std::move(log)},
         control_{std::move(control)},
         store_{std::move(storage), options_.folder + "/rounds"},
+        say_at_{options_.say_after},
         exchange_times_{options_.exchange} {}
 
   // ---- waiting ------------------------------------------------------------------------------------------------------
@@ -189,10 +191,8 @@ class member final : public elastic_group {
     return now;
   }
 
-  // A wait that gets long says so, ever more rarely.
   template <class Done>
   result<situation> await(Done&& done) {
-    duration patience = options_.say_after;
     for (;;) {
       situation now;
       const auto over = [&] {
@@ -200,11 +200,69 @@ class member final : public elastic_group {
         now = control_->now_what();
         return true;
       };
-      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(over, fabric_now() + patience));
+      CAUSEWAY_ASSIGN(const bool happened, block_a_while(over));
       if (happened) return now;
-      log_(severity::info, describe());
-      patience *= 2;
+      CAUSEWAY_TRY(give_up_if_alone());
     }
+  }
+
+  // A wait that gets long says so, ever more rarely; also one of many short ones that come to nothing.
+  template <class Over>
+  result<bool> block_a_while(const Over& over, duration most = duration::max()) {
+    const time_point begin = fabric_now();
+    most = std::min(most, say_at_ - waited_);
+    if (options_.patience > duration{0}) most = std::min(most, options_.patience);
+    const auto outcome = fabric_->block(over, begin + most);
+    waited_ += fabric_now() - begin;
+    if (outcome && !*outcome && waited_ >= say_at_) {
+      say_at_ = 2 * waited_;
+      say_waiting();
+    }
+    return outcome;
+  }
+
+  void say_waiting() const {
+    const situation s = look();
+    const std::string since = "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: ";
+    if (!settled_in(s.is) || s.is == situation::kind::fetch) {
+      log_(severity::warning, since + std::string{to_string(s.is)} + (s.why.empty() ? "" : ", " + s.why));
+    }
+    log_(severity::info, since + describe());
+  }
+
+  // Progress: the next wait is another one.
+  void stop_waiting() {
+    waited_ = duration{0};
+    say_at_ = options_.say_after;
+  }
+
+  // A newcomer, or who comes back to a run that has done without it, could wait for ever for peers that have ended. Who was
+  // in waits longer: what it has trained is worth something, if the others are only cut off.
+  result<void> give_up_if_alone() const {
+    const duration patience = options_.patience * (inside_ ? 10 : 1);
+    if (patience <= duration{0}) return {};
+    duration alone{};
+    bool complete = false;
+    membership::commit_record newest;
+    locked([&] {
+      alone = control_->alone_for();
+      complete = control_->ledger().complete();
+      newest = control_->now_what().newest;
+    });
+    const bool is_member = membership::contains(newest.members, identity());
+    if (alone < patience || (is_member && options_.members_wait && !complete)) return {};
+    const std::string who = options_.dial.empty() ? "the run" : options_.dial.front();
+    const std::string since = std::to_string(static_cast<std::int64_t>(seconds(alone))) + " s";
+    if (complete) {
+      return fail(errc::unreachable, who,
+                  "the run is complete with round " + std::to_string(newest.round) + ", and since " + since +
+                      " nobody is there any more who holds its result: look in the folders of its "
+                      "other peers");
+    }
+    return fail(errc::unreachable, who,
+                "nobody of the run answers there, or at any other address that it was ever known at, since " + since +
+                    ": it has ended, or its peers are elsewhere; join again at the address of a peer that runs, or start "
+                    "the members of its last round again first");
   }
 
   result<void> await_change(const situation& before) {
@@ -224,6 +282,7 @@ class member final : public elastic_group {
   result<std::optional<round_entry>> entry(const situation& s) {
     const membership::view& view = s.current;
     attempt_ = view.at;
+    stop_waiting();
     entered_at_ = fabric_now();
     passing("entered");
     const net::peer_index rank = *view.rank_of(identity());
@@ -380,6 +439,7 @@ class member final : public elastic_group {
   }
 
   void hold(const membership::commit_record& record) {
+    stop_waiting();
     held_ = record;
     locked([&] {
       samples_ = control_->ledger();
@@ -499,8 +559,9 @@ class member final : public elastic_group {
     if (!outcome) return outcome.error();
     if (whole || !why) return whole;
     if (why->code == errc::wrong_model) return *why;
-    log_(severity::info, "the state of round " + std::to_string(round) + " could not be fetched yet: " + why->text());
-    CAUSEWAY_TRY(fabric_->block([&] { return control_->now_what().changes != asked.changes; }, fabric_now() + retry_fetch));
+    log_(severity::debug, "the state of round " + std::to_string(round) + " could not be fetched yet: " + why->text());
+    CAUSEWAY_TRY(block_a_while([&] { return control_->now_what().changes != asked.changes; }, retry_fetch));
+    CAUSEWAY_TRY(give_up_if_alone());
     return false;
   }
 
@@ -548,6 +609,9 @@ class member final : public elastic_group {
   membership::view view_;
   std::shared_ptr<detail::suspicion> suspects_;
   net::any_transport transport_;
+  bool inside_ = false;  // has had a committed state
+  duration waited_{0};   // since the last progress
+  duration say_at_;      // of waited_
   time_point entered_at_;
   std::optional<duration> overdue_;  // how long the failed exchange was waited for
   net::arrival_statistics exchange_times_;

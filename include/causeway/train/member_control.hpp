@@ -8,6 +8,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/membership/durable_record.hpp>
 #include <causeway/membership/history.hpp>
@@ -38,6 +39,14 @@ struct member_options {
   std::uint32_t store_every = 1;  ///< rounds between copies of the shared state on disk; 0: none, a vote keeps it in memory
   net::arrival_options exchange{};               ///< how long an exchange may take, learned from earlier ones
   duration say_after = std::chrono::seconds{5};  ///< a wait longer than this is logged, then at double intervals
+  /// How long a newcomer may find nobody of the run, before it ends with errc::unreachable; ten times as long once it has
+  /// been in. 0: for ever.
+  duration patience{0};
+  /// A member of the last round known waits for the others for ever, as long as there is something to train.
+  bool members_wait = true;
+  /// A number that others cannot guess, from the system's source of such numbers: it protects what this peer gives away
+  /// from receipts for what never arrived. 0: made of the id and the time, which is less.
+  std::uint64_t secret = 0;
   /// What happens, for a checker. With the fabric's lock held.
   std::function<void(const membership::event&)> journal{};
   /// Control messages whose first byte is 0x90 or more belong to the program. With the fabric's lock held.
@@ -144,6 +153,7 @@ class member_control final : net::fabric_events, membership::effects, membership
   [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
   [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
+  [[nodiscard]] duration alone_for() const { return protocol_.alone_for(fabric_->now()); }
 
   /// The links of a view's members in their order. All but our own must have been met.
   [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const {
@@ -264,11 +274,17 @@ class member_control final : net::fabric_events, membership::effects, membership
         options_{options},
         log_{std::move(log)},
         protocol_{protocol_options(), std::move(record), *this},
-        transfer_{*this} {}
+        transfer_{*this, transfer_options()} {}
 
   [[nodiscard]] membership::options protocol_options() const {
     membership::options o = options_.protocol;
     o.address = fabric_->address();
+    return o;
+  }
+  [[nodiscard]] membership::transfer_options transfer_options() const {
+    membership::transfer_options o;
+    const auto now = static_cast<std::uint64_t>(fabric_->now().since_start.count());
+    o.seed = options_.secret != 0 ? options_.secret : mix(fabric_->id(), now);
     return o;
   }
 
@@ -293,14 +309,17 @@ class member_control final : net::fabric_events, membership::effects, membership
     settle();
   }
   void on_control(net::peer_index link, std::span<const std::byte> message) override {
-    if (message.empty()) return;
-    const auto kind = std::to_integer<unsigned>(message.front());
-    if (kind < 0x80) {
-      protocol_.message(peers_[link], message, fabric_->now());
-    } else if (membership::is_transfer_message(message)) {
-      (void)transfer_.message(peers_[link], message, fabric_->now());
+    const net::peer_id from = peers_[link];
+    const bool others = !message.empty() && message.front() >= std::byte{0x90};
+    if (membership::is_transfer_message(message)) {
+      const auto taken = transfer_.message(from, message, fabric_->now());
+      if (!taken) protocol_.malformed(from, taken.error().text(), fabric_->now());
+    } else if (!others) {
+      protocol_.message(from, message, fabric_->now());
     } else if (options_.other_messages) {
       options_.other_messages(link, message);
+    } else {
+      protocol_.malformed(from, "a message that nobody here reads", fabric_->now());
     }
     settle();
   }

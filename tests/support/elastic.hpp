@@ -11,6 +11,7 @@
 #include <causeway/sim/disk.hpp>
 #include <causeway/sim/world.hpp>
 #include <causeway/train/member.hpp>
+#include <causeway/train/refound.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <chrono>
@@ -37,6 +38,7 @@ struct elastic_options {
   std::uint64_t rounds = 10;                                     ///< budget, in rounds of all peers
   causeway::duration step_time = std::chrono::milliseconds{50};  ///< of a host of speed 1
   std::int64_t size = 37;                                        ///< parameters
+  causeway::duration patience{0};                                ///< of who finds nobody; 0: no end
   causeway::sim::world_options world{};
   std::function<void(std::string_view)> trace{};  ///< every line that a peer logs
   /// Called at every point of a round that a peer passes; true: the peer dies there.
@@ -98,6 +100,25 @@ class elastic_cluster {
   [[nodiscard]] std::uint64_t steps_of(std::uint32_t host) { return steps_[host]; }
   [[nodiscard]] causeway::membership::checker& checker() { return checker_; }
   [[nodiscard]] std::vector<std::string>& history() { return history_; }
+
+  /// A dead host becomes the founder of run `id`, from what its disk has: everybody who boots from now on is of that run.
+  /// What follows is not checked as it happens; `check_branch` does that. Needs keep_events.
+  causeway::result<causeway::membership::durable_record> refound(std::uint32_t host, std::uint64_t id) {
+    run_id_ = id;
+    branched_ = true;
+    before_ = causeway::membership::checker::branch_of(before_, events_);
+    events_.clear();
+    commits_.clear();
+    const std::vector<std::string> folders{"member"};
+    causeway::io::any_storage storage{causeway::io::basic_file_storage{disks_[host]}};
+    CAUSEWAY_ASSIGN(auto founded, causeway::refound(storage, folders, "member", id, causeway::mix(id, host) | 1U));
+    events_.push_back(causeway::membership::refound_event(founded));
+    return founded;
+  }
+  [[nodiscard]] std::optional<std::string> check_branch() const {
+    const auto all = causeway::membership::checker::branch_of(before_, events_);
+    return causeway::membership::checker::check_all(all, options_.batch * options_.steps_per_round, budget());
+  }
   /// The identity of a host's newest process.
   [[nodiscard]] std::uint64_t id(std::uint32_t host) { return ids_[host]; }
   /// The newest round that a host's peer held.
@@ -117,10 +138,12 @@ class elastic_cluster {
 
   causeway::member_options member_options(causeway::sim::process& p, bool founds) {
     causeway::member_options o;
-    o.protocol.run = run_id;
+    o.protocol.run = run_id_;
     o.protocol.expected = options_.expected > 0 ? options_.expected : options_.peers;
     o.protocol.quota = options_.batch * options_.steps_per_round;
     o.protocol.budget = budget();
+    o.patience = options_.patience;
+    o.secret = causeway::mix(options_.seed, p.host(), p.incarnation());
     for (std::uint32_t i = 0; i < options_.peers && !founds; ++i) {
       if (i != p.host()) o.dial.push_back(world_.address(i));
     }
@@ -145,7 +168,8 @@ class elastic_cluster {
       last_commit_ = e.at_time;
     }
     if (keep_history) history_.push_back(causeway::membership::to_line(e));
-    if (violation_) return;
+    if (keep_events) events_.push_back(e);
+    if (violation_ || branched_) return;
     violation_ = checker_.check(e);
     if (violation_) world_.end_run();
   }
@@ -154,7 +178,7 @@ class elastic_cluster {
     using namespace causeway;
     finished_[p.host()] = false;
     const auto fresh = mix(options_.seed, p.host() + 1, p.incarnation()) | 1U;
-    const auto id = member_identity(p.storage(), "member", run_id, fresh);
+    const auto id = member_identity(p.storage(), "member", run_id_, fresh);
     ids_[p.host()] = id;
     auto disk = p.storage();
     const bool founds = p.host() == 0 && !disk.read("member/record");
@@ -205,6 +229,7 @@ class elastic_cluster {
 
  public:
   bool keep_history = false;
+  bool keep_events = false;
 
  private:
   MakeComm make_;
@@ -219,6 +244,9 @@ class elastic_cluster {
   std::map<std::uint32_t, std::string> errors_;
   std::map<std::uint32_t, std::uint64_t> steps_;
   std::vector<std::string> history_;
+  std::vector<causeway::membership::event> events_, before_;  // of the run, and of those that it branched off
+  std::uint64_t run_id_ = run_id;
+  bool branched_ = false;
   std::deque<causeway::sim::disk> disks_;
   causeway::time_point last_commit_;
   causeway::sim::world world_;  // last: its processes refer to the rest

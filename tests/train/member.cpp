@@ -205,3 +205,130 @@ TEST_CASE("member: a newcomer takes part with nothing, and holds what all hold a
   all_ended_alike(cluster, 5);
   CHECK(cluster.first_contribution(4) > cluster.first_round_as_member(4));
 }
+
+TEST_CASE("member: who comes when all is done takes the result from whoever is left", "[train][fast]") {
+  for (const std::uint32_t gone : {0U, 1U}) {
+    support::elastic_options o{.peers = 3, .rounds = 5};
+    o.expected = 2;
+    support::elastic_cluster cluster{diloco, o};
+    cluster.boot(0);
+    cluster.boot(1);
+    cluster.run(10min);
+    REQUIRE(cluster.finished() == 2);
+    cluster.world().kill(gone);
+    cluster.boot(2);
+    cluster.run(20min);
+    REQUIRE(cluster.finished() == 3);
+    CHECK(cluster.parameters(2) == cluster.parameters(0));
+    CHECK(cluster.steps_of(2) == 0);
+  }
+}
+
+TEST_CASE("member: a newcomer that finds nobody ends when its patience does, and says what to do", "[train][fast]") {
+  said log;
+  support::elastic_options o{.peers = 3, .rounds = 400, .patience = 20s};
+  o.expected = 2;
+  o.trace = log.sink();
+  support::elastic_cluster cluster{diloco, o};
+  cluster.boot(0);
+  cluster.boot(1);
+  cluster.run(5s);
+  cluster.world().kill(0);
+  cluster.world().kill(1);
+  cluster.boot(2);
+  cluster.run(24s);
+  CHECK(cluster.error(2).empty());
+  CHECK(log.about("waiting since 5 s: joining"));
+  cluster.run(26s);
+  CHECK(cluster.error(2).find("[unreachable]") != std::string::npos);
+  CHECK(cluster.error(2).find("join again at the address of a peer that runs") != std::string::npos);
+}
+
+TEST_CASE("member: who learns that all is done, and finds nobody who has the result, is told so", "[train][fast]") {
+  support::elastic_options o{.peers = 3, .rounds = 5, .patience = 20s};
+  o.expected = 2;
+  sim::world* world = nullptr;
+  o.dies_at = [&](std::uint32_t host, std::string_view point) {
+    if (host != 2 || point != "fetching") return false;
+    world->kill(0);
+    world->kill(1);
+    return false;
+  };
+  support::elastic_cluster cluster{diloco, o};
+  world = &cluster.world();
+  cluster.boot(0);
+  cluster.boot(1);
+  cluster.run(10min);
+  REQUIRE(cluster.finished() == 2);
+  cluster.boot(2);
+  cluster.run(10min + 40s);
+  CHECK(cluster.error(2).find("the run is complete") != std::string::npos);
+}
+
+TEST_CASE("member: a member waits for the others for as long as it takes", "[train][fast]") {
+  support::elastic_options o{.peers = 3, .rounds = 20, .patience = 10s};
+  support::elastic_cluster cluster{diloco, o};
+  cluster.boot();
+  cluster.run(2s);
+  cluster.world().kill(1);
+  cluster.world().kill(2);
+  cluster.run(10min);
+  CHECK(cluster.error(0).empty());
+  cluster.world().restart(1);
+  cluster.world().restart(2);
+  REQUIRE(cluster.run(20min));
+  all_ended_alike(cluster, 3);
+}
+
+namespace {
+
+/// Dials `address`, says `message`, and counts how often it is sent away.
+class intruder final : public net::fabric_events {
+ public:
+  intruder(net::fabric& over, std::vector<std::byte> message) : over_{over}, message_{std::move(message)} {}
+  [[nodiscard]] int sent_away() const { return sent_away_; }
+
+ private:
+  void on_up(net::peer_index link, net::peer_id, const std::string&) override { over_.post(link, message_); }
+  void on_down(net::peer_index, const error&) override { ++sent_away_; }
+  void on_unreachable(const std::string&, const error&) override {}
+  void on_control(net::peer_index, std::span<const std::byte>) override {}
+  void on_wake() override {}
+
+  net::fabric& over_;
+  std::vector<std::byte> message_;
+  int sent_away_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("member: who sends what is no message is sent away, and counted", "[train][fast]") {
+  const auto bytes = [](std::initializer_list<unsigned> list) {
+    std::vector<std::byte> all;
+    for (const unsigned b : list) all.push_back(static_cast<std::byte>(b));
+    return all;
+  };
+  for (const auto& message : {bytes({0x82, 1, 2}), bytes({0x8F}), bytes({}), bytes({0x7F, 0}), bytes({0xA0})}) {
+    support::elastic_cluster cluster{diloco, {.peers = 2, .rounds = 40}};
+    cluster.keep_history = true;
+    const auto host = cluster.world().add_host();
+    int sent_away = 0;
+    cluster.boot();
+    cluster.world().boot(host, [&](sim::process& p) {
+      const auto fabric = p.make_fabric(77);
+      intruder in{*fabric, message};
+      fabric->attach(&in);
+      fabric->locked([&] { fabric->dial(cluster.world().address(0)); });
+      p.sleep(4s);
+      fabric->attach(nullptr);
+      sent_away = in.sent_away();
+    });
+    REQUIRE(cluster.run(10min));
+    all_ended_alike(cluster, 2);
+    CHECK(sent_away == 1);
+    const auto& history = cluster.history();
+    CHECK(std::any_of(history.begin(), history.end(), [](const std::string& line) {
+      return line.find("reject from=77") != std::string::npos && line.ends_with("text=malformed");
+    }));
+  }
+}

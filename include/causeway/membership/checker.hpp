@@ -48,6 +48,7 @@ class checker {
     for (const event& e : events) {
       if (e.what == event::accept) c.count_vote(e.round, e.hash, e.at, e.peer);
       if (e.what == event::boot && e.hash != 0) c.count_vote(e.round + 1, e.hash, e.voted, e.peer);
+      if (e.what == event::refound) c.refounded_.insert(e.chain);
       if (e.what == event::trained) c.trained_[{e.peer, e.round, e.parent}].push_back(e.ranges);
       if (e.what == event::commit) commits.push_back(&e);
     }
@@ -59,6 +60,23 @@ class checker {
       if (auto wrong = c.check(e)) return wrong;
     }
     return std::nullopt;
+  }
+
+  /// The histories of a run that was founded on a commit of another (refound), together with those of the other: what the
+  /// other did after that commit does not count. `before` may be a branch itself.
+  [[nodiscard]] static std::vector<event> branch_of(std::span<const event> before, std::span<const event> branch) {
+    std::vector<event> all;
+    const auto founding =
+        std::find_if(branch.begin(), branch.end(), [](const event& e) { return e.what == event::refound; });
+    const std::uint64_t end = founding == branch.end() ? 0 : founding->round;
+    for (const event& e : before) {
+      const bool of_a_round = e.what == event::lead || e.what == event::accept || e.what == event::commit ||
+                              e.what == event::held || e.what == event::trained || e.what == event::update_accepted;
+      const bool later = e.what == event::boot ? e.round >= end : of_a_round && e.round >= end;
+      if (!later) all.push_back(e);
+    }
+    all.insert(all.end(), branch.begin(), branch.end());
+    return all;
   }
 
   /// Whether some round was first committed after `from`, and not later than `until`.
@@ -99,6 +117,7 @@ class checker {
       case event::accept: return judge_vote(e, m);
       case event::commit: return judge_commit(e, m);
       case event::held: return judge_held(e, m, records_);
+      case event::refound: refounded_.insert(e.chain); return std::nullopt;
       case event::trained: trained_[{e.peer, e.round, e.parent}].push_back(e.ranges); return std::nullopt;
       case event::update_accepted: return judge_update(e, m);
       case event::reject:
@@ -181,7 +200,8 @@ class checker {
       const auto before = records_.find(e.round - 1);
       if (before == records_.end()) return "the round before was never committed";
       if (before->second.chain != e.parent) return "the parent is not the record of the round before";
-      if (!voted_for(e, before->second.members)) return "committed without a quorum of votes in one ballot";
+      const bool decided = refounded_.contains(e.chain) || voted_for(e, before->second.members);
+      if (!decided) return "committed without a quorum of votes in one ballot";
     }
     if (verdict wrong = judge_samples(e)) return wrong;
     records_[e.round] = {e.chain, e.hash, e.members};
@@ -282,6 +302,7 @@ class checker {
   std::map<std::uint64_t, record> records_;
   std::map<net::peer_id, memory> peers_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<ballot, std::set<net::peer_id>>> votes_;  ///< round, chain
+  std::set<std::uint64_t> refounded_;                                                                  ///< chains
   std::map<std::pair<std::uint32_t, std::uint64_t>, net::peer_id> leaders_;                            ///< term, round
   std::map<std::tuple<net::peer_id, std::uint64_t, std::uint64_t>, std::vector<std::vector<sample_range>>> trained_;
   std::vector<time_point> commit_times_;

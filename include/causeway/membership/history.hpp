@@ -35,6 +35,7 @@ struct event {
     update_accepted,  ///< a data message was let in: from, at, round, parent
     reject,           ///< something was refused: from, text = why
     left,             ///< takes no part any more
+    refound,          ///< founded a run on a commit of another: round, hash = state, parent = that commit, chain
   };
 
   kind what = boot;
@@ -58,8 +59,9 @@ struct event {
 };
 
 namespace detail {
-inline constexpr std::array<std::string_view, 11> event_names{
-    "boot", "promise", "bar", "lead", "accept", "commit", "held", "trained", "update_accepted", "reject", "left"};
+inline constexpr std::array<std::string_view, 12> event_names{
+    "boot",    "promise",         "bar",    "lead", "accept", "commit", "held",
+    "trained", "update_accepted", "reject", "left", "refound"};
 
 inline void add_field(std::string& line, std::string_view name, std::uint64_t value) {
   if (value != 0) line.append(" ").append(name).append("=").append(std::to_string(value));

@@ -63,6 +63,27 @@ class round_store {
     return {};
   }
 
+  /// Saves the state named `hash` that another store has, for whichever round, as that of `round` of `run`. Only what is
+  /// whole is taken. errc::not_found if it is not there.
+  result<void> take_over(round_store& other, std::uint64_t hash, std::uint64_t run, std::uint64_t round) {
+    CAUSEWAY_ASSIGN(auto stored, other.rounds());
+    std::reverse(stored.begin(), stored.end());
+    for (const std::uint64_t candidate : stored) {
+      const auto file = other.files_.load(candidate);
+      std::uint64_t name = 0;
+      if (!file || !file->copy_to("hash", std::span{&name, 1}) || name != hash) continue;
+      std::vector<io::section> sections;
+      sections.emplace_back("hash", 1, std::as_bytes(std::span{&hash, 1}));
+      for (std::size_t i = 0;; ++i) {
+        const auto view = file->find(part_name(i));
+        if (!view) break;
+        sections.emplace_back(part_name(i), 1, std::span<const std::byte>{view->bytes});
+      }
+      return files_.save(round, sections, run);
+    }
+    return fail(errc::not_found, other.files_.directory(), "the state of the newest committed round is not stored here");
+  }
+
  private:
   static std::string part_name(std::size_t i) { return "shared." + std::to_string(i); }
 

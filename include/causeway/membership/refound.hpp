@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_REFOUND_HPP
+#define CAUSEWAY_MEMBERSHIP_REFOUND_HPP
+
+// A new run that goes on from a commit of another, for when too few of its members can ever come back. No quorum decides
+// this: a person does, and takes the risk that the others go on too. So it is another run, with another id, and neither can
+// mistake the other's messages, records or samples for its own. Its first record names the other's last as its parent.
+
+#include <causeway/core/error.hpp>
+#include <causeway/membership/durable_record.hpp>
+#include <causeway/membership/history.hpp>
+#include <causeway/membership/records.hpp>
+
+#include <cstdint>
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// What the founder of `run` has to remember: the state of the newest commit that `old` knows, as a round of its own, with
+/// `self` as the only member. Every sample that is not in a commit of the old run is there to be trained on; who held it
+/// goes for nothing. A vote for a later round is given up: nobody can say whether it was committed. Precondition: `old`
+/// knows a commit of another run; `self` was nobody in it.
+[[nodiscard]] inline durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self) {
+  CAUSEWAY_EXPECT(old.newest.has_value() && old.newest->run != run && old.self != self);
+  commit_record first;
+  first.run = run;
+  first.round = old.newest->round + 1;
+  first.parent = old.newest->chain();
+  first.state = old.newest->state;
+  first.members = {self};
+  first.returned = old.samples.holders();
+  durable_record founded = fresh_record(run, self);
+  founded.samples = old.samples;
+  founded.samples.apply(first);
+  first.ledger = founded.samples.hash();
+  founded.newest = std::move(first);
+  return founded;
+}
+
+/// For the history of the founder, before anything else: a checker takes the record without votes.
+[[nodiscard]] inline event refound_event(const durable_record& founded) {
+  event e;
+  e.what = event::refound;
+  e.peer = founded.self;
+  e.round = founded.newest->round;
+  e.hash = founded.newest->state;
+  e.parent = founded.newest->parent;
+  e.chain = founded.newest->chain();
+  return e;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_REFOUND_HPP

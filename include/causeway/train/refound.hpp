@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_REFOUND_HPP
+#define CAUSEWAY_TRAIN_REFOUND_HPP
+
+// Founds a run anew from what the peers of one that cannot go on have on disk. Done on the storage, while no process uses
+// it: whoever starts as that peer afterwards finds itself the only member of the new run, and others join it as always.
+
+#include <causeway/core/result.hpp>
+#include <causeway/io/storage.hpp>
+#include <causeway/membership/durable_record.hpp>
+#include <causeway/membership/refound.hpp>
+#include <causeway/membership/round_store.hpp>
+#include <causeway/train/member_control.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+namespace detail {
+
+struct survivor {
+  std::string folder;
+  membership::durable_record record;
+};
+
+// Those who know a commit, the newest first.
+inline std::vector<survivor> survivors_in(io::any_storage& storage, std::span<const std::string> folders,
+                                          std::uint64_t run) {
+  std::vector<survivor> found;
+  for (const std::string& folder : folders) {
+    auto record = read_member_record(storage, folder);
+    if (record && record->newest && record->run != run) found.push_back({folder, std::move(*record)});
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const survivor& a, const survivor& b) { return a.record.newest->round > b.record.newest->round; });
+  return found;
+}
+
+}  // namespace detail
+
+/// Makes the peer in `into` the founder of `run`, with the id `self`, from the newest commit among `folders` whose state is
+/// there, whole. What it writes comes with the record last, so that a crash leaves `into` as it was or done. The others
+/// join as anybody does. errc::not_found if no folder has both a record and its state. Cost: reads and writes the shared
+/// state once.
+inline result<membership::durable_record> refound(io::any_storage storage, std::span<const std::string> folders,
+                                                  const std::string& into, std::uint64_t run, net::peer_id self) {
+  std::string why = "none has a record of the membership";
+  for (const auto& from : detail::survivors_in(storage, folders, run)) {
+    const auto founded = membership::refounded(from.record, run, self);
+    membership::round_store old{storage, from.folder + "/rounds"};
+    membership::round_store fresh{storage, into + "/rounds"};
+    const auto taken = fresh.take_over(old, founded.newest->state, run, founded.newest->round);
+    if (!taken) {
+      why = taken.error().text();
+      continue;
+    }
+    CAUSEWAY_TRY(detail::write_member_record(storage, into, founded));
+    return founded;
+  }
+  return fail(errc::not_found, folders.empty() ? into : folders.front(),
+              "no folder here has both a committed round and its state (" + why +
+                  "); copy the folder of a peer that was in the last rounds here");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_REFOUND_HPP

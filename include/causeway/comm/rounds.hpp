@@ -58,6 +58,9 @@ class rounds : round_rules<Axes...> {
   using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
   using state = detail::round_state<recipe_type, outer_type, group_type>;
   using laws = round_rules<Axes...>;
+  // Parameters are replaced where something came; a gradient of which nothing came is zero.
+  static constexpr bool wants_counts =
+      laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool keeps_in_parameters = residual_type::keeps == axis::keeping::in_parameters;
 
  public:
@@ -114,6 +117,7 @@ class rounds : round_rules<Axes...> {
     if constexpr (!laws::identical) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
       std::copy_n(ctx.parameters().begin(), anchor_.size(), anchor_.begin());
+      ctx.commit_round(ctx.parameters());
     } else if constexpr (content_type::anchored) {
       std::copy(anchor_.begin(), anchor_.end(), ctx.parameters().begin());
     }
@@ -386,7 +390,7 @@ class rounds : round_rules<Axes...> {
       s.reference.resize(s.cut->is_whole(anchor_.size()) ? 0 : s.size());
       s.terms.reference = opened(s, std::span<float>{anchor_}, s.reference);
     }
-    return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, laws::mix.sparse && laws::mix.gives_counts);
+    return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
   }
 
   /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
@@ -532,6 +536,7 @@ class rounds : round_rules<Axes...> {
     put_back(s, local, live(ctx, s));
     s.pending = s.arrived = false;
     close(ctx, s);
+    ctx.commit_round(shared_of(ctx, s));
     return {};
   }
 

@@ -20,8 +20,9 @@ namespace causeway::inline CAUSEWAY_ABI::axis {
 /// What an exchange showed, for triggers that adapt.
 struct exchange_report {
   std::size_t fragment = 0;
-  std::uint32_t steps = 0;  ///< inner steps since the fragment's exchange before
-  double movement = 0;      ///< |mean| / |shared parameters|, where the trigger asks for it
+  std::uint32_t steps = 0;     ///< inner steps since the fragment's exchange before
+  double movement = 0;         ///< |mean| / |shared parameters|, where the trigger asks for it
+  double compute_seconds = 0;  ///< that these steps took, without waiting for others
 };
 
 /// Requirements. `count` is the number of fragments.

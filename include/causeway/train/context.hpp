@@ -207,6 +207,9 @@ class training_context {
   /// The learning rate of the inner step that comes next.
   [[nodiscard]] float next_learning_rate() const { return options_.learning_rate.at(step_); }
 
+  /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
+  [[nodiscard]] std::uint64_t samples() const noexcept { return uncommitted_; }
+
   /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
   /// step under way does not count on top of it.
   void resume_at(std::uint64_t step) noexcept {

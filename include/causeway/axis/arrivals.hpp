@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_ARRIVALS_HPP
+#define CAUSEWAY_AXIS_ARRIVALS_HPP
+
+// What a hub does with pushes that arrive whenever they like (comm::on_arrival): how long it collects them, and whether it
+// applies them one by one or makes one of them.
+
+#include <causeway/axis/parts.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// The pushes of one fragment that a hub has not applied yet; there is at least one.
+struct gathering {
+  std::span<const double> arrived;  ///< seconds after the first, ascending; so the first is 0
+  std::size_t expected = 1;         ///< peers that may still push, or have
+  double slack = 0;                 ///< seconds: τ·t_step − t_sync, the least of those who have pushed
+};
+
+/// `closes_after(gathering)`: seconds after the first arrival at which the pushes are applied; infinite while too few are
+/// there. When all expected peers are there, nobody is waited for, whatever it says. `merges`: they become one, weighted by
+/// samples; else they are applied in the order in which they came.
+template <class A>
+concept Arrivals = A::decides == part::participation&& requires(const A& a, const gathering& g) {
+  { a.check(std::uint32_t{}) } -> std::same_as<result<void>>;
+  { a.closes_after(g) } -> std::same_as<double>;
+  {bool{A::merges}};
+};
+
+/// Each push moves the shared parameters as soon as it is there. With a grace period the hub first waits for others, and
+/// then applies them all before it answers the next (Async Local-SGD, Liu et al. 2024).
+struct one_by_one {
+  static constexpr part decides = part::participation;
+  static constexpr bool merges = false;
+
+  double grace_seconds = 0;
+
+  [[nodiscard]] result<void> check(std::uint32_t) const {
+    if (grace_seconds >= 0) return {};
+    return fail(errc::invalid_argument, "one_by_one", "the grace period is negative; 0 is none");
+  }
+  [[nodiscard]] double closes_after(const gathering&) const noexcept { return grace_seconds; }
+};
+
+/// Waits for K pushes, then as long as overlap leaves time for free: clamp(γ·(τ·t_step − t_quorum − t_sync), 0, cap), where
+/// t_quorum is how long the K took; what is there by then is merged (Decoupled DiLoCo, 2026). With K = the number of peers
+/// this is a synchronous round. When fewer peers than K are left, those are enough.
+struct quorum {
+  static constexpr part decides = part::participation;
+  static constexpr bool merges = true;
+
+  std::uint32_t least = 1;  ///< K
+  double gamma = 0.5;
+  double cap_seconds = 60;
+
+  [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    if (least >= 1 && least <= peers && gamma >= 0 && cap_seconds >= 0) return {};
+    return fail(errc::invalid_argument, "quorum",
+                "`least` must be between 1 and the number of peers, and `gamma` and `cap_seconds` not negative");
+  }
+  [[nodiscard]] double closes_after(const gathering& g) const noexcept {
+    const std::size_t enough = std::clamp<std::size_t>(g.expected, 1, least);
+    if (g.arrived.size() < enough) return std::numeric_limits<double>::infinity();
+    const double quorum_after = g.arrived[enough - 1];
+    return quorum_after + std::clamp(gamma * (g.slack - quorum_after), 0.0, cap_seconds);
+  }
+};
+
+static_assert(Arrivals<one_by_one> && Arrivals<quorum>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_ARRIVALS_HPP

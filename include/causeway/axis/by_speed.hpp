@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_BY_SPEED_HPP
+#define CAUSEWAY_AXIS_BY_SPEED_HPP
+
+// A trigger that gives slow peers fewer inner steps, so that all come at about the same time (dynamic local updates, DyLU;
+// Liu et al. 2024, section 4). Speeds are inner steps a second of computing, without what a peer waited.
+
+#include <causeway/axis/every.hpp>
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/gather.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+struct by_speed_options {
+  std::uint32_t local_steps = 500;  ///< H, of the peer that sets the pace
+  /// Which speed sets the pace: 1 is the largest, 0.9 the 90th percentile (nearest rank), so that one peer that was
+  /// measured wrongly does not shrink everybody's work. Faster peers take H steps as well.
+  double percentile = 1;
+};
+
+/// A peer of speed v takes max(1, floor(v / v_ref · H)) inner steps between its exchanges, at most H. In comm::rounds all
+/// peers tell each other their speeds after every exchange (8 bytes each); in comm::on_arrival speeds come with the pushes,
+/// and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that does.
+class by_speed {
+ public:
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+  static constexpr bool follows_speed = true;
+
+  explicit by_speed(by_speed_options options = {}) : options_{options}, steps_{options.local_steps} {}
+
+  [[nodiscard]] const by_speed_options& options() const noexcept { return options_; }
+
+  [[nodiscard]] result<void> check(std::size_t) const {
+    CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_speed"));
+    if (options_.percentile > 0 && options_.percentile <= 1) return {};
+    return fail(errc::invalid_argument, "by_speed", "`percentile` must be above 0 and at most 1");
+  }
+  [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
+  [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
+
+  /// Inner steps for a peer of `speed` among peers of `speeds`; 0, negative and not finite mean unknown.
+  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const {
+    std::vector<double> known;
+    std::copy_if(speeds.begin(), speeds.end(), std::back_inserter(known), is_known);
+    if (known.empty() || !is_known(speed)) return options_.local_steps;
+    std::sort(known.begin(), known.end());
+    const double rank = std::ceil(options_.percentile * static_cast<double>(known.size()));
+    const double pace = known[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+    constexpr double slack = 1 + 1e-9;  // half the speed is half the steps, however it was rounded
+    const double steps = std::floor(std::min(speed / pace * slack, 1.0) * options_.local_steps);
+    return static_cast<std::uint32_t>(std::max(steps, 1.0));
+  }
+
+  /// Tells all peers this one's speed.
+  result<void> exchanged(auto& ctx, const exchange_report& report) {
+    const double speed = report.compute_seconds > 0 ? report.steps / report.compute_seconds : 0;
+    std::vector<double> speeds(ctx.peers(), speed);
+    if (ctx.peers() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = heard_},
+                                          std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
+                                          ctx.exchange_options()));
+    }
+    ++heard_;
+    steps_ = steps_for(speed, speeds);
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(steps_, heard_); }
+
+ private:
+  static bool is_known(double speed) { return std::isfinite(speed) && speed > 0; }
+
+  by_speed_options options_;
+  std::uint32_t steps_;
+  std::uint64_t heard_ = 0;  ///< exchanges of speeds so far
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_BY_SPEED_HPP

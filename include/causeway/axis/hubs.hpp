@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_HUBS_HPP
+#define CAUSEWAY_AXIS_HUBS_HPP
+
+// Who pushes to whom (comm::on_arrival): one hub for all, or a hub in each region and one of these for all regions. And
+// what a push is made of.
+
+#include <causeway/axis/outer.hpp>
+#include <causeway/axis/parts.hpp>
+#include <causeway/collective/aggregator.hpp>
+#include <causeway/compress/message.hpp>
+#include <causeway/compress/none.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/optim/delayed_nesterov.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// One level of hubs. The first of each group is its hub; it takes part as well. Level 0 has the peers themselves, each in
+/// one group; level n + 1 has the hubs of level n.
+struct hub_level {
+  std::vector<std::vector<net::peer_index>> groups;
+  std::uint32_t pushes = 1;  ///< level 1 and up: a hub pushes what it gathered after so many pushes to it
+  float upper_share = 0;     ///< level 1 and up: s in own ← (1−s)·own + s·upper, when the answer is there
+};
+
+/// Requirements: `check(peers)`; `levels(peers)`, one hub_level each; `outers()`, a tuple of the outer optimizers of level
+/// 1 and up (the one of level 0 is the outer axis).
+template <class H>
+concept Hubs = H::decides == part::group&& requires(const H& h, std::uint32_t peers) {
+  { h.check(peers) } -> std::same_as<result<void>>;
+  { h.levels(peers) } -> std::same_as<std::vector<hub_level>>;
+  h.outers();
+};
+
+/// One peer holds the shared parameters for all.
+struct star {
+  static constexpr part decides = part::group;
+
+  net::peer_index hub = 0;
+
+  [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    if (hub < peers) return {};
+    return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
+  }
+  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const {
+    std::vector<net::peer_index> all{hub};
+    for (net::peer_index p = 0; p < peers; ++p) {
+      if (p != hub) all.push_back(p);
+    }
+    return {{.groups = {std::move(all)}}};
+  }
+  [[nodiscard]] static std::tuple<> outers() { return {}; }
+};
+
+/// A hub in every region, which is a client of the first region's hub (HALoS, Kim et al. 2025): only hubs talk over the
+/// lines between regions, and only after every `pushes` pushes. `upper` is the outer optimizer of the level above.
+template <class Upper = outer<optim::delayed_nesterov>>
+struct regions {
+  static constexpr part decides = part::group;
+
+  std::vector<std::vector<net::peer_index>> members;  ///< of each region, its hub first; the first of all is the global hub
+  std::uint32_t pushes = 8;
+  float upper_share = 0.25F;
+  Upper upper{};
+
+  [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    std::vector<net::peer_index> all;
+    bool full = !members.empty();
+    for (const auto& region : members) {
+      full = full && !region.empty();
+      all.insert(all.end(), region.begin(), region.end());
+    }
+    std::sort(all.begin(), all.end());
+    for (std::size_t i = 0; i < all.size(); ++i) full = full && all[i] == i;
+    if (full && all.size() == peers && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
+    return fail(errc::invalid_argument, "regions",
+                "every peer must be in one region, no region empty, `pushes` at least 1 and `upper_share` between 0 and 1");
+  }
+  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
+    std::vector<net::peer_index> hubs;
+    for (const auto& region : members) hubs.push_back(region.front());
+    return {{.groups = members}, {.groups = {std::move(hubs)}, .pushes = pushes, .upper_share = upper_share}};
+  }
+  [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
+};
+
+/// A push: a codec, which may send coordinates of the peer's own choice, and what a hub makes of several pushes. Shared
+/// parameters come back as f32. Bytes of a round of one peer: the encoded row up, 4 bytes a value down.
+template <class Codec = compress::none, class Aggregator = collective::mean>
+struct push {
+  using codec_type = compress::as_message<Codec>;
+  static constexpr part decides = part::exchange;
+  static constexpr bool shared_support = compress::codec_traits{codec_type::traits}.shared_support;
+
+  Codec codec{};
+  Aggregator aggregator{};
+};
+
+static_assert(Hubs<star> && Hubs<regions<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_HUBS_HPP

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_HUB_LINE_HPP
+#define CAUSEWAY_COMM_HUB_LINE_HPP
+
+// What a hub and one of its clients say to each other: messages in both directions, each in order, any number of them under
+// way. And what these messages begin with.
+
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+enum class hub_word : std::uint32_t {
+  hello = 1,  ///< client: who I am and what I wait for; hub: what I have of you
+  push,       ///< client: a fragment's row
+  done,       ///< client: nothing more will come
+  answer,     ///< hub: a fragment's shared parameters
+  last,       ///< hub: all shared parameters, for good
+  refused,    ///< hub: what you sent cannot be used, go away
+};
+
+/// Of a message to a hub. Plain numbers: hostile until checked.
+struct push_header {
+  hub_word word = hub_word::push;
+  std::uint32_t fragment = 0;
+  std::uint64_t number = 0;  ///< of this client's pushes of this fragment, from 1
+  std::uint64_t samples = 0;
+  double speed = 0;         ///< inner steps a second of computing; 0: unknown
+  double sync_seconds = 0;  ///< from the push before to its answer, without the time that it lay at the hub
+  std::uint32_t wants_answer = 1;
+  std::uint32_t unused = 0;
+};
+
+/// Of a message from a hub.
+struct answer_header {
+  hub_word word = hub_word::answer;
+  std::uint32_t fragment = 0;
+  std::uint64_t number = 0;  ///< of the push that is answered
+  double held_seconds = 0;   ///< from its arrival to the answer
+  std::uint32_t steps = 0;   ///< inner steps before the next push; 0: as before
+  std::uint32_t code = 0;    ///< why it was refused
+};
+
+template <class Header>
+std::vector<std::byte> with_header(const Header& h, std::size_t payload) {
+  std::vector<std::byte> bytes(sizeof h + payload);
+  std::memcpy(bytes.data(), &h, sizeof h);
+  return bytes;
+}
+
+/// The header of a message, and its payload in `bytes`.
+template <class Header>
+result<Header> take_header(std::span<const std::byte>& bytes, net::peer_index from) {
+  Header h;
+  if (bytes.size() < sizeof h) {
+    return fail(errc::protocol, "peer " + std::to_string(from),
+                "it sent a message that is too short; do all peers run the same version?");
+  }
+  std::memcpy(&h, bytes.data(), sizeof h);
+  bytes = bytes.subspan(sizeof h);
+  return h;
+}
+
+/// One end. Stays where it is: the transport knows its buffers. Destroying it cancels what is under way.
+class hub_line {
+ public:
+  hub_line(net::any_transport& transport, net::peer_index peer, std::uint32_t out, std::uint32_t in, std::size_t most)
+      : transport_{transport}, peer_{peer}, out_{out}, in_{in}, buffer_(most) {}
+  hub_line(const hub_line&) = delete;
+  hub_line& operator=(const hub_line&) = delete;
+  ~hub_line() { close(); }
+
+  [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
+
+  /// Whether `take` would return at once.
+  [[nodiscard]] bool arrived() {
+    listen();
+    return transport_.done(receive_);
+  }
+
+  /// The next message; valid until the next call of arrived or take.
+  result<std::span<const std::byte>> take(time_point deadline) {
+    listen();
+    const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
+    if (!moved) return moved.error();
+    ++received_;
+    return std::span<const std::byte>{buffer_}.first(*moved);
+  }
+
+  void send(std::vector<std::byte> bytes) {
+    outgoing_.push_back({0, std::move(bytes)});
+    outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
+  }
+
+  /// Forgets sends that have ended.
+  result<void> sweep() {
+    while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
+    return {};
+  }
+  /// Waits for all sends.
+  result<void> flush(time_point deadline) {
+    while (!outgoing_.empty()) CAUSEWAY_TRY(end_oldest(deadline));
+    return {};
+  }
+
+  void close() {
+    if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
+    while (!outgoing_.empty()) (void)end_oldest(time_point{});
+  }
+
+ private:
+  struct departure {
+    net::operation operation = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  void listen() {
+    if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
+  }
+
+  result<void> end_oldest(time_point deadline) {
+    const auto moved = transport_.wait(outgoing_.front().operation, deadline);
+    outgoing_.pop_front();
+    if (!moved) return moved.error();
+    return {};
+  }
+
+  net::any_transport& transport_;
+  net::peer_index peer_;
+  std::uint32_t out_;
+  std::uint32_t in_;
+  std::vector<std::byte> buffer_;
+  net::operation receive_ = 0;
+  std::uint64_t received_ = 0;
+  std::uint64_t sent_ = 0;
+  std::deque<departure> outgoing_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_LINE_HPP

@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_HUB_STATION_HPP
+#define CAUSEWAY_COMM_HUB_STATION_HPP
+
+// The hub's side of comm::on_arrival: shared parameters, the pushes that wait to be applied, and a line to each client. The
+// peer that it runs on may be a client as well; its messages do not travel, but are the same.
+//
+// Clients that get lost, and clients that send what cannot be used, are left out from then on: nothing that one client does
+// or does not do ends the hub's run.
+
+#include <causeway/axis/arrivals.hpp>
+#include <causeway/axis/fragments.hpp>
+#include <causeway/collective/aggregator.hpp>
+#include <causeway/collective/exchange_message.hpp>
+#include <causeway/comm/hub_line.hpp>
+#include <causeway/comm/hub_rules.hpp>
+#include <causeway/compress/message.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// A push that was not applied yet.
+struct waiting_push {
+  std::uint32_t client = 0;
+  std::uint64_t number = 0;
+  std::uint64_t samples = 0;
+  std::uint32_t wants_answer = 1;
+  std::vector<std::uint8_t> bytes;
+  time_point since{};  ///< not part of a checkpoint: after a restart, of the restart
+
+  void serialize(auto& ar) { ar(client, number, samples, wants_answer, bytes); }
+};
+
+/// What a hub knows of one client.
+struct hub_client {
+  std::vector<std::uint64_t> taken;  ///< of each fragment: the number of the last push that came
+  double speed = 0;
+  double sync_seconds = 0;
+  bool here = true;  ///< neither lost nor refused
+  bool done = false;
+  std::unique_ptr<hub_line> line;  ///< none for this peer itself
+
+  void serialize(auto& ar) { ar(taken, speed, sync_seconds); }
+};
+
+template <class Outer>
+class hub_station {
+ public:
+  explicit hub_station(Outer outer) : prototype_{std::move(outer)} {}
+
+  /// `group`: the clients, this peer among them. Keeps what was restored from a checkpoint.
+  result<void> open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
+                    std::span<const float> parameters, std::size_t most_bytes) {
+    if (shared_.empty()) found(terms.cuts, group.size(), parameters);
+    if (shared_.size() != parameters.size() || clients_.size() != group.size() || batches_.size() != terms.cuts.size()) {
+      return fail(
+          errc::wrong_model, "on_arrival",
+          "the checkpoint was written with other peers, fragments or another model; start with the settings it had");
+    }
+    level_ = level;
+    peers_.assign(group.begin(), group.end());
+    for (std::size_t c = 0; c < group.size(); ++c) {
+      if (group[c] == terms.transport.self()) continue;
+      clients_[c].line = std::make_unique<hub_line>(terms.transport, group[c], hub_channel(level) + 1, hub_channel(level),
+                                                    std::max(most_bytes, hello_bytes(terms.cuts.size())));
+    }
+    for (auto& batch : batches_) {
+      for (waiting_push& w : batch) w.since = terms.now();
+    }
+    return {};
+  }
+
+  /// Waits for every client's hello, and answers it.
+  result<void> meet(const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line) continue;
+      CAUSEWAY_ASSIGN(const auto hello, clients_[c].line->take(terms.deadline));
+      CAUSEWAY_TRY(meet(terms, c, hello));
+    }
+    return {};
+  }
+
+  /// Takes what a client says: this peer's own words come this way, too.
+  void hear(const auto& rules, const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    const auto outcome = understand(terms, c, bytes);
+    if (!outcome) refuse(terms, c, outcome.error());
+    settle(rules, terms);
+  }
+
+  /// Takes in what has arrived, and applies what is due. Never waits.
+  void serve(const auto& rules, const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      while (listens_to(c) && clients_[c].line->arrived()) {
+        const auto bytes = clients_[c].line->take(terms.deadline);
+        if (bytes) {
+          hear(rules, terms, c, *bytes);
+        } else {
+          lose(terms, c, bytes.error());
+        }
+      }
+      if (clients_[c].line && clients_[c].here) {
+        if (const auto sent = clients_[c].line->sweep(); !sent) lose(terms, c, sent.error());
+      }
+    }
+    settle(rules, terms);
+  }
+
+  /// Whether no client will push any more, and all pushes are applied.
+  [[nodiscard]] bool is_over() const {
+    const auto over = [](const hub_client& c) { return c.done || !c.here; };
+    const auto applied = [](const auto& batch) { return batch.empty(); };
+    return std::all_of(clients_.begin(), clients_.end(), over) && std::all_of(batches_.begin(), batches_.end(), applied);
+  }
+
+  /// Sends the shared parameters to all that are still here, for good.
+  void dismiss(const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line || !clients_[c].here) continue;
+      auto bytes = with_header(answer_header{.word = hub_word::last}, shared_.size() * sizeof(float));
+      std::memcpy(bytes.data() + sizeof(answer_header), shared_.data(), shared_.size() * sizeof(float));
+      clients_[c].line->send(std::move(bytes));
+    }
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line || !clients_[c].here) continue;
+      if (const auto sent = clients_[c].line->flush(terms.deadline); !sent) lose(terms, c, sent.error());
+    }
+  }
+
+  /// A client that is still there, to have something to wait for; none: the peer's own index.
+  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
+    for (std::size_t c = 0; c < clients_.size(); ++c) {
+      if (clients_[c].line && clients_[c].here) return peers_[c];
+    }
+    return self;
+  }
+
+  [[nodiscard]] std::span<float> shared() noexcept { return shared_; }
+  [[nodiscard]] std::span<const float> shared() const noexcept { return shared_; }
+  /// Answers to this peer itself.
+  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return own_answers_; }
+  /// Pushes applied to fragment f, and the samples behind them, since the last call.
+  [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> take_applied(std::size_t f) {
+    return {std::exchange(applied_[f], 0U), std::exchange(samples_[f], std::uint64_t{0})};
+  }
+  [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const {
+    return static_cast<std::uint32_t>(std::find(peers_.begin(), peers_.end(), peer) - peers_.begin());
+  }
+
+  void serialize(auto& ar) {
+    std::uint64_t fragments = batches_.size();
+    std::uint64_t clients = clients_.size();
+    ar(shared_, fragments, clients);
+    while (outers_.size() < fragments) outers_.push_back(prototype_);
+    while (clients_.size() < clients) clients_.emplace_back();
+    batches_.resize(fragments);
+    applied_.resize(fragments);
+    samples_.resize(fragments);
+    for (Outer& o : outers_) ar(o);
+    for (hub_client& c : clients_) ar(c);
+    for (auto& batch : batches_) {
+      std::uint64_t count = batch.size();
+      ar(count);
+      batch.resize(count);
+      for (waiting_push& w : batch) ar(w);
+    }
+    ar(applied_, samples_);
+  }
+
+ private:
+  void found(std::span<const axis::fragment> cuts, std::size_t clients, std::span<const float> parameters) {
+    shared_.assign(parameters.begin(), parameters.end());
+    for (const axis::fragment& cut : cuts) {
+      outers_.push_back(prototype_);
+      outers_.back().reset(static_cast<std::int64_t>(cut.size));
+    }
+    for (std::size_t c = 0; c < clients; ++c) {
+      clients_.emplace_back();
+      clients_.back().taken.assign(cuts.size(), 0);
+    }
+    batches_.resize(cuts.size());
+    applied_.assign(cuts.size(), 0);
+    samples_.assign(cuts.size(), 0);
+  }
+
+  // ---- clients
+  // ------------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] bool listens_to(std::uint32_t c) const {
+    return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
+  }
+
+  void lose(const hub_terms& terms, std::uint32_t c, const error& why) {
+    clients_[c].here = false;
+    terms.log(severity::warning, "on_arrival: going on without peer " + std::to_string(peers_[c]) + ": " + why.text());
+  }
+
+  void refuse(const hub_terms& terms, std::uint32_t c, const error& why) {
+    lose(terms, c, why);
+    reply(c, with_header(answer_header{.word = hub_word::refused, .code = static_cast<std::uint32_t>(why.code)}, 0));
+  }
+
+  void reply(std::uint32_t c, std::vector<std::byte> bytes) {
+    if (clients_[c].line) {
+      clients_[c].line->send(std::move(bytes));
+    } else {
+      own_answers_.push_back(std::move(bytes));
+    }
+  }
+
+  void answer(const auto& rules, const hub_terms& terms, const waiting_push& w, std::size_t f) {
+    if (w.wants_answer == 0 || !clients_[w.client].here) return;
+    const answer_header h{.fragment = static_cast<std::uint32_t>(f),
+                          .number = w.number,
+                          .held_seconds = seconds(terms.now() - w.since),
+                          .steps = rules.steps_for(clients_[w.client].speed, speeds())};
+    reply(w.client, fragment_answer(terms, h));
+  }
+
+  std::vector<std::byte> fragment_answer(const hub_terms& terms, const answer_header& h) {
+    const axis::fragment& cut = terms.cuts[h.fragment];
+    auto bytes = with_header(h, cut.size * sizeof(float));
+    std::byte* to = bytes.data() + sizeof h;
+    for (const index_range r : cut.ranges) {
+      const std::size_t size = static_cast<std::size_t>(r.size()) * sizeof(float);
+      std::memcpy(to, shared_.data() + r.begin, size);
+      to += size;
+    }
+    return bytes;
+  }
+
+  [[nodiscard]] std::vector<double> speeds() const {
+    std::vector<double> all;
+    for (const hub_client& c : clients_) {
+      if (c.here && !c.done) all.push_back(c.speed);
+    }
+    return all;
+  }
+
+  // ---- what they say
+  // --------------------------------------------------------------------------------------------------------
+
+  result<void> meet(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
+    std::vector<hello_entry> said(terms.cuts.size());
+    const auto room = std::as_writable_bytes(std::span{said});
+    if (h.word != hub_word::hello || h.fragment != said.size() || h.samples != shared_.size() ||
+        bytes.size() != room.size()) {
+      return fail(errc::wrong_model, "peer " + std::to_string(peers_[c]),
+                  "it trains another model, or cuts it in another way; all peers need the same options");
+    }
+    std::memcpy(room.data(), bytes.data(), bytes.size());
+    hub_client& client = clients_[c];
+    auto back = with_header(answer_header{.word = hub_word::hello, .fragment = h.fragment},
+                            client.taken.size() * sizeof(std::uint64_t));
+    std::memcpy(back.data() + sizeof(answer_header), client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
+    client.line->send(std::move(back));
+    for (std::uint32_t f = 0; f < said.size(); ++f) catch_up(terms, c, f, said[f]);
+    return {};
+  }
+
+  /// After a restart one side may know of pushes that the other has not made, or not heard of. See hub_link::agree.
+  void catch_up(const hub_terms& terms, std::uint32_t c, std::uint32_t f, const hello_entry& said) {
+    hub_client& client = clients_[c];
+    const bool is_ahead = client.taken[f] > said.number;
+    const bool has_it = said.pending != 0 && client.taken[f] >= said.number;
+    const auto mine = [&](const waiting_push& w) { return w.client == c; };
+    if (is_ahead) {
+      for (waiting_push& w : batches_[f]) w.wants_answer = mine(w) ? 0 : w.wants_answer;
+    }
+    const bool will_be_answered = std::any_of(batches_[f].begin(), batches_[f].end(), mine) && !is_ahead;
+    if ((is_ahead || has_it) && !will_be_answered) {
+      reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
+    }
+    const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
+    client.taken[f] = std::max(client.taken[f], agreed);
+  }
+
+  result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
+    hub_client& client = clients_[c];
+    if (h.word == hub_word::done && !client.done) {
+      client.done = true;
+      return {};
+    }
+    const bool sane = std::isfinite(h.speed) && h.speed >= 0 && std::isfinite(h.sync_seconds);
+    if (h.word != hub_word::push || h.fragment >= batches_.size() || h.number != client.taken[h.fragment] + 1 ||
+        client.done || !sane) {
+      return fail(errc::protocol, "peer " + std::to_string(peers_[c]),
+                  "it sent a push that makes no sense; do all peers run the same options and version?");
+    }
+    client.taken[h.fragment] = h.number;
+    client.speed = h.speed;
+    client.sync_seconds = h.sync_seconds;
+    const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    batches_[h.fragment].push_back({.client = c,
+                                    .number = h.number,
+                                    .samples = h.samples,
+                                    .wants_answer = h.wants_answer,
+                                    .bytes = {from, from + bytes.size()},
+                                    .since = terms.now()});
+    return {};
+  }
+
+  // ---- pushes
+  // ---------------------------------------------------------------------------------------------------------------
+
+  void settle(const auto& rules, const hub_terms& terms) {
+    for (std::size_t f = 0; f < batches_.size(); ++f) {
+      if (!batches_[f].empty() && is_due(rules, terms, f)) apply(rules, terms, f);
+    }
+  }
+
+  [[nodiscard]] bool is_due(const auto& rules, const hub_terms& terms, std::size_t f) const {
+    const auto& batch = batches_[f];
+    const time_point first = batch.front().since;
+    std::vector<double> arrived;
+    for (const waiting_push& w : batch) arrived.push_back(seconds(w.since - first));
+    const std::size_t expected = expected_for(f);
+    if (batch.size() >= expected) return true;
+    const axis::gathering g{.arrived = arrived, .expected = expected, .slack = slack_of(rules, batch)};
+    return seconds(terms.now() - first) >= rules.arrivals.closes_after(g);
+  }
+
+  /// Clients that may still push this fragment, or have.
+  [[nodiscard]] std::size_t expected_for(std::size_t f) const {
+    std::size_t count = 0;
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      const bool has = std::any_of(batches_[f].begin(), batches_[f].end(), [&](const auto& w) { return w.client == c; });
+      count += has || (clients_[c].here && !clients_[c].done) ? 1U : 0U;
+    }
+    return count;
+  }
+
+  [[nodiscard]] double slack_of(const auto& rules, const std::vector<waiting_push>& batch) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const waiting_push& w : batch) {
+      const hub_client& c = clients_[w.client];
+      least = std::min(least, c.speed > 0 ? rules.landing_steps / c.speed - c.sync_seconds : 0.0);
+    }
+    return least;
+  }
+
+  void apply(const auto& rules, const hub_terms& terms, std::size_t f) {
+    std::vector<waiting_push> batch = std::exchange(batches_[f], {});
+    if constexpr (std::remove_cvref_t<decltype(rules)>::arrivals_type::merges) {
+      std::stable_sort(batch.begin(), batch.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
+      move_shared(rules, terms, f, batch);
+      for (const waiting_push& w : batch) answer(rules, terms, w, f);
+    } else {
+      for (waiting_push& w : batch) {
+        move_shared(rules, terms, f, std::span{&w, 1});
+        answer(rules, terms, w, f);
+      }
+    }
+  }
+
+  /// The outer step with what the pushes say together. Those that cannot be used are left out, and so are their clients.
+  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<const waiting_push> batch) {
+    const axis::fragment& cut = terms.cuts[f];
+    std::vector<collective::peer_message> messages = weighted(batch);
+    row_.resize(cut.size);
+    while (!messages.empty()) {
+      const auto bad = combine(rules, terms, f, messages);
+      if (!bad) break;
+      if (bad->peer >= batch.size()) return;  // each is finite, together they are not: as if they had not come
+      refuse(terms, batch[bad->peer].client,
+             collective::to_error({peers_[batch[bad->peer].client], bad->code}, UINT32_MAX));
+      std::erase_if(messages, [&](const auto& m) { return m.peer == bad->peer; });
+    }
+    if (messages.empty()) return;
+    step_outer(terms, cut, outers_[f]);
+    for (const auto& m : messages) samples_[f] += batch[m.peer].samples;
+    applied_[f] += static_cast<std::uint32_t>(messages.size());
+  }
+
+  /// Weights relative to the largest, so that equal ones are 1 and exact.
+  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch) {
+    std::uint64_t most = 0;
+    for (const waiting_push& w : batch) most = std::max(most, w.samples);
+    std::vector<collective::peer_message> messages;
+    for (std::uint32_t i = 0; i < batch.size(); ++i) {
+      const float weight =
+          most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
+      if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
+    }
+    return messages;
+  }
+
+  /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
+  std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::size_t f,
+                                             std::span<const collective::peer_message> messages) {
+    using rules_type = std::remove_cvref_t<decltype(rules)>;
+    const compress::message_context about = terms.about(level_, f);
+    double total = 0;
+    for (const auto& m : messages) total += static_cast<double>(m.weight);
+    std::fill(row_.begin(), row_.end(), 0.0F);
+    scratch_.resize(row_.size() * rules_type::aggregator_type::scratch_rows);
+    return rules.aggregator.combine(collective::aggregation<typename rules_type::codec_type, compress::message_context>{
+        rules.codec, about, messages, total, static_cast<float>(1 / total), UINT32_MAX, row_, {}, scratch_});
+  }
+
+  void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer) {
+    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, row_, {});
+    opened_.resize(cut.size);
+    axis::gather(cut, shared_, opened_);
+    outer.step(terms.pool, opened_, row_, {});
+    axis::scatter(cut, opened_, shared_);
+  }
+
+  Outer prototype_;
+  std::uint32_t level_ = 0;
+  std::vector<net::peer_index> peers_;
+  std::vector<float> shared_;
+  std::vector<Outer> outers_;  ///< one for each fragment
+  std::vector<hub_client> clients_;
+  std::vector<std::vector<waiting_push>> batches_;  ///< of each fragment, in the order of arrival
+  std::vector<std::uint32_t> applied_;
+  std::vector<std::uint64_t> samples_;
+  std::deque<std::vector<std::byte>> own_answers_;
+
+  std::vector<float> row_;  // working memory
+  std::vector<float> opened_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_STATION_HPP

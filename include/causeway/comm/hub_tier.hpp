@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_HUB_TIER_HPP
+#define CAUSEWAY_COMM_HUB_TIER_HPP
+
+// One level of hubs and all above it, as one peer sees them: its link to the hub of its group; its station, if it is that
+// hub; and then the next level, whose client the station is, just as the peer is the station's. The recursion ends where
+// nobody is above.
+
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/hubs.hpp>
+#include <causeway/comm/hub_link.hpp>
+#include <causeway/comm/hub_rules.hpp>
+#include <causeway/comm/hub_station.hpp>
+#include <causeway/core/result.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+template <class... Outers>
+class hub_tier;
+
+/// Above the top.
+template <>
+class hub_tier<> {
+ public:
+  explicit hub_tier(const std::tuple<>&) {}
+  static result<void> open(const hub_terms&, std::span<const axis::hub_level>, std::uint32_t, std::span<const float>,
+                           std::size_t) {
+    return {};
+  }
+  static void greet() {}
+  static result<void> meet(const hub_terms&) { return {}; }
+  static result<void> agree(const hub_terms&) { return {}; }
+  static result<void> serve(const auto&, const auto&, const hub_terms&) { return {}; }
+  static net::peer_index somebody(net::peer_index self) { return self; }
+  void serialize(auto&) {}
+};
+
+template <class Outer, class... Upper>
+class hub_tier<Outer, Upper...> {
+ public:
+  static constexpr bool has_upper = sizeof...(Upper) > 0;
+
+  explicit hub_tier(const std::tuple<Outer, Upper...>& outers)
+      : station_{std::get<0>(outers)},
+        upper_{std::apply([](const Outer&, const Upper&... rest) { return std::tuple<Upper...>{rest...}; }, outers)} {}
+
+  [[nodiscard]] hub_link& link() noexcept { return link_; }
+  [[nodiscard]] const hub_link& link() const noexcept { return link_; }
+  [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
+  [[nodiscard]] const hub_station<Outer>& station() const noexcept { return station_; }
+
+  /// `levels`: this one and those above. `values`: what is below, at the start of the run.
+  result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
+                    std::span<const float> values, std::size_t most_bytes) {
+    const net::peer_index self = terms.transport.self();
+    options_ = levels.front();
+    const auto has_me = [self](const auto& g) { return std::find(g.begin(), g.end(), self) != g.end(); };
+    const auto group = std::find_if(options_.groups.begin(), options_.groups.end(), has_me);
+    CAUSEWAY_EXPECT(group != options_.groups.end());
+    CAUSEWAY_TRY(link_.open(terms, level, group->front(), values));
+    is_hub_ = group->front() == self;
+    if (!is_hub_) return {};
+    CAUSEWAY_TRY(station_.open(terms, level, *group, values, most_bytes));
+    own_ = station_.index_of(self);
+    return upper_.open(terms, levels.subspan(1), level + 1, station_.shared(), most_bytes);
+  }
+
+  void greet() {
+    link_.greet();
+    if (is_hub_) upper_.greet();
+  }
+  result<void> meet(const hub_terms& terms) {
+    if (!is_hub_) return {};
+    CAUSEWAY_TRY(station_.meet(terms));
+    return upper_.meet(terms);
+  }
+  result<void> agree(const hub_terms& terms) {
+    CAUSEWAY_TRY(link_.agree(terms));
+    return is_hub_ ? upper_.agree(terms) : result<void>{};
+  }
+
+  /// Takes in what has arrived at this level and above, and sends on what is due. Never waits.
+  result<void> serve(const auto& rules, const auto& residual, const hub_terms& terms) {
+    CAUSEWAY_TRY(link_.poll(terms));
+    if (!is_hub_) return {};
+    station_.serve(rules, terms);
+    CAUSEWAY_TRY(hear_own(terms));
+    if constexpr (has_upper) {
+      CAUSEWAY_TRY(talk_up(rules, residual, terms));
+      return upper_.serve(rules, residual, terms);
+    }
+    return {};
+  }
+
+  /// Says how far `live`, fragment f of what is below, has come.
+  result<void> push(const auto& rules, const auto& residual, float rate, const hub_terms& terms, std::size_t f,
+                    std::span<const float> live, bool wants_answer) {
+    return say(rules, terms, link_.compose(rules, residual, rate, terms, f, live, wants_answer));
+  }
+
+  /// After this peer's last push: blocks until all are done, and gives the shared parameters of the highest level, which
+  /// all clients get. `nap` lets a moment pass.
+  result<std::span<const float>> conclude(const auto& rules, const auto& residual, const hub_terms& terms,
+                                          const auto& nap) {
+    CAUSEWAY_TRY(say(rules, terms, link_.farewell()));
+    if (!is_hub_) {
+      while (link_.last().empty()) CAUSEWAY_TRY(link_.wait(terms));
+      return link_.last();
+    }
+    for (;;) {
+      CAUSEWAY_TRY(serve(rules, residual, terms));
+      if (station_.is_over()) break;
+      CAUSEWAY_TRY(nap());
+    }
+    if constexpr (has_upper) {
+      for (std::size_t f = 0; f < terms.cuts.size(); ++f) {
+        if (upper_.link().legs()[f].since > 0) CAUSEWAY_TRY(push_up(rules, residual, terms, f, false));
+      }
+      CAUSEWAY_ASSIGN(const auto all, upper_.conclude(rules, residual, terms, nap));
+      std::copy(all.begin(), all.end(), station_.shared().begin());
+    }
+    station_.dismiss(terms);
+    return std::span<const float>{station_.shared()};
+  }
+
+  /// Another peer that this one still has a line to; `self`: there is none.
+  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
+    if (!is_hub_) return link_.hub();
+    const net::peer_index client = station_.somebody(self);
+    return client != self ? client : upper_.somebody(self);
+  }
+
+  void serialize(auto& ar) {
+    ar(is_hub_, link_);
+    if (is_hub_) ar(station_, upper_);
+  }
+
+ private:
+  result<void> say(const auto& rules, const hub_terms& terms, std::vector<std::byte> bytes) {
+    if (!is_hub_) {
+      link_.send(std::move(bytes));
+      return {};
+    }
+    station_.hear(rules, terms, own_, bytes);
+    return hear_own(terms);
+  }
+
+  result<void> hear_own(const hub_terms& terms) {
+    while (!station_.own_answers().empty()) {
+      const auto bytes = std::move(station_.own_answers().front());
+      station_.own_answers().pop_front();
+      CAUSEWAY_TRY(link_.hear(terms, bytes));
+    }
+    return {};
+  }
+
+  /// The station as a client of the level above.
+  result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
+    auto& legs = upper_.link().legs();
+    for (std::size_t f = 0; f < legs.size(); ++f) {
+      const auto [pushes, samples] = station_.take_applied(f);
+      legs[f].since += pushes;
+      legs[f].samples += samples;
+      if (legs[f].answered) mix_in(terms, f);
+      if (!legs[f].pending && legs[f].since >= upper_.pushes()) {
+        CAUSEWAY_TRY(push_up(rules, residual, terms, f, true));
+      }
+    }
+    return {};
+  }
+
+  /// What is sent counts as gone: the next push has only what comes after it.
+  result<void> push_up(const auto& rules, const auto& residual, const hub_terms& terms, std::size_t f, bool wants_answer) {
+    row_.resize(terms.cuts[f].size);
+    axis::gather(terms.cuts[f], station_.shared(), row_);
+    const auto outcome = upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
+    axis::scatter(terms.cuts[f], row_, upper_.link().anchor());
+    return outcome;
+  }
+
+  /// own ← (1−s)·own + s·upper. What the upper level gave is no progress of this one: it moves the anchor along.
+  void mix_in(const hub_terms& terms, std::size_t f) {
+    hub_leg& leg = upper_.link().legs()[f];
+    const float share = leg.fresh ? 1.0F : upper_.share();
+    auto given = leg.answer.begin();
+    for (const index_range r : terms.cuts[f].ranges) {
+      for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++given) {
+        float& own = station_.shared()[i];
+        const float moved = share * (*given - own);
+        own += moved;
+        upper_.link().anchor()[i] += moved;
+      }
+    }
+    upper_.link().landed(leg);
+  }
+
+ public:
+  [[nodiscard]] std::uint32_t pushes() const noexcept { return options_.pushes; }
+  [[nodiscard]] float share() const noexcept { return options_.upper_share; }
+
+ private:
+  axis::hub_level options_;
+  bool is_hub_ = false;
+  std::uint32_t own_ = 0;  ///< this peer among the station's clients
+  hub_link link_;
+  hub_station<Outer> station_;
+  hub_tier<Upper...> upper_;
+  std::vector<float> row_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_TIER_HPP

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_COMM_ON_ARRIVAL_HPP
+#define CAUSEWAY_COMM_ON_ARRIVAL_HPP
+
+// Exchanges that wait for nobody. A hub holds the shared parameters; every peer pushes how far it has come since it pulled
+// them, whenever it is done with its inner steps, and pulls what they have become meanwhile. Composed of the axes of
+// comm::rounds that have a meaning here, and two of its own: what a hub does with pushes, and who is whose hub.
+//
+// The hub is one of the peers. It looks after its clients between its own inner steps, and whenever it waits; one that has
+// nothing to train on calls finish at once, and then does nothing else.
+
+#include <causeway/axis/arrivals.hpp>
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/hubs.hpp>
+#include <causeway/axis/landing.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/axis/parts.hpp>
+#include <causeway/axis/residual.hpp>
+#include <causeway/comm/hub_rules.hpp>
+#include <causeway/comm/hub_tier.hpp>
+#include <causeway/optim/delayed_nesterov.hpp>
+#include <causeway/policy/concepts.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+namespace detail {
+
+/// The tiers for an outer optimizer of the lowest level and a tuple of those above.
+template <class Outer, class Uppers>
+struct tiers_for;
+template <class Outer, class... Upper>
+struct tiers_for<Outer, std::tuple<Upper...>> {
+  using type = hub_tier<Outer, Upper...>;
+};
+
+}  // namespace detail
+
+/// Peer m, after H inner steps: pushes Δ_m = (what it pulled) − θ_m; the hub: θ ← outer(θ, Δ_m) in the order in which
+/// pushes arrive, and answers with θ; m lands it at once, or τ inner steps later.
+///
+/// `on_arrival<>` is Async Local-SGD (Liu et al. 2024): every, whole, star, push, no_residual, one_by_one,
+/// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
+/// the number of peers; a shorter one lets quick peers rule the momentum.
+///
+/// State: what was pulled; of a hub the shared parameters, the outer optimizer's and the pushes that wait. Cost of a round
+/// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
+/// step. A client that is lost is not waited for; a lost hub is an error that names it.
+template <class... Axes>
+class on_arrival {
+  static_assert(
+      axis::all_known<Axes...>,
+      "causeway-A0: a type given to comm::on_arrival is no axis value: it has no `decides`. docs/reference/rules.md#a0");
+  static_assert(
+      axis::all_different<Axes...>,
+      "causeway-A1: two values for one axis were given to comm::on_arrival; keep one. docs/reference/rules.md#a1");
+
+  using trigger_type = axis::pick<axis::part::trigger, axis::every, Axes...>;
+  using fragments_type = axis::pick<axis::part::fragments, axis::whole, Axes...>;
+  using hubs_type = axis::pick<axis::part::group, axis::star, Axes...>;
+  using push_type = axis::pick<axis::part::exchange, axis::push<>, Axes...>;
+  using residual_type = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
+  using arrivals_type = axis::pick<axis::part::participation, axis::one_by_one, Axes...>;
+  using outer_type = axis::pick<axis::part::outer, axis::outer<optim::delayed_nesterov>, Axes...>;
+  using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+  using codec_type = typename push_type::codec_type;
+  using aggregator_type = decltype(push_type::aggregator);
+  using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
+  using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
+
+  static_assert(
+      axis::Hubs<hubs_type> && axis::Arrivals<arrivals_type>,
+      "causeway-A12: groups and participation of comm::rounds have no meaning in comm::on_arrival. Use axis::star or "
+      "axis::regions, and axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
+  static_assert(
+      landing_type::waits != axis::waiting::a_round && residual_type::keeps != axis::keeping::in_parameters &&
+          !outer_type::wants_mean_shared && !trigger_type::watches_movement && !push_type::shared_support,
+      "causeway-A13: a push is an exchange of its own: there is no round that a landing, a mask, a gossip step or a "
+      "growing trigger could share with other peers. docs/reference/rules.md#a13");
+
+ public:
+  static constexpr std::string_view name = "on_arrival";
+  static constexpr comm_traits traits{.identical_replicas = false};
+  static constexpr std::uint32_t state_version = 1;
+
+  on_arrival() : on_arrival(std::tuple<>{}) {}
+  explicit on_arrival(Axes... values) requires(sizeof...(Axes) > 0)
+      : on_arrival(std::tuple<Axes...>{std::move(values)...}) {}
+
+  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
+  /// On a hub the shared parameters of its clients, elsewhere what was pulled last.
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
+    return tiers_.is_hub() ? tiers_.station().shared() : tiers_.link().anchor();
+  }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(check(ctx));
+    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    const auto terms = terms_of(ctx);
+    const bool is_new = tiers_.link().anchor().empty();
+    CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
+    if (is_new) {
+      for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
+    }
+    tiers_.greet();
+    CAUSEWAY_TRY(tiers_.meet(terms));
+    CAUSEWAY_TRY(tiers_.agree(terms));
+    samples_seen_ = ctx.samples();
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  result<void> before_inner_step(auto&) { return {}; }
+
+  result<void> after_inner_step(auto& ctx) {
+    count(ctx);
+    CAUSEWAY_TRY(serve(ctx));
+    for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
+    CAUSEWAY_TRY(serve(ctx));
+    counted_ = false;
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  /// Pushes what is left, waits until all peers have done so, and takes the final shared parameters over: equal bits on all
+  /// peers. A hub serves the others until then.
+  result<void> finish(auto& ctx) {
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      if (legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
+      if (legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
+    }
+    const auto nap_here = [&] { return nap(ctx); };
+    CAUSEWAY_ASSIGN(const auto all, tiers_.conclude(rules(), residual_, terms_of(ctx), nap_here));
+    std::copy(all.begin(), all.end(), ctx.parameters().begin());
+    std::copy(all.begin(), all.end(), tiers_.link().anchor().begin());
+    ctx.parameters_changed();
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
+
+ private:
+  template <class... Given>
+  explicit on_arrival(std::tuple<Given...> values)
+      : trigger_{axis::take<axis::part::trigger, trigger_type>(values)},
+        fragments_{axis::take<axis::part::fragments, fragments_type>(values)},
+        hubs_{axis::take<axis::part::group, hubs_type>(values)},
+        push_{axis::take<axis::part::exchange, push_type>(values)},
+        residual_{axis::take<axis::part::residual, residual_type>(values)},
+        arrivals_{axis::take<axis::part::participation, arrivals_type>(values)},
+        landing_{axis::take<axis::part::landing, landing_type>(values)},
+        tiers_{std::tuple_cat(std::tuple<outer_type>{axis::take<axis::part::outer, outer_type>(values)}, hubs_.outers())} {}
+
+  result<void> check(auto& ctx) const {
+    CAUSEWAY_TRY(hubs_.check(ctx.peers()));
+    CAUSEWAY_TRY(arrivals_.check(ctx.peers()));
+    if constexpr (landing_type::waits == axis::waiting::some_steps) {
+      if (landing_.steps < 1) {
+        return fail(errc::invalid_argument, "landing", "a result that is landed after 0 inner steps; use axis::blocking");
+      }
+    }
+    return {};
+  }
+
+  // ---- the flow of a step -----------------------------------------------------------------------------------------------
+
+  void count(auto& ctx) {
+    if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
+    const double computed = seconds(ctx.clock().now() - left_);
+    const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
+    for (detail::hub_leg& leg : legs()) {
+      ++leg.since;
+      leg.samples += samples;
+      leg.compute_seconds += computed;
+      leg.waited += leg.pending ? 1 : 0;
+    }
+  }
+
+  result<void> visit(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    if (leg.pending && leg.waited >= landing_.steps) CAUSEWAY_TRY(complete(ctx, f));
+    if (leg.pending || leg.since < leg.due_after) return {};
+    CAUSEWAY_TRY(push(ctx, f, true));
+    leg.due_after = trigger_.next(f, cuts_.size());
+    return landing_type::waits == axis::waiting::at_once ? complete(ctx, f) : result<void>{};
+  }
+
+  result<void> push(auto& ctx, std::size_t f, bool wants_answer) {
+    detail::hub_leg& leg = legs()[f];
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    if constexpr (landing_type::keeps_departure) leg.at_send = local_;
+    return tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer);
+  }
+
+  /// Waits for the answer, and lands it.
+  result<void> complete(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    while (!leg.answered) {
+      if (!tiers_.link().is_local()) {
+        CAUSEWAY_TRY(tiers_.link().wait(terms_of(ctx)));
+      } else {
+        CAUSEWAY_TRY(nap(ctx));
+        CAUSEWAY_TRY(serve(ctx));
+      }
+    }
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    if (leg.fresh) {
+      local_ = leg.answer;
+      leg.since = 0;
+    } else {
+      landing_.land(local_, leg.answer, leg.at_send);
+    }
+    axis::scatter(cuts_[f], local_, ctx.parameters());
+    axis::scatter(cuts_[f], leg.answer, tiers_.link().anchor());
+    tiers_.link().landed(leg);
+    ctx.parameters_changed();
+    ctx.commit_round(std::span<const float>{});
+    return {};
+  }
+
+  result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }
+
+  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
+  /// waits for a message that nobody sends, and then looks at all.
+  result<void> nap(auto& ctx) {
+    const net::peer_index other = tiers_.somebody(ctx.self());
+    if (other == ctx.self()) return fail(errc::peer_lost, "on_arrival", "there is nobody left to wait for");
+    std::byte none{};
+    const auto end = ctx.clock().now() + std::chrono::milliseconds{5};
+    constexpr std::uint32_t silent = collective::channel_stride - 1;
+    const auto op =
+        ctx.transport().receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
+    (void)ctx.transport().wait(op, end);
+    return {};
+  }
+
+  [[nodiscard]] std::vector<detail::hub_leg>& legs() noexcept { return tiers_.link().legs(); }
+
+  [[nodiscard]] rules_type rules() const {
+    return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(landing_.steps)};
+  }
+
+  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const {
+    return {.transport = ctx.transport(),
+            .pool = ctx.pool(),
+            .clock = ctx.clock(),
+            .log = ctx.log(),
+            .cuts = cuts_,
+            .seed = ctx.options().seed,
+            .deadline = ctx.exchange_options().deadline};
+  }
+
+  [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {
+    const codec_type codec{push_.codec};
+    std::size_t most = 0;
+    for (std::size_t f = 0; f < cuts_.size(); ++f)
+      most = std::max(most, codec.most_bytes(terms.about(0, f), cuts_[f].size));
+    return sizeof(detail::push_header) + most;
+  }
+
+  trigger_type trigger_;
+  fragments_type fragments_;
+  hubs_type hubs_;
+  push_type push_;
+  residual_type residual_;
+  arrivals_type arrivals_;
+  landing_type landing_;
+  std::vector<axis::fragment> cuts_;
+  tiers_type tiers_;
+
+  bool counted_ = false;  ///< this inner step is in the counters already
+  std::uint64_t samples_seen_ = 0;
+  time_point left_{};  ///< when the last hook ended
+  std::vector<float> local_;
+};
+static_assert(CommunicationPolicy<on_arrival<>>);
+
+template <class... Axes>
+on_arrival(Axes...) -> on_arrival<Axes...>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_ON_ARRIVAL_HPP

@@ -103,6 +103,28 @@ void check_refuses_itself(const Make& make = {}) {
   }
 }
 
+/// A conversation that is given up half-way leaves nothing under way, and the object as good as new.
+template <class E, class Make = default_made<E>>
+void check_cancel(const Make& make = {}) {
+  const memory_network network{3};
+  const auto outcomes = run_sides(network, [&](side& s) -> causeway::result<void> {
+    E exchange = make(s.self);
+    for (const bool turned : {false, true}) {
+      std::vector<float> values = whole_values(s.self, 40);
+      const exchange_row row{.values = values};
+      const std::uint64_t step = turned ? 3 : 1;
+      CAUSEWAY_TRY(exchange.begin(s.port(step), row, s.ctx));
+      if (turned) CAUSEWAY_TRY(exchange.turn(s.port(step), row, s.ctx));
+      exchange.cancel();
+      CAUSEWAY_TRY(run_exchange(exchange, s.port(step + 1), row, s.ctx));
+    }
+    return {};
+  });
+  for (const auto& outcome : outcomes) {
+    if (!outcome) FAIL_CHECK(outcome.error().text());
+  }
+}
+
 /// Payload bytes that each peer sends in one round.
 template <class E, class Make = default_made<E>>
 void check_bytes(std::uint32_t size, std::size_t count, const std::vector<float>& weights,

@@ -113,6 +113,7 @@ TEST_CASE("gather mean: bytes on the wire are those of the messages", "[collecti
 
 TEST_CASE("gather mean: two conversations at once on different channels", "[collective][fast]") {
   check_overlap<gather_mean<plain>>();
+  check_cancel<gather_mean<plain>>();
 }
 
 TEST_CASE("gather mean: a peer that dies at any operation is named by the others, and the object works again",

@@ -83,6 +83,7 @@ TEST_CASE("quantised ring: a sum beyond f32 is nobody's fault", "[collective][fa
 
 TEST_CASE("quantised ring: two conversations at once on different channels", "[collective][fast]") {
   check_overlap<quantised_ring<plain>>();
+  check_cancel<quantised_ring<plain>>();
 }
 
 TEST_CASE("quantised ring: a peer that dies at any operation is named by the others, and the object works again",

@@ -171,6 +171,7 @@ TEST_CASE("split mean: shares that fit nobody are an error before anything is se
 
 TEST_CASE("split mean: two conversations at once on different channels", "[collective][fast]") {
   check_overlap<split_mean<plain>>();
+  check_cancel<split_mean<plain>>();
 }
 
 TEST_CASE("split mean: a peer that dies at any operation is named by the others, and the object works again",

@@ -88,7 +88,10 @@ TEST_CASE("tree mean: values that are not finite are refused on all peers, namin
   check_refuses_itself<tree>();
 }
 
-TEST_CASE("tree mean: two conversations at once on different channels", "[collective][fast]") { check_overlap<tree>(); }
+TEST_CASE("tree mean: two conversations at once on different channels", "[collective][fast]") {
+  check_overlap<tree>();
+  check_cancel<tree>();
+}
 
 TEST_CASE("tree mean: a peer that dies at any operation is named by the others, and the object works again",
           "[collective][fast]") {

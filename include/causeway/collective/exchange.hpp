@@ -33,7 +33,7 @@ struct exchange_row {
   std::span<float> residual{};  ///< not empty: begin writes values − decode(own message) here. May not alias values
   float weight = 1;             ///< how much mine counts, >= 0; with 0 nothing of mine is sent: I only listen
   std::span<float> counts{};    ///< not empty: after finish, the weights of those who sent coordinate i, summed
-  errc refused{};  ///< non_finite or corrupt: my values must not be used; all peers fail with this code and my name
+  errc refused{};               ///< non_finite, corrupt or protocol: nobody may use my values, all fail with this code
 };
 
 /// What an exchange says about itself, for rules that decide which combinations are allowed.
@@ -50,9 +50,9 @@ struct exchange_traits {
 /// - All peers of the group call the three in the same order with the same id, as many values, equal options and contexts
 ///   that differ only where the codec allows it. The result is Σ w_i x_i / Σ w_i (or what the aggregator makes of it).
 /// - An error ends the conversation: what is under way is cancelled, values and residual are unspecified, and the object is
-///   as good as new. So does destroying the object. Transport errors name the peer. Values that cannot be used
-///   (errc::non_finite, errc::corrupt, errc::protocol) and weights that are all 0 (errc::invalid_argument) fail on all
-///   peers alike.
+///   as good as new. So do `cancel()` and destroying the object, which must happen before the transport goes. Transport
+///   errors name the peer. Values that cannot be used (errc::non_finite, errc::corrupt, errc::protocol) and weights that
+///   are all 0 (errc::invalid_argument) fail on all peers alike.
 /// - `begin` while a conversation is under way cancels that one first.
 /// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
 template <class E, class Context>
@@ -63,6 +63,7 @@ concept Exchange = std::movable<E> &&
   { e.begin(port, row, ctx) } -> std::same_as<result<void>>;
   { e.turn(port, row, ctx) } -> std::same_as<result<void>>;
   { e.finish(port, row, ctx) } -> std::same_as<result<void>>;
+  { e.cancel() } -> std::same_as<void>;
 };
 
 /// All three phases in a row.

@@ -57,7 +57,8 @@ inline void write_header(std::span<std::byte> room, float weight, std::size_t va
 /// The header of a peer's own contribution; true when content follows.
 inline bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values, net::peer_index self) {
   CAUSEWAY_EXPECT(row.weight >= 0);
-  CAUSEWAY_EXPECT(row.refused == errc{} || row.refused == errc::non_finite || row.refused == errc::corrupt);
+  CAUSEWAY_EXPECT(row.refused == errc{} || row.refused == errc::non_finite || row.refused == errc::corrupt ||
+                  row.refused == errc::protocol);
   if (row.refused != errc{}) {
     write_header(room, 0, values, refusal{self, row.refused});
     return false;

@@ -89,6 +89,8 @@ class gather_mean {
     return {};
   }
 
+  void cancel() { talk_.close(); }
+
  private:
   [[nodiscard]] std::span<std::byte> slot(net::peer_index p) { return {memory_.data() + p * slot_, slot_}; }
 

@@ -86,6 +86,8 @@ class quantised_ring {
     return {};
   }
 
+  void cancel() { talk_.close(); }
+
  private:
   static constexpr std::size_t chunks = 2;
   static constexpr std::size_t depth = 2;  // hops whose bytes are kept: those that arrive, and those that leave

@@ -129,6 +129,8 @@ class split_mean {
     ar(residual_);
   }
 
+  void cancel() { talk_.close(); }
+
  private:
   enum kind : std::size_t { part_out, part_in, result_in, result_out, kinds };
 

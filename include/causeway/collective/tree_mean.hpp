@@ -100,6 +100,8 @@ class tree_mean {
     return {};
   }
 
+  void cancel() { talk_.close(); }
+
  private:
   enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
 

@@ -5,9 +5,13 @@
 // A codec chosen at run time, so that the program needs no trainer type per codec.
 
 #include <causeway/compress/bf16.hpp>
+#include <causeway/compress/bits.hpp>
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/compress/codec.hpp>
+#include <causeway/compress/e3m0.hpp>
 #include <causeway/compress/fp16.hpp>
+#include <causeway/compress/sigma_int8.hpp>
+#include <causeway/compress/sign.hpp>
 
 #include <string_view>
 #include <variant>
@@ -23,6 +27,11 @@ class chosen_codec {
   explicit chosen_codec(std::string_view which = "fp16") {
     if (which == "bf16") codec_ = causeway::compress::bf16{};
     if (which == "int8") codec_ = causeway::compress::block_int8{};
+    if (which == "sigma_int8") codec_ = causeway::compress::sigma_int8{};
+    if (which == "e3m0") codec_ = causeway::compress::e3m0{};
+    if (which == "int4") codec_ = causeway::compress::bits<4>{};
+    if (which == "int2") codec_ = causeway::compress::bits<2>{};
+    if (which == "sign") codec_ = causeway::compress::sign{};
   }
 
   std::size_t block() const {
@@ -40,7 +49,10 @@ class chosen_codec {
   }
 
  private:
-  std::variant<causeway::compress::fp16, causeway::compress::bf16, causeway::compress::block_int8> codec_;
+  std::variant<causeway::compress::fp16, causeway::compress::bf16, causeway::compress::block_int8,
+               causeway::compress::sigma_int8, causeway::compress::e3m0, causeway::compress::bits<4>,
+               causeway::compress::bits<2>, causeway::compress::sign>
+      codec_;
 };
 static_assert(causeway::compress::Codec<chosen_codec>);
 

@@ -105,7 +105,7 @@ std::vector<setting> table(settings& s) {
       make("comm.local_steps", s.comm.local_steps, "inner steps between exchanges (H)"),
       make("comm.outer_learning_rate", s.comm.outer_learning_rate, "of the outer optimizer"),
       make("comm.outer_momentum", s.comm.outer_momentum, "of the outer Nesterov optimizer"),
-      make("comm.codec", s.comm.codec, "what travels: none (f32), fp16, bf16 or int8"),
+      make("comm.codec", s.comm.codec, "what travels: none (f32), fp16, bf16, int8, sigma_int8, e3m0, int4, int2 or sign"),
       make("fault.policy", s.fault.policy, "fail_stop: any failure ends the run; quorum: peers may come, go and die"),
       make("fault.min_peers", s.fault.min_peers, "quorum: a round is made by at least so many peers"),
       make("fault.store_every", s.fault.store_every, "quorum: rounds between copies on disk; 0 = none, memory only"),
@@ -153,7 +153,9 @@ causeway::result<void> validate(const settings& s) {
   if (!one_of(s.comm.policy, {"diloco", "local_sgd", "every_step"})) {
     return bad("comm.policy", "'" + s.comm.policy + "'; use diloco, local_sgd or every_step");
   }
-  if (!one_of(s.comm.codec, {"none", "fp16", "bf16", "int8"})) return bad("comm.codec", "use none, fp16, bf16 or int8");
+  if (!one_of(s.comm.codec, {"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "sign"})) {
+    return bad("comm.codec", "use none, fp16, bf16, int8, sigma_int8, e3m0, int4, int2 or sign");
+  }
   if (!one_of(s.fault.policy, {"fail_stop", "quorum"})) {
     return bad("fault.policy", "'" + s.fault.policy + "'; use fail_stop or quorum");
   }

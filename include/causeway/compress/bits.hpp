@@ -133,26 +133,21 @@ struct encode_bits {
     }
   }
 
+  /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
   /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
   /// the integers, half a step off.
   CAUSEWAY_ALWAYS_INLINE static void encode_bucket(const float* x, std::byte* codes, std::int64_t length, float scale,
                                                    std::uint64_t key) {
-    constexpr float limit = levels::with_zero ? levels::top : levels::half - 0.5F;
     // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
-    constexpr float shift = levels::with_zero ? 0.0F : Bits == 1 ? 0x1.000002p-1F : limit;
+    constexpr float shift = levels::with_zero ? 0.0F : Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
     constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
     const float inverse = scale == 0.0F ? 0.0F : (levels::with_zero ? 1.0F : 0.5F) / scale;
     const std::int32_t keep = scale == 0.0F ? 0 : -1;
-    f32x16 low, high;
-    kernels::detail::broadcast(low, -limit);
-    kernels::detail::broadcast(high, limit);
     kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value;
       kernels::detail::load(value, x + i, part);
       f32x16 v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(value) & keep) * inverse;
-      v = v > low ? v : low;
-      v = v < high ? v : high;
       v += shift;
       const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
       i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
@@ -160,9 +155,13 @@ struct encode_bits {
         f32x16 u;
         uniform_of(u, value, i, key);
         const f32x16 rest = v - (rounded - 0x1.8p23F);  // between -1/2 and 1/2: how likely the next level is
-        code = code - (u < rest) + (u < -rest);         // a true comparison is -1
+        const f32x16 up = u - rest, down = u + rest;    // negative if u < rest: a level up; if u < -rest: a level down
+        code -= (reinterpret_cast<i32x16>(up) >> 31) - (reinterpret_cast<i32x16>(down) >> 31);
       }
-      pack<Bits>(codes + i / 8 * Bits, __builtin_convertvector(code, u8x16), part);
+      clamp_lanes(code, first + (levels::with_zero ? -levels::top : 0), first + levels::top);
+      u8x16 narrow;
+      narrow_codes(narrow, code);
+      pack<Bits>(codes + i / 8 * Bits, narrow, part);
     });
   }
 };
@@ -201,7 +200,8 @@ struct decode_bits {
           std::min(bucket, count - b * bucket), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
             u8x16 raw;
             unpack<Bits>(raw, codes + (b * bucket + i) / 8 * Bits, part);
-            const i32x16 code = __builtin_convertvector(raw, i32x16);
+            i32x16 code;
+            widen_codes(code, raw);
             const i32x16 level = levels::with_zero ? code - levels::half : code + code - levels::top;
             sink(to + b * bucket + i, __builtin_convertvector(level, kernels::detail::f32x16) * scale, part);
           });

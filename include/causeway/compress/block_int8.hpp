@@ -112,7 +112,8 @@ struct decode_blocks {
         } else {
           std::memcpy(&raw, codes + b * block + i, static_cast<std::size_t>(part.count));
         }
-        const kernels::detail::i32x16 code = __builtin_convertvector(raw, kernels::detail::i32x16);
+        kernels::detail::i32x16 code;
+        widen_codes(code, raw);
         sink(to + b * block + i, __builtin_convertvector(code, kernels::detail::f32x16) * scale, part);
       });
     }

@@ -80,7 +80,6 @@ struct encode_e3m0 {
                                                   std::int32_t scale) {
     const std::int32_t below = scale - 7;    // the exponent that would have code 0
     const std::int32_t least = below << 23;  // half the smallest level: from there on a value is not zero
-    const i32x16 none{}, one = none + 1, top = none + 7;
     kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       kernels::detail::f32x16 v;
       kernels::detail::load(v, x + i, part);
@@ -88,11 +87,12 @@ struct encode_e3m0 {
       const i32x16 magnitude = bits & 0x7FFFFFFF;
       const kernels::detail::u32x16 nearest = (reinterpret_cast<kernels::detail::u32x16>(magnitude) + 0x400000U) >> 23U;
       i32x16 code = reinterpret_cast<i32x16>(nearest) - below;
-      code = code > one ? code : one;
-      code = code < top ? code : top;
-      code = magnitude >= least ? code : none;
+      clamp_lanes(code, 1, 7);
+      code &= ~((magnitude - least) >> 31);
       code |= (bits >> 28) & 8;
-      pack<4>(codes + i / 2, __builtin_convertvector(code, u8x16), part);
+      u8x16 narrow;
+      narrow_codes(narrow, code);
+      pack<4>(codes + i / 2, narrow, part);
     });
   }
 };
@@ -103,15 +103,15 @@ struct decode_e3m0 {
   using i32x16 = kernels::detail::i32x16;
   CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::byte* codes, float* to, std::int64_t count,
                                          std::int64_t block, Sink sink) {
-    const i32x16 none{};
     for (std::int64_t b = 0; b * block < count; ++b) {
       const std::int32_t below = std::to_integer<std::int32_t>(scales[b]) - 7;
       kernels::detail::for_lanes(std::min(block, count - b * block), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
         u8x16 raw;
         unpack<4>(raw, codes + (b * block + i) / 2, part);
-        const i32x16 code = __builtin_convertvector(raw, i32x16);
+        i32x16 code;
+        widen_codes(code, raw);
         const i32x16 exponent = code & 7;
-        const i32x16 magnitude = exponent > none ? (exponent + below) << 23 : none;
+        const i32x16 magnitude = ((exponent + below) << 23) & (-exponent >> 31);
         const i32x16 bits = magnitude | ((code & 8) << 28);
         sink(to + b * block + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
       });

@@ -23,6 +23,20 @@ using i8x16 [[gnu::vector_size(16)]] = std::int8_t;
 using u8x16 [[gnu::vector_size(16)]] = std::uint8_t;
 using u64x2 [[gnu::vector_size(16)]] = std::uint64_t;
 
+// In two steps: compilers take a conversion across a factor of four apart into single elements.
+CAUSEWAY_ALWAYS_INLINE void widen_codes(kernels::detail::i32x16& wide, const u8x16& codes) {
+  using u16x16 = kernels::detail::u16x16;
+  wide = __builtin_convertvector(__builtin_convertvector(codes, u16x16), kernels::detail::i32x16);
+}
+CAUSEWAY_ALWAYS_INLINE void widen_codes(kernels::detail::i32x16& wide, const i8x16& codes) {
+  using i16x16 [[gnu::vector_size(32)]] = std::int16_t;
+  wide = __builtin_convertvector(__builtin_convertvector(codes, i16x16), kernels::detail::i32x16);
+}
+/// Keeps the low eight bits.
+CAUSEWAY_ALWAYS_INLINE void narrow_codes(u8x16& codes, const kernels::detail::i32x16& wide) {
+  codes = __builtin_convertvector(__builtin_convertvector(wide, kernels::detail::u16x16), u8x16);
+}
+
 constexpr std::size_t packed_size(std::size_t codes, unsigned bits) noexcept { return (codes * bits + 7) / 8; }
 
 /// 64 bits in which the lowest `bits` of every `width` are set.

@@ -81,6 +81,22 @@ inline decoding check_scales(const std::byte* scales, std::int64_t blocks, scale
   return found;
 }
 
+// Choices by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into single elements.
+// Differences must fit 31 bits.
+
+CAUSEWAY_ALWAYS_INLINE void make_at_least(kernels::detail::i32x16& v, const kernels::detail::i32x16& least) {
+  const kernels::detail::i32x16 short_by = least - v;
+  v += short_by & ~(short_by >> 31);
+}
+CAUSEWAY_ALWAYS_INLINE void make_at_most(kernels::detail::i32x16& v, const kernels::detail::i32x16& most) {
+  const kernels::detail::i32x16 over_by = v - most;
+  v -= over_by & ~(over_by >> 31);
+}
+CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t least, std::int32_t most) {
+  make_at_least(v, kernels::detail::i32x16{} + least);
+  make_at_most(v, kernels::detail::i32x16{} + most);
+}
+
 CAUSEWAY_ALWAYS_INLINE std::int32_t largest_lane(const kernels::detail::i32x16& v) {
   using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
   using i32x4 [[gnu::vector_size(16)]] = std::int32_t;
@@ -102,7 +118,7 @@ CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t coun
     kernels::detail::f32x16 v;
     kernels::detail::load(v, x + i, part);
     const kernels::detail::i32x16 magnitude = reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF;
-    most = magnitude > most ? magnitude : most;
+    make_at_least(most, magnitude);
   });
   return std::bit_cast<float>(largest_lane(most));
 }

@@ -85,29 +85,26 @@ CAUSEWAY_ALWAYS_INLINE float sum_of_squares(const float* x, std::int64_t count, 
       });
 }
 
-/// Sums and numbers of the values in each bucket. Two sets, for even and odd places: neighbours are often in one bucket,
-/// and an addition would wait for the one before.
+/// Sums and numbers of the values in each bucket, side by side: both grow in one addition. Two sets, for even and odd
+/// places: neighbours are often in one bucket, and an addition would wait for the one before.
 struct bucket_means {
-  double sums[2][sigma_codebook::entries] = {};
-  std::int32_t counts[2][sigma_codebook::entries] = {};
+  using pair [[gnu::vector_size(16)]] = double;
+  pair sums[2][sigma_codebook::entries] = {};
 
   CAUSEWAY_ALWAYS_INLINE void add(const float* x, const std::uint8_t* codes, std::int64_t count) {
     std::int64_t i = 0;
     for (; i + 2 <= count; i += 2) {
-      sums[0][codes[i]] += static_cast<double>(x[i]);
-      sums[1][codes[i + 1]] += static_cast<double>(x[i + 1]);
-      ++counts[0][codes[i]];
-      ++counts[1][codes[i + 1]];
+      sums[0][codes[i]] += pair{static_cast<double>(x[i]), 1.0};
+      sums[1][codes[i + 1]] += pair{static_cast<double>(x[i + 1]), 1.0};
     }
-    if (i < count) sums[0][codes[i]] += static_cast<double>(x[i]), ++counts[0][codes[i]];
+    if (i < count) sums[0][codes[i]] += pair{static_cast<double>(x[i]), 1.0};
   }
 
   /// Empty buckets have the mean zero.
-  void store(std::byte* codebook) const {
+  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook) const {
     for (std::size_t e = 0; e < static_cast<std::size_t>(sigma_codebook::entries); ++e) {
-      const double sum = sums[0][e] + sums[1][e];
-      const std::int32_t count = counts[0][e] + counts[1][e];
-      const float mean = count > 0 ? static_cast<float>(sum / count) : 0.0F;
+      const pair sum = sums[0][e] + sums[1][e];
+      const float mean = sum[1] > 0.0 ? static_cast<float>(sum[0] / sum[1]) : 0.0F;
       std::memcpy(codebook + e * sizeof mean, &mean, sizeof mean);
     }
   }
@@ -145,21 +142,21 @@ struct encode_sigma_block {
     std::memset(codes, 0, static_cast<std::size_t>(count));
   }
 
+  /// No value is more than 2^22 buckets from the mean, beyond which rounding would not work: n values lie within √n
+  /// deviations.
   CAUSEWAY_ALWAYS_INLINE static void choose_buckets(const float* x, std::uint8_t* codes, std::int64_t count, float mean,
                                                     float inverse) {
-    kernels::detail::f32x16 low, high;
-    kernels::detail::broadcast(low, -128.0F);
-    kernels::detail::broadcast(high, 127.0F);
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       kernels::detail::f32x16 v;
       kernels::detail::load(v, x + i, part);
       v = (v - mean) * inverse;
-      v = v > low ? v : low;
-      v = v < high ? v : high;
       v = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
-      const kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(v) - (0x4B400000 - 128);
-      pack<8>(reinterpret_cast<std::byte*>(codes + i), __builtin_convertvector(code, u8x16), part);
+      kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(v) - (0x4B400000 - 128);
+      clamp_lanes(code, 0, 255);
+      u8x16 narrow;
+      narrow_codes(narrow, code);
+      pack<8>(reinterpret_cast<std::byte*>(codes + i), narrow, part);
     });
   }
 };

@@ -69,7 +69,9 @@ struct encode_signs {
       kernels::detail::f32x16 v;
       kernels::detail::load(v, x + i, part);
       const kernels::detail::u32x16 minus = reinterpret_cast<kernels::detail::u32x16>(v) >> 31U;
-      pack<1>(codes + i / 8, __builtin_convertvector(minus, u8x16), part);
+      u8x16 narrow;
+      narrow_codes(narrow, reinterpret_cast<kernels::detail::i32x16>(minus));
+      pack<1>(codes + i / 8, narrow, part);
     });
   }
 };
@@ -97,13 +99,15 @@ struct decode_signs {
     for (std::int64_t b = 0; b * bucket < count; ++b) {
       const float scale = scales != nullptr ? load_scale(scales, b, scale_format::f32) : 1.0F;
       const auto magnitude = std::bit_cast<std::int32_t>(scale);
-      kernels::detail::for_lanes(
-          std::min(bucket, count - b * bucket), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-            u8x16 raw;
-            unpack<1>(raw, codes + (b * bucket + i) / 8, part);
-            const kernels::detail::i32x16 bits = (__builtin_convertvector(raw, kernels::detail::i32x16) << 31) | magnitude;
-            sink(to + b * bucket + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
-          });
+      kernels::detail::for_lanes(std::min(bucket, count - b * bucket),
+                                 [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+                                   u8x16 raw;
+                                   unpack<1>(raw, codes + (b * bucket + i) / 8, part);
+                                   kernels::detail::i32x16 bits;
+                                   widen_codes(bits, raw);
+                                   bits = (bits << 31) | magnitude;
+                                   sink(to + b * bucket + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
+                                 });
     }
   }
 };

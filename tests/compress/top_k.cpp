@@ -67,6 +67,27 @@ TEST_CASE("top-k: the largest magnitudes, ties to the lowest index, whatever the
   }
 }
 
+TEST_CASE("top-k: chunks that are nothing like their neighbours are selected from exactly", "[compress][fast]") {
+  thread_pool pool{1};
+  const message_context ctx{.pool = pool};
+  const float sizes[] = {1.0F, 1e-6F, 1e6F, 0.0F, 1.0F, 0.99F, 1e30F, 1e-40F};
+  std::vector<float> x;
+  std::vector<std::uint32_t> expected;
+  for (std::size_t chunk = 0; chunk < 8; ++chunk) {
+    auto values = codec_checks::values(1000, chunk);
+    for (float& v : values) v *= sizes[chunk];
+    for (const std::uint32_t i : by_sorting(values, 31)) expected.push_back(static_cast<std::uint32_t>(x.size()) + i);
+    x.insert(x.end(), values.begin(), values.end());
+  }
+  for (const auto level : codec_checks::levels()) {
+    std::vector<std::uint32_t> kept;
+    const top_k sparsifier = of_run(31, 1000);
+    std::vector<std::byte> room(sparsifier.most_bytes(ctx, x.size()));
+    sparsifier.select(ctx, x, kept, room, level);
+    CHECK(kept == expected);
+  }
+}
+
 TEST_CASE("top-k: NaN and infinity are selected first, for the reader to refuse", "[compress][fast]") {
   thread_pool pool{1};
   const message_context ctx{.pool = pool};
@@ -112,7 +133,7 @@ TEST_CASE("top-k: sizes follow the formulas", "[compress][fast]") {
   CHECK(top_k{{.indices = index_form::packed}}.most_bytes(ctx, n + 640) == 256 * 64 * 12 / 8 + 8);  // ten of six bits
 }
 
-TEST_CASE("top-k: the thread count changes no bit", "[compress][fast]") {
+TEST_CASE("top-k: neither thread count nor instruction set change a bit", "[compress][fast]") {
   thread_pool alone{1}, three{3};
   const auto form = GENERATE(index_form::packed, index_form::bitmask, index_form::elias_fano);
   const std::vector<matrix_range> matrices{{.offset = 10, .rows = 350, .columns = 300}};
@@ -128,6 +149,12 @@ TEST_CASE("top-k: the thread count changes no bit", "[compress][fast]") {
     CHECK(room_a == room_b);
     REQUIRE(sparsifier.read(many, room_a, x.size(), b));
     CHECK(a == b);
+    for (const auto level : codec_checks::levels()) {
+      INFO(to_string(level));
+      REQUIRE(sparsifier.select(one, x, b, room_b, level) == room_a.size());
+      CHECK(a == b);
+      CHECK(room_a == room_b);
+    }
   }
 }
 

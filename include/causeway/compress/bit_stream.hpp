@@ -45,7 +45,7 @@ class bit_writer {
   void finish() noexcept {
     const std::size_t bytes = bytes_of_bits(count_);
     CAUSEWAY_EXPECT(static_cast<std::size_t>(end_ - next_) >= bytes);
-    std::memcpy(next_, &waiting_, bytes);
+    if (bytes != 0) std::memcpy(next_, &waiting_, bytes);
     next_ += bytes;
     waiting_ = 0;
     count_ = 0;

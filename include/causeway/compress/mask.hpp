@@ -84,9 +84,10 @@ inline void list_permuted(thread_pool& pool, std::size_t n, std::uint64_t seed, 
   chosen.list(pool, kept);
 }
 
-/// share · n to the nearest, at least one value of a row that has any.
+/// share · n to the nearest, at least one value of a row that has any. Without an addition, which some compilers would
+/// fuse.
 inline std::size_t count_of_share(double share, std::size_t n) {
-  const auto count = static_cast<std::size_t>(std::floor(share * static_cast<double>(n) + 0.5));
+  const auto count = static_cast<std::size_t>(std::round(share * static_cast<double>(n)));
   return std::clamp<std::size_t>(count, n == 0 ? 0 : 1, n);
 }
 
@@ -139,7 +140,7 @@ class shared_mask {
 
   /// Rounds after which every value has been sent, for sequential and partitions.
   [[nodiscard]] std::uint64_t cycle() const noexcept {
-    return static_cast<std::uint64_t>(std::max(1.0, std::floor(1.0 / options_.share + 0.5)));
+    return static_cast<std::uint64_t>(std::max(1.0, std::round(1.0 / options_.share)));
   }
 
   [[nodiscard]] std::size_t most_kept(const message_context& ctx, std::size_t n) const {

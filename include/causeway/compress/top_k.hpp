@@ -9,12 +9,13 @@
 #include <causeway/compress/chunks.hpp>
 #include <causeway/compress/index_set.hpp>
 #include <causeway/compress/sparsifier.hpp>
+#include <causeway/compress/top_selection.hpp>
+#include <causeway/kernels/cpu_features.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,82 +42,6 @@ inline result<void> validate(const top_k_options& o) {
   return fail(errc::invalid_argument, "top_k",
               std::to_string(o.k) + " of " + std::to_string(o.of) + " values; take at least one and not more than all");
 }
-
-namespace detail {
-
-/// Finds the largest of a chunk, exactly, ties to the lowest index.
-class top_selection {
- public:
-  explicit top_selection(std::uint32_t largest_chunk)
-      : magnitudes_(largest_chunk), candidates_(largest_chunk + 1), keys_(largest_chunk) {}
-
-  /// To be filled by the caller.
-  [[nodiscard]] std::uint32_t* magnitudes() noexcept { return magnitudes_.data(); }
-
-  /// Writes the ascending indices of the `k` largest of the first `size` magnitudes to `top`.
-  void find(std::uint32_t size, std::uint32_t k, std::uint32_t* top) {
-    if (k == size) {
-      for (std::uint32_t i = 0; i < size; ++i) top[i] = i;
-    } else if (k == 1) {
-      *top = index_of_largest(size);
-    } else {
-      const std::uint32_t count = gather_candidates(size, k);
-      for (std::uint32_t i = 0; i < count; ++i) keys_[i] = key(candidates_[i]);
-      std::nth_element(keys_.begin(), keys_.begin() + (k - 1), keys_.begin() + count, descending);
-      const std::uint64_t last = keys_[k - 1];
-      for (std::uint32_t i = 0; i < count; ++i) {
-        if (key(candidates_[i]) >= last) *top++ = candidates_[i];
-      }
-    }
-  }
-
- private:
-  /// Orders by magnitude, then by index from the highest down. No two are equal.
-  [[nodiscard]] std::uint64_t key(std::uint32_t index) const {
-    return (std::uint64_t{magnitudes_[index]} << 32U) | (0xFFFFFFFFU - index);
-  }
-
-  [[nodiscard]] std::uint32_t index_of_largest(std::uint32_t size) const {
-    std::uint32_t best = 0;
-    for (std::uint32_t i = 1; i < size; ++i) best = magnitudes_[i] > magnitudes_[best] ? i : best;
-    return best;
-  }
-
-  /// All indices whose magnitude reaches a guessed one. The guess comes from a sample, and is lowered until at least k do.
-  std::uint32_t gather_candidates(std::uint32_t size, std::uint32_t k) {
-    const std::uint32_t sample = std::min(size, sample_size);
-    for (std::uint32_t i = 0; i < sample; ++i) sample_[i] = magnitudes_[std::uint64_t{i} * size / sample];
-    auto rank = static_cast<std::uint32_t>(std::uint64_t{k} * sample / size);
-    for (rank += rank / 4 + 3;; rank *= 2) {
-      std::uint32_t least = 0;
-      if (size > sample_size && rank < sample) {
-        std::nth_element(sample_, sample_ + rank, sample_ + sample, descending);
-        least = sample_[rank];
-      }
-      const std::uint32_t count = at_least(least, size);
-      if (count >= k) return count;
-    }
-  }
-
-  std::uint32_t at_least(std::uint32_t least, std::uint32_t size) {
-    std::uint32_t count = 0;
-    for (std::uint32_t i = 0; i < size; ++i) {  // without a branch: a random one costs ten times as much
-      candidates_[count] = i;
-      count += magnitudes_[i] >= least ? 1U : 0U;
-    }
-    return count;
-  }
-
-  static constexpr std::uint32_t sample_size = 128;
-  static constexpr auto descending = [](auto a, auto b) { return a > b; };
-
-  std::uint32_t sample_[sample_size] = {};
-  std::vector<std::uint32_t> magnitudes_;
-  std::vector<std::uint32_t> candidates_;
-  std::vector<std::uint64_t> keys_;
-};
-
-}  // namespace detail
 
 /// Sparsifier: the largest magnitudes of each chunk, ties to the lowest index; NaN counts as larger than infinity. A
 /// chunk's k' indices are below its size s: k' · ceil(log2 s) bits when packed (12 bits each for tiles of 64 by 64), 8 bits
@@ -150,15 +75,16 @@ class top_k {
   }
 
   std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
-                     std::span<std::byte> room) const {
+                     std::span<std::byte> room, kernels::simd_level level = kernels::detect_simd_level()) const {
     kept.resize(most_kept(ctx, values.size()));
     std::uint32_t* to = kept.data();
     std::size_t used = 0;
     for (const chunk_grid& grid : grids(ctx, values.size())) {
       const index_layout form = layout(grid);
       const std::size_t bytes = bytes_of_bits(grid.count() * form.bits);
-      for_chunks(ctx.pool, grid, chunks_per_byte,
-                 [&](index_range part) { select_part(values.data(), grid, form, part, to, room.subspan(used, bytes)); });
+      for_chunks(ctx.pool, grid, chunks_per_byte, [&](index_range part) {
+        select_part(values.data(), grid, form, part, to, room.subspan(used, bytes), level);
+      });
       to += grid.count() * form.count;
       used += bytes;
     }
@@ -208,17 +134,13 @@ class top_k {
   }
 
   static void select_part(const float* row, const chunk_grid& grid, const index_layout& form, index_range part,
-                          std::uint32_t* kept, std::span<std::byte> room) {
-    detail::top_selection selection{grid.size()};
+                          std::uint32_t* kept, std::span<std::byte> room, kernels::simd_level level) {
+    detail::top_selection selection{grid.size(), level};
     bit_writer out{room.subspan(static_cast<std::size_t>(part.begin) * form.bits / 8)};
     for (auto chunk = static_cast<std::size_t>(part.begin); chunk < static_cast<std::size_t>(part.end); ++chunk) {
-      std::uint32_t* to = selection.magnitudes();
-      for (std::uint32_t r = 0; r < grid.rows; ++r) {
-        const float* from = row + grid.begin_of(chunk) + r * grid.stride;
-        for (std::uint32_t c = 0; c < grid.columns; ++c) *to++ = detail::magnitude_bits(from[c]);
-      }
+      selection.load(row, grid, chunk);
       const std::span<std::uint32_t> top{kept + chunk * form.count, form.count};
-      selection.find(grid.size(), form.count, top.data());
+      selection.find(form.count, top.data());
       write_indices(out, form, top);
       place(grid, chunk, top);
     }

@@ -59,6 +59,7 @@ struct round_state {
   Outer outer;
   Group group_axis;
   std::uint32_t since = 0;      ///< inner steps since the last exchange
+  double compute_seconds = 0;   ///< that they took; only where the trigger follows speed
   std::uint32_t due_after = 0;  ///< inner steps between that and the next
   std::uint64_t number = 0;     ///< of the next exchange
   std::vector<float> residual;
@@ -91,12 +92,13 @@ struct round_state {
 
   void restart(std::uint32_t steps) noexcept {
     since = 0;
+    compute_seconds = 0;
     due_after = steps;
   }
 
   void serialize(auto& ar) {
-    ar(since, due_after, number, residual, pending, waited, parent, input, at_send, arrived, late, own_late, outer,
-       group_axis);
+    ar(since, compute_seconds, due_after, number, residual, pending, waited, parent, input, at_send, arrived, late,
+       own_late, outer, group_axis);
     if constexpr (Recipe::traits.stateful) ar(*exchange);
   }
 

@@ -23,6 +23,7 @@
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/comm/round_state.hpp>
 #include <causeway/compress/none.hpp>
+#include <causeway/core/clock.hpp>
 #include <causeway/kernels/reduce.hpp>
 #include <causeway/policy/concepts.hpp>
 
@@ -62,6 +63,7 @@ class rounds : round_rules<Axes...> {
   static constexpr bool wants_counts =
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool keeps_in_parameters = residual_type::keeps == axis::keeping::in_parameters;
+  static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
 
  public:
   static constexpr std::string_view name = "rounds";
@@ -89,6 +91,7 @@ class rounds : round_rules<Axes...> {
     for (state& s : states_) {
       if (s.pending) CAUSEWAY_TRY(begin(ctx, s));
     }
+    if (measures_speed) left_ = ctx.clock().now();
     return {};
   }
 
@@ -223,14 +226,17 @@ class rounds : round_rules<Axes...> {
 
   result<void> count_and_exchange(auto& ctx) {
     if (!counted_) {  // once a step, however often the hook is called
+      const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
       for (state& s : states_) {
         ++s.since;
+        s.compute_seconds += computed;
         s.waited += s.pending ? 1 : 0;
       }
       counted_ = true;
     }
     for (state& s : states_) CAUSEWAY_TRY(visit(ctx, s));
     counted_ = false;
+    if (measures_speed) left_ = ctx.clock().now();
     return {};
   }
 
@@ -316,7 +322,8 @@ class rounds : round_rules<Axes...> {
   result<void> arrive(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(s.finish(ctx, recipe_));
-    const axis::exchange_report report{.fragment = number_of(s), .steps = s.since, .movement = movement(ctx, s)};
+    const axis::exchange_report report{
+        .fragment = number_of(s), .steps = s.since, .movement = movement(ctx, s), .compute_seconds = s.compute_seconds};
     land(ctx, s);
     close(ctx, s);
     CAUSEWAY_TRY(trigger_.exchanged(ctx, report));
@@ -560,6 +567,7 @@ class rounds : round_rules<Axes...> {
   std::vector<float> updates_;
   std::uint64_t outer_steps_ = 0;
   bool counted_ = false;  ///< this inner step is in the counters already
+  time_point left_{};     ///< when the last hook ended
 
   std::vector<float> local_;  // working memory
   std::vector<float> shared_;

@@ -317,6 +317,65 @@ TEST_CASE("protocol: a late peer keeps what it trained, and contributes it to a 
   CHECK(run.c.violation.empty());
 }
 
+TEST_CASE("protocol: the first round begins when as many as expected have come, though not all at one time",
+          "[membership][fast]") {
+  cluster c{5, calm::settings(3, {})};
+  c.restart_after = 0;
+  for (int i = 0; i < 3; ++i) c.add();
+  c.boot(*c.hosts[0], true);
+  c.boot(*c.hosts[1]);
+  c.run_for(10);
+  CHECK(c.newest == 0);
+  c.crash(*c.hosts[1]);
+  c.run_for(5);
+  CHECK(c.newest == 0);
+  c.boot(*c.hosts[2]);
+  REQUIRE(c.run_until_true(30, [&] { return c.newest >= 1; }));
+  c.boot(*c.hosts[1]);
+  REQUIRE(c.run_until_true(30, [&] { return c.hosts[0]->process->durable().newest->members.size() == 3; }));
+  CHECK(c.violation.empty());
+}
+
+namespace {
+
+/// Rounds that five peers make in two minutes when the last is so many times slower than the rest.
+std::uint64_t rounds_beside(double slowness) {
+  calm run{5};
+  run[4].slowness = slowness;
+  const auto before = run.c.newest;
+  const auto held = run.c.check.samples().take(104, 0, 1)[0];
+  run.c.run_for(120);
+  INFO(run.c.violation);
+  REQUIRE(run.c.violation.empty());
+  CHECK(run.c.check.samples().take(104, 0, 1)[0] > held);  // it contributes all the same
+  return run.c.newest - before;
+}
+
+}  // namespace
+
+TEST_CASE("protocol: a peer that is slower than the rest holds them up ever more rarely", "[membership][fast]") {
+  const auto alike = rounds_beside(1);
+  CHECK(rounds_beside(6) * 10 >= alike * 9);
+}
+
+TEST_CASE("protocol: who was late once is in step again, though its work is ready before all others'",
+          "[membership][fast]") {
+  calm run{5, 3};
+  for (const std::size_t late : {3U, 4U}) run[late].hung = true;
+  REQUIRE(run.commits(1, 20));
+  for (const std::size_t late : {3U, 4U}) {
+    run[late].hung = false;
+    run.c.call(run[late], [&](protocol& p) { p.wake(run.c.now); });
+  }
+  REQUIRE(run.commits(3, 30));
+  std::size_t together = 0;
+  for (int i = 0; i < 10; ++i) {
+    REQUIRE(run.commits(1, 20));
+    together += run.newest(0).contributions.size() == 5 ? 1U : 0U;
+  }
+  CHECK(together >= 8);
+}
+
 TEST_CASE("protocol: fewer than the smallest quorum of peers make no round", "[membership][fast]") {
   options o;
   o.min_peers = 3;

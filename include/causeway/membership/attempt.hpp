@@ -118,20 +118,28 @@ class wait_times {
 
   void begin_round(time_point now) {
     ready_.clear();
-    begun_ = now;
-    first_ready_ = last_ready_ = failed_at_ = now;
+    enough_ = false;
+    begun_ = enough_at_ = last_ready_ = failed_at_ = now;
   }
 
-  void somebody_ready(time_point now, net::peer_id id) {
-    if (ready_.empty()) first_ready_ = now;
-    if (ready_.insert(id).second) last_ready_ = now;
+  /// True: for the first time in this round.
+  bool somebody_ready(time_point now, net::peer_id id) {
+    if (!ready_.insert(id).second) return false;
+    last_ready_ = now;
+    return true;
+  }
+
+  /// Those who are ready could make the round. Who brings work from an earlier one is ready at once and says nothing of how
+  /// long this one takes, so the wait for the others begins here.
+  void enough_ready(time_point now) {
+    if (!std::exchange(enough_, true)) enough_at_ = now;
   }
 
   [[nodiscard]] std::size_t ready_count() const noexcept { return ready_.size(); }
 
   /// The round's first attempt begins: those who made it teach us how long they take.
   void began(std::uint32_t failures) {
-    if (failures == 0 && ready_.size() > 1) grace_.observe(last_ready_ - first_ready_);
+    if (failures == 0 && ready_.size() > 1) grace_.observe(std::max(last_ready_ - enough_at_, duration{0}));
   }
   void fetched(duration took) { fetch_.observe(took); }
   void failed(time_point now) { failed_at_ = now; }
@@ -143,11 +151,11 @@ class wait_times {
   }
 
   [[nodiscard]] time_point grace_deadline() const {
-    const double share = options_.grace_share * seconds(first_ready_ - begun_);
+    const double share = options_.grace_share * seconds(enough_at_ - begun_);
     const duration most = std::chrono::duration_cast<duration>(std::chrono::duration<double>{share});
-    return first_ready_ + std::min(grace_.patience(), std::max(most, options_.grace.floor));
+    return enough_at_ + std::min(grace_.patience(), std::max(most, options_.grace.floor));
   }
-  [[nodiscard]] time_point fetch_deadline() const { return first_ready_ + fetch_.patience(); }
+  [[nodiscard]] time_point fetch_deadline() const { return enough_at_ + fetch_.patience(); }
   /// By when those of a failed attempt have confirmed its end, or are known to be silent.
   [[nodiscard]] time_point answer_deadline() const { return failed_at_ + options_.silence.cap; }
 
@@ -171,7 +179,8 @@ class wait_times {
   net::arrival_statistics fetch_;
   std::set<net::peer_id> ready_;
   time_point begun_;
-  time_point first_ready_;
+  bool enough_ = false;
+  time_point enough_at_;
   time_point last_ready_;
   time_point failed_at_;
 };

@@ -68,7 +68,9 @@ class leader {
     peer_entry& p = t_.entry(from);
     const report& m = *p.said;
     values_seen_ = values_seen_ || m.accepted.has_value();
-    if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
+    if (m.ready && usable(p) && waits_.somebody_ready(t_.now, from) && p.rounds_told > 0 && is_newcomer(from)) {
+      waits_.fetched(t_.now - p.told_at);
+    }
     if (news && matters(from, p)) changed_ = true;
     if (m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead
     if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
@@ -178,7 +180,7 @@ class leader {
   /// are waited for, and looking at everybody each time would cost n^2.
   [[nodiscard]] bool matters(net::peer_id from, const peer_entry& p) const {
     if (attempt_.running() || values_seen_ || !usable(p) || p.said->leaving) return true;
-    const std::size_t least = std::max<std::size_t>(least_peers(), (t_.members().size() + 1) / 2);
+    const std::size_t least = std::max({least_peers(), first_peers(), (t_.members().size() + 1) / 2});
     if (waits_.ready_count() < least) return false;
     return blocker_ == 0 || blocker_ == from;
   }
@@ -301,6 +303,7 @@ class leader {
     std::vector<net::peer_id> who = participants(false);
     if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
     if (!enough(who)) return say_waiting("peers ready", who);
+    waits_.enough_ready(t_.now);
     go_at_ = wait_for_others(who);
     if (t_.now < go_at_) return say_waiting("peers ready", who);
     go_with(who);
@@ -347,12 +350,16 @@ class leader {
   }
 
   [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const {
-    return who.size() >= least_peers() && is_quorum(t_.members(), who);
+    return waits_.ready_count() >= first_peers() && who.size() >= least_peers() && is_quorum(t_.members(), who);
   }
 
-  [[nodiscard]] std::size_t least_peers() const {
-    const std::uint32_t first = t_.votes.newest().round == 0 ? t_.settings.expected : 0;
-    return std::max({first, t_.settings.min_peers, 1U});
+  [[nodiscard]] std::size_t least_peers() const { return std::max(t_.settings.min_peers, 1U); }
+  /// Who must have come before the first round. They need not all be there at one time: of many, some are always gone.
+  [[nodiscard]] std::size_t first_peers() const { return t_.votes.newest().round == 0 ? t_.settings.expected : 0; }
+
+  /// Neither a member nor somebody who was one and is late.
+  [[nodiscard]] bool is_newcomer(net::peer_id id) const {
+    return !t_.votes.is_member(id) && t_.votes.durable().samples.held(id).empty();
   }
 
   /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
@@ -361,10 +368,10 @@ class leader {
     time_point until = t_.now;
     for (const auto& [id, p] : t_.peers) {
       if (!p.up || p.pause > 0 || in.contains(id)) continue;
-      const bool expected = t_.votes.is_member(id) || !t_.votes.durable().samples.held(id).empty();
+      const bool expected = !is_newcomer(id);
       const bool ends_the_last = follows_us(p) && p.said->ready && p.said->floor < barrier_;
       if (ends_the_last) until = std::max(until, waits_.answer_deadline());
-      if (expected) until = std::max(until, waits_.grace_deadline());
+      if (expected && p.unwaited == 0) until = std::max(until, waits_.grace_deadline());
       if (!expected && p.misses >= misses_allowed) until = std::max(until, waits_.fetch_deadline());
       if (until > t_.now && blocker_ == 0) blocker_ = id;
     }
@@ -418,14 +425,17 @@ class leader {
   void settle_absent(const std::vector<net::peer_id>& who) {
     const std::set<net::peer_id> in{who.begin(), who.end()};
     for (auto& [id, p] : t_.peers) {
-      if (in.contains(id)) {
-        if (p.rounds_told > 0 && !t_.votes.is_member(id)) waits_.fetched(t_.now - p.told_at);
-        p.misses = 0;
-        continue;
+      const bool takes_part = in.contains(id);
+      if (takes_part) p.misses = 0;
+      if (takes_part && t_.votes.is_member(id)) p.wasted = p.unwaited = 0;
+      if (p.pause > 0 && !takes_part) --p.pause;
+      if (failures_ > 0) continue;
+      if (p.unwaited > 0) {
+        --p.unwaited;
+      } else if (!takes_part && p.up && !is_newcomer(id)) {
+        p.unwaited = 1U << std::min(p.wasted++, 6U);
       }
-      if (p.pause > 0) --p.pause;
-      const bool newcomer = !t_.votes.is_member(id) && t_.votes.durable().samples.held(id).empty();
-      if (p.up && p.said && newcomer && failures_ == 0) p.misses = p.misses < misses_allowed ? p.misses + 1 : 0;
+      if (!takes_part && p.up && p.said && is_newcomer(id)) p.misses = p.misses < misses_allowed ? p.misses + 1 : 0;
     }
   }
 

@@ -40,6 +40,8 @@ struct peer_entry {
   std::uint32_t rounds_down = 0;  ///< commits since it was last up
   std::uint32_t misses = 0;       ///< rounds that began while this newcomer was not ready; waited for at 2, then from 0
   time_point told_at;             ///< when it was told of the newest
+  std::uint32_t wasted = 0;       ///< graces in a row that it did not use
+  std::uint32_t unwaited = 0;     ///< rounds that are not held up for it
   std::uint32_t exclusions = 0;   ///< in a row
   std::uint32_t pause = 0;        ///< attempts that it still sits out
 };

@@ -138,11 +138,17 @@
 #include <causeway/collective/ring.hpp>
 #include <causeway/collective/sum.hpp>
 #include <causeway/compress/bf16.hpp>
+#include <causeway/compress/bits.hpp>
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/compress/codec.hpp>
+#include <causeway/compress/e3m0.hpp>
 #include <causeway/compress/element.hpp>
 #include <causeway/compress/fp16.hpp>
 #include <causeway/compress/none.hpp>
+#include <causeway/compress/packing.hpp>
+#include <causeway/compress/scale.hpp>
+#include <causeway/compress/sigma_int8.hpp>
+#include <causeway/compress/sign.hpp>
 #include <causeway/membership/acceptor.hpp>
 #include <causeway/membership/attempt.hpp>
 #include <causeway/membership/candidate.hpp>

@@ -129,17 +129,23 @@ struct encode_bits {
       const float largest = t.options.scale == bucket_scale::max ? largest_magnitude(x, length)
                                                                  : root_mean_square(x, length) * levels::best_top[Bits - 1];
       const float scale = store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
-      encode_bucket(x, t.codes + b * bucket / 8 * Bits, length, scale, t.key);
+      std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
+      if (Stochastic || t.options.scale == bucket_scale::rms) {
+        encode_bucket<true>(x, codes, length, scale, t.key);
+      } else {
+        encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+      }
     }
   }
 
   /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
   /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
   /// the integers, half a step off.
+  template <bool Clip>
   CAUSEWAY_ALWAYS_INLINE static void encode_bucket(const float* x, std::byte* codes, std::int64_t length, float scale,
                                                    std::uint64_t key) {
     // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
-    constexpr float shift = levels::with_zero ? 0.0F : Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
+    [[maybe_unused]] constexpr float shift = Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
     constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
     const float inverse = scale == 0.0F ? 0.0F : (levels::with_zero ? 1.0F : 0.5F) / scale;
     const std::int32_t keep = scale == 0.0F ? 0 : -1;
@@ -148,7 +154,7 @@ struct encode_bits {
       f32x16 value;
       kernels::detail::load(value, x + i, part);
       f32x16 v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(value) & keep) * inverse;
-      v += shift;
+      if constexpr (!levels::with_zero) v += shift;
       const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
       i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
       if constexpr (Stochastic) {
@@ -158,10 +164,10 @@ struct encode_bits {
         const f32x16 up = u - rest, down = u + rest;    // negative if u < rest: a level up; if u < -rest: a level down
         code -= (reinterpret_cast<i32x16>(up) >> 31) - (reinterpret_cast<i32x16>(down) >> 31);
       }
-      clamp_lanes(code, first + (levels::with_zero ? -levels::top : 0), first + levels::top);
+      if constexpr (Clip) clamp_lanes(code, first + (levels::with_zero ? -levels::top : 0), first + levels::top);
       u8x16 narrow;
       narrow_codes(narrow, code);
-      pack<Bits>(codes + i / 8 * Bits, narrow, part);
+      pack<Bits>(codes + (i >> 3) * Bits, narrow, part);
     });
   }
 };

@@ -111,16 +111,28 @@ CAUSEWAY_ALWAYS_INLINE std::int32_t largest_lane(const kernels::detail::i32x16& 
   return x > y ? x : y;
 }
 
-/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number.
+/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in
+/// turn, because one would wait for itself.
 CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t count) {
-  kernels::detail::i32x16 most{};
-  kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+  kernels::detail::i32x16 a{}, b{}, c{}, d{};
+  const auto look = [x](kernels::detail::i32x16& most, std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
     kernels::detail::f32x16 v;
     kernels::detail::load(v, x + i, part);
-    const kernels::detail::i32x16 magnitude = reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF;
-    make_at_least(most, magnitude);
-  });
-  return std::bit_cast<float>(largest_lane(most));
+    make_at_least(most, reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF);
+  };
+  std::int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    look(a, i, kernels::detail::whole{});
+    look(b, i + 16, kernels::detail::whole{});
+    look(c, i + 32, kernels::detail::whole{});
+    look(d, i + 48, kernels::detail::whole{});
+  }
+  for (; i + 16 <= count; i += 16) look(a, i, kernels::detail::whole{});
+  if (i < count) look(b, i, kernels::detail::tail{count - i});
+  make_at_least(a, b);
+  make_at_least(c, d);
+  make_at_least(a, c);
+  return std::bit_cast<float>(largest_lane(a));
 }
 
 constexpr std::size_t blocks_of(std::size_t n, std::size_t block) noexcept { return (n + block - 1) / block; }

@@ -44,13 +44,10 @@ static_assert(sizeof(message_header) == message_header_bytes);
 
 constexpr std::size_t message_slot(std::size_t codec_bytes) { return (message_header_bytes + codec_bytes + 63) / 64 * 64; }
 
-inline void write_header(std::span<std::byte> room, float weight, std::size_t values,
-                         const std::optional<refusal>& bad = std::nullopt) {
-  message_header h{weight, static_cast<std::uint32_t>(values)};
-  if (bad) {
-    h.refused = bad->peer;
-    h.code = static_cast<std::uint32_t>(bad->code);
-  }
+inline constexpr refusal no_refusal{0, errc{}};
+
+inline void write_header(std::span<std::byte> room, float weight, std::size_t values, const refusal& bad = no_refusal) {
+  const message_header h{weight, static_cast<std::uint32_t>(values), bad.peer, static_cast<std::uint32_t>(bad.code)};
   std::memcpy(room.data(), &h, sizeof h);
 }
 

@@ -196,7 +196,7 @@ class quantised_ring {
       if (bad) note(bad_, *bad);
       if (!bad && weight > 0) used = codec_.encode(part, {sum_.data(), size}, room.subspan(message_header_bytes));
     });
-    detail::write_header(room, bad ? 0.0F : weight, size, bad);
+    detail::write_header(room, bad ? 0.0F : weight, size, bad.value_or(detail::no_refusal));
     size_of_out(hop, chunk) = message_header_bytes + used;
   }
 
@@ -235,7 +235,9 @@ class quantised_ring {
       const std::size_t size = m.bad ? message_header_bytes : message_header_bytes + m.bytes.size();
       const std::span<std::byte> next = slot(out, hop + 1, chunk);
       std::memcpy(next.data(), slot(in, hop, chunk).data(), size);
-      if (m.bad) detail::write_header(next, 0, static_cast<std::size_t>(range(hop + 1, chunk).size()), m.bad);
+      if (m.bad)
+        detail::write_header(next, 0, static_cast<std::size_t>(range(hop + 1, chunk).size()),
+                             m.bad.value_or(detail::no_refusal));
       size_of_out(hop + 1, chunk) = size;
       send(hop + 1, chunk);
     }

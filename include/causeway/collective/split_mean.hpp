@@ -241,7 +241,7 @@ class split_mean {
         if (!bad) result_bytes_ += encode_mean(part, sum, room.subspan(message_header_bytes));
       });
     }
-    detail::write_header(room, bad ? 0.0F : 1.0F, size_of(self_), bad);
+    detail::write_header(room, bad ? 0.0F : 1.0F, size_of(self_), bad.value_or(detail::no_refusal));
     return room.first(result_bytes_);
   }
 

@@ -180,7 +180,7 @@ class tree_mean {
     float weight = 0;
     const std::optional<refusal> bad = add_up(row, ctx, weight);
     const std::span<std::byte> room = own_sum();
-    detail::write_header(room, bad ? 0.0F : weight, count_, bad);
+    detail::write_header(room, bad ? 0.0F : weight, count_, bad.value_or(detail::no_refusal));
     std::size_t used = message_header_bytes;
     if (!bad && weight > 0) used += up_.encode(ctx, {sum_.data(), count_}, room.subspan(message_header_bytes));
     talk_.send(place(sum_out, parent()), parent(), part{0}, room.first(used));
@@ -197,7 +197,7 @@ class tree_mean {
     const float factor = detail::mean_factor(double{weight});
     if (!bad && factor == 0) bad = refusal{peers_, errc::invalid_argument};
     if (!bad && !detail::scale_finite(ctx.pool, mean, factor)) bad = refusal{peers_, errc::non_finite};
-    detail::write_header(mean_message(), bad ? 0.0F : 1.0F, count_, bad);
+    detail::write_header(mean_message(), bad ? 0.0F : 1.0F, count_, bad.value_or(detail::no_refusal));
     mean_bytes_ = message_header_bytes;
     if (!bad) mean_bytes_ += down_.encode(ctx, mean, mean_message().subspan(message_header_bytes));
   }

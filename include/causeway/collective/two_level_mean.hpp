@@ -260,7 +260,7 @@ class two_level_mean {
     if (!outcome && !bad) return closing(outcome);
     X same_everywhere{ctx};
     same_everywhere.own_seed = ctx.seed;  // or hubs would round the same values differently
-    detail::write_header(result_message(), bad ? 0.0F : 1.0F, region_row_.size(), bad);
+    detail::write_header(result_message(), bad ? 0.0F : 1.0F, region_row_.size(), bad.value_or(detail::no_refusal));
     result_bytes_ = message_header_bytes;
     if (!bad) {
       const std::span<std::byte> body = result_message().subspan(message_header_bytes);

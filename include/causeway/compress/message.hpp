@@ -92,12 +92,6 @@ result<void> residual_of(const C& codec, const message_context& ctx, std::span<c
 
 namespace detail {
 
-/// A codec that adds without a buffer, all bytes checked first.
-template <class C>
-concept FusedCodec = requires(const C& c, thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum) {
-  { c.decode_add(pool, bytes, sum, 1.0F) } -> std::same_as<result<void>>;
-};
-
 inline void add_to_counts(thread_pool& pool, std::span<float> counts, float weight) {
   kernels::detail::for_elements(pool, static_cast<std::int64_t>(counts.size()), [&](index_range r) {
     for (std::int64_t i = r.begin; i < r.end; ++i) counts[static_cast<std::size_t>(i)] += weight;
@@ -142,7 +136,7 @@ class dense_message {
     if (bytes.size() != most_bytes(ctx, sum.size())) {
       return detail::wrong_length(name, bytes.size(), most_bytes(ctx, sum.size()));
     }
-    if constexpr (detail::FusedCodec<C>) {
+    if constexpr (AddingCodec<C>) {
       CAUSEWAY_TRY(codec_.decode_add(ctx.pool, bytes, sum, weight));
     } else {
       CAUSEWAY_TRY(decode_pieces(ctx, bytes, sum.size(), [](std::size_t, std::span<const float>) {}));
@@ -157,7 +151,7 @@ class dense_message {
  private:
   [[nodiscard]] std::size_t piece_of(std::size_t n) const noexcept {
     constexpr std::size_t largest = 65536;
-    if (detail::FusedCodec<C> || n <= largest) return std::max(n, std::size_t{1});
+    if (AddingCodec<C> || n <= largest) return std::max(n, std::size_t{1});
     return codec_.block() >= largest ? codec_.block() : largest / codec_.block() * codec_.block();
   }
 

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "peers.hpp"
@@ -116,6 +117,10 @@ static_assert(causeway::compress::MessageCodec<mirrored>);
 
 /// One peer's side of one exchange.
 struct side {
+  explicit side(any_transport transport) : net{std::move(transport)} {}
+  side(const side&) = delete;  // its context refers to its pool
+  side& operator=(const side&) = delete;
+
   any_transport net;
   thread_pool pool{1};
   collective_options options{.deadline = soon()};

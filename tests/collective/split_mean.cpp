@@ -48,6 +48,8 @@ struct telling {
 }  // namespace
 
 static_assert(Exchange<split_mean<plain>, message_context>);
+static_assert(Exchange<split_mean<telling, plain>, message_context>);
+static_assert(causeway::compress::MessageCodec<telling>);
 static_assert(Exchange<split_mean<pairs, int8>, message_context>);
 
 TEST_CASE("split mean: the weighted mean, with the same bits on all peers", "[collective][fast]") {

@@ -12,6 +12,9 @@
 
 #include <causeway/sim/world.hpp>
 
+#include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <stdexcept>
@@ -37,6 +40,7 @@ struct simulated_options {
   std::size_t tokens = 4;                   ///< of a batch
   std::vector<std::uint64_t> more_steps{};  ///< of the peers, on top of `steps`
   std::vector<std::uint32_t> hubs{0};       ///< whose loss the others do not survive
+  std::vector<std::uint32_t> regions{};     ///< of the peers; 400 ms lie between two of them. None: all in one
 };
 
 /// What one peer has to show.
@@ -46,6 +50,8 @@ struct simulated_peer {
   std::optional<causeway::error> error;
   bool started = false;
   bool finished = false;
+  std::uint64_t rounds = 0;      ///< that it had committed by then
+  causeway::time_point began;    ///< when all peers had met
   causeway::time_point trained;  ///< when it had taken its last step
 };
 
@@ -121,9 +127,15 @@ class simulated_runs {
     world_options.link.latency = options_.latency;
     world_options.link.bytes_per_s = options_.bytes_per_s;
     causeway::sim::world world{world_options};
+    for (const std::uint32_t a : options_.regions) {
+      for (const std::uint32_t b : options_.regions) {
+        if (a != b) world.set_region_link(a, b, {.latency = std::chrono::milliseconds{400}});
+      }
+    }
     std::vector<causeway::sim::host_index> hosts;
     for (std::uint32_t p = 0; p < options_.peers; ++p) {
-      hosts.push_back(world.add_host({.speed = p < options_.speeds.size() ? options_.speeds[p] : 1.0}));
+      hosts.push_back(world.add_host({.speed = p < options_.speeds.size() ? options_.speeds[p] : 1.0,
+                                      .region = p < options_.regions.size() ? options_.regions[p] : 0}));
     }
     for (const auto host : hosts) {
       const auto last = host == k.victim ? std::optional{k.operation} : std::nullopt;
@@ -157,6 +169,7 @@ class simulated_runs {
     const std::uint64_t steps = options_.steps + (peer < options_.more_steps.size() ? options_.more_steps[peer] : 0);
     auto outcome = trainer.start();
     me.started = outcome.has_value();
+    me.began = process.now();
     if (outcome) me.states.push_back(save(trainer));
     while (outcome && trainer.context().step() < steps) {
       process.compute(options_.step);
@@ -169,6 +182,7 @@ class simulated_runs {
       }
     }
     me.trained = process.now();
+    me.rounds = trainer.context().round();
     if (outcome) outcome = trainer.finish();
     me.finished = outcome.has_value();
     if (!outcome) me.error = outcome.error();
@@ -179,6 +193,28 @@ class simulated_runs {
   MakePolicy make_;
   simulated_options options_;
 };
+
+/// How far blocky parameters are from those that minimise the loss of all tokens of `peers` peers in `steps` steps.
+inline double distance_to_optimum(const std::vector<float>& parameters, std::uint32_t peers, std::uint64_t steps) {
+  std::vector<double> best(parameters.size(), 0.0);
+  double count = 0;
+  for (std::uint32_t p = 0; p < peers; ++p) {
+    for (std::uint64_t s = 0; s < steps; ++s) {
+      for (const std::int32_t t : tokens_of(p, s)) {
+        for (std::size_t i = 0; i < best.size(); ++i) best[i] += double(quadratic::centre(t, static_cast<std::int64_t>(i)));
+        ++count;
+      }
+    }
+  }
+  double sum = 0;
+  blocky shape;
+  for (const auto& s : shape.parameters().segments()) {
+    for (auto i = static_cast<std::size_t>(s.offset); i < static_cast<std::size_t>(s.offset + s.size()); ++i) {
+      sum += (double(parameters[i]) - best[i] / count) * (double(parameters[i]) - best[i] / count);
+    }
+  }
+  return std::sqrt(sum);
+}
 
 /// Everybody but `except` has finished, with the same bits.
 inline void all_alike(const simulated_run& run, std::uint32_t except = UINT32_MAX) {

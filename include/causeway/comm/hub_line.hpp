@@ -25,6 +25,7 @@ namespace causeway::inline CAUSEWAY_ABI::comm::detail {
 enum class hub_word : std::uint32_t {
   hello = 1,  ///< client: who I am and what I wait for; hub: what I have of you
   push,       ///< client: a fragment's row
+  waits,      ///< client: I do nothing before this push is answered
   done,       ///< client: nothing more will come
   answer,     ///< hub: a fragment's shared parameters
   last,       ///< hub: all shared parameters, for good

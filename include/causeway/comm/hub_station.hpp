@@ -54,6 +54,7 @@ struct hub_client {
   double sync_seconds = 0;
   bool here = true;  ///< neither lost nor refused
   bool done = false;
+  bool waits = false;              ///< for an answer: it will not push anything before
   std::unique_ptr<hub_line> line;  ///< none for this peer itself
 
   void serialize(auto& ar) { ar(taken, speed, sync_seconds); }
@@ -225,6 +226,7 @@ class hub_station {
 
   void answer(const auto& rules, const hub_terms& terms, const waiting_push& w, std::size_t f) {
     if (w.wants_answer == 0 || !clients_[w.client].here) return;
+    clients_[w.client].waits = false;
     const answer_header h{.fragment = static_cast<std::uint32_t>(f),
                           .number = w.number,
                           .held_seconds = seconds(terms.now() - w.since),
@@ -279,11 +281,12 @@ class hub_station {
     hub_client& client = clients_[c];
     const bool is_ahead = client.taken[f] > said.number;
     const bool has_it = said.pending != 0 && client.taken[f] >= said.number;
-    const auto mine = [&](const waiting_push& w) { return w.client == c; };
-    if (is_ahead) {
-      for (waiting_push& w : batches_[f]) w.wants_answer = mine(w) ? 0 : w.wants_answer;
+    bool will_be_answered = false;
+    for (waiting_push& w : batches_[f]) {
+      if (w.client != c) continue;
+      w.wants_answer = said.pending != 0 && w.number == said.number ? 1 : 0;  // it does not know of others any more
+      will_be_answered = will_be_answered || w.wants_answer != 0;
     }
-    const bool will_be_answered = std::any_of(batches_[f].begin(), batches_[f].end(), mine) && !is_ahead;
     if ((is_ahead || has_it) && !will_be_answered) {
       reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
     }
@@ -296,6 +299,11 @@ class hub_station {
     hub_client& client = clients_[c];
     if (h.word == hub_word::done && !client.done) {
       client.done = true;
+      return {};
+    }
+    if (h.word == hub_word::waits && h.fragment < batches_.size()) {
+      const auto& batch = batches_[h.fragment];
+      client.waits = std::any_of(batch.begin(), batch.end(), [&](const auto& w) { return w.client == c; });
       return {};
     }
     const bool sane = std::isfinite(h.speed) && h.speed >= 0 && std::isfinite(h.sync_seconds);
@@ -337,12 +345,14 @@ class hub_station {
     return seconds(terms.now() - first) >= rules.arrivals.closes_after(g);
   }
 
-  /// Clients that may still push this fragment, or have.
+  /// Clients that may still push this fragment, or have. One that waits for another fragment may not: if it counted, two
+  /// clients could wait for each other.
   [[nodiscard]] std::size_t expected_for(std::size_t f) const {
     std::size_t count = 0;
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
       const bool has = std::any_of(batches_[f].begin(), batches_[f].end(), [&](const auto& w) { return w.client == c; });
-      count += has || (clients_[c].here && !clients_[c].done) ? 1U : 0U;
+      const hub_client& client = clients_[c];
+      count += has || (client.here && !client.done && !client.waits) ? 1U : 0U;
     }
     return count;
   }

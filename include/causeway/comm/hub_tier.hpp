@@ -105,6 +105,12 @@ class hub_tier<Outer, Upper...> {
     return say(rules, terms, link_.compose(rules, residual, rate, terms, f, live, wants_answer));
   }
 
+  /// Tells the hub that nothing more comes before fragment f is answered.
+  result<void> say_waiting(const auto& rules, const hub_terms& terms, std::size_t f) {
+    const push_header h{.word = hub_word::waits, .fragment = static_cast<std::uint32_t>(f)};
+    return say(rules, terms, with_header(h, 0));
+  }
+
   /// After this peer's last push: blocks until all are done, and gives the shared parameters of the highest level, which
   /// all clients get. `nap` lets a moment pass.
   result<std::span<const float>> conclude(const auto& rules, const auto& residual, const hub_terms& terms,

@@ -206,6 +206,8 @@ class on_arrival {
   /// Waits for the answer, and lands it.
   result<void> complete(auto& ctx, std::size_t f) {
     detail::hub_leg& leg = legs()[f];
+    CAUSEWAY_TRY(tiers_.link().poll(terms_of(ctx)));
+    if (!leg.answered && cuts_.size() > 1) CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx), f));
     while (!leg.answered) {
       if (!tiers_.link().is_local()) {
         CAUSEWAY_TRY(tiers_.link().wait(terms_of(ctx)));

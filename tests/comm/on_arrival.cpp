@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/comm/on_arrival.hpp>
+
+#include <causeway/axis/by_speed.hpp>
+#include <causeway/collective/norm_aggregators.hpp>
+#include <causeway/comm/rounds.hpp>
+#include <causeway/compress/block_int8.hpp>
+#include <causeway/optim/nesterov.hpp>
+#include <causeway/optim/sgd.hpp>
+
+#include <cmath>
+
+#include "support/simulated_runs.hpp"
+
+using namespace causeway;
+using support::simulated_options;
+
+namespace {
+
+template <class Inner = optim::sgd, class MakePolicy>
+support::simulated_run run(MakePolicy make, simulated_options options) {
+  support::simulated_runs<Inner, support::blocky, MakePolicy> runs{make, options};
+  auto all = runs.run();
+  support::all_alike(all);
+  return all;
+}
+
+/// Seconds that a peer's inner steps took, exchanges included.
+double took(const support::simulated_run& r, std::size_t peer) {
+  return seconds(r.peers[peer].trained - r.peers[peer].began);
+}
+
+using nesterov = axis::outer<optim::nesterov>;
+
+}  // namespace
+
+TEST_CASE("on arrival: the asynchronous conformance suite", "[comm][fast]") {
+  SECTION("defaults, slow and fast clients") {
+    support::check_asynchronous_policy([] { return comm::on_arrival{axis::every{3}}; }, {.speeds = {1, 0.5, 0.9}});
+  }
+  SECTION("all are waited for") {
+    support::check_asynchronous_policy(
+        [] {
+          return comm::on_arrival{axis::every{3}, axis::quorum{.least = 3}, nesterov{0.7F}};
+        },
+        {.speeds = {1, 0.5, 0.9}}, true);
+  }
+  SECTION("fragments, overlapped, through a lossy codec, merged by two and more") {
+    support::check_asynchronous_policy(
+        [] {
+          return comm::on_arrival{axis::staggered{4},
+                                  axis::strided{2},
+                                  axis::delayed{2, 0.5F},
+                                  axis::quorum{.least = 2},
+                                  axis::push<compress::block_int8, collective::radial_directional>{},
+                                  axis::error_feedback{},
+                                  axis::star{1}};
+        },
+        {.speeds = {0.7, 1, 0.4}, .hubs = {1}});
+  }
+}
+
+TEST_CASE("on arrival: with everybody in the quorum it is a synchronous round, bit for bit", "[comm][fast]") {
+  const simulated_options options{.peers = 4, .steps = 12};
+  const auto rounds = run([] { return comm::rounds{axis::every{4}}; }, options);
+  const auto hub = run([] { return comm::on_arrival{axis::every{4}, axis::quorum{.least = 4}, nesterov{0.7F}}; }, options);
+  CHECK(hub.peers[0].parameters == rounds.peers[0].parameters);
+}
+
+TEST_CASE("on arrival: a slow peer does not hold the others up", "[comm][fast]") {
+  const simulated_options options{.peers = 3, .steps = 12, .speeds = {1, 1, 0.1}, .latency = std::chrono::milliseconds{1}};
+  const auto hub = run([] { return comm::on_arrival{axis::every{4}}; }, options);
+  CHECK(took(hub, 0) == Approx(12 * 0.02).margin(1e-6));  // the hub waits for nobody
+  // A client waits for its answer: a round trip and what is left of the hub's inner step, three times.
+  CHECK(took(hub, 1) > 12 * 0.02 + 3 * 0.002);
+  CHECK(took(hub, 1) < 12 * 0.02 + 3 * (0.002 + 0.02));
+  CHECK(took(hub, 2) > 12 * 0.2);
+  const auto rounds = run([] { return comm::rounds{axis::every{4}}; }, options);
+  CHECK(took(rounds, 0) > 12 * 0.2);
+}
+
+TEST_CASE("on arrival: what is landed later is not waited for", "[comm][fast]") {
+  const auto hub = run(
+      [] {
+        return comm::on_arrival{axis::every{4}, axis::delayed{2, 0.5F}};
+      },
+      {.peers = 3, .steps = 12, .latency = std::chrono::milliseconds{5}});
+  for (std::size_t p = 0; p < 3; ++p) CHECK(took(hub, p) == Approx(12 * 0.02).margin(1e-6));
+}
+
+TEST_CASE("on arrival: slow peers are given fewer steps, so that pushes come at one rate", "[comm][fast]") {
+  // The peer at a quarter of the speed does 2 steps instead of 8, from its second push on.
+  const auto pushes = [](auto make) {
+    support::simulated_runs<optim::sgd, support::blocky, decltype(make)> runs{
+        make, {.peers = 2, .steps = 32, .speeds = {1, 0.25}, .latency = std::chrono::milliseconds{1}, .more_steps = {100}}};
+    return runs.run().peers[1].rounds;
+  };
+  CHECK(pushes([] { return comm::on_arrival{axis::every{8}}; }) == 4);
+  CHECK(pushes([] { return comm::on_arrival{axis::by_speed{{.local_steps = 8}}}; }) == 1 + 24 / 2);
+}
+
+TEST_CASE("on arrival: a hub that only serves answers at once", "[comm][fast]") {
+  // It takes no steps: finish() is all it does. 5 ms is how often it looks.
+  const auto make = [] { return comm::on_arrival{axis::every{4}}; };
+  support::simulated_runs<optim::sgd, support::blocky, decltype(make)> runs{
+      make, {.peers = 3, .steps = 0, .latency = std::chrono::milliseconds{1}, .more_steps = {0, 12, 12}}};
+  const auto all = runs.run();
+  support::all_alike(all);
+  CHECK(took(all, 1) < 12 * 0.02 + 3 * (0.002 + 0.005));
+}
+
+TEST_CASE("on arrival: with two pushes at once the shared parameters move by both", "[comm][fast]") {
+  // Outer SGD with rate 1 and one step each: θ = θ0 − Δ_0 − Δ_1, where both started at θ0; merged it is their mean.
+  const auto ends = [](auto arrivals) {
+    const auto make = [arrivals] { return comm::on_arrival{axis::every{1}, arrivals, axis::outer<optim::sgd>{1.0F}}; };
+    return run(make, {.peers = 2, .steps = 1, .learning_rate = 0.25F}).peers[0].parameters;
+  };
+  const auto start = run(
+      [] {
+        return comm::on_arrival{axis::every{1}, axis::outer<optim::sgd>{1.0F}};
+      },
+      {.peers = 2, .steps = 0});
+  const auto both = ends(axis::one_by_one{0.5});
+  const auto mean = ends(axis::quorum{.least = 2});
+  for (std::size_t i = 0; i < both.size(); ++i) {
+    const double base = double(start.peers[0].parameters[i]);
+    CHECK(double(both[i]) - base == Approx(2 * (double(mean[i]) - base)).margin(1e-5));
+  }
+}
+
+TEST_CASE("on arrival: merged pushes count by their samples", "[comm][fast]") {
+  // One peer takes three steps, the other one: their mean is weighted 3 to 1. All pushes are the last ones, of finish().
+  const auto weighted = [](std::uint64_t a, std::uint64_t b, auto arrivals) {
+    const auto make = [arrivals] { return comm::on_arrival{axis::every{9}, arrivals, axis::outer<optim::sgd>{1.0F}}; };
+    return run(make, {.peers = 2, .steps = 0, .more_steps = {a, b}}).peers[0].parameters;
+  };
+  const auto start = weighted(0, 0, axis::quorum{.least = 2});
+  const auto first = weighted(3, 0, axis::quorum{.least = 2});
+  const auto second = weighted(0, 1, axis::quorum{.least = 2});
+  const auto both = weighted(3, 1, axis::quorum{.least = 2});
+  for (std::size_t i = 0; i < start.size(); ++i) {
+    const double expected = double(start[i]) + 0.75 * double(first[i] - start[i]) + 0.25 * double(second[i] - start[i]);
+    CHECK(double(both[i]) == Approx(expected).margin(1e-5));
+  }
+}
+
+TEST_CASE("on arrival: plain Nesterov on single pushes is clearly worse than delayed Nesterov", "[comm][fast]") {
+  // Eight peers with speeds that differ by two; the same pushes, rates and momentum.
+  const auto loss = [](auto outer) {
+    const auto make = [outer] { return comm::on_arrival{axis::every{4}, outer}; };
+    const auto all =
+        run(make, {.peers = 8, .steps = 80, .speeds = {1, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 0.55}, .learning_rate = 0.1F});
+    return support::distance_to_optimum(all.peers[0].parameters, 8, 80);
+  };
+  const double delayed = loss(axis::outer<optim::delayed_nesterov>{0.7F, optim::delayed_nesterov{{.period = 8}}});
+  const double plain = loss(nesterov{0.7F});
+  CAPTURE(delayed, plain);
+  CHECK(plain > 2 * delayed);
+}
+
+TEST_CASE("on arrival: options that cannot work are refused at the start", "[comm][fast]") {
+  const auto starts = [](auto policy) {
+    auto t = make_trainer(support::blocky{}, environment{}, {}, std::move(policy), optim::sgd{});
+    return t.start().has_value();
+  };
+  CHECK(starts(comm::on_arrival{axis::every{4}}));
+  CHECK_FALSE(starts(comm::on_arrival{axis::every{0}}));
+  CHECK_FALSE(starts(comm::on_arrival{axis::star{1}}));
+  CHECK_FALSE(starts(comm::on_arrival{axis::quorum{.least = 2}}));
+  CHECK_FALSE(starts(comm::on_arrival{axis::delayed{0, 0.5F}}));
+  CHECK_FALSE(starts(comm::on_arrival{axis::balanced{1000}}));
+}

@@ -18,7 +18,8 @@ TEST_CASE("presets: compressed systems say what they are", "[presets][fast]") {
 }
 
 TEST_CASE("presets: SparseLoCo and SPARTA pass the conformance suite", "[presets][fast]") {
-  check_communication_policy<optim::adamw, blocky>([] { return make(presets::sparse_loco_options{.local_steps = 3, .k = 512}); });
+  check_communication_policy<optim::adamw, blocky>(
+      [] { return make(presets::sparse_loco_options{.local_steps = 3, .k = 512}); });
   check_communication_policy<optim::adamw, blocky>([] { return make(presets::sparta_options{.share = 0.3}); });
   check_communication_policy<optim::adamw, blocky>(
       [] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.3}, .local_steps = 3}); });
@@ -27,6 +28,10 @@ TEST_CASE("presets: SparseLoCo and SPARTA pass the conformance suite", "[presets
 TEST_CASE("presets: DeMo and DisTrO pass the conformance suite", "[presets][fast]") {
   check_communication_policy<optim::sgd, blocky>([] { return make(presets::demo_options{.k = 512}); });
   check_communication_policy<optim::sgd, blocky>([] { return make(presets::distro_options{{.k = 512}}); });
+}
+
+TEST_CASE("presets: PowerSGD passes the conformance suite", "[presets][fast]") {
+  check_communication_policy<optim::sgd, blocky>([] { return make(presets::power_sgd_options{2}); });
 }
 
 TEST_CASE("presets: CocktailSGD and Gaia pass the conformance suite", "[presets][fast]") {

@@ -23,3 +23,10 @@ TEST_CASE("presets: gossip passes the conformance suite", "[presets][fast]") {
   check_communication_policy<optim::adamw, blocky>(
       [] { return make(presets::bacombo_options{.local_steps = 2, .segments = 3}); }, {.peers = 4});
 }
+
+TEST_CASE("presets: regions and trees pass the conformance suite", "[presets][fast]") {
+  check_communication_policy<optim::adamw, blocky>([] { return make(presets::ravnest_options{.local_steps = 3}); },
+                                                   {.peers = 4});
+  check_communication_policy<optim::sgd, blocky>([] { return make(presets::netstorm_options{}); },
+                                                 {.peers = 4, .steps = 4});
+}

@@ -30,9 +30,8 @@ TEST_CASE("presets: averages pass the conformance suite", "[presets][fast]") {
   check_communication_policy<optim::sgd>([] { return make(presets::local_sgd_options{3}); });
   check_communication_policy<optim::sgd>([] { return make(presets::fedavg_options{.local_steps = 3, .share = 0.7}); });
   check_communication_policy([] { return make(presets::photon_options{.local_steps = 3, .outer_momentum = 0.5F}); });
-  check_communication_policy<optim::sgd>([] {
-    return make(presets::co_learning_options{{.local_steps = 1, .most = 4, .factor = 2, .tolerance = 0.3}});
-  });
+  check_communication_policy<optim::sgd>(
+      [] { return make(presets::co_learning_options{{.local_steps = 1, .most = 4, .factor = 2, .tolerance = 0.3}}); });
 }
 
 TEST_CASE("presets: DES-LOC passes the conformance suite, and averages moments when they are due", "[presets][fast]") {

@@ -12,17 +12,21 @@
 #include <causeway/collective/gather_mean.hpp>
 #include <causeway/collective/quantised_ring.hpp>
 #include <causeway/collective/split_mean.hpp>
+#include <causeway/collective/tree_mean.hpp>
+#include <causeway/collective/two_level_mean.hpp>
 #include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
+#include <causeway/net/transport.hpp>
 
 #include <concepts>
-#include <type_traits>
-#include <utility>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::axis {
 
-/// `make()`: a new collective exchange. `traits`: its traits. `by_context`: there is none, the context's own mean over all
-/// peers is used, in one piece, through `codec`.
+/// `make(fragment)`: a new collective exchange. `traits`: its traits. `by_context`: there is none, the context's own mean
+/// over all peers is used, in one piece, through `codec`.
 template <class E>
 concept ExchangeRecipe = E::decides == part::exchange&& std::copyable<E>&& requires {
   { E::traits } -> std::same_as<const collective::exchange_traits&>;
@@ -60,12 +64,12 @@ struct gather_mean {
   Codec codec{};
   Aggregator aggregator{};
 
-  [[nodiscard]] type make() const { return type{codec_type{codec}, aggregator}; }
+  [[nodiscard]] type make(std::size_t = 0) const { return type{codec_type{codec}, aggregator}; }
 };
 
 /// Every peer reduces a share of the row, and sends its mean to the others (collective/split_mean.hpp): a butterfly with
-/// shares, or a sharded parameter server when only some peers have one. With a lossy `Down`, the owners' residual is kept when
-/// split_options::server_residual says so. Bytes: (1 − s) rows up and (n−1)·s rows down, for a share s.
+/// shares, or a sharded parameter server when only some peers have one. With a lossy `Down`, the owners' residual is kept
+/// when split_options::server_residual says so. Bytes: (1 − s) rows up and (n−1)·s rows down, for a share s.
 template <class Up = compress::none, class Down = Up>
 struct split_mean {
   using up_type = compress::as_message<Up>;
@@ -81,7 +85,7 @@ struct split_mean {
   Up up{};
   Down down{};
 
-  [[nodiscard]] type make() const { return type{options, up_type{up}, down_type{down}}; }
+  [[nodiscard]] type make(std::size_t = 0) const { return type{options, up_type{up}, down_type{down}}; }
 };
 
 /// Around a ring, encoded anew on every hop, finished so that all peers hold the same bits (collective/quantised_ring.hpp).
@@ -98,7 +102,53 @@ struct quantised_ring {
 
   Codec codec{};
 
-  [[nodiscard]] type make() const { return type{codec_type{codec}}; }
+  [[nodiscard]] type make(std::size_t = 0) const { return type{codec_type{codec}}; }
+};
+
+/// Up a tree to its root and down again (collective/tree_mean.hpp): fragment f has the root roots[f mod size], so that
+/// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child.
+template <class Up = compress::none, class Down = Up>
+struct tree_mean {
+  using up_type = compress::as_message<Up>;
+  using down_type = compress::as_message<Down>;
+  using type = collective::tree_mean<up_type, down_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+  static constexpr bool by_context = false;
+  static constexpr bool sparse = compress::codec_traits{up_type::traits}.sparse;
+  static constexpr bool shared_support = compress::codec_traits{up_type::traits}.shared_support;
+
+  std::uint32_t arity = 2;
+  std::vector<net::peer_index> roots{0};
+  Up up{};
+  Down down{};
+
+  [[nodiscard]] type make(std::size_t fragment = 0) const {
+    return type{{.arity = arity, .root = roots[fragment % roots.size()]}, up_type{up}, down_type{down}};
+  }
+};
+
+/// The mean of each region at its hub, the hubs' mean among each other through `Across`, and back (collective/
+/// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first.
+template <class Across = split_mean<>, class Up = compress::none, class Down = Up>
+struct two_level_mean {
+  using up_type = compress::as_message<Up>;
+  using down_type = compress::as_message<Down>;
+  using type = collective::two_level_mean<up_type, typename Across::type, down_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+  static constexpr bool by_context = false;
+  static constexpr bool sparse = compress::codec_traits{up_type::traits}.sparse;
+  static constexpr bool shared_support = compress::codec_traits{up_type::traits}.shared_support;
+
+  collective::region_list regions{};
+  Across across{};
+  Up up{};
+  Down down{};
+
+  [[nodiscard]] type make(std::size_t fragment = 0) const {
+    return type{regions, across.make(fragment), up_type{up}, down_type{down}};
+  }
 };
 
 static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>>);

@@ -123,6 +123,7 @@ struct round_state {
     counts.assign(wants_counts ? row.size() : 0, 0.0F);
     if constexpr (!Recipe::by_context) {
       if (terms.members.size() > 1) {
+        exchange->cancel();
         open_group(ctx);
         CAUSEWAY_TRY(exchange->begin(port(ctx), exchange_row(), message_context(ctx)));
       }

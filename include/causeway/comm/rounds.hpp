@@ -190,7 +190,7 @@ class rounds : round_rules<Axes...> {
     states_.emplace_back();
     states_.back().outer = outer_;
     states_.back().group_axis = group_;
-    if constexpr (!recipe_type::by_context) states_.back().exchange.emplace(recipe_.make());
+    if constexpr (!recipe_type::by_context) states_.back().exchange.emplace(recipe_.make(states_.size() - 1));
   }
 
   // The state of a run that begins, not one from a checkpoint.

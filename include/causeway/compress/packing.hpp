@@ -72,10 +72,10 @@ CAUSEWAY_ALWAYS_INLINE void store_bytes(std::byte* to, std::uint64_t v) {
 /// Composed in registers: bytes copied into a variable one by one would have to be stored before they could be read.
 template <unsigned Bytes>
 CAUSEWAY_ALWAYS_INLINE std::uint64_t load_bytes(const std::byte* from) {
-  using whole = std::conditional_t<
+  using word = std::conditional_t<
       Bytes >= 8, std::uint64_t,
       std::conditional_t<Bytes >= 4, std::uint32_t, std::conditional_t<Bytes >= 2, std::uint16_t, std::uint8_t>>>;
-  whole v = 0;
+  word v = 0;
   std::memcpy(&v, from, sizeof v);
   if constexpr (Bytes > sizeof v) {
     return v | load_bytes<Bytes - sizeof v>(from + sizeof v) << (8 * sizeof v);

@@ -8,6 +8,7 @@
 #include <causeway/axis/every.hpp>
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/landing.hpp>
+#include <causeway/axis/low_rank_mean.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/comm/rounds.hpp>
@@ -41,8 +42,8 @@ struct sparse_loco_options {
 namespace detail {
 using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top_k, compress::bits<2>>;
 }
-using sparse_loco = comm::rounds<axis::every, axis::error_feedback, axis::gather_mean<detail::sparse_loco_codec>,
-                                 axis::outer<optim::sgd>>;
+using sparse_loco =
+    comm::rounds<axis::every, axis::error_feedback, axis::gather_mean<detail::sparse_loco_codec>, axis::outer<optim::sgd>>;
 [[nodiscard]] inline sparse_loco make(const sparse_loco_options& o) {
   // One scale for many values: 64 bits of scales for 4,096 entries would cost a third of the message.
   const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}},
@@ -59,7 +60,8 @@ struct sparta_options {
 namespace detail {
 using sparta_codec = compress::sparse<compress::no_transform, compress::shared_mask, compress::none>;
 }
-using sparta = comm::rounds<axis::every, axis::parameters, axis::gather_mean<detail::sparta_codec, collective::contributor_mean>>;
+using sparta =
+    comm::rounds<axis::every, axis::parameters, axis::gather_mean<detail::sparta_codec, collective::contributor_mean>>;
 [[nodiscard]] inline sparta make(const sparta_options& o) {
   const detail::sparta_codec codec{compress::no_transform{}, compress::shared_mask{{.share = o.share, .order = o.order}}};
   return sparta{axis::every{1}, axis::parameters{},
@@ -75,11 +77,10 @@ struct sparta_diloco_options {
 };
 using sparta_diloco = comm::stacked<sparta, comm::rounds<axis::every, axis::outer<optim::nesterov>>>;
 [[nodiscard]] inline sparta_diloco make(const sparta_diloco_options& o) {
-  return sparta_diloco{
-      make(o.sparta),
-      comm::rounds<axis::every, axis::outer<optim::nesterov>>{
-          axis::every{o.local_steps},
-          axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}}};
+  return sparta_diloco{make(o.sparta), comm::rounds<axis::every, axis::outer<optim::nesterov>>{
+                                           axis::every{o.local_steps},
+                                           axis::outer<optim::nesterov>{o.outer_learning_rate,
+                                                                        optim::nesterov{{.momentum = o.outer_momentum}}}}};
 }
 
 /// DeMo (Peng et al. 2024): every step the k largest DCT coefficients of each 64×64 tile of the momentum leave it and are
@@ -90,8 +91,8 @@ struct demo_options {
 };
 namespace detail {
 template <class Values>
-using demo_exchange = axis::gather_mean<compress::sparse<compress::dct_tiles, compress::top_k, Values>,
-                                        collective::sign_of<>>;
+using demo_exchange =
+    axis::gather_mean<compress::sparse<compress::dct_tiles, compress::top_k, Values>, collective::sign_of<>>;
 }
 using demo = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, detail::demo_exchange<compress::none>>;
 [[nodiscard]] inline demo make(const demo_options& o) {
@@ -119,17 +120,16 @@ struct cocktail_sgd_options {
   std::uint32_t k = 328;  ///< of each 4,096 entries that the mask leaves: 8 %
 };
 namespace detail {
-using cocktail_codec = compress::sparse<compress::no_transform, compress::stacked<compress::shared_mask, compress::top_k>,
-                                        compress::bits<4>>;
+using cocktail_codec =
+    compress::sparse<compress::no_transform, compress::stacked<compress::shared_mask, compress::top_k>, compress::bits<4>>;
 }
 using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::one_round_late,
                                   axis::split_mean<detail::cocktail_codec>, axis::outer<optim::sgd>>;
 [[nodiscard]] inline cocktail_sgd make(const cocktail_sgd_options& o) {
-  const detail::cocktail_codec codec{
-      compress::no_transform{},
-      compress::stacked<compress::shared_mask, compress::top_k>{compress::shared_mask{{.share = o.mask_share}},
-                                                                compress::top_k{{.k = o.k}}},
-      compress::bits<4>{}};
+  const detail::cocktail_codec codec{compress::no_transform{},
+                                     compress::stacked<compress::shared_mask, compress::top_k>{
+                                         compress::shared_mask{{.share = o.mask_share}}, compress::top_k{{.k = o.k}}},
+                                     compress::bits<4>{}};
   return cocktail_sgd{axis::every{1}, axis::implicit_residual{}, axis::one_round_late{},
                       axis::split_mean<detail::cocktail_codec>{{.shares = {}, .server_residual = true}, codec, codec},
                       axis::outer<optim::sgd>{1.0F}};
@@ -149,6 +149,15 @@ using gaia =
   const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
   return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec>{codec},
               axis::outer<optim::sgd>{1.0F}};
+}
+
+/// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
+struct power_sgd_options {
+  std::uint32_t rank = 4;
+};
+using power_sgd = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::low_rank_mean>;
+[[nodiscard]] inline power_sgd make(const power_sgd_options& o) {
+  return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets

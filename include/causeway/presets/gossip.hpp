@@ -11,8 +11,11 @@
 #include <causeway/axis/groups.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/comm/rounds.hpp>
+#include <causeway/compress/none.hpp>
+#include <causeway/optim/sgd.hpp>
 
 #include <cstdint>
+#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::presets {
 
@@ -37,21 +40,46 @@ struct moshpit_sgd_options {
 };
 using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis::split_mean<>>;
 [[nodiscard]] inline moshpit_sgd make(const moshpit_sgd_options& o) {
-  return moshpit_sgd{axis::every{o.local_steps}, axis::grid{o.side, o.dimensions}, axis::parameters{}, axis::split_mean<>{}};
+  return moshpit_sgd{axis::every{o.local_steps}, axis::grid{o.side, o.dimensions}, axis::parameters{},
+                     axis::split_mean<>{}};
 }
 
-/// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own. Partners are
-/// drawn at random: its preference for links that measured well is not part of this.
+/// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own. Partners
+/// are drawn at random: its preference for links that measured well is not part of this.
 struct bacombo_options {
   std::uint32_t local_steps = 20;
   std::uint32_t segments = 4;
   std::uint32_t group_size = 2;
 };
-using bacombo =
-    comm::rounds<axis::every, axis::random_groups, axis::parameters, axis::balanced, axis::gather_mean<>>;
+using bacombo = comm::rounds<axis::every, axis::random_groups, axis::parameters, axis::balanced, axis::gather_mean<>>;
 [[nodiscard]] inline bacombo make(const bacombo_options& o) {
-  return bacombo{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::parameters{}, axis::balanced{o.segments},
-                 axis::gather_mean<>{}};
+  return bacombo{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::parameters{},
+                 axis::balanced{o.segments}, axis::gather_mean<>{}};
+}
+
+/// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
+/// inside a cluster are not this policy's.
+struct ravnest_options {
+  std::uint32_t local_steps = 20;
+  collective::region_list clusters{{0, 1}, {2, 3}};  ///< all peers, hubs first
+};
+using ravnest =
+    comm::rounds<axis::every, axis::two_level_mean<axis::quantised_ring<compress::none>>, axis::outer<optim::sgd>>;
+[[nodiscard]] inline ravnest make(const ravnest_options& o) {
+  return ravnest{axis::every{o.local_steps}, axis::two_level_mean<axis::quantised_ring<compress::none>>{o.clusters},
+                 axis::outer<optim::sgd>{1.0F}};
+}
+
+/// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index: order
+/// the peers by measured links (collective/ring_order.hpp) first.
+struct netstorm_options {
+  std::uint32_t shares = 4;
+  std::uint32_t arity = 2;
+  std::vector<net::peer_index> roots{0, 1, 2, 3};
+};
+using netstorm = comm::rounds<axis::every, axis::gradient, axis::balanced, axis::tree_mean<>>;
+[[nodiscard]] inline netstorm make(const netstorm_options& o) {
+  return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares}, axis::tree_mean<>{o.arity, o.roots}};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets

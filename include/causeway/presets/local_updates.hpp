@@ -56,8 +56,7 @@ struct intellect1_options {
   float outer_learning_rate = 0.7F;
   float outer_momentum = 0.9F;
 };
-using intellect1 =
-    comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::quantised_ring<compress::sigma_int8>>;
+using intellect1 = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::quantised_ring<compress::sigma_int8>>;
 [[nodiscard]] inline intellect1 make(const intellect1_options& o) {
   return intellect1{axis::every{o.local_steps},
                     axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
@@ -71,8 +70,8 @@ struct muloco_options {
   float outer_momentum = 0.9F;
   float error_decay = 1.0F;
 };
-using muloco = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::gather_mean<compress::bits<2>>,
-                            axis::error_feedback>;
+using muloco =
+    comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::gather_mean<compress::bits<2>>, axis::error_feedback>;
 [[nodiscard]] inline muloco make(const muloco_options& o) {
   return muloco{axis::every{o.local_steps},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
@@ -98,8 +97,8 @@ using fedavg = comm::rounds<axis::every, axis::outer<optim::sgd>, axis::sampled_
   return fedavg{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}, axis::sampled_peers{o.share}};
 }
 
-/// Photon (Sani et al. 2024): small batches with a high inner rate, sampled peers, an outer momentum (FedMom; momentum 0 and
-/// rate 1 is FedAvg). 64 to 512 local steps: as many times less traffic.
+/// Photon (Sani et al. 2024): small batches with a high inner rate, sampled peers, an outer momentum (FedMom; momentum 0
+/// and rate 1 is FedAvg). 64 to 512 local steps: as many times less traffic.
 struct photon_options {
   std::uint32_t local_steps = 128;
   double share = 1.0;

@@ -18,8 +18,8 @@
 
 namespace causeway::inline CAUSEWAY_ABI::presets {
 
-/// Streaming DiLoCo (Douillard et al. 2025): fragments of three strided blocks one after another, 4-bit rows that are summed
-/// in f32 by every receiver, blended in τ steps later.
+/// Streaming DiLoCo (Douillard et al. 2025): fragments of three strided blocks one after another, 4-bit rows that are
+/// summed in f32 by every receiver, blended in τ steps later.
 struct streaming_diloco_options {
   std::uint32_t local_steps = 100;
   std::uint32_t blocks_in_fragment = 3;
@@ -46,9 +46,8 @@ struct eager_diloco_options {
 };
 using eager_diloco = comm::rounds<axis::every, axis::eager, axis::split_mean<>, axis::outer<optim::nesterov>>;
 [[nodiscard]] inline eager_diloco make(const eager_diloco_options& o) {
-  return eager_diloco{
-      axis::every{o.local_steps}, axis::eager{}, axis::split_mean<>{},
-      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+  return eager_diloco{axis::every{o.local_steps}, axis::eager{}, axis::split_mean<>{},
+                      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 
 /// CoCoDC (2025): Streaming DiLoCo with delay compensation of the steps that were taken meanwhile. Its choice of the next

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes on the wire of every preset with its paper's settings, headers included, against gradients in f32 after every step.
+//
+// usage: bench_comm_bytes
+//
+// Two and eight peers train a model with a transformer's shapes (1.3 million parameters); what a peer sends is counted from
+// the moment that a run is in its stride. "published" is the ratio that the paper claims, and counts of what it was taken.
+// Exit status 1 when a preset that sends to everybody sends more than its paper's ratio allows, between two peers.
+
+#include <causeway/optim/adamw.hpp>
+#include <causeway/optim/sgd.hpp>
+#include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
+#include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/overlapped.hpp>
+
+#include <cstdio>
+#include <string>
+
+#include "../../tests/support/shaped.hpp"
+
+namespace {
+
+using namespace causeway;
+using presets::make;
+
+struct row {
+  const char* name;
+  std::uint64_t lead;
+  std::uint64_t steps;
+  double published;  // 0: none
+  const char* of;
+};
+
+bool all_hold = true;
+double base[2];
+
+template <class Inner = optim::sgd, class MakePolicy>
+void measure(const row& r, MakePolicy policy) {
+  double ratio[2];
+  double bits[2];
+  for (int i = 0; i < 2; ++i) {
+    const double sent = support::bytes_sent<Inner>(i == 0 ? 2 : 8, r.lead, r.steps, policy);
+    if (base[i] == 0) base[i] = sent / static_cast<double>(r.steps);
+    ratio[i] = base[i] * static_cast<double>(r.steps) / sent;
+    bits[i] = sent / static_cast<double>(r.steps);
+  }
+  const bool holds = r.published == 0 || ratio[0] >= r.published;
+  all_hold = all_hold && holds;
+  char published[32] = "";
+  if (r.published > 0) std::snprintf(published, sizeof published, "%.0f%s", r.published, holds ? "" : " MISSED");
+  std::printf("%-18s %14.0f %10.1f %14.0f %10.1f  %-10s %s\n", r.name, bits[0], ratio[0], bits[1], ratio[1], published,
+              r.of);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main() {
+  std::printf("%-18s %14s %10s %14s %10s  %-10s\n", "", "2 peers: B/step", "times less", "8 peers: B/step", "times less",
+              "published");
+  measure({"every_step", 1, 4, 0, ""}, [] { return presets::every_step{}; });
+  measure({"gaia", 4, 20, 0, "depends on the gradients: here they are noise"},
+          [] { return make(presets::gaia_options{}); });
+  measure({"local_sgd", 0, 40, 0, ""}, [] { return make(presets::local_sgd_options{}); });
+  measure({"fedavg", 0, 200, 0, ""}, [] { return make(presets::fedavg_options{}); });
+  measure({"photon H=64", 0, 128, 64, "64 local steps"}, [] { return make(presets::photon_options{.local_steps = 64}); });
+  measure({"photon H=512", 0, 512, 512, "512 local steps"},
+          [] { return make(presets::photon_options{.local_steps = 512}); });
+  measure({"diloco", 0, 500, 500, "500 local steps"}, [] { return make(presets::diloco_options{}); });
+  measure({"open_diloco", 0, 500, 0, "fp16 and 500 local steps: 1000 without headers"},
+          [] { return make(presets::open_diloco_options{}); });
+  measure({"intellect1", 0, 100, 390, "8 bits and 100 local steps: 400 without codebooks"},
+          [] { return make(presets::intellect1_options{}); });
+  measure({"muloco", 0, 30, 0, "2 bits and 30 local steps"}, [] { return make(presets::muloco_options{}); });
+  measure<optim::adamw>({"des_loc", 0, 192, 0, "periods 32, 96, 192"}, [] { return make(presets::des_loc_options{}); });
+  measure({"streaming_diloco", 100, 100, 400, "against bf16: 4 bits and 100 local steps; against f32: 800"},
+          [] { return make(presets::streaming_diloco_options{}); });
+  measure({"eager_diloco", 500, 500, 0, "500 local steps"}, [] { return make(presets::eager_diloco_options{}); });
+  measure({"cocodc", 100, 100, 0, "100 local steps"}, [] { return make(presets::cocodc_options{}); });
+  measure({"sparse_loco", 0, 30, 146 * 30, "146 for the message, and 30 local steps"},
+          [] { return make(presets::sparse_loco_options{}); });
+  measure({"sparta", 1, 40, 0, "0.5 % of the parameters in every step"}, [] { return make(presets::sparta_options{}); });
+  measure({"sparta_diloco", 0, 1000, 0, ""}, [] { return make(presets::sparta_diloco_options{}); });
+  measure({"demo", 1, 10, 85, "every step"}, [] { return make(presets::demo_options{}); });
+  measure({"distro", 2, 10, 0, "every step, one bit a coefficient"}, [] { return make(presets::distro_options{}); });
+  measure({"cocktail_sgd", 2, 10, 117, "every step, one step late"}, [] { return make(presets::cocktail_sgd_options{}); });
+  measure({"power_sgd", 1, 4, 0, "every step, rank 4"}, [] { return make(presets::power_sgd_options{}); });
+  measure({"noloco", 0, 50, 0, "50 local steps, two rows, one partner"}, [] { return make(presets::noloco_options{}); });
+  measure({"moshpit_sgd", 0, 40, 0, "20 local steps"}, [] { return make(presets::moshpit_sgd_options{.side = 2}); });
+  measure({"bacombo", 0, 40, 0, "20 local steps"}, [] { return make(presets::bacombo_options{}); });
+  return all_hold ? 0 : 1;
+}

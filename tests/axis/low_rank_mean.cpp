@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/axis/low_rank_mean.hpp>
+
+#include <causeway/core/rng.hpp>
+
+#include <cmath>
+
+#include "support/catch.hpp"
+#include "support/cluster.hpp"
+
+using namespace causeway;
+
+namespace {
+
+constexpr std::size_t rows = 24, columns = 16, tail = 10, size = rows * columns + tail;
+
+/// Each peer's row: a matrix of rank 2 that is a scaled copy of the others', and a tail.
+std::vector<float> row_of(std::uint32_t peer, bool full_rank) {
+  rng shared{3}, own{4, peer};
+  std::vector<float> row(size);
+  std::vector<float> u(2 * rows), v(2 * columns);
+  for (float& x : u) x = shared.uniform() - 0.5F;
+  for (float& x : v) x = shared.uniform() - 0.5F;
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < columns; ++j) {
+      row[i * columns + j] = static_cast<float>(peer + 1) * (u[i] * v[j] + u[rows + i] * v[columns + j]);
+      if (full_rank) row[i * columns + j] += 0.2F * (own.uniform() - 0.5F);
+    }
+  }
+  for (std::size_t i = rows * columns; i < size; ++i) row[i] = own.uniform();
+  return row;
+}
+
+struct outcome {
+  std::vector<float> result;
+  std::vector<float> residual;
+  std::uint64_t bytes = 0;
+};
+
+std::vector<outcome> run(std::uint32_t peers, std::uint32_t rank, bool full_rank, int rounds) {
+  std::vector<outcome> all(peers);
+  const std::vector<compress::matrix_range> matrices{{0, rows, columns}};
+  support::run_cluster(peers, [&](std::uint32_t peer, environment env) {
+    auto exchange = axis::low_rank_mean{rank}.make();
+    thread_pool pool{1};
+    const compress::message_context ctx{.pool = pool, .matrices = matrices};
+    for (int r = 0; r < rounds; ++r) {
+      outcome& o = all[peer];
+      o.result = row_of(peer, full_rank);
+      o.residual.assign(size, 0.0F);
+      const auto before = env.transport.stats().bytes_sent;
+      const collective::exchange_port port{
+          env.transport, {.channel = 64, .step = static_cast<std::uint64_t>(r)}, env.exchange};
+      const collective::exchange_row row{.values = o.result, .residual = o.residual};
+      REQUIRE(collective::run_exchange(exchange, port, row, ctx));
+      o.bytes = env.transport.stats().bytes_sent - before;
+    }
+  });
+  return all;
+}
+
+std::vector<double> mean_of(std::uint32_t peers, bool full_rank) {
+  std::vector<double> mean(size);
+  for (std::uint32_t p = 0; p < peers; ++p) {
+    const auto row = row_of(p, full_rank);
+    for (std::size_t i = 0; i < size; ++i) mean[i] += static_cast<double>(row[i]) / peers;
+  }
+  return mean;
+}
+
+double gap(const std::vector<float>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < size; ++i) sum += (static_cast<double>(a[i]) - b[i]) * (static_cast<double>(a[i]) - b[i]);
+  return std::sqrt(sum);
+}
+
+}  // namespace
+
+TEST_CASE("low rank mean: exact for matrices of that rank, and alike on all peers", "[axis][fast]") {
+  const auto all = run(3, 2, false, 1);
+  const auto mean = mean_of(3, false);
+  CHECK(gap(all[0].result, mean) < 1e-4);
+  CHECK(all[0].result == all[1].result);
+  CHECK(all[0].result == all[2].result);
+}
+
+TEST_CASE("low rank mean: residual and result make up the row; what is no matrix has none", "[axis][fast]") {
+  const auto all = run(3, 2, true, 1);
+  for (std::uint32_t p = 0; p < 3; ++p) {
+    const auto row = row_of(p, true);
+    for (std::size_t i = 0; i < rows * columns; ++i) {
+      CHECK(all[p].residual[i] + all[p].result[i] == Approx(row[i]).margin(1e-5));
+    }
+    for (std::size_t i = rows * columns; i < size; ++i) CHECK(all[p].residual[i] == 0.0F);
+  }
+}
+
+TEST_CASE("low rank mean: warm starts find the best factors round by round", "[axis][fast]") {
+  const auto mean = mean_of(2, true);
+  const double cold = gap(run(2, 2, true, 1)[0].result, mean);
+  const double warm = gap(run(2, 2, true, 6)[0].result, mean);
+  CHECK(warm < cold);
+}
+
+TEST_CASE("low rank mean: sends two factors instead of a matrix", "[axis][fast]") {
+  const auto sent = run(2, 2, true, 1)[0].bytes;
+  const auto whole = run(2, 16, true, 1)[0].bytes;  // nothing to gain: the row travels as it is
+  CHECK(sent < whole);
+  CHECK(sent >= (2 * (rows + columns) + tail) * 4);  // two peers: half the row to each other, half back
+}

@@ -358,24 +358,6 @@ TEST_CASE("protocol: a peer that is slower than the rest holds them up ever more
   CHECK(rounds_beside(6) * 10 >= alike * 9);
 }
 
-TEST_CASE("protocol: who was late once is in step again, though its work is ready before all others'",
-          "[membership][fast]") {
-  calm run{5, 3};
-  for (const std::size_t late : {3U, 4U}) run[late].hung = true;
-  REQUIRE(run.commits(1, 20));
-  for (const std::size_t late : {3U, 4U}) {
-    run[late].hung = false;
-    run.c.call(run[late], [&](protocol& p) { p.wake(run.c.now); });
-  }
-  REQUIRE(run.commits(3, 30));
-  std::size_t together = 0;
-  for (int i = 0; i < 10; ++i) {
-    REQUIRE(run.commits(1, 20));
-    together += run.newest(0).contributions.size() == 5 ? 1U : 0U;
-  }
-  CHECK(together >= 8);
-}
-
 TEST_CASE("protocol: fewer than the smallest quorum of peers make no round", "[membership][fast]") {
   options o;
   o.min_peers = 3;

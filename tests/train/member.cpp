@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -192,6 +194,30 @@ TEST_CASE("member: a peer that stands still, a black hole and a trickle hold nob
         }
       },
       {3});
+}
+
+TEST_CASE("member: who was late once is in step again, though its work is ready before all others'", "[train][fast]") {
+  support::elastic_options o{.peers = 8, .rounds = 20, .step_time = 5s};  // a round takes 15 s, its grace 3.75 s
+  support::elastic_cluster cluster{diloco, o};
+  cluster.keep_history = true;
+  cluster.boot();
+  cluster.run(20s);
+  for (const std::uint32_t late : {5U, 6U, 7U}) cluster.world().stop(late);
+  cluster.run(28s);
+  for (const std::uint32_t late : {5U, 6U, 7U}) cluster.world().resume(late);
+  REQUIRE(cluster.run(20min));
+  all_ended_alike(cluster, 8);
+  std::map<std::string, std::ptrdiff_t> contributors;  // by round
+  for (const std::string& line : cluster.history()) {
+    const auto e = membership::parse_event(line);
+    REQUIRE(e);
+    if (e->what != membership::event::commit || e->contributions.empty()) continue;
+    contributors[std::to_string(e->round)] = static_cast<std::ptrdiff_t>(e->contributions.size());
+  }
+  const auto without_some =
+      std::count_if(contributors.begin(), contributors.end(), [](const auto& r) { return r.second < 8; });
+  CHECK(without_some >= 1);
+  CHECK(without_some <= 3);
 }
 
 TEST_CASE("member: a newcomer takes part with nothing, and holds what all hold at its first commit", "[train][fast]") {

@@ -30,7 +30,7 @@ TEST_CASE("bit stream: two numbers of twelve bits are three bytes, lowest bits f
 
 TEST_CASE("bit stream: numbers of every width come back, and fill no byte more than they need", "[compress][fast]") {
   for (unsigned bits = 1; bits <= 32; ++bits) {
-    for (const std::size_t count : {0, 1, 2, 7, 8, 31, 64, 100}) {
+    for (const std::size_t count : {0U, 1U, 2U, 7U, 8U, 31U, 64U, 100U}) {
       rng random{bits, count};
       std::vector<std::uint32_t> codes(count), back(count, 77);
       for (auto& code : codes) code = static_cast<std::uint32_t>(random.next() >> (64 - bits));
@@ -59,7 +59,7 @@ TEST_CASE("bit stream: beyond the end everything reads as zero", "[compress][fas
 TEST_CASE("bit stream: ones after the numbers are seen", "[compress][fast]") {
   std::vector<std::byte> bytes(20);
   CHECK(bit_reader{bytes}.zero_from(0));
-  for (const std::size_t at : {0, 5, 63, 64, 101, 159}) {
+  for (const std::size_t at : {0U, 5U, 63U, 64U, 101U, 159U}) {
     std::vector<std::byte> one(20);
     one[at / 8] = static_cast<std::byte>(1U << (at % 8));
     CHECK_FALSE(bit_reader{one}.zero_from(0));

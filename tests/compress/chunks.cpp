@@ -57,8 +57,8 @@ TEST_CASE("chunks: a side is the largest divisor up to 64, unless that is tiny",
 }
 
 TEST_CASE("chunks: every value is in one chunk", "[compress][fast]") {
-  for (const std::size_t rows : {1, 2, 16, 63, 64, 65, 97, 130}) {
-    for (const std::size_t columns : {1, 2, 50, 64, 67, 128, 131}) {
+  for (const std::size_t rows : {1U, 2U, 16U, 63U, 64U, 65U, 97U, 130U}) {
+    for (const std::size_t columns : {1U, 2U, 50U, 64U, 67U, 128U, 131U}) {
       const std::vector<matrix_range> matrices{{.offset = 5, .rows = rows, .columns = columns},
                                                {.offset = 5 + rows * columns, .rows = columns, .columns = rows}};
       const std::size_t n = 5 + 2 * rows * columns + 71;

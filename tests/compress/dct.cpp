@@ -58,7 +58,7 @@ TEST_CASE("dct: a constant tile is one coefficient, and a cosine is one", "[comp
 }
 
 TEST_CASE("dct: the basis is that of the formula, to the last bits, and orthonormal", "[compress][fast]") {
-  for (const std::size_t n : {1, 2, 3, 7, 29, 33, 50, 64}) {
+  for (const std::size_t n : {1U, 2U, 3U, 7U, 29U, 33U, 50U, 64U}) {
     compress::detail::dct_basis basis;
     compress::detail::fill_dct_basis(basis, n);
     double worst = 0, skew = 0;
@@ -111,7 +111,7 @@ TEST_CASE("dct: every tile is transformed as the formula says, whatever its shap
 
 TEST_CASE("dct: it keeps norms, and the inverse gives the values back", "[compress][fast]") {
   thread_pool pool{1};
-  for (const std::size_t rows : {1, 2, 29, 64, 97, 130}) {
+  for (const std::size_t rows : {1U, 2U, 29U, 64U, 97U, 130U}) {
     const std::vector<matrix_range> matrices{{.offset = 3, .rows = rows, .columns = 131}};
     const message_context ctx{.pool = pool, .matrices = matrices};
     const auto x = codec_checks::values(3 + rows * 131 + 70);

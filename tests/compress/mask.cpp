@@ -28,7 +28,7 @@ std::size_t in_both(const std::vector<std::uint32_t>& a, const std::vector<std::
 }  // namespace
 
 TEST_CASE("masks: a permutation of any length is one", "[compress][fast]") {
-  for (const std::uint64_t n : {1, 2, 3, 5, 16, 17, 100, 1000, 4096, 5001}) {
+  for (const std::uint64_t n : {1U, 2U, 3U, 5U, 16U, 17U, 100U, 1000U, 4096U, 5001U}) {
     const compress::detail::seeded_permutation permutation{n, 42};
     std::vector<int> hit(n);
     for (std::uint64_t i = 0; i < n; ++i) {
@@ -69,10 +69,10 @@ TEST_CASE("masks: equal for equal seeds whatever the peer, thread count and valu
 TEST_CASE("masks: turns cover every value once in a cycle", "[compress][fast]") {
   thread_pool pool{1};
   const auto order = GENERATE(mask_order::sequential, mask_order::partitions);
-  for (const std::size_t n : {0, 1, 3, 19, 20, 21, 1003}) {
+  for (const std::size_t n : {0U, 1U, 3U, 19U, 20U, 21U, 1003U}) {
     const shared_mask mask{{.share = 0.05, .order = order}};
     REQUIRE(mask.cycle() == 20);
-    for (const std::uint64_t start : {0, 20, 4000}) {
+    for (const std::uint64_t start : {0U, 20U, 4000U}) {
       std::vector<int> times(n);
       for (std::uint64_t round = start; round < start + 20; ++round) {
         const message_context ctx{.pool = pool, .seed = round * 31, .round = round};

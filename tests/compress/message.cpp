@@ -86,7 +86,7 @@ TEMPLATE_TEST_CASE("messages: a dense codec decodes to the same values as a mess
   const message_context ctx{.pool = pool};
   const TestType codec;
   const as_message<TestType> message{codec};
-  for (const std::size_t n : {0, 1, 255, 65536, 65537, 140000}) {
+  for (const std::size_t n : {0U, 1U, 255U, 65536U, 65537U, 140000U}) {
     const auto x = codec_checks::values(n);
     std::vector<float> direct(n);
     REQUIRE(codec.decode(pool, codec_checks::encode(codec, pool, x), direct));

@@ -138,7 +138,7 @@ TEMPLATE_TEST_CASE("sparse: empty and tiny rows", "[compress][fast]", demo, spar
                    large) {
   thread_pool pool{1};
   const message_context ctx{.pool = pool};
-  for (const std::size_t n : {0, 1, 2, 3}) {
+  for (const std::size_t n : {0U, 1U, 2U, 3U}) {
     const auto bytes = message_checks::encode(small<TestType>(), ctx, std::vector<float>(n, 3.0F));
     const auto back = message_checks::decode(small<TestType>(), ctx, bytes, n);
     for (const float v : back) CHECK((v == 0.0F || v == Approx(3).epsilon(0.01)));
@@ -171,7 +171,7 @@ TEMPLATE_TEST_CASE("sparse: values that are not finite do not get through", "[co
   thread_pool pool{1};
   const message_context ctx{.pool = pool};
   for (const float poison : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::quiet_NaN()}) {
-    for (const std::size_t at : {0, 77, 299}) {
+    for (const std::size_t at : {0U, 77U, 299U}) {
       auto x = codec_checks::values(300);
       x[at] = poison;
       const auto codec = small<TestType>();

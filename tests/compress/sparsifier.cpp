@@ -25,7 +25,7 @@ struct only_a_name {
 TEST_CASE("sparsifiers: a coordinate set lists what a test accepts, in order, for every thread count", "[compress][fast]") {
   for (const unsigned threads : {1U, 3U}) {
     thread_pool pool{threads};
-    for (const std::size_t n : {0, 1, 63, 64, 65, 16384, 16385, 50001}) {
+    for (const std::size_t n : {0U, 1U, 63U, 64U, 65U, 16384U, 16385U, 50001U}) {
       compress::detail::coordinate_set set{n};
       set.fill(pool, [](std::size_t i) { return i % 7 == 3; });
       std::vector<std::uint32_t> kept(5, 1), expected;

@@ -87,7 +87,7 @@ struct finite_elements {
     constexpr integer exponent = std::is_same_v<Element, float>            ? 0x7F800000U
                                  : std::is_same_v<Element, causeway::bf16> ? 0x7F80U
                                                                            : 0x7C00U;
-    constexpr integer unit = exponent & (~exponent + 1U);  // adding its lowest bit to all ones overflows
+    constexpr integer unit = exponent & (0U - exponent);  // adding its lowest bit to all ones overflows
     using vector [[gnu::vector_size(16 * sizeof(integer))]] = integer;
     vector sums{};
     std::int64_t i = 0;

@@ -3,6 +3,7 @@
 
 #include "support/blocky.hpp"
 #include "support/conformance.hpp"
+#include "support/simulated_runs.hpp"
 
 using namespace causeway;
 using presets::make;
@@ -38,4 +39,12 @@ TEST_CASE("presets: CocktailSGD and Gaia pass the conformance suite", "[presets]
   check_communication_policy<optim::sgd, blocky>(
       [] { return make(presets::cocktail_sgd_options{.mask_share = 0.5, .k = 2048}); });
   check_communication_policy<optim::sgd, blocky>([] { return make(presets::gaia_options{0.05F}); });
+}
+
+TEST_CASE("presets: DeDLOC steps when all peers together have enough samples", "[presets][fast]") {
+  const auto policy = [] { return make(presets::dedloc_options{.batch = 9, .shares = {2, 1, 0}}); };
+  support::simulated_runs<optim::sgd, blocky, decltype(policy)> runs{policy, {.peers = 3, .steps = 6, .speeds = {1, 2, 2}}};
+  const auto run = runs.run();
+  support::all_alike(run);
+  CHECK(run.peers[0].rounds >= 1);
 }

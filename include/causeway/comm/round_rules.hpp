@@ -40,6 +40,7 @@ struct round_mix {
   bool watches_movement = false;   ///< trigger
   bool keeps_local = false;        ///< participation
   bool always = true;              ///< participation
+  bool accumulates = false;        ///< trigger: gathers gradients of many steps
 };
 
 namespace rules {
@@ -63,10 +64,15 @@ constexpr bool a8(round_mix m) {
 /// Replacing only the coordinates that came needs to know which came.
 constexpr bool a9(round_mix m) { return m.anchored || m.before_inner_step || !m.sparse || m.gives_counts; }
 /// A part of one's own can only be fresh in a mean that goes to an outer optimizer, over all.
-constexpr bool a10(round_mix m) { return !m.own_is_fresh || (m.anchored && m.everybody && m.always && !m.residual_in_parameters);
+constexpr bool a10(round_mix m) {
+  return !m.own_is_fresh || (m.anchored && m.everybody && m.always && !m.residual_in_parameters);
 }
 /// What peers adapt to must be equal on all.
 constexpr bool a11(round_mix m) { return !m.watches_movement || (m.anchored && m.everybody && !m.own_is_fresh); }
+/// Peers that gather as they can have different numbers of samples: gradients, weighted, taken at once.
+constexpr bool a14(round_mix m) {
+  return !m.accumulates || (m.before_inner_step && !m.by_context && m.waits_at_once && m.everybody && !m.keeps_residual);
+}
 /// Whether all peers hold the same (shared) parameters after each exchange.
 constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
@@ -101,67 +107,70 @@ struct round_rules {
   using landing_axis = axis::pick<axis::part::landing, axis::blocking, Axes...>;
 
  public:
-  static constexpr round_mix mix{
-      .anchored = content_axis::anchored,
-      .before_inner_step = content_axis::before_inner_step,
-      .sends_anchor = content_axis::with_anchor,
-      .everybody = group_axis::everybody,
-      .by_context = exchange_axis::by_context,
-      .bit_parity = exchange_axis::traits.bit_parity,
-      .own_support = exchange_axis::traits.own_support,
-      .gives_residual = exchange_axis::traits.residual,
-      .gives_counts = exchange_axis::traits.counts,
-      .sparse = exchange_axis::sparse,
-      .shared_support = exchange_axis::shared_support,
-      .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
-      .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
-      .waits_at_once = landing_axis::waits == axis::waiting::at_once,
-      .own_is_fresh = landing_axis::own_is_fresh,
-      .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
-      .single = fragments_axis::single && content_axis::tensor_count == 1,
-      .watches_movement = trigger_axis::watches_movement,
-      .keeps_local = participation_axis::keeps_local,
-      .always = participation_axis::always,
-  };
-  static constexpr bool identical = rules::identical(mix);
-  static constexpr bool elastic = rules::elastic(mix);
+  static constexpr round_mix mix{.anchored = content_axis::anchored,
+                                 .before_inner_step = content_axis::before_inner_step,
+                                 .sends_anchor = content_axis::with_anchor,
+                                 .everybody = group_axis::everybody,
+                                 .by_context = exchange_axis::by_context,
+                                 .bit_parity = exchange_axis::traits.bit_parity,
+                                 .own_support = exchange_axis::traits.own_support,
+                                 .gives_residual = exchange_axis::traits.residual,
+                                 .gives_counts = exchange_axis::traits.counts,
+                                 .sparse = exchange_axis::sparse,
+                                 .shared_support = exchange_axis::shared_support,
+                                 .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
+                                 .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
+                                 .waits_at_once = landing_axis::waits == axis::waiting::at_once,
+                                 .own_is_fresh = landing_axis::own_is_fresh,
+                                 .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
+                                 .single = fragments_axis::single && content_axis::tensor_count == 1,
+                                 .watches_movement = trigger_axis::watches_movement,
+                                 .keeps_local = participation_axis::keeps_local,
+                                 .always = participation_axis::always,
+                                 .accumulates = requires {trigger_axis::accumulates;
+},
+};  // namespace causeway::inline CAUSEWAY_ABI::comm
+static constexpr bool identical = rules::identical(mix);
+static constexpr bool elastic = rules::elastic(mix);
 
- private:
-  static_assert(
-      rules::a2(mix),
-      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
-      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
-  static_assert(rules::a3(mix),
-                "causeway-A3: this landing lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
-                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
-  static_assert(rules::a4(mix),
-                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
-                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-  static_assert(rules::a5(mix),
-                "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-                "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov. docs/reference/rules.md#a5");
-  static_assert(rules::a6(mix),
-                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
-                "axis::split_mean. docs/reference/rules.md#a6");
-  static_assert(
-      rules::a7(mix),
-      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
-      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
-  static_assert(
-      rules::a8(mix),
-      "causeway-A8: this residual needs to know what was sent, and an implicit one a pseudo-gradient. Use another "
-      "topology, or axis::error_feedback. docs/reference/rules.md#a8");
-  static_assert(rules::a9(mix),
-                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
-                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
-  static_assert(
-      rules::a10(mix),
-      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers. Use axis::pseudo_gradient "
-      "with axis::all_peers and axis::everyone. docs/reference/rules.md#a10");
-  static_assert(rules::a11(mix),
-                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
-                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
-};
+private:
+static_assert(
+    rules::a2(mix),
+    "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+    "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+static_assert(rules::a3(mix),
+              "causeway-A3: this landing lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+              "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+static_assert(rules::a4(mix),
+              "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+              "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+static_assert(rules::a5(mix),
+              "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+              "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov. docs/reference/rules.md#a5");
+static_assert(rules::a6(mix),
+              "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+              "axis::split_mean. docs/reference/rules.md#a6");
+static_assert(rules::a7(mix),
+              "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+              "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+static_assert(rules::a8(mix),
+              "causeway-A8: this residual needs to know what was sent, and an implicit one a pseudo-gradient. Use another "
+              "topology, or axis::error_feedback. docs/reference/rules.md#a8");
+static_assert(rules::a9(mix),
+              "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+              "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+static_assert(rules::a10(mix),
+              "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers. Use axis::pseudo_gradient "
+              "with axis::all_peers and axis::everyone. docs/reference/rules.md#a10");
+static_assert(rules::a11(mix),
+              "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+              "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+static_assert(
+    rules::a14(mix),
+    "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
+    "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+}
+;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 

@@ -44,6 +44,7 @@ struct talk_terms {
   std::vector<net::peer_index> members;  ///< of the group, ascending
   std::uint32_t contributors = 0;        ///< among them
   bool contributes = true;               ///< this peer
+  float weight = 1;                      ///< of its row, if it does
   std::uint64_t seed = 0;                ///< of the exchange
   net::message_id id;
   std::span<const float> reference;
@@ -196,7 +197,7 @@ struct round_state {
   }
 
   [[nodiscard]] collective::exchange_row exchange_row() {
-    return {.values = row, .residual = next_residual, .weight = terms.contributes ? 1.0F : 0.0F, .counts = counts};
+    return {.values = row, .residual = next_residual, .weight = terms.contributes ? terms.weight : 0.0F, .counts = counts};
   }
 
   template <class Context>

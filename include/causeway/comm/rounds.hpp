@@ -63,6 +63,7 @@ class rounds : round_rules<Axes...> {
   static constexpr bool wants_counts =
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool keeps_in_parameters = residual_type::keeps == axis::keeping::in_parameters;
+  static constexpr bool accumulates = laws::mix.accumulates;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
 
  public:
@@ -88,6 +89,10 @@ class rounds : round_rules<Axes...> {
     if (states_.empty()) found(ctx);
     for (std::size_t i = 0; i < states_.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(updates_));
+    if constexpr (accumulates) {
+      trigger_.open(ctx);
+      samples_seen_ = ctx.samples();
+    }
     for (state& s : states_) {
       if (s.pending) CAUSEWAY_TRY(begin(ctx, s));
     }
@@ -96,13 +101,17 @@ class rounds : round_rules<Axes...> {
   }
 
   result<void> before_inner_step(auto& ctx) {
-    if constexpr (content_type::before_inner_step) return count_and_exchange(ctx);
+    if constexpr (accumulates) {
+      return gather_samples(ctx);
+    } else if constexpr (content_type::before_inner_step) {
+      return count_and_exchange(ctx);
+    }
     return {};
   }
 
   result<void> after_inner_step(auto& ctx) {
     if constexpr (content_type::before_inner_step) {
-      ctx.commit_round(shared_of(ctx, states_[0]));
+      if (!accumulates || gathered_ == 0) ctx.commit_round(shared_of(ctx, states_[0]));
       return {};
     } else {
       return count_and_exchange(ctx);
@@ -112,6 +121,7 @@ class rounds : round_rules<Axes...> {
   /// Ends what is under way, and brings the peers together: after a last exchange of what is left, and a mean over all
   /// where they would not be alike otherwise.
   result<void> finish(auto& ctx) {
+    if constexpr (accumulates) return finish_samples(ctx);
     if constexpr (content_type::before_inner_step) return {};
     for (state& s : states_) {
       if (s.pending) CAUSEWAY_TRY(complete(ctx, s));
@@ -133,7 +143,7 @@ class rounds : round_rules<Axes...> {
     ar(count);
     while (states_.size() < count) add_state();
     for (state& s : states_) s.serialize(ar);
-    ar(trigger_, anchor_, updates_, counted_, outer_steps_);
+    ar(trigger_, anchor_, updates_, counted_, outer_steps_, gathered_);
   }
 
   void shared(auto& ar) {
@@ -220,6 +230,56 @@ class rounds : round_rules<Axes...> {
       for (auto m : s.cut->matrices) s.matrices.push_back({m.offset + s.cut->size, m.rows, m.columns});
     }
     return {};
+  }
+
+  // ---- gradients of many steps, until all peers together have enough samples ------------------------------------------
+
+  result<void> gather_samples(auto& ctx) {
+    if (!counted_) {
+      const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
+      add_gradient(ctx, samples);
+      counted_ = true;
+    }
+    CAUSEWAY_ASSIGN(const bool enough, trigger_.reached(ctx, gathered_));
+    if (enough) {
+      CAUSEWAY_TRY(exchange_samples(ctx));
+    } else {
+      ctx.skip_inner_step();
+    }
+    counted_ = false;
+    return {};
+  }
+
+  /// updates_ ← Σ samples · gradient.
+  void add_gradient(auto& ctx, std::uint64_t samples) {
+    const auto g = ctx.gradients();
+    updates_.resize(g.size());
+    kernels::axpy(ctx.pool(), updates_.data(), static_cast<float>(samples), g.data(), count(g));
+    gathered_ += samples;
+  }
+
+  /// Gradients ← the mean over all samples of all peers.
+  result<void> exchange_samples(auto& ctx) {
+    const auto g = ctx.gradients();
+    std::copy(updates_.begin(), updates_.end(), g.begin());
+    if (gathered_ > 0) kernels::scale(ctx.pool(), g.data(), 1.0F / static_cast<float>(gathered_), count(g));
+    for (state& s : states_) CAUSEWAY_TRY(exchange_now(ctx, s));
+    std::fill(updates_.begin(), updates_.end(), 0.0F);
+    gathered_ = 0;
+    return {};
+  }
+
+  /// Takes part until all peers have ended their training; what is left over then is one more step.
+  result<void> finish_samples(auto& ctx) {
+    updates_.resize(ctx.parameters().size());
+    for (;;) {
+      CAUSEWAY_ASSIGN(const bool enough, trigger_.reached_by_others(ctx, gathered_));
+      if (!enough && trigger_.total(gathered_) == 0) return {};
+      CAUSEWAY_TRY(exchange_samples(ctx));
+      CAUSEWAY_TRY(ctx.inner_step());
+      ctx.commit_round(shared_of(ctx, states_[0]));
+      if (!enough) return {};
+    }
   }
 
   // ---- the flow of a step ---------------------------------------------------------------------------------------------
@@ -383,7 +443,8 @@ class rounds : round_rules<Axes...> {
     axis::group_question q = question(ctx, s);
     s.terms = {.members = s.group_axis.members(q),
                .contributors = 0,
-               .contributes = participation_.contributes(q),
+               .contributes = participation_.contributes(q) && (!accumulates || gathered_ > 0),
+               .weight = accumulates ? static_cast<float>(gathered_) : 1.0F,
                .seed = mix(q.seed, s.number),
                .id = {.channel = channel,
                       .step = s.number * states_.size() + number_of(s),
@@ -566,6 +627,8 @@ class rounds : round_rules<Axes...> {
   std::vector<float> anchor_;  ///< the shared parameters
   std::vector<float> updates_;
   std::uint64_t outer_steps_ = 0;
+  std::uint64_t gathered_ = 0;  ///< samples in updates_, for a trigger that accumulates
+  std::uint64_t samples_seen_ = 0;
   bool counted_ = false;  ///< this inner step is in the counters already
   time_point left_{};     ///< when the last hook ended
 

@@ -7,6 +7,7 @@
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/every.hpp>
 #include <causeway/axis/exchange.hpp>
+#include <causeway/axis/global_samples.hpp>
 #include <causeway/axis/landing.hpp>
 #include <causeway/axis/low_rank_mean.hpp>
 #include <causeway/axis/outer.hpp>
@@ -28,6 +29,7 @@
 #include <causeway/optim/sgd.hpp>
 
 #include <cstdint>
+#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::presets {
 
@@ -117,7 +119,7 @@ using distro = comm::rounds<axis::every, axis::gradient, axis::momentum_residual
 /// parameters; one step late.
 struct cocktail_sgd_options {
   double mask_share = 0.2;  ///< with the 8 % below and a bit for each entry of the mask this is the paper's 117x
-  std::uint32_t k = 328;  ///< of each 4,096 entries that the mask leaves: 8 %
+  std::uint32_t k = 328;    ///< of each 4,096 entries that the mask leaves: 8 %
 };
 namespace detail {
 using cocktail_codec =
@@ -126,10 +128,11 @@ using cocktail_codec =
 using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::one_round_late,
                                   axis::split_mean<detail::cocktail_codec>, axis::outer<optim::sgd>>;
 [[nodiscard]] inline cocktail_sgd make(const cocktail_sgd_options& o) {
-  const detail::cocktail_codec codec{compress::no_transform{},
-                                     compress::stacked<compress::shared_mask, compress::top_k>{
-                                         compress::shared_mask{{.share = o.mask_share}}, compress::top_k{{.k = o.k}}},
-                                     compress::bits<4>{}};
+  const detail::cocktail_codec codec{
+      compress::no_transform{},
+      compress::stacked<compress::shared_mask, compress::top_k>{compress::shared_mask{{.share = o.mask_share}},
+                                                                compress::top_k{{.k = o.k, .chunks = {.run = 4096}}}},
+      compress::bits<4>{}};
   return cocktail_sgd{axis::every{1}, axis::implicit_residual{}, axis::one_round_late{},
                       axis::split_mean<detail::cocktail_codec>{{.shares = {}, .server_residual = true}, codec, codec},
                       axis::outer<optim::sgd>{1.0F}};
@@ -158,6 +161,18 @@ struct power_sgd_options {
 using power_sgd = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::low_rank_mean>;
 [[nodiscard]] inline power_sgd make(const power_sgd_options& o) {
   return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
+}
+
+/// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
+/// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
+/// (collective::bandwidth_shares); none: equal.
+struct dedloc_options {
+  std::uint64_t batch = 4096;
+  std::vector<double> shares{};
+};
+using dedloc = comm::rounds<axis::global_samples, axis::gradient, axis::split_mean<>>;
+[[nodiscard]] inline dedloc make(const dedloc_options& o) {
+  return dedloc{axis::global_samples{o.batch}, axis::gradient{}, axis::split_mean<>{.options = {.shares = o.shares}}};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets

@@ -195,6 +195,9 @@ class training_context {
     parent_ = mix(parent_, hash_, round_);
   }
 
+  /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
+  void skip_inner_step() noexcept { skip_ = true; }
+
   /// Of an exchange that a policy runs itself, through collective/: how it may cut and how long it may take. No workspace:
   /// several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
@@ -286,6 +289,7 @@ class training_context {
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
   result<void> inner_step() {
+    if (std::exchange(skip_, false)) return {};
     gradient_norm_ = optim::global_norm(pool(), gradients());
     CAUSEWAY_TRY(optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)));
     rate_ = options_.learning_rate.at(step_);
@@ -387,6 +391,7 @@ class training_context {
   float rate_ = 0;
 
   round_entry entry_;
+  bool skip_ = false;              // the next inner step
   bool resumed_ = false;           // step_ was set during the step under way
   bool entered_ = false;           // into the exchange under way
   bool candidate_ = false;         // the shared state is that of a round which is not settled yet

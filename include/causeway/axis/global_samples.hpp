@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_GLOBAL_SAMPLES_HPP
+#define CAUSEWAY_AXIS_GLOBAL_SAMPLES_HPP
+
+// A trigger by what all peers have done together (DeDLOC, Diskin et al. 2021): they gather gradients, each at its own pace,
+// until the samples of all of them reach a target; then everybody averages and steps. The number of peers and their speeds
+// never change the optimisation problem. Peers tell each other how far they are after every step and wait for nobody.
+
+#include <causeway/axis/every.hpp>
+#include <causeway/collective/channels.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// One exchange for each `target` samples of all peers together, or a few more: a peer finds out between two steps. Cost:
+/// 24 bytes to each other peer after every step. Only with gradients. The result depends on when messages arrive: it
+/// repeats bit for bit on the simulator only. A peer that ends its training early goes on taking part until all have ended.
+class global_samples {
+ public:
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+  static constexpr bool accumulates = true;
+
+  explicit global_samples(std::uint64_t target = 4096) : target_{target} {}
+  global_samples(global_samples&&) noexcept = default;
+  global_samples& operator=(global_samples&&) noexcept = default;
+
+  [[nodiscard]] std::uint64_t target() const noexcept { return target_; }
+
+  [[nodiscard]] result<void> check(std::size_t) const {
+    if (target_ > 0) return {};
+    return fail(errc::invalid_argument, "global_samples", "a target of 0 samples; set it to 1 or more");
+  }
+  [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
+  [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
+  result<void> exchanged(auto&, const exchange_report&) {
+    ++round_;
+    return {};
+  }
+
+  /// Begins to listen. Call once, before the first step.
+  void open(auto& ctx) {
+    ears_.clear();
+    sent_.clear();
+    said_ = 0;
+    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
+      ears_.push_back({});
+      if (p != ctx.self()) listen(ctx, p);
+    }
+  }
+
+  /// Tells the others that this peer has `own` samples of the round, and hears what they have to say. Whether the target is
+  /// reached.
+  result<bool> reached(auto& ctx, std::uint64_t own) {
+    say(ctx, own, false);
+    CAUSEWAY_TRY(hear(ctx));
+    return total(own) >= target_;
+  }
+
+  /// When this peer's training has ended: waits for news. True: the target is reached, exchange and call again; false: all
+  /// peers have ended, with fewer samples than the target between them.
+  result<bool> reached_by_others(auto& ctx, std::uint64_t own) {
+    say(ctx, own, true);
+    CAUSEWAY_TRY(hear(ctx));
+    while (total(own) < target_) {
+      const auto busy = std::find_if(ears_.begin(), ears_.end(), [](const ear& e) { return e.listening && !e.ended; });
+      if (busy == ears_.end()) return false;
+      CAUSEWAY_TRY(take(ctx, static_cast<net::peer_index>(busy - ears_.begin())));
+      CAUSEWAY_TRY(hear(ctx));
+    }
+    return true;
+  }
+
+  /// Samples of all peers in this round, as far as they have said.
+  [[nodiscard]] std::uint64_t total(std::uint64_t own) const {
+    std::uint64_t sum = own;
+    for (const ear& e : ears_) sum += e.round == round_ ? e.samples : 0;
+    return sum;
+  }
+
+  void serialize(auto& ar) { ar(round_); }
+
+ private:
+  using news = std::array<std::uint64_t, 3>;  ///< round, samples in it, whether the sender's training has ended
+  struct ear {
+    bool listening = false;
+    bool ended = false;
+    std::uint64_t heard = 0;  ///< messages
+    std::uint64_t round = 0;
+    std::uint64_t samples = 0;
+    net::operation op = 0;
+    std::list<news> room{news{}};  ///< a list: it stays where it is
+  };
+  struct mouth {
+    std::list<news> words;
+    net::operation op = 0;
+  };
+
+  static net::message_id id(std::uint64_t number) { return {.channel = collective::channels::metrics + 1, .step = number}; }
+
+  void listen(auto& ctx, net::peer_index p) {
+    ear& e = ears_[p];
+    e.listening = true;
+    e.op = ctx.transport().receive(p, id(e.heard), std::as_writable_bytes(std::span{e.room.front()}));
+  }
+
+  void say(auto& ctx, std::uint64_t own, bool ended) {
+    std::erase_if(sent_, [&](const mouth& m) { return ctx.transport().done(m.op) && gone(ctx, m.op); });
+    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
+      if (p == ctx.self()) continue;
+      mouth& m = sent_.emplace_back();
+      m.words.push_back({round_, own, ended ? 1U : 0U});
+      m.op = ctx.transport().send(p, id(said_), std::as_bytes(std::span{m.words.front()}));
+    }
+    ++said_;
+  }
+  static bool gone(auto& ctx, net::operation op) {
+    (void)ctx.transport().wait(op, no_deadline);  // whom it did not reach, receives will tell
+    return true;
+  }
+
+  result<void> hear(auto& ctx) {
+    for (net::peer_index p = 0; p < ears_.size(); ++p) {
+      while (ears_[p].listening && ctx.transport().done(ears_[p].op)) CAUSEWAY_TRY(take(ctx, p));
+    }
+    return {};
+  }
+
+  result<void> take(auto& ctx, net::peer_index p) {
+    ear& e = ears_[p];
+    e.listening = false;
+    CAUSEWAY_ASSIGN(const std::size_t moved, ctx.transport().wait(e.op, no_deadline));
+    const auto [round, samples, ended] = e.room.front();
+    if (moved != sizeof(news) || ended > 1 || samples > (std::uint64_t{1} << 48U)) {
+      return fail(errc::protocol, "peer " + std::to_string(p),
+                  "told something else than its samples; do all peers run the same policy?");
+    }
+    ++e.heard;
+    e.round = round;
+    e.samples = samples;
+    e.ended = ended == 1;
+    // Even one that has ended may say more: rounds go on until all have.
+    listen(ctx, p);
+    return {};
+  }
+
+  std::uint64_t target_;
+  std::uint64_t round_ = 0;
+  std::uint64_t said_ = 0;
+  std::vector<ear> ears_;
+  std::list<mouth> sent_;
+};
+static_assert(Trigger<global_samples>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_GLOBAL_SAMPLES_HPP

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/axis/global_samples.hpp>
+
+#include <causeway/comm/rounds.hpp>
+#include <causeway/optim/sgd.hpp>
+
+#include "support/simulated_runs.hpp"
+
+using namespace causeway;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto policy = [] { return comm::rounds{axis::global_samples{16}, axis::gradient{}, axis::split_mean<>{}}; };
+using runs_type = support::simulated_runs<optim::sgd, support::blocky, decltype(policy)>;
+
+}  // namespace
+
+TEST_CASE("global samples: peers of unequal speed make one problem, and end alike", "[axis][fast]") {
+  // One sample a step; speeds 1, 2, 4 for as long: 8 + 16 + 32 samples, 16 for each of three rounds, 8 left over.
+  support::simulated_options options{
+      .peers = 3, .steps = 8, .speeds = {1, 2, 4}, .more_steps = {0, 8, 24}, .hubs = {0, 1, 2}};
+  runs_type runs{policy, options};
+  const auto run = runs.run();
+  support::all_alike(run);
+  CHECK(run.peers[0].rounds >= 2);
+  CHECK(run.peers[0].rounds <= 4);
+  CHECK(runs.run().history == run.history);
+  // Nobody waits for the slow peer: eight of its steps take 160 ms.
+  CHECK(run.peers[2].trained - run.peers[2].began < 250ms);
+}
+
+TEST_CASE("global samples: with equal peers and a target of one step it is every step", "[axis][fast]") {
+  const auto make = [] { return comm::rounds{axis::global_samples{3}, axis::gradient{}, axis::gather_mean<>{}}; };
+  support::simulated_options options{.peers = 3, .steps = 6, .latency = 0ms, .bytes_per_s = 1e15};
+  support::simulated_runs<optim::sgd, support::blocky, decltype(make)> runs{make, options};
+  const auto run = runs.run();
+  support::all_alike(run);
+}
+
+TEST_CASE("global samples: a lost peer ends the run of the others with its name", "[axis][fast]") {
+  support::simulated_options options{.peers = 3, .steps = 8, .hubs = {0, 1, 2}};
+  runs_type runs{policy, options};
+  for (std::uint64_t n = 0;; ++n) {
+    INFO("killed at its network operation " << n);
+    const auto broken = runs.run({}, {1, n});
+    if (broken.peers[1].finished) break;
+    for (const std::uint32_t p : {0U, 2U}) {
+      if (broken.peers[p].finished) continue;
+      REQUIRE(broken.peers[p].error);
+      CHECK(broken.peers[p].error->where.find("peer ") == 0);
+    }
+  }
+}
+
+TEST_CASE("global samples: a target of nothing is refused", "[axis][fast]") {
+  CHECK(axis::global_samples{0}.check(1).error().code == errc::invalid_argument);
+}

@@ -9,17 +9,12 @@
 // The hub is one of the peers. It looks after its clients between its own inner steps, and whenever it waits; one that has
 // nothing to train on calls finish at once, and then does nothing else.
 
-#include <causeway/axis/arrivals.hpp>
-#include <causeway/axis/every.hpp>
 #include <causeway/axis/fragments.hpp>
-#include <causeway/axis/hubs.hpp>
 #include <causeway/axis/landing.hpp>
-#include <causeway/axis/outer.hpp>
-#include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>
-#include <causeway/optim/delayed_nesterov.hpp>
 #include <causeway/policy/concepts.hpp>
 
 #include <algorithm>
@@ -56,36 +51,20 @@ struct tiers_for<Outer, std::tuple<Upper...>> {
 /// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
 /// step. A client that is lost is not waited for; a lost hub is an error that names it.
 template <class... Axes>
-class on_arrival {
-  static_assert(
-      axis::all_known<Axes...>,
-      "causeway-A0: a type given to comm::on_arrival is no axis value: it has no `decides`. docs/reference/rules.md#a0");
-  static_assert(
-      axis::all_different<Axes...>,
-      "causeway-A1: two values for one axis were given to comm::on_arrival; keep one. docs/reference/rules.md#a1");
-
-  using trigger_type = axis::pick<axis::part::trigger, axis::every, Axes...>;
-  using fragments_type = axis::pick<axis::part::fragments, axis::whole, Axes...>;
-  using hubs_type = axis::pick<axis::part::group, axis::star, Axes...>;
-  using push_type = axis::pick<axis::part::exchange, axis::push<>, Axes...>;
-  using residual_type = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
-  using arrivals_type = axis::pick<axis::part::participation, axis::one_by_one, Axes...>;
-  using outer_type = axis::pick<axis::part::outer, axis::outer<optim::delayed_nesterov>, Axes...>;
-  using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+class on_arrival : arrival_rules<Axes...> {
+  using laws = arrival_rules<Axes...>;
+  using typename laws::arrivals_type;
+  using typename laws::fragments_type;
+  using typename laws::hubs_type;
+  using typename laws::landing_type;
+  using typename laws::outer_type;
+  using typename laws::push_type;
+  using typename laws::residual_type;
+  using typename laws::trigger_type;
   using codec_type = typename push_type::codec_type;
   using aggregator_type = decltype(push_type::aggregator);
   using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
   using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
-
-  static_assert(
-      axis::Hubs<hubs_type> && axis::Arrivals<arrivals_type>,
-      "causeway-A12: groups and participation of comm::rounds have no meaning in comm::on_arrival. Use axis::star or "
-      "axis::regions, and axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
-  static_assert(
-      landing_type::waits != axis::waiting::a_round && residual_type::keeps != axis::keeping::in_parameters &&
-          !outer_type::wants_mean_shared && !trigger_type::watches_movement && !push_type::shared_support,
-      "causeway-A13: a push is an exchange of its own: there is no round that a landing, a mask, a gossip step or a "
-      "growing trigger could share with other peers. docs/reference/rules.md#a13");
 
  public:
   static constexpr std::string_view name = "on_arrival";
@@ -152,14 +131,15 @@ class on_arrival {
  private:
   template <class... Given>
   explicit on_arrival(std::tuple<Given...> values)
-      : trigger_{axis::take<axis::part::trigger, trigger_type>(values)},
-        fragments_{axis::take<axis::part::fragments, fragments_type>(values)},
-        hubs_{axis::take<axis::part::group, hubs_type>(values)},
-        push_{axis::take<axis::part::exchange, push_type>(values)},
-        residual_{axis::take<axis::part::residual, residual_type>(values)},
-        arrivals_{axis::take<axis::part::participation, arrivals_type>(values)},
-        landing_{axis::take<axis::part::landing, landing_type>(values)},
-        tiers_{std::tuple_cat(std::tuple<outer_type>{axis::take<axis::part::outer, outer_type>(values)}, hubs_.outers())} {}
+      : trigger_{laws::template taken<axis::part::trigger, trigger_type>(values)},
+        fragments_{laws::template taken<axis::part::fragments, fragments_type>(values)},
+        hubs_{laws::template taken<axis::part::group, hubs_type>(values)},
+        push_{laws::template taken<axis::part::exchange, push_type>(values)},
+        residual_{laws::template taken<axis::part::residual, residual_type>(values)},
+        arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
+        landing_{laws::template taken<axis::part::landing, landing_type>(values)},
+        tiers_{std::tuple_cat(std::tuple<outer_type>{laws::template taken<axis::part::outer, outer_type>(values)},
+                              hubs_.outers())} {}
 
   result<void> check(auto& ctx) const {
     CAUSEWAY_TRY(hubs_.check(ctx.peers()));

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/comm/hub_link.hpp>
+
+#include <causeway/comm/on_arrival.hpp>
+#include <causeway/optim/nesterov.hpp>
+
+#include "support/simulated_runs.hpp"
+
+using namespace causeway;
+
+TEST_CASE("hub link: clients and their hub pass the asynchronous conformance suite", "[comm][fast]") {
+  SECTION("defaults, slow and fast clients") {
+    support::check_asynchronous_policy([] { return comm::on_arrival{axis::every{3}}; }, {.speeds = {1, 0.5, 0.9}});
+  }
+  SECTION("all are waited for") {
+    support::check_asynchronous_policy(
+        [] {
+          return comm::on_arrival{axis::every{3}, axis::quorum{.least = 3}, axis::outer<optim::nesterov>{0.7F}};
+        },
+        {.speeds = {1, 0.5, 0.9}}, true);
+  }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/comm/hub_station.hpp>
+
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/collective/aggregator.hpp>
+#include <causeway/comm/hub_link.hpp>
+#include <causeway/compress/block_int8.hpp>
+#include <causeway/net/memory_transport.hpp>
+#include <causeway/optim/sgd.hpp>
+
+#include <limits>
+
+#include "support/catch.hpp"
+
+using namespace causeway;
+using namespace causeway::comm::detail;
+
+namespace {
+
+using codec = compress::as_message<compress::block_int8>;
+constexpr std::size_t length = 24;
+
+/// A hub, peer 0, and a client that can say anything, peer 1; outer SGD with rate 1.
+struct scene {
+  net::memory_network network{3};
+  net::any_transport hub_net{network.transport(0)};
+  net::any_transport client_net{network.transport(1)};
+  net::any_transport other_net{network.transport(2)};
+  thread_pool pool{1};
+  any_clock clock{};
+  std::vector<std::string> lines;
+  log_sink log{[this](severity, std::string_view text) { lines.emplace_back(text); }};
+  std::vector<axis::fragment> cuts{{{{0, 16}}, {}, 16}, {{{16, 24}}, {}, 8}};
+  axis::every trigger{};
+  axis::one_by_one arrivals{};
+  collective::mean aggregator{};
+  hub_rules<axis::every, axis::one_by_one, codec, collective::mean> rules{trigger, arrivals, codec{}, aggregator};
+  hub_terms terms{.transport = hub_net, .pool = pool, .clock = clock, .log = log, .cuts = cuts};
+  hub_station<axis::outer<optim::sgd>> station{axis::outer<optim::sgd>{1.0F}};
+
+  scene() {
+    const std::vector<net::peer_index> group{0, 1, 2};
+    REQUIRE(station.open(terms, 0, group, std::vector<float>(length, 1.0F), 200));
+  }
+
+  /// A good push of fragment f with all values `value`.
+  std::vector<std::byte> good(std::uint32_t f = 0, std::uint64_t number = 1, float value = 0.5F) {
+    const std::vector<float> row(cuts[f].size, value);
+    const auto about = terms.about(0, f);
+    std::vector<std::byte> content(codec{}.most_bytes(about, row.size()));
+    content.resize(codec{}.encode(about, row, content));
+    auto bytes = with_header(push_header{.fragment = f, .number = number, .samples = 4}, content.size());
+    std::copy(content.begin(), content.end(), bytes.begin() + sizeof(push_header));
+    return bytes;
+  }
+  void hear(std::span<const std::byte> bytes) { station.hear(rules, terms, 1, bytes); }
+  [[nodiscard]] std::vector<float> shared() { return {station.shared().begin(), station.shared().end()}; }
+};
+
+template <class F>
+std::vector<std::byte> with(std::vector<std::byte> bytes, F&& change) {
+  push_header h;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  change(h);
+  std::memcpy(bytes.data(), &h, sizeof h);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("hub station: a good push moves its fragment, and no other", "[comm][fast]") {
+  scene s;
+  s.hear(s.good());
+  CHECK(s.lines.empty());
+  for (std::size_t i = 0; i < length; ++i) CHECK(s.shared()[i] == Approx(i < 16 ? 0.5F : 1.0F).margin(0.01));
+  s.hear(s.good(1));
+  CHECK(s.shared()[20] == Approx(0.5F).margin(0.01));
+  CHECK(s.station.take_applied(0) == std::pair<std::uint32_t, std::uint64_t>{1, 4});
+  CHECK(s.station.take_applied(0).first == 0);
+}
+
+TEST_CASE("hub station: a client that sends nonsense changes nothing, and is left out from then on", "[comm][fast]") {
+  scene fresh;
+  const auto good = fresh.good();
+  std::vector<std::vector<std::byte>> bad;
+  for (std::size_t n = 0; n < good.size(); ++n)
+    bad.emplace_back(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(n));
+  bad.push_back(good);
+  bad.back().push_back(std::byte{0});
+  bad.push_back(with(good, [](push_header& h) { h.word = hub_word::answer; }));
+  bad.push_back(with(good, [](push_header& h) { h.word = static_cast<hub_word>(999); }));
+  bad.push_back(with(good, [](push_header& h) {
+    h.word = hub_word::waits;
+    h.fragment = 2;
+  }));
+  bad.push_back(with(good, [](push_header& h) { h.fragment = 2; }));
+  bad.push_back(with(good, [](push_header& h) { h.fragment = UINT32_MAX; }));
+  bad.push_back(with(good, [](push_header& h) { h.number = 0; }));
+  bad.push_back(with(good, [](push_header& h) { h.number = 2; }));
+  bad.push_back(with(good, [](push_header& h) { h.speed = -1; }));
+  bad.push_back(with(good, [](push_header& h) { h.speed = std::numeric_limits<double>::quiet_NaN(); }));
+  bad.push_back(with(good, [](push_header& h) { h.sync_seconds = std::numeric_limits<double>::infinity(); }));
+  bad.push_back(fresh.good(0, 1, std::numeric_limits<float>::quiet_NaN()));
+  bad.push_back(fresh.good(0, 1, std::numeric_limits<float>::infinity()));
+  for (std::size_t i = 0; i < bad.size(); ++i) {
+    INFO("message " << i << " of " << bad[i].size() << " bytes");
+    scene s;
+    const auto before = s.shared();
+    s.hear(bad[i]);
+    CHECK(s.shared() == before);
+    REQUIRE(s.lines.size() == 1);
+    CHECK(s.lines[0].find("peer 1") != std::string::npos);
+    // The others' pushes are applied, and the hub does not wait for this client any more.
+    s.station.hear(s.rules, s.terms, 2, good);
+    CHECK(s.shared() != before);
+    s.station.hear(s.rules, s.terms, 0, with_header(push_header{.word = hub_word::done}, 0));
+    CHECK_FALSE(s.station.is_over());
+    s.station.hear(s.rules, s.terms, 2, with_header(push_header{.word = hub_word::done}, 0));
+    CHECK(s.station.is_over());
+  }
+}
+
+TEST_CASE("hub station: a client that is refused is told so, by name of the error", "[comm][fast]") {
+  scene s;
+  const std::vector<float> parameters(length, 1.0F);
+  hub_link link;
+  const hub_terms theirs{.transport = s.client_net, .pool = s.pool, .clock = s.clock, .log = s.log, .cuts = s.cuts};
+  REQUIRE(link.open(theirs, 0, 0, parameters));
+  s.hear(s.good(0, 1, std::numeric_limits<float>::quiet_NaN()));
+  const auto outcome = link.wait(theirs);
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == errc::non_finite);
+  CHECK(outcome.error().where == "peer 0, the hub");
+}
+
+TEST_CASE("hub link: whatever a hub says, it is checked", "[comm][fast]") {
+  scene s;
+  const std::vector<float> parameters(length, 1.0F);
+  const hub_terms theirs{.transport = s.client_net, .pool = s.pool, .clock = s.clock, .log = s.log, .cuts = s.cuts};
+  const auto hears = [&](const answer_header& h, std::size_t values, float value = 2.0F) {
+    hub_link link;
+    REQUIRE(link.open(theirs, 0, 0, parameters));
+    (void)link.compose(s.rules, axis::no_residual{}, 1.0F, theirs, 1, std::span{parameters}.first(8), true);
+    auto bytes = with_header(h, values * sizeof(float));
+    for (std::size_t i = 0; i < values; ++i) std::memcpy(bytes.data() + sizeof h + 4 * i, &value, 4);
+    return link.hear(theirs, bytes).has_value();
+  };
+  CHECK(hears({.fragment = 1, .number = 1}, 8));
+  CHECK(hears({.word = hub_word::last}, length));
+  CHECK_FALSE(hears({.fragment = 1, .number = 1}, 7));
+  CHECK_FALSE(hears({.fragment = 1, .number = 1}, 9));
+  CHECK_FALSE(hears({.fragment = 1, .number = 2}, 8));
+  CHECK_FALSE(hears({.fragment = 0, .number = 1}, 16));  // nothing was pushed
+  CHECK_FALSE(hears({.fragment = 2, .number = 1}, 8));
+  CHECK_FALSE(hears({.word = hub_word::hello, .fragment = 1, .number = 1}, 8));
+  CHECK_FALSE(hears({.word = hub_word::last}, length - 1));
+  CHECK_FALSE(hears({.fragment = 1, .number = 1}, 8, std::numeric_limits<float>::infinity()));
+}

@@ -14,6 +14,7 @@ RANKS = {
     "config": 0,
     "core": 1,
     "tensor": 2, "net": 2, "io": 2,  # io knows bytes, not tensors; data and sim read files through it
+    "plan": 2,  # computes about runs what would take too long to simulate; knows nothing but core
     "kernels": 3, "data": 3, "sim": 3,
     "autograd": 4, "optim": 4,
     "nn": 5, "collective": 5, "compress": 5, "membership": 5, "policy": 5,

@@ -3,6 +3,7 @@
 
 #include "support/blocky.hpp"
 #include "support/conformance.hpp"
+#include "support/networks.hpp"
 #include "support/simulated_runs.hpp"
 
 using namespace causeway;
@@ -47,4 +48,15 @@ TEST_CASE("presets: DeDLOC steps when all peers together have enough samples", "
   const auto run = runs.run();
   support::all_alike(run);
   CHECK(run.peers[0].rounds >= 1);
+}
+
+TEST_CASE("presets: compressed systems give the same bits on every network", "[presets][net]") {
+  support::check_networks([] { return make(presets::sparse_loco_options{.local_steps = 3, .k = 512}); });
+  support::check_networks([] { return make(presets::sparta_options{.share = 0.3}); });
+  support::check_networks([] { return make(presets::sparta_diloco_options{.sparta = {.share = 0.3}, .local_steps = 3}); });
+  support::check_networks<optim::sgd>([] { return make(presets::demo_options{.k = 512}); });
+  support::check_networks<optim::sgd>([] { return make(presets::distro_options{{.k = 512}}); });
+  support::check_networks<optim::sgd>([] { return make(presets::power_sgd_options{2}); });
+  support::check_networks<optim::sgd>([] { return make(presets::cocktail_sgd_options{.mask_share = 0.5, .k = 2048}); });
+  support::check_networks<optim::sgd>([] { return make(presets::gaia_options{0.05F}); });
 }

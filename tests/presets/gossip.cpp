@@ -3,6 +3,7 @@
 
 #include "support/blocky.hpp"
 #include "support/conformance.hpp"
+#include "support/networks.hpp"
 
 using namespace causeway;
 using presets::make;
@@ -29,4 +30,12 @@ TEST_CASE("presets: regions and trees pass the conformance suite", "[presets][fa
                                                    {.peers = 4});
   check_communication_policy<optim::sgd, blocky>([] { return make(presets::netstorm_options{}); },
                                                  {.peers = 4, .steps = 4});
+}
+
+TEST_CASE("presets: gossip gives the same bits on every network", "[presets][net]") {
+  support::check_networks([] { return make(presets::noloco_options{.local_steps = 2}); });
+  support::check_networks([] { return make(presets::moshpit_sgd_options{.local_steps = 2, .side = 2, .dimensions = 2}); });
+  support::check_networks([] { return make(presets::bacombo_options{.local_steps = 2, .segments = 3}); });
+  support::check_networks([] { return make(presets::ravnest_options{.local_steps = 3}); });
+  support::check_networks<optim::sgd>([] { return make(presets::netstorm_options{}); });
 }

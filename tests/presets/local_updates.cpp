@@ -3,6 +3,7 @@
 
 #include "support/blocky.hpp"
 #include "support/conformance.hpp"
+#include "support/networks.hpp"
 
 using namespace causeway;
 using presets::make;
@@ -50,4 +51,18 @@ TEST_CASE("presets: DES-LOC passes the conformance suite, and averages moments w
   });
   CHECK(moments[0] == moments[1]);
   CHECK(moments[0] == moments[2]);
+}
+
+TEST_CASE("presets: local updates give the same bits on every network", "[presets][net]") {
+  support::check_networks([] { return make(presets::diloco_options{.local_steps = 3}); });
+  support::check_networks([] { return make(presets::open_diloco_options{{.local_steps = 3}}); });
+  support::check_networks([] { return make(presets::intellect1_options{.local_steps = 3}); });
+  support::check_networks([] { return make(presets::muloco_options{.local_steps = 3}); });
+  support::check_networks<optim::sgd>([] { return make(presets::local_sgd_options{3}); });
+  support::check_networks<optim::sgd>([] { return make(presets::fedavg_options{.local_steps = 3, .share = 0.7}); });
+  support::check_networks([] { return make(presets::photon_options{.local_steps = 3, .outer_momentum = 0.5F}); });
+  support::check_networks<optim::sgd>([] {
+    return make(presets::co_learning_options{{.local_steps = 1, .most = 4, .factor = 2, .tolerance = 0.3}});
+  });
+  support::check_networks([] { return make(presets::des_loc_options{2, 3, 4}); });
 }

@@ -3,6 +3,7 @@
 
 #include "support/blocky.hpp"
 #include "support/conformance.hpp"
+#include "support/networks.hpp"
 
 using namespace causeway;
 using presets::make;
@@ -22,5 +23,12 @@ TEST_CASE("presets: overlapped systems pass the conformance suite", "[presets][f
       [] { return make(presets::streaming_diloco_options{.local_steps = 4, .blocks_in_fragment = 2}); });
   check_communication_policy<optim::adamw, blocky>([] { return make(presets::eager_diloco_options{.local_steps = 2}); });
   check_communication_policy<optim::adamw, blocky>(
+      [] { return make(presets::cocodc_options{.local_steps = 4, .blocks_in_fragment = 2, .overlap_steps = 2}); });
+}
+
+TEST_CASE("presets: overlapped systems give the same bits on every network", "[presets][net]") {
+  support::check_networks([] { return make(presets::streaming_diloco_options{.local_steps = 4, .blocks_in_fragment = 2}); });
+  support::check_networks([] { return make(presets::eager_diloco_options{.local_steps = 2}); });
+  support::check_networks(
       [] { return make(presets::cocodc_options{.local_steps = 4, .blocks_in_fragment = 2, .overlap_steps = 2}); });
 }

@@ -65,7 +65,7 @@ inline std::vector<asio_transport> tcp_mesh(std::uint32_t n, const rendezvous_op
     listeners.push_back(std::move(*open_listener({})));
     addresses.push_back(listeners.back().address());
   }
-  std::vector<std::optional<membership>> members(n);
+  std::vector<std::optional<net::membership>> members(n);
   std::vector<std::thread> threads;
   for (std::uint32_t i = 0; i < n; ++i) {
     threads.emplace_back([&, i] {

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_SUPPORT_NETWORKS_HPP
+#define CAUSEWAY_TESTS_SUPPORT_NETWORKS_HPP
+
+// A policy whose exchanges wait for all peers gives the same bits whatever carries the messages: the in-process network, TCP
+// on this machine, and the simulator with lines that are slow, jittery and lossy, between peers of unequal speed.
+
+#include <causeway/sim/world.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/blocky.hpp"
+#include "support/conformance.hpp"
+#include "support/tcp_peers.hpp"
+
+namespace support {
+
+namespace detail {
+
+/// Trains one peer to the end and gives its parameters.
+template <class Inner, class M, class MakePolicy, class BeforeStep>
+std::vector<float> trained(std::uint32_t peer, causeway::environment env, MakePolicy make, std::uint64_t steps,
+                           BeforeStep before_step) {
+  causeway::trainer_options options;
+  options.learning_rate = causeway::optim::constant{0.05F};
+  auto trainer = causeway::make_trainer(M{}, std::move(env), options, make(), Inner{});
+  const auto check = [](const auto& outcome) {
+    if (!outcome) throw std::runtime_error{outcome.error().text()};
+  };
+  check(trainer.start());
+  for (std::uint64_t s = 0; s < steps; ++s) {
+    before_step();
+    const auto tokens = tokens_of(peer, s);
+    check(trainer.step({tokens, tokens, 1}));
+  }
+  check(trainer.finish());
+  const auto values = trainer.model().parameters().values();
+  return {values.begin(), values.end()};
+}
+
+}  // namespace detail
+
+template <class Inner = causeway::optim::adamw, class M = blocky, class MakePolicy>
+void check_networks(MakePolicy make, std::uint32_t peers = 4, std::uint64_t steps = 7) {
+  using result_list = std::vector<std::vector<float>>;
+  const auto nothing = [] {};
+
+  result_list memory(peers);
+  run_cluster(peers, [&](std::uint32_t p, causeway::environment env) {
+    memory[p] = detail::trained<Inner, M>(p, std::move(env), make, steps, nothing);
+  });
+
+  result_list tcp(peers);
+  {
+    auto mesh = tcp_mesh(peers);
+    std::vector<std::thread> threads;
+    for (std::uint32_t p = 0; p < peers; ++p) {
+      threads.emplace_back([&, p, transport = std::move(mesh[p])]() mutable {
+        causeway::environment env;
+        env.transport = causeway::net::any_transport{std::move(transport)};
+        tcp[p] = detail::trained<Inner, M>(p, std::move(env), make, steps, nothing);
+      });
+    }
+    for (auto& t : threads) t.join();
+  }
+
+  result_list simulated(peers);
+  causeway::sim::world world{{.seed = 11,
+                              .link = {.latency = std::chrono::milliseconds{40},
+                                       .bytes_per_s = 1e5,
+                                       .jitter = std::chrono::milliseconds{30},
+                                       .loss = 0.05}}};
+  std::vector<causeway::sim::host_index> hosts;
+  for (std::uint32_t p = 0; p < peers; ++p) hosts.push_back(world.add_host({.speed = 1.0 + p}));
+  for (const auto host : hosts) {
+    world.boot(host, [&, host](causeway::sim::process& process) {
+      auto transport = process.make_transport(hosts);
+      if (!transport) throw std::runtime_error{transport.error().text()};
+      causeway::environment env;
+      env.transport = causeway::net::any_transport{std::move(*transport)};
+      env.clock = process.clock();
+      const auto compute = [&] { process.compute(std::chrono::milliseconds{100}); };
+      simulated[host] = detail::trained<Inner, M>(host, std::move(env), make, steps, compute);
+    });
+  }
+  REQUIRE(world.run());
+
+  const bool over_tcp = tcp == memory;
+  const bool on_the_simulator = simulated == memory;
+  CHECK(over_tcp);
+  CHECK(on_the_simulator);
+}
+
+}  // namespace support
+
+#endif  // CAUSEWAY_TESTS_SUPPORT_NETWORKS_HPP

@@ -2,9 +2,7 @@
 #include <causeway/comm/on_arrival.hpp>
 
 #include <causeway/axis/by_speed.hpp>
-#include <causeway/collective/norm_aggregators.hpp>
 #include <causeway/comm/rounds.hpp>
-#include <causeway/compress/block_int8.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/sgd.hpp>
 
@@ -33,20 +31,6 @@ double took(const support::simulated_run& r, std::size_t peer) {
 using nesterov = axis::outer<optim::nesterov>;
 
 }  // namespace
-
-TEST_CASE("on arrival: overlapped fragments pass the asynchronous conformance suite", "[comm][fast]") {
-  support::check_asynchronous_policy(
-      [] {
-        return comm::on_arrival{axis::staggered{4},
-                                axis::strided{2},
-                                axis::delayed{2, 0.5F},
-                                axis::quorum{.least = 2},
-                                axis::push<compress::block_int8, collective::radial_directional>{},
-                                axis::error_feedback{},
-                                axis::star{1}};
-      },
-      {.speeds = {0.7, 1, 0.4}, .hubs = {1}});
-}
 
 TEST_CASE("on arrival: with everybody in the quorum it is a synchronous round, bit for bit", "[comm][fast]") {
   const simulated_options options{.peers = 4, .steps = 12};
@@ -154,37 +138,4 @@ TEST_CASE("on arrival: plain Nesterov on single pushes is clearly worse than del
   const double synchronous = support::distance_to_optimum(rounds.peers[0].parameters, 8, 80);
   CAPTURE(synchronous);
   CHECK(delayed < 2 * synchronous);
-}
-
-TEST_CASE("on arrival: options that cannot work are refused at the start", "[comm][fast]") {
-  const auto starts = [](auto policy) {
-    auto t = make_trainer(support::blocky{}, environment{}, {}, std::move(policy), optim::sgd{});
-    return t.start().has_value();
-  };
-  CHECK(starts(comm::on_arrival{axis::every{4}}));
-  CHECK_FALSE(starts(comm::on_arrival{axis::every{0}}));
-  CHECK_FALSE(starts(comm::on_arrival{axis::star{1}}));
-  CHECK_FALSE(starts(comm::on_arrival{axis::quorum{.least = 2}}));
-  CHECK_FALSE(starts(comm::on_arrival{axis::delayed{0, 0.5F}}));
-  CHECK_FALSE(starts(comm::on_arrival{axis::balanced{1000}}));
-}
-
-TEST_CASE("on arrival: peers on threads of their own end alike, in whatever order their pushes came", "[comm][fast]") {
-  std::vector<std::vector<float>> ends(4);
-  support::run_cluster(4, [&](std::uint32_t peer, environment env) {
-    auto t = make_trainer(support::blocky{}, std::move(env), {},
-                          comm::on_arrival{axis::by_speed{{.local_steps = 3}}, axis::delayed{1, 0.5F}, axis::balanced{2}},
-                          optim::sgd{});
-    auto outcome = t.start();
-    for (std::uint64_t s = 0; outcome && s < 30; ++s) {
-      const auto tokens = support::tokens_of(peer, s);
-      const auto report = t.step({tokens, tokens, 1});
-      if (!report) outcome = report.error();
-    }
-    if (outcome) outcome = t.finish();
-    if (!outcome) throw std::runtime_error{outcome.error().text()};
-    const auto values = t.model().parameters().values();
-    ends[peer].assign(values.begin(), values.end());
-  });
-  for (const auto& end : ends) CHECK(end == ends[0]);
 }

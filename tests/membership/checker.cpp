@@ -28,7 +28,7 @@ struct story {
       for (const auto n : samples.take(c.peer, 0, c.samples)) e.ranges.push_back({n, 1});
       events.push_back(e);
     }
-    for (const net::peer_id p : {1, 2, 3}) {
+    for (const net::peer_id p : {1U, 2U, 3U}) {
       event e = about(event::promise, p);
       e.at = {2, 0};
       e.from = 2;

@@ -114,7 +114,7 @@ class attempt {
 class wait_times {
  public:
   explicit wait_times(const options& o)
-      : options_{o}, grace_{o.grace}, vote_{o.vote}, exchange_{o.exchange}, fetch_{o.fetch} {}
+      : options_{o}, grace_{o.grace}, vote_{o.vote}, exchange_{o.exchange}, fetch_{o.fetch}, pace_{o.pace} {}
 
   void begin_round(time_point now) {
     ready_.clear();
@@ -132,8 +132,13 @@ class wait_times {
   /// Those who are ready could make the round. Who brings work from an earlier one is ready at once and says nothing of how
   /// long this one takes, so the wait for the others begins here.
   void enough_ready(time_point now) {
-    if (!std::exchange(enough_, true)) enough_at_ = now;
+    if (std::exchange(enough_, true)) return;
+    enough_at_ = now;
+    pace_.observe(now - begun_);
   }
+  [[nodiscard]] bool had_enough() const noexcept { return enough_; }
+  /// By when most of those who train should be ready, after earlier rounds.
+  [[nodiscard]] time_point pace_deadline() const { return begun_ + pace_.patience(); }
 
   [[nodiscard]] std::size_t ready_count() const noexcept { return ready_.size(); }
 
@@ -177,6 +182,7 @@ class wait_times {
   net::arrival_statistics vote_;
   net::arrival_statistics exchange_;
   net::arrival_statistics fetch_;
+  net::arrival_statistics pace_;
   std::set<net::peer_id> ready_;
   time_point begun_;
   bool enough_ = false;

@@ -303,6 +303,10 @@ class leader {
     std::vector<net::peer_id> who = participants(false);
     if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
     if (!enough(who)) return say_waiting("peers ready", who);
+    if (!waits_.had_enough() && !are_most(who) && t_.now < waits_.pace_deadline()) {
+      go_at_ = waits_.pace_deadline();
+      return say_waiting("peers ready, fewer than half of those who train", who);
+    }
     waits_.enough_ready(t_.now);
     go_at_ = wait_for_others(who);
     if (t_.now < go_at_) return say_waiting("peers ready", who);
@@ -351,6 +355,18 @@ class leader {
 
   [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const {
     return waits_.ready_count() >= first_peers() && who.size() >= least_peers() && is_quorum(t_.members(), who);
+  }
+
+  /// At least half of the peers here that have something to train. A quorum of the members may be far fewer where the last
+  /// round was made without many; rounds would get ever smaller, and ever more.
+  [[nodiscard]] bool are_most(const std::vector<net::peer_id>& who) const {
+    std::size_t all = 0;
+    std::size_t ready = 0;
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up && p.pause == 0 && !is_newcomer(id)) ++all;
+    }
+    for (const net::peer_id id : who) ready += is_newcomer(id) ? 0U : 1U;
+    return 2 * ready >= all;
   }
 
   [[nodiscard]] std::size_t least_peers() const { return std::max(t_.settings.min_peers, 1U); }

@@ -39,6 +39,8 @@ struct options {
   /// But no longer than this part of the time that the first one took, and the floor: who is later loses nothing, its work
   /// counts in the next round, while everybody else would stand still.
   double grace_share = 0.25;
+  /// How long a round takes until most of those who train are ready.
+  net::arrival_options pace{.floor = std::chrono::seconds{30}, .cap = std::chrono::hours{1}};
   /// How long after the first vote the last one comes.
   net::arrival_options vote{.floor = std::chrono::seconds{5}, .cap = std::chrono::minutes{2}};
   /// How long after its beginning an exchange brings the first vote. Who drives the protocol has its own deadline; this one

@@ -11,6 +11,7 @@
 #include <causeway/train/member.hpp>
 #include <causeway/train/observer.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -83,6 +84,7 @@ inline causeway::member_options member_options_of(const settings& s, std::uint64
   o.protocol.quota = quota_of(s);
   o.protocol.budget = budget_of(s);
   o.store_every = s.fault.store_every;
+  o.patience = std::chrono::seconds{s.net.patience};
   return o;
 }
 

@@ -19,6 +19,7 @@
 #include "peer_folder.hpp"
 #include "peer_report.hpp"
 #include "peer_talk.hpp"
+#include "refounding.hpp"
 #include "run_model.hpp"
 #include "welcome.hpp"
 
@@ -92,11 +93,26 @@ causeway::result<std::vector<std::string>> whom_to_dial(const settings& s, const
   return addresses;
 }
 
+// What a joiner has on disk about the run, unless it was told to go over to another founding of it.
+std::optional<std::string> settings_known(const settings& s, const std::string& folder) {
+  auto text = read_text(settings_file(folder));
+  settings before;
+  origins ignored;
+  if (!text || !apply_toml(*text, settings_file(folder), before, ignored)) return std::nullopt;
+  if (!s.run.branch.empty() && s.run.branch != before.run.branch) return std::nullopt;
+  return std::move(*text);
+}
+
 // One process as a peer, from its folder to the end of the run.
 class peer_process {
  public:
-  peer_process(session_input in, peer_folder mine, stop_watch& watch)
-      : in_{std::move(in)}, mine_{std::move(mine)}, watch_{watch}, report_{in_, mine_.path(), mine_.index()} {}
+  /// `door`: a connection to the run that is let go once this peer has its own.
+  peer_process(session_input in, peer_folder mine, std::shared_ptr<net::fabric> door, stop_watch& watch)
+      : in_{std::move(in)},
+        mine_{std::move(mine)},
+        door_{std::move(door)},
+        watch_{watch},
+        report_{in_, mine_.path(), mine_.index()} {}
   peer_process(const peer_process&) = delete;
   peer_process& operator=(const peer_process&) = delete;
 
@@ -138,12 +154,17 @@ class peer_process {
     causeway::member_options o = member_options_of(in_.s, in_.run_id);
     CAUSEWAY_ASSIGN(o.dial, whom_to_dial(in_.s, in_.folder, mine_, may_found));
     o.folder = mine_.path();
-    o.passing = place_.passing = [this](std::string_view point) { points_.pass(point); };
+    o.members_wait = in_.s.net.join.empty();  // who joined is alone there; a launcher starts the others again
+    o.secret = fresh_secret();
+    o.passing = place_.passing = [this](std::string_view point) {
+      if (point != "joining") door_.reset();
+      points_.pass(point);
+    };
     o.other_messages = [this](net::peer_index link, std::span<const std::byte> message) {
       talk_.hear(*place_.fabric, link, message);
     };
     if (in_.s.run.journal) {
-      CAUSEWAY_ASSIGN(auto file, journal_file::open(mine_.path() + "/journal.txt"));
+      CAUSEWAY_ASSIGN(auto file, journal_file::open(mine_.path() + "/" + journal_name(in_.s.run.branch)));
       journal_.emplace(std::move(file));
       o.journal = [this](const causeway::membership::event& e) { journal_->write(e); };
     }
@@ -151,7 +172,7 @@ class peer_process {
     CAUSEWAY_ASSIGN(place_.group, causeway::member::make(place_.fabric, place_.storage, o, report_.log()));
     place_.folder = mine_.path();
     place_.events = &report_;
-    place_.linger = [this] { return talk_.linger(*place_.fabric); };
+    place_.linger = [this] { return talk_.linger(*place_.fabric, report_.log()); };
     watch_.when_asked([group = place_.group] { return group->describe(); });
     return {};
   }
@@ -165,21 +186,22 @@ class peer_process {
 
   session_input in_;
   peer_folder mine_;
+  std::shared_ptr<net::fabric> door_;
   stop_watch& watch_;
   peer_report report_;
-  failpoint points_;
+  failpoint points_{mine_.index()};
   peer_talk talk_;
   std::optional<journal_file> journal_;
   elastic_place place_{.storage = io::any_storage{io::posix_storage{}}};
 };
 
 causeway::result<int> run_peer(const settings& s, const std::string& folder, peer_folder mine, bool may_found,
-                               stop_watch& watch) {
+                               stop_watch& watch, std::shared_ptr<net::fabric> door = nullptr) {
   CAUSEWAY_TRY(validate(s));
   CAUSEWAY_ASSIGN(corpus data, prepare_corpus(s, folder));
   CAUSEWAY_TRY(check_text(folder, data.hash));
   session_input in{s, std::move(data), folder, run_id_of(s), [] { return stop_requested().load(); }};
-  peer_process process{std::move(in), std::move(mine), watch};
+  peer_process process{std::move(in), std::move(mine), std::move(door), watch};
   return process.run(may_found);
 }
 
@@ -191,6 +213,7 @@ causeway::result<void> agree_on_settings(settings& s, const std::string& folder)
   settings before = s;
   origins ignored;
   CAUSEWAY_TRY(apply_toml(*text, settings_file(folder), before, ignored));
+  if (s.run.branch.empty()) s.run.branch = before.run.branch;
   const std::string name = first_difference(s, before);
   if (name.empty()) return {};
   return fail(errc::wrong_model, name,
@@ -201,6 +224,7 @@ causeway::result<void> agree_on_settings(settings& s, const std::string& folder)
 
 causeway::result<int> run_founder(settings s, stop_watch& watch) {
   const std::string folder = run_folder(s);
+  if (s.run.refound) CAUSEWAY_TRY(refound_run(s, folder));
   CAUSEWAY_TRY(agree_on_settings(s, folder));
   CAUSEWAY_ASSIGN(peer_folder mine, peer_folder::claim(folder, std::max<std::int64_t>(s.net.index, 0)));
   return run_peer(s, folder, std::move(mine), true, watch);
@@ -209,20 +233,19 @@ causeway::result<int> run_founder(settings s, stop_watch& watch) {
 causeway::result<int> run_joiner(settings s, const origins& from, stop_watch& watch) {
   const std::string folder = run_folder(s);
   CAUSEWAY_ASSIGN(peer_folder mine, peer_folder::claim(folder, s.net.index));
-  const std::uint64_t run = run_id_of(s);
-  const auto known = read_text(settings_file(folder));
-  run_welcome w;
+  const auto known = settings_known(s, folder);
+  visit there;
   if (known) {
-    w.settings = *known;
+    there.said.settings = *known;
   } else {
-    CAUSEWAY_ASSIGN(w, ask_for_welcome(s.net.join, run, s.net.patience));
+    CAUSEWAY_ASSIGN(there, ask_for_welcome(s.net.join, run_id_of(s), s.net.patience));
   }
-  CAUSEWAY_TRY(take_over(s, from, w.settings, "the run at " + s.net.join));
+  CAUSEWAY_TRY(take_over(s, from, there.said.settings, "the run at " + s.net.join));
   if (!known) {
-    CAUSEWAY_TRY(write_text(folder + "/text.hash", std::to_string(w.text_hash) + "\n"));
-    CAUSEWAY_TRY(write_text(settings_file(folder), w.settings));
+    CAUSEWAY_TRY(write_text(folder + "/text.hash", std::to_string(there.said.text_hash) + "\n"));
+    CAUSEWAY_TRY(write_text(settings_file(folder), there.said.settings));
   }
-  return run_peer(s, folder, std::move(mine), false, watch);
+  return run_peer(s, folder, std::move(mine), false, watch, std::move(there.connection));
 }
 
 causeway::result<int> run_sibling(settings s, const origins& from, stop_watch& watch) {
@@ -239,6 +262,7 @@ std::string join_command(const settings& s, const std::string& address) {
   const settings usual;
   if (s.run.name != usual.run.name) command += " --run.name " + s.run.name;
   if (s.run.seed != usual.run.seed) command += " --run.seed " + std::to_string(s.run.seed);
+  if (!s.run.branch.empty()) command += " --run.branch " + s.run.branch;
   return command + " --data.path TEXT";
 }
 

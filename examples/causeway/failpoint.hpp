@@ -2,15 +2,16 @@
 #ifndef CAUSEWAY_EXAMPLES_FAILPOINT_HPP
 #define CAUSEWAY_EXAMPLES_FAILPOINT_HPP
 
-// Dying on purpose, for tests: CAUSEWAY_FAILPOINT=name[:n] kills this process with SIGKILL when it passes the point for the
-// n-th time. The points are those of the membership (docs/design/membership.md), "joining", and "mid_exchange": the n-th
-// message of data that is sent or received.
+// Dying on purpose, for tests: CAUSEWAY_FAILPOINT=name[:n][@peer] kills this process with SIGKILL when it passes the point
+// for the n-th time; only the peer of that number, where one is given. The points are those of the membership
+// (docs/design/membership.md), "joining", and "mid_exchange": the n-th message of data that is sent or received.
 
 #include <causeway/net/fabric.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -22,10 +23,14 @@ namespace app {
 
 class failpoint {
  public:
-  failpoint() {
+  explicit failpoint(std::uint32_t peer) {
     const char* const wanted = std::getenv("CAUSEWAY_FAILPOINT");
     if (wanted == nullptr) return;
     name_ = wanted;
+    if (const auto at = name_.find('@'); at != std::string::npos) {
+      const bool ours = name_.substr(at + 1) == std::to_string(peer);
+      name_.resize(ours ? at : 0);
+    }
     if (const auto colon = name_.find(':'); colon != std::string::npos) {
       left_ = std::max(1, std::atoi(name_.c_str() + colon + 1));
       name_.resize(colon);

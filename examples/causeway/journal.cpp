@@ -12,6 +12,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -33,18 +35,50 @@ std::string read_all(const fs::path& path) {
   return text.str();
 }
 
+bool is_journal(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with("journal") && name.ends_with(".txt");
+}
+
+// Of a peer, or of all peers one folder below.
 std::vector<fs::path> journals_in(const fs::path& folder) {
-  if (fs::exists(folder / "journal.txt")) return {folder / "journal.txt"};
   std::vector<fs::path> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator{folder, ignored}) {
-    if (fs::exists(entry.path() / "journal.txt", ignored)) found.push_back(entry.path() / "journal.txt");
+    if (is_journal(entry.path())) found.push_back(entry.path());
+    for (const auto& inner : fs::directory_iterator{entry.path(), ignored}) {
+      if (is_journal(inner.path())) found.push_back(inner.path());
+    }
   }
   std::sort(found.begin(), found.end());
   return found;
 }
 
-causeway::result<void> read_events(const fs::path& path, std::vector<membership::event>& events) {
+using events = std::vector<membership::event>;
+
+const membership::event* founding_of(const events& branch) {
+  const auto at = std::find_if(branch.begin(), branch.end(),
+                               [](const membership::event& e) { return e.what == membership::event::refound; });
+  return at == branch.end() ? nullptr : &*at;
+}
+
+// A branch together with what it branched off, back to the first founding. errc::not_found where that is not here.
+causeway::result<events> whole_run(const std::map<std::string, events>& runs, const events& branch) {
+  const membership::event* founded = founding_of(branch);
+  if (founded == nullptr) return branch;
+  for (const auto& [name, other] : runs) {
+    const bool parent = &other != &branch && std::any_of(other.begin(), other.end(), [&](const membership::event& e) {
+      return e.what == membership::event::commit && e.chain == founded->parent;
+    });
+    if (!parent) continue;
+    CAUSEWAY_ASSIGN(const events before, whole_run(runs, other));
+    return membership::checker::branch_of(before, branch);
+  }
+  return fail(errc::not_found, "check-journal",
+              "the run was founded anew on a round that no journal here knows; give the folders of its earlier peers, too");
+}
+
+causeway::result<void> read_events(const fs::path& path, events& into) {
   std::istringstream lines{read_all(path)};
   std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -52,7 +86,7 @@ causeway::result<void> read_events(const fs::path& path, std::vector<membership:
     if (lines.eof()) break;  // without its end: the process died while it wrote
     auto e = membership::parse_event(line);
     if (!e) return fail(errc::corrupt, path.string() + ":" + std::to_string(number), e.error().message);
-    events.push_back(std::move(*e));
+    into.push_back(std::move(*e));
   }
   return {};
 }
@@ -62,8 +96,10 @@ settings settings_near(const fs::path& folder) {
   settings s;
   origins ignored;
   for (const fs::path& place : {folder, folder.parent_path()}) {
-    const std::string text = read_all(place / "settings.toml");
-    if (!text.empty() && apply_toml(text, (place / "settings.toml").string(), s, ignored)) return s;
+    for (const char* name : {"settings-first.toml", "settings.toml"}) {
+      const std::string text = read_all(place / name);
+      if (!text.empty() && apply_toml(text, (place / name).string(), s, ignored)) return s;
+    }
   }
   s.train.steps = 0;
   return s;
@@ -93,12 +129,16 @@ void journal_file::write(const membership::event& e) {
   }
 }
 
+std::string journal_name(const std::string& branch) {
+  return branch.empty() ? "journal.txt" : "journal-" + branch + ".txt";
+}
+
 causeway::result<int> check_journals(const std::vector<std::string>& folders) {
-  std::vector<membership::event> events;
+  std::map<std::string, events> runs;  // by the name of the journal: a branch is a run of its own
   std::size_t files = 0;
   for (const std::string& folder : folders) {
     for (const fs::path& path : journals_in(folder)) {
-      CAUSEWAY_TRY(read_events(path, events));
+      CAUSEWAY_TRY(read_events(path, runs[path.filename().string()]));
       ++files;
     }
   }
@@ -107,15 +147,21 @@ causeway::result<int> check_journals(const std::vector<std::string>& folders) {
   }
   const settings s = settings_near(folders.front());
   const bool sized = s.train.steps > 0;
-  const auto wrong = membership::checker::check_all(events, sized ? quota_of(s) : 0, sized ? budget_of(s) : 0);
+  std::optional<std::string> wrong;
+  std::size_t count = 0;
   std::size_t commits = 0;
   std::uint64_t newest = 0;
-  for (const auto& e : events) {
-    if (e.what != membership::event::commit) continue;
-    ++commits;
-    newest = std::max(newest, e.round);
+  for (const auto& [name, run] : runs) {
+    CAUSEWAY_ASSIGN(const events whole, whole_run(runs, run));
+    if (!wrong) wrong = membership::checker::check_all(whole, sized ? quota_of(s) : 0, sized ? budget_of(s) : 0);
+    count += run.size();
+    for (const auto& e : run) {
+      if (e.what != membership::event::commit) continue;
+      ++commits;
+      newest = std::max(newest, e.round);
+    }
   }
-  std::printf("%zu journals, %zu events, %zu commits, newest round %llu: %s\n", files, events.size(), commits,
+  std::printf("%zu journals, %zu events, %zu commits, newest round %llu: %s\n", files, count, commits,
               static_cast<unsigned long long>(newest), wrong ? "NOT AS IT MUST BE" : "all as it must be");
   if (wrong) std::printf("%s\n", wrong->c_str());
   return wrong ? 1 : 0;

@@ -27,8 +27,11 @@ class journal_file {
   int fd_;
 };
 
-/// Checks the journals below the folders, each of a run or of a peer, all together. Prints what was found; 0 where all is
-/// as it must be, else 1.
+/// Each branch of a run (settings: run.branch) has journals of its own.
+std::string journal_name(const std::string& branch);
+
+/// Checks the journals below the folders, each of a run or of a peer, all together; a branch with what it branched off.
+/// Prints what was found; 0 where all is as it must be, else 1.
 causeway::result<int> check_journals(const std::vector<std::string>& folders);
 
 }  // namespace app

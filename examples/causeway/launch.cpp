@@ -106,7 +106,10 @@ child_peers::~child_peers() {
   (void)wait();
 }
 
-std::uint64_t run_id_of(const settings& s) { return causeway::hash_text(s.run.name, s.run.seed) | 1U; }
+std::uint64_t run_id_of(const settings& s) {
+  const std::string name = s.run.branch.empty() ? s.run.name : s.run.name + "/" + s.run.branch;  // no name has a slash
+  return causeway::hash_text(name, s.run.seed) | 1U;
+}
 
 causeway::result<net::membership> host_run(settings& s, std::uint64_t run_id, child_peers& children) {
   const bool local = s.net.listen.empty();

@@ -60,7 +60,7 @@ causeway::result<void> take_over(settings& s, const origins& from, const std::st
 /// Connects to the peers of a static list.
 causeway::result<causeway::net::membership> connect_run(settings& s, std::uint64_t run_id);
 
-/// Names a run on the wire: its name and seed.
+/// Names a run on the wire: its name, seed and branch.
 std::uint64_t run_id_of(const settings& s);
 
 }  // namespace app

@@ -6,10 +6,12 @@
 // whoever asks, and that they are through.
 
 #include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -60,10 +62,16 @@ class peer_talk {
 
   /// Blocks until every peer within reach is through, too: whoever is behind may need our state. A peer that stands still
   /// does not count as within reach for long.
-  causeway::result<void> linger(causeway::net::fabric& over) {
-    const auto done = [&] { return tell_all(over) == 0; };
-    CAUSEWAY_TRY(over.block(done, causeway::no_deadline));
-    return {};
+  causeway::result<void> linger(causeway::net::fabric& over, const causeway::log_sink& log) {
+    std::size_t waiting = 0;
+    const auto done = [&] { return (waiting = tell_all(over)) == 0; };
+    for (causeway::duration patience = std::chrono::seconds{5};; patience *= 2) {
+      causeway::time_point until;
+      over.locked([&] { until = over.now() + patience; });
+      CAUSEWAY_ASSIGN(const bool all, over.block(done, until));
+      if (all) return {};
+      log(causeway::severity::info, "through; staying for " + std::to_string(waiting) + " peers that are not");
+    }
   }
 
  private:

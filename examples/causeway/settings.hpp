@@ -21,7 +21,9 @@ struct settings {
     std::string name = "causeway";
     std::string directory = "runs";
     std::uint64_t seed = 1;
+    std::string branch;
     bool fresh = false;
+    bool refound = false;
     bool journal = false;
     bool restart = false;
   } run;

@@ -71,6 +71,9 @@ std::vector<setting> table(settings& s) {
       make("run.name", s.run.name, "name of the run; its files are in run.directory/run.name"),
       make("run.directory", s.run.directory, "folder that holds runs", local),
       make("run.seed", s.run.seed, "seed of everything random"),
+      make("run.branch", s.run.branch, "which founding of the run, where it was founded anew; empty = the first"),
+      make("run.refound", s.run.refound,
+           "found the run anew from what is on disk here, because too many members are gone for good (true|false)", local),
       make("run.fresh", s.run.fresh, "start over even if checkpoints of this run exist (true|false)", local),
       make("run.journal", s.run.journal, "write all decisions of the membership to peer-N/journal.txt (true|false)"),
       make("run.restart", s.run.restart, "start a peer of this machine again when it dies; quorum only (true|false)",
@@ -162,6 +165,13 @@ causeway::result<void> validate(const settings& s) {
   const bool elastic = s.fault.policy == "quorum";
   if (elastic && !s.net.static_peers.empty()) return bad("net.static_peers", "peers of a quorum run join; use --net.join");
   if (!elastic && s.run.restart) return bad("run.restart", "goes with --fault.policy quorum");
+  if (!elastic && s.run.refound) return bad("run.refound", "goes with --fault.policy quorum");
+  if (s.run.refound && (s.run.fresh || !s.net.join.empty())) {
+    return bad("run.refound", "one machine founds the run anew, from what is there; the others join it with --run.branch");
+  }
+  if (s.run.branch.find_first_not_of("0123456789abcdef-") != std::string::npos) {
+    return bad("run.branch", "'" + s.run.branch + "'; give what the peer that founded the run anew printed");
+  }
   if (s.fault.min_peers == 0 || s.fault.min_peers > s.net.peers) {
     return bad("fault.min_peers", "use 1 to net.peers (" + std::to_string(s.net.peers) + ")");
   }

@@ -65,6 +65,9 @@ class cluster {
  private:
   struct peer {
     bool finished = false;
+    double alive = 0;      // seconds, until it was through
+    double computing = 0;  // of them
+    double nominal = 0;    // what that computing takes at speed 1
     std::uint64_t state = 0;
     std::string last_error;
     std::shared_ptr<causeway::member> group;
@@ -117,7 +120,7 @@ class cluster {
     std::shared_ptr<causeway::net::fabric> fabric{};
 
     ~meter() {
-      all.total_.alive_seconds += causeway::seconds(through.value_or(process.now()) - begin);
+      all.peers_[process.host()].alive += causeway::seconds(through.value_or(process.now()) - begin);
       if (fabric) all.total_.bytes_sent += fabric->stats().bytes_sent;
       all.peers_[process.host()].group.reset();
     }
@@ -182,6 +185,8 @@ class cluster {
   causeway::member_options options_for(std::uint32_t host, causeway::io::any_storage disk) {
     causeway::member_options o = member_options_of(in_.s, in_.run_id);
     o.folder = folder;
+    o.patience = duration{0};  // whoever keeps a service running would only start it again
+    o.secret = causeway::mix(in_.s.run.seed, host, world_.incarnation(host));
     const bool founds = host == 0 && checker_.rounds() == 0 && !disk.read(std::string{folder} + "/record");
     for (std::uint32_t i = 0; i < world_.hosts() && !founds; ++i) {
       if (i != host) o.dial.push_back(world_.address(i));
@@ -192,8 +197,10 @@ class cluster {
 
   void compute(sim::process& p, double tokens) {
     const time_point begin = p.now();
-    p.compute(from_seconds(nominal_seconds(in_, tokens)));
-    total_.compute_seconds += causeway::seconds(p.now() - begin);
+    const double nominal = nominal_seconds(in_, tokens);
+    p.compute(from_seconds(nominal));
+    peers_[p.host()].computing += causeway::seconds(p.now() - begin);
+    peers_[p.host()].nominal += nominal;
   }
 
   // ---- what is seen ---------------------------------------------------------------------------------------------------
@@ -243,6 +250,11 @@ class cluster {
     }
     for (std::uint32_t host = 0; host < world_.hosts(); ++host) world_.kill(host);
     world_.run_for(duration{0});  // their meters count
+    for (const peer& p : peers_) {
+      total_.alive_seconds += p.alive;
+      total_.compute_seconds += p.computing;
+      total_.capacity_seconds += p.computing > 0 ? p.alive * p.nominal / p.computing : 0;
+    }
     total_.useful_seconds =
         nominal_seconds(in_, static_cast<double>(total_.samples) * static_cast<double>(in_.s.model.context));
     return total_;

@@ -24,11 +24,12 @@ struct sim_result {
   bool complete = false;                 ///< every peer trained to the end
   std::optional<std::string> violation;  ///< what must never happen, and did
   bool cancelled = false;
-  double seconds = 0;          ///< until the last peer was through
-  double alive_seconds = 0;    ///< all peers' processes together
-  double compute_seconds = 0;  ///< of it, computing
-  double useful_seconds = 0;   ///< computing that the committed samples take on a peer of speed 1
-  std::uint64_t samples = 0;   ///< committed
+  double seconds = 0;           ///< until the last peer was through
+  double alive_seconds = 0;     ///< all peers' processes together
+  double compute_seconds = 0;   ///< of it, computing
+  double capacity_seconds = 0;  ///< what the processes could have computed while they were alive, in seconds at speed 1
+  double useful_seconds = 0;    ///< computing that the committed samples take on a peer of speed 1
+  std::uint64_t samples = 0;    ///< committed
   std::uint64_t rounds = 0;
   std::uint64_t bytes_sent = 0;  ///< by all
   std::uint64_t kills = 0;

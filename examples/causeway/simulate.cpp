@@ -79,8 +79,10 @@ void print(const settings& s, const sim_result& r) {
               : r.complete ? "trained to the end"
                            : "NOT THROUGH",
               human_seconds(r.seconds).c_str(), r.seconds);
-  std::printf("  %llu rounds, %llu samples committed, %.2f samples/s, goodput %.1f %%\n", ull(r.rounds), ull(r.samples),
-              static_cast<double>(r.samples) / std::max(1e-9, r.seconds), 100 * r.useful_seconds / whole);
+  std::printf("  %llu rounds, %llu samples committed, %.2f samples/s\n", ull(r.rounds), ull(r.samples),
+              static_cast<double>(r.samples) / std::max(1e-9, r.seconds));
+  std::printf("  goodput %.1f %% of what live peers could compute, %.1f %% of all peers at speed 1\n",
+              100 * r.useful_seconds / std::max(1e-9, r.capacity_seconds), 100 * r.useful_seconds / whole);
   std::printf("  computing %.1f %% of the time that peers were alive, blocked or fetching %.1f %%\n",
               100 * r.compute_seconds / std::max(1e-9, r.alive_seconds),
               100 - 100 * r.compute_seconds / std::max(1e-9, r.alive_seconds));

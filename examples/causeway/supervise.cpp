@@ -24,6 +24,7 @@
 #include "launch.hpp"
 #include "peer_folder.hpp"
 #include "peer_report.hpp"
+#include "refounding.hpp"
 
 namespace app {
 namespace {
@@ -60,6 +61,7 @@ class supervisor {
   ~supervisor() { watch_.when_stopping({}); }
 
   causeway::result<int> run() {
+    if (s_.run.refound) CAUSEWAY_TRY(refound_run(s_, folder_));
     CAUSEWAY_TRY(agree_on_settings(s_, folder_));
     {
       CAUSEWAY_ASSIGN(const corpus prepared, prepare_corpus(s_, folder_));  // once, not once per peer

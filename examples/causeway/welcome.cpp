@@ -39,7 +39,7 @@ class guest final : public net::fabric_events {
     if (why.code == errc::wrong_run) {
       refused_ = fail(errc::wrong_run, address_,
                       "serves another run; give the name and the seed of the run that you want to join with --run.name and "
-                      "--run.seed");
+                      "--run.seed, and --run.branch if it was founded anew");
     }
     try_again(why);
   }
@@ -65,7 +65,7 @@ class guest final : public net::fabric_events {
 
 }  // namespace
 
-causeway::result<run_welcome> ask_for_welcome(const std::string& address, std::uint64_t run_id, std::uint32_t patience) {
+causeway::result<visit> ask_for_welcome(const std::string& address, std::uint64_t run_id, std::uint32_t patience) {
   net::fabric_options options;
   options.run_id = run_id;
   options.id = fresh_identity(999);
@@ -83,13 +83,17 @@ causeway::result<run_welcome> ask_for_welcome(const std::string& address, std::u
     CAUSEWAY_ASSIGN(done, fabric->block([&] { return asks.done(); }, fabric->now() + std::chrono::milliseconds{200}));
   }
   fabric->attach(nullptr);
-  return asks.outcome();
+  CAUSEWAY_ASSIGN(run_welcome said, asks.outcome());
+  return visit{std::move(said), fabric};
+}
+
+std::uint64_t fresh_secret() {
+  std::random_device source;
+  return std::uint64_t{source()} << 32U | source();
 }
 
 net::peer_id fresh_identity(std::uint32_t index) {
-  std::random_device source;
-  const std::uint64_t draw = (std::uint64_t{source()} << 32U | source()) % 1'000'000'000'000ULL;
-  return (draw + 1) * 1000 + index % 1000;
+  return (fresh_secret() % 1'000'000'000'000ULL + 1) * 1000 + index % 1000;
 }
 
 net::endpoint listen_near(const std::string& others) {

@@ -9,6 +9,7 @@
 #include <causeway/net/fabric.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "peer_talk.hpp"
@@ -16,9 +17,19 @@
 
 namespace app {
 
+/// What a peer of the run said, and the connection to it: a run that is at its end waits for whoever is connected, so that
+/// a newcomer keeps it until it is in.
+struct visit {
+  run_welcome said;
+  std::shared_ptr<causeway::net::fabric> connection;
+};
+
 /// Asks whoever listens at `address`. Dials again while nobody answers, for `patience` seconds. errc::wrong_run if a peer
 /// of another run listens there.
-causeway::result<run_welcome> ask_for_welcome(const std::string& address, std::uint64_t run_id, std::uint32_t patience);
+causeway::result<visit> ask_for_welcome(const std::string& address, std::uint64_t run_id, std::uint32_t patience);
+
+/// From the operating system.
+std::uint64_t fresh_secret();
 
 /// An id that nobody has. Its last three digits are the peer's number on its machine, for people.
 causeway::net::peer_id fresh_identity(std::uint32_t index);

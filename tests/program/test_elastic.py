@@ -3,11 +3,11 @@
 """Runs whose peers come and go, and the simulator, as a person meets them: real processes that are killed, stopped, started
 again and joined.
 usage: test_elastic.py PATH_OF_CAUSEWAY [unittest options]"""
-import glob, json, os, re, signal, subprocess, time, unittest
+import glob, json, os, re, shutil, signal, subprocess, time, unittest
 
 from support import PROGRAM, Program
 
-LONG = ["--steps", "100000"]  # more than any test waits for
+LONG = ["--steps", "100000000"]  # ends only when it is told to, however quick the machine is
 
 
 class Elastic(Program):
@@ -44,8 +44,9 @@ class Elastic(Program):
         self.processes.append(p)
         return p
 
-    def start(self, *args):
-        return self.spawn(self.command("--fault.policy", "quorum", "--run.journal", "true", "--threads", "1", *args))
+    def start(self, *args, env=None):
+        command = self.command("--fault.policy", "quorum", "--run.journal", "true", "--threads", "1", *args)
+        return self.spawn(command, env)
 
     def said(self, p, which="out"):
         with open(getattr(p, which), errors="replace") as f:
@@ -97,11 +98,36 @@ class Elastic(Program):
         self.assertEqual(len({r["state"] for r in results}), 1, results)
         self.assertEqual(len({r["validation"] for r in results}), 1, results)
 
+    def states_alike(self, *rounds):
+        """Lists of lines of rounds.jsonl: whoever held a round held the same."""
+        states = {}
+        for lines in rounds:
+            self.assertGreater(len(lines), 0)
+            for line in lines:
+                self.assertEqual(states.setdefault(line["round"], line["state"]), line["state"], line)
+
     def journals_hold(self, *where):
         folders = [os.path.join(self.dir, w, "causeway") for w in where or ["runs"]]
         r = subprocess.run([PROGRAM, "check-journal", *folders], capture_output=True, text=True, timeout=60)
         self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
         self.assertIn("all as it must be", r.stdout)
+
+    def is_dead(self, pid):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+        except OSError:
+            return True
+
+    def host(self, *args):
+        p = self.start("--peers", "2", *args)
+        self.until(lambda: self.round(0) >= 2, p)
+        return p, re.search(r"causeway join (\S+)", self.said(p)).group(1)
+
+    def join(self, address, *args, env=None):
+        command = [PROGRAM, "join", address, "--fault.policy", "quorum", "--run.directory", os.path.join(self.dir, "other"),
+                   "--data.path", self.text, "--threads", "1", *args]
+        return self.spawn(command, env)
 
 
 class Training(Elastic):
@@ -120,9 +146,7 @@ class Training(Elastic):
         self.assertTrue(g.stdout.startswith("the sea"))
 
     def test_a_killed_peer_does_not_end_the_run(self):
-        p = self.start("--peers", "4", "--steps", "400")
-        self.until(lambda: self.round(0) >= 3, p)
-        os.kill(self.pid(2), signal.SIGKILL)
+        p = self.start("--peers", "4", "--steps", "400", env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:3@2"))
         self.ends(p)
         results = self.results()
         self.assertNotIn(2, results)
@@ -131,17 +155,19 @@ class Training(Elastic):
         self.journals_hold()
 
     def test_the_founder_may_die_and_the_killed_are_started_again(self):
-        p = self.start("--peers", "4", "--steps", "600", "--restart", "true")
+        p = self.start("--peers", "4", *LONG, "--restart", "true")
         for victim in [0, 3]:
-            self.until(lambda: self.round(1) >= 3, p)
-            before, said = self.pid(victim), self.said(p, "err")
+            self.until(lambda: self.round(victim) >= 3, p)
+            before, reached = self.pid(victim), self.round(victim)
             identity = self.identity(victim)
             os.kill(before, signal.SIGKILL)
-            self.until(lambda: self.said(p, "err") != said, p)
             self.until(lambda: self.pid(victim) != before, p)
-        self.ends(p)
-        self.all_alike(list(self.results().values()), 4)
-        self.assertEqual(self.identity(victim), identity)
+            self.until(lambda: all(self.round(i) > reached for i in range(4)), p)
+            self.assertEqual(self.identity(victim), identity)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+        self.assertEqual(self.said(p, "err").count("was killed by signal 9; starting it again"), 2)
+        self.states_alike(*[self.lines(i) for i in range(4)])
         self.journals_hold()
 
     def identity(self, peer):
@@ -165,26 +191,18 @@ class Training(Elastic):
         self.until(lambda: all(self.is_dead(self.pid(i)) for i in range(3)))
         self.journals_hold()
 
-    def is_dead(self, pid):
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                return f.read().rsplit(")", 1)[1].split()[0] == "Z"
-        except OSError:
-            return True
-
     def test_interrupted_and_started_again(self):
-        args = ["--peers", "3", "--steps", "800"]
-        p = self.start(*args)
-        self.until(lambda: self.round(0) >= 4, p)
-        p.send_signal(signal.SIGINT)
-        self.ends(p, 130, patience=20)
-        self.assertIn("Start the same command again", self.said(p))
-        reached = self.round(0)
-        self.ends(self.start(*args))
-        self.all_alike(list(self.results().values()), 3)
+        reached = 0
+        for _ in range(3):
+            p = self.start("--peers", "3", *LONG)
+            self.until(lambda: all(self.round(i) > reached + 3 for i in range(3)), p)
+            p.send_signal(signal.SIGINT)
+            self.ends(p, 130)
+            self.assertIn("Start the same command again", self.said(p))
+            reached = max(self.round(i) for i in range(3))
+        self.states_alike(*[self.lines(i) for i in range(3)])
         rounds = [l["round"] for l in self.lines(0)]
         self.assertEqual(rounds, sorted(set(rounds)))  # nothing committed was lost or done twice
-        self.assertGreater(rounds[-1], reached)
         self.journals_hold()
 
     def test_another_setting_on_the_same_folder_is_refused(self):
@@ -232,32 +250,54 @@ class Training(Elastic):
 
 
 class Joining(Elastic):
-    def host(self, *args):
-        p = self.start("--peers", "2", *args)
-        self.until(lambda: self.round(0) >= 2, p)
-        return p, re.search(r"causeway join (\S+)", self.said(p)).group(1)
-
-    def join(self, address, *args, env=None):
-        command = [PROGRAM, "join", address, "--fault.policy", "quorum", "--run.directory", os.path.join(self.dir, "other"),
-                   "--data.path", self.text, "--threads", "1", *args]
-        return self.spawn(command, env)
-
-    def test_a_peer_joins_in_the_middle_and_ends_with_the_same(self):
-        p, address = self.host("--steps", "1500")
+    def test_a_peer_joins_in_the_middle_and_holds_the_same(self):
+        p, address = self.host(*LONG)
+        before = self.round(0)
         peer = self.join(address)
-        self.until(lambda: self.round(0, "other") > 0, peer)
-        self.ends(peer)
-        self.ends(p)
-        self.all_alike(list(self.results().values()) + list(self.results("other").values()), 3)
+        self.until(lambda: min(self.round(0), self.round(1), self.round(0, "other")) > before + 3, peer)
+        for q in [peer, p]:
+            q.send_signal(signal.SIGINT)
+            self.ends(q, 130)
+        self.states_alike(self.lines(0), self.lines(1), self.lines(0, where="other"))
+        self.assertGreaterEqual(self.lines(0, where="other")[0]["round"], before)
         self.assertEqual(max(l["peers"] for l in self.lines(0)), 3)
         self.journals_hold("runs", "other")
+
+    def founder(self, *args):
+        p = self.start("--listen", "127.0.0.1:0", *args)
+        self.until(lambda: "causeway join" in self.said(p), p)
+        return p, re.search(r"causeway join (\S+)", self.said(p)).group(1)
+
+    def test_those_who_joined_before_the_first_round_end_with_the_same(self):
+        p, address = self.founder("--peers", "3", "--steps", "60")
+        joined = [self.join(address) for _ in range(2)]
+        for q in [p, *joined]:
+            self.ends(q)
+        self.all_alike(list(self.results().values()) + list(self.results("other").values()), 3)
+        self.journals_hold("runs", "other")
+        again = self.join(address)  # nobody is there any more, and nobody is needed
+        self.ends(again)
+        self.assertIn("validation loss", self.said(again))
+
+    def test_who_comes_back_to_a_run_that_has_gone_is_told(self):
+        p, address = self.host(*LONG)
+        peer = self.join(address)
+        self.until(lambda: self.round(0, "other") > 0, peer)
+        for q in [peer, p]:
+            q.send_signal(signal.SIGINT)
+            self.ends(q, 130)
+        again = self.join(address, "--net.patience", "1")
+        self.ends(again, 1)
+        self.assertIn("[unreachable]", self.said(again, "err"))
+        self.assertIn(address, self.said(again, "err"))
+        self.assertIn("join again at the address of a peer that runs", self.said(again, "err"))
 
     def test_a_peer_leaves_and_comes_back_as_itself(self):
         p, address = self.host(*LONG)
         peer = self.join(address)
         self.until(lambda: self.round(0, "other") > 0, peer)
         peer.send_signal(signal.SIGINT)
-        self.ends(peer, 130, patience=20)
+        self.ends(peer, 130)
         self.assertIn("Start the same command again to come back", self.said(peer))
         who = re.search(r"this is peer (\d+)", self.said(peer)).group(1)
         seen = self.round(0)
@@ -306,6 +346,77 @@ class Joining(Elastic):
         p.send_signal(signal.SIGINT)
         self.ends(p, 130)
         self.journals_hold("runs", "other")
+
+
+class Refounding(Elastic):
+    def lose(self, p, count, *gone):
+        """All die at once; the machines of some are gone for good. Their journals stay, to check by."""
+        p.kill()
+        p.wait()
+        pids = [self.pid(i) for i in range(count)]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        self.until(lambda: all(self.is_dead(pid) for pid in pids))
+        for i in gone:
+            lost = self.folder(i, "lost")
+            os.makedirs(os.path.dirname(lost), exist_ok=True)
+            os.rename(self.folder(i), lost)
+
+    def test_one_or_two_go_on_where_four_stopped(self):
+        for lost in [[0, 3], [0, 1, 3]]:
+            with self.subTest(lost=lost):
+                p = self.start("--peers", "4", "--run.fresh", "true", *LONG)
+                self.until(lambda: all(self.round(i) > 3 for i in range(4)), p)
+                self.lose(p, 4, *lost)
+                count = str(4 - len(lost))
+                p = self.start("--peers", count, "--run.refound", "true", *LONG)
+                self.until(lambda: "as branch" in self.said(p), p)
+                base, branch = re.search(r"founded anew on its round (\d+), as branch (\S+):", self.said(p)).groups()
+                self.until(lambda: self.round(0) > int(base) + 3, p)
+                p.send_signal(signal.SIGINT)
+                self.ends(p, 130)
+                again = self.round(0)
+                p = self.start("--peers", count, *LONG)  # it is this run from now on
+                self.until(lambda: self.round(0) > again + 3, p)
+                self.assertIn(f"--run.branch {branch}", self.said(p))
+                p.send_signal(signal.SIGINT)
+                self.ends(p, 130)
+                self.journals_hold("runs", "lost")
+                shutil.rmtree(os.path.join(self.dir, "lost"))
+
+    def test_peers_of_other_machines_come_over_when_they_are_told_to(self):
+        p, address = self.host(*LONG)
+        peer = self.join(address)
+        self.until(lambda: self.round(0, "other") > 0, peer)
+        peer.send_signal(signal.SIGINT)
+        self.ends(peer, 130)
+        self.lose(p, 2, 1)
+        p = self.start("--peers", "1", "--run.refound", "true", *LONG)
+        self.until(lambda: "causeway join" in self.said(p), p)
+        address = re.search(r"causeway join (\S+)", self.said(p)).group(1)
+        stranger = self.join(address, "--net.patience", "1")
+        self.ends(stranger, 1)
+        self.assertIn("[unreachable]", self.said(stranger, "err"))
+        before = self.round(0)
+        branch = re.search(r"--run.branch ([0-9a-f-]+)", self.said(p)).group(1)
+        peer = self.join(address, "--run.branch", branch)
+        self.until(lambda: self.round(0, "other") > before, peer)
+        for q in [peer, p]:
+            q.send_signal(signal.SIGINT)
+            self.ends(q, 130)
+        self.journals_hold("runs", "lost", "other")
+
+    def test_only_what_nobody_uses_is_founded_anew(self):
+        p = self.start("--peers", "2", *LONG)
+        self.until(lambda: self.round(0) > 1, p)
+        q = self.start("--peers", "2", "--run.refound", "true", *LONG)
+        self.ends(q, 1)
+        self.assertRegex(self.said(q, "err"), r"peer-\d: runs \(process \d+\)")
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+        q = self.start("--peers", "2", "--run.refound", "true", "--run.name", "another", *LONG)
+        self.ends(q, 1)
+        self.assertIn("[not_found]", self.said(q, "err"))
 
 
 class Simulating(Program):

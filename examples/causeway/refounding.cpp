@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "refounding.hpp"
+
+#include <causeway/io/file.hpp>
+#include <causeway/train/refound.hpp>
+
+#include <cstdio>
+#include <vector>
+
+#include "elastic_run.hpp"
+#include "journal.hpp"
+#include "launch.hpp"
+#include "peer_folder.hpp"
+#include "welcome.hpp"
+
+namespace app {
+namespace {
+
+namespace io = causeway::io;
+using causeway::errc;
+using causeway::fail;
+
+causeway::result<std::vector<std::string>> idle_peers(const std::string& folder) {
+  std::vector<std::string> paths;
+  for (const sibling& peer : peers_on_disk(folder)) {
+    const std::string path = folder + "/peer-" + std::to_string(peer.index);
+    if (peer.running) {
+      return fail(
+          errc::invalid_argument, path,
+          "runs (process " + std::to_string(peer.process) +
+              "); a run is founded anew only when it cannot go on, and from folders that nobody uses: stop it first");
+    }
+    paths.push_back(path);
+  }
+  return paths;
+}
+
+// Nobody else may ever make up the same one: it keeps two foundings of one run apart.
+std::string new_branch(const std::string& before) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(fresh_secret()));
+  const auto generation = before.empty() ? 1 : std::stoul("0" + before.substr(0, before.find('-'))) + 1;
+  return std::to_string(generation) + "-" + text;
+}
+
+// The settings of the run, but for how many peers it waits for. The first ones say how many samples it has.
+causeway::result<settings> settings_before(const settings& wanted, const std::string& folder) {
+  io::posix_storage storage;
+  const std::string path = folder + "/settings.toml";
+  CAUSEWAY_ASSIGN(const auto bytes, storage.read(path));
+  const std::string text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  settings before = wanted;
+  origins ignored;
+  CAUSEWAY_TRY(apply_toml(text, path, before, ignored));
+  settings same = before;
+  same.net.peers = wanted.net.peers;
+  same.fault.min_peers = wanted.fault.min_peers;
+  same.run.branch = wanted.run.branch;
+  const std::string name = first_difference(wanted, same);
+  if (!name.empty()) {
+    return fail(errc::wrong_model, name,
+                "is not what the run in " + folder + " was started with; only net.peers and fault.min_peers may change");
+  }
+  if (before.run.branch.empty()) CAUSEWAY_TRY(storage.write_atomic(folder + "/settings-first.toml", io::produce(text)));
+  return before;
+}
+
+}  // namespace
+
+causeway::result<void> refound_run(settings& s, const std::string& folder) {
+  CAUSEWAY_ASSIGN(const auto peers, idle_peers(folder));
+  CAUSEWAY_ASSIGN(const settings before, settings_before(s, folder));
+  s.run.branch = new_branch(before.run.branch);
+  CAUSEWAY_ASSIGN(const peer_folder mine, peer_folder::claim(folder, 0));
+  io::any_storage storage{io::posix_storage{}};
+  CAUSEWAY_ASSIGN(const auto founded,
+                  causeway::refound(storage, peers, mine.path(), run_id_of(s), fresh_identity(mine.index())));
+  if (s.run.journal) {
+    CAUSEWAY_ASSIGN(auto journal, journal_file::open(mine.path() + "/" + journal_name(s.run.branch)));
+    journal.write(causeway::membership::refound_event(founded));
+  }
+  CAUSEWAY_TRY(storage.write_atomic(folder + "/settings.toml", io::produce(to_toml(s, true))));
+  std::printf(
+      "the run is founded anew on its round %llu, as branch %s: %llu samples are in commits, the others will be trained "
+      "on\n"
+      "peers elsewhere come over with --run.branch %s; leave --run.refound out the next time\n",
+      static_cast<unsigned long long>(founded.newest->round - 1), s.run.branch.c_str(),
+      static_cast<unsigned long long>(founded.samples.done()), s.run.branch.c_str());
+  std::fflush(stdout);
+  return {};
+}
+
+}  // namespace app

@@ -71,7 +71,7 @@ tsan() {
   (cd "$root" && ctest --preset tsan)
 }
 
-clang_folders="static policy compress comm parallel fault"
+clang_folders="static policy compress comm parallel fault membership sim"
 clang() {
   if ! command -v clang++-14 >/dev/null; then
     echo "clang++-14 is not installed; left out"

@@ -5,22 +5,41 @@
 
 using namespace causeway;
 using presets::make;
+using support::blocky;
 
-TEST_CASE("presets: asynchronous systems pass the asynchronous conformance suite", "[presets][fast]") {
-  SECTION("Async Local-SGD") {
-    support::check_asynchronous_policy([] { return make(presets::async_local_sgd_options{.peers = 3, .local_steps = 4}); },
-                                       {.speeds = {1, 0.5, 0.25}});
-  }
-  SECTION("Decoupled DiLoCo") {
-    support::check_asynchronous_policy(
-        [] { return make(presets::decoupled_diloco_options{.local_steps = 4, .fragments = 3, .least_peers = 2}); },
-        {.speeds = {0.6, 1, 0.4}});
-  }
-  SECTION("HALoS") {
-    support::check_asynchronous_policy(
-        [] {
-          return make(presets::halos_options{.regions = {{1, 0}, {3, 2}}, .local_steps = 2, .pushes = 2});
-        },
-        {.peers = 4, .steps = 6, .speeds = {1, 0.6, 0.8, 0.5}, .hubs = {1, 3}});
-  }
+namespace {
+
+/// All peers end alike, twice the same, at their own pace.
+template <class Inner = optim::adamw, class MakePolicy>
+void runs_asynchronously(MakePolicy policy, support::simulated_options options) {
+  support::simulated_runs<Inner, blocky, MakePolicy> runs{policy, options};
+  const auto run = runs.run();
+  support::all_alike(run);
+  CHECK(runs.run().history == run.history);
+}
+
+}  // namespace
+
+TEST_CASE("presets: asynchronous systems have their papers' options", "[presets][fast]") {
+  CHECK(presets::async_local_sgd_options{}.outer_momentum == 0.9F);
+  CHECK(make(presets::decoupled_diloco_options{}).trigger().local_steps == 24);
+  CHECK(presets::decoupled_diloco_options{}.overlap_steps == 2);
+  STATIC_REQUIRE_FALSE(presets::async_local_sgd::traits.identical_replicas);
+}
+
+TEST_CASE("presets: asynchronous systems train peers of unequal speed", "[presets][fast]") {
+  runs_asynchronously([] { return make(presets::async_local_sgd_options{.local_steps = 4}); },
+                      {.peers = 4, .steps = 12, .speeds = {1, 2, 3, 1}});
+  runs_asynchronously([] { return make(presets::decoupled_diloco_options{.local_steps = 6, .fragments = 3}); },
+                      {.peers = 4, .steps = 12, .speeds = {1, 2, 3, 1}});
+  runs_asynchronously([] { return make(presets::halos_options{.local_steps = 2, .pushes = 2}); },
+                      {.peers = 4, .steps = 12, .speeds = {1, 2, 3, 1}, .regions = {0, 0, 1, 1}});
+}
+
+TEST_CASE("presets: DLion's slow peers take fewer steps", "[presets][fast]") {
+  const auto policy = [] { return make(presets::dlion_options{.local_steps = 4}); };
+  support::simulated_runs<optim::adamw, blocky, decltype(policy)> runs{
+      policy, {.peers = 3, .steps = 8, .speeds = {1, 2, 4}, .more_steps = {0, 4, 16}}};
+  const auto run = runs.run();
+  CHECK(runs.run().history == run.history);
 }

@@ -41,6 +41,7 @@ finish() {
 tree() {
   python3 "$root/tools/check_tree.py" "$@"
   python3 "$root/tools/amalgamate.py" --check
+  python3 "$root/tools/preset_pages.py" --check
 }
 
 build_dev() {

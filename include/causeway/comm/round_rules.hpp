@@ -34,6 +34,7 @@ struct round_mix {
   bool keeps_residual = false;     ///< residual
   bool residual_in_parameters = false;
   bool waits_at_once = true;       ///< landing
+  bool waits_a_round = false;      ///< landing
   bool own_is_fresh = false;       ///< landing
   bool wants_mean_shared = false;  ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
@@ -59,16 +60,22 @@ constexpr bool a6(round_mix m) { return m.everybody || !m.by_context; }
 constexpr bool a7(round_mix m) { return !(m.anchored && m.everybody) || m.bit_parity; }
 /// Who keeps what was not sent must know what was sent.
 constexpr bool a8(round_mix m) {
-  return (!m.keeps_residual || m.gives_residual) && (!m.residual_in_parameters || m.anchored);
+  const bool changes = (m.anchored && !m.sends_anchor) || m.before_inner_step;  // parameters themselves leave nothing out
+  return !m.keeps_residual || (m.gives_residual && changes && (!m.residual_in_parameters || m.anchored));
 }
 /// Replacing only the coordinates that came needs to know which came.
 constexpr bool a9(round_mix m) { return m.anchored || m.before_inner_step || !m.sparse || m.gives_counts; }
-/// A part of one's own can only be fresh in a mean that goes to an outer optimizer, over all.
+/// A part of one's own can only be fresh in a mean that goes to an outer optimizer, over all; and what is a round late
+/// cannot be compared with shared parameters of now.
 constexpr bool a10(round_mix m) {
-  return !m.own_is_fresh || (m.anchored && m.everybody && m.always && !m.residual_in_parameters);
+  const bool late = !m.waits_a_round || !m.sends_anchor;
+  return late &&
+         (!m.own_is_fresh || (m.anchored && m.everybody && m.always && m.gives_residual && !m.residual_in_parameters));
 }
 /// What peers adapt to must be equal on all.
-constexpr bool a11(round_mix m) { return !m.watches_movement || (m.anchored && m.everybody && !m.own_is_fresh); }
+constexpr bool a11(round_mix m) {
+  return !m.watches_movement || (m.anchored && m.everybody && !m.own_is_fresh && !m.sends_anchor);
+}
 /// Peers that gather as they can have different numbers of samples: gradients, weighted, taken at once.
 constexpr bool a14(round_mix m) {
   return !m.accumulates || (m.before_inner_step && !m.by_context && m.waits_at_once && m.everybody && !m.keeps_residual);
@@ -121,6 +128,7 @@ struct round_rules {
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
                                  .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
                                  .waits_at_once = landing_axis::waits == axis::waiting::at_once,
+                                 .waits_a_round = landing_axis::waits == axis::waiting::a_round,
                                  .own_is_fresh = landing_axis::own_is_fresh,
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
@@ -153,15 +161,17 @@ static_assert(rules::a6(mix),
 static_assert(rules::a7(mix),
               "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
               "different peers. Use one with bit parity. docs/reference/rules.md#a7");
-static_assert(rules::a8(mix),
-              "causeway-A8: this residual needs to know what was sent, and an implicit one a pseudo-gradient. Use another "
-              "topology, or axis::error_feedback. docs/reference/rules.md#a8");
+static_assert(
+    rules::a8(mix),
+    "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a topology that "
+    "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
 static_assert(rules::a9(mix),
               "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
               "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
-static_assert(rules::a10(mix),
-              "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers. Use axis::pseudo_gradient "
-              "with axis::all_peers and axis::everyone. docs/reference/rules.md#a10");
+static_assert(
+    rules::a10(mix),
+    "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
+    "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
 static_assert(rules::a11(mix),
               "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
               "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/comm/round_rules.hpp>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "support/catch.hpp"
+
+using namespace causeway;
+
+namespace {
+
+struct named {
+  const char* name;
+  void (*set)(comm::round_mix&);
+};
+
+constexpr named contents[] = {
+    {"`pseudo_gradient`", [](comm::round_mix&) {}},
+    {"`pseudo_gradient_and_anchor`, `gossip_nesterov`",
+     [](comm::round_mix& m) { m.sends_anchor = m.wants_mean_shared = true; }},
+    {"`gradient`", [](comm::round_mix& m) { m.anchored = false, m.before_inner_step = true; }},
+    {"`parameters`", [](comm::round_mix& m) { m.anchored = false; }},
+};
+
+constexpr named exchanges[] = {
+    {"`all_reduce`", [](comm::round_mix&) {}},
+    {"`split_mean`", [](comm::round_mix& m) { m.by_context = false, m.own_support = true; }},
+    {"`gather_mean`", [](comm::round_mix& m) { m.by_context = false, m.own_support = m.gives_counts = true; }},
+    {"`gather_mean`, sparse",
+     [](comm::round_mix& m) { m.by_context = false, m.own_support = m.gives_counts = m.sparse = true; }},
+    {"`quantised_ring`, `tree_mean`", [](comm::round_mix& m) { m.by_context = m.gives_residual = false; }},
+};
+
+constexpr named others[] = {
+    {"all peers, `blocking`", [](comm::round_mix&) {}},
+    {"groups", [](comm::round_mix& m) { m.everybody = false; }},
+    {"`delayed`", [](comm::round_mix& m) { m.waits_at_once = false; }},
+    {"`one_round_late`", [](comm::round_mix& m) { m.waits_at_once = false, m.waits_a_round = true; }},
+    {"`eager`", [](comm::round_mix& m) { m.waits_at_once = false, m.waits_a_round = m.own_is_fresh = true; }},
+    {"`error_feedback`", [](comm::round_mix& m) { m.keeps_residual = true; }},
+    {"`implicit_residual`", [](comm::round_mix& m) { m.keeps_residual = m.residual_in_parameters = true; }},
+    {"`growing`", [](comm::round_mix& m) { m.watches_movement = true; }},
+    {"`global_samples`", [](comm::round_mix& m) { m.accumulates = true; }},
+};
+
+/// The first rule that a mix breaks, else what it promises.
+std::string verdict_of(const comm::round_mix& m) {
+  using namespace comm::rules;
+  const std::pair<const char*, bool> all[] = {{"A2", a2(m)},   {"A3", a3(m)},   {"A4", a4(m)},  {"A5", a5(m)},
+                                              {"A6", a6(m)},   {"A7", a7(m)},   {"A8", a8(m)},  {"A9", a9(m)},
+                                              {"A10", a10(m)}, {"A11", a11(m)}, {"A14", a14(m)}};
+  for (const auto& [id, holds] : all) {
+    if (!holds) return id;
+  }
+  if (elastic(m)) return "elastic";
+  return identical(m) ? "identical" : "yes";
+}
+
+std::string matrix() {
+  std::ostringstream out;
+  out << "# Which axes of `comm::rounds` go together\n\n"
+         "Written by `tests/comm/round_rules.cpp` from the rules themselves; [what the ids mean](rules.md#a0). *elastic*: "
+         "peers "
+         "may come and go; *identical*: fixed peers, all hold the same (shared) parameters after each exchange; *yes*: "
+         "fixed peers, "
+         "which differ.\n";
+  for (const named& content : contents) {
+    out << "\n## " << content.name << "\n\n| |";
+    for (const named& exchange : exchanges) out << ' ' << exchange.name << " |";
+    out << "\n|---|---|---|---|---|---|\n";
+    for (const named& other : others) {
+      out << "| " << other.name << " |";
+      for (const named& exchange : exchanges) {
+        comm::round_mix m;
+        content.set(m);
+        exchange.set(m);
+        other.set(m);
+        out << ' ' << verdict_of(m) << " |";
+      }
+      out << '\n';
+    }
+  }
+  return out.str();
+}
+
+}  // namespace
+
+TEST_CASE("round rules: the matrix in the documentation is what the rules say", "[comm][fast]") {
+  const std::string path =
+      std::string{__FILE__}.substr(0, std::string{__FILE__}.rfind("tests/")) + "docs/reference/round_matrix.md";
+  if (std::getenv("CAUSEWAY_WRITE_MATRIX") != nullptr) std::ofstream{path} << matrix();
+  std::ifstream file{path};
+  std::ostringstream text;
+  text << file.rdbuf();
+  INFO("run this test with CAUSEWAY_WRITE_MATRIX=1 to write " << path);
+  CHECK(text.str() == matrix());
+}
+
+TEST_CASE("round rules: each rule refuses what it is about, and nothing else", "[comm][fast]") {
+  const auto verdict = [](auto... changes) {
+    comm::round_mix m;
+    (changes(m), ...);
+    return verdict_of(m);
+  };
+  using mix = comm::round_mix;
+  CHECK(verdict() == "elastic");
+  CHECK(verdict([](mix& m) { m.sparse = true; }) == "A2");
+  CHECK(verdict([](mix& m) { m.sparse = m.shared_support = true; }) == "elastic");
+  CHECK(verdict([](mix& m) { m.waits_at_once = false; }) == "A3");
+  CHECK(verdict([](mix& m) { m.wants_mean_shared = true; }) == "A4");
+  CHECK(verdict([](mix& m) { m.everybody = m.by_context = false; }) == "A5");
+  CHECK(verdict([](mix& m) { m.everybody = m.anchored = false; }) == "A6");
+  CHECK(verdict([](mix& m) { m.bit_parity = false; }) == "A7");
+  CHECK(verdict([](mix& m) { m.keeps_residual = true, m.gives_residual = false; }) == "A8");
+  CHECK(verdict([](mix& m) { m.anchored = false, m.sparse = m.own_support = true; }) == "A9");
+  CHECK(verdict([](mix& m) { m.anchored = m.by_context = false, m.own_is_fresh = true; }) == "A10");
+  CHECK(verdict([](mix& m) { m.anchored = false, m.watches_movement = true; }) == "A11");
+  CHECK(verdict([](mix& m) { m.accumulates = true; }) == "A14");
+}

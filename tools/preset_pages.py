@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/presets/ from the headers in include/causeway/presets/: a page per published system with what its comment, its
+options and its type say, and an index.
+
+usage: preset_pages.py [--check]     with --check: status 1 when the pages are not what the headers say
+"""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PRESETS = ROOT / "include/causeway/presets"
+PAGES = ROOT / "docs/presets"
+RUN = {"muloco": "optim::muon<>{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}"}
+
+
+def comment_before(lines, i):
+    text = []
+    while i > 0 and lines[i - 1].startswith("///"):
+        i -= 1
+        text.insert(0, lines[i][3:].strip())
+    return " ".join(text)
+
+
+def options_of(body):
+    rows = []
+    for line in body.splitlines():
+        m = re.match(r"\s+(\S.*?)\s+(\w+)(?: = ([^;]*?)|(\{[^;]*\}))?;\s*(?:///<\s*(.*))?$", line)
+        if m:
+            rows.append((m[2], m[1], (m[3] or m[4] or "").strip(), m[5] or ""))
+    return rows
+
+
+def presets_of(path):
+    text = path.read_text()
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        m = re.match(r"struct (\w+)_options(?: : (\w+))? \{", line)
+        if not m:
+            continue
+        name = m[1]
+        body = text[text.index(line):]
+        body = body[: body.index("}")] if line.rstrip().endswith("{};") or "{}" in line else body[: body.index("\n};")]
+        alias = re.search(rf"using {name} =\s*(.*?);", text, re.S)
+        yield {
+            "name": name,
+            "header": path.relative_to(ROOT / "include").as_posix(),
+            "about": comment_before(lines, i),
+            "base": m[2],
+            "options": options_of(body) if "{};" not in line else [],
+            "type": re.sub(r"\s+", " ", alias[1]) if alias else "",
+        }
+
+
+def page(p, all_presets):
+    options = p["options"] or (options_from(p["base"], all_presets) if p["base"] else [])
+    inner = RUN.get(p["name"], "")
+    out = [f"# presets::{p['name']}", "", p["about"], "", "**Composition** (`" + p["header"] + "`)", "", "```cpp",
+           f"using {p['name']} = {p['type']};", "```", ""]
+    if options:
+        out += ["| option | type | default | meaning |", "|---|---|---|---|"]
+        out += [f"| `{n}` | `{t}` | `{d}` | {why} |" for n, t, d, why in options]
+        out += [""]
+    out += ["**Use**", "", "```cpp", "using namespace causeway;",
+            f"auto policy = presets::make(presets::{p['name']}_options{{}});",
+            "auto t = make_trainer(model, env, options, std::move(policy)" + (f", {inner}" if inner else "") + ");", "```", ""]
+    kind = "on_arrival" if "on_arrival" in p["type"] else "rounds"
+    out += [f"State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). Bytes: "
+            "[measured](../benchmarks-bytes.md). Held by the conformance suite and on every network in "
+            f"`tests/presets/{Path(p['header']).stem}.cpp`.", ""]
+    return "\n".join(out)
+
+
+def options_from(base, all_presets):
+    for p in all_presets:
+        if p["name"] + "_options" == base:
+            return p["options"]
+    return []
+
+
+def main():
+    check = "--check" in sys.argv[1:]
+    found = [p for path in sorted(PRESETS.glob("*.hpp")) for p in presets_of(path)]
+    pages = {p["name"] + ".md": page(p, found) for p in found}
+    rows = [f"| [{p['name']}]({p['name']}.md) | {p['about'].split(':')[0].split(' (')[0]} | `{p['header']}` |" for p in found]
+    pages["README.md"] = "\n".join(
+        ["# Presets", "", "Published systems of low-communication training, each one composition with its paper's options.", "",
+         "| preset | system | header |", "|---|---|---|", *sorted(rows), "",
+         "Synchronous data parallelism, the baseline, is `presets::every_step`. These pages are written by `tools/preset_pages.py`.", ""])
+    stale = [name for name, text in pages.items() if not (PAGES / name).exists() or (PAGES / name).read_text() != text]
+    stale += [f.name for f in PAGES.glob("*.md") if f.name not in pages]
+    if check:
+        if stale:
+            sys.exit(f"docs/presets: not what the headers say: {', '.join(sorted(stale))}; run tools/preset_pages.py")
+        return
+    PAGES.mkdir(parents=True, exist_ok=True)
+    for name in stale:
+        if name in pages:
+            (PAGES / name).write_text(pages[name])
+        else:
+            (PAGES / name).unlink()
+    print(f"docs/presets: {len(pages)} pages, {len(stale)} written")
+
+
+if __name__ == "__main__":
+    main()

@@ -10,11 +10,10 @@
 
 #include <causeway/axis/arrivals.hpp>
 #include <causeway/axis/fragments.hpp>
-#include <causeway/collective/aggregator.hpp>
-#include <causeway/collective/exchange_message.hpp>
+#include <causeway/collective/refusal.hpp>
 #include <causeway/comm/hub_line.hpp>
 #include <causeway/comm/hub_rules.hpp>
-#include <causeway/compress/message.hpp>
+#include <causeway/comm/push_merger.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
@@ -26,7 +25,6 @@
 #include <deque>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -34,18 +32,6 @@
 #include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::comm::detail {
-
-/// A push that was not applied yet.
-struct waiting_push {
-  std::uint32_t client = 0;
-  std::uint64_t number = 0;
-  std::uint64_t samples = 0;
-  std::uint32_t wants_answer = 1;
-  std::vector<std::uint8_t> bytes;
-  time_point since{};  ///< not part of a checkpoint: after a restart, of the restart
-
-  void serialize(auto& ar) { ar(client, number, samples, wants_answer, bytes); }
-};
 
 /// What a hub knows of one client.
 struct hub_client {
@@ -382,54 +368,21 @@ class hub_station {
 
   /// The outer step with what the pushes say together. Those that cannot be used are left out, and so are their clients.
   void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<const waiting_push> batch) {
-    const axis::fragment& cut = terms.cuts[f];
-    std::vector<collective::peer_message> messages = weighted(batch);
-    row_.resize(cut.size);
-    while (!messages.empty()) {
-      const auto bad = combine(rules, terms, f, messages);
-      if (!bad) break;
-      if (bad->peer >= batch.size()) return;  // each is finite, together they are not: as if they had not come
-      refuse(terms, batch[bad->peer].client,
-             collective::to_error({peers_[batch[bad->peer].client], bad->code}, UINT32_MAX));
-      std::erase_if(messages, [&](const auto& m) { return m.peer == bad->peer; });
-    }
-    if (messages.empty()) return;
-    step_outer(terms, cut, outers_[f]);
-    for (const auto& m : messages) samples_[f] += batch[m.peer].samples;
-    applied_[f] += static_cast<std::uint32_t>(messages.size());
-  }
-
-  /// Weights relative to the largest, so that equal ones are 1 and exact.
-  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch) {
-    std::uint64_t most = 0;
-    for (const waiting_push& w : batch) most = std::max(most, w.samples);
-    std::vector<collective::peer_message> messages;
-    for (std::uint32_t i = 0; i < batch.size(); ++i) {
-      const float weight =
-          most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
-      if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
-    }
-    return messages;
-  }
-
-  /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
-  std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::size_t f,
-                                             std::span<const collective::peer_message> messages) {
-    using rules_type = std::remove_cvref_t<decltype(rules)>;
-    const compress::message_context about = terms.about(level_, f);
-    double total = 0;
-    for (const auto& m : messages) total += static_cast<double>(m.weight);
-    std::fill(row_.begin(), row_.end(), 0.0F);
-    scratch_.resize(row_.size() * rules_type::aggregator_type::scratch_rows);
-    return rules.aggregator.combine(collective::aggregation<typename rules_type::codec_type, compress::message_context>{
-        rules.codec, about, messages, total, static_cast<float>(1 / total), UINT32_MAX, row_, {}, scratch_});
+    const auto bad = [&](const waiting_push& w, errc why) {
+      refuse(terms, w.client, collective::to_error({peers_[w.client], why}, UINT32_MAX));
+    };
+    const merged_pushes merged = merger_.merge(rules, terms, level_, f, batch, bad);
+    if (merged.pushes == 0) return;
+    applied_[f] += merged.pushes;
+    samples_[f] += merged.samples;
+    step_outer(terms, terms.cuts[f], outers_[f]);
   }
 
   void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer) {
-    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, row_, {});
+    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, merger_.row(), {});
     opened_.resize(cut.size);
     axis::gather(cut, shared_, opened_);
-    outer.step(terms.pool, opened_, row_, {});
+    outer.step(terms.pool, opened_, merger_.row(), {});
     axis::scatter(cut, opened_, shared_);
   }
 
@@ -444,9 +397,8 @@ class hub_station {
   std::vector<std::uint64_t> samples_;
   std::deque<std::vector<std::byte>> own_answers_;
 
-  std::vector<float> row_;  // working memory
-  std::vector<float> opened_;
-  std::vector<float> scratch_;
+  push_merger merger_;
+  std::vector<float> opened_;  // working memory
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Peers whose speeds differ by a factor of three push when they are done. Quick ones take more steps, so that all end at
+// about the same time; together they train on as many tokens as everybody else.
+#include <causeway/optim/adamw.hpp>
+#include <causeway/presets/asynchronous.hpp>
+
+#include "row.hpp"
+
+namespace losses {
+
+using namespace causeway;
+using presets::make;
+
+namespace {
+
+std::vector<double> speeds_of(std::uint32_t peers) {
+  std::vector<double> speeds;
+  for (std::uint32_t p = 0; p < peers; ++p) speeds.push_back(p % 4 == 0 ? 0.5 : p % 4 == 3 ? 1.5 : 1.0);
+  return speeds;
+}
+
+/// `policy` makes one for a number of peers.
+template <class MakePolicy>
+row uneven_row(std::string name, std::string settings, MakePolicy policy) {
+  return {std::move(name), "speeds 0.5, 1, 1, 1.5; " + settings, [=](const plan& p) {
+            return train(
+                p, [&] { return policy(p.peers); }, [] { return optim::adamw{}; }, {.speeds = speeds_of(p.peers)});
+          }};
+}
+
+/// Two regions of neighbours.
+std::vector<std::vector<net::peer_index>> halves(std::uint32_t peers) {
+  std::vector<std::vector<net::peer_index>> all(2);
+  for (std::uint32_t p = 0; p < peers; ++p) all[p < peers / 2 ? 0 : 1].push_back(p);
+  return all;
+}
+
+/// Target L7: what the delayed momentum is good for, with the same number of steps for everybody's push.
+void add_momentum_rows(std::vector<row>& rows) {
+  rows.push_back(uneven_row("asynchronous delayed Nesterov", "H=20, rate 0.7, momentum 0.6", [](std::uint32_t peers) {
+    optim::delayed_nesterov momentum{{.momentum = 0.6F, .period = peers}};
+    return comm::on_arrival{axis::every{20}, axis::outer<optim::delayed_nesterov>{0.7F, std::move(momentum)}};
+  }));
+  rows.back().in_table = false;
+  for (const bool divided : {false, true}) {
+    const std::string name = divided ? "asynchronous Nesterov, rate 0.7/peers" : "asynchronous Nesterov";
+    rows.push_back(uneven_row(name, "H=20, momentum 0.6", [divided](std::uint32_t peers) {
+      const float rate = divided ? 0.7F / static_cast<float>(peers) : 0.7F;
+      return comm::on_arrival{axis::every{20}, axis::outer<optim::nesterov>{rate, optim::nesterov{{.momentum = 0.6F}}}};
+    }));
+    rows.back().in_table = false;
+  }
+}
+
+}  // namespace
+
+std::vector<row> asynchronous_rows() {
+  std::vector<row> rows;
+  rows.push_back(uneven_row("async_local_sgd", "H=20 for the quickest, outer momentum 0.6", [](std::uint32_t peers) {
+    return make(presets::async_local_sgd_options{.local_steps = 20, .period = peers, .outer_momentum = 0.6F});
+  }));
+  rows.push_back(uneven_row("halos", "H=20, two regions", [](std::uint32_t peers) {
+    return make(presets::halos_options{.regions = halves(peers), .local_steps = 20});
+  }));
+  rows.push_back(uneven_row("decoupled_diloco", "H=20, 4 fragments, outer momentum 0.6", [](std::uint32_t) {
+    return make(presets::decoupled_diloco_options{.local_steps = 20, .fragments = 4, .outer_momentum = 0.6F});
+  }));
+  rows.push_back(make_row(
+      "dlion", "H=20", [] { return make(presets::dlion_options{.local_steps = 20}); }, [] { return optim::adamw{}; }));
+  add_momentum_rows(rows);
+  return rows;
+}
+
+}  // namespace losses

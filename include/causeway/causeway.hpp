@@ -35,6 +35,7 @@
 #include <causeway/net/memory_transport.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/plan/utilisation.hpp>
 #include <causeway/tensor/batch.hpp>
 #include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/buffer_pool.hpp>
@@ -76,6 +77,7 @@
 #include <causeway/kernels/onednn_gemm.hpp>
 #include <causeway/kernels/openmp_guard.hpp>
 #include <causeway/kernels/optimizer.hpp>
+#include <causeway/kernels/outer_update.hpp>
 #include <causeway/kernels/packed_gemm.hpp>
 #include <causeway/kernels/packed_gemm_avx2.hpp>
 #include <causeway/kernels/packed_gemm_avx512.hpp>
@@ -119,11 +121,14 @@
 #include <causeway/autograd/variable.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/clip.hpp>
+#include <causeway/optim/delayed_nesterov.hpp>
+#include <causeway/optim/fed_adam.hpp>
 #include <causeway/optim/muon.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/optim/schedule.hpp>
 #include <causeway/optim/sgd.hpp>
+#include <causeway/optim/sign_sgd.hpp>
 
 #include <causeway/collective/aggregator.hpp>
 #include <causeway/collective/all_reduce.hpp>
@@ -153,17 +158,31 @@
 #include <causeway/collective/tree_mean.hpp>
 #include <causeway/collective/two_level_mean.hpp>
 #include <causeway/compress/bf16.hpp>
+#include <causeway/compress/bit_stream.hpp>
 #include <causeway/compress/bits.hpp>
 #include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/chunks.hpp>
 #include <causeway/compress/codec.hpp>
+#include <causeway/compress/dct.hpp>
 #include <causeway/compress/e3m0.hpp>
 #include <causeway/compress/element.hpp>
 #include <causeway/compress/fp16.hpp>
+#include <causeway/compress/index_set.hpp>
+#include <causeway/compress/low_rank.hpp>
+#include <causeway/compress/mask.hpp>
+#include <causeway/compress/message.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/compress/packing.hpp>
 #include <causeway/compress/scale.hpp>
 #include <causeway/compress/sigma_int8.hpp>
 #include <causeway/compress/sign.hpp>
+#include <causeway/compress/sparse.hpp>
+#include <causeway/compress/sparsifier.hpp>
+#include <causeway/compress/stacked.hpp>
+#include <causeway/compress/threshold.hpp>
+#include <causeway/compress/top_k.hpp>
+#include <causeway/compress/top_selection.hpp>
+#include <causeway/compress/transform.hpp>
 #include <causeway/membership/acceptor.hpp>
 #include <causeway/membership/attempt.hpp>
 #include <causeway/membership/candidate.hpp>
@@ -179,6 +198,7 @@
 #include <causeway/membership/peer_table.hpp>
 #include <causeway/membership/protocol.hpp>
 #include <causeway/membership/records.hpp>
+#include <causeway/membership/refound.hpp>
 #include <causeway/membership/round_store.hpp>
 #include <causeway/membership/situation.hpp>
 #include <causeway/membership/state_image.hpp>
@@ -206,8 +226,37 @@
 #include <causeway/policy/rules.hpp>
 #include <causeway/policy/traits.hpp>
 
+#include <causeway/axis/arrivals.hpp>
+#include <causeway/axis/by_speed.hpp>
+#include <causeway/axis/content.hpp>
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/exchange.hpp>
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/global_samples.hpp>
+#include <causeway/axis/groups.hpp>
+#include <causeway/axis/growing.hpp>
+#include <causeway/axis/hubs.hpp>
+#include <causeway/axis/landing.hpp>
+#include <causeway/axis/low_rank_mean.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/axis/participation.hpp>
+#include <causeway/axis/parts.hpp>
+#include <causeway/axis/residual.hpp>
+
+#include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/every_step.hpp>
+#include <causeway/comm/hub_line.hpp>
+#include <causeway/comm/hub_link.hpp>
+#include <causeway/comm/hub_rules.hpp>
+#include <causeway/comm/hub_station.hpp>
+#include <causeway/comm/hub_tier.hpp>
+#include <causeway/comm/on_arrival.hpp>
 #include <causeway/comm/periodic.hpp>
+#include <causeway/comm/push_merger.hpp>
+#include <causeway/comm/round_rules.hpp>
+#include <causeway/comm/round_state.hpp>
+#include <causeway/comm/rounds.hpp>
+#include <causeway/comm/stacked.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
 #include <causeway/parallel/data_parallel.hpp>
@@ -219,10 +268,15 @@
 #include <causeway/train/member_control.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>
+#include <causeway/train/refound.hpp>
 #include <causeway/train/trainer.hpp>
 #include <causeway/train/view_transport.hpp>
 
+#include <causeway/presets/asynchronous.hpp>
+#include <causeway/presets/compressed.hpp>
+#include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/overlapped.hpp>
 
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
 #include <causeway/net/asio_conversation.hpp>

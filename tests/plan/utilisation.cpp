@@ -110,8 +110,7 @@ TEST_CASE("utilisation: equals the longest path of the graph written out", "[pla
   CHECK(overlapped > 100);
 }
 
-TEST_CASE("utilisation: a link that is one percent too slow shows at once, not when its backlog has grown",
-          "[plan][fast]") {
+TEST_CASE("utilisation: a link that is one percent too slow shows, though its backlog grows slowly", "[plan][fast]") {
   const training_step step{.layers = 2, .parameters = 2, .seconds = 1};
   CHECK(plan::utilisation(step, {.period = 100, .fragments = 2, .overlap = 90, .bits = 50.5}, 1.0) == Approx(1 / 1.01));
 }

@@ -25,14 +25,13 @@ struct training_step {
   double seconds = 0;      ///< without any exchange; above 0
 };
 
-/// When which layers are exchanged.
+/// When which layers are exchanged. All fragments must find room in a period: (fragments - 1) * spacing < period.
 struct exchange_pattern {
   std::size_t period = 1;     ///< steps from one exchange of a layer to the next, H; at least 1
   std::size_t fragments = 1;  ///< exchanged at different steps; layer l is of fragment l mod `fragments` (strided)
-  std::size_t spacing =
-      0;  ///< steps from one fragment to the next; 0: period / fragments. (fragments - 1) * spacing < period
-  std::size_t overlap = 0;  ///< steps that go on before the result is waited for, tau; less than `period`
-  double bits = 16;         ///< on the link, for each parameter
+  std::size_t spacing = 0;    ///< steps from one fragment to the next; 0: period / fragments
+  std::size_t overlap = 0;    ///< steps that go on before the result is waited for, tau; less than `period`
+  double bits = 16;           ///< on the link, for each parameter
 };
 
 namespace detail {
@@ -113,9 +112,8 @@ class step_timeline {
   timeline.run(periods * pattern.period);
   const double begin = timeline.now();
   timeline.run(periods * pattern.period);
-  const double measured = (timeline.now() - begin) / static_cast<double>(periods);
-  const double link_busy = pattern.bits * step.parameters / bits_per_second;  // no period is shorter than that
-  return static_cast<double>(pattern.period) * step.seconds / std::max(measured, link_busy);
+  const double computing = static_cast<double>(periods * pattern.period) * step.seconds;
+  return computing / (timeline.now() - begin);
 }
 
 /// The least of the bandwidths `grid` (bits per second, rising) at which utilisation reaches `target`; infinity if none

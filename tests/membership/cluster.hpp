@@ -89,8 +89,7 @@ struct host final : effects {
   std::uint64_t adopting = 0;
   bool hung = false;  ///< its trainer
   double slowness = 1;
-  bool wants_out = false;
-  bool gone = false;
+  bool wants_out = false, gone = false;
 };
 
 class cluster {

@@ -74,15 +74,13 @@ class member final : public elastic_group {
       if (now.is == situation::kind::failed || now.is == situation::kind::left) return gone(now);
       if (now.is == situation::kind::fetch) {
         CAUSEWAY_TRY(fetch(now, false));
-        continue;
-      }
-      if (now.is == situation::kind::adopt) {
+      } else if (now.is == situation::kind::adopt) {
         CAUSEWAY_TRY(adopt(now, false));
-        continue;
+      } else {
+        hold(now.newest);
+        inside_ = true;
+        return {};
       }
-      hold(now.newest);
-      inside_ = true;
-      return {};
     }
   }
 
@@ -239,30 +237,9 @@ class member final : public elastic_group {
   // A newcomer, or who comes back to a run that has done without it, could wait for ever for peers that have ended. Who was
   // in waits longer: what it has trained is worth something, if the others are only cut off.
   result<void> give_up_if_alone() const {
-    const duration patience = options_.patience * (inside_ ? 10 : 1);
-    if (patience <= duration{0}) return {};
-    duration alone{};
-    bool complete = false;
-    membership::commit_record newest;
-    locked([&] {
-      alone = control_->alone_for();
-      complete = control_->ledger().complete();
-      newest = control_->now_what().newest;
-    });
-    const bool is_member = membership::contains(newest.members, identity());
-    if (alone < patience || (is_member && options_.members_wait && !complete)) return {};
-    const std::string who = options_.dial.empty() ? "the run" : options_.dial.front();
-    const std::string since = std::to_string(static_cast<std::int64_t>(seconds(alone))) + " s";
-    if (complete) {
-      return fail(errc::unreachable, who,
-                  "the run is complete with round " + std::to_string(newest.round) + ", and since " + since +
-                      " nobody is there any more who holds its result: look in the folders of its "
-                      "other peers");
-    }
-    return fail(errc::unreachable, who,
-                "nobody of the run answers there, or at any other address that it was ever known at, since " + since +
-                    ": it has ended, or its peers are elsewhere; join again at the address of a peer that runs, or start "
-                    "the members of its last round again first");
+    std::optional<error> why;
+    locked([&] { why = control_->alone_too_long(options_.patience * (inside_ ? 10 : 1)); });
+    return why ? result<void>{*why} : result<void>{};
   }
 
   result<void> await_change(const situation& before) {

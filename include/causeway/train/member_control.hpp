@@ -153,7 +153,25 @@ class member_control final : net::fabric_events, membership::effects, membership
   [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
   [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
-  [[nodiscard]] duration alone_for() const { return protocol_.alone_for(fabric_->now()); }
+  /// Why a peer that has found nobody for `patience` should wait no longer; none while it should, or patience is 0.
+  [[nodiscard]] std::optional<error> alone_too_long(duration patience) const {
+    const duration alone = protocol_.alone_for(fabric_->now());
+    const bool complete = protocol_.samples().complete();
+    const bool is_member = membership::contains(now_what().newest.members, fabric_->id());
+    if (patience <= duration{0} || alone < patience) return std::nullopt;
+    if (is_member && options_.members_wait && !complete) return std::nullopt;
+    const std::string who = options_.dial.empty() ? "the run" : options_.dial.front();
+    const std::string since = std::to_string(static_cast<std::int64_t>(seconds(alone))) + " s";
+    if (complete) {
+      return fail(errc::unreachable, who,
+                  "the run is complete with round " + std::to_string(now_what().newest.round) + ", and since " + since +
+                      " nobody is there any more who holds its result: look in the folders of its other peers");
+    }
+    return fail(errc::unreachable, who,
+                "nobody of the run answers there, or at any other address that it was ever known at, since " + since +
+                    ": it has ended, or its peers are elsewhere; join again at the address of a peer that runs, or start "
+                    "the members of its last round again first");
+  }
 
   /// The links of a view's members in their order. All but our own must have been met.
   [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const {

@@ -253,6 +253,7 @@
 #include <causeway/comm/on_arrival.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/comm/push_merger.hpp>
+#include <causeway/comm/round_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/comm/round_state.hpp>
 #include <causeway/comm/rounds.hpp>

@@ -20,15 +20,15 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/collective/channels.hpp>
+#include <causeway/comm/round_rows.hpp>
 #include <causeway/comm/round_rules.hpp>
 #include <causeway/comm/round_state.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/clock.hpp>
-#include <causeway/kernels/reduce.hpp>
+#include <causeway/kernels/elementwise.hpp>
 #include <causeway/policy/concepts.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -58,11 +58,11 @@ class rounds : round_rules<Axes...> {
   using outer_type = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
   using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
   using state = detail::round_state<recipe_type, outer_type, group_type>;
+  using rows_type = detail::round_rows<state, Axes...>;
   using laws = round_rules<Axes...>;
   // Parameters are replaced where something came; a gradient of which nothing came is zero.
   static constexpr bool wants_counts =
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
-  static constexpr bool keeps_in_parameters = residual_type::keeps == axis::keeping::in_parameters;
   static constexpr bool accumulates = laws::mix.accumulates;
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
 
@@ -78,9 +78,9 @@ class rounds : round_rules<Axes...> {
 
   [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
   [[nodiscard]] const recipe_type& exchange() const noexcept { return recipe_; }
-  [[nodiscard]] const landing_type& landing() const noexcept { return landing_; }
+  [[nodiscard]] const landing_type& landing() const noexcept { return rows_.landing(); }
   /// The shared parameters: what to evaluate and export, where the live ones differ from peer to peer.
-  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return anchor_; }
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return rows_.anchor(); }
 
   result<void> start(auto& ctx) {
     CAUSEWAY_TRY(check(ctx));
@@ -88,7 +88,7 @@ class rounds : round_rules<Axes...> {
     CAUSEWAY_TRY(trigger_.check(cuts_.size()));
     if (states_.empty()) found(ctx);
     for (std::size_t i = 0; i < states_.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
-    if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(updates_));
+    if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows_.updates()));
     if constexpr (accumulates) {
       trigger_.open(ctx);
       samples_seen_ = ctx.samples();
@@ -111,7 +111,7 @@ class rounds : round_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     if constexpr (content_type::before_inner_step) {
-      if (!accumulates || gathered_ == 0) ctx.commit_round(shared_of(ctx, states_[0]));
+      if (!accumulates || gathered_ == 0) ctx.commit_round(rows_.shared_of(ctx, states_[0]));
       return {};
     } else {
       return count_and_exchange(ctx);
@@ -129,10 +129,10 @@ class rounds : round_rules<Axes...> {
     }
     if constexpr (!laws::identical) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
-      std::copy_n(ctx.parameters().begin(), anchor_.size(), anchor_.begin());
+      std::copy_n(ctx.parameters().begin(), rows_.anchor().size(), rows_.anchor().begin());
       ctx.commit_round(ctx.parameters());
     } else if constexpr (content_type::anchored) {
-      std::copy(anchor_.begin(), anchor_.end(), ctx.parameters().begin());
+      std::copy(rows_.anchor().begin(), rows_.anchor().end(), ctx.parameters().begin());
     }
     ctx.parameters_changed();
     return {};
@@ -143,11 +143,11 @@ class rounds : round_rules<Axes...> {
     ar(count);
     while (states_.size() < count) add_state();
     for (state& s : states_) s.serialize(ar);
-    ar(trigger_, anchor_, updates_, counted_, outer_steps_, gathered_);
+    ar(trigger_, rows_, counted_, outer_steps_, gathered_);
   }
 
   void shared(auto& ar) {
-    ar(anchor_);
+    ar(rows_.anchor());
     for (state& s : states_) ar(s.outer, s.number);
     ar(outer_steps_);
   }
@@ -156,12 +156,12 @@ class rounds : round_rules<Axes...> {
   void adopt(auto& ctx, std::span<const float> previous) {
     const auto local = ctx.parameters();
     if (previous.empty()) {
-      std::copy(anchor_.begin(), anchor_.end(), local.begin());
-      std::fill(updates_.begin(), updates_.end(), 0.0F);
+      std::copy(rows_.anchor().begin(), rows_.anchor().end(), local.begin());
+      std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
       for (state& s : states_) s.since = 0;
       ctx.resume_at(outer_steps_ * trigger_.next(0, 1));
     } else {
-      for (std::size_t i = 0; i < local.size(); ++i) local[i] += anchor_[i] - previous[i];
+      for (std::size_t i = 0; i < local.size(); ++i) local[i] += rows_.anchor()[i] - previous[i];
     }
     ctx.parameters_changed();
   }
@@ -179,10 +179,10 @@ class rounds : round_rules<Axes...> {
         fragments_{axis::take<axis::part::fragments, fragments_type>(values)},
         group_{axis::take<axis::part::group, group_type>(values)},
         recipe_{axis::take<axis::part::exchange, recipe_type>(values)},
-        residual_{axis::take<axis::part::residual, residual_type>(values)},
         participation_{axis::take<axis::part::participation, participation_type>(values)},
         outer_{axis::take<axis::part::outer, outer_type>(values)},
-        landing_{axis::take<axis::part::landing, landing_type>(values)} {}
+        rows_{axis::take<axis::part::residual, residual_type>(values),
+              axis::take<axis::part::landing, landing_type>(values)} {}
 
   // ---- at the start -----------------------------------------------------------------------------------------------------
 
@@ -190,9 +190,9 @@ class rounds : round_rules<Axes...> {
     if (!ctx.elastic()) CAUSEWAY_TRY(group_.check(ctx.peers()));
     CAUSEWAY_TRY(participation_.check());
     if constexpr (landing_type::waits != axis::waiting::some_steps) return {};
-    if (landing_.steps >= 1 && landing_.steps < trigger_.next(0, 1)) return {};
+    if (rows_.landing().steps >= 1 && rows_.landing().steps < trigger_.next(0, 1)) return {};
     return fail(errc::invalid_argument, "landing",
-                "a result that is waited for " + std::to_string(landing_.steps) + " inner steps, in a round of " +
+                "a result that is waited for " + std::to_string(rows_.landing().steps) + " inner steps, in a round of " +
                     std::to_string(trigger_.next(0, 1)) + "; it must be at least 1 and less than the round");
   }
 
@@ -206,8 +206,8 @@ class rounds : round_rules<Axes...> {
   // The state of a run that begins, not one from a checkpoint.
   void found(auto& ctx) {
     while (states_.size() < cuts_.size() * content_type::tensor_count) add_state();
-    if constexpr (content_type::anchored) anchor_.assign(ctx.parameters().begin(), ctx.parameters().end());
-    if constexpr (content_type::sums_updates) updates_.assign(anchor_.size(), 0.0F);
+    if constexpr (content_type::anchored) rows_.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
+    if constexpr (content_type::sums_updates) rows_.updates().assign(rows_.anchor().size(), 0.0F);
     for (std::size_t i = 0; i < states_.size(); ++i) {
       states_[i].due_after = trigger_.first(i, states_.size());
       if constexpr (content_type::anchored) {
@@ -218,7 +218,7 @@ class rounds : round_rules<Axes...> {
 
   result<void> prepare(auto& ctx, std::size_t i) {
     if (states_.size() != cuts_.size() * content_type::tensor_count ||
-        (content_type::anchored && anchor_.size() != ctx.parameters().size())) {
+        (content_type::anchored && rows_.anchor().size() != ctx.parameters().size())) {
       return fail(errc::wrong_model, "rounds",
                   "the checkpoint was written with other fragments or another model; start with the settings it had");
     }
@@ -250,34 +250,34 @@ class rounds : round_rules<Axes...> {
     return {};
   }
 
-  /// updates_ ← Σ samples · gradient.
+  /// updates ← Σ samples · gradient.
   void add_gradient(auto& ctx, std::uint64_t samples) {
     const auto g = ctx.gradients();
-    updates_.resize(g.size());
-    kernels::axpy(ctx.pool(), updates_.data(), static_cast<float>(samples), g.data(), count(g));
+    rows_.updates().resize(g.size());
+    kernels::axpy(ctx.pool(), rows_.updates().data(), static_cast<float>(samples), g.data(), rows_.count(g));
     gathered_ += samples;
   }
 
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
     const auto g = ctx.gradients();
-    std::copy(updates_.begin(), updates_.end(), g.begin());
-    if (gathered_ > 0) kernels::scale(ctx.pool(), g.data(), 1.0F / static_cast<float>(gathered_), count(g));
+    std::copy(rows_.updates().begin(), rows_.updates().end(), g.begin());
+    if (gathered_ > 0) kernels::scale(ctx.pool(), g.data(), 1.0F / static_cast<float>(gathered_), rows_.count(g));
     for (state& s : states_) CAUSEWAY_TRY(exchange_now(ctx, s));
-    std::fill(updates_.begin(), updates_.end(), 0.0F);
+    std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
     gathered_ = 0;
     return {};
   }
 
   /// Takes part until all peers have ended their training; what is left over then is one more step.
   result<void> finish_samples(auto& ctx) {
-    updates_.resize(ctx.parameters().size());
+    rows_.updates().resize(ctx.parameters().size());
     for (;;) {
       CAUSEWAY_ASSIGN(const bool enough, trigger_.reached_by_others(ctx, gathered_));
       if (!enough && trigger_.total(gathered_) == 0) return {};
       CAUSEWAY_TRY(exchange_samples(ctx));
       CAUSEWAY_TRY(ctx.inner_step());
-      ctx.commit_round(shared_of(ctx, states_[0]));
+      ctx.commit_round(rows_.shared_of(ctx, states_[0]));
       if (!enough) return {};
     }
   }
@@ -302,9 +302,9 @@ class rounds : round_rules<Axes...> {
 
   result<void> visit(auto& ctx, state& s) {
     if constexpr (landing_type::waits == axis::waiting::some_steps) {
-      if (s.pending && s.waited >= landing_.steps) CAUSEWAY_TRY(complete(ctx, s));
+      if (s.pending && s.waited >= rows_.landing().steps) CAUSEWAY_TRY(complete(ctx, s));
       // Half-way the first phase should be over; then the second has as long.
-      if (s.pending && !s.turned && 2 * s.waited >= landing_.steps) CAUSEWAY_TRY(s.turn(ctx));
+      if (s.pending && !s.turned && 2 * s.waited >= rows_.landing().steps) CAUSEWAY_TRY(s.turn(ctx));
     } else if constexpr (landing_type::waits == axis::waiting::a_round) {
       if (s.pending && !s.turned && 2 * s.since >= s.due_after) CAUSEWAY_TRY(turn_begun(ctx, s));
     }
@@ -320,21 +320,21 @@ class rounds : round_rules<Axes...> {
 
   /// A blocking exchange.
   result<void> exchange_now(auto& ctx, state& s) {
-    compose(ctx, s);
+    rows_.compose(ctx, s);
     CAUSEWAY_TRY(begin(ctx, s));
     return arrive(ctx, s);
   }
 
   /// Sends a row on its way; its result is waited for in a later step.
   result<void> depart(auto& ctx, state& s) {
-    compose(ctx, s);
+    rows_.compose(ctx, s);
     if constexpr (landing_type::keeps_departure) {
       s.at_send.resize(s.size());
-      axis::gather(*s.cut, live(ctx, s), s.at_send);
+      axis::gather(*s.cut, rows_.live(ctx, s), s.at_send);
     }
     s.parent = laws::identical ? ctx.parent() : 0;
     CAUSEWAY_TRY(begin(ctx, s));
-    if constexpr (keeps_in_parameters) take_out_sent(ctx, s);
+    if constexpr (rows_type::keeps_in_parameters) rows_.take_out_sent(ctx, s);
     s.pending = true;
     s.waited = 0;
     s.restart(trigger_.next(number_of(s), states_.size()));
@@ -350,20 +350,20 @@ class rounds : round_rules<Axes...> {
       s.late = s.row;
       s.own_late = s.input;
       if (!s.next_residual.empty())
-        kernels::axpy(ctx.pool(), s.own_late.data(), -1.0F, s.next_residual.data(), count(s.own_late));
+        kernels::axpy(ctx.pool(), s.own_late.data(), -1.0F, s.next_residual.data(), rows_.count(s.own_late));
       s.pending = false;
       s.arrived = true;
       close(ctx, s);
     }
-    compose(ctx, s);
+    rows_.compose(ctx, s);
     s.parent = 0;
     CAUSEWAY_TRY(begin(ctx, s));
     s.pending = true;
     s.waited = 0;
-    if constexpr (keeps_in_parameters) take_out_sent(ctx, s);
-    land_late(ctx, s);
+    if constexpr (rows_type::keeps_in_parameters) rows_.take_out_sent(ctx, s);
+    rows_.land_late(ctx, s);
     s.restart(trigger_.next(number_of(s), states_.size()));
-    if constexpr (!content_type::before_inner_step) ctx.commit_round(shared_of(ctx, s));
+    if constexpr (!content_type::before_inner_step) ctx.commit_round(rows_.shared_of(ctx, s));
     return {};
   }
 
@@ -382,13 +382,15 @@ class rounds : round_rules<Axes...> {
   result<void> arrive(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(s.finish(ctx, recipe_));
-    const axis::exchange_report report{
-        .fragment = number_of(s), .steps = s.since, .movement = movement(ctx, s), .compute_seconds = s.compute_seconds};
-    land(ctx, s);
+    const axis::exchange_report report{.fragment = number_of(s),
+                                       .steps = s.since,
+                                       .movement = rows_.movement(ctx, s),
+                                       .compute_seconds = s.compute_seconds};
+    rows_.land(ctx, s);
     close(ctx, s);
     CAUSEWAY_TRY(trigger_.exchanged(ctx, report));
     if (!std::exchange(s.pending, false)) s.restart(trigger_.next(number_of(s), states_.size()));
-    if constexpr (!content_type::before_inner_step) ctx.commit_round(shared_of(ctx, s));
+    if constexpr (!content_type::before_inner_step) ctx.commit_round(rows_.shared_of(ctx, s));
     return {};
   }
 
@@ -403,41 +405,11 @@ class rounds : round_rules<Axes...> {
   // ---- the parts of an exchange -----------------------------------------------------------------------------------------
 
   [[nodiscard]] std::size_t number_of(const state& s) const { return static_cast<std::size_t>(&s - states_.data()); }
-  [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
   [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
     const std::uint64_t seed = mix(ctx.options().seed, stream, number_of(s));
     return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers()};
   }
-
-  /// The tensor that the fragment is cut from.
-  [[nodiscard]] std::span<float> live(auto& ctx, const state& s) const {
-    if constexpr (content_type::before_inner_step) {
-      return ctx.gradients();
-    } else if constexpr (content_type::anchored) {
-      return ctx.parameters();
-    } else {
-      return content_type::tensors(ctx)[s.tensor];
-    }
-  }
-
-  /// input ← what this peer has to say.
-  void compose(auto& ctx, state& s) {
-    s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
-    const auto row = std::span{s.input}.first(s.size());
-    if constexpr (content_type::sums_updates) {
-      axis::gather(*s.cut, updates_, row);
-    } else if constexpr (content_type::anchored) {
-      axis::gather(*s.cut, anchor_, row);
-      const auto local = opened(s, live(ctx, s), local_);
-      kernels::axpy(ctx.pool(), row.data(), -1.0F, local.data(), count(row));
-    } else {
-      axis::gather(*s.cut, live(ctx, s), row);
-    }
-    if constexpr (content_type::with_anchor) axis::gather(*s.cut, anchor_, std::span{s.input}.subspan(s.size()));
-    s.add_residual(residual_, ctx.next_learning_rate());
-  }
-
   /// Sends `input`, for the first time or again.
   result<void> begin(auto& ctx, state& s) {
     axis::group_question q = question(ctx, s);
@@ -454,157 +426,19 @@ class rounds : round_rules<Axes...> {
       q.self = p;
       s.terms.contributors += participation_.contributes(q) ? 1U : 0U;
     }
-    if constexpr (content_type::anchored) {
-      s.reference.resize(s.cut->is_whole(anchor_.size()) ? 0 : s.size());
-      s.terms.reference = opened(s, std::span<float>{anchor_}, s.reference);
-    }
+    rows_.refer(s);
     return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
   }
-
-  /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
-  static std::span<float> opened(const state& s, std::span<float> all, std::vector<float>& scratch) {
-    if (s.cut->is_whole(all.size())) return all;
-    scratch.resize(s.size());
-    axis::gather(*s.cut, all, scratch);
-    return scratch;
-  }
-  static void put_back(const state& s, std::span<const float> row, std::span<float> all) {
-    if (!s.cut->is_whole(all.size())) axis::scatter(*s.cut, row, all);
-  }
-
-  double movement(auto& ctx, state& s) {
-    if constexpr (trigger_type::watches_movement) {
-      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-      const double base = kernels::sum_of_squares(ctx.pool(), shared.data(), count(shared));
-      return base > 0 ? std::sqrt(kernels::sum_of_squares(ctx.pool(), s.row.data(), count(s.row)) / base) : 0.0;
-    }
-    return 0;
-  }
-
-  // ---- landing
-  // ------------------------------------------------------------------------------------------------------------
-
-  /// `row` is the mean: use it.
-  void land(auto& ctx, state& s) {
-    if constexpr (content_type::anchored) {
-      if (s.terms.contributors > 0)
-        move_shared(ctx, s, std::span{s.row}.first(s.size()), std::span{s.row}.subspan(s.size()));
-      if (participation_type::keeps_local && !s.terms.contributes) return;
-      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-      const auto local = opened(s, live(ctx, s), local_);
-      if constexpr (keeps_in_parameters) {
-        if (landing_type::waits == axis::waiting::at_once) add_sent(ctx, s, local);
-        kernels::axpy(ctx.pool(), local.data(), 1.0F, moved_.data(), count(local));
-      } else {
-        landing_.land(local, shared, s.at_send);
-      }
-      put_back(s, local, live(ctx, s));
-      if constexpr (content_type::sums_updates) clear_updates(s);
-    } else {
-      replace(ctx, s);
-    }
-    if constexpr (!content_type::before_inner_step) ctx.parameters_changed();
-  }
-
-  /// The outer step. Where the live parameters keep what was not sent, `moved_` is how far the shared ones went.
-  void move_shared(auto& ctx, state& s, std::span<float> mean, std::span<const float> mean_shared) {
-    constexpr bool keep = keeps_in_parameters;
-    const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-    if (keep) moved_.assign(shared.begin(), shared.end());
-    s.outer.step(ctx.pool(), shared, mean, mean_shared);
-    if (keep) {
-      kernels::scale(ctx.pool(), moved_.data(), -1.0F, count(moved_));
-      kernels::axpy(ctx.pool(), moved_.data(), 1.0F, shared.data(), count(moved_));
-    }
-    put_back(s, shared, anchor_);
-  }
-
-  /// local += what was sent: the pseudo-gradient points from the live parameters to the shared ones.
-  void add_sent(auto& ctx, state& s, std::span<float> local) {
-    if (!s.terms.contributes) return;
-    kernels::axpy(ctx.pool(), local.data(), 1.0F, s.input.data(), count(local));
-    kernels::axpy(ctx.pool(), local.data(), -1.0F, s.next_residual.data(), count(local));
-  }
-  void take_out_sent(auto& ctx, state& s) {
-    const auto local = opened(s, live(ctx, s), local_);
-    add_sent(ctx, s, local);
-    put_back(s, local, live(ctx, s));
-    ctx.parameters_changed();
-  }
-
-  /// Tensors become their mean, where something came; what happened to them meanwhile is kept.
-  void replace(auto& ctx, state& s) {
-    if (participation_type::keeps_local && !s.terms.contributes) return;
-    const auto local = opened(s, live(ctx, s), local_);
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      if (!s.counts.empty() && s.counts[i] == 0) continue;
-      local[i] = landing_type::waits == axis::waiting::at_once || content_type::before_inner_step
-                     ? s.row[i]
-                     : local[i] + (s.row[i] - s.input[i]);
-    }
-    put_back(s, local, live(ctx, s));
-  }
-
-  /// With the mean of the round before, and for an eager landing this peer's own part of this one.
-  void land_late(auto& ctx, state& s) {
-    std::vector<float>& mean = mean_;
-    mean.assign(s.size(), 0.0F);
-    if (s.arrived) mean = s.late;
-    if constexpr (landing_type::own_is_fresh) {
-      const float share = 1.0F / static_cast<float>(s.terms.contributors);
-      kernels::axpy(ctx.pool(), mean.data(), share, s.input.data(), count(mean));
-      if (s.arrived) kernels::axpy(ctx.pool(), mean.data(), -share, s.own_late.data(), count(mean));
-    }
-    if constexpr (content_type::anchored) {
-      if (s.arrived || landing_type::own_is_fresh) move_shared(ctx, s, mean, {});
-      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-      const auto local = opened(s, live(ctx, s), local_);
-      if constexpr (!keeps_in_parameters) landing_.land(local, shared, {});
-      if (keeps_in_parameters && s.arrived) kernels::axpy(ctx.pool(), local.data(), 1.0F, moved_.data(), count(local));
-      put_back(s, local, live(ctx, s));
-      if constexpr (content_type::sums_updates) clear_updates(s);
-      ctx.parameters_changed();
-    } else {
-      put_in(s, mean, live(ctx, s));
-    }
-  }
-  static void put_in(const state& s, std::span<const float> row, std::span<float> all) { axis::scatter(*s.cut, row, all); }
-
-  void clear_updates(state& s) {
-    for (const index_range r : s.cut->ranges) std::fill(updates_.begin() + r.begin, updates_.begin() + r.end, 0.0F);
-  }
-
-  /// What all peers hold alike now; nothing where they do not.
-  std::span<const float> shared_of(auto& ctx, const state& s) {
-    if constexpr (!laws::identical) {
-      return {};
-    } else if constexpr (content_type::anchored) {
-      return opened(s, std::span<float>{anchor_}, shared_);
-    } else {
-      return ctx.parameters();
-    }
-  }
-
   // ---- at the end -------------------------------------------------------------------------------------------------------
 
   /// The result that is still under way when training ends.
   result<void> complete_late(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(s.finish(ctx, recipe_));
-    const auto local = opened(s, live(ctx, s), local_);
-    const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-    kernels::axpy(ctx.pool(), local.data(), -1.0F, shared.data(), count(local));  // progress since the last round
-    if constexpr (landing_type::own_is_fresh) {
-      const float share = 1.0F / static_cast<float>(s.terms.contributors);
-      kernels::axpy(ctx.pool(), s.row.data(), -share, s.input.data(), count(s.row));
-      kernels::axpy(ctx.pool(), s.row.data(), share, s.next_residual.data(), count(s.row));
-    }
-    move_shared(ctx, s, s.row, {});
-    kernels::axpy(ctx.pool(), local.data(), 1.0F, opened(s, std::span<float>{anchor_}, shared_).data(), count(local));
-    put_back(s, local, live(ctx, s));
+    rows_.land_last(ctx, s);
     s.pending = s.arrived = false;
     close(ctx, s);
-    ctx.commit_round(shared_of(ctx, s));
+    ctx.commit_round(rows_.shared_of(ctx, s));
     return {};
   }
 
@@ -617,25 +451,17 @@ class rounds : round_rules<Axes...> {
   fragments_type fragments_;
   group_type group_;
   recipe_type recipe_;
-  residual_type residual_;
   participation_type participation_;
   outer_type outer_;
-  landing_type landing_;
 
+  rows_type rows_;
   std::vector<axis::fragment> cuts_;
   std::vector<state> states_;  ///< fragments of the first tensor, then of the next
-  std::vector<float> anchor_;  ///< the shared parameters
-  std::vector<float> updates_;
   std::uint64_t outer_steps_ = 0;
-  std::uint64_t gathered_ = 0;  ///< samples in updates_, for a trigger that accumulates
+  std::uint64_t gathered_ = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
   std::uint64_t samples_seen_ = 0;
   bool counted_ = false;  ///< this inner step is in the counters already
   time_point left_{};     ///< when the last hook ended
-
-  std::vector<float> local_;  // working memory
-  std::vector<float> shared_;
-  std::vector<float> moved_;
-  std::vector<float> mean_;
 };
 static_assert(CommunicationPolicy<rounds<>>);
 

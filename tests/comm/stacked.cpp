@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/comm/stacked.hpp>
+
+#include <causeway/comm/rounds.hpp>
+#include <causeway/optim/sgd.hpp>
+
+#include "support/conformance.hpp"
+
+using namespace causeway;
+
+namespace {
+
+/// Parameters every second step, pseudo-gradients every fourth.
+auto both() {
+  return comm::stacked{comm::rounds{axis::every{2}, axis::parameters{}, axis::gather_mean<>{}},
+                       comm::rounds{axis::every{4}, axis::outer<optim::sgd>{1.0F}}};
+}
+
+/// Fails its first call of each hook, as an exchange would.
+struct stumbles {
+  static constexpr std::string_view name = "stumbles";
+  static constexpr comm_traits traits{};
+  static constexpr std::uint32_t state_version = 1;
+  int* calls;
+  result<void> start(auto&) { return {}; }
+  result<void> before_inner_step(auto&) { return {}; }
+  result<void> after_inner_step(auto&) {
+    if (++*calls == 1) return fail(errc::timeout, "stumbles", "once");
+    return {};
+  }
+  result<void> finish(auto&) { return {}; }
+  void serialize(auto&) {}
+};
+
+struct counts {
+  static constexpr std::string_view name = "counts";
+  static constexpr comm_traits traits{};
+  static constexpr std::uint32_t state_version = 1;
+  int* calls;
+  result<void> start(auto&) { return {}; }
+  result<void> before_inner_step(auto&) { return {}; }
+  result<void> after_inner_step(auto&) { return ++*calls, result<void>{}; }
+  result<void> finish(auto&) { return {}; }
+  void serialize(auto&) {}
+};
+
+}  // namespace
+
+TEST_CASE("stacked: passes the conformance suite", "[comm][fast]") { support::check_communication_policy(both); }
+
+TEST_CASE("stacked: a hook that failed goes on with the second policy", "[comm][fast]") {
+  int first = 0, second = 0, context = 0;
+  comm::stacked policy{counts{&first}, stumbles{&second}};
+  CHECK_FALSE(policy.after_inner_step(context));
+  CHECK(policy.after_inner_step(context));
+  CHECK(first == 1);
+  CHECK(second == 2);
+  CHECK(policy.after_inner_step(context));
+  CHECK(first == 2);
+}
+
+TEST_CASE("stacked: promises what both keep", "[comm][fast]") {
+  using policy = decltype(both());
+  STATIC_REQUIRE(policy::traits.identical_replicas);
+  STATIC_REQUIRE(policy::traits.tolerates == peers::fixed);
+  STATIC_REQUIRE_FALSE(policy::traits.needs_global_step);
+  STATIC_REQUIRE(comm::stacked<comm::rounds<axis::gradient, axis::every>, comm::rounds<>>::traits.needs_global_step);
+}

@@ -1998,6 +1998,8 @@ using operation = std::uint64_t;
 /// passes
 ///   first, it gives errc::timeout and the operation is cancelled: its buffer is free again. A lost peer ends all its
 ///   operations with errc::peer_lost at once.
+/// - `done(op)` says, without waiting, whether the operation has ended, so that `wait` returns at once; true also for one
+///   that is not under way. It takes nothing in: between two looks, something else must wait or compute.
 /// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
 ///   kept, up to a limit.
 template <class T>
@@ -2009,6 +2011,7 @@ concept Transport = std::movable<T> &&
   { t.send(peer, id, out) } -> std::same_as<operation>;
   { t.receive(peer, id, in) } -> std::same_as<operation>;
   { t.wait(op, deadline) } -> std::same_as<result<std::size_t>>;
+  { c.done(op) } -> std::same_as<bool>;
   { c.stats() } -> std::same_as<traffic>;
 };
 
@@ -2022,6 +2025,7 @@ class solo_transport {
   static result<std::size_t> wait(operation, time_point) {
     return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
   }
+  static constexpr bool done(operation) noexcept { return true; }
   static traffic stats() noexcept { return {}; }
 };
 static_assert(Transport<solo_transport>);
@@ -2045,6 +2049,7 @@ class any_transport {
     return model_->receive(from, id, buffer);
   }
   result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
+  [[nodiscard]] bool done(operation op) const { return model_->done(op); }
   [[nodiscard]] traffic stats() const { return model_->stats(); }
 
  private:
@@ -2055,6 +2060,7 @@ class any_transport {
     virtual operation send(peer_index, const message_id&, std::span<const std::byte>) = 0;
     virtual operation receive(peer_index, const message_id&, std::span<std::byte>) = 0;
     virtual result<std::size_t> wait(operation, time_point) = 0;
+    virtual bool done(operation) const = 0;
     virtual traffic stats() const = 0;
   };
 
@@ -2070,6 +2076,7 @@ class any_transport {
       return transport.receive(from, id, b);
     }
     result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
+    bool done(operation op) const override { return transport.done(op); }
     traffic stats() const override { return transport.stats(); }
     T transport;
   };
@@ -2155,6 +2162,7 @@ class fabric {
   virtual operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) = 0;
   virtual operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) = 0;
   virtual result<std::size_t> wait(operation op, time_point deadline) = 0;
+  [[nodiscard]] virtual bool done(operation op) const = 0;
 
   /// Runs `what` with the lock held: no event comes meanwhile.
   virtual void locked(const std::function<void()>& what) = 0;
@@ -2825,6 +2833,12 @@ class operation_table {
     return known ? slot : no_slot;
   }
 
+  /// Whether it has ended, or was never there.
+  [[nodiscard]] bool done(operation handle) const {
+    const slot_index slot = find(handle);
+    return slot == no_slot || slots_[slot].done;
+  }
+
   void finish(slot_index slot) { slots_[slot].done = true; }
 
   void finish(slot_index slot, error failure) {
@@ -3241,6 +3255,8 @@ class link_transport {
     return fabric_->wait(op, deadline);
   }
 
+  [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
+
   /// Of the whole fabric: control messages and other views count too.
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }
 
@@ -3336,6 +3352,13 @@ class memory_hub {
       // The clock may be a virtual one that nobody tells us about: look at it again after a moment.
       me.changed.wait_for(lock, std::min<duration>(deadline - now, std::chrono::milliseconds{2}));
     }
+  }
+
+  [[nodiscard]] bool done(peer_index self, operation wanted) const {
+    const std::lock_guard lock{mutex_};
+    const auto& started = seats_[self].started;
+    const auto op = std::find_if(started.begin(), started.end(), [&](auto& p) { return p.number == wanted; });
+    return op == started.end() || op->done.has_value();
   }
 
   void lost(peer_index peer) {
@@ -3574,6 +3597,7 @@ class memory_transport {
   }
   /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
   result<std::size_t> wait(operation op, time_point deadline) { return hub_->wait(self_, op, deadline); }
+  [[nodiscard]] bool done(operation op) const { return hub_->done(self_, op); }
   [[nodiscard]] traffic stats() const { return hub_->stats(self_); }
 
  private:
@@ -3622,6 +3646,132 @@ class memory_network {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_MEMORY_TRANSPORT_HPP
+
+// ---- causeway/plan/utilisation.hpp ----
+#ifndef CAUSEWAY_PLAN_UTILISATION_HPP
+#define CAUSEWAY_PLAN_UTILISATION_HPP
+
+// What part of its time a replica computes, given its step, its exchanges and its link: the simulator of Streaming DiLoCo
+// (arXiv 2501.18512). A step is a graph of 4 L - 1 tasks for L layers: forward, gradient of the activations (not of the
+// first layer's), gradient of the weights, and exchange of each layer. Two machines run it, each one task at a time and in
+// order: the device the first three kinds, the link the exchanges. An exchange starts when the layer's gradient is there,
+// and the layer's forward waits for it. All replicas are alike, so that one of them says all; latency is not in the model.
+
+#include <limits>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// What computing a step costs a replica.
+struct training_step {
+  std::size_t layers = 1;  ///< at least 1; they are alike
+  double parameters = 0;   ///< of all layers
+  double seconds = 0;      ///< without any exchange; above 0
+};
+
+/// When which layers are exchanged. All fragments must find room in a period: (fragments - 1) * spacing < period.
+struct exchange_pattern {
+  std::size_t period = 1;     ///< steps from one exchange of a layer to the next, H; at least 1
+  std::size_t fragments = 1;  ///< exchanged at different steps; layer l is of fragment l mod `fragments` (strided)
+  std::size_t spacing = 0;    ///< steps from one fragment to the next; 0: period / fragments
+  std::size_t overlap = 0;    ///< steps that go on before the result is waited for, tau; less than `period`
+  double bits = 16;           ///< on the link, for each parameter
+};
+
+namespace detail {
+
+/// Runs steps one after another and knows at each moment when the device and the link are free.
+class step_timeline {
+ public:
+  step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second)
+      : pattern_{pattern},
+        task_seconds_{step.seconds / static_cast<double>(3 * step.layers - 1)},
+        exchange_seconds_{pattern.bits * step.parameters / static_cast<double>(step.layers) / bits_per_second},
+        exchanges_(step.layers) {
+    if (pattern_.spacing == 0) pattern_.spacing = pattern_.period / pattern_.fragments;
+  }
+
+  /// Seconds at the end of the last step's backward pass.
+  [[nodiscard]] double now() const noexcept { return device_; }
+
+  void run(std::size_t steps) {
+    for (std::size_t i = 0; i < steps; ++i, ++step_) {
+      forward();
+      backward();
+    }
+  }
+
+ private:
+  struct exchange {
+    std::size_t due = std::numeric_limits<std::size_t>::max();  // the first step that must have the result
+    double arrives = 0;
+  };
+
+  void forward() {
+    for (const exchange& e : exchanges_) {
+      if (e.due <= step_) device_ = std::max(device_, e.arrives);
+      device_ += task_seconds_;
+    }
+  }
+
+  void backward() {
+    for (std::size_t layer = exchanges_.size(); layer-- > 0;) {
+      device_ += task_seconds_;  // of the weights: first, as the link can start with them
+      if (is_sent(layer)) send(layer);
+      if (layer > 0) device_ += task_seconds_;  // of the activations
+    }
+  }
+
+  [[nodiscard]] bool is_sent(std::size_t layer) const noexcept {
+    const std::size_t offset = layer % pattern_.fragments * pattern_.spacing;
+    return (step_ + 1 + pattern_.period - offset) % pattern_.period == 0;
+  }
+
+  void send(std::size_t layer) {
+    link_ = std::max(link_, device_) + exchange_seconds_;
+    exchanges_[layer] = {step_ + 1 + pattern_.overlap, link_};
+  }
+
+  exchange_pattern pattern_;
+  double task_seconds_;
+  double exchange_seconds_;
+  std::vector<exchange> exchanges_;
+  std::size_t step_ = 0;
+  double device_ = 0;
+  double link_ = 0;
+};
+
+}  // namespace detail
+
+/// The part of its time that a replica computes, in (0, 1], once the run is in its stride. Exact but where the link is all
+/// but full and results are waited for late: a backlog then takes long to grow, and up to 0.2 % can be missing. Takes some
+/// 8 * layers * max(2 * period, 512 * (overlap + 1)) additions.
+[[nodiscard]] inline double utilisation(const training_step& step, const exchange_pattern& pattern,
+                                        double bits_per_second) {
+  CAUSEWAY_EXPECT(step.layers > 0 && step.seconds > 0 && step.parameters >= 0 && bits_per_second > 0);
+  CAUSEWAY_EXPECT(pattern.period > 0 && pattern.fragments > 0 && pattern.overlap < pattern.period);
+  CAUSEWAY_EXPECT((pattern.fragments - 1) * pattern.spacing < pattern.period);
+  const std::size_t periods = std::max<std::size_t>(2, 512 * (pattern.overlap + 1) / pattern.period + 1);
+  detail::step_timeline timeline{step, pattern, bits_per_second};
+  timeline.run(periods * pattern.period);
+  const double begin = timeline.now();
+  timeline.run(periods * pattern.period);
+  const double computing = static_cast<double>(periods * pattern.period) * step.seconds;
+  return computing / (timeline.now() - begin);
+}
+
+/// The least of the bandwidths `grid` (bits per second, rising) at which utilisation reaches `target`; infinity if none
+/// does.
+[[nodiscard]] inline double least_bandwidth(const training_step& step, const exchange_pattern& pattern, double target,
+                                            std::span<const double> grid) {
+  const auto found = std::partition_point(grid.begin(), grid.end(), [&](double b) {
+    return utilisation(step, pattern, b) < target;  // rises with bandwidth
+  });
+  return found == grid.end() ? std::numeric_limits<double>::infinity() : *found;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_UTILISATION_HPP
 
 // ---- causeway/tensor/batch.hpp ----
 #ifndef CAUSEWAY_TENSOR_BATCH_HPP
@@ -5074,7 +5224,6 @@ token_stream tokenize(T& tokenizer, std::string_view text) {
 // Byte-level byte-pair encoding (Sennrich et al. 2016, on bytes as in GPT-2): tokens 0..255 are the bytes, token 256+i is
 // the pair that merge i joins. Any bytes can be encoded and come back exactly. Trained by data/bpe_trainer.hpp.
 
-#include <limits>
 #include <unordered_map>
 
 namespace causeway::inline CAUSEWAY_ABI::data {
@@ -10014,6 +10163,114 @@ inline void muon_momentum(thread_pool& pool, float* x, const float* g, float* u,
 
 #endif  // CAUSEWAY_KERNELS_OPTIMIZER_HPP
 
+// ---- causeway/kernels/outer_update.hpp ----
+#ifndef CAUSEWAY_KERNELS_OUTER_UPDATE_HPP
+#define CAUSEWAY_KERNELS_OUTER_UPDATE_HPP
+
+// Updates that outer optimizers make beside those of kernels/optimizer.hpp, in one pass over memory. Exact kernels as those
+// are: the same bits on every processor. Padding (zero value, zero gradient, zero state) stays zero.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// One push of delayed Nesterov. `share` is 1/N, `momentum_now` what the momentum is multiplied by in the movement.
+struct delayed_nesterov_coefficients {
+  float learning_rate = 0.7F;
+  float share = 1.0F;
+  float beta = 0.9F;
+  float momentum_now = 0.0F;
+  float gradient_scale = 1.0F;
+};
+
+/// One step of sign descent.
+struct sign_coefficients {
+  float learning_rate = 1e-3F;
+  float momentum = 0.0F;
+  float weight_decay = 0.0F;  ///< decoupled: p is multiplied by 1 - lr·wd
+  float gradient_scale = 1.0F;
+};
+
+namespace detail {
+
+template <bool Refresh>
+struct delayed_nesterov_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* b, std::int64_t count,
+                                         delayed_nesterov_coefficients c) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, push, momentum, buffer;
+      load(value, p + i, part);
+      load(push, g + i, part);
+      load(momentum, m + i, part);
+      load(buffer, b + i, part);
+      push *= c.gradient_scale;
+      buffer += push;
+      if constexpr (Refresh) {
+        momentum = c.beta * momentum + c.share * buffer;
+        store(m + i, momentum, part);
+        broadcast(buffer, 0.0F);
+      }
+      store(b + i, buffer, part);
+      store(p + i, value - c.learning_rate * (c.share * push + c.momentum_now * momentum), part);
+    });
+  }
+};
+
+template <bool Momentum>
+struct sign_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* u, std::int64_t count, sign_coefficients c) {
+    const float rest = 1.0F - c.momentum;
+    const float kept = 1.0F - c.learning_rate * c.weight_decay;
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, direction;
+      load(value, p + i, part);
+      load(direction, g + i, part);
+      direction *= c.gradient_scale;
+      if constexpr (Momentum) {
+        f32x16 velocity;
+        load(velocity, u + i, part);
+        direction = c.momentum * velocity + rest * direction;
+        store(u + i, direction, part);
+      }
+      f32x16 up, down, none;
+      broadcast(none, 0.0F);
+      broadcast(up, c.learning_rate);
+      broadcast(down, -c.learning_rate);
+      const f32x16 not_up = direction < none ? down : none;
+      store(p + i, value * kept - (direction > none ? up : not_up), part);
+    });
+  }
+};
+
+}  // namespace detail
+
+/// b += g; p -= lr·(share·g + momentum_now·m). With `refresh` first m = beta·m + share·b, and b = 0 afterwards. Moves 24
+/// bytes an element, or 28. On the calling thread.
+inline void delayed_nesterov_update(float* p, const float* g, float* m, float* b, std::int64_t count, bool refresh,
+                                    const delayed_nesterov_coefficients& c, simd_level level = detect_simd_level()) {
+  if (refresh) return detail::dispatch<detail::delayed_nesterov_kernel<true>>(level, p, g, m, b, count, c);
+  detail::dispatch<detail::delayed_nesterov_kernel<false>>(level, p, g, m, b, count, c);
+}
+
+/// p = p·(1 - lr·wd) - lr·sign(g), where sign(0) and the sign of a NaN are 0. Moves 12 bytes an element. On the calling
+/// thread.
+inline void sign_update(float* p, const float* g, std::int64_t count, const sign_coefficients& c,
+                        simd_level level = detect_simd_level()) {
+  detail::dispatch<detail::sign_kernel<false>>(level, p, g, static_cast<float*>(nullptr), count, c);
+}
+
+/// u = mu·u + (1 - mu)·g; p = p·(1 - lr·wd) - lr·sign(u). Moves 20 bytes an element. On the calling thread.
+inline void sign_momentum_update(float* p, const float* g, float* u, std::int64_t count, const sign_coefficients& c,
+                                 simd_level level = detect_simd_level()) {
+  detail::dispatch<detail::sign_kernel<true>>(level, p, g, u, count, c);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_OUTER_UPDATE_HPP
+
 // ---- causeway/kernels/reduce.hpp ----
 #ifndef CAUSEWAY_KERNELS_REDUCE_HPP
 #define CAUSEWAY_KERNELS_REDUCE_HPP
@@ -12556,6 +12813,7 @@ class mailbox {
   [[nodiscard]] net::operation handle(slot_index slot) const { return operations_.handle(slot); }
   [[nodiscard]] slot_index find(net::operation op) const { return operations_.find(op); }
   [[nodiscard]] bool done(slot_index slot) { return operations_[slot].done; }
+  [[nodiscard]] bool ended(net::operation op) const { return operations_.done(op); }
   [[nodiscard]] const net::detail::pending_operation& at(slot_index slot) { return operations_[slot]; }
   result<std::size_t> release(slot_index slot) { return operations_.release(slot); }
 
@@ -13336,6 +13594,9 @@ class fabric final : public net::fabric,
     }
     return mail_.release(slot);
   }
+
+  /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
+  [[nodiscard]] bool done(net::operation op) const override { return mail_.ended(op); }
 
   void locked(const std::function<void()>& what) override { what(); }
 
@@ -14563,6 +14824,7 @@ class transport {
     return fabric_->receive(link_of(from), id, buffer);
   }
   result<std::size_t> wait(net::operation op, time_point deadline) { return fabric_->wait(op, deadline); }
+  [[nodiscard]] bool done(net::operation op) const { return fabric_->done(op); }
   [[nodiscard]] traffic stats() const { return fabric_->stats(); }
 
  private:
@@ -15764,6 +16026,11 @@ class adamw {
 
   [[nodiscard]] const adamw_options& options() const noexcept { return options_; }
   [[nodiscard]] std::uint64_t steps() const noexcept { return clock_.steps(); }
+  /// First and second moments, in the layout of the parameters: for policies that average them over peers.
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first_.size());
+    return {std::span{first_.data(), length}, std::span{second_.data(), length}};
+  }
 
   void reset(std::int64_t length) {
     first_ = state_buffer{length};
@@ -15831,6 +16098,142 @@ inline result<void> check_norm(float norm, std::string where) {
 }  // namespace causeway::inline CAUSEWAY_ABI::optim
 
 #endif  // CAUSEWAY_OPTIM_CLIP_HPP
+
+// ---- causeway/optim/delayed_nesterov.hpp ----
+#ifndef CAUSEWAY_OPTIM_DELAYED_NESTEROV_HPP
+#define CAUSEWAY_OPTIM_DELAYED_NESTEROV_HPP
+
+// Nesterov's momentum for pushes that arrive one by one (Liu et al. 2024, "Asynchronous Local-SGD Training for Language
+// Modeling", algorithm 3). Plain Nesterov takes its momentum up with each push, and so amplifies those that are stale; here
+// each push counts 1/N at once, and the momentum is refreshed by the mean of every N of them. One step is one push.
+
+namespace causeway::inline CAUSEWAY_ABI::optim {
+
+struct delayed_nesterov_options {
+  float momentum = 0.9F;      ///< β
+  std::uint32_t period = 10;  ///< N, pushes between refreshes: about as many as there are peers
+  float early = 0.0F;         ///< c in [0, 1/N]: how much of the momentum each push but the last of a block brings along
+};
+
+/// B += Δ. A push that does not end a block of N: p -= lr·(Δ/N + cβm). One that does: m = βm + B/N;
+/// p -= lr·(Δ/N + (1 - cN + c)βm); B = 0. With c = 0 a block moves p as one Nesterov step on the mean of its pushes does.
+/// Moves 24 to 28 bytes a parameter, keeps 8. No weight decay.
+class delayed_nesterov {
+ public:
+  static constexpr std::string_view name = "delayed_nesterov";
+
+  explicit delayed_nesterov(delayed_nesterov_options options = {}) : options_{options} {
+    CAUSEWAY_EXPECT(options_.period >= 1);
+    CAUSEWAY_EXPECT(options_.early >= 0 && options_.early * static_cast<float>(options_.period) <= 1);
+  }
+
+  [[nodiscard]] const delayed_nesterov_options& options() const noexcept { return options_; }
+
+  void reset(std::int64_t length) {
+    momentum_ = state_buffer{length};
+    buffer_ = state_buffer{length};
+    pushes_ = 0;
+  }
+
+  void step(thread_pool& pool, parameter_view view, step_options step) {
+    CAUSEWAY_EXPECT(momentum_.size() == static_cast<std::int64_t>(view.values.size()));
+    const bool refresh = ++pushes_ == options_.period;
+    const kernels::delayed_nesterov_coefficients c = coefficients(step, refresh);
+    detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool) {
+      kernels::delayed_nesterov_update(view.values.data() + begin, view.gradients.data() + begin, momentum_.data() + begin,
+                                       buffer_.data() + begin, count, refresh, c);
+    });
+    if (refresh) pushes_ = 0;
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(momentum_, buffer_, pushes_);
+  }
+
+ private:
+  [[nodiscard]] kernels::delayed_nesterov_coefficients coefficients(const step_options& step, bool refresh) const {
+    const auto n = static_cast<float>(options_.period);
+    const float part = refresh ? 1.0F - options_.early * n + options_.early : options_.early;
+    return {.learning_rate = step.learning_rate,
+            .share = 1.0F / n,
+            .beta = options_.momentum,
+            .momentum_now = part * options_.momentum,
+            .gradient_scale = step.gradient_scale};
+  }
+
+  delayed_nesterov_options options_;
+  state_buffer momentum_;
+  state_buffer buffer_;       ///< the pushes of the block so far, summed
+  std::uint32_t pushes_ = 0;  ///< in the block so far
+};
+
+static_assert(Optimizer<delayed_nesterov>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_DELAYED_NESTEROV_HPP
+
+// ---- causeway/optim/fed_adam.hpp ----
+#ifndef CAUSEWAY_OPTIM_FED_ADAM_HPP
+#define CAUSEWAY_OPTIM_FED_ADAM_HPP
+
+// Adam as an outer optimizer (FedAdam; Reddi et al. 2021, algorithm 2): no correction of the first steps' bias, and an τ
+// that is meant to matter, since it bounds how much a value that hardly moves is sped up.
+
+namespace causeway::inline CAUSEWAY_ABI::optim {
+
+struct fed_adam_options {
+  float beta1 = 0.9F;
+  float beta2 = 0.99F;
+  float tau = 1e-3F;  ///< adaptivity: smaller is more adaptive
+};
+
+/// m = b1·m + (1-b1)·g; v = b2·v + (1-b2)·g²; p -= lr·m / (sqrt(v) + τ), where v starts at τ² as the paper asks. Moves 28
+/// bytes a parameter, keeps 8.
+class fed_adam {
+ public:
+  static constexpr std::string_view name = "fed_adam";
+
+  explicit fed_adam(fed_adam_options options = {}) noexcept : options_{options} {}
+
+  [[nodiscard]] const fed_adam_options& options() const noexcept { return options_; }
+
+  void reset(std::int64_t length) {
+    first_ = state_buffer{length};
+    second_ = state_buffer{length};
+    std::fill_n(second_.data(), length, options_.tau * options_.tau);
+  }
+
+  void step(thread_pool& pool, parameter_view view, step_options step) {
+    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
+    const kernels::adamw_coefficients c{.learning_rate = step.learning_rate,
+                                        .beta1 = options_.beta1,
+                                        .beta2 = options_.beta2,
+                                        .epsilon = options_.tau,
+                                        .gradient_scale = step.gradient_scale};
+    detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool) {
+      kernels::adamw_update(view.values.data() + begin, view.gradients.data() + begin, first_.data() + begin,
+                            second_.data() + begin, count, c);
+    });
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(first_, second_);
+  }
+
+ private:
+  fed_adam_options options_;
+  state_buffer first_;
+  state_buffer second_;
+};
+
+static_assert(Optimizer<fed_adam>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_FED_ADAM_HPP
 
 // ---- causeway/optim/muon.hpp ----
 #ifndef CAUSEWAY_OPTIM_MUON_HPP
@@ -16175,6 +16578,703 @@ static_assert(Optimizer<sgd> && ReportsUpdates<sgd>);
 
 #endif  // CAUSEWAY_OPTIM_SGD_HPP
 
+// ---- causeway/optim/sign_sgd.hpp ----
+#ifndef CAUSEWAY_OPTIM_SIGN_SGD_HPP
+#define CAUSEWAY_OPTIM_SIGN_SGD_HPP
+
+// Descent by signs (signSGD, and with momentum Signum; Bernstein et al. 2018). As an outer optimizer it makes a majority
+// vote out of 1-bit messages, and with DeMo it takes the place of the inner one.
+
+namespace causeway::inline CAUSEWAY_ABI::optim {
+
+struct sign_sgd_options {
+  float momentum = 0.0F;      ///< 0: none, and no state
+  float weight_decay = 0.0F;  ///< decoupled; not for vectors
+};
+
+/// u = mu·u + (1-mu)·g; p = p·(1 - lr·wd) - lr·sign(u), where sign(0) = 0. Moves 12 bytes a parameter, 20 with momentum,
+/// which also keeps 4 bytes a parameter.
+class sign_sgd {
+ public:
+  static constexpr std::string_view name = "sign_sgd";
+
+  explicit sign_sgd(sign_sgd_options options = {}) noexcept : options_{options} {}
+
+  [[nodiscard]] const sign_sgd_options& options() const noexcept { return options_; }
+
+  void reset(std::int64_t length) { velocity_ = state_buffer{options_.momentum != 0.0F ? length : 0}; }
+
+  void step(thread_pool& pool, parameter_view view, step_options step) {
+    const bool momentum = options_.momentum != 0.0F;
+    CAUSEWAY_EXPECT(!momentum || velocity_.size() == static_cast<std::int64_t>(view.values.size()));
+    detail::for_all_pieces(pool, view, [&](std::int64_t begin, std::int64_t count, bool decay) {
+      const kernels::sign_coefficients c{step.learning_rate, options_.momentum, decay ? options_.weight_decay : 0.0F,
+                                         step.gradient_scale};
+      float* const p = view.values.data() + begin;
+      const float* const g = view.gradients.data() + begin;
+      if (momentum) {
+        kernels::sign_momentum_update(p, g, velocity_.data() + begin, count, c);
+      } else {
+        kernels::sign_update(p, g, count, c);
+      }
+    });
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(velocity_);
+  }
+
+ private:
+  sign_sgd_options options_;
+  state_buffer velocity_;
+};
+
+static_assert(Optimizer<sign_sgd>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_SIGN_SGD_HPP
+
+// ---- causeway/collective/options.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+#define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// What all collectives share: how long they may take, how they cut data, where they keep working memory.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// How a sum travels. `n` peers, `size` bytes of f32 each.
+enum class algorithm : std::uint8_t {
+  automatic,  ///< one_shot up to collective_options::one_shot_bytes, butterfly beyond
+  one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
+  butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
+  ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
+};
+
+/// Memory that collectives reuse. Give the same one to every call of a thread and they allocate nothing after the largest
+/// call was seen. Not for two threads at once.
+class collective_workspace {
+ public:
+  /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
+  [[nodiscard]] std::byte* reserve(std::size_t bytes) {
+    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+    return memory_.data();
+  }
+
+  [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
+  [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
+  [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
+  [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
+
+ private:
+  aligned_buffer<std::byte> memory_;
+  std::vector<net::operation> operations_;
+  std::vector<std::size_t> sizes_;
+  std::vector<const float*> parts_;
+  thread_pool alone_{1};
+};
+
+struct collective_options {
+  time_point deadline = no_deadline;                  ///< on the transport's clock, for the whole call
+  algorithm how = algorithm::automatic;               ///< must be the same on all peers, as must the next three
+  std::size_t chunk_bytes = std::size_t{256} << 10U;  ///< f32 bytes that are sent, summed and passed on as one piece
+  std::size_t one_shot_bytes = std::size_t{64} << 10U;
+  std::uint32_t window = 4;                   ///< chunks under way at a time in each of the two phases
+  thread_pool* pool = nullptr;                ///< for sums and codecs; none: the caller's thread
+  collective_workspace* workspace = nullptr;  ///< none: allocated for this call
+};
+
+/// The same, for links of `streams` TCP connections each. Several streams are what a lossy line without BBR gets; each then
+/// carries one chunk at a time and slowly, so there must be chunks for all of them: 16 MiB over 100 Mbit/s with 50 ms and
+/// 1 % loss took 4.7 s instead of 9.5 s. All peers must give the same number.
+constexpr collective_options tuned_for_streams(collective_options o, std::size_t streams) noexcept {
+  if (streams <= 1) return o;
+  o.chunk_bytes = std::size_t{128} << 10U;
+  o.window = 16;
+  return o;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// ---- causeway/collective/exchange.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_EXCHANGE_HPP
+#define CAUSEWAY_COLLECTIVE_EXCHANGE_HPP
+
+// What every way of averaging a row over a group of peers looks like to a communication policy. An exchange is cut in
+// three, so that it can run beside inner steps: `begin` gets the own contribution under way, `turn` reduces what has
+// arrived and sends it on, `finish` leaves the result in the row. Exchanges are values that live in a policy and are used
+// again and again, for one conversation at a time; several of them may be in conversation at once, on channels of their
+// own.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// One conversation among a group. The transport must be the same object in all three calls, and outlive the conversation.
+struct exchange_port {
+  net::any_transport& transport;      ///< of the group: self() and size() are within the group
+  net::message_id id;                 ///< channel_stride channels from id.channel on are ours
+  const collective_options& options;  ///< deadline of this call, workspace; the pool is the context's
+};
+
+/// What is averaged. Spans must stay where they are until `finish` has returned.
+struct exchange_row {
+  std::span<float> values;      ///< in: mine, unweighted, unchanged from `begin` to `finish`; after finish: the result
+  std::span<float> residual{};  ///< not empty: begin writes values − decode(own message) here. May not alias values
+  float weight = 1;             ///< how much mine counts, >= 0; with 0 nothing of mine is sent: I only listen
+  std::span<float> counts{};    ///< not empty: after finish, the weights of those who sent coordinate i, summed
+  errc refused{};               ///< non_finite, corrupt or protocol: nobody may use my values, all fail with this code
+};
+
+/// What an exchange says about itself, for rules that decide which combinations are allowed.
+struct exchange_traits {
+  bool bit_parity = true;    ///< all peers of the group end with the same bits
+  bool own_support = false;  ///< loses nothing where every peer sends coordinates of its own choice (sparse codecs)
+  bool residual = false;     ///< fills exchange_row::residual
+  bool counts = false;       ///< fills exchange_row::counts
+  bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
+};
+
+/// Requirements. For a blocking exchange, call the three in a row.
+///
+/// - All peers of the group call the three in the same order with the same id, as many values, equal options and contexts
+///   that differ only where the codec allows it. The result is Σ w_i x_i / Σ w_i (or what the aggregator makes of it).
+/// - An error ends the conversation: what is under way is cancelled, values and residual are unspecified, and the object is
+///   as good as new. So do `cancel()` and destroying the object, which must happen before the transport goes. Transport
+///   errors name the peer. Values that cannot be used (errc::non_finite, errc::corrupt, errc::protocol) and weights that
+///   are all 0 (errc::invalid_argument) fail on all peers alike.
+/// - `begin` while a conversation is under way cancels that one first.
+/// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
+template <class E, class Context>
+concept Exchange = std::movable<E> &&
+    requires(E& e, const exchange_port& port, const exchange_row& row, const Context& ctx) {
+  { E::name } -> std::convertible_to<std::string_view>;
+  { E::traits } -> std::convertible_to<exchange_traits>;
+  { e.begin(port, row, ctx) } -> std::same_as<result<void>>;
+  { e.turn(port, row, ctx) } -> std::same_as<result<void>>;
+  { e.finish(port, row, ctx) } -> std::same_as<result<void>>;
+  { e.cancel() } -> std::same_as<void>;
+};
+
+/// All three phases in a row.
+template <class Context, Exchange<Context> E>
+result<void> run_exchange(E& exchange, const exchange_port& port, const exchange_row& row, const Context& ctx) {
+  CAUSEWAY_TRY(exchange.begin(port, row, ctx));
+  CAUSEWAY_TRY(exchange.turn(port, row, ctx));
+  return exchange.finish(port, row, ctx);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_EXCHANGE_HPP
+
+// ---- causeway/collective/refusal.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+#define CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+
+// "The values of peer p cannot be used", as eight bytes. A peer whose values are refused must not make the others wait: a
+// collective goes on to its end, tells everybody whose values were refused, and then fails on all peers alike.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
+/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument).
+struct refusal {
+  std::uint32_t peer = 0;
+  errc code = errc::non_finite;
+};
+
+using refusal_bytes = std::array<std::byte, 8>;
+
+inline refusal_bytes to_bytes(const refusal& r) noexcept {
+  const std::uint32_t words[2] = {r.peer, static_cast<std::uint32_t>(r.code)};
+  refusal_bytes bytes;
+  std::memcpy(bytes.data(), words, sizeof words);
+  return bytes;
+}
+
+/// Reads what a peer claims; nullopt when it makes no sense.
+inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
+  if (bytes.size() != sizeof(refusal_bytes)) return std::nullopt;
+  std::uint32_t words[2];
+  std::memcpy(words, bytes.data(), sizeof words);
+  const auto code = static_cast<errc>(words[1]);
+  const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
+  const bool weights = code == errc::invalid_argument && words[0] == peers;
+  if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
+  return refusal{words[0], code};
+}
+
+/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one.
+inline void note(std::optional<refusal>& kept, const refusal& r) noexcept {
+  if (!kept || r.peer < kept->peer) kept = r;
+}
+
+inline error to_error(const refusal& r, std::uint32_t peers) {
+  if (r.peer == peers && r.code == errc::invalid_argument) {
+    return fail(errc::invalid_argument, "exchange",
+                "the weights of all peers add up to 0: nobody contributes to this mean");
+  }
+  if (r.peer == peers) {
+    return fail(errc::non_finite, "all-reduce", "the sum of finite values is too large for f32; lower the learning rate");
+  }
+  const char* what = r.code == errc::non_finite ? "its values hold NaN or infinity; nobody uses this round's result"
+                     : r.code == errc::corrupt  ? "its values cannot be decoded; nobody uses this round's result"
+                                                : "it sent the wrong number of bytes; do all peers run the same options?";
+  return fail(r.code, "peer " + std::to_string(r.peer), what);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+
+// ---- causeway/collective/exchange_message.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+#define CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+
+// The messages of exchanges: sixteen bytes that say how much the content counts, how many values it is about, and whether
+// there is content at all; then what the codec wrote. A peer with nothing to say, or whose sums cannot be used, sends the
+// sixteen bytes alone, so that nobody ever waits for a message that does not come.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Bytes in front of the codec's.
+inline constexpr std::size_t message_header_bytes = 16;
+
+/// A message as its receiver sees it. Where `bad` has a value, the rest must not be used.
+struct peer_message {
+  net::peer_index peer = 0;            ///< who sent it
+  float weight = 0;                    ///< finite, >= 0; 0: no content
+  std::span<const std::byte> bytes{};  ///< what the codec wrote
+  std::optional<refusal> bad{};
+};
+
+namespace detail {
+
+struct message_header {
+  float weight = 0;
+  std::uint32_t values = 0;   // of the row or part, modulo 2^32: a check that both sides mean the same
+  std::uint32_t refused = 0;  // see refusal; used where code is not 0
+  std::uint32_t code = 0;
+};
+static_assert(sizeof(message_header) == message_header_bytes);
+
+constexpr std::size_t message_slot(std::size_t codec_bytes) { return (message_header_bytes + codec_bytes + 63) / 64 * 64; }
+
+inline constexpr refusal no_refusal{0, errc{}};
+
+inline void write_header(std::span<std::byte> room, float weight, std::size_t values, const refusal& bad = no_refusal) {
+  const message_header h{weight, static_cast<std::uint32_t>(values), bad.peer, static_cast<std::uint32_t>(bad.code)};
+  std::memcpy(room.data(), &h, sizeof h);
+}
+
+/// The header of a peer's own contribution; true when content follows.
+inline bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values, net::peer_index self) {
+  CAUSEWAY_EXPECT(row.weight >= 0);
+  CAUSEWAY_EXPECT(row.refused == errc{} || row.refused == errc::non_finite || row.refused == errc::corrupt ||
+                  row.refused == errc::protocol);
+  if (row.refused != errc{}) {
+    write_header(room, 0, values, refusal{self, row.refused});
+    return false;
+  }
+  write_header(room, row.weight, values);
+  return row.weight > 0;
+}
+
+/// Reads bytes that anybody may have sent, about `values` values.
+inline peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
+                                 std::uint32_t peers) {
+  peer_message m{.peer = from};
+  message_header h;
+  if (bytes.size() < sizeof h) {
+    m.bad = refusal{from, errc::protocol};
+    return m;
+  }
+  std::memcpy(&h, bytes.data(), sizeof h);
+  m.bytes = bytes.subspan(sizeof h);
+  if (h.code != 0) {
+    m.bad = from_bytes(bytes.subspan(offsetof(message_header, refused), sizeof(refusal_bytes)), peers)
+                .value_or(refusal{from, errc::corrupt});
+  } else if (h.values != static_cast<std::uint32_t>(values)) {
+    m.bad = refusal{from, errc::protocol};
+  } else if (!std::isfinite(h.weight) || h.weight < 0 || (h.weight == 0 && !m.bytes.empty())) {
+    m.bad = refusal{from, errc::corrupt};
+  } else {
+    m.weight = h.weight;
+  }
+  return m;
+}
+
+/// 1 / total weight in f32; 0 where that is no number to multiply with.
+inline float mean_factor(double total_weight) {
+  const float factor = 1.0F / static_cast<float>(total_weight);
+  return total_weight > 0 && std::isfinite(factor) ? factor : 0.0F;
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+
+// ---- causeway/collective/message_codec.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_MESSAGE_CODEC_HPP
+#define CAUSEWAY_COLLECTIVE_MESSAGE_CODEC_HPP
+
+// What an exchange needs of a codec and of its context. Every compress::MessageCodec is one, with
+// compress::message_context; the codecs themselves live elsewhere. Also: what a context becomes for a part of the row, so
+// that a row can be cut among peers that each reduce a part of it.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// What a codec is told besides the values: where matrices lie in the row (ascending, apart), seeds, a reference row.
+template <class X>
+concept MessageContext = std::copy_constructible<X> && requires(X& x) {
+  { x.pool } -> std::convertible_to<thread_pool&>;
+  { x.matrices.front().offset } -> std::convertible_to<std::size_t>;
+  { x.matrices.front().rows } -> std::convertible_to<std::size_t>;
+  { x.matrices.front().columns } -> std::convertible_to<std::size_t>;
+  { x.seed } -> std::convertible_to<std::uint64_t>;
+  { x.own_seed } -> std::convertible_to<std::uint64_t>;
+  { x.reference } -> std::convertible_to<std::span<const float>>;
+};
+
+/// See compress::MessageCodec, which says what the members do.
+template <class C, class X>
+concept MessageCodec = std::copyable<C> && MessageContext<X> &&
+    requires(const C& c, const X& ctx, std::size_t n, std::span<const float> values, std::span<std::byte> room,
+             std::span<const std::byte> bytes, std::span<float> sum, float weight) {
+  {bool{C::traits.sparse}};
+  {bool{C::traits.transform}};
+  { c.most_bytes(ctx, n) } -> std::same_as<std::size_t>;
+  { c.encode(ctx, values, room) } -> std::same_as<std::size_t>;
+  { c.decode_add(ctx, bytes, sum, weight, sum) } -> std::same_as<result<void>>;
+  requires !C::traits.transform || requires { c.inverse(ctx, sum); };
+};
+
+namespace detail {
+
+/// Turns coefficients into values, where the codec sends coefficients.
+template <class C, class X>
+void invert(const C& codec, const X& ctx, std::span<float> row) {
+  if constexpr (C::traits.transform) codec.inverse(ctx, row);
+}
+
+/// residual = values − what `bytes` decodes to. Values that do not decode are refused later, by everybody alike.
+template <class C, class X>
+void subtract_message(const C& codec, const X& ctx, std::span<const float> values, std::span<const std::byte> bytes,
+                      std::span<float> residual) {
+  if constexpr (C::traits.transform) {
+    std::fill(residual.begin(), residual.end(), 0.0F);
+    if (!codec.decode_add(ctx, bytes, residual, -1.0F, {})) return;
+    codec.inverse(ctx, residual);
+    kernels::axpy(ctx.pool, residual.data(), 1.0F, values.data(), static_cast<std::int64_t>(values.size()));
+  } else {
+    std::copy(values.begin(), values.end(), residual.begin());
+    (void)codec.decode_add(ctx, bytes, residual, -1.0F, {});
+  }
+}
+
+/// Values may be cut at multiples of this without cutting what the codec keeps together.
+template <class C>
+std::size_t block_of(const C& codec) {
+  if constexpr (requires { codec.block(); }) {
+    return codec.block();
+  } else if constexpr (requires { codec.codec().block(); }) {
+    return codec.codec().block();
+  } else {
+    return 1;
+  }
+}
+
+/// The matrices of [begin, end) of a row, relative to `begin`. A matrix that is cut becomes up to three: what is left of
+/// the first row, whole rows, what is there of the last one.
+template <class Matrix>
+void matrices_of_part(std::span<const Matrix> all, std::size_t begin, std::size_t end, std::vector<Matrix>& part) {
+  part.clear();
+  for (const Matrix& m : all) {
+    if (m.rows == 0 || m.columns == 0) continue;
+    std::size_t at = std::max(m.offset, begin);
+    const std::size_t last = std::min(m.offset + m.rows * m.columns, end);
+    while (at < last) {
+      const std::size_t column = (at - m.offset) % m.columns;
+      const std::size_t whole = column == 0 ? (last - at) / m.columns : 0;
+      Matrix piece = m;
+      piece.offset = at - begin;
+      piece.rows = std::max(whole, std::size_t{1});
+      piece.columns = whole > 0 ? m.columns : std::min(m.columns - column, last - at);
+      part.push_back(piece);
+      at += piece.rows * piece.columns;
+    }
+  }
+}
+
+/// The context of part `index` of a row: [begin, end) of it. `matrices` is where its list of matrices lies. Parts have
+/// seeds of their own, so that they do not all leave out the same places.
+template <MessageContext X>
+X context_of_part(const X& ctx, std::uint64_t index, std::size_t begin, std::size_t end, auto& matrices) {
+  X part{ctx};
+  matrices_of_part(ctx.matrices, begin, end, matrices);
+  part.matrices = matrices;
+  part.seed = rng{ctx.seed, index}.next();
+  part.own_seed = rng{ctx.own_seed, index}.next();
+  const std::span<const float> reference = ctx.reference;
+  if (!reference.empty()) part.reference = reference.subspan(begin, end - begin);
+  return part;
+}
+
+/// What holds the matrices of a part's context.
+template <MessageContext X>
+using matrix_list = std::vector<std::remove_cv_t<std::remove_reference_t<decltype(std::declval<X&>().matrices.front())>>>;
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_MESSAGE_CODEC_HPP
+
+// ---- causeway/collective/sum.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SUM_HPP
+#define CAUSEWAY_COLLECTIVE_SUM_HPP
+
+// Sums of several peers' values in a fixed order, in f32, with a check for NaN and infinity on the way: one pass over
+// memory. The same bits on every machine.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+namespace detail {
+
+/// Whether any lane of `v` is NaN or infinite, accumulated in `bad`.
+CAUSEWAY_ALWAYS_INLINE void look_for_not_finite(kernels::detail::i32x16& bad, const kernels::detail::f32x16& v) {
+  bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
+}
+
+CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
+  std::int32_t all = 0;
+  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
+  return all != 0;
+}
+
+struct finite_values_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
+    kernels::detail::i32x16 bad{};
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, p + i, part);
+      look_for_not_finite(bad, v);
+    });
+    return !any_lane(bad);
+  }
+};
+
+/// Block by block; a block whose sum is not finite is not stored, so that the culprit can be looked for afterwards.
+struct sum_parts_kernel {
+  static constexpr bool exact = true;
+  static constexpr std::int64_t block = 1024;
+
+  CAUSEWAY_ALWAYS_INLINE static bool run(std::span<const float* const> parts, float factor, float* out, std::int64_t begin,
+                                         std::int64_t end) {
+    bool finite = true;
+    for (std::int64_t at = begin; at < end; at += block) {
+      finite = add_block(parts, factor, out, at, std::min(block, end - at)) && finite;
+    }
+    return finite;
+  }
+
+  CAUSEWAY_ALWAYS_INLINE static bool add_block(std::span<const float* const> parts, float factor, float* out,
+                                               std::int64_t at, std::int64_t count) {
+    CAUSEWAY_EXACT_BODY
+    alignas(64) float sums[block];
+    kernels::detail::i32x16 bad{};
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 sum, next;
+      kernels::detail::load(sum, parts[0] + at + i, part);
+      for (std::size_t p = 1; p < parts.size(); ++p) {
+        kernels::detail::load(next, parts[p] + at + i, part);
+        sum += next;
+      }
+      sum *= factor;
+      look_for_not_finite(bad, sum);
+      kernels::detail::store(sums + i, sum, part);
+    });
+    if (any_lane(bad)) return false;
+    std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
+    return true;
+  }
+};
+
+}  // namespace detail
+
+/// out[i] = factor · (parts[0][i] + parts[1][i] + ...), added from left to right in f32. `out` may be one of the parts.
+/// False when a result is NaN or infinite; then a part whose own values are not finite still holds them. Bit-identical for
+/// every thread count and instruction set. Reads 4 bytes an element and part, writes 4 an element.
+inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out, std::int64_t count,
+                      kernels::simd_level level = kernels::detect_simd_level()) {
+  std::atomic<bool> finite{true};
+  pool.for_range(count, 16 * detail::sum_parts_kernel::block, [&](index_range r) {
+    const bool good = kernels::detail::dispatch<detail::sum_parts_kernel>(level, parts, factor, out, r.begin, r.end);
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
+/// Whether no value is NaN or infinite.
+inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
+  return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
+                                                                 static_cast<std::int64_t>(values.size()));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+
+// ---- causeway/collective/aggregator.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
+#define CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
+
+// What becomes of the messages of all peers, where one place has all of them (gather_mean). Every peer works it out for
+// itself from the same bytes in the same order, and so ends with the same bits.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// What an aggregator is given.
+template <class C, class X>
+struct aggregation {
+  const C& codec;
+  const X& context;
+  std::span<const peer_message> messages;  ///< in the order of the peers; those with weight > 0 that are not refused
+  double total_weight;                     ///< of the messages
+  float factor;                            ///< 1 / total_weight, finite, not 0
+  std::uint32_t peers;                     ///< of the group
+  std::span<float> out;                    ///< zeros; becomes the result
+  std::span<float> counts;                 ///< zeros, or empty
+  std::span<float> scratch;                ///< scratch_rows times as many values as `out`; anything
+};
+
+/// Requirements:
+/// - `a.combine(aggregation)` leaves the result in `out`, as values (not coefficients), all finite; or says who is to blame
+///   that there is none.
+/// - `A::scratch_rows`: rows of working memory it needs. `A::counts`: it fills `counts` where there are any.
+/// - `A::drops_unusable`: a message that cannot be decoded counts for nothing; without it, nobody uses the round's result.
+template <class A, class C, class X>
+concept Aggregator = std::copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
+  { A::name } -> std::convertible_to<std::string_view>;
+  { A::scratch_rows } -> std::convertible_to<std::size_t>;
+  {bool{A::counts}};
+  {bool{A::drops_unusable}};
+  { a.combine(all) } -> std::same_as<std::optional<refusal>>;
+};
+
+namespace detail {
+
+/// out += Σ weight · decoded, in the order of the peers.
+template <class C, class X>
+std::optional<refusal> add_messages(const aggregation<C, X>& all, std::span<float> counts) {
+  for (const peer_message& m : all.messages) {
+    const auto added = all.codec.decode_add(all.context, m.bytes, all.out, m.weight, counts);
+    if (!added) return refusal{m.peer, added.error().code};
+  }
+  return std::nullopt;
+}
+
+/// Multiplies by `factor`; false when something is not finite.
+inline bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
+  const float* const whole[] = {values.data()};
+  return sum_parts(pool, whole, factor, values.data(), static_cast<std::int64_t>(values.size()));
+}
+
+/// out = weight · values, and zeros for a weight of 0, whatever the values; false when something is not finite.
+inline bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (weight == 0) {
+    kernels::zero(pool, out.data(), count);
+    return true;
+  }
+  const float* const only[] = {values.data()};
+  return sum_parts(pool, only, weight, out.data(), count);
+}
+
+template <class F>
+void for_values(thread_pool& pool, std::size_t count, F&& f) {
+  pool.for_range(static_cast<std::int64_t>(count), 1 << 14, [&](index_range r) {
+    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) f(i);
+  });
+}
+
+}  // namespace detail
+
+/// Σ w_i x_i / Σ w_i. Where a sparse message leaves a coordinate out, it says 0.
+struct mean {
+  static constexpr std::string_view name = "mean";
+  static constexpr std::size_t scratch_rows = 0;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (auto bad = detail::add_messages(all, all.counts)) return bad;
+    if (!detail::scale_finite(all.context.pool, all.out, all.factor)) return refusal{all.peers, errc::non_finite};
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+};
+
+/// Each coordinate divided by the weights of those who sent it: Σ w_i x_i / Σ (w_i of the messages that have it); 0 where
+/// nobody has it. The mean of DeMo's reference implementation. For a dense codec it is `mean`, but for rounding.
+struct contributor_mean {
+  static constexpr std::string_view name = "contributor_mean";
+  static constexpr std::size_t scratch_rows = 1;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    thread_pool& pool = all.context.pool;
+    std::span<float> counts_here = all.counts;
+    if (counts_here.empty()) {
+      counts_here = all.scratch;
+      kernels::zero(pool, counts_here.data(), static_cast<std::int64_t>(counts_here.size()));
+    }
+    if (auto bad = detail::add_messages(all, counts_here)) return bad;
+    detail::for_values(pool, all.out.size(), [&](std::size_t i) {
+      if (counts_here[i] > 0) all.out[i] /= counts_here[i];
+    });
+    if (!detail::scale_finite(pool, all.out, 1.0F)) return refusal{all.peers, errc::non_finite};
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+};
+
+/// The sign of what `Base` gives: -1, 0 or 1. With `contributor_mean` the aggregation of DeMo; with 1-bit messages the
+/// majority vote of signSGD (Bernstein et al. 2018).
+template <class Base = mean>
+struct sign_of {
+  static constexpr std::string_view name = "sign_of";
+  static constexpr std::size_t scratch_rows = Base::scratch_rows;
+  static constexpr bool counts = Base::counts;
+  static constexpr bool drops_unusable = Base::drops_unusable;
+
+  [[no_unique_address]] Base base{};
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (auto bad = base.combine(all)) return bad;
+    detail::for_values(all.context.pool, all.out.size(), [&](std::size_t i) {
+      const float x = all.out[i];
+      all.out[i] = x > 0 ? 1.0F : x < 0 ? -1.0F : 0.0F;
+    });
+    return std::nullopt;
+  }
+};
+using sign_of_mean = sign_of<mean>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
+
 // ---- causeway/collective/encoding.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
 #define CAUSEWAY_COLLECTIVE_ENCODING_HPP
@@ -16245,70 +17345,6 @@ inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_CHANNELS_HPP
-
-// ---- causeway/collective/options.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
-#define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
-
-// What all collectives share: how long they may take, how they cut data, where they keep working memory.
-
-namespace causeway::inline CAUSEWAY_ABI::collective {
-
-/// How a sum travels. `n` peers, `size` bytes of f32 each.
-enum class algorithm : std::uint8_t {
-  automatic,  ///< one_shot up to collective_options::one_shot_bytes, butterfly beyond
-  one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
-  butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
-  ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
-};
-
-/// Memory that collectives reuse. Give the same one to every call of a thread and they allocate nothing after the largest
-/// call was seen. Not for two threads at once.
-class collective_workspace {
- public:
-  /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
-  [[nodiscard]] std::byte* reserve(std::size_t bytes) {
-    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
-    return memory_.data();
-  }
-
-  [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
-  [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
-  [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
-  [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
-  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
-
- private:
-  aligned_buffer<std::byte> memory_;
-  std::vector<net::operation> operations_;
-  std::vector<std::size_t> sizes_;
-  std::vector<const float*> parts_;
-  thread_pool alone_{1};
-};
-
-struct collective_options {
-  time_point deadline = no_deadline;                  ///< on the transport's clock, for the whole call
-  algorithm how = algorithm::automatic;               ///< must be the same on all peers, as must the next three
-  std::size_t chunk_bytes = std::size_t{256} << 10U;  ///< f32 bytes that are sent, summed and passed on as one piece
-  std::size_t one_shot_bytes = std::size_t{64} << 10U;
-  std::uint32_t window = 4;                   ///< chunks under way at a time in each of the two phases
-  thread_pool* pool = nullptr;                ///< for sums and codecs; none: the caller's thread
-  collective_workspace* workspace = nullptr;  ///< none: allocated for this call
-};
-
-/// The same, for links of `streams` TCP connections each. Several streams are what a lossy line without BBR gets; each then
-/// carries one chunk at a time and slowly, so there must be chunks for all of them: 16 MiB over 100 Mbit/s with 50 ms and
-/// 1 % loss took 4.7 s instead of 9.5 s. All peers must give the same number.
-constexpr collective_options tuned_for_streams(collective_options o, std::size_t streams) noexcept {
-  if (streams <= 1) return o;
-  o.chunk_bytes = std::size_t{128} << 10U;
-  o.window = 16;
-  return o;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
 
 // ---- causeway/collective/flight.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
@@ -16407,156 +17443,6 @@ class flight {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP
-
-// ---- causeway/collective/refusal.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_REFUSAL_HPP
-#define CAUSEWAY_COLLECTIVE_REFUSAL_HPP
-
-// "The values of peer p cannot be used", as eight bytes. A peer whose values are refused must not make the others wait: a
-// collective goes on to its end, tells everybody whose values were refused, and then fails on all peers alike.
-
-namespace causeway::inline CAUSEWAY_ABI::collective {
-
-/// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32.
-struct refusal {
-  std::uint32_t peer = 0;
-  errc code = errc::non_finite;
-};
-
-using refusal_bytes = std::array<std::byte, 8>;
-
-inline refusal_bytes to_bytes(const refusal& r) noexcept {
-  const std::uint32_t words[2] = {r.peer, static_cast<std::uint32_t>(r.code)};
-  refusal_bytes bytes;
-  std::memcpy(bytes.data(), words, sizeof words);
-  return bytes;
-}
-
-/// Reads what a peer claims; nullopt when it makes no sense.
-inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
-  if (bytes.size() != sizeof(refusal_bytes)) return std::nullopt;
-  std::uint32_t words[2];
-  std::memcpy(words, bytes.data(), sizeof words);
-  const auto code = static_cast<errc>(words[1]);
-  const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
-  if (words[0] > peers || words[1] > 0xFFFFU || !known) return std::nullopt;
-  return refusal{words[0], code};
-}
-
-/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one.
-inline void note(std::optional<refusal>& kept, const refusal& r) noexcept {
-  if (!kept || r.peer < kept->peer) kept = r;
-}
-
-inline error to_error(const refusal& r, std::uint32_t peers) {
-  if (r.peer == peers) {
-    return fail(errc::non_finite, "all-reduce", "the sum of finite values is too large for f32; lower the learning rate");
-  }
-  const char* what = r.code == errc::non_finite ? "its values hold NaN or infinity; nobody uses this round's result"
-                     : r.code == errc::corrupt  ? "its values cannot be decoded; nobody uses this round's result"
-                                                : "it sent the wrong number of bytes; do all peers run the same options?";
-  return fail(r.code, "peer " + std::to_string(r.peer), what);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
-
-// ---- causeway/collective/sum.hpp ----
-#ifndef CAUSEWAY_COLLECTIVE_SUM_HPP
-#define CAUSEWAY_COLLECTIVE_SUM_HPP
-
-// Sums of several peers' values in a fixed order, in f32, with a check for NaN and infinity on the way: one pass over
-// memory. The same bits on every machine.
-
-namespace causeway::inline CAUSEWAY_ABI::collective {
-
-namespace detail {
-
-/// Whether any lane of `v` is NaN or infinite, accumulated in `bad`.
-CAUSEWAY_ALWAYS_INLINE void look_for_not_finite(kernels::detail::i32x16& bad, const kernels::detail::f32x16& v) {
-  bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
-}
-
-CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
-  std::int32_t all = 0;
-  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
-  return all != 0;
-}
-
-struct finite_values_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      kernels::detail::f32x16 v;
-      kernels::detail::load(v, p + i, part);
-      look_for_not_finite(bad, v);
-    });
-    return !any_lane(bad);
-  }
-};
-
-/// Block by block; a block whose sum is not finite is not stored, so that the culprit can be looked for afterwards.
-struct sum_parts_kernel {
-  static constexpr bool exact = true;
-  static constexpr std::int64_t block = 1024;
-
-  CAUSEWAY_ALWAYS_INLINE static bool run(std::span<const float* const> parts, float factor, float* out, std::int64_t begin,
-                                         std::int64_t end) {
-    bool finite = true;
-    for (std::int64_t at = begin; at < end; at += block) {
-      finite = add_block(parts, factor, out, at, std::min(block, end - at)) && finite;
-    }
-    return finite;
-  }
-
-  CAUSEWAY_ALWAYS_INLINE static bool add_block(std::span<const float* const> parts, float factor, float* out,
-                                               std::int64_t at, std::int64_t count) {
-    CAUSEWAY_EXACT_BODY
-    alignas(64) float sums[block];
-    kernels::detail::i32x16 bad{};
-    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      kernels::detail::f32x16 sum, next;
-      kernels::detail::load(sum, parts[0] + at + i, part);
-      for (std::size_t p = 1; p < parts.size(); ++p) {
-        kernels::detail::load(next, parts[p] + at + i, part);
-        sum += next;
-      }
-      sum *= factor;
-      look_for_not_finite(bad, sum);
-      kernels::detail::store(sums + i, sum, part);
-    });
-    if (any_lane(bad)) return false;
-    std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
-    return true;
-  }
-};
-
-}  // namespace detail
-
-/// out[i] = factor · (parts[0][i] + parts[1][i] + ...), added from left to right in f32. `out` may be one of the parts.
-/// False when a result is NaN or infinite; then a part whose own values are not finite still holds them. Bit-identical for
-/// every thread count and instruction set. Reads 4 bytes an element and part, writes 4 an element.
-inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out, std::int64_t count,
-                      kernels::simd_level level = kernels::detect_simd_level()) {
-  std::atomic<bool> finite{true};
-  pool.for_range(count, 16 * detail::sum_parts_kernel::block, [&](index_range r) {
-    const bool good = kernels::detail::dispatch<detail::sum_parts_kernel>(level, parts, factor, out, r.begin, r.end);
-    if (!good) finite.store(false, std::memory_order_relaxed);
-  });
-  return finite.load(std::memory_order_relaxed);
-}
-
-/// Whether no value is NaN or infinite.
-inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
-  return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
-                                                                 static_cast<std::int64_t>(values.size()));
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::collective
-
-#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
 
 // ---- causeway/collective/butterfly.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
@@ -17160,6 +18046,91 @@ result<void> broadcast(T& transport, const net::message_id& id, net::peer_index 
 
 #endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
 
+// ---- causeway/collective/conversation.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
+#define CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
+
+// The sends and receives of an exchange that is cut into phases: as `flight`, but it lives in the exchange and stays open
+// between its calls. Closing it, and destroying it, cancels what is under way: buffers are free again.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Numbered places, each empty or holding one operation. Movable: buffers belong to somebody else. Not thread-safe.
+class conversation {
+ public:
+  conversation() = default;
+  conversation(conversation&& other) noexcept
+      : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
+  conversation& operator=(conversation&& other) noexcept {
+    std::swap(transport_, other.transport_);
+    std::swap(id_, other.id_);
+    std::swap(places_, other.places_);
+    return *this;
+  }
+  ~conversation() { close(); }
+
+  void open(const exchange_port& port, std::size_t places) {
+    close();
+    transport_ = &port.transport;
+    id_ = port.id;
+    places_.assign(places, 0);
+  }
+
+  [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
+
+  /// Cancels what is under way.
+  void close() {
+    if (transport_ == nullptr) return;
+    for (net::operation& op : places_) {
+      if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
+    }
+    transport_ = nullptr;
+  }
+
+  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
+    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+    places_[place] = transport_->send(to, id_of(what), bytes);
+  }
+
+  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
+    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+    places_[place] = transport_->receive(from, id_of(what), buffer);
+  }
+
+  /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
+  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline) {
+    CAUSEWAY_EXPECT(is_open());
+    const net::operation op = std::exchange(places_[place], 0);
+    if (op == 0) return std::size_t{0};
+    auto moved = transport_->wait(op, deadline);
+    if (moved) return moved;
+    if (moved.error().where.empty()) moved.error().where = peer_name(peer);
+    close();
+    return moved;
+  }
+
+  /// As wait, for a send.
+  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline) {
+    if (auto moved = wait(place, peer, deadline); !moved) return std::move(moved).error();
+    return {};
+  }
+
+ private:
+  [[nodiscard]] net::message_id id_of(const part& what) const {
+    net::message_id id = id_;
+    id.channel = numbered(id_.channel + what.phase, what.chunk);
+    return id;
+  }
+
+  net::any_transport* transport_ = nullptr;
+  net::message_id id_;
+  std::vector<net::operation> places_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
+
 // ---- causeway/collective/gather.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
 #define CAUSEWAY_COLLECTIVE_GATHER_HPP
@@ -17284,6 +18255,1860 @@ result<void> all_gather(T& transport, const net::message_id& id, std::span<const
 
 #endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
 
+// ---- causeway/collective/gather_mean.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
+#define CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
+
+// Everybody's whole message to everybody. The topology for sparse codecs whose peers choose coordinates for themselves: a
+// sum of such messages is no longer small, so nobody sums on the way. Each peer decodes all messages, its own too, in the
+// order of the peers: the same bytes in the same order, hence the same bits everywhere.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Models Exchange. One phase: `turn` does nothing. A peer sends n-1 times its message and 16 bytes; 1 latency. Weights
+/// travel with the messages; a peer of weight 0 sends 16 bytes. Memory: n messages of the codec's largest size.
+template <class Codec, class Aggregation = mean>
+class gather_mean {
+ public:
+  static constexpr std::string_view name = "gather_mean";
+  static constexpr exchange_traits traits{
+      .bit_parity = true, .own_support = true, .residual = true, .counts = Aggregation::counts, .stateful = false};
+
+  explicit gather_mean(Codec codec = Codec{}, Aggregation aggregator = Aggregation{})
+      : codec_{std::move(codec)}, aggregator_{std::move(aggregator)} {}
+
+  [[nodiscard]] const Codec& codec() const noexcept { return codec_; }
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
+    const net::peer_index self = port.transport.self();
+    const std::uint32_t peers = port.transport.size();
+    talk_.open(port, 2 * std::size_t{peers});
+    slot_ = detail::message_slot(codec_.most_bytes(ctx, row.values.size()));
+    if (memory_.size() < slot_ * peers) memory_ = aligned_buffer<std::byte>{slot_ * peers};
+    write_own(self, row, ctx);
+    for (std::uint32_t i = 1; i < peers; ++i) {
+      const net::peer_index from = (self + peers - i) % peers;
+      talk_.receive(from, from, part{}, slot(from));
+    }
+    for (std::uint32_t i = 1; i < peers; ++i) {
+      const net::peer_index to = (self + i) % peers;
+      talk_.send(peers + to, to, part{}, slot(self).first(own_bytes_));
+    }
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port&, const exchange_row&, const X&) {
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    const std::uint32_t peers = port.transport.size();
+    std::optional<refusal> bad;
+    double total = 0;
+    messages_.clear();
+    for (net::peer_index p = 0; p < peers; ++p) {
+      std::size_t moved = own_bytes_;
+      if (p != port.transport.self()) {
+        CAUSEWAY_ASSIGN(moved, talk_.wait(p, p, port.options.deadline));
+      }
+      const peer_message m = detail::read_message(p, slot(p).first(moved), row.values.size(), peers);
+      if (m.bad && !Aggregation::drops_unusable) note(bad, {p, m.bad->code});
+      if (m.bad || m.weight == 0) continue;
+      total += m.weight;
+      messages_.push_back(m);
+    }
+    for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(talk_.finish(peers + p, p, port.options.deadline));
+    talk_.close();
+    if (!bad) bad = combine(port, row, ctx, total);
+    if (bad) return to_error(*bad, peers);
+    return {};
+  }
+
+  void cancel() { talk_.close(); }
+
+ private:
+  [[nodiscard]] std::span<std::byte> slot(net::peer_index p) { return {memory_.data() + p * slot_, slot_}; }
+
+  template <class X>
+  void write_own(net::peer_index self, const exchange_row& row, const X& ctx) {
+    const std::span<std::byte> room = slot(self);
+    const bool has_content = detail::write_own_header(room, row, row.values.size(), self);
+    own_bytes_ = message_header_bytes;
+    if (has_content) own_bytes_ += codec_.encode(ctx, row.values, room.subspan(message_header_bytes));
+    if (row.residual.empty()) return;
+    if (has_content) {
+      const auto message = room.first(own_bytes_).subspan(message_header_bytes);
+      detail::subtract_message(codec_, ctx, row.values, message, row.residual);
+    } else {
+      std::copy(row.values.begin(), row.values.end(), row.residual.begin());
+    }
+  }
+
+  template <class X>
+  std::optional<refusal> combine(const exchange_port& port, const exchange_row& row, const X& ctx, double total) {
+    static_assert(Aggregator<Aggregation, Codec, X>);
+    const std::size_t n = row.values.size();
+    const std::uint32_t peers = port.transport.size();
+    const float factor = detail::mean_factor(total);
+    if (factor == 0) return refusal{peers, errc::invalid_argument};
+    collective_workspace own;
+    collective_workspace& workspace = port.options.workspace != nullptr ? *port.options.workspace : own;
+    auto* const scratch = reinterpret_cast<float*>(workspace.reserve(Aggregation::scratch_rows * n * sizeof(float)));
+    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(n));
+    kernels::zero(ctx.pool, row.counts.data(), static_cast<std::int64_t>(row.counts.size()));
+    return aggregator_.combine(aggregation<Codec, X>{codec_,
+                                                     ctx,
+                                                     messages_,
+                                                     total,
+                                                     factor,
+                                                     peers,
+                                                     row.values,
+                                                     Aggregation::counts ? row.counts : std::span<float>{},
+                                                     {scratch, Aggregation::scratch_rows * n}});
+  }
+
+  Codec codec_;
+  Aggregation aggregator_;
+  std::size_t slot_ = 0;
+  std::size_t own_bytes_ = 0;
+  aligned_buffer<std::byte> memory_;
+  std::vector<peer_message> messages_;
+  conversation talk_;  // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
+
+// ---- causeway/collective/group_view.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+#define CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// Some peers of a transport as a Transport of their own, ranked in the order in which they are listed: pairs, regions, the
+// axis of a grid; or all of them in another order, where an algorithm sends to the next rank and the order is what costs.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
+/// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
+/// once needs different ones. Errors of the transport name its peers, not ranks.
+class group_view {
+ public:
+  /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
+  /// them.
+  group_view(net::any_transport& over, std::vector<net::peer_index> members)
+      : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
+    CAUSEWAY_EXPECT(self_ < members_.size());
+    CAUSEWAY_EXPECT(are_distinct());
+  }
+
+  [[nodiscard]] net::peer_index self() const noexcept { return self_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
+  [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
+
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
+    return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
+  }
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
+    return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
+  }
+  result<std::size_t> wait(net::operation op, time_point deadline) {
+    if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
+    return over_->wait(op, deadline);
+  }
+  [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
+
+  /// Of the whole transport.
+  [[nodiscard]] traffic stats() const { return over_->stats(); }
+
+ private:
+  static constexpr net::operation no_operation = 0;
+
+  [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
+
+  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const {
+    return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+  }
+  [[nodiscard]] bool are_distinct() const {
+    std::vector<net::peer_index> sorted = members_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  }
+
+  net::any_transport* over_;
+  std::vector<net::peer_index> members_;
+  net::peer_index self_;
+};
+static_assert(net::Transport<group_view>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// ---- causeway/collective/norm_aggregators.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP
+#define CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP
+
+// Aggregators that look at every peer's contribution tensor by tensor, by its norm. They decode one message at a time, so
+// that memory does not grow with the number of peers. What the context calls a matrix is a tensor, and so is what lies
+// between two of them.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+namespace detail {
+
+struct tensor_piece {
+  std::size_t offset = 0;
+  std::size_t size = 0;
+  std::size_t rows = 1;
+
+  [[nodiscard]] std::span<float> of(std::span<float> row) const { return row.subspan(offset, size); }
+};
+
+/// All values of a row of `n`, as the matrices of the context and what lies between them.
+template <MessageContext X>
+std::vector<tensor_piece> tensors_of(const X& ctx, std::size_t n) {
+  std::vector<tensor_piece> all;
+  std::size_t at = 0;
+  for (const auto& m : ctx.matrices) {
+    const std::size_t size = m.rows * m.columns;
+    CAUSEWAY_EXPECT(m.offset >= at && m.offset + size <= n);
+    if (size == 0) continue;
+    if (m.offset > at) all.push_back({at, m.offset - at, 1});
+    all.push_back({m.offset, size, m.rows});
+    at = m.offset + size;
+  }
+  if (at < n) all.push_back({at, n - at, 1});
+  return all;
+}
+
+inline double norm_of(thread_pool& pool, std::span<const float> x) {
+  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
+}
+
+inline void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
+  kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));
+}
+
+/// row = what a message says, as values.
+template <class C, class X>
+std::optional<refusal> decode_one(const aggregation<C, X>& all, const peer_message& m, std::span<float> row) {
+  kernels::zero(all.context.pool, row.data(), static_cast<std::int64_t>(row.size()));
+  const auto added = all.codec.decode_add(all.context, m.bytes, row, 1.0F, {});
+  if (!added) return refusal{m.peer, added.error().code};
+  invert(all.codec, all.context, row);
+  return std::nullopt;
+}
+
+}  // namespace detail
+
+/// Norms and directions are averaged apart (Decoupled DiLoCo): with x_i the contribution of peer i to a tensor,
+///   r = Σ w_i |x_i| / Σ w_i,   u = Σ w_i x_i / |x_i|,   result = r · u / |u|.
+/// Contributions that point different ways shrink their mean; here the result keeps their size. A tensor that is 0 counts
+/// in r alone; where the directions cancel, the result is 0. Vectors (tensors of one row) and embeddings are averaged as
+/// they are. Cost: one decode, one norm and one addition a message. Scratch: one row.
+struct radial_directional {
+  static constexpr std::string_view name = "radial_directional";
+  static constexpr std::size_t scratch_rows = 1;
+  static constexpr bool counts = false;
+  static constexpr bool drops_unusable = false;
+
+  std::size_t embedding_rows = 0;  ///< matrices of so many rows are embeddings (the size of the vocabulary); 0: none
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    thread_pool& pool = all.context.pool;
+    const std::vector<detail::tensor_piece> tensors = detail::tensors_of(all.context, all.out.size());
+    std::vector<double> radius(tensors.size());
+    for (const peer_message& m : all.messages) {
+      if (auto bad = detail::decode_one(all, m, all.scratch)) return bad;
+      for (std::size_t t = 0; t < tensors.size(); ++t) radius[t] += add_direction(pool, tensors[t], m.weight, all);
+    }
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      const std::span<float> sum = tensors[t].of(all.out);
+      double factor = 1 / all.total_weight;
+      if (is_radial(tensors[t])) {
+        const double length = detail::norm_of(pool, sum);
+        factor = length > 0 ? radius[t] / all.total_weight / length : 0;
+      }
+      if (!detail::scale_finite(pool, sum, static_cast<float>(factor))) return refusal{all.peers, errc::non_finite};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] bool is_radial(const detail::tensor_piece& t) const { return t.rows > 1 && t.rows != embedding_rows; }
+
+  /// Adds the message in scratch to the sum of directions; gives what it adds to the sum of norms.
+  template <class C, class X>
+  double add_direction(thread_pool& pool, const detail::tensor_piece& t, double weight,
+                       const aggregation<C, X>& all) const {
+    const std::span<float> x = t.of(all.scratch);
+    if (!is_radial(t)) {
+      detail::add_scaled(pool, t.of(all.out), weight, x);
+      return 0;
+    }
+    const double norm = detail::norm_of(pool, x);
+    const double factor = weight / norm;
+    if (norm > 0 && factor <= double{std::numeric_limits<float>::max()}) detail::add_scaled(pool, t.of(all.out), factor, x);
+    return weight * norm;
+  }
+};
+
+/// No peer pulls harder than the one in the middle (the rule of Templar's aggregation server): each peer's contribution to
+/// a tensor is scaled down to the median of the peers' norms of that tensor where it is larger. A tensor with a value
+/// beyond `largest`, and a message that cannot be decoded, count for nothing: their weights are not divided by. The median
+/// of an even number is the lower one of the two in the middle. Cost: two decodes and one norm a message. Scratch: one row.
+struct median_norm_clip {
+  static constexpr std::string_view name = "median_norm_clip";
+  static constexpr std::size_t scratch_rows = 1;
+  static constexpr bool counts = false;
+  static constexpr bool drops_unusable = true;
+
+  float largest = 1000.0F;  ///< of a value, positive
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    thread_pool& pool = all.context.pool;
+    const std::vector<detail::tensor_piece> tensors = detail::tensors_of(all.context, all.out.size());
+    const std::vector<double> norms = norms_of(all, tensors);
+    const std::vector<double> limits = medians(norms, tensors.size());
+    std::vector<double> weights(tensors.size());
+    for (std::size_t i = 0; i < all.messages.size(); ++i) {
+      const std::span<const double> own{norms.data() + i * tensors.size(), tensors.size()};
+      if (std::all_of(own.begin(), own.end(), is_dropped)) continue;
+      (void)detail::decode_one(all, all.messages[i], all.scratch);  // it did the first time
+      for (std::size_t t = 0; t < tensors.size(); ++t) {
+        if (is_dropped(own[t])) continue;
+        const double factor = own[t] > limits[t] ? limits[t] / own[t] : 1.0;
+        detail::add_scaled(pool, tensors[t].of(all.out), all.messages[i].weight * factor, tensors[t].of(all.scratch));
+        weights[t] += all.messages[i].weight;
+      }
+    }
+    return divide(pool, all, tensors, weights);
+  }
+
+ private:
+  static constexpr double dropped = -1;
+  static bool is_dropped(double norm) { return norm < 0; }
+
+  /// The norm of tensor t in message i at [i * tensors + t]; `dropped` for one that does not count.
+  template <class C, class X>
+  std::vector<double> norms_of(const aggregation<C, X>& all, const std::vector<detail::tensor_piece>& tensors) const {
+    thread_pool& pool = all.context.pool;
+    std::vector<double> norms;
+    for (const peer_message& m : all.messages) {
+      const bool decoded = !detail::decode_one(all, m, all.scratch);
+      for (const detail::tensor_piece& t : tensors) {
+        const std::span<const float> x = t.of(all.scratch);
+        const double norm = decoded ? detail::norm_of(pool, x) : dropped;
+        // No value can be larger than the norm: few tensors are looked at twice.
+        norms.push_back(norm <= double{largest} || is_within(x) ? norm : dropped);
+      }
+    }
+    return norms;
+  }
+
+  [[nodiscard]] bool is_within(std::span<const float> x) const {
+    return std::all_of(x.begin(), x.end(), [this](float v) { return std::abs(v) <= largest; });
+  }
+
+  static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors) {
+    std::vector<double> limits(tensors), counted;
+    for (std::size_t t = 0; t < tensors; ++t) {
+      counted.clear();
+      for (std::size_t at = t; at < norms.size(); at += tensors) {
+        if (!is_dropped(norms[at])) counted.push_back(norms[at]);
+      }
+      if (counted.empty()) continue;
+      const auto middle = counted.begin() + static_cast<std::ptrdiff_t>((counted.size() - 1) / 2);
+      std::nth_element(counted.begin(), middle, counted.end());
+      limits[t] = *middle;
+    }
+    return limits;
+  }
+
+  /// A tensor that nobody contributed to stays 0; when that is all of them, there is no result.
+  template <class C, class X>
+  static std::optional<refusal> divide(thread_pool& pool, const aggregation<C, X>& all,
+                                       const std::vector<detail::tensor_piece>& tensors,
+                                       const std::vector<double>& weights) {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      const float factor = detail::mean_factor(weights[t]);
+      if (!detail::scale_finite(pool, tensors[t].of(all.out), factor)) return refusal{all.peers, errc::non_finite};
+    }
+    const bool any = std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
+    return any || tensors.empty() ? std::nullopt : std::optional{refusal{all.peers, errc::invalid_argument}};
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP
+
+// ---- causeway/collective/quantised_ring.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
+#define CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
+
+// All-reduce around a ring with encoded bytes on every hop, as PRIME does it with 8 bits: a partial sum is encoded, the
+// next peer decodes it, adds its own values in f32 and encodes the sum anew. The peer that completes a segment divides it
+// and encodes it once more; those bytes go round as they are, and all peers, that one too, take what they decode to: the
+// same bits everywhere. A segment travels as two chunks, so that one is on its way while the other is worked on.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Models Exchange. `turn` takes the sums around the ring (n-1 hops), `finish` the means (n-1 hops). A peer sends
+/// 2 (n-1)/n of a row in encoded form, and 16 bytes for each of its 4 (n-1) messages, to its right neighbour only. Partial
+/// sums are encoded n-1 times on their way, so the loss grows with the number of peers, where split_mean encodes each
+/// contribution once; there is no own message, hence no residual. Memory: 8 chunks of 1/2n of a row in encoded form.
+///
+/// The ring is that of the peers' indices: give the port a group_view to have another order (see ring_order).
+template <class Codec>
+class quantised_ring {
+  static_assert(!Codec::traits.sparse && !Codec::traits.transform, "partial sums need all coordinates, as values");
+
+ public:
+  static constexpr std::string_view name = "quantised_ring";
+  static constexpr exchange_traits traits{
+      .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = false};
+
+  explicit quantised_ring(Codec codec = Codec{}) : codec_{std::move(codec)} {}
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
+    CAUSEWAY_EXPECT(row.weight >= 0 && row.residual.empty() && row.counts.empty());
+    self_ = port.transport.self();
+    peers_ = port.transport.size();
+    talk_.open(port, places);
+    lay_out(row.values.size(), ctx);
+    bad_.reset();
+    if (hops() == 0) return {};
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) expect(0, chunk);
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      encode_sum(0, chunk, row, ctx, peer_message{});
+      send(0, chunk);
+    }
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    for (std::size_t hop = 0; hop < hops() / 2; ++hop) {
+      for (std::size_t chunk = 0; chunk < chunks; ++chunk) CAUSEWAY_TRY(pass_sum(port, hop, chunk, row, ctx));
+    }
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    if (peers_ == 1) return finish_alone(row, ctx);
+    for (std::size_t hop = hops() / 2; hop < hops(); ++hop) {
+      for (std::size_t chunk = 0; chunk < chunks; ++chunk) CAUSEWAY_TRY(pass_mean(port, hop, chunk, row, ctx));
+    }
+    for (std::size_t place = 0; place < places; ++place) CAUSEWAY_TRY(talk_.finish(place, right(), port.options.deadline));
+    talk_.close();
+    if (bad_) return to_error(*bad_, peers_);
+    return {};
+  }
+
+  void cancel() { talk_.close(); }
+
+ private:
+  static constexpr std::size_t chunks = 2;
+  static constexpr std::size_t depth = 2;  // hops whose bytes are kept: those that arrive, and those that leave
+  enum kind : std::size_t { out, in, kinds };
+  static constexpr std::size_t places = kinds * depth * chunks;
+
+  [[nodiscard]] net::peer_index right() const { return (self_ + 1) % peers_; }
+  [[nodiscard]] net::peer_index left() const { return (self_ + peers_ - 1) % peers_; }
+  [[nodiscard]] std::size_t hops() const { return 2 * (std::size_t{peers_} - 1); }
+
+  // --- which values, which bytes
+  // ------------------------------------------------------------------------------------------
+
+  /// Where chunk `chunk` of what this peer sends at `hop` lies in the row; at hop + 1 it sends what it received at hop.
+  [[nodiscard]] index_range range(std::size_t hop, std::size_t chunk) const {
+    const std::size_t segment = (self_ + 2 * std::size_t{peers_} - hop % peers_) % peers_;
+    return share_of(static_cast<std::int64_t>(count_), static_cast<unsigned>(segment * chunks + chunk),
+                    static_cast<unsigned>(peers_ * chunks), static_cast<std::int64_t>(detail::block_of(codec_)));
+  }
+  [[nodiscard]] std::span<float> values(std::span<float> row, const index_range& r) const {
+    return row.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()));
+  }
+
+  /// f(context of a chunk of the row): the same on all peers.
+  template <class X, class F>
+  decltype(auto) with_chunk(const X& ctx, const index_range& r, F&& f) const {
+    detail::matrix_list<X> matrices;
+    const auto begin = static_cast<std::size_t>(r.begin);
+    return f(detail::context_of_part(ctx, begin, begin, static_cast<std::size_t>(r.end), matrices));
+  }
+
+  [[nodiscard]] std::size_t place(kind what, std::size_t hop, std::size_t chunk) const {
+    return (what * depth + hop % depth) * chunks + chunk;
+  }
+  [[nodiscard]] std::span<std::byte> slot(kind what, std::size_t hop, std::size_t chunk) {
+    return {memory_.data() + place(what, hop, chunk) * slot_, slot_};
+  }
+  [[nodiscard]] std::size_t& size_of_out(std::size_t hop, std::size_t chunk) {
+    return sizes_[hop % depth * chunks + chunk];
+  }
+
+  template <class X>
+  void lay_out(std::size_t count, const X& ctx) {
+    count_ = count;
+    slot_ = largest_ = 0;
+    for (std::size_t hop = 0; hop < peers_; ++hop) {
+      for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+        const index_range r = range(hop, chunk);
+        largest_ = std::max(largest_, static_cast<std::size_t>(r.size()));
+        const std::size_t most =
+            with_chunk(ctx, r, [&](const X& part) { return codec_.most_bytes(part, static_cast<std::size_t>(r.size())); });
+        slot_ = std::max(slot_, detail::message_slot(most));
+      }
+    }
+    if (memory_.size() < places * slot_) memory_ = aligned_buffer<std::byte>{places * slot_};
+    if (sum_.size() < largest_) sum_ = aligned_buffer<float>{largest_};
+  }
+
+  // --- messages
+  // -------------------------------------------------------------------------------------------------------------
+
+  void expect(std::size_t hop, std::size_t chunk) {
+    talk_.receive(place(in, hop, chunk), left(), part{0, hop * chunks + chunk}, slot(in, hop, chunk));
+  }
+  void send(std::size_t hop, std::size_t chunk) {
+    const std::span<const std::byte> message = slot(out, hop, chunk).first(size_of_out(hop, chunk));
+    talk_.send(place(out, hop, chunk), right(), part{0, hop * chunks + chunk}, message);
+  }
+
+  /// What the left neighbour sent at `hop`; the next is asked for, and the room for what we send next is free.
+  result<peer_message> take(const exchange_port& port, std::size_t hop, std::size_t chunk) {
+    const time_point deadline = port.options.deadline;
+    if (hop + 1 < hops()) expect(hop + 1, chunk);
+    CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(place(in, hop, chunk), left(), deadline));
+    CAUSEWAY_TRY(talk_.finish(place(out, hop + 1, chunk), right(), deadline));
+    const auto size = static_cast<std::size_t>(range(hop + 1, chunk).size());
+    peer_message m = detail::read_message(left(), slot(in, hop, chunk).first(moved), size, peers_);
+    if (m.bad) note(bad_, *m.bad);
+    return m;
+  }
+
+  template <class X>
+  result<void> pass_sum(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
+                        const X& ctx) {
+    CAUSEWAY_ASSIGN(const peer_message m, take(port, hop, chunk));
+    encode_sum(hop + 1, chunk, row, ctx, m);
+    send(hop + 1, chunk);
+    return {};
+  }
+
+  /// Writes what this peer sends at `hop`: `so_far` and its own values; their mean, when they are the last ones.
+  template <class X>
+  void encode_sum(std::size_t hop, std::size_t chunk, const exchange_row& row, const X& ctx, const peer_message& so_far) {
+    const index_range r = range(hop, chunk);
+    const auto size = static_cast<std::size_t>(r.size());
+    const std::span<std::byte> room = slot(out, hop, chunk);
+    std::optional<refusal> bad = so_far.bad;
+    const bool complete = hop + 1 == peers_;
+    float weight = so_far.weight + row.weight;
+    std::size_t used = 0;
+    with_chunk(ctx, r, [&](const X& part) {
+      if (!bad && row.refused != errc{}) bad = refusal{self_, row.refused};
+      if (!bad) bad = add_up(part, values(row.values, r), row.weight, so_far);
+      if (!bad && complete) bad = divide(part, size, weight);
+      if (complete) weight = 1;
+      if (bad) note(bad_, *bad);
+      if (!bad && weight > 0) used = codec_.encode(part, {sum_.data(), size}, room.subspan(message_header_bytes));
+    });
+    detail::write_header(room, bad ? 0.0F : weight, size, bad.value_or(detail::no_refusal));
+    size_of_out(hop, chunk) = message_header_bytes + used;
+  }
+
+  /// sum_ = own values times their weight, and what came before.
+  template <class X>
+  std::optional<refusal> add_up(const X& part, std::span<const float> own, float weight, const peer_message& so_far) {
+    const std::span<float> sum{sum_.data(), own.size()};
+    if (!detail::weighted(part.pool, own, weight, sum)) return refusal{self_, errc::non_finite};
+    if (so_far.weight == 0) return std::nullopt;
+    const auto added = codec_.decode_add(part, so_far.bytes, sum, 1.0F, {});
+    if (added) return std::nullopt;
+    // Everybody checks what it adds itself: a sum that is not finite is nobody's fault.
+    const errc code = added.error().code;
+    return refusal{code == errc::non_finite ? peers_ : so_far.peer, code};
+  }
+
+  template <class X>
+  std::optional<refusal> divide(const X& part, std::size_t size, float weight) {
+    const float factor = detail::mean_factor(double{weight});
+    if (factor == 0) return refusal{peers_, errc::invalid_argument};
+    if (!detail::scale_finite(part.pool, {sum_.data(), size}, factor)) return refusal{peers_, errc::non_finite};
+    return std::nullopt;
+  }
+
+  /// Takes a mean, and passes its bytes on. The own one is adopted when the first one arrives: it has left by then.
+  template <class X>
+  result<void> pass_mean(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
+                         const X& ctx) {
+    if (hop == hops() / 2) {
+      const index_range r = range(hop, chunk);
+      const auto own = slot(out, hop, chunk).first(size_of_out(hop, chunk));
+      adopt(detail::read_message(self_, own, static_cast<std::size_t>(r.size()), peers_), r, row, ctx);
+    }
+    CAUSEWAY_ASSIGN(const peer_message m, take(port, hop, chunk));
+    if (hop + 1 < hops()) {
+      const std::size_t size = m.bad ? message_header_bytes : message_header_bytes + m.bytes.size();
+      const std::span<std::byte> next = slot(out, hop + 1, chunk);
+      std::memcpy(next.data(), slot(in, hop, chunk).data(), size);
+      if (m.bad)
+        detail::write_header(next, 0, static_cast<std::size_t>(range(hop + 1, chunk).size()),
+                             m.bad.value_or(detail::no_refusal));
+      size_of_out(hop + 1, chunk) = size;
+      send(hop + 1, chunk);
+    }
+    adopt(m, range(hop + 1, chunk), row, ctx);
+    return {};
+  }
+
+  template <class X>
+  void adopt(const peer_message& m, const index_range& r, const exchange_row& row, const X& ctx) {
+    if (m.bad) return;
+    const std::span<float> target = values(row.values, r);
+    kernels::zero(ctx.pool, target.data(), static_cast<std::int64_t>(target.size()));
+    with_chunk(ctx, r, [&](const X& part) {
+      const auto added = codec_.decode_add(part, m.bytes, target, 1.0F, {});
+      if (!added) note(bad_, {m.peer, added.error().code});
+    });
+  }
+
+  template <class X>
+  result<void> finish_alone(const exchange_row& row, const X& ctx) {
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      encode_sum(0, chunk, row, ctx, peer_message{});
+      const index_range r = range(0, chunk);
+      const auto own = slot(out, 0, chunk).first(size_of_out(0, chunk));
+      adopt(detail::read_message(self_, own, static_cast<std::size_t>(r.size()), peers_), r, row, ctx);
+    }
+    talk_.close();
+    if (bad_) return to_error(*bad_, peers_);
+    return {};
+  }
+
+  Codec codec_;
+  net::peer_index self_ = 0;
+  std::uint32_t peers_ = 1;
+  std::size_t count_ = 0;
+  std::size_t largest_ = 0;  // values of a chunk
+  std::size_t slot_ = 0;
+  std::size_t sizes_[depth * chunks] = {};  // of what leaves
+  std::optional<refusal> bad_;
+  aligned_buffer<std::byte> memory_;
+  aligned_buffer<float> sum_;
+  conversation talk_;  // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
+
+// ---- causeway/collective/ring_order.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+#define CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// In which order peers should stand in a ring, from what each link costs: a travelling salesman's problem with costs that
+// may differ between the two directions. Exact up to 12 peers (dynamic programming over subsets, Held and Karp 1962), a
+// good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
+// ring.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// What the best ring is.
+enum class ring_goal : std::uint8_t {
+  slowest,  ///< its slowest link is as fast as can be, then the sum is least: for large rows, where all links are busy at
+            ///< once
+  sum,      ///< the sum of its costs is least: for small rows, where one latency waits for another
+};
+
+/// What `peers` peers pay for a message on each link: `costs[i * peers + j]` is the price of i to j, >= 0, in any unit;
+/// infinite where there is no link. The diagonal is not looked at.
+struct link_costs {
+  std::span<const double> costs;
+  std::uint32_t peers = 0;
+
+  [[nodiscard]] double operator()(net::peer_index from, net::peer_index to) const { return costs[from * peers + to]; }
+};
+
+struct ring_cost {
+  double slowest = 0;
+  double sum = 0;
+};
+
+/// What the ring `order` costs: each peer sends to the next one, the last to the first.
+inline ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
+  ring_cost c;
+  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
+    const double link = links(order[i], order[(i + 1) % order.size()]);
+    c.slowest = std::max(c.slowest, link);
+    c.sum += link;
+  }
+  return c;
+}
+
+namespace detail {
+
+inline constexpr std::uint32_t exact_ring_peers = 12;
+using ring_list = std::vector<net::peer_index>;
+
+inline bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
+  if (goal == ring_goal::sum) return a.sum < b.sum;
+  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
+}
+
+/// The best ring by the sum of its links, or by the largest one, over links that cost at most `limit`. best[s][j] is what
+/// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
+class subset_search {
+ public:
+  subset_search(const link_costs& links, bool by_sum, double limit)
+      : links_{links},
+        by_sum_{by_sum},
+        limit_{limit},
+        others_{links.peers - 1},
+        best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
+        before_(best_.size(), 0) {
+    for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
+    for (std::uint32_t set = 1; set < (1U << others_); ++set) {
+      for (std::uint32_t j = 0; j < others_; ++j) {
+        if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
+      }
+    }
+  }
+
+  /// What the best ring costs, and its order from peer 0 on.
+  [[nodiscard]] std::pair<double, ring_list> ring() const {
+    std::uint32_t set = (1U << others_) - 1, last = 0;
+    const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
+    for (std::uint32_t j = 1; j < others_; ++j) {
+      if (closed(j) < closed(last)) last = j;
+    }
+    const double cost = closed(last);
+    ring_list order;
+    while (set != 0) {
+      order.push_back(last + 1);
+      const std::uint32_t previous = before_[at(set, last)];
+      set &= ~(1U << last);
+      last = previous;
+    }
+    order.push_back(0);
+    std::reverse(order.begin(), order.end());
+    return {cost, order};
+  }
+
+ private:
+  [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
+  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const {
+    const double cost = links_(from, to);
+    return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
+  }
+  [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
+
+  void extend(std::uint32_t set, std::uint32_t j) {
+    const std::uint32_t rest = set & ~(1U << j);
+    before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
+    for (std::uint32_t k = 0; k < others_; ++k) {
+      if ((rest >> k & 1U) == 0) continue;
+      const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
+      if (cost >= best_[at(set, j)]) continue;
+      best_[at(set, j)] = cost;
+      before_[at(set, j)] = static_cast<std::uint8_t>(k);
+    }
+  }
+
+  const link_costs& links_;
+  bool by_sum_;
+  double limit_;
+  std::uint32_t others_;
+  std::vector<double> best_;
+  std::vector<std::uint8_t> before_;
+};
+
+inline ring_list exact_ring(const link_costs& links, ring_goal goal) {
+  double limit = std::numeric_limits<double>::infinity();
+  if (goal == ring_goal::slowest) limit = subset_search{links, false, limit}.ring().first;
+  return subset_search{links, true, limit}.ring().second;
+}
+
+/// From `start`, always to the nearest peer that is left.
+inline ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
+  ring_list order(links.peers);
+  std::iota(order.begin(), order.end(), 0U);
+  std::swap(order[0], order[start]);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const auto nearest = std::min_element(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), [&](auto a, auto b) {
+      return std::pair{links(order[i - 1], a), a} < std::pair{links(order[i - 1], b), b};
+    });
+    std::swap(order[i], *nearest);
+  }
+  return order;
+}
+
+/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
+class local_search {
+ public:
+  local_search(const link_costs& links, ring_goal goal, ring_list order)
+      : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
+    while (reverse_runs() || move_runs()) {
+    }
+  }
+
+  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
+  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
+
+ private:
+  bool reverse_runs() {
+    bool helped = false;
+    for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
+      for (std::size_t last = first + 2; last <= order_.size(); ++last) {
+        tried_ = order_;
+        std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first),
+                     tried_.begin() + static_cast<std::ptrdiff_t>(last));
+        helped = keep_if_better() || helped;
+      }
+    }
+    return helped;
+  }
+
+  bool move_runs() {
+    constexpr std::size_t longest = 3;
+    bool helped = false;
+    for (std::size_t length = 1; length <= longest; ++length) {
+      for (std::size_t first = 0; first + length <= order_.size(); ++first) {
+        for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
+      }
+    }
+    return helped;
+  }
+
+  bool move_run(std::size_t first, std::size_t length, std::size_t to) {
+    tried_ = order_;
+    const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto size = static_cast<std::ptrdiff_t>(length);
+    const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
+    if (to < first) std::rotate(target, at, at + size);
+    if (to > first) std::rotate(at, at + size, target + size);
+    return keep_if_better();
+  }
+
+  bool keep_if_better() {
+    const ring_cost c = cost_of_ring(links_, tried_);
+    if (!is_better(c, cost_, goal_)) return false;
+    cost_ = c;
+    std::swap(order_, tried_);
+    return true;
+  }
+
+  const link_costs& links_;
+  ring_goal goal_;
+  ring_list order_;
+  ring_list tried_;
+  ring_cost cost_;
+};
+
+/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
+/// better.
+inline std::vector<double> with_penalties(std::span<const double> costs) {
+  std::vector<double> finite(costs.begin(), costs.end());
+  double penalty = 1;
+  for (const double c : costs) penalty += c < std::numeric_limits<double>::infinity() ? c : 0;
+  for (double& c : finite) c = std::min(c, penalty);
+  return finite;
+}
+
+inline ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
+  constexpr int starts = 8;
+  const std::vector<double> finite = with_penalties(with_gaps.costs);
+  const link_costs links{finite, with_gaps.peers};
+  rng draw{seed};
+  local_search best{links, goal, nearest_neighbours(links, 0)};
+  ring_list order = best.order();
+  ring_cost cost = best.cost();
+  for (int i = 1; i < starts; ++i) {
+    const auto start = static_cast<net::peer_index>(draw.below(links.peers));
+    const local_search next{links, goal, nearest_neighbours(links, start)};
+    if (!is_better(next.cost(), cost, goal)) continue;
+    cost = next.cost();
+    order = next.order();
+  }
+  std::rotate(order.begin(), std::find(order.begin(), order.end(), 0U), order.end());
+  return order;
+}
+
+}  // namespace detail
+
+/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
+/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
+/// second for 64.
+inline std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
+                                               std::uint64_t seed = 0) {
+  CAUSEWAY_EXPECT(links.costs.size() == std::size_t{links.peers} * links.peers);
+  if (links.peers < 2) return std::vector<net::peer_index>(links.peers, 0);
+  if (links.peers <= detail::exact_ring_peers) return detail::exact_ring(links, goal);
+  return detail::searched_ring(links, goal, seed);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// ---- causeway/collective/server_residual.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
+#define CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
+
+// What the owner of a part lost when it encoded the part's mean, to be added to the next mean: the second half of double
+// error feedback (Tang et al. 2019, DoubleSqueeze; CocktailSGD). A round that is tried again must start from the residual
+// of the round before, so the new one counts only once a later round begins.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Of one part of one row. Memory: twice the part. The part may change from round to round: what is known of it stays.
+class server_residual {
+ public:
+  /// A try at round `step` begins.
+  void begin(std::uint64_t step) {
+    if (finished_ && step != step_) kept_ = std::exchange(next_, {});
+    finished_ = false;
+    step_ = step;
+  }
+
+  /// mean += residual, for the values of the row from `begin` on.
+  void add_to(std::size_t begin, std::span<float> mean) const {
+    const std::size_t first = std::max(begin, kept_.begin);
+    const std::size_t last = std::min(begin + mean.size(), kept_.begin + kept_.values.size());
+    for (std::size_t i = first; i < last; ++i) mean[i - begin] += kept_.values[i - kept_.begin];
+  }
+
+  /// Where the residual of this try is to be written.
+  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size) {
+    next_.begin = begin;
+    next_.values.resize(size);
+    return next_.values;
+  }
+
+  /// The try went through.
+  void finish() noexcept { finished_ = true; }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(kept_.begin, kept_.values, next_.begin, next_.values, step_, finished_);
+  }
+
+ private:
+  struct piece {
+    std::uint64_t begin = 0;
+    std::vector<float> values;
+  };
+
+  piece kept_;
+  piece next_;
+  std::uint64_t step_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
+
+// ---- causeway/collective/shares.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SHARES_HPP
+#define CAUSEWAY_COLLECTIVE_SHARES_HPP
+
+// How much of a row each peer should reduce for the others, when their bandwidths differ (Diskin et al. 2021, DeDLOC; in
+// the form of hivemind's load balancing). A peer that reduces the share w of n peers' rows sends its own row but for that
+// share, and w times the row to the n-1 others: 1 + (n-2) w rows in all. The slowest peer sets the time:
+//   minimise ξ  with  (1 + (n-2) w_i) / b_i <= ξ,  Σ w_i = 1,  w_i >= 0.
+// Adding up the constraints of the k peers that reduce gives ξ >= (n-2+k) / Σ b_i, and each peer must send its row, so
+// ξ >= 1 / b_i: the larger of the two is reached. No solver is needed.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+namespace detail {
+
+/// The best shares where only peers with `reduces[i]` may have one.
+inline std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces) {
+  const double n = static_cast<double>(bandwidths.size());
+  double xi = 0, sum = 0, count = 0;
+  for (std::size_t i = 0; i < bandwidths.size(); ++i) {
+    if (bandwidths[i] > 0) xi = std::max(xi, 1 / bandwidths[i]);
+    if (reduces[i]) sum += bandwidths[i];
+    if (reduces[i]) count += 1;
+  }
+  if (sum > 0) xi = std::max(xi, (n - 2 + count) / sum);
+  // The most that each can take within ξ. With two peers (and one) the share costs nothing: equal ones.
+  std::vector<double> shares(bandwidths.size());
+  double total = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (reduces[i]) shares[i] = n > 2 ? std::max(0.0, xi * bandwidths[i] - 1) / (n - 2) : 1.0;
+    total += shares[i];
+  }
+  for (double& w : shares) w = total > 0 ? w / total : 0;
+  return shares;
+}
+
+}  // namespace detail
+
+/// w_i for peers of bandwidth b_i (any unit, >= 0, finite): adds up to 1, and the slowest peer is done as early as can be.
+/// b_i = 0 marks a peer that only sends and receives its own; its w_i is 0. A peer whose share would be under
+/// `smallest_share` (a message costs something, however short) gets none, and the others share what it would have had; the
+/// last one keeps all. All zeros where all bandwidths are 0.
+inline std::vector<double> bandwidth_shares(std::span<const double> bandwidths, double smallest_share = 0) {
+  std::vector<bool> reduces(bandwidths.size());
+  for (std::size_t i = 0; i < bandwidths.size(); ++i) reduces[i] = bandwidths[i] > 0;
+  for (;;) {
+    std::vector<double> shares = detail::best_shares(bandwidths, reduces);
+    std::size_t smallest = shares.size();
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      if (reduces[i] && (smallest == shares.size() || shares[i] < shares[smallest])) smallest = i;
+    }
+    const auto left = std::count(reduces.begin(), reduces.end(), true);
+    if (left <= 1 || shares[smallest] >= smallest_share) return shares;
+    reduces[smallest] = false;
+  }
+}
+
+/// `total` things in whole numbers ∝ shares, by the quota of Hagenbach-Bischoff: everybody gets the whole part of its due;
+/// each thing left over goes where share / (number so far + 1) is largest, the lowest index first. Shares are >= 0 and not
+/// all 0; a share of 0 gets nothing. Adds up to `total`.
+inline std::vector<std::size_t> whole_parts(std::size_t total, std::span<const double> shares) {
+  double sum = 0;
+  for (const double s : shares) sum += s;
+  CAUSEWAY_EXPECT(sum > 0);
+  std::vector<std::size_t> parts(shares.size());
+  std::size_t given = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double due = static_cast<double>(total) * (shares[i] / sum);
+    parts[i] = std::min(static_cast<std::size_t>(due), total - given);  // rounding must not give out more than there is
+    given += parts[i];
+  }
+  for (; given < total; ++given) {
+    std::size_t next = 0;
+    const auto claim = [&](std::size_t i) { return shares[i] / static_cast<double>(parts[i] + 1); };
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      if (claim(i) > claim(next)) next = i;
+    }
+    ++parts[next];
+  }
+  return parts;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SHARES_HPP
+
+// ---- causeway/collective/split_mean.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
+#define CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
+
+// Each peer owns a part of the row: it gets that part from everybody, averages, and sends the mean to everybody. Parts may
+// differ in size: equal ones are the butterfly; one peer with everything is a parameter server, a few peers a sharded one,
+// and peers without a part are its clients. A contribution is encoded once by its peer, a mean once by its owner, and all,
+// the owner too, take what the bytes decode to: the same bits everywhere.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Equal on all peers.
+struct split_options {
+  std::vector<double> shares{};  ///< how much each peer owns, in any unit; 0: a client. Empty: all the same
+  bool server_residual = false;  ///< owners keep what encoding a mean loses, and add it to the next round's
+};
+
+/// Models Exchange. `turn` waits for the parts of this peer's share. With shares s_p that add up to 1, peer p sends
+/// (1 - s_p) of a row encoded by UpCodec and (n-1) s_p of a row encoded by DownCodec, and 16 bytes more for each message; 2
+/// latencies. Parts are cut at blocks of both codecs; each part is a row of its own for them. Memory: that of the messages.
+///
+/// The server residual makes it stateful: use one object for each row. A round is known by the step of its id: a second try
+/// must have the same one.
+template <class UpCodec, class DownCodec = UpCodec>
+class split_mean {
+ public:
+  static constexpr std::string_view name = "split_mean";
+  static constexpr exchange_traits traits{
+      .bit_parity = true, .own_support = true, .residual = true, .counts = false, .stateful = true};
+
+  explicit split_mean(split_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
+      : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)} {}
+
+  /// For the next round, on all peers alike: as the group or its bandwidths change. See bandwidth_shares.
+  void set_shares(std::vector<double> shares) { options_.shares = std::move(shares); }
+  [[nodiscard]] const split_options& options() const noexcept { return options_; }
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row,
+                     const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
+    CAUSEWAY_EXPECT(row.counts.empty());
+    self_ = port.transport.self();
+    peers_ = port.transport.size();
+    talk_.close();
+    CAUSEWAY_TRY(cut(row.values.size()));
+    talk_.open(port, kinds * peers_);
+    residual_.begin(port.id.step);
+    lay_out(ctx);
+    expect();
+    for (std::uint32_t i = 0; i < peers_; ++i) send_part((self_ + i) % peers_, row, ctx);
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port& port, const exchange_row&, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    if (size_of(self_) == 0) return {};
+    std::optional<refusal> bad;
+    messages_.clear();
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      std::size_t moved = own_bytes_;
+      if (p != self_) {
+        CAUSEWAY_ASSIGN(moved, talk_.wait(place(part_in, p), p, port.options.deadline));
+      }
+      messages_.push_back(
+          detail::read_message(p, slot(p == self_ ? part_out : part_in, p).first(moved), size_of(self_), peers_));
+      if (messages_.back().bad) note(bad, {p, messages_.back().bad->code});
+    }
+    const std::span<const std::byte> result = reduce(port, ctx, bad);
+    for (std::uint32_t i = 1; i < peers_; ++i) {
+      const net::peer_index to = (self_ + i) % peers_;
+      talk_.send(place(result_out, to), to, part{1}, result);
+    }
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    const time_point deadline = port.options.deadline;
+    // First the own sends: one that failed would never be answered.
+    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(part_out, p), p, deadline));
+    std::optional<refusal> bad;
+    messages_.clear();
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (size_of(p) == 0) continue;
+      std::size_t moved = result_bytes_;
+      if (p != self_) {
+        CAUSEWAY_ASSIGN(moved, talk_.wait(place(result_in, p), p, deadline));
+      }
+      messages_.push_back(detail::read_message(p, slot(result_in, p).first(moved), size_of(p), peers_));
+      if (messages_.back().bad) note(bad, *messages_.back().bad);
+    }
+    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(result_out, p), p, deadline));
+    talk_.close();
+    if (!bad) bad = adopt(row, ctx);
+    if (bad) return to_error(*bad, peers_);
+    residual_.finish();
+    return {};
+  }
+
+  /// What owners keep from round to round.
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(residual_);
+  }
+
+  void cancel() { talk_.close(); }
+
+ private:
+  enum kind : std::size_t { part_out, part_in, result_in, result_out, kinds };
+
+  // --- what belongs to whom ---------------------------------------------------------------------------------------------
+
+  result<void> cut(std::size_t count) {
+    const std::vector<double> equal(options_.shares.empty() ? peers_ : 0, 1.0);
+    const std::span<const double> shares = options_.shares.empty() ? equal : options_.shares;
+    if (shares.size() != peers_) {
+      return fail(errc::invalid_argument, "split_mean",
+                  std::to_string(shares.size()) + " shares for " + std::to_string(peers_) + " peers; set_shares first");
+    }
+    double total = 0;
+    for (const double s : shares) total += s >= 0 ? s : std::nan("");
+    if (!(total > 0) || !std::isfinite(total)) {
+      return fail(errc::invalid_argument, "split_mean", "shares must be finite, not negative, and not all 0");
+    }
+    const std::size_t block = std::lcm(detail::block_of(up_), detail::block_of(down_));
+    const std::vector<std::size_t> blocks = whole_parts((count + block - 1) / block, shares);
+    cuts_.assign(1, 0);
+    for (const std::size_t b : blocks) cuts_.push_back(std::min(cuts_.back() + b * block, count));
+    return {};
+  }
+  [[nodiscard]] std::size_t size_of(net::peer_index owner) const { return cuts_[owner + 1] - cuts_[owner]; }
+  [[nodiscard]] std::span<float> part_of(std::span<float> row, net::peer_index owner) const {
+    return row.subspan(cuts_[owner], size_of(owner));
+  }
+
+  /// f(context of the owner's part).
+  template <class X, class F>
+  decltype(auto) with_part(const X& ctx, net::peer_index owner, F&& f) const {
+    detail::matrix_list<X> matrices;
+    return f(detail::context_of_part(ctx, owner, cuts_[owner], cuts_[owner + 1], matrices));
+  }
+
+  // --- places of operations, slots of bytes
+  // -------------------------------------------------------------------------------
+
+  [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
+  [[nodiscard]] std::span<std::byte> slot(kind what, net::peer_index p) {
+    const std::size_t at = place(what, p);
+    return {memory_.data() + slots_[at], slots_[at + 1] - slots_[at]};
+  }
+
+  template <class X>
+  void lay_out(const X& ctx) {
+    std::vector<std::size_t> up(peers_), down(peers_);
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (size_of(p) == 0) continue;
+      with_part(ctx, p, [&](const X& part) {
+        up[p] = detail::message_slot(up_.most_bytes(part, size_of(p)));
+        down[p] = detail::message_slot(down_.most_bytes(part, size_of(p)));
+      });
+    }
+    slots_.assign(1, 0);
+    for (net::peer_index p = 0; p < peers_; ++p) slots_.push_back(slots_.back() + up[p]);
+    for (net::peer_index p = 0; p < peers_; ++p) slots_.push_back(slots_.back() + (p == self_ ? 0 : up[self_]));
+    for (net::peer_index p = 0; p < peers_; ++p) slots_.push_back(slots_.back() + down[p]);
+    if (memory_.size() < slots_.back()) memory_ = aligned_buffer<std::byte>{slots_.back()};
+  }
+
+  // --- phases
+  // -------------------------------------------------------------------------------------------------------------
+
+  void expect() {
+    for (std::uint32_t i = 1; i < peers_; ++i) {
+      const net::peer_index p = (self_ + peers_ - i) % peers_;
+      if (size_of(self_) > 0) talk_.receive(place(part_in, p), p, part{0}, slot(part_in, p));
+      if (size_of(p) > 0) talk_.receive(place(result_in, p), p, part{1}, slot(result_in, p));
+    }
+  }
+
+  /// Encodes what `owner` is to have, and sends it, but for the own part.
+  template <class X>
+  void send_part(net::peer_index owner, const exchange_row& row, const X& ctx) {
+    if (size_of(owner) == 0) return;
+    const std::span<float> mine = part_of(row.values, owner);
+    const std::span<std::byte> room = slot(part_out, owner);
+    const std::span<float> lost = row.residual.empty() ? std::span<float>{} : part_of(row.residual, owner);
+    const bool has_content = detail::write_own_header(room, row, mine.size(), self_);
+    std::size_t bytes = message_header_bytes;
+    if (has_content) {
+      with_part(ctx, owner, [&](const X& part) {
+        const std::span<std::byte> body = room.subspan(message_header_bytes);
+        const std::size_t used = up_.encode(part, mine, body);
+        if (!lost.empty()) detail::subtract_message(up_, part, mine, body.first(used), lost);
+        bytes += used;
+      });
+    } else if (!lost.empty()) {
+      std::copy(mine.begin(), mine.end(), lost.begin());
+    }
+    if (owner == self_) own_bytes_ = bytes;
+    if (owner != self_) talk_.send(place(part_out, owner), owner, part{0}, room.first(bytes));
+  }
+
+  /// The message with the mean of the own part, or with the reason why there is none.
+  template <class X>
+  std::span<const std::byte> reduce(const exchange_port& port, const X& ctx, std::optional<refusal> bad) {
+    const std::span<std::byte> room = slot(result_in, self_);
+    result_bytes_ = message_header_bytes;
+    if (!bad) {
+      collective_workspace own;
+      collective_workspace& workspace = port.options.workspace != nullptr ? *port.options.workspace : own;
+      const std::size_t size = size_of(self_);
+      const std::span<float> sum{reinterpret_cast<float*>(workspace.reserve(size * sizeof(float))), size};
+      with_part(ctx, self_, [&](const X& part) {
+        bad = add_up(part, sum);
+        if (!bad) result_bytes_ += encode_mean(part, sum, room.subspan(message_header_bytes));
+      });
+    }
+    detail::write_header(room, bad ? 0.0F : 1.0F, size_of(self_), bad.value_or(detail::no_refusal));
+    return room.first(result_bytes_);
+  }
+
+  template <class X>
+  std::optional<refusal> add_up(const X& part, std::span<float> sum) {
+    kernels::zero(part.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
+    double total = 0;
+    for (const peer_message& m : messages_) {
+      if (m.weight == 0) continue;
+      total += m.weight;
+      if (auto added = up_.decode_add(part, m.bytes, sum, m.weight, {}); !added) return refusal{m.peer, added.error().code};
+    }
+    const float factor = detail::mean_factor(total);
+    if (factor == 0) return refusal{peers_, errc::invalid_argument};
+    if (!detail::scale_finite(part.pool, sum, factor)) return refusal{peers_, errc::non_finite};
+    detail::invert(up_, part, sum);
+    return std::nullopt;
+  }
+
+  template <class X>
+  std::size_t encode_mean(const X& part, std::span<float> mean, std::span<std::byte> room) {
+    if (!options_.server_residual) return down_.encode(part, mean, room);
+    residual_.add_to(cuts_[self_], mean);
+    const std::size_t used = down_.encode(part, mean, room);
+    detail::subtract_message(down_, part, mean, room.first(used), residual_.next(cuts_[self_], mean.size()));
+    return used;
+  }
+
+  template <class X>
+  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
+    std::optional<refusal> bad;
+    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(row.values.size()));
+    for (const peer_message& m : messages_) {
+      const std::span<float> target = part_of(row.values, m.peer);
+      with_part(ctx, m.peer, [&](const X& part) {
+        const auto added = down_.decode_add(part, m.bytes, target, 1.0F, {});
+        if (!added) note(bad, {m.peer, added.error().code});
+        if (added) detail::invert(down_, part, target);
+      });
+    }
+    return bad;
+  }
+
+  split_options options_;
+  UpCodec up_;
+  DownCodec down_;
+  net::peer_index self_ = 0;
+  std::uint32_t peers_ = 1;
+  std::size_t own_bytes_ = 0;
+  std::size_t result_bytes_ = 0;
+  std::vector<std::size_t> cuts_;   // part p is [cuts_[p], cuts_[p + 1])
+  std::vector<std::size_t> slots_;  // slot i is [slots_[i], slots_[i + 1])
+  aligned_buffer<std::byte> memory_;
+  std::vector<peer_message> messages_;
+  server_residual residual_;
+  conversation talk_;  // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
+
+// ---- causeway/collective/tree_mean.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
+#define CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
+
+// Up a tree and down again: each peer adds its children's sums to its own values and sends the sum to its parent; the root
+// divides, and the mean goes down the same way, as the bytes that the root made of it. Nobody talks to more than a few
+// others. Everybody, the root too, takes what those bytes decode to: the same bits everywhere.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Equal on all peers.
+struct tree_options {
+  std::uint32_t arity = 2;   ///< children of a peer, at least 1
+  net::peer_index root = 0;  ///< the others follow it in the order of their indices, level by level
+};
+
+/// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
+/// and one encoded by DownCodec to each child, and 16 bytes more for each message; 2 · depth latencies, each of a whole
+/// row: for small rows and many peers. What is lost when a sum is encoded is lost for good: there is no residual.
+template <class UpCodec, class DownCodec = UpCodec>
+class tree_mean {
+  static_assert(!UpCodec::traits.sparse && !UpCodec::traits.transform, "partial sums need all coordinates, as values");
+
+ public:
+  static constexpr std::string_view name = "tree_mean";
+  static constexpr exchange_traits traits{
+      .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = false};
+
+  explicit tree_mean(tree_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
+      : options_{options}, up_{std::move(up)}, down_{std::move(down)} {}
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row,
+                     const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
+    CAUSEWAY_EXPECT(row.residual.empty() && row.counts.empty());
+    peers_ = port.transport.size();
+    CAUSEWAY_EXPECT(options_.arity > 0 && options_.root < peers_);
+    self_ = port.transport.self();
+    position_ = (self_ + peers_ - options_.root) % peers_;
+    talk_.open(port, kinds * peers_);
+    lay_out(row.values.size(), ctx);
+    for_children(
+        [&](net::peer_index child, std::size_t i) { talk_.receive(place(sum_in, child), child, part{0}, from_child(i)); });
+    if (!is_root()) talk_.receive(place(mean_in, parent()), parent(), part{1}, mean_message());
+    if (children() == 0 && !is_root()) send_sum(row, ctx);
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    if (children() == 0 && !is_root()) return {};
+    result<void> outcome;
+    for_children([&](net::peer_index child, std::size_t i) {
+      if (outcome) outcome = take_sum(port, child, i);
+    });
+    CAUSEWAY_TRY(std::move(outcome));
+    if (!is_root()) {
+      send_sum(row, ctx);
+      return {};
+    }
+    make_mean(row, ctx);
+    pass_down();
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    const time_point deadline = port.options.deadline;
+    if (!is_root()) {
+      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent()), parent(), deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent()), parent(), deadline));
+      pass_down();
+    }
+    std::optional<refusal> bad = adopt(row, ctx);
+    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
+    talk_.close();
+    if (bad) return to_error(*bad, peers_);
+    return {};
+  }
+
+  void cancel() { talk_.close(); }
+
+ private:
+  enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
+
+  // --- the tree: positions 0 to n-1, level by level
+  // -----------------------------------------------------------------------
+
+  [[nodiscard]] net::peer_index peer_at(std::uint64_t position) const {
+    return static_cast<net::peer_index>((position + options_.root) % peers_);
+  }
+  [[nodiscard]] bool is_root() const { return position_ == 0; }
+  [[nodiscard]] net::peer_index parent() const { return peer_at((position_ - 1) / options_.arity); }
+  [[nodiscard]] std::size_t children() const {
+    const std::uint64_t first = position_ * options_.arity + 1;
+    return first >= peers_ ? 0 : std::min<std::uint64_t>(options_.arity, peers_ - first);
+  }
+  template <class F>
+  void for_children(F&& f) const {
+    for (std::size_t i = 0; i < children(); ++i) f(peer_at(position_ * options_.arity + 1 + i), i);
+  }
+
+  // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
+  // -------------------------------------
+
+  [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
+  [[nodiscard]] std::span<std::byte> own_sum() { return {memory_.data(), up_slot_}; }
+  [[nodiscard]] std::span<std::byte> mean_message() { return {memory_.data() + up_slot_, down_slot_}; }
+  [[nodiscard]] std::span<std::byte> from_child(std::size_t i) {
+    return {memory_.data() + up_slot_ + down_slot_ + i * up_slot_, up_slot_};
+  }
+
+  template <class X>
+  void lay_out(std::size_t count, const X& ctx) {
+    up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
+    down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
+    const std::size_t bytes = (1 + children()) * up_slot_ + down_slot_;
+    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+    if (sum_.size() < count) sum_ = aligned_buffer<float>{count};
+    count_ = count;
+    sums_.clear();
+  }
+
+  // --- up
+  // -------------------------------------------------------------------------------------------------------------------
+
+  result<void> take_sum(const exchange_port& port, net::peer_index child, std::size_t i) {
+    CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(place(sum_in, child), child, port.options.deadline));
+    sums_.push_back(detail::read_message(child, from_child(i).first(moved), count_, peers_));
+    return {};
+  }
+
+  /// sum_ = the own values and the children's sums, each as often as it counts; `weight` becomes how much that is.
+  template <class X>
+  std::optional<refusal> add_up(const exchange_row& row, const X& ctx, float& weight) {
+    const std::span<float> sum{sum_.data(), count_};
+    std::optional<refusal> bad;
+    for (const peer_message& m : sums_) {
+      if (m.bad) note(bad, *m.bad);
+    }
+    weight = row.weight;
+    if (row.refused != errc{}) note(bad, {self_, row.refused});
+    if (!bad && !detail::weighted(ctx.pool, row.values, weight, sum)) note(bad, {self_, errc::non_finite});
+    for (const peer_message& m : sums_) {
+      if (bad || m.weight == 0) continue;
+      weight += m.weight;
+      const auto added = up_.decode_add(ctx, m.bytes, sum, 1.0F, {});
+      if (added) continue;
+      // Everybody checks what it adds itself: a sum that is not finite is nobody's fault.
+      const errc code = added.error().code;
+      note(bad, {code == errc::non_finite ? peers_ : m.peer, code});
+    }
+    return bad;
+  }
+
+  template <class X>
+  void send_sum(const exchange_row& row, const X& ctx) {
+    float weight = 0;
+    const std::optional<refusal> bad = add_up(row, ctx, weight);
+    const std::span<std::byte> room = own_sum();
+    detail::write_header(room, bad ? 0.0F : weight, count_, bad.value_or(detail::no_refusal));
+    std::size_t used = message_header_bytes;
+    if (!bad && weight > 0) used += up_.encode(ctx, {sum_.data(), count_}, room.subspan(message_header_bytes));
+    talk_.send(place(sum_out, parent()), parent(), part{0}, room.first(used));
+  }
+
+  // --- down
+  // -----------------------------------------------------------------------------------------------------------------
+
+  template <class X>
+  void make_mean(const exchange_row& row, const X& ctx) {
+    const std::span<float> mean{sum_.data(), count_};
+    float weight = 0;
+    std::optional<refusal> bad = add_up(row, ctx, weight);
+    const float factor = detail::mean_factor(double{weight});
+    if (!bad && factor == 0) bad = refusal{peers_, errc::invalid_argument};
+    if (!bad && !detail::scale_finite(ctx.pool, mean, factor)) bad = refusal{peers_, errc::non_finite};
+    detail::write_header(mean_message(), bad ? 0.0F : 1.0F, count_, bad.value_or(detail::no_refusal));
+    mean_bytes_ = message_header_bytes;
+    if (!bad) mean_bytes_ += down_.encode(ctx, mean, mean_message().subspan(message_header_bytes));
+  }
+
+  void pass_down() {
+    for_children([&](net::peer_index child, std::size_t) {
+      talk_.send(place(mean_out, child), child, part{1}, mean_message().first(mean_bytes_));
+    });
+  }
+
+  template <class X>
+  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
+    const peer_message m =
+        detail::read_message(is_root() ? self_ : parent(), mean_message().first(mean_bytes_), count_, peers_);
+    if (m.bad) return m.bad;
+    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count_));
+    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
+    if (!added) return refusal{m.peer, added.error().code};
+    detail::invert(down_, ctx, row.values);
+    return std::nullopt;
+  }
+
+  tree_options options_;
+  UpCodec up_;
+  DownCodec down_;
+  net::peer_index self_ = 0;
+  std::uint32_t peers_ = 1;
+  std::uint64_t position_ = 0;
+  std::size_t count_ = 0;
+  std::size_t up_slot_ = 0;
+  std::size_t down_slot_ = 0;
+  std::size_t mean_bytes_ = 0;
+  aligned_buffer<std::byte> memory_;
+  aligned_buffer<float> sum_;
+  std::vector<peer_message> sums_;  // of the children, in their order
+  conversation talk_;               // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
+
+// ---- causeway/collective/two_level_mean.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
+#define CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
+
+// For peers that sit in regions with slow lines between them: each region's mean is made at its hub, the hubs average those
+// among themselves with an exchange of their own, and pass the result on (the hubs of Gaia). What crosses regions grows
+// with the number of regions, not of peers. All hubs hold the same bits and encode them in the same way, and all peers,
+// hubs too, take what those bytes decode to: the same bits everywhere.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
+using region_list = std::vector<std::vector<net::peer_index>>;
+
+namespace detail {
+
+/// A transport that stays where it is when its owner moves. Assigning swaps: what still talks over it goes after it.
+class held_transport {
+ public:
+  held_transport() = default;
+  held_transport(held_transport&&) noexcept = default;
+  held_transport& operator=(held_transport&& other) noexcept {
+    std::swap(transport_, other.transport_);
+    return *this;
+  }
+
+  void hold(group_view group) { transport_ = std::make_unique<net::any_transport>(std::move(group)); }
+  [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
+
+ private:
+  std::unique_ptr<net::any_transport> transport_;
+};
+
+}  // namespace detail
+
+/// Models Exchange. `turn` makes the region's mean and begins the exchange among hubs, `finish` ends that and takes the
+/// result to the region. A peer sends a row encoded by UpCodec to its hub; a hub sends what `Across` sends for as many
+/// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
+/// latencies within a region and those of `Across`.
+///
+/// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
+/// itself (split_options::server_residual). Where a region has values that cannot be used, its own peers are told whose,
+/// the others the name of its hub.
+template <class UpCodec, class Across = split_mean<UpCodec>, class DownCodec = UpCodec>
+class two_level_mean {
+ public:
+  static constexpr std::string_view name = "two_level_mean";
+  static constexpr exchange_traits traits{.bit_parity = Across::traits.bit_parity,
+                                          .own_support = Across::traits.own_support,
+                                          .residual = true,
+                                          .counts = false,
+                                          .stateful = Across::traits.stateful};
+
+  explicit two_level_mean(region_list regions, Across across = Across{}, UpCodec up = UpCodec{},
+                          DownCodec down = DownCodec{})
+      : regions_{std::move(regions)}, up_{std::move(up)}, down_{std::move(down)}, across_{std::move(across)} {}
+
+  /// For the next round, on all peers alike: as the group changes.
+  void set_regions(region_list regions) { regions_ = std::move(regions); }
+  [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
+  [[nodiscard]] Across& across() noexcept { return across_; }
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row,
+                     const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> && Exchange<Across, X> {
+    CAUSEWAY_EXPECT(row.counts.empty());
+    self_ = port.transport.self();
+    peers_ = port.transport.size();
+    cancel();
+    CAUSEWAY_TRY(find_region());
+    talk_.open(port, kinds * peers_);
+    lay_out(row.values.size(), ctx);
+    write_own(row, ctx);
+    if (!is_hub()) {
+      talk_.receive(place(result_in, hub()), hub(), part{1}, result_message());
+      talk_.send(place(up_out, hub()), hub(), part{0}, from_member(0).first(own_bytes_));
+      return {};
+    }
+    for (std::size_t i = 1; i < mine().size(); ++i)
+      talk_.receive(place(up_in, mine()[i]), mine()[i], part{0}, from_member(i));
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    if (!is_hub()) return {};
+    messages_.clear();
+    for (std::size_t i = 0; i < mine().size(); ++i) {
+      std::size_t moved = own_bytes_;
+      if (i > 0) {
+        CAUSEWAY_ASSIGN(moved, talk_.wait(place(up_in, mine()[i]), mine()[i], port.options.deadline));
+      }
+      messages_.push_back(detail::read_message(mine()[i], from_member(i).first(moved), row.values.size(), peers_));
+    }
+    reduce(ctx);
+    std::vector<net::peer_index> hubs;
+    for (const auto& r : regions_) hubs.push_back(r.front());
+    hubs_.hold(group_view{port.transport, std::move(hubs)});
+    CAUSEWAY_TRY(closing(across_.begin(port_of_hubs(port), row_of_region(), ctx)));
+    return closing(across_.turn(port_of_hubs(port), row_of_region(), ctx));
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    const time_point deadline = port.options.deadline;
+    if (is_hub()) {
+      CAUSEWAY_TRY(finish_across(port, ctx));
+      for (std::size_t i = 1; i < mine().size(); ++i) {
+        talk_.send(place(result_out, mine()[i]), mine()[i], part{1}, result_message().first(result_bytes_));
+      }
+    } else {
+      CAUSEWAY_TRY(talk_.finish(place(up_out, hub()), hub(), deadline));
+      CAUSEWAY_ASSIGN(result_bytes_, talk_.wait(place(result_in, hub()), hub(), deadline));
+    }
+    const std::optional<refusal> bad = adopt(row, ctx);
+    for (const net::peer_index p : mine()) CAUSEWAY_TRY(talk_.finish(place(result_out, p), p, deadline));
+    talk_.close();
+    if (bad) return to_error(*bad, peers_);
+    return {};
+  }
+
+  void cancel() {
+    across_.cancel();
+    talk_.close();
+  }
+
+  /// What `Across` keeps from round to round.
+  template <class Archive>
+  void serialize(Archive& ar) {
+    if constexpr (requires { across_.serialize(ar); }) across_.serialize(ar);
+  }
+
+ private:
+  enum kind : std::size_t { up_out, up_in, result_in, result_out, kinds };
+  static constexpr std::uint32_t across_channel = channel_stride / 2;  // of ours, those that the hubs' exchange has
+
+  // --- regions
+  // ----------------------------------------------------------------------------------------------------------------
+
+  result<void> find_region() {
+    std::vector<net::peer_index> all;
+    region_ = regions_.size();
+    for (std::size_t r = 0; r < regions_.size(); ++r) {
+      all.insert(all.end(), regions_[r].begin(), regions_[r].end());
+      if (std::find(regions_[r].begin(), regions_[r].end(), self_) != regions_[r].end()) region_ = r;
+    }
+    std::sort(all.begin(), all.end());
+    bool good = all.size() == peers_;
+    for (std::size_t p = 0; good && p < all.size(); ++p) good = all[p] == p;
+    for (const auto& r : regions_) good = good && !r.empty();
+    if (good) return {};
+    return fail(errc::invalid_argument, "two_level_mean",
+                "regions must name every peer of the group once; set_regions first");
+  }
+  [[nodiscard]] const std::vector<net::peer_index>& mine() const { return regions_[region_]; }
+  [[nodiscard]] net::peer_index hub() const { return mine().front(); }
+  [[nodiscard]] bool is_hub() const { return hub() == self_; }
+
+  // --- places of operations, slots of bytes: the result, then messages of the region, the own one first
+  // -----------------------
+
+  [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
+  [[nodiscard]] std::span<std::byte> result_message() { return {memory_.data(), down_slot_}; }
+  [[nodiscard]] std::span<std::byte> from_member(std::size_t i) {
+    return {memory_.data() + down_slot_ + i * up_slot_, up_slot_};
+  }
+
+  template <class X>
+  void lay_out(std::size_t count, const X& ctx) {
+    up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
+    down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
+    const std::size_t bytes = down_slot_ + (is_hub() ? mine().size() : 1) * up_slot_;
+    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+    if (is_hub() && region_row_.size() != count) region_row_ = aligned_buffer<float>{count};
+  }
+
+  template <class X>
+  void write_own(const exchange_row& row, const X& ctx) {
+    const std::span<std::byte> room = from_member(0), body = room.subspan(message_header_bytes);
+    const bool has_content = detail::write_own_header(room, row, row.values.size(), self_);
+    const std::size_t used = has_content ? up_.encode(ctx, row.values, body) : 0;
+    own_bytes_ = message_header_bytes + used;
+    if (row.residual.empty()) return;
+    if (has_content) detail::subtract_message(up_, ctx, row.values, body.first(used), row.residual);
+    if (!has_content) std::copy(row.values.begin(), row.values.end(), row.residual.begin());
+  }
+
+  // --- what a hub does
+  // ----------------------------------------------------------------------------------------------------------
+
+  /// region_row_ and weight_ = the mean of the region and how much it counts; or bad_, what is wrong with it.
+  template <class X>
+  void reduce(const X& ctx) {
+    const std::span<float> sum = region_row_.span();
+    kernels::zero(ctx.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
+    bad_.reset();
+    for (const peer_message& m : messages_) {
+      if (m.bad) note(bad_, {m.peer, m.bad->code});
+    }
+    double total = 0;
+    for (const peer_message& m : messages_) {
+      if (bad_ || m.weight == 0) continue;
+      total += m.weight;
+      const auto added = up_.decode_add(ctx, m.bytes, sum, m.weight, {});
+      if (!added) note(bad_, {m.peer, added.error().code});
+    }
+    weight_ = static_cast<float>(total);
+    if (bad_ || total == 0) return;
+    const float factor = detail::mean_factor(total);
+    if (factor == 0 || !detail::scale_finite(ctx.pool, sum, factor)) bad_ = refusal{peers_, errc::non_finite};
+    if (!bad_) detail::invert(up_, ctx, sum);
+  }
+
+  [[nodiscard]] exchange_port port_of_hubs(const exchange_port& port) {
+    net::message_id id = port.id;
+    id.channel += across_channel;
+    return {hubs_.get(), id, port.options};
+  }
+  [[nodiscard]] exchange_row row_of_region() {
+    return {.values = region_row_.span(), .weight = bad_ ? 0.0F : weight_, .refused = bad_ ? bad_->code : errc{}};
+  }
+
+  /// An error among hubs ends the conversation with the region too.
+  result<void> closing(result<void> outcome) {
+    if (!outcome) talk_.close();
+    return outcome;
+  }
+
+  /// Writes the message for the region: the mean of all, or why there is none.
+  template <class X>
+  result<void> finish_across(const exchange_port& port, const X& ctx) {
+    const auto outcome = across_.finish(port_of_hubs(port), row_of_region(), ctx);
+    std::optional<refusal> bad = bad_;
+    if (!outcome && !bad) bad = refused_by_hubs(outcome.error());
+    if (!outcome && !bad) return closing(outcome);
+    X same_everywhere{ctx};
+    same_everywhere.own_seed = ctx.seed;  // or hubs would round the same values differently
+    detail::write_header(result_message(), bad ? 0.0F : 1.0F, region_row_.size(), bad.value_or(detail::no_refusal));
+    result_bytes_ = message_header_bytes;
+    if (!bad) {
+      const std::span<std::byte> body = result_message().subspan(message_header_bytes);
+      result_bytes_ += down_.encode(same_everywhere, region_row_.span(), body);
+    }
+    return {};
+  }
+
+  /// What all hubs were told alike; nothing where the network failed. Hubs know each other by rank.
+  [[nodiscard]] std::optional<refusal> refused_by_hubs(const error& e) const {
+    if (e.code == errc::invalid_argument) return refusal{peers_, errc::invalid_argument};
+    if (e.code != errc::non_finite && e.code != errc::corrupt && e.code != errc::protocol) return std::nullopt;
+    constexpr std::string_view prefix = "peer ";
+    std::size_t rank = regions_.size();
+    if (e.where.starts_with(prefix)) {
+      (void)std::from_chars(e.where.data() + prefix.size(), e.where.data() + e.where.size(), rank);
+    }
+    return refusal{rank < regions_.size() ? regions_[rank].front() : peers_, e.code};
+  }
+
+  template <class X>
+  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
+    const std::size_t count = row.values.size();
+    const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), count, peers_);
+    if (m.bad) return m.bad;
+    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count));
+    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
+    if (!added) return refusal{m.peer, added.error().code};
+    detail::invert(down_, ctx, row.values);
+    return std::nullopt;
+  }
+
+  region_list regions_;
+  UpCodec up_;
+  DownCodec down_;
+  net::peer_index self_ = 0;
+  std::uint32_t peers_ = 1;
+  std::size_t region_ = 0;
+  std::size_t up_slot_ = 0;
+  std::size_t down_slot_ = 0;
+  std::size_t own_bytes_ = 0;
+  std::size_t result_bytes_ = 0;
+  float weight_ = 0;
+  std::optional<refusal> bad_;
+  aligned_buffer<std::byte> memory_;
+  aligned_buffer<float> region_row_;
+  std::vector<peer_message> messages_;
+  detail::held_transport hubs_;
+  Across across_;      // after what it uses
+  conversation talk_;  // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
+
 // ---- causeway/compress/codec.hpp ----
 #ifndef CAUSEWAY_COMPRESS_CODEC_HPP
 #define CAUSEWAY_COMPRESS_CODEC_HPP
@@ -17298,9 +20123,12 @@ static_assert(std::endian::native == std::endian::little, "codecs write numbers 
 
 /// What a codec says about itself, for rules that decide which combinations are allowed.
 struct codec_traits {
-  bool lossy = true;       ///< decode(encode(x)) may differ from x: feed the residual back, or lose it
-  bool additive = false;   ///< sums of encoded values can be made without decoding them
-  bool per_block = false;  ///< values share a scale with their neighbours, so blocks must not be cut
+  bool lossy = true;            ///< decode(encode(x)) may differ from x: feed the residual back, or lose it
+  bool additive = false;        ///< sums of encoded values can be made without decoding them
+  bool per_block = false;       ///< values share a scale with their neighbours, so blocks must not be cut
+  bool sparse = false;          ///< a message may leave values out (messages only, see message.hpp; so the next two)
+  bool shared_support = false;  ///< all peers' messages of one exchange have the same coordinates
+  bool transform = false;       ///< messages decode to coefficients, and `inverse` makes values of them
 };
 
 /// Requirements. `n` values need exactly `encoded_size(n)` bytes.
@@ -17323,6 +20151,16 @@ concept Codec = std::copyable<C> &&
   { c.encoded_size(n) } -> std::same_as<std::size_t>;
   { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
   { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
+};
+
+/// A codec that can add what it decodes, which saves the sum of an exchange a pass over memory:
+/// `decode_add(pool, bytes, sum, weight)` makes each sum[i] the rounded sum[i] + round(weight · decoded[i]), the bits that
+/// decode and a separate multiplication and addition give. The bytes are checked, as decode checks them, before anything
+/// is added: after an error `sum` is unchanged. A sum that overflows is no error here.
+template <class C>
+concept AddingCodec = Codec<C> && requires(const C& c, thread_pool& pool, std::span<const std::byte> bytes,
+                                           std::span<float> sum, float weight) {
+  { c.decode_add(pool, bytes, sum, weight) } -> std::same_as<result<void>>;
 };
 
 namespace detail {
@@ -17348,7 +20186,8 @@ inline error not_finite(std::string_view codec) {
 #ifndef CAUSEWAY_COMPRESS_ELEMENT_HPP
 #define CAUSEWAY_COMPRESS_ELEMENT_HPP
 
-// Codecs that store every value on its own, as another element type: the common part of none, bf16 and fp16.
+// What codecs have in common: where decoded values go (they replace or are added), and the codecs that store every value
+// on its own, as another element type (none, bf16 and fp16).
 
 namespace causeway::inline CAUSEWAY_ABI::compress::detail {
 
@@ -17358,6 +20197,26 @@ CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
   for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
   return all != 0;
 }
+
+/// Decoded values replace what was there.
+struct put {
+  template <class Part>
+  CAUSEWAY_ALWAYS_INLINE void operator()(float* to, const kernels::detail::f32x16& v, Part part) const {
+    kernels::detail::store(to, v, part);
+  }
+};
+
+/// Decoded values are added: to + weight · v, two roundings.
+struct add_weighted {
+  float weight = 1.0F;
+  template <class Part>
+  CAUSEWAY_ALWAYS_INLINE void operator()(float* to, const kernels::detail::f32x16& v, Part part) const {
+    CAUSEWAY_EXACT_BODY
+    kernels::detail::f32x16 sum;
+    kernels::detail::load(sum, to, part);
+    kernels::detail::store(to, sum + weight * v, part);
+  }
+};
 
 struct encode_elements {
   static constexpr bool exact = true;
@@ -17376,14 +20235,55 @@ struct decode_elements {
   static constexpr bool exact = true;
   template <class Element>
   CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, float* to, std::int64_t count) {
-    kernels::detail::i32x16 bad{};
+    kernels::detail::u32x16 sums{};  // an exponent of all ones becomes a sign bit by adding one to it
     kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       kernels::detail::f32x16 v;
       kernels::detail::load(v, from + i, part);
-      bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
+      sums |= (reinterpret_cast<kernels::detail::u32x16>(v) & 0x7F800000U) + 0x00800000U;
       kernels::detail::store(to + i, v, part);
     });
-    return !any_lane(bad);
+    return !any_lane(reinterpret_cast<kernels::detail::i32x16>(sums) >> 31);
+  }
+};
+
+/// Without converting them: not finite is what has all bits of the exponent set.
+struct finite_elements {
+  static constexpr bool exact = true;
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static bool run(const Element* from, std::int64_t count) {
+    using integer = std::conditional_t<sizeof(Element) == 4, std::uint32_t, std::uint16_t>;
+    constexpr integer exponent = std::is_same_v<Element, float>            ? 0x7F800000U
+                                 : std::is_same_v<Element, causeway::bf16> ? 0x7F80U
+                                                                           : 0x7C00U;
+    constexpr integer unit = exponent & (0U - exponent);  // adding its lowest bit to all ones overflows
+    using vector [[gnu::vector_size(16 * sizeof(integer))]] = integer;
+    vector sums{};
+    std::int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+      vector bits;
+      std::memcpy(&bits, from + i, sizeof bits);
+      sums |= (bits & exponent) + unit;
+    }
+    integer all = 0;
+    for (int lane = 0; lane < 16; ++lane) all = static_cast<integer>(all | sums[lane]);
+    for (; i < count; ++i) {
+      integer bits = 0;
+      std::memcpy(&bits, from + i, sizeof bits);
+      all = static_cast<integer>(all | ((bits & exponent) + unit));
+    }
+    return all >> (8 * sizeof(integer) - 1) == 0;
+  }
+};
+
+struct add_elements {
+  static constexpr bool exact = true;
+  template <class Element>
+  CAUSEWAY_ALWAYS_INLINE static void run(const Element* from, float* to, std::int64_t count, add_weighted add) {
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, from + i, part);
+      add(to + i, v, part);
+    });
   }
 };
 
@@ -17411,6 +20311,27 @@ result<void> decode_as(thread_pool& pool, std::span<const std::byte> bytes, std:
     if (!good) finite.store(false, std::memory_order_relaxed);
   });
   if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  return {};
+}
+
+/// Two passes over the bytes: nothing is added before all were found finite.
+template <class Element>
+result<void> decode_add_as(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                           kernels::simd_level level, std::string_view codec) {
+  if (bytes.size() != sum.size() * sizeof(Element)) {
+    return wrong_length(codec, bytes.size(), sum.size() * sizeof(Element));
+  }
+  const auto* const from = reinterpret_cast<const Element*>(bytes.data());
+  const auto count = static_cast<std::int64_t>(sum.size());
+  std::atomic<bool> finite{true};
+  kernels::detail::for_elements(pool, count, [&](index_range r) {
+    const bool good = kernels::detail::dispatch<finite_elements>(level, from + r.begin, r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  if (!finite.load(std::memory_order_relaxed)) return not_finite(codec);
+  kernels::detail::for_elements(pool, count, [&](index_range r) {
+    kernels::detail::dispatch<add_elements>(level, from + r.begin, sum.data() + r.begin, r.size(), add_weighted{weight});
+  });
   return {};
 }
 
@@ -17445,12 +20366,709 @@ class bf16 {
                              kernels::simd_level level = kernels::detect_simd_level()) {
     return detail::decode_as<causeway::bf16>(pool, bytes, values, level, name);
   }
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    return detail::decode_add_as<causeway::bf16>(pool, bytes, sum, weight, level, name);
+  }
 };
-static_assert(Codec<bf16>);
+static_assert(AddingCodec<bf16>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::compress
 
 #endif  // CAUSEWAY_COMPRESS_BF16_HPP
+
+// ---- causeway/compress/bit_stream.hpp ----
+#ifndef CAUSEWAY_COMPRESS_BIT_STREAM_HPP
+#define CAUSEWAY_COMPRESS_BIT_STREAM_HPP
+
+// Unsigned numbers of 0 to 32 bits, packed without gaps: the first number in the lowest bits of the first byte. Bits after
+// the last number are zero, and readers hold senders to that, so that equal numbers are equal bytes.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+/// Bytes that hold `bits` bits.
+constexpr std::size_t bytes_of_bits(std::size_t bits) noexcept { return bits / 8 + (bits % 8 != 0 ? 1 : 0); }
+
+/// Bits of a number below `bound`: ceil(log2(bound)), 0 for a bound of 0 or 1.
+constexpr unsigned bits_below(std::size_t bound) noexcept {
+  return bound <= 1 ? 0 : static_cast<unsigned>(std::bit_width(bound - 1));
+}
+
+/// Writes numbers one after another. The room must be large enough; `finish` pads to a byte.
+class bit_writer {
+ public:
+  explicit bit_writer(std::span<std::byte> room) noexcept : next_{room.data()}, end_{room.data() + room.size()} {}
+
+  /// The lowest `bits` (0 to 32) of `value`; the others must be zero.
+  void put(std::uint32_t value, unsigned bits) noexcept {
+    waiting_ |= std::uint64_t{value} << count_;
+    count_ += bits;
+    if (count_ < 32) return;
+    CAUSEWAY_EXPECT(end_ - next_ >= 4);
+    const auto word = static_cast<std::uint32_t>(waiting_);
+    std::memcpy(next_, &word, sizeof word);
+    next_ += sizeof word;
+    waiting_ >>= 32U;
+    count_ -= 32;
+  }
+
+  /// Writes the bits that wait, and zeros up to the next byte.
+  void finish() noexcept {
+    const std::size_t bytes = bytes_of_bits(count_);
+    CAUSEWAY_EXPECT(static_cast<std::size_t>(end_ - next_) >= bytes);
+    if (bytes != 0) std::memcpy(next_, &waiting_, bytes);
+    next_ += bytes;
+    waiting_ = 0;
+    count_ = 0;
+  }
+
+ private:
+  std::byte* next_;
+  std::byte* end_;
+  std::uint64_t waiting_ = 0;
+  unsigned count_ = 0;
+};
+
+/// Reads at any bit. Beyond the end everything reads as zero, so a reader never leaves its bytes.
+class bit_reader {
+ public:
+  explicit bit_reader(std::span<const std::byte> bytes) noexcept : bytes_{bytes} {}
+
+  [[nodiscard]] std::size_t size() const noexcept { return bytes_.size() * 8; }
+
+  /// The 57 or more bits from bit `at` on, in the lowest places.
+  [[nodiscard]] std::uint64_t window(std::size_t at) const noexcept {
+    const std::size_t first = at / 8;
+    std::uint64_t word = 0;
+    if (first + sizeof word <= bytes_.size()) {
+      std::memcpy(&word, bytes_.data() + first, sizeof word);
+    } else if (first < bytes_.size()) {
+      std::memcpy(&word, bytes_.data() + first, bytes_.size() - first);
+    }
+    return word >> (at % 8);
+  }
+
+  /// The number of `bits` (0 to 32) bits at bit `at`.
+  [[nodiscard]] std::uint32_t get(std::size_t at, unsigned bits) const noexcept {
+    return static_cast<std::uint32_t>(window(at) & ((std::uint64_t{1} << bits) - 1));
+  }
+
+  /// Whether all bits from `at` to the end of the bytes are zero.
+  [[nodiscard]] bool zero_from(std::size_t at) const noexcept {
+    for (; at < size(); at += 56) {
+      if ((window(at) & ((std::uint64_t{1} << 56U) - 1)) != 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+/// All of `codes`, `bits` each, in bytes_of_bits(codes.size() · bits) bytes.
+inline void pack_codes(std::span<const std::uint32_t> codes, unsigned bits, std::span<std::byte> room) {
+  bit_writer out{room};
+  for (const std::uint32_t code : codes) out.put(code, bits);
+  out.finish();
+}
+
+/// What pack_codes packed. Missing bytes read as zeros.
+inline void unpack_codes(std::span<const std::byte> bytes, unsigned bits, std::span<std::uint32_t> codes) {
+  const bit_reader in{bytes};
+  std::size_t at = 0;
+  for (std::uint32_t& code : codes) {
+    code = in.get(at, bits);
+    at += bits;
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_BIT_STREAM_HPP
+
+// ---- causeway/compress/packing.hpp ----
+#ifndef CAUSEWAY_COMPRESS_PACKING_HPP
+#define CAUSEWAY_COMPRESS_PACKING_HPP
+
+// Codes of 1 to 8 bits, one after another without gaps: code i occupies the bits [i·Bits, (i+1)·Bits) of the bytes, counted
+// from the lowest bit of the first byte. Sixteen codes at a time, one in each byte of a vector, so all of it is shifts and
+// masks of 64-bit lanes that every instruction set has. Sixteen codes take 2·Bits whole bytes; only a message's last byte
+// can have bits to spare, and those are zero.
+
+namespace causeway::inline CAUSEWAY_ABI::compress::detail {
+
+using i8x16 [[gnu::vector_size(16)]] = std::int8_t;
+using u8x16 [[gnu::vector_size(16)]] = std::uint8_t;
+using u64x2 [[gnu::vector_size(16)]] = std::uint64_t;
+
+// In two steps: compilers take a conversion across a factor of four apart into single elements.
+CAUSEWAY_ALWAYS_INLINE void widen_codes(kernels::detail::i32x16& wide, const u8x16& codes) {
+  using u16x16 = kernels::detail::u16x16;
+  wide = __builtin_convertvector(__builtin_convertvector(codes, u16x16), kernels::detail::i32x16);
+}
+CAUSEWAY_ALWAYS_INLINE void widen_codes(kernels::detail::i32x16& wide, const i8x16& codes) {
+  using i16x16 [[gnu::vector_size(32)]] = std::int16_t;
+  wide = __builtin_convertvector(__builtin_convertvector(codes, i16x16), kernels::detail::i32x16);
+}
+/// Keeps the low eight bits.
+CAUSEWAY_ALWAYS_INLINE void narrow_codes(u8x16& codes, const kernels::detail::i32x16& wide) {
+  codes = __builtin_convertvector(__builtin_convertvector(wide, kernels::detail::u16x16), u8x16);
+}
+
+constexpr std::size_t packed_size(std::size_t codes, unsigned bits) noexcept { return (codes * bits + 7) / 8; }
+
+/// 64 bits in which the lowest `bits` of every `width` are set.
+constexpr std::uint64_t comb(unsigned width, unsigned bits) noexcept {
+  std::uint64_t all = 0;
+  for (unsigned at = 0; at < 64; at += width) all |= (~std::uint64_t{0} >> (64U - bits)) << at;
+  return all;
+}
+
+/// Fields of `Width` bits hold `Bits` each, at the bottom: after this, fields twice as wide hold twice as many.
+template <unsigned Width, unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void join_fields(u64x2& x) {
+  if constexpr (Bits < Width) {
+    x = (x & comb(2 * Width, Bits)) | ((x >> (Width - Bits)) & (comb(2 * Width, Bits) << Bits));
+  }
+}
+
+/// The inverse: fields of twice `Width` bits come apart.
+template <unsigned Width, unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void part_fields(u64x2& x) {
+  if constexpr (Bits < Width) {
+    x = (x & comb(2 * Width, Bits)) | ((x << (Width - Bits)) & (comb(2 * Width, Bits) << Width));
+  }
+}
+
+template <unsigned Bytes>
+CAUSEWAY_ALWAYS_INLINE void store_bytes(std::byte* to, std::uint64_t v) {
+  constexpr unsigned step = Bytes >= 8 ? 8 : Bytes >= 4 ? 4 : Bytes >= 2 ? 2 : 1;
+  std::memcpy(to, &v, step);
+  if constexpr (Bytes > step) store_bytes<Bytes - step>(to + step, v >> (8 * step));
+}
+
+/// Composed in registers: bytes copied into a variable one by one would have to be stored before they could be read.
+template <unsigned Bytes>
+CAUSEWAY_ALWAYS_INLINE std::uint64_t load_bytes(const std::byte* from) {
+  using word = std::conditional_t<
+      Bytes >= 8, std::uint64_t,
+      std::conditional_t<Bytes >= 4, std::uint32_t, std::conditional_t<Bytes >= 2, std::uint16_t, std::uint8_t>>>;
+  word v = 0;
+  std::memcpy(&v, from, sizeof v);
+  if constexpr (Bytes > sizeof v) {
+    return v | load_bytes<Bytes - sizeof v>(from + sizeof v) << (8 * sizeof v);
+  } else {
+    return v;
+  }
+}
+
+/// Sixteen codes, each below 2^Bits, to 2·Bits bytes.
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::detail::whole) {
+  u64x2 x = reinterpret_cast<u64x2>(codes);
+  join_fields<8, Bits>(x);
+  join_fields<16, 2 * Bits>(x);
+  join_fields<32, 4 * Bits>(x);
+  store_bytes<Bits>(to, x[0]);
+  store_bytes<Bits>(to + Bits, x[1]);
+}
+
+/// The first codes only; bits to spare become zero.
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void pack(std::byte* to, const u8x16& codes, kernels::detail::tail part) {
+  const auto count = static_cast<std::size_t>(part.count);
+  u8x16 kept{};
+  std::memcpy(&kept, &codes, count);
+  std::byte packed[2 * Bits];
+  pack<Bits>(packed, kept, kernels::detail::whole{});
+  std::memcpy(to, packed, packed_size(count, Bits));
+}
+
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels::detail::whole) {
+  u64x2 x = {load_bytes<Bits>(from), load_bytes<Bits>(from + Bits)};
+  part_fields<32, 4 * Bits>(x);
+  part_fields<16, 2 * Bits>(x);
+  part_fields<8, Bits>(x);
+  codes = reinterpret_cast<u8x16>(x);
+}
+
+/// Codes beyond the tail are unspecified, but below 2^Bits.
+template <unsigned Bits>
+CAUSEWAY_ALWAYS_INLINE void unpack(u8x16& codes, const std::byte* from, kernels::detail::tail part) {
+  std::byte packed[2 * Bits] = {};
+  std::memcpy(packed, from, packed_size(static_cast<std::size_t>(part.count), Bits));
+  unpack<Bits>(codes, packed, kernels::detail::whole{});
+}
+
+/// Whether the bits behind the last code are zero.
+inline bool spare_bits_clear(std::span<const std::byte> packed, std::size_t codes, unsigned bits) {
+  const std::size_t used = codes * bits % 8;
+  return used == 0 || std::to_integer<unsigned>(packed.back()) >> used == 0;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress::detail
+
+#endif  // CAUSEWAY_COMPRESS_PACKING_HPP
+
+// ---- causeway/compress/scale.hpp ----
+#ifndef CAUSEWAY_COMPRESS_SCALE_HPP
+#define CAUSEWAY_COMPRESS_SCALE_HPP
+
+// One number per block of neighbouring values, from which the codes of the block are counted: how it is found, stored and
+// checked. Shared by the codecs with blocks. Blocks are independent, so they may be shared out among threads.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+enum class scale_format : std::uint8_t { f32, bf16 };
+
+namespace detail {
+
+/// What a look at somebody's bytes found; the values are bits, so that threads can join theirs.
+enum class decoding : std::uint8_t { good = 0, corrupt = 1, non_finite = 2 };
+
+inline result<void> to_result(unsigned found, std::string_view codec, std::string_view corrupt) {
+  if ((found & static_cast<unsigned>(decoding::non_finite)) != 0) return not_finite(codec);
+  if (found != 0) return fail(errc::corrupt, std::string{codec}, std::string{corrupt} + ": no encoder makes them");
+  return {};
+}
+
+constexpr std::size_t bytes_per_scale(scale_format format) noexcept { return format == scale_format::f32 ? 4 : 2; }
+
+CAUSEWAY_ALWAYS_INLINE float load_scale(const std::byte* scales, std::int64_t block, scale_format format) {
+  if (format == scale_format::bf16) {
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, scales + block * 2, sizeof bits);
+    return std::bit_cast<float>(std::uint32_t{bits} << 16U);
+  }
+  float scale = 0;
+  std::memcpy(&scale, scales + block * 4, sizeof scale);
+  return scale;
+}
+
+/// Stores the scale and gives back what a reader will see. Rounded up in bf16, so that no code exceeds the largest.
+CAUSEWAY_ALWAYS_INLINE float store_scale(std::byte* scales, std::int64_t block, scale_format format, float scale) {
+  if (format == scale_format::bf16) {
+    const auto bits = std::bit_cast<std::uint32_t>(scale);
+    const bool finite = bits < 0x7F800000U;
+    const auto rounded = static_cast<std::uint16_t>(finite ? (bits + 0xFFFFU) >> 16U : 0x7FC0U);
+    std::memcpy(scales + block * 2, &rounded, sizeof rounded);
+  } else {
+    std::memcpy(scales + block * 4, &scale, sizeof scale);
+  }
+  return load_scale(scales, block, format);
+}
+
+/// A scale is usable when neither it nor its reciprocal overflows. One below that is stored as 0, one that is not finite as
+/// NaN (always the same NaN: which one arithmetic makes is up to the compiler). Either way the result is 0.
+CAUSEWAY_ALWAYS_INLINE float store_usable_scale(std::byte* scales, std::int64_t block, scale_format format, float scale) {
+  scale = store_scale(scales, block, format, scale);
+  if (scale >= std::numeric_limits<float>::min() && scale <= std::numeric_limits<float>::max()) return scale;
+  const bool small = scale < std::numeric_limits<float>::min();
+  store_scale(scales, block, format, small ? 0.0F : std::numeric_limits<float>::quiet_NaN());
+  return 0.0F;
+}
+
+/// Scales must be zero or more, and `largest` times them finite.
+inline decoding check_scales(const std::byte* scales, std::int64_t blocks, scale_format format, float largest) {
+  auto found = decoding::good;
+  for (std::int64_t b = 0; b < blocks; ++b) {
+    const float scale = load_scale(scales, b, format);
+    if ((std::bit_cast<std::uint32_t>(scale * largest) & 0x7F800000U) == 0x7F800000U) return decoding::non_finite;
+    if ((std::bit_cast<std::uint32_t>(scale) >> 31U) != 0) found = decoding::corrupt;
+  }
+  return found;
+}
+
+// Choices by arithmetic, since GCC takes comparisons of vectors wider than the machine's apart into single elements.
+// Differences must fit 31 bits.
+
+CAUSEWAY_ALWAYS_INLINE void make_at_least(kernels::detail::i32x16& v, const kernels::detail::i32x16& least) {
+  const kernels::detail::i32x16 short_by = least - v;
+  v += short_by & ~(short_by >> 31);
+}
+CAUSEWAY_ALWAYS_INLINE void make_at_most(kernels::detail::i32x16& v, const kernels::detail::i32x16& most) {
+  const kernels::detail::i32x16 over_by = v - most;
+  v -= over_by & ~(over_by >> 31);
+}
+CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t least, std::int32_t most) {
+  make_at_least(v, kernels::detail::i32x16{} + least);
+  make_at_most(v, kernels::detail::i32x16{} + most);
+}
+
+CAUSEWAY_ALWAYS_INLINE std::int32_t largest_lane(const kernels::detail::i32x16& v) {
+  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+  using i32x4 [[gnu::vector_size(16)]] = std::int32_t;
+  const i32x8 low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
+  const i32x8 high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+  const i32x8 eight = low > high ? low : high;
+  const i32x4 a = __builtin_shufflevector(eight, eight, 0, 1, 2, 3);
+  const i32x4 b = __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+  const i32x4 four = a > b ? a : b;
+  const std::int32_t x = four[0] > four[1] ? four[0] : four[1];
+  const std::int32_t y = four[2] > four[3] ? four[2] : four[3];
+  return x > y ? x : y;
+}
+
+/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in
+/// turn, because one would wait for itself.
+CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t count) {
+  kernels::detail::i32x16 a{}, b{}, c{}, d{};
+  const auto look = [x](kernels::detail::i32x16& most, std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+    kernels::detail::f32x16 v;
+    kernels::detail::load(v, x + i, part);
+    make_at_least(most, reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF);
+  };
+  std::int64_t i = 0;
+  for (; i + 64 <= count; i += 64) {
+    look(a, i, kernels::detail::whole{});
+    look(b, i + 16, kernels::detail::whole{});
+    look(c, i + 32, kernels::detail::whole{});
+    look(d, i + 48, kernels::detail::whole{});
+  }
+  for (; i + 16 <= count; i += 16) look(a, i, kernels::detail::whole{});
+  if (i < count) look(b, i, kernels::detail::tail{count - i});
+  make_at_least(a, b);
+  make_at_least(c, d);
+  make_at_least(a, c);
+  return std::bit_cast<float>(largest_lane(a));
+}
+
+constexpr std::size_t blocks_of(std::size_t n, std::size_t block) noexcept { return (n + block - 1) / block; }
+
+/// Cuts [0, n) among the threads at multiples of a block, and of about 2048 values, so that they rarely share a cache line.
+template <class F>
+void for_blocks(thread_pool& pool, std::size_t n, std::size_t block, F&& f) {
+  const auto count = static_cast<std::int64_t>(n);
+  if (count <= kernels::detail::smallest_share) {
+    if (count > 0) f(index_range{0, count});
+  } else {
+    pool.for_range(count, static_cast<std::int64_t>(blocks_of(2048, block) * block), f);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_SCALE_HPP
+
+// ---- causeway/compress/bits.hpp ----
+#ifndef CAUSEWAY_COMPRESS_BITS_HPP
+#define CAUSEWAY_COMPRESS_BITS_HPP
+
+// Integers of 1 to 8 bits with one scale per bucket of neighbouring values (QSGD: Alistarh et al., 2017, with the bucket's
+// largest magnitude in place of its norm; CocktailSGD and SparseLoCo send the values that they keep like this). On the
+// wire: all scales, then the codes, packed without gaps. Levels lie evenly and symmetrically about zero.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+/// What the largest level stands for.
+enum class bucket_scale : std::uint8_t {
+  max,  ///< the bucket's largest magnitude: nothing is clipped
+  rms,  ///< its root mean square times the factor that is best for normal values (Max, 1960); what lies beyond is clipped
+};
+
+struct bits_options {
+  std::uint32_t bucket = 128;  ///< values that share a scale: 16 to 65536, a multiple of 16
+  bucket_scale scale = bucket_scale::max;
+  scale_format scales = scale_format::f32;
+  bool stochastic = false;  ///< round up or down at random, so that the mean of many roundings is the value
+  std::uint64_t seed = 0;   ///< of the random numbers
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(bucket, scale, scales, stochastic, seed);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const bits_options& o) {
+  const bool known = (o.scales == scale_format::f32 || o.scales == scale_format::bf16) &&
+                     (o.scale == bucket_scale::max || o.scale == bucket_scale::rms);
+  if (known && o.bucket >= 16 && o.bucket <= 65536 && o.bucket % 16 == 0) return {};
+  return fail(errc::invalid_argument, "bits",
+              "a bucket of " + std::to_string(o.bucket) + " values; take 16 to 65536, a multiple of 16");
+}
+
+namespace detail {
+
+/// Level numbers are integers that the scale is multiplied with. From 3 bits on they are -top .. top and code 0 is unused,
+/// so that zero has a level; 1 and 2 bits cannot spare a code, and take the odd numbers -top, -top + 2, .. top.
+template <unsigned Bits>
+struct bit_levels {
+  static_assert(Bits >= 1 && Bits <= 8);
+  static constexpr bool with_zero = Bits >= 3;
+  static constexpr int half = 1 << (Bits - 1);
+  static constexpr int top = with_zero ? half - 1 : 2 * half - 1;
+
+  /// The top level over the root mean square at which a uniform quantiser has the least square error for normal values.
+  static constexpr float best_top[] = {0.79788F, 1.49353F, 1.95231F, 2.47388F, 2.89873F, 3.27011F, 3.60746F, 3.92050F};
+};
+
+struct bits_task {
+  const float* x;
+  std::byte* scales;
+  std::byte* codes;
+  std::int64_t count;
+  bits_options options;
+  std::uint64_t key;
+};
+
+/// Uniform in [0, 1), from a value's bits, its place in the bucket and a key: the finaliser of MurmurHash3 between the
+/// three. The value's own bits are what makes buckets differ, since a codec does not know which bucket of the row it sees.
+CAUSEWAY_ALWAYS_INLINE void uniform_of(kernels::detail::f32x16& u, const kernels::detail::f32x16& x, std::int64_t place,
+                                       std::uint64_t key) {
+  using kernels::detail::u32x16;
+  const u32x16 lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  u32x16 h = reinterpret_cast<u32x16>(x) ^ static_cast<std::uint32_t>(key);
+  h = (h ^ (h >> 16U)) * 0x85EBCA6BU;
+  h = (h ^ (h >> 13U)) + (lane + static_cast<std::uint32_t>(place)) * 0x9E3779B1U + static_cast<std::uint32_t>(key >> 32U);
+  h = (h ^ (h >> 15U)) * 0xC2B2AE35U;
+  h = (h ^ (h >> 13U)) * 0x85EBCA6BU;
+  h = (h ^ (h >> 16U)) >> 8U;
+  u = __builtin_convertvector(reinterpret_cast<kernels::detail::i32x16>(h), kernels::detail::f32x16) * 0x1.0p-24F;
+}
+
+/// Root of the mean square. NaN or infinity when a value is, or when a square overflows.
+CAUSEWAY_ALWAYS_INLINE float root_mean_square(const float* x, std::int64_t count) {
+  CAUSEWAY_EXACT_BODY
+  const float sum = kernels::detail::sum_lanes(
+      count,
+      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        kernels::detail::f32x16 v;
+        kernels::detail::load(v, x + i, kernels::detail::whole{});
+        total += v * v;
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        return x[i] * x[i];
+      });
+  return std::sqrt(sum / static_cast<float>(count));
+}
+
+/// Encodes whole buckets and perhaps a last shorter one, starting at a bucket's start.
+template <unsigned Bits, bool Stochastic>
+struct encode_bits {
+  static constexpr bool exact = true;
+  using levels = bit_levels<Bits>;
+  using f32x16 = kernels::detail::f32x16;
+  using i32x16 = kernels::detail::i32x16;
+
+  CAUSEWAY_ALWAYS_INLINE static void run(bits_task t) {
+    const std::int64_t bucket = t.options.bucket;
+    for (std::int64_t b = 0; b * bucket < t.count; ++b) {
+      const float* const x = t.x + b * bucket;
+      const std::int64_t length = std::min(bucket, t.count - b * bucket);
+      const float largest = t.options.scale == bucket_scale::max ? largest_magnitude(x, length)
+                                                                 : root_mean_square(x, length) * levels::best_top[Bits - 1];
+      const float scale = store_usable_scale(t.scales, b, t.options.scales, largest / static_cast<float>(levels::top));
+      std::byte* const codes = t.codes + (b * bucket >> 3) * Bits;
+      if (Stochastic || t.options.scale == bucket_scale::rms) {
+        encode_bucket<true>(x, codes, length, scale, t.key);
+      } else {
+        encode_bucket<false>(x, codes, length, scale, t.key);  // rounds to no level beyond the largest value's
+      }
+    }
+  }
+
+  /// No value is more than 2^22 scales, beyond which rounding would not work: a mean square bounds its largest square.
+  /// Without a scale, values count as zeros. Codes are level numbers from 0 on, so without a zero level they lie between
+  /// the integers, half a step off.
+  template <bool Clip>
+  CAUSEWAY_ALWAYS_INLINE static void encode_bucket(const float* x, std::byte* codes, std::int64_t length, float scale,
+                                                   std::uint64_t key) {
+    // A tie goes to the even code, which with one bit would be minus; the next larger number makes zero positive.
+    [[maybe_unused]] constexpr float shift = Bits == 1 ? 0x1.000002p-1F : levels::half - 0.5F;
+    constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
+    const float inverse = scale == 0.0F ? 0.0F : (levels::with_zero ? 1.0F : 0.5F) / scale;
+    const std::int32_t keep = scale == 0.0F ? 0 : -1;
+    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value;
+      kernels::detail::load(value, x + i, part);
+      f32x16 v = reinterpret_cast<f32x16>(reinterpret_cast<i32x16>(value) & keep) * inverse;
+      if constexpr (!levels::with_zero) v += shift;
+      const f32x16 rounded = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
+      i32x16 code = reinterpret_cast<i32x16>(rounded) - (0x4B400000 - first);
+      if constexpr (Stochastic) {
+        f32x16 u;
+        uniform_of(u, value, i, key);
+        const f32x16 rest = v - (rounded - 0x1.8p23F);  // between -1/2 and 1/2: how likely the next level is
+        const f32x16 up = u - rest, down = u + rest;    // negative if u < rest: a level up; if u < -rest: a level down
+        code -= (reinterpret_cast<i32x16>(up) >> 31) - (reinterpret_cast<i32x16>(down) >> 31);
+      }
+      if constexpr (Clip) clamp_lanes(code, first + (levels::with_zero ? -levels::top : 0), first + levels::top);
+      u8x16 narrow;
+      narrow_codes(narrow, code);
+      pack<Bits>(codes + (i >> 3) * Bits, narrow, part);
+    });
+  }
+};
+
+/// Whether code 0, which no encoder makes, is among the codes.
+template <unsigned Bits>
+struct find_unused_code {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const std::byte* codes, std::int64_t count) {
+    i8x16 found{};
+    std::int64_t i = 0;
+    u8x16 code;
+    for (; i + 16 <= count; i += 16) {
+      unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::whole{});
+      found |= code == 0;
+    }
+    const u64x2 halves = reinterpret_cast<u64x2>(found);
+    bool any = (halves[0] | halves[1]) != 0;
+    if (i == count) return any;
+    unpack<Bits>(code, codes + i / 8 * Bits, kernels::detail::tail{count - i});
+    for (std::int64_t lane = 0; lane < count - i; ++lane) any |= code[lane] == 0;
+    return any;
+  }
+};
+
+template <unsigned Bits, class Sink>
+struct decode_bits {
+  static constexpr bool exact = true;
+  using levels = bit_levels<Bits>;
+  using i32x16 = kernels::detail::i32x16;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::byte* codes, float* to, std::int64_t count,
+                                         std::int64_t bucket, scale_format format, Sink sink) {
+    for (std::int64_t b = 0; b * bucket < count; ++b) {
+      const float scale = load_scale(scales, b, format);
+      kernels::detail::for_lanes(
+          std::min(bucket, count - b * bucket), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+            u8x16 raw;
+            unpack<Bits>(raw, codes + (b * bucket + i) / 8 * Bits, part);
+            i32x16 code;
+            widen_codes(code, raw);
+            const i32x16 level = levels::with_zero ? code - levels::half : code + code - levels::top;
+            sink(to + b * bucket + i, __builtin_convertvector(level, kernels::detail::f32x16) * scale, part);
+          });
+    }
+  }
+};
+
+}  // namespace detail
+
+/// s · ceil(n / bucket) + ceil(Bits · n / 8) bytes, s = 4 (f32 scales) or 2 (bf16).
+///
+/// With M the value of the largest level (the bucket's max|x|): from 3 bits on there are 2^Bits - 1 levels, zero among
+/// them, and the error is at most M / (2^Bits - 2); 1 and 2 bits have 2^Bits levels (±M; ±M/3 and ±M), no zero, and an
+/// error of at most M / (2^Bits - 1). bf16 scales are rounded up, which makes it 1.01 times that. Buckets of zeros decode
+/// to zeros, and so do buckets whose M is below 1.2e-38 times the largest level number.
+///
+/// `stochastic` rounds a value between two levels to the upper one with the probability that makes the expected result the
+/// value; the error is at most twice the above. The random number is a hash of (seed, place in the bucket, the value's
+/// bits), so the codec stays a value without state whose bytes depend on its input alone, and pieces encoded apart are as
+/// the whole. The price: the same value at the same place of a bucket is rounded the same way each time, until the seed is
+/// another one. Values of training change from round to round, and with error feedback they do so by what was sent.
+///
+/// bucket_scale::rms clips, which is a systematic error: use it with error feedback.
+template <unsigned Bits>
+class bits {
+ public:
+  static_assert(Bits >= 1 && Bits <= 8);
+  static constexpr std::string_view name =
+      std::string_view{"bits1bits2bits3bits4bits5bits6bits7bits8"}.substr(5 * (Bits - 1), 5);
+  static constexpr codec_traits traits{.lossy = true, .per_block = true};
+  static constexpr bool raw = false;
+
+  explicit bits(const bits_options& options = {}) : options_{options}, key_{mix(options.seed)} {
+    CAUSEWAY_EXPECT(validate(options));
+  }
+
+  [[nodiscard]] std::size_t block() const noexcept { return options_.bucket; }
+  [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept {
+    return scale_bytes(n) + detail::packed_size(n, Bits);
+  }
+  [[nodiscard]] const bits_options& options() const noexcept { return options_; }
+
+  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                     kernels::simd_level level = kernels::detect_simd_level()) const {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    std::byte* const codes = room.data() + scale_bytes(values.size());
+    detail::for_blocks(pool, values.size(), options_.bucket, [&](index_range r) {
+      const detail::bits_task task{values.data() + r.begin,
+                                   room.data() + scale_offset(r.begin),
+                                   codes + r.begin / 8 * Bits,
+                                   r.size(),
+                                   options_,
+                                   key_};
+      if (options_.stochastic) {
+        kernels::detail::dispatch<detail::encode_bits<Bits, true>>(level, task);
+      } else {
+        kernels::detail::dispatch<detail::encode_bits<Bits, false>>(level, task);
+      }
+    });
+    return encoded_size(values.size());
+  }
+
+  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                      kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, values, detail::put{}, level);
+  }
+
+  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, sum, detail::add_weighted{weight}, level);
+  }
+
+ private:
+  template <class Sink>
+  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
+                         kernels::simd_level level) const {
+    CAUSEWAY_TRY(check(pool, bytes, to.size(), level));
+    const std::byte* const codes = bytes.data() + scale_bytes(to.size());
+    detail::for_blocks(pool, to.size(), options_.bucket, [&](index_range r) {
+      kernels::detail::dispatch<detail::decode_bits<Bits, Sink>>(level, bytes.data() + scale_offset(r.begin),
+                                                                 codes + r.begin / 8 * Bits, to.data() + r.begin, r.size(),
+                                                                 std::int64_t{options_.bucket}, options_.scales, sink);
+    });
+    return {};
+  }
+
+  /// A pass over the bytes alone, a fraction of what they decode to, so that nothing is touched by bad ones.
+  result<void> check(thread_pool& pool, std::span<const std::byte> bytes, std::size_t n, kernels::simd_level level) const {
+    if (bytes.size() != encoded_size(n)) return detail::wrong_length(name, bytes.size(), encoded_size(n));
+    const auto blocks = static_cast<std::int64_t>(detail::blocks_of(n, options_.bucket));
+    auto found = static_cast<unsigned>(
+        detail::check_scales(bytes.data(), blocks, options_.scales, static_cast<float>(detail::bit_levels<Bits>::top)));
+    const auto codes = bytes.subspan(scale_bytes(n));
+    if (!detail::spare_bits_clear(codes, n, Bits)) found |= static_cast<unsigned>(detail::decoding::corrupt);
+    if constexpr (detail::bit_levels<Bits>::with_zero) {
+      if (found == 0 && has_unused_code(pool, codes, n, level)) found = static_cast<unsigned>(detail::decoding::corrupt);
+    }
+    return detail::to_result(found, name, "a scale below zero, an unused code or bits behind the last one");
+  }
+
+  static bool has_unused_code(thread_pool& pool, std::span<const std::byte> codes, std::size_t n,
+                              kernels::simd_level level) {
+    std::atomic<bool> unused{false};
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(n), [&](index_range r) {
+      const bool any =
+          kernels::detail::dispatch<detail::find_unused_code<Bits>>(level, codes.data() + r.begin / 8 * Bits, r.size());
+      if (any) unused.store(true, std::memory_order_relaxed);
+    });
+    return unused.load(std::memory_order_relaxed);
+  }
+
+  [[nodiscard]] std::size_t scale_bytes(std::size_t n) const noexcept {
+    return detail::blocks_of(n, options_.bucket) * detail::bytes_per_scale(options_.scales);
+  }
+  [[nodiscard]] std::size_t scale_offset(std::int64_t first_value) const noexcept {
+    return static_cast<std::size_t>(first_value) / options_.bucket * detail::bytes_per_scale(options_.scales);
+  }
+
+  bits_options options_;
+  std::uint64_t key_;  // neighbouring seeds make unlike keys
+};
+static_assert(AddingCodec<bits<4>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_BITS_HPP
 
 // ---- causeway/compress/block_int8.hpp ----
 #ifndef CAUSEWAY_COMPRESS_BLOCK_INT8_HPP
@@ -17461,8 +21079,6 @@ static_assert(Codec<bf16>);
 // -127 and 127.
 
 namespace causeway::inline CAUSEWAY_ABI::compress {
-
-enum class scale_format : std::uint8_t { f32, bf16 };
 
 struct block_int8_options {
   std::uint32_t block = 256;  ///< values that share a scale: 64 to 4096, a multiple of 16
@@ -17484,48 +21100,6 @@ inline result<void> validate(const block_int8_options& o) {
 
 namespace detail {
 
-using i8x16 [[gnu::vector_size(16)]] = std::int8_t;
-
-enum class decoding : std::uint8_t { good = 0, corrupt = 1, non_finite = 2 };
-
-CAUSEWAY_ALWAYS_INLINE float load_scale(const std::byte* scales, std::int64_t block, scale_format format) {
-  if (format == scale_format::bf16) {
-    std::uint16_t bits = 0;
-    std::memcpy(&bits, scales + block * 2, sizeof bits);
-    return std::bit_cast<float>(std::uint32_t{bits} << 16U);
-  }
-  float scale = 0;
-  std::memcpy(&scale, scales + block * 4, sizeof scale);
-  return scale;
-}
-
-/// Stores the scale and gives back what a reader will see. Rounded up in bf16, so that no code exceeds 127.
-CAUSEWAY_ALWAYS_INLINE float store_scale(std::byte* scales, std::int64_t block, scale_format format, float scale) {
-  if (format == scale_format::bf16) {
-    const auto bits = std::bit_cast<std::uint32_t>(scale);
-    const bool finite = bits < 0x7F800000U;
-    const auto rounded = static_cast<std::uint16_t>(finite ? (bits + 0xFFFFU) >> 16U : 0x7FC0U);
-    std::memcpy(scales + block * 2, &rounded, sizeof rounded);
-  } else {
-    std::memcpy(scales + block * 4, &scale, sizeof scale);
-  }
-  return load_scale(scales, block, format);
-}
-
-/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number.
-CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t count) {
-  kernels::detail::i32x16 most{};
-  kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-    kernels::detail::f32x16 v;
-    kernels::detail::load(v, x + i, part);
-    const kernels::detail::i32x16 magnitude = reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF;
-    most = magnitude > most ? magnitude : most;
-  });
-  std::int32_t largest = 0;
-  for (int lane = 0; lane < 16; ++lane) largest = most[lane] > largest ? most[lane] : largest;
-  return std::bit_cast<float>(largest);
-}
-
 CAUSEWAY_ALWAYS_INLINE void store_codes(std::int8_t* to, const i8x16& codes, kernels::detail::whole) {
   std::memcpy(to, &codes, sizeof codes);
 }
@@ -17541,15 +21115,12 @@ struct encode_blocks {
     for (std::int64_t b = 0; b * block < count; ++b) {
       const std::int64_t length = std::min(block, count - b * block);
       const float largest = largest_magnitude(x + b * block, length);
-      const float scale = store_scale(scales, b, format, largest / 127.0F);
-      // A block of zeros, of numbers so small that 1/scale overflows, or with NaN or infinity: all codes are zero.
-      const bool usable = scale >= std::numeric_limits<float>::min() && scale <= std::numeric_limits<float>::max();
-      const float inverse = usable ? 1.0F / scale : 0.0F;
-      if (!usable) {
-        if (scale < std::numeric_limits<float>::min()) store_scale(scales, b, format, 0.0F);
+      const float scale = store_usable_scale(scales, b, format, largest / 127.0F);
+      if (scale == 0.0F) {  // zeros, numbers so small that 1/scale overflows, or NaN or infinity
         std::memset(codes + b * block, 0, static_cast<std::size_t>(length));
         continue;
       }
+      const float inverse = 1.0F / scale;
       kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
         CAUSEWAY_EXACT_BODY
         kernels::detail::f32x16 v;
@@ -17562,31 +21133,42 @@ struct encode_blocks {
   }
 };
 
+/// Whether a code is -128, which no encoder makes.
+struct find_code_below {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const std::int8_t* codes, std::int64_t count) {
+    i8x16 found{}, code;
+    std::int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+      std::memcpy(&code, codes + i, sizeof code);
+      found |= code == -128;
+    }
+    const u64x2 halves = reinterpret_cast<u64x2>(found);
+    bool any = (halves[0] | halves[1]) != 0;
+    for (; i < count; ++i) any |= codes[i] == -128;
+    return any;
+  }
+};
+
+template <class Sink>
 struct decode_blocks {
   static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static decoding run(const std::byte* scales, const std::int8_t* codes, float* x,
-                                             std::int64_t count, std::int64_t block, scale_format format) {
-    kernels::detail::i32x16 bad{};
-    auto found = decoding::good;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::int8_t* codes, float* to, std::int64_t count,
+                                         std::int64_t block, scale_format format, Sink sink) {
     for (std::int64_t b = 0; b * block < count; ++b) {
-      const std::int64_t length = std::min(block, count - b * block);
       const float scale = load_scale(scales, b, format);
-      if ((std::bit_cast<std::uint32_t>(scale * 127.0F) & 0x7F800000U) == 0x7F800000U) return decoding::non_finite;
-      if ((std::bit_cast<std::uint32_t>(scale) >> 31U) != 0) found = decoding::corrupt;
-      kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::for_lanes(std::min(block, count - b * block), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
         i8x16 raw{};
         if constexpr (std::is_same_v<decltype(part), kernels::detail::whole>) {
           std::memcpy(&raw, codes + b * block + i, sizeof raw);
         } else {
           std::memcpy(&raw, codes + b * block + i, static_cast<std::size_t>(part.count));
         }
-        const kernels::detail::i32x16 code = __builtin_convertvector(raw, kernels::detail::i32x16);
-        bad |= code == -128;
-        const kernels::detail::f32x16 v = __builtin_convertvector(code, kernels::detail::f32x16) * scale;
-        kernels::detail::store(x + b * block + i, v, part);
+        kernels::detail::i32x16 code;
+        widen_codes(code, raw);
+        sink(to + b * block + i, __builtin_convertvector(code, kernels::detail::f32x16) * scale, part);
       });
     }
-    return any_lane(bad) ? decoding::corrupt : found;
   }
 };
 
@@ -17611,7 +21193,7 @@ class block_int8 {
                      kernels::simd_level level = kernels::detect_simd_level()) const {
     CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
     auto* const codes = reinterpret_cast<std::int8_t*>(room.data() + scale_bytes(values.size()));
-    for_blocks(pool, values.size(), [&](index_range r) {
+    detail::for_blocks(pool, values.size(), options_.block, [&](index_range r) {
       kernels::detail::dispatch<detail::encode_blocks>(level, values.data() + r.begin, room.data() + scale_offset(r.begin),
                                                        codes + r.begin, r.size(), std::int64_t{options_.block},
                                                        options_.scales);
@@ -17621,50 +21203,786 @@ class block_int8 {
 
   result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
                       kernels::simd_level level = kernels::detect_simd_level()) const {
-    if (bytes.size() != encoded_size(values.size())) {
-      return detail::wrong_length(name, bytes.size(), encoded_size(values.size()));
-    }
-    const auto* const codes = reinterpret_cast<const std::int8_t*>(bytes.data() + scale_bytes(values.size()));
-    std::atomic<unsigned> worst{0};
-    for_blocks(pool, values.size(), [&](index_range r) {
-      const auto found = kernels::detail::dispatch<detail::decode_blocks>(
-          level, bytes.data() + scale_offset(r.begin), codes + r.begin, values.data() + r.begin, r.size(),
-          std::int64_t{options_.block}, options_.scales);
-      worst.fetch_or(static_cast<unsigned>(found), std::memory_order_relaxed);
-    });
-    const unsigned bad = worst.load(std::memory_order_relaxed);
-    if ((bad & static_cast<unsigned>(detail::decoding::non_finite)) != 0) return detail::not_finite(name);
-    if (bad != 0)
-      return fail(errc::corrupt, std::string{name}, "a scale below zero or a code of -128: no encoder makes them");
-    return {};
+    return decode_to(pool, bytes, values, detail::put{}, level);
+  }
+
+  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, sum, detail::add_weighted{weight}, level);
   }
 
  private:
-  [[nodiscard]] std::size_t bytes_per_scale() const noexcept { return options_.scales == scale_format::f32 ? 4 : 2; }
-  [[nodiscard]] std::size_t scale_bytes(std::size_t n) const noexcept {
-    return (n + options_.block - 1) / options_.block * bytes_per_scale();
-  }
-  [[nodiscard]] std::size_t scale_offset(std::int64_t first_value) const noexcept {
-    return static_cast<std::size_t>(first_value) / options_.block * bytes_per_scale();
+  template <class Sink>
+  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
+                         kernels::simd_level level) const {
+    if (bytes.size() != encoded_size(to.size())) {
+      return detail::wrong_length(name, bytes.size(), encoded_size(to.size()));
+    }
+    const auto* const codes = reinterpret_cast<const std::int8_t*>(bytes.data() + scale_bytes(to.size()));
+    CAUSEWAY_TRY(check(pool, bytes, codes, to.size(), level));
+    detail::for_blocks(pool, to.size(), options_.block, [&](index_range r) {
+      kernels::detail::dispatch<detail::decode_blocks<Sink>>(level, bytes.data() + scale_offset(r.begin), codes + r.begin,
+                                                             to.data() + r.begin, r.size(), std::int64_t{options_.block},
+                                                             options_.scales, sink);
+    });
+    return {};
   }
 
-  template <class F>
-  void for_blocks(thread_pool& pool, std::size_t n, F&& f) const {
-    const auto count = static_cast<std::int64_t>(n);
-    if (count <= kernels::detail::smallest_share) {
-      if (count > 0) f(index_range{0, count});
-    } else {
-      pool.for_range(count, std::int64_t{options_.block}, f);
-    }
+  /// A pass over the bytes alone, so that nothing is touched by bad ones.
+  result<void> check(thread_pool& pool, std::span<const std::byte> bytes, const std::int8_t* codes, std::size_t n,
+                     kernels::simd_level level) const {
+    const auto blocks = static_cast<std::int64_t>(detail::blocks_of(n, options_.block));
+    std::atomic<unsigned> found{static_cast<unsigned>(detail::check_scales(bytes.data(), blocks, options_.scales, 127.0F))};
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(n), [&](index_range r) {
+      const bool any = kernels::detail::dispatch<detail::find_code_below>(level, codes + r.begin, r.size());
+      if (any) found.fetch_or(static_cast<unsigned>(detail::decoding::corrupt), std::memory_order_relaxed);
+    });
+    return detail::to_result(found.load(std::memory_order_relaxed), name, "a scale below zero or a code of -128");
+  }
+
+  [[nodiscard]] std::size_t scale_bytes(std::size_t n) const noexcept {
+    return detail::blocks_of(n, options_.block) * detail::bytes_per_scale(options_.scales);
+  }
+  [[nodiscard]] std::size_t scale_offset(std::int64_t first_value) const noexcept {
+    return static_cast<std::size_t>(first_value) / options_.block * detail::bytes_per_scale(options_.scales);
   }
 
   block_int8_options options_;
 };
-static_assert(Codec<block_int8>);
+static_assert(AddingCodec<block_int8>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::compress
 
 #endif  // CAUSEWAY_COMPRESS_BLOCK_INT8_HPP
+
+// ---- causeway/compress/message.hpp ----
+#ifndef CAUSEWAY_COMPRESS_MESSAGE_HPP
+#define CAUSEWAY_COMPRESS_MESSAGE_HPP
+
+// What one peer sends about a row of f32 values in one exchange. Against a Codec (codec.hpp), a message codec may leave
+// values out, may know which parts of the row are matrices, and may draw random numbers that all peers share; so its length
+// may depend on the values. It is a value without state as well: what it gives depends on its options, the context and the
+// input alone, to the bit, whatever the thread count or the instruction set.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+/// A matrix within a row: `rows` times `columns` values one after another from `offset` on.
+struct matrix_range {
+  std::size_t offset = 0;
+  std::size_t rows = 1;
+  std::size_t columns = 0;
+
+  friend constexpr bool operator==(const matrix_range&, const matrix_range&) = default;
+};
+
+/// What a message codec may know besides the values. Equal on all peers of an exchange, except `own_seed` (and `pool`).
+struct message_context {
+  thread_pool& pool;
+  std::span<const matrix_range> matrices{};  ///< ascending, apart; what no matrix covers is a vector
+  std::uint64_t seed = 0;                    ///< of this exchange: for masks that all peers share
+  std::uint64_t own_seed = 0;                ///< of this exchange and peer
+  std::uint64_t round = 0;                   ///< 0, 1, ...: for thresholds that shrink and masks that take turns
+  std::span<const float> reference{};        ///< what the row is relative to (shared parameters): as long as it, or empty
+};
+
+/// Requirements, for a row of n values:
+///
+/// - `most_bytes(ctx, n)`: no message is longer. Equal on all peers of an exchange.
+/// - `encode(ctx, values, room)` writes a message to the front of `room`, which has at least `most_bytes` bytes, and gives
+///   its length. It rejects nothing: NaN and infinity are left out, or encoded so that decoding refuses them.
+/// - `decode_add(ctx, bytes, sum, weight, counts)` reads bytes that anybody may have sent, and adds weight · value to
+///   sum[i] for each coordinate i of the message, and weight to counts[i] (counts has n values, or none). Errors:
+///   errc::protocol for a length no message has, errc::non_finite for values that are not finite, errc::corrupt for other
+///   bytes that no encoder makes; sum and counts are then as they were. `weight` is finite; it may be 0 or negative.
+/// - `traits.sparse`: coordinates may be missing from a message; without it all are there.
+/// - `traits.shared_support`: those present are the same for all peers of an exchange.
+/// - `traits.transform`: what decode_add adds, and what counts count, are coefficients of a linear transform of the row, as
+///   many as values. Then there is `inverse(ctx, row)`, which turns a row of coefficients into values in place.
+///
+/// An exchange thus is: sum = 0; decode_add all messages; divide each sum[i] by the total weight, or by counts[i] where
+/// that is not 0 (the mean over contributors); then `inverse` once. A peer that keeps what it did not send has
+/// `residual_of(codec, ctx, values, own message, residual)`.
+template <class C>
+concept MessageCodec = std::copyable<C> &&
+    requires(const C& c, const message_context& ctx, std::size_t n, std::span<const float> values,
+             std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> sum, float weight) {
+  { C::name } -> std::convertible_to<std::string_view>;
+  { C::traits } -> std::convertible_to<codec_traits>;
+  { c.most_bytes(ctx, n) } -> std::same_as<std::size_t>;
+  { c.encode(ctx, values, room) } -> std::same_as<std::size_t>;
+  { c.decode_add(ctx, bytes, sum, weight, sum) } -> std::same_as<result<void>>;
+  requires !codec_traits{C::traits}.transform || requires { c.inverse(ctx, sum); };
+};
+
+/// residual = values − what `bytes`, this peer's own message, decodes to. `residual` and `values` must not overlap. Fails
+/// as decode_add does, when the values are not finite; residual is then unspecified.
+template <MessageCodec C>
+result<void> residual_of(const C& codec, const message_context& ctx, std::span<const float> values,
+                         std::span<const std::byte> bytes, std::span<float> residual) {
+  CAUSEWAY_EXPECT(residual.size() == values.size());
+  if constexpr (!codec_traits{C::traits}.transform) {
+    std::copy(values.begin(), values.end(), residual.begin());
+    return codec.decode_add(ctx, bytes, residual, -1.0F, {});
+  } else {
+    std::fill(residual.begin(), residual.end(), 0.0F);
+    CAUSEWAY_TRY(codec.decode_add(ctx, bytes, residual, -1.0F, {}));
+    codec.inverse(ctx, residual);
+    kernels::add(ctx.pool, residual.data(), residual.data(), values.data(), static_cast<std::int64_t>(values.size()));
+    return {};
+  }
+}
+
+namespace detail {
+
+inline void add_to_counts(thread_pool& pool, std::span<float> counts, float weight) {
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(counts.size()), [&](index_range r) {
+    for (std::int64_t i = r.begin; i < r.end; ++i) counts[static_cast<std::size_t>(i)] += weight;
+  });
+}
+
+}  // namespace detail
+
+/// A dense codec as a message: all values, in pieces that are encoded one after another. A piece is the largest multiple of
+/// the codec's block up to 65536 values (so cutting changes no value), or the whole row where the codec can add without a
+/// buffer. Costs: otherwise two decodes of the message and one buffer of a piece.
+template <Codec C>
+class dense_message {
+ public:
+  static constexpr std::string_view name = C::name;
+  static constexpr codec_traits traits = C::traits;
+
+  dense_message() requires std::default_initializable<C>
+  = default;
+  explicit dense_message(C codec) : codec_{std::move(codec)} {}
+
+  [[nodiscard]] const C& codec() const noexcept { return codec_; }
+
+  [[nodiscard]] std::size_t most_bytes(const message_context&, std::size_t n) const {
+    const std::size_t piece = piece_of(n);
+    if (n <= piece) return codec_.encoded_size(n);
+    return n / piece * codec_.encoded_size(piece) + (n % piece == 0 ? 0 : codec_.encoded_size(n % piece));
+  }
+
+  std::size_t encode(const message_context& ctx, std::span<const float> values, std::span<std::byte> room) const {
+    CAUSEWAY_EXPECT(room.size() >= most_bytes(ctx, values.size()));
+    std::size_t used = 0;
+    for_pieces(values.size(), [&](std::size_t first, std::size_t count) {
+      used += codec_.encode(ctx.pool, values.subspan(first, count), room.subspan(used));
+    });
+    return used;
+  }
+
+  result<void> decode_add(const message_context& ctx, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          std::span<float> counts) const {
+    CAUSEWAY_EXPECT(counts.empty() || counts.size() == sum.size());
+    if (bytes.size() != most_bytes(ctx, sum.size())) {
+      return detail::wrong_length(name, bytes.size(), most_bytes(ctx, sum.size()));
+    }
+    if constexpr (AddingCodec<C>) {
+      CAUSEWAY_TRY(codec_.decode_add(ctx.pool, bytes, sum, weight));
+    } else {
+      CAUSEWAY_TRY(decode_pieces(ctx, bytes, sum.size(), [](std::size_t, std::span<const float>) {}));
+      CAUSEWAY_TRY(decode_pieces(ctx, bytes, sum.size(), [&](std::size_t first, std::span<const float> values) {
+        kernels::axpy(ctx.pool, sum.data() + first, weight, values.data(), static_cast<std::int64_t>(values.size()));
+      }));
+    }
+    detail::add_to_counts(ctx.pool, counts, weight);
+    return {};
+  }
+
+ private:
+  [[nodiscard]] std::size_t piece_of(std::size_t n) const noexcept {
+    constexpr std::size_t largest = 65536;
+    if (AddingCodec<C> || n <= largest) return std::max(n, std::size_t{1});
+    return codec_.block() >= largest ? codec_.block() : largest / codec_.block() * codec_.block();
+  }
+
+  template <class F>
+  void for_pieces(std::size_t n, F&& f) const {
+    const std::size_t piece = piece_of(n);
+    for (std::size_t first = 0; first < n; first += std::min(piece, n - first)) f(first, std::min(piece, n - first));
+  }
+
+  template <class F>
+  result<void> decode_pieces(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n, F&& f) const {
+    std::vector<float> values(std::min(piece_of(n), n));
+    result<void> outcome;
+    for_pieces(n, [&](std::size_t first, std::size_t count) {
+      if (!outcome) return;
+      const std::size_t size = codec_.encoded_size(count);
+      outcome = codec_.decode(ctx.pool, bytes.first(size), std::span{values}.first(count));
+      bytes = bytes.subspan(size);
+      if (outcome) f(first, std::span<const float>{values}.first(count));
+    });
+    return outcome;
+  }
+
+  C codec_;
+};
+
+namespace detail {
+
+template <class C>
+struct message_for;
+template <MessageCodec C>
+struct message_for<C> {
+  using type = C;
+};
+template <Codec C>
+  requires(!MessageCodec<C>)
+struct message_for<C> {
+  using type = dense_message<C>;
+};
+
+}  // namespace detail
+
+/// The message codec that `C` is, or makes: C, or dense_message<C>. `as_message<C>{codec}` works for both.
+template <class C>
+  requires MessageCodec<C> || Codec<C>
+using as_message = typename detail::message_for<C>::type;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_MESSAGE_HPP
+
+// ---- causeway/compress/chunks.hpp ----
+#ifndef CAUSEWAY_COMPRESS_CHUNKS_HPP
+#define CAUSEWAY_COMPRESS_CHUNKS_HPP
+
+// How a row is cut into chunks, within which coefficients compete to be sent or are transformed together: square tiles of
+// matrices and runs of vectors. A pure function of the matrices, so all peers cut alike.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+/// How to cut. By default as DeMo and SparseLoCo do (Peng et al., 2024; Sarfi et al., 2025): each side of a matrix's tiles,
+/// and the length of a vector's runs, is the largest divisor of the dimension up to 64. Where that is below a quarter of
+/// `side` (a prime dimension), chunks are `side` long and the last one shorter, since chunks of a few values select
+/// nothing.
+struct chunking {
+  std::uint32_t side = 64;  ///< largest side of a tile and length of a run: 2 to 64
+  std::uint32_t run = 0;    ///< when not 0: matrices are ignored, and the row is cut in runs of so many values, to 65536
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(side, run);
+  }
+  friend bool operator==(const chunking&, const chunking&) = default;
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const chunking& o) {
+  if (o.side >= 2 && o.side <= 64 && o.run <= 65536) return {};
+  return fail(errc::invalid_argument, "chunking",
+              "tiles of side " + std::to_string(o.side) + " or runs of " + std::to_string(o.run) +
+                  " values; take sides of 2 to 64 and runs up to 65536");
+}
+
+/// Chunks of one shape: `down` times `across` of them, each of rows · columns values, `stride` values between rows.
+struct chunk_grid {
+  std::size_t first = 0;
+  std::size_t stride = 0;
+  std::uint32_t rows = 1;
+  std::uint32_t columns = 0;
+  std::size_t down = 1;
+  std::size_t across = 0;
+
+  [[nodiscard]] std::size_t count() const noexcept { return down * across; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return rows * columns; }
+  /// Where chunk `index`, counted along rows of chunks, begins.
+  [[nodiscard]] std::size_t begin_of(std::size_t index) const noexcept {
+    return first + index / across * rows * stride + index % across * columns;
+  }
+  friend bool operator==(const chunk_grid&, const chunk_grid&) = default;
+};
+
+namespace detail {
+
+constexpr std::size_t chunk_side(std::size_t dimension, std::size_t largest) noexcept {
+  if (dimension <= largest) return dimension;
+  for (std::size_t side = largest; side * 4 >= largest; --side) {
+    if (dimension % side == 0) return side;
+  }
+  return largest;
+}
+
+class chunk_cutter {
+ public:
+  explicit chunk_cutter(std::vector<chunk_grid>& grids) : grids_{grids} {}
+
+  void vector(std::size_t first, std::size_t count, std::size_t run) {
+    add({first, count, 1, static_cast<std::uint32_t>(run), 1, run == 0 ? 0 : count / run});
+    const std::size_t rest = run == 0 ? 0 : count % run;
+    add({first + count - rest, count, 1, static_cast<std::uint32_t>(rest), 1, rest == 0 ? std::size_t{0} : 1});
+  }
+
+  /// Whole tiles, then the shorter ones at the right and at the bottom, if there are such.
+  void matrix(const matrix_range& m, std::size_t side) {
+    const std::size_t rows = chunk_side(m.rows, side), columns = chunk_side(m.columns, side);
+    const std::size_t below = m.rows % rows, beside = m.columns % columns;
+    const std::size_t right = m.offset + m.columns - beside, bottom = m.offset + (m.rows - below) * m.columns;
+    tiles(m, m.offset, rows, columns, m.rows / rows, m.columns / columns);
+    tiles(m, right, rows, beside, m.rows / rows, 1);
+    tiles(m, bottom, below, columns, 1, m.columns / columns);
+    tiles(m, bottom + m.columns - beside, below, beside, 1, 1);
+  }
+
+ private:
+  void tiles(const matrix_range& m, std::size_t first, std::size_t rows, std::size_t columns, std::size_t down,
+             std::size_t across) {
+    add({first, m.columns, static_cast<std::uint32_t>(rows), static_cast<std::uint32_t>(columns), down, across});
+  }
+  void add(const chunk_grid& grid) {
+    if (grid.count() != 0 && grid.size() != 0) grids_.push_back(grid);
+  }
+
+  std::vector<chunk_grid>& grids_;
+};
+
+}  // namespace detail
+
+/// The chunks of a row of n values; each value is in exactly one. Matrices with one row or column are vectors.
+inline std::vector<chunk_grid> cut_into_chunks(const chunking& how, std::span<const matrix_range> matrices, std::size_t n) {
+  std::vector<chunk_grid> grids;
+  detail::chunk_cutter cutter{grids};
+  if (how.run != 0) {
+    cutter.vector(0, n, std::min<std::size_t>(how.run, n));
+    return grids;
+  }
+  const auto vector = [&](std::size_t first, std::size_t count) {
+    cutter.vector(first, count, detail::chunk_side(count, how.side));
+  };
+  std::size_t at = 0;
+  for (const matrix_range& m : matrices) {
+    const std::size_t size = m.rows * m.columns;
+    CAUSEWAY_EXPECT(m.offset >= at && m.offset <= n && size <= n - m.offset);
+    vector(at, m.offset - at);
+    if (m.rows > 1 && m.columns > 1) {
+      cutter.matrix(m, how.side);
+    } else {
+      vector(m.offset, size);
+    }
+    at = m.offset + size;
+  }
+  vector(at, n - at);
+  return grids;
+}
+
+/// Copies chunk `index` to contiguous memory, `pitch` values (at least grid.columns) from row to row.
+inline void gather_chunk(const chunk_grid& grid, std::size_t index, const float* row, float* chunk, std::size_t pitch) {
+  const float* from = row + grid.begin_of(index);
+  for (std::uint32_t r = 0; r < grid.rows; ++r) {
+    std::memcpy(chunk + r * pitch, from + r * grid.stride, grid.columns * sizeof(float));
+  }
+}
+
+/// The way back.
+inline void scatter_chunk(const chunk_grid& grid, std::size_t index, const float* chunk, float* row, std::size_t pitch) {
+  float* to = row + grid.begin_of(index);
+  for (std::uint32_t r = 0; r < grid.rows; ++r) {
+    std::memcpy(to + r * grid.stride, chunk + r * pitch, grid.columns * sizeof(float));
+  }
+}
+
+/// Calls f(range of chunk indices) for parts of the grid on the pool's threads. Parts begin at multiples of `grain` chunks.
+template <class F>
+void for_chunks(thread_pool& pool, const chunk_grid& grid, std::int64_t grain, F&& f) {
+  const auto count = static_cast<std::int64_t>(grid.count());
+  if (count * grid.size() <= kernels::detail::smallest_share) {
+    f(index_range{0, count});
+  } else {
+    pool.for_range(count, grain, f);
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_CHUNKS_HPP
+
+// ---- causeway/compress/transform.hpp ----
+#ifndef CAUSEWAY_COMPRESS_TRANSFORM_HPP
+#define CAUSEWAY_COMPRESS_TRANSFORM_HPP
+
+// A linear change of basis before values are chosen and coded, so that few coefficients carry most of a row: what a message
+// says is then about coefficients, and so is a sum of messages.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+/// Requirements: linear and orthonormal, n values to n coefficients.
+///
+/// - `forward(ctx, values, coefficients)`: the two must not overlap.
+/// - `inverse(ctx, row)`: coefficients to values in place.
+/// - `identity`: both do nothing, and are not called.
+template <class T>
+concept Transform = std::copyable<T> &&
+    requires(const T& t, const message_context& ctx, std::span<const float> values, std::span<float> row) {
+  { T::name } -> std::convertible_to<std::string_view>;
+  {bool{T::identity}};
+  { t.forward(ctx, values, row) } -> std::same_as<void>;
+  { t.inverse(ctx, row) } -> std::same_as<void>;
+};
+
+/// Transform: none.
+class no_transform {
+ public:
+  static constexpr std::string_view name = "no_transform";
+  static constexpr bool identity = true;
+
+  static void forward(const message_context&, std::span<const float>, std::span<float>) {}
+  static void inverse(const message_context&, std::span<float>) {}
+};
+static_assert(Transform<no_transform>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_TRANSFORM_HPP
+
+// ---- causeway/compress/dct.hpp ----
+#ifndef CAUSEWAY_COMPRESS_DCT_HPP
+#define CAUSEWAY_COMPRESS_DCT_HPP
+
+// The orthonormal discrete cosine transform of the chunks of chunks.hpp, as DeMo applies it to momentum (Peng et al.,
+// 2024): two-dimensional on tiles of matrices, one-dimensional on runs of vectors. As products with the basis, which for
+// sides up to 64 are as quick as they need to be, in an order that is the same on every machine.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+namespace detail {
+
+/// Room for a tile: 64 rows of 64, of which a smaller tile uses the upper left. Unused places are finite.
+inline constexpr std::int64_t tile_pitch = 64;
+struct alignas(64) tile {
+  float at[tile_pitch * tile_pitch] = {};
+};
+
+/// forward row k, column i = s_k cos(π (2i + 1) k / 2n), with s_0 = sqrt(1/n) and s_k = sqrt(2/n).
+struct dct_basis {
+  tile forward;
+  tile transposed;
+};
+
+/// Cosines from a series of our own: those of C libraries differ in the last bit from system to system.
+CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY inline void fill_dct_basis(dct_basis& basis, std::size_t n) {
+  CAUSEWAY_EXACT_BODY
+  double cosines[tile_pitch + 1];  // of π m / 2n for m = 0 to n
+  for (std::size_t m = 0; m < n; ++m) {
+    const double angle = std::numbers::pi / static_cast<double>(2 * n) * static_cast<double>(m);
+    double series = 1;
+    for (int j = 26; j > 0; j -= 2) series = 1 - angle * angle / static_cast<double>(j * (j - 1)) * series;
+    cosines[m] = series;
+  }
+  cosines[n] = 0;
+  for (std::size_t k = 0; k < n; ++k) {
+    const double size = std::sqrt((k == 0 ? 1.0 : 2.0) / static_cast<double>(n));
+    for (std::size_t i = 0; i < n; ++i) {
+      std::size_t m = (2 * i + 1) * k % (4 * n);
+      if (m > 2 * n) m = 4 * n - m;
+      const double cosine = m > n ? -cosines[2 * n - m] : cosines[m];
+      const auto value = static_cast<float>(size * cosine);
+      basis.forward.at[k * tile_pitch + i] = value;
+      basis.transposed.at[i * tile_pitch + k] = value;
+    }
+  }
+}
+
+/// out = a · b for `rows` times `inner` and `inner` times `columns`. Works on whole vectors and groups of four rows, so it
+/// also writes beyond rows and columns, within the tile.
+struct tile_product {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* a, const float* b, float* out, std::int64_t rows, std::int64_t inner,
+                                         std::int64_t columns) {
+    using kernels::detail::f32x16;
+    for (std::int64_t c = 0; c < columns; c += kernels::detail::vector_lanes) {
+      for (std::int64_t r = 0; r < rows; r += 4) {
+        CAUSEWAY_EXACT_BODY
+        f32x16 sums[4] = {};
+        const float* row = a + r * tile_pitch;
+        for (std::int64_t j = 0; j < inner; ++j) {
+          CAUSEWAY_EXACT_BODY
+          f32x16 v;
+          kernels::detail::load(v, b + j * tile_pitch + c, kernels::detail::whole{});
+          sums[0] += row[j] * v;
+          sums[1] += row[j + tile_pitch] * v;
+          sums[2] += row[j + 2 * tile_pitch] * v;
+          sums[3] += row[j + 3 * tile_pitch] * v;
+        }
+        for (std::int64_t i = 0; i < 4; ++i) {
+          kernels::detail::store(out + (r + i) * tile_pitch + c, sums[i], kernels::detail::whole{});
+        }
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Transform: orthonormal DCT-II of each chunk. Costs 4 · 64 operations a value for tiles of 64 by 64, and for messages a
+/// copy of the row. What it inverts differs from what it was given by rounding only (about 1e-6 of the chunk's norm).
+class dct_tiles {
+ public:
+  static constexpr std::string_view name = "dct_tiles";
+  static constexpr bool identity = false;
+
+  dct_tiles() : dct_tiles{chunking{}} {}
+  /// `chunks.run` must not exceed 64.
+  explicit dct_tiles(const chunking& chunks) : chunks_{chunks} {
+    CAUSEWAY_EXPECT(validate(chunks) && chunks.run <= static_cast<std::uint32_t>(detail::tile_pitch));
+  }
+
+  [[nodiscard]] const chunking& chunks() const noexcept { return chunks_; }
+
+  void forward(const message_context& ctx, std::span<const float> values, std::span<float> coefficients,
+               kernels::simd_level level = kernels::detect_simd_level()) const {
+    CAUSEWAY_EXPECT(values.size() == coefficients.size());
+    apply(ctx, values.data(), coefficients, level,
+          [](const detail::dct_basis& b, bool rows) -> const detail::tile& { return rows ? b.forward : b.transposed; });
+  }
+  void inverse(const message_context& ctx, std::span<float> row,
+               kernels::simd_level level = kernels::detect_simd_level()) const {
+    apply(ctx, row.data(), row, level,
+          [](const detail::dct_basis& b, bool rows) -> const detail::tile& { return rows ? b.transposed : b.forward; });
+  }
+
+ private:
+  using bases = std::vector<std::unique_ptr<detail::dct_basis>>;  // by side
+
+  static const detail::dct_basis& basis_of(bases& all, std::size_t side) {
+    if (!all[side]) {
+      all[side] = std::make_unique<detail::dct_basis>();
+      detail::fill_dct_basis(*all[side], side);
+    }
+    return *all[side];
+  }
+
+  /// tile -> left · tile · right for each chunk, where `choose(basis, whether it is left)` picks the factor.
+  template <class Choose>
+  void apply(const message_context& ctx, const float* from, std::span<float> to, kernels::simd_level level,
+             Choose&& choose) const {
+    bases all(detail::tile_pitch + 1);
+    for (chunk_grid grid : cut_into_chunks(chunks_, ctx.matrices, to.size())) {
+      const detail::tile& right = choose(basis_of(all, grid.columns), false);
+      const detail::tile* left = grid.rows == 1 ? nullptr : &choose(basis_of(all, grid.rows), true);
+      // Runs of a vector lie one after another, so 64 of them are as good as a tile.
+      const std::int64_t together = grid.rows == 1 && grid.down == 1 ? detail::tile_pitch : 1;
+      for_chunks(ctx.pool, grid, together, [&](index_range part) {
+        detail::tile values, products;
+        for (auto chunk = part.begin; chunk < part.end; chunk += together) {
+          const auto index = static_cast<std::size_t>(chunk);
+          chunk_grid piece = grid;
+          if (together != 1) {
+            piece = {grid.begin_of(index),
+                     grid.columns,
+                     static_cast<std::uint32_t>(std::min(together, part.end - chunk)),
+                     grid.columns,
+                     1,
+                     1};
+          } else {
+            piece = {grid.begin_of(index), grid.stride, grid.rows, grid.columns, 1, 1};
+          }
+          gather_chunk(piece, 0, from, values.at, detail::tile_pitch);
+          kernels::detail::dispatch<detail::tile_product>(level, static_cast<const float*>(values.at), right.at,
+                                                          static_cast<float*>(products.at), std::int64_t{piece.rows},
+                                                          std::int64_t{grid.columns}, std::int64_t{grid.columns});
+          if (left != nullptr) {
+            kernels::detail::dispatch<detail::tile_product>(level, left->at, static_cast<const float*>(products.at),
+                                                            static_cast<float*>(values.at), std::int64_t{grid.rows},
+                                                            std::int64_t{grid.rows}, std::int64_t{grid.columns});
+          }
+          scatter_chunk(piece, 0, left == nullptr ? products.at : values.at, to.data(), detail::tile_pitch);
+        }
+      });
+    }
+  }
+
+  chunking chunks_;
+};
+static_assert(Transform<dct_tiles>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_DCT_HPP
+
+// ---- causeway/compress/e3m0.hpp ----
+#ifndef CAUSEWAY_COMPRESS_E3M0_HPP
+#define CAUSEWAY_COMPRESS_E3M0_HPP
+
+// Four-bit floats: a sign, three bits of exponent, no mantissa (Streaming DiLoCo: Douillard et al., 2025, section 2.3). A
+// value is zero or one of seven powers of two below and at the scale of its block. On the wire: all scales, one byte each,
+// then the codes, two a byte, the first in the low half. A code is sign · 8 + exponent; exponent 0 is zero, 7 the scale.
+//
+// The scale is a power of two, not max|x|: it takes a byte instead of four, a value that is a power of two survives
+// exactly (so a second round trip loses nothing), and encoding is integer arithmetic on exponents. The largest value of a
+// block is then rounded like any other, to the nearest power of two.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+struct e3m0_options {
+  std::uint32_t block = 256;  ///< values that share a scale: 16 to 65536, a multiple of 16
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(block);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const e3m0_options& o) {
+  if (o.block >= 16 && o.block <= 65536 && o.block % 16 == 0) return {};
+  return fail(errc::invalid_argument, "e3m0",
+              "a block of " + std::to_string(o.block) + " values; take 16 to 65536, a multiple of 16");
+}
+
+namespace detail {
+
+/// Scales are exponents as f32 stores them: 2^(scale - 127). From `lowest` on, so that the smallest level and half of it
+/// are no subnormals; `not_finite` marks a block with NaN or infinity.
+struct e3m0_scale {
+  static constexpr std::int32_t lowest = 8, highest = 254, not_finite = 255;
+
+  /// The exponent of the nearest power of two to `largest`; what lies halfway, at 1.5 times one, goes up.
+  static CAUSEWAY_ALWAYS_INLINE std::int32_t of(float largest) {
+    const auto bits = std::bit_cast<std::int32_t>(largest);
+    if (bits >= 0x7F800000) return not_finite;
+    return std::clamp((bits + 0x400000) >> 23, lowest, highest);
+  }
+};
+
+struct encode_e3m0 {
+  static constexpr bool exact = true;
+  using i32x16 = kernels::detail::i32x16;
+
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* scales, std::byte* codes, std::int64_t count,
+                                         std::int64_t block) {
+    for (std::int64_t b = 0; b * block < count; ++b) {
+      const std::int64_t length = std::min(block, count - b * block);
+      const std::int32_t scale = e3m0_scale::of(largest_magnitude(x + b * block, length));
+      scales[b] = static_cast<std::byte>(scale);
+      encode_block(x + b * block, codes + b * block / 2, length, scale);
+    }
+  }
+
+  /// Works for NaN and infinity too: their codes mean nothing, but are the same everywhere.
+  CAUSEWAY_ALWAYS_INLINE static void encode_block(const float* x, std::byte* codes, std::int64_t length,
+                                                  std::int32_t scale) {
+    const std::int32_t below = scale - 7;    // the exponent that would have code 0
+    const std::int32_t least = below << 23;  // half the smallest level: from there on a value is not zero
+    kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, x + i, part);
+      const i32x16 bits = reinterpret_cast<i32x16>(v);
+      const i32x16 magnitude = bits & 0x7FFFFFFF;
+      const kernels::detail::u32x16 nearest = (reinterpret_cast<kernels::detail::u32x16>(magnitude) + 0x400000U) >> 23U;
+      i32x16 code = reinterpret_cast<i32x16>(nearest) - below;
+      clamp_lanes(code, 1, 7);
+      code &= ~((magnitude - least) >> 31);
+      code |= (bits >> 28) & 8;
+      u8x16 narrow;
+      narrow_codes(narrow, code);
+      pack<4>(codes + i / 2, narrow, part);
+    });
+  }
+};
+
+template <class Sink>
+struct decode_e3m0 {
+  static constexpr bool exact = true;
+  using i32x16 = kernels::detail::i32x16;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::byte* codes, float* to, std::int64_t count,
+                                         std::int64_t block, Sink sink) {
+    for (std::int64_t b = 0; b * block < count; ++b) {
+      const std::int32_t below = std::to_integer<std::int32_t>(scales[b]) - 7;
+      kernels::detail::for_lanes(std::min(block, count - b * block), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        u8x16 raw;
+        unpack<4>(raw, codes + (b * block + i) / 2, part);
+        i32x16 code;
+        widen_codes(code, raw);
+        const i32x16 exponent = code & 7;
+        const i32x16 magnitude = ((exponent + below) << 23) & (-exponent >> 31);
+        const i32x16 bits = magnitude | ((code & 8) << 28);
+        sink(to + b * block + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
+      });
+    }
+  }
+};
+
+}  // namespace detail
+
+/// ceil(n / block) + ceil(n / 2) bytes: 4.03125 bits a value with blocks of 256, 4.002 with 4096.
+///
+/// With T the power of two nearest to the block's max|x|, a value becomes the nearest of 0, ±T/64, ±T/32, .. ±T: what is
+/// T/128 or more is off by at most a third of itself (from 1.5 times 2^127 on by at most half), but for the smallest level,
+/// which values down to half of it are rounded up to; what is less becomes zero. Values below 2^-126 become zero in any
+/// block. Zeros keep their sign.
+class e3m0 {
+ public:
+  static constexpr std::string_view name = "e3m0";
+  static constexpr codec_traits traits{.lossy = true, .per_block = true};
+  static constexpr bool raw = false;
+
+  explicit e3m0(const e3m0_options& options = {}) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+
+  [[nodiscard]] std::size_t block() const noexcept { return options_.block; }
+  [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept { return blocks(n) + detail::packed_size(n, 4); }
+  [[nodiscard]] const e3m0_options& options() const noexcept { return options_; }
+
+  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                     kernels::simd_level level = kernels::detect_simd_level()) const {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    std::byte* const codes = room.data() + blocks(values.size());
+    detail::for_blocks(pool, values.size(), options_.block, [&](index_range r) {
+      kernels::detail::dispatch<detail::encode_e3m0>(level, values.data() + r.begin, room.data() + r.begin / options_.block,
+                                                     codes + r.begin / 2, r.size(), std::int64_t{options_.block});
+    });
+    return encoded_size(values.size());
+  }
+
+  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                      kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, values, detail::put{}, level);
+  }
+
+  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, sum, detail::add_weighted{weight}, level);
+  }
+
+ private:
+  template <class Sink>
+  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
+                         kernels::simd_level level) const {
+    CAUSEWAY_TRY(check(bytes, to.size()));
+    const std::byte* const codes = bytes.data() + blocks(to.size());
+    detail::for_blocks(pool, to.size(), options_.block, [&](index_range r) {
+      kernels::detail::dispatch<detail::decode_e3m0<Sink>>(level, bytes.data() + r.begin / options_.block,
+                                                           codes + r.begin / 2, to.data() + r.begin, r.size(),
+                                                           std::int64_t{options_.block}, sink);
+    });
+    return {};
+  }
+
+  /// All sixteen codes mean something, so only scales and the last half byte can be wrong.
+  result<void> check(std::span<const std::byte> bytes, std::size_t n) const {
+    if (bytes.size() != encoded_size(n)) return detail::wrong_length(name, bytes.size(), encoded_size(n));
+    auto found = static_cast<unsigned>(detail::decoding::good);
+    for (const std::byte scale : bytes.first(blocks(n))) {
+      const auto exponent = std::to_integer<std::int32_t>(scale);
+      if (exponent == detail::e3m0_scale::not_finite) found |= static_cast<unsigned>(detail::decoding::non_finite);
+      if (exponent < detail::e3m0_scale::lowest) found |= static_cast<unsigned>(detail::decoding::corrupt);
+    }
+    if (!detail::spare_bits_clear(bytes.subspan(blocks(n)), n, 4)) {
+      found |= static_cast<unsigned>(detail::decoding::corrupt);
+    }
+    return detail::to_result(found, name, "a scale below 8 or bits behind the last code");
+  }
+
+  [[nodiscard]] std::size_t blocks(std::size_t n) const noexcept { return detail::blocks_of(n, options_.block); }
+
+  e3m0_options options_;
+};
+static_assert(AddingCodec<e3m0>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_E3M0_HPP
 
 // ---- causeway/compress/fp16.hpp ----
 #ifndef CAUSEWAY_COMPRESS_FP16_HPP
@@ -17693,12 +22011,752 @@ class fp16 {
                              kernels::simd_level level = kernels::detect_simd_level()) {
     return detail::decode_as<causeway::f16>(pool, bytes, values, level, name);
   }
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    return detail::decode_add_as<causeway::f16>(pool, bytes, sum, weight, level, name);
+  }
 };
-static_assert(Codec<fp16>);
+static_assert(AddingCodec<fp16>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::compress
 
 #endif  // CAUSEWAY_COMPRESS_FP16_HPP
+
+// ---- causeway/compress/index_set.hpp ----
+#ifndef CAUSEWAY_COMPRESS_INDEX_SET_HPP
+#define CAUSEWAY_COMPRESS_INDEX_SET_HPP
+
+// A set of `count` indices below `bound` as bits. The size follows from count and bound alone, so a reader knows it
+// beforehand. Three forms: packed indices, count · ceil(log2 bound) bits; a bitmask, bound bits; and Elias-Fano (Elias
+// 1974, Fano 1971), which packs the lowest l bits of each index and says in unary how many share each value of the bits
+// above: count · (l + 1) + ceil(bound / 2^l) bits, within 0.7 bits per index of what any code needs.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+enum class index_form : std::uint8_t {
+  packed,      ///< fixed width, as the published systems count their bytes
+  bitmask,     ///< one bit per possible index
+  elias_fano,  ///< low bits packed, high bits in unary
+  smallest,    ///< whichever of the three needs the fewest bits; packed before bitmask before elias_fano
+};
+
+/// How `count` indices below `bound` are written.
+struct index_layout {
+  index_form form = index_form::packed;
+  std::uint32_t count = 0;
+  std::uint32_t bound = 0;
+  unsigned low_bits = 0;  ///< bits of each index that are packed
+  std::size_t bits = 0;   ///< all in all
+
+  friend constexpr bool operator==(const index_layout&, const index_layout&) = default;
+};
+
+namespace detail {
+
+constexpr index_layout packed_layout(std::uint32_t count, std::uint32_t bound) noexcept {
+  const unsigned width = bits_below(bound);
+  return {index_form::packed, count, bound, width, std::size_t{count} * width};
+}
+
+constexpr index_layout elias_fano_layout(std::uint32_t count, std::uint32_t bound) noexcept {
+  index_layout best{index_form::elias_fano, count, bound, 0, std::size_t{count} + bound};
+  for (unsigned low = 1; low < 32 && (bound >> low) != 0; ++low) {
+    const std::size_t groups = (std::size_t{bound} + (std::size_t{1} << low) - 1) >> low;
+    const std::size_t bits = std::size_t{count} * (low + 1) + groups;
+    if (bits < best.bits) best.low_bits = low, best.bits = bits;
+  }
+  return best;
+}
+
+}  // namespace detail
+
+/// The layout of `form`; count must not exceed bound.
+constexpr index_layout layout_of(index_form form, std::uint32_t count, std::uint32_t bound) {
+  CAUSEWAY_EXPECT(count <= bound);
+  const index_layout packed = detail::packed_layout(count, bound);
+  const index_layout mask{index_form::bitmask, count, bound, 0, bound};
+  const index_layout split = detail::elias_fano_layout(count, bound);
+  if (form == index_form::packed) return packed;
+  if (form == index_form::bitmask) return mask;
+  if (form == index_form::elias_fano) return split;
+  const index_layout& simple = packed.bits <= mask.bits ? packed : mask;
+  return simple.bits <= split.bits ? simple : split;
+}
+
+/// Writes `indices`: as many as the layout says, ascending, below its bound.
+inline void write_indices(bit_writer& out, const index_layout& layout, std::span<const std::uint32_t> indices) {
+  CAUSEWAY_EXPECT(indices.size() == layout.count);
+  if (layout.form != index_form::bitmask) {
+    const auto low = static_cast<std::uint32_t>((std::uint64_t{1} << layout.low_bits) - 1);
+    for (const std::uint32_t index : indices) out.put(index & low, layout.low_bits);
+  }
+  if (layout.form == index_form::packed) return;
+  // Both other forms are a row of ones with zeros between: a mask's indices, or the unary numbers' stops.
+  const unsigned shift = layout.form == index_form::bitmask ? 0 : layout.low_bits;
+  const std::size_t packed = layout.form == index_form::bitmask ? 0 : std::size_t{layout.count} * layout.low_bits;
+  std::size_t at = 0;
+  const auto zeros = [&](std::size_t until) {
+    for (; until - at >= 32; at += 32) out.put(0, 32);
+    out.put(0, static_cast<unsigned>(until - at));
+    at = until;
+  };
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    zeros((indices[i] >> shift) + (layout.form == index_form::bitmask ? 0 : i));
+    out.put(1, 1);
+    ++at;
+  }
+  zeros(layout.bits - packed);
+}
+
+namespace detail {
+
+/// Calls f(position) for every one among the bits [begin, end), until it returns false.
+template <class F>
+void for_ones(const bit_reader& in, std::size_t begin, std::size_t end, F&& f) {
+  for (std::size_t at = begin; at < end; at += 56) {
+    const std::size_t width = std::min<std::size_t>(56, end - at);
+    std::uint64_t word = in.window(at) & ((std::uint64_t{1} << width) - 1);
+    for (; word != 0; word &= word - 1) {
+      if (!f(at - begin + static_cast<std::size_t>(std::countr_zero(word)))) return;
+    }
+  }
+}
+
+inline bool read_packed(const bit_reader& in, std::size_t at, const index_layout& layout,
+                        std::span<std::uint32_t> indices) {
+  bool good = true;
+  std::uint64_t next = 0;  // the smallest index that may follow
+  for (std::uint32_t& index : indices) {
+    index = in.get(at, layout.low_bits);
+    good = good && index >= next && index < layout.bound;
+    next = std::uint64_t{index} + 1;
+    at += layout.low_bits;
+  }
+  return good;
+}
+
+}  // namespace detail
+
+/// Reads the indices at bit `at`. False when no writer made these bits: indices that do not ascend, that reach the bound,
+/// or are not as many as the layout says. `indices` are then unspecified.
+inline bool read_indices(const bit_reader& in, std::size_t at, const index_layout& layout,
+                         std::span<std::uint32_t> indices) {
+  CAUSEWAY_EXPECT(indices.size() == layout.count);
+  if (layout.form == index_form::packed) return detail::read_packed(in, at, layout, indices);
+  const bool mask = layout.form == index_form::bitmask;
+  const std::size_t ones = mask ? at : at + std::size_t{layout.count} * layout.low_bits;
+  std::size_t found = 0;
+  bool good = true;
+  std::uint64_t next = 0;
+  detail::for_ones(in, ones, at + layout.bits, [&](std::size_t position) {
+    if (found == layout.count) return good = false;
+    std::uint64_t index = position;
+    if (!mask) {
+      index = (std::uint64_t{position - found} << layout.low_bits) | in.get(at + found * layout.low_bits, layout.low_bits);
+    }
+    good = good && index >= next && index < layout.bound;
+    next = index + 1;
+    indices[found++] = static_cast<std::uint32_t>(index);
+    return good;
+  });
+  return good && found == layout.count;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_INDEX_SET_HPP
+
+// ---- causeway/compress/low_rank.hpp ----
+#ifndef CAUSEWAY_COMPRESS_LOW_RANK_HPP
+#define CAUSEWAY_COMPRESS_LOW_RANK_HPP
+
+// The arithmetic of PowerSGD (Vogels et al., 2019, algorithm 1): a matrix M of rows times columns becomes a product P·Qᵀ of
+// two thin factors by one step of subspace iteration. Peers that average matrices do, each from the same Q:
+//
+//   P = M·Q;  P <- mean of all peers' P;  orthonormalise P;  Q = Mᵀ·P;  Q <- mean of all peers' Q;  M' = P·Qᵀ
+//
+// and start the next round from this Q. Sums run in an order of their own: peers whose inputs are equal get equal bits.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+/// A matrix of `rows` times `columns`, row after row, and two factors of `rank` vectors each, one vector after another:
+/// left (P) vectors of `rows` values, right (Q) vectors of `columns` values.
+struct low_rank_shape {
+  std::size_t rows = 0;
+  std::size_t columns = 0;
+  std::size_t rank = 1;
+
+  [[nodiscard]] constexpr std::size_t matrix_size() const noexcept { return rows * columns; }
+  [[nodiscard]] constexpr std::size_t left_size() const noexcept { return rank * rows; }
+  [[nodiscard]] constexpr std::size_t right_size() const noexcept { return rank * columns; }
+};
+
+/// errc::invalid_argument when no such factors exist.
+inline result<void> validate(const low_rank_shape& s) {
+  if (s.rank >= 1 && s.rank <= std::min(s.rows, s.columns)) return {};
+  return fail(errc::invalid_argument, "low_rank",
+              "rank " + std::to_string(s.rank) + " of a matrix of " + std::to_string(s.rows) + " by " +
+                  std::to_string(s.columns) + "; take 1 to the smaller of the two");
+}
+
+namespace detail {
+
+using kernels::detail::f32x16;
+using kernels::detail::whole;
+
+struct dot_product {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static float run(const float* a, const float* b, std::int64_t count) {
+    CAUSEWAY_EXACT_BODY
+    return kernels::detail::sum_lanes(
+        count,
+        [&](f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          CAUSEWAY_EXACT_BODY
+          f32x16 x, y;
+          kernels::detail::load(x, a + i, whole{});
+          kernels::detail::load(y, b + i, whole{});
+          sum += x * y;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          CAUSEWAY_EXACT_BODY
+          return a[i] * b[i];
+        });
+  }
+};
+
+/// left[k][i] = dot(matrix[i], right[k]) for a range of rows i.
+struct left_rows {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(low_rank_shape s, const float* matrix, const float* right, float* left,
+                                         index_range part) {
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      for (std::size_t k = 0; k < s.rank; ++k) {
+        left[k * s.rows + static_cast<std::size_t>(i)] = dot_product::run(
+            matrix + static_cast<std::size_t>(i) * s.columns, right + k * s.columns, static_cast<std::int64_t>(s.columns));
+      }
+    }
+  }
+};
+
+/// right[k][j] = sum over i of left[k][i] · matrix[i][j] for a range of columns j, some at a time so that sums stay in
+/// cache.
+struct right_columns {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(low_rank_shape s, const float* matrix, const float* left, float* right,
+                                         index_range part) {
+    constexpr std::int64_t together = 512;
+    for (std::int64_t first = part.begin; first < part.end; first += together) {
+      const std::int64_t count = std::min(together, part.end - first);
+      for (std::size_t k = 0; k < s.rank; ++k) std::fill_n(right + k * s.columns + first, count, 0.0F);
+      for (std::size_t i = 0; i < s.rows; ++i) {
+        const float* row = matrix + i * s.columns + first;
+        for (std::size_t k = 0; k < s.rank; ++k) add_row(right + k * s.columns + first, left[k * s.rows + i], row, count);
+      }
+    }
+  }
+  CAUSEWAY_ALWAYS_INLINE static void add_row(float* sums, float factor, const float* row, std::int64_t count) {
+    kernels::detail::for_lanes(count, [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 sum, x;
+      kernels::detail::load(sum, sums + j, lanes);
+      kernels::detail::load(x, row + j, lanes);
+      kernels::detail::store(sums + j, sum + factor * x, lanes);
+    });
+  }
+};
+
+/// matrix[i] = sum over k of left[k][i] · right[k] for a range of rows i.
+struct expand_rows {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(low_rank_shape s, const float* left, const float* right, float* matrix,
+                                         index_range part) {
+    for (std::int64_t i = part.begin; i < part.end; ++i) {
+      float* row = matrix + static_cast<std::size_t>(i) * s.columns;
+      kernels::detail::for_lanes(static_cast<std::int64_t>(s.columns),
+                                 [&](std::int64_t j, auto lanes) CAUSEWAY_INLINE_LAMBDA {
+                                   CAUSEWAY_EXACT_BODY
+                                   f32x16 sum{};
+                                   for (std::size_t k = 0; k < s.rank; ++k) {
+                                     CAUSEWAY_EXACT_BODY
+                                     f32x16 x;
+                                     kernels::detail::load(x, right + k * s.columns + j, lanes);
+                                     sum += left[k * s.rows + static_cast<std::size_t>(i)] * x;
+                                   }
+                                   kernels::detail::store(row + j, sum, lanes);
+                                 });
+    }
+  }
+};
+
+/// Makes one vector a unit vector that is orthogonal to the unit vectors before it.
+class gram_schmidt {
+ public:
+  gram_schmidt(std::span<float> factor, std::size_t length, kernels::simd_level level)
+      : factor_{factor.data()}, length_{length}, count_{static_cast<std::int64_t>(length)}, level_{level} {}
+
+  /// False when the vector is zero, or lies (but for rounding) in the span of those before it.
+  bool orthonormalise(std::size_t k) const {
+    float* const v = factor_ + k * length_;
+    float largest = 0;
+    for (std::size_t i = 0; i < length_; ++i) largest = std::max(largest, std::abs(v[i]));
+    if (largest == 0) return false;
+    for (std::size_t i = 0; i < length_; ++i) v[i] /= largest;  // so that no square overflows or vanishes
+    const float before = norm(v);
+    remove_others(k);
+    if (!(norm(v) > 1e-5F * before)) return false;
+    divide(v, norm(v));
+    remove_others(k);  // what rounding left, which the division has made larger ("twice is enough")
+    divide(v, norm(v));
+    return true;
+  }
+
+ private:
+  [[nodiscard]] float dot(const float* a, const float* b) const {
+    return kernels::detail::dispatch<dot_product>(level_, a, b, count_);
+  }
+  [[nodiscard]] float norm(const float* v) const { return std::sqrt(dot(v, v)); }
+
+  void divide(float* v, float by) const {
+    for (std::size_t i = 0; i < length_; ++i) v[i] /= by;
+  }
+  void remove_others(std::size_t k) const {
+    float* const v = factor_ + k * length_;
+    for (std::size_t other = 0; other < k; ++other) {
+      const float* const u = factor_ + other * length_;
+      kernels::detail::dispatch<subtract_multiple>(level_, v, dot(u, v), u, count_);
+    }
+  }
+  struct subtract_multiple {
+    static constexpr bool exact = true;
+    CAUSEWAY_ALWAYS_INLINE static void run(float* v, float factor, const float* u, std::int64_t count) {
+      right_columns::add_row(v, -factor, u, count);
+    }
+  };
+
+  float* factor_;
+  std::size_t length_;
+  std::int64_t count_;
+  kernels::simd_level level_;
+};
+
+inline void fill_random(std::span<float> values, std::uint64_t seed) {
+  rng random{seed};
+  for (float& v : values) v = 2.0F * random.uniform() - 1.0F;
+}
+
+}  // namespace detail
+
+/// The right factor of the first round: uniform numbers between -1 and 1, equal on all peers that use the same seed.
+inline void low_rank_start(const low_rank_shape& shape, std::uint64_t seed, std::span<float> right) {
+  CAUSEWAY_EXPECT(right.size() == shape.right_size());
+  detail::fill_random(right, mix(seed, shape.rows, shape.columns));
+}
+
+/// left = matrix · right: 2 · rows · columns · rank operations.
+inline void low_rank_left(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
+                          std::span<const float> right, std::span<float> left,
+                          kernels::simd_level level = kernels::detect_simd_level()) {
+  CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
+                  left.size() == shape.left_size());
+  kernels::detail::for_rows(
+      pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns), [&](index_range part) {
+        kernels::detail::dispatch<detail::left_rows>(level, shape, matrix.data(), right.data(), left.data(), part);
+      });
+}
+
+/// right = matrixᵀ · left: as many.
+inline void low_rank_right(thread_pool& pool, const low_rank_shape& shape, std::span<const float> matrix,
+                           std::span<const float> left, std::span<float> right,
+                           kernels::simd_level level = kernels::detect_simd_level()) {
+  CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
+                  left.size() == shape.left_size());
+  const auto columns = static_cast<std::int64_t>(shape.columns);
+  const std::int64_t grain = shape.matrix_size() <= std::size_t{kernels::detail::smallest_share} ? columns : 64;
+  pool.for_range(columns, grain, [&](index_range part) {
+    kernels::detail::dispatch<detail::right_columns>(level, shape, matrix.data(), left.data(), right.data(), part);
+  });
+}
+
+/// matrix = left · rightᵀ: as many.
+inline void low_rank_expand(thread_pool& pool, const low_rank_shape& shape, std::span<const float> left,
+                            std::span<const float> right, std::span<float> matrix,
+                            kernels::simd_level level = kernels::detect_simd_level()) {
+  CAUSEWAY_EXPECT(matrix.size() == shape.matrix_size() && right.size() == shape.right_size() &&
+                  left.size() == shape.left_size());
+  kernels::detail::for_rows(
+      pool, static_cast<std::int64_t>(shape.rows), static_cast<std::int64_t>(shape.columns), [&](index_range part) {
+        kernels::detail::dispatch<detail::expand_rows>(level, shape, left.data(), right.data(), matrix.data(), part);
+      });
+}
+
+/// Gram-Schmidt, twice, in place: `factor` becomes orthonormal vectors of `length` values that span what they spanned. A
+/// vector that adds nothing (a matrix of lower rank, a round of zeros) is replaced by a direction that all peers agree on,
+/// so that the next round can use it; without that a warm start would lose it for good. errc::non_finite when a value is
+/// not finite; the factor is then unspecified. Costs 4 · rank² · length operations, on one thread.
+inline result<void> low_rank_orthonormalise(std::span<float> factor, std::size_t length,
+                                            kernels::simd_level level = kernels::detect_simd_level()) {
+  CAUSEWAY_EXPECT(length > 0 && factor.size() % length == 0 && factor.size() / length <= length);
+  for (const float v : factor) {
+    if (std::abs(v) <= std::numeric_limits<float>::max()) continue;
+    return fail(errc::non_finite, "low_rank", "a factor has NaN or infinity; the matrices that it comes from are unusable");
+  }
+  const detail::gram_schmidt vectors{factor, length, level};
+  for (std::size_t k = 0; k < factor.size() / length; ++k) {
+    for (std::uint64_t attempt = 0; !vectors.orthonormalise(k); ++attempt) {
+      detail::fill_random(factor.subspan(k * length, length), mix(k, length, attempt));
+    }
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_LOW_RANK_HPP
+
+// ---- causeway/compress/sparsifier.hpp ----
+#ifndef CAUSEWAY_COMPRESS_SPARSIFIER_HPP
+#define CAUSEWAY_COMPRESS_SPARSIFIER_HPP
+
+// Which values of a row travel. A sparsifier chooses coordinates and writes them down; what the values become is somebody
+// else's job (sparse.hpp). Where all peers can work the coordinates out for themselves, it writes nothing.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+/// Requirements, for a row of n < 2^32 values:
+///
+/// - `most_kept(ctx, n)` and `most_bytes(ctx, n)`: no selection has more coordinates, none is longer. Equal on all peers.
+/// - `select(ctx, values, kept, room)` makes `kept` the coordinates to send, each once, in the order that their values will
+///   have; writes what a reader needs to find them to the front of `room`, and gives the number of bytes.
+/// - `read(ctx, bytes, n, kept)` finds the coordinates from the front of bytes that anybody may have sent, and gives the
+///   number of bytes it used. All are below n and no two are equal. errc::protocol when bytes are missing, errc::corrupt
+///   for bytes that select does not write.
+/// - `exact_count`: each selection has `most_kept` coordinates.
+/// - `shared_support`: `kept` is the same on all peers of an exchange, whatever their values.
+template <class S>
+concept Sparsifier = std::copyable<S> &&
+    requires(const S& s, const message_context& ctx, std::size_t n, std::span<const float> values,
+             std::vector<std::uint32_t>& kept, std::span<std::byte> room, std::span<const std::byte> bytes) {
+  { S::name } -> std::convertible_to<std::string_view>;
+  {bool{S::shared_support}};
+  {bool{S::exact_count}};
+  { s.most_kept(ctx, n) } -> std::same_as<std::size_t>;
+  { s.most_bytes(ctx, n) } -> std::same_as<std::size_t>;
+  { s.select(ctx, values, kept, room) } -> std::same_as<std::size_t>;
+  { s.read(ctx, bytes, n, kept) } -> std::same_as<result<std::size_t>>;
+};
+
+namespace detail {
+
+inline void expect_row_size(std::size_t n) { CAUSEWAY_EXPECT(n <= std::numeric_limits<std::uint32_t>::max()); }
+
+inline error missing_bytes(std::string_view codec, std::size_t got, std::size_t expected) {
+  return fail(errc::protocol, std::string{codec},
+              std::to_string(got) + " bytes where " + std::to_string(expected) +
+                  " say which values were sent; do both sides use the same codec and options?");
+}
+
+inline error bad_indices(std::string_view codec) {
+  return fail(errc::corrupt, std::string{codec}, "indices that repeat, descend or leave the row: no encoder makes them");
+}
+
+/// to[i] = from[where[i]].
+inline void gather_values(thread_pool& pool, std::span<const float> from, std::span<const std::uint32_t> where,
+                          std::span<float> to) {
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(where.size()), [&](index_range r) {
+    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) to[i] = from[where[i]];
+  });
+}
+
+/// One bit per coordinate.
+class coordinate_set {
+ public:
+  explicit coordinate_set(std::size_t n) : words_((n + 63) / 64), n_{n} {}
+
+  [[nodiscard]] std::span<std::uint64_t> words() noexcept { return words_; }
+
+  /// Sets bit i where test(i), on the pool's threads.
+  template <class Test>
+  void fill(thread_pool& pool, Test&& test) {
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(n_), [&](index_range r) {
+      for (std::int64_t first = r.begin; first < r.end; first += 64) {  // parts begin at multiples of 64
+        const std::int64_t count = r.end - first < 64 ? r.end - first : 64;
+        std::uint64_t word = 0;
+        for (std::int64_t i = 0; i < count; ++i) {
+          word |= std::uint64_t{test(static_cast<std::size_t>(first + i))} << static_cast<unsigned>(i);
+        }
+        words_[static_cast<std::size_t>(first) / 64] = word;
+      }
+    });
+  }
+
+  /// The coordinates whose bits are set, ascending.
+  void list(thread_pool& pool, std::vector<std::uint32_t>& kept) const {
+    const auto count = static_cast<std::int64_t>(words_.size());
+    const unsigned parts = n_ <= std::size_t{kernels::detail::smallest_share} ? 1 : pool.size();
+    std::vector<std::size_t> starts(parts + 1);
+    const auto each = [&](auto&& f) { parts == 1 ? f(0U) : pool.run(f); };
+    each([&](unsigned part) {
+      const index_range r = share_of(count, part, parts);
+      for (std::int64_t w = r.begin; w < r.end; ++w) starts[part + 1] += bits_in(w);
+    });
+    for (unsigned part = 0; part < parts; ++part) starts[part + 1] += starts[part];
+    kept.resize(starts[parts]);
+    each([&](unsigned part) {
+      const index_range r = share_of(count, part, parts);
+      std::uint32_t* to = kept.data() + starts[part];
+      for (std::int64_t w = r.begin; w < r.end; ++w) {
+        for (std::uint64_t word = words_[static_cast<std::size_t>(w)]; word != 0; word &= word - 1) {
+          *to++ = static_cast<std::uint32_t>(w * 64 + std::countr_zero(word));
+        }
+      }
+    });
+  }
+
+ private:
+  [[nodiscard]] std::size_t bits_in(std::int64_t w) const {
+    return static_cast<std::size_t>(std::popcount(words_[static_cast<std::size_t>(w)]));
+  }
+
+  std::vector<std::uint64_t> words_;
+  std::size_t n_;
+};
+
+/// Magnitude as an integer that orders like it: NaN above infinity above all numbers.
+inline std::uint32_t magnitude_bits(float value) noexcept { return std::bit_cast<std::uint32_t>(value) & 0x7FFFFFFFU; }
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_SPARSIFIER_HPP
+
+// ---- causeway/compress/mask.hpp ----
+#ifndef CAUSEWAY_COMPRESS_MASK_HPP
+#define CAUSEWAY_COMPRESS_MASK_HPP
+
+// Random coordinates that need not travel, because a seed says which they are: one that all peers have (shared_mask), or
+// one in the message (random_k). Both take the first coordinates of a permutation that a seed makes of the row, in integer
+// arithmetic alone, so all machines agree.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+namespace detail {
+
+/// A pseudo-random permutation of [0, n) that is evaluated where it is needed: an alternating Feistel network over the next
+/// power of two, walked until it lands below n (Black and Rogaway, 2002). About two evaluations a value.
+class seeded_permutation {
+ public:
+  seeded_permutation(std::uint64_t n, std::uint64_t seed) : n_{n} {
+    const unsigned bits = std::max(4U, static_cast<unsigned>(std::bit_width(n - (n == 0 ? 0U : 1U))));
+    low_bits_ = bits / 2;
+    low_mask_ = (1U << low_bits_) - 1;
+    high_mask_ = static_cast<std::uint32_t>((std::uint64_t{1} << (bits - low_bits_)) - 1);
+    for (std::uint32_t i = 0; i < keys_.size(); ++i) keys_[i] = static_cast<std::uint32_t>(mix(seed, n, i));
+  }
+
+  [[nodiscard]] std::uint64_t operator()(std::uint64_t i) const noexcept {
+    do i = network(i);
+    while (i >= n_);
+    return i;
+  }
+
+ private:
+  /// Mixes all bits of x (the finalizer of MurmurHash3).
+  static std::uint32_t scrambled(std::uint32_t x) noexcept {
+    x = (x ^ (x >> 16U)) * 0x85EBCA6BU;
+    x = (x ^ (x >> 13U)) * 0xC2B2AE35U;
+    return x ^ (x >> 16U);
+  }
+
+  [[nodiscard]] std::uint64_t network(std::uint64_t i) const noexcept {
+    auto low = static_cast<std::uint32_t>(i) & low_mask_;
+    auto high = static_cast<std::uint32_t>(i >> low_bits_);
+    for (std::size_t round = 0; round < keys_.size(); round += 2) {
+      high ^= scrambled(low ^ keys_[round]) & high_mask_;
+      low ^= scrambled(high ^ keys_[round + 1]) & low_mask_;
+    }
+    return (std::uint64_t{high} << low_bits_) | low;
+  }
+
+  std::uint64_t n_;
+  unsigned low_bits_ = 0;
+  std::uint32_t low_mask_ = 0;
+  std::uint32_t high_mask_ = 0;
+  std::array<std::uint32_t, 8> keys_{};
+};
+
+/// The coordinates at places [begin, end) of the permutation that `seed` makes of [0, n), ascending.
+inline void list_permuted(thread_pool& pool, std::size_t n, std::uint64_t seed, std::size_t begin, std::size_t end,
+                          std::vector<std::uint32_t>& kept) {
+  const seeded_permutation permutation{n, seed};
+  coordinate_set chosen{n};
+  const std::span<std::uint64_t> words = chosen.words();
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(end - begin), [&](index_range r) {
+    for (std::int64_t i = r.begin; i < r.end; ++i) {
+      const std::uint64_t at = permutation(begin + static_cast<std::size_t>(i));
+      std::atomic_ref{words[at / 64]}.fetch_or(std::uint64_t{1} << (at % 64), std::memory_order_relaxed);
+    }
+  });
+  chosen.list(pool, kept);
+}
+
+/// share · n to the nearest, at least one value of a row that has any. Without an addition, which some compilers would
+/// fuse.
+inline std::size_t count_of_share(double share, std::size_t n) {
+  const auto count = static_cast<std::size_t>(std::round(share * static_cast<double>(n)));
+  return std::clamp<std::size_t>(count, n == 0 ? 0 : 1, n);
+}
+
+inline result<void> validate_share(double share, std::string_view codec) {
+  if (share > 0 && share <= 1) return {};
+  return fail(errc::invalid_argument, std::string{codec},
+              "a share of " + std::to_string(share) + " of the values; take more than 0, up to 1");
+}
+
+}  // namespace detail
+
+/// How the masks of successive rounds relate.
+enum class mask_order : std::uint8_t {
+  independent,  ///< each exchange draws anew (from its own seed): a value waits 1/share rounds on average, without limit
+  sequential,   ///< one shuffle for the whole run, whose parts take turns: every value once in each 1/share rounds
+  partitions,   ///< like sequential, but shuffled again after each such cycle
+};
+
+struct shared_mask_options {
+  double share = 0.005;  ///< of the values; sequential and partitions use 1 / round(1 / share)
+  mask_order order = mask_order::independent;
+  std::uint64_t seed = 0;  ///< of sequential's and partitions' shuffles: equal on all peers, and for the whole run
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(share, order, seed);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const shared_mask_options& o) {
+  if (o.order > mask_order::partitions) return fail(errc::invalid_argument, "shared_mask", "an unknown order of masks");
+  return detail::validate_share(o.share, "shared_mask");
+}
+
+/// Sparsifier: an exact number of random coordinates, the same on all peers, whatever their values (SPARTA, Exo Labs 2025;
+/// CocktailSGD's first step, Wang et al., 2023). Nothing travels but the values. Costs about 30 ns for each coordinate and
+/// a bitmap of the row. `independent` draws from the context's seed; the others from the options' seed and the context's
+/// round.
+class shared_mask {
+ public:
+  static constexpr std::string_view name = "shared_mask";
+  static constexpr bool shared_support = true;
+  static constexpr bool exact_count = true;
+
+  shared_mask() : shared_mask{shared_mask_options{}} {}
+  explicit shared_mask(const shared_mask_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+
+  [[nodiscard]] const shared_mask_options& options() const noexcept { return options_; }
+
+  /// Rounds after which every value has been sent, for sequential and partitions.
+  [[nodiscard]] std::uint64_t cycle() const noexcept {
+    return static_cast<std::uint64_t>(std::max(1.0, std::round(1.0 / options_.share)));
+  }
+
+  [[nodiscard]] std::size_t most_kept(const message_context& ctx, std::size_t n) const {
+    if (options_.order == mask_order::independent) return detail::count_of_share(options_.share, n);
+    return part_begin(n, ctx.round % cycle() + 1) - part_begin(n, ctx.round % cycle());
+  }
+  [[nodiscard]] static std::size_t most_bytes(const message_context&, std::size_t) noexcept { return 0; }
+
+  std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
+                     std::span<std::byte>) const {
+    list(ctx, values.size(), kept);
+    return 0;
+  }
+  result<std::size_t> read(const message_context& ctx, std::span<const std::byte>, std::size_t n,
+                           std::vector<std::uint32_t>& kept) const {
+    list(ctx, n, kept);
+    return std::size_t{0};
+  }
+
+ private:
+  [[nodiscard]] std::size_t part_begin(std::size_t n, std::uint64_t part) const noexcept {
+    const std::uint64_t parts = cycle();  // part · n / parts without overflow
+    return static_cast<std::size_t>(n / parts * part + n % parts * part / parts);
+  }
+
+  void list(const message_context& ctx, std::size_t n, std::vector<std::uint32_t>& kept) const {
+    detail::expect_row_size(n);
+    if (options_.order == mask_order::independent) {
+      detail::list_permuted(ctx.pool, n, mix(ctx.seed, 1), 0, most_kept(ctx, n), kept);
+      return;
+    }
+    const std::uint64_t part = ctx.round % cycle();
+    const std::uint64_t turn = options_.order == mask_order::partitions ? ctx.round / cycle() : 0;
+    const std::uint64_t seed = mix(options_.seed, 2, turn);
+    detail::list_permuted(ctx.pool, n, seed, part_begin(n, part), part_begin(n, part + 1), kept);
+  }
+
+  shared_mask_options options_;
+};
+static_assert(Sparsifier<shared_mask>);
+
+struct random_k_options {
+  double share = 0.01;  ///< of the values
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(share);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const random_k_options& o) { return detail::validate_share(o.share, "random_k"); }
+
+/// Sparsifier: as many random coordinates, different on each peer. Eight bytes travel, the seed that they come from. The
+/// values are sent as they are, not multiplied by 1/share: keep the residual, or use the mean over contributors.
+class random_k {
+ public:
+  static constexpr std::string_view name = "random_k";
+  static constexpr bool shared_support = false;
+  static constexpr bool exact_count = true;
+
+  random_k() : random_k{random_k_options{}} {}
+  explicit random_k(const random_k_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+
+  [[nodiscard]] const random_k_options& options() const noexcept { return options_; }
+
+  [[nodiscard]] std::size_t most_kept(const message_context&, std::size_t n) const {
+    return detail::count_of_share(options_.share, n);
+  }
+  [[nodiscard]] static std::size_t most_bytes(const message_context&, std::size_t) noexcept { return 8; }
+
+  std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
+                     std::span<std::byte> room) const {
+    CAUSEWAY_EXPECT(room.size() >= sizeof ctx.own_seed);
+    std::memcpy(room.data(), &ctx.own_seed, sizeof ctx.own_seed);
+    list(ctx.pool, ctx.own_seed, values.size(), kept);
+    return sizeof ctx.own_seed;
+  }
+  result<std::size_t> read(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n,
+                           std::vector<std::uint32_t>& kept) const {
+    std::uint64_t seed = 0;
+    if (bytes.size() < sizeof seed) return detail::missing_bytes(name, bytes.size(), sizeof seed);
+    std::memcpy(&seed, bytes.data(), sizeof seed);
+    list(ctx.pool, seed, n, kept);
+    return sizeof seed;
+  }
+
+ private:
+  void list(thread_pool& pool, std::uint64_t seed, std::size_t n, std::vector<std::uint32_t>& kept) const {
+    detail::expect_row_size(n);
+    detail::list_permuted(pool, n, mix(seed, 3), 0, detail::count_of_share(options_.share, n), kept);
+  }
+
+  random_k_options options_;
+};
+static_assert(Sparsifier<random_k>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_MASK_HPP
 
 // ---- causeway/compress/none.hpp ----
 #ifndef CAUSEWAY_COMPRESS_NONE_HPP
@@ -17726,12 +22784,1240 @@ class none {
                              kernels::simd_level level = kernels::detect_simd_level()) {
     return detail::decode_as<float>(pool, bytes, values, level, name);
   }
+  static result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                                 kernels::simd_level level = kernels::detect_simd_level()) {
+    return detail::decode_add_as<float>(pool, bytes, sum, weight, level, name);
+  }
 };
-static_assert(Codec<none>);
+static_assert(AddingCodec<none>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::compress
 
 #endif  // CAUSEWAY_COMPRESS_NONE_HPP
+
+// ---- causeway/compress/sigma_int8.hpp ----
+#ifndef CAUSEWAY_COMPRESS_SIGMA_INT8_HPP
+#define CAUSEWAY_COMPRESS_SIGMA_INT8_HPP
+
+// The "uniform 8-bit" quantiser of hivemind, which PRIME and Templar took over: 256 buckets of equal width about the mean,
+// together six standard deviations wide, and each value replaced by the mean of the values in its bucket. The bucket means
+// travel as a codebook of 256 f32, so a reader needs no arithmetic. Values beyond the outermost buckets count to them and
+// move their means. On the wire: the codebooks of all blocks, then one code a value.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+struct sigma_int8_options {
+  std::uint32_t block = 65536;       ///< values that share a codebook of 1 KiB: 256 to 2^20, a multiple of 64
+  float range_in_deviations = 6.0F;  ///< width of all buckets together, in standard deviations: 1 to 64
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(block, range_in_deviations);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const sigma_int8_options& o) {
+  if (o.block < 256 || o.block > (1U << 20U) || o.block % 64 != 0) {
+    return fail(errc::invalid_argument, "sigma_int8",
+                "a block of " + std::to_string(o.block) + " values; take 256 to 1048576, a multiple of 64");
+  }
+  if (o.range_in_deviations >= 1.0F && o.range_in_deviations <= 64.0F) return {};
+  return fail(errc::invalid_argument, "sigma_int8", "the range must be 1 to 64 standard deviations");
+}
+
+namespace detail {
+
+struct sigma_codebook {
+  static constexpr std::int64_t entries = 256;
+  static constexpr std::size_t bytes = entries * sizeof(float);
+};
+
+CAUSEWAY_ALWAYS_INLINE float sum_of(const float* x, std::int64_t count) {
+  return kernels::detail::sum_lanes(
+      count,
+      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        kernels::detail::f32x16 v;
+        kernels::detail::load(v, x + i, kernels::detail::whole{});
+        total += v;
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return x[i]; });
+}
+
+CAUSEWAY_ALWAYS_INLINE float sum_of_squares(const float* x, std::int64_t count, float mean) {
+  CAUSEWAY_EXACT_BODY
+  return kernels::detail::sum_lanes(
+      count,
+      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        kernels::detail::f32x16 v;
+        kernels::detail::load(v, x + i, kernels::detail::whole{});
+        v = v - mean;
+        total += v * v;
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        CAUSEWAY_EXACT_BODY
+        const float v = x[i] - mean;
+        return v * v;
+      });
+}
+
+/// Sums and numbers of the values in each bucket, side by side: both grow in one addition. Two sets, for even and odd
+/// places: neighbours are often in one bucket, and an addition would wait for the one before.
+struct bucket_means {
+  using pair [[gnu::vector_size(16)]] = double;
+  pair sums[2][sigma_codebook::entries] = {};
+
+  CAUSEWAY_ALWAYS_INLINE void add(const float* x, const std::uint8_t* codes, std::int64_t count) {
+    std::int64_t i = 0;
+    for (; i + 2 <= count; i += 2) {
+      sums[0][codes[i]] += pair{static_cast<double>(x[i]), 1.0};
+      sums[1][codes[i + 1]] += pair{static_cast<double>(x[i + 1]), 1.0};
+    }
+    if (i < count) sums[0][codes[i]] += pair{static_cast<double>(x[i]), 1.0};
+  }
+
+  /// Empty buckets have the mean zero.
+  CAUSEWAY_ALWAYS_INLINE void store(std::byte* codebook) const {
+    for (std::size_t e = 0; e < static_cast<std::size_t>(sigma_codebook::entries); ++e) {
+      const pair sum = sums[0][e] + sums[1][e];
+      const float mean = sum[1] > 0.0 ? static_cast<float>(sum[0] / sum[1]) : 0.0F;
+      std::memcpy(codebook + e * sizeof mean, &mean, sizeof mean);
+    }
+  }
+};
+
+/// One block of at most the options' size.
+struct encode_sigma_block {
+  static constexpr bool exact = true;
+  static constexpr std::int64_t tile = 512;  // codes of it are still at hand when their values are added up
+
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codebook, std::uint8_t* codes, std::int64_t count,
+                                         float range) {
+    const float mean = sum_of(x, count) / static_cast<float>(count);
+    const float squares = sum_of_squares(x, count, mean);
+    if (!(squares <= std::numeric_limits<float>::max())) return refuse(codebook, codes, count);
+    const float deviation = count > 1 ? std::sqrt(squares / static_cast<float>(count - 1)) : 0.0F;
+    const float width = range * deviation / static_cast<float>(sigma_codebook::entries);
+    // Values that are all equal, or differ by less than f32 can divide by, share the middle bucket.
+    const float inverse = width >= std::numeric_limits<float>::min() ? 1.0F / width : 0.0F;
+    bucket_means means;
+    for (std::int64_t at = 0; at < count; at += tile) {
+      const std::int64_t length = std::min(tile, count - at);
+      choose_buckets(x + at, codes + at, length, mean, inverse);
+      means.add(x + at, codes + at, length);
+    }
+    means.store(codebook);
+  }
+
+ private:
+  /// A codebook of NaN: decode refuses it.
+  static void refuse(std::byte* codebook, std::uint8_t* codes, std::int64_t count) {
+    for (std::int64_t e = 0; e < sigma_codebook::entries; ++e) {
+      store_scale(codebook, e, scale_format::f32, std::numeric_limits<float>::quiet_NaN());
+    }
+    std::memset(codes, 0, static_cast<std::size_t>(count));
+  }
+
+  /// No value is more than 2^22 buckets from the mean, beyond which rounding would not work: n values lie within √n
+  /// deviations.
+  CAUSEWAY_ALWAYS_INLINE static void choose_buckets(const float* x, std::uint8_t* codes, std::int64_t count, float mean,
+                                                    float inverse) {
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, x + i, part);
+      v = (v - mean) * inverse;
+      v = v + 0x1.8p23F;  // to the nearest integer, ties to even, which is left in the low bits
+      kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(v) - (0x4B400000 - 128);
+      clamp_lanes(code, 0, 255);
+      u8x16 narrow;
+      narrow_codes(narrow, code);
+      pack<8>(reinterpret_cast<std::byte*>(codes + i), narrow, part);
+    });
+  }
+};
+
+/// Values that share a codebook.
+template <class Sink>
+struct decode_sigma {
+  static constexpr bool exact = true;
+  static constexpr std::int64_t tile = 256;
+
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* codebook, const std::uint8_t* codes, float* to,
+                                         std::int64_t count, Sink sink) {
+    float table[sigma_codebook::entries];
+    std::memcpy(table, codebook, sizeof table);
+    alignas(64) float looked_up[tile];
+    for (std::int64_t at = 0; at < count; at += tile) {
+      const std::int64_t length = std::min(tile, count - at);
+      for (std::int64_t i = 0; i < length; ++i) looked_up[i] = table[codes[at + i]];
+      kernels::detail::for_lanes(length, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+        kernels::detail::f32x16 v;
+        kernels::detail::load(v, looked_up + i, part);
+        sink(to + at + i, v, part);
+      });
+    }
+  }
+};
+
+}  // namespace detail
+
+/// n + 1024 · ceil(n / block) bytes: 8.125 bits a value with blocks of 65536. For fewer values than a few thousand the
+/// codebook outweighs what it saves; block_int8 is the codec for those.
+///
+/// With m and s the mean and the standard deviation (n - 1 in the denominator) of a block, and w = range · s / 256, bucket
+/// c holds the values nearest to m + (c - 128) · w. They are off by at most w, and by about w / √12 on average; but what
+/// lies beyond the outermost buckets (with range 6, more than 3 s from m) counts to them, and is off by what it differs
+/// from their means. The decoded block has the sum of the original, but for rounding. A block of equal values is exact.
+///
+/// Refused by decode like infinite values: blocks whose squared deviations add up to more than 3.4e38.
+class sigma_int8 {
+ public:
+  static constexpr std::string_view name = "sigma_int8";
+  static constexpr codec_traits traits{.lossy = true, .per_block = true};
+  static constexpr bool raw = false;
+
+  explicit sigma_int8(const sigma_int8_options& options = {}) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+
+  [[nodiscard]] std::size_t block() const noexcept { return options_.block; }
+  [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept { return n + codebook_bytes(n); }
+  [[nodiscard]] const sigma_int8_options& options() const noexcept { return options_; }
+
+  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                     kernels::simd_level level = kernels::detect_simd_level()) const {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    auto* const codes = reinterpret_cast<std::uint8_t*>(room.data() + codebook_bytes(values.size()));
+    const auto encode_part = [&](index_range r) {
+      for_parts(r, [&](std::int64_t at, std::int64_t length) {
+        kernels::detail::dispatch<detail::encode_sigma_block>(level, values.data() + at, room.data() + codebook_offset(at),
+                                                              codes + at, length, options_.range_in_deviations);
+      });
+    };
+    pool.for_range(static_cast<std::int64_t>(values.size()), std::int64_t{options_.block}, encode_part);
+    return encoded_size(values.size());
+  }
+
+  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                      kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, values, detail::put{}, level);
+  }
+
+  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, sum, detail::add_weighted{weight}, level);
+  }
+
+ private:
+  /// Only a codebook can be wrong. Threads may share a block here: a value depends on its code and the codebook alone.
+  template <class Sink>
+  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
+                         kernels::simd_level level) const {
+    if (bytes.size() != encoded_size(to.size())) {
+      return detail::wrong_length(name, bytes.size(), encoded_size(to.size()));
+    }
+    const std::size_t head = codebook_bytes(to.size());
+    const auto* const means = reinterpret_cast<const float*>(bytes.data());
+    if (!kernels::detail::dispatch<detail::finite_elements>(level, means,
+                                                            static_cast<std::int64_t>(head / sizeof(float)))) {
+      return detail::not_finite(name);
+    }
+    const auto* const codes = reinterpret_cast<const std::uint8_t*>(bytes.data() + head);
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(to.size()), [&](index_range r) {
+      for_parts(r, [&](std::int64_t at, std::int64_t length) {
+        kernels::detail::dispatch<detail::decode_sigma<Sink>>(level, bytes.data() + codebook_offset(at), codes + at,
+                                                              to.data() + at, length, sink);
+      });
+    });
+    return {};
+  }
+
+  /// Calls `f(first, count)` for the parts of a range that lie in one block each.
+  template <class F>
+  void for_parts(index_range r, F&& f) const {
+    const std::int64_t block = options_.block;
+    for (std::int64_t at = r.begin; at < r.end;) {
+      const std::int64_t end = std::min(r.end, (at / block + 1) * block);
+      f(at, end - at);
+      at = end;
+    }
+  }
+
+  [[nodiscard]] std::size_t codebook_bytes(std::size_t n) const noexcept {
+    return detail::blocks_of(n, options_.block) * detail::sigma_codebook::bytes;
+  }
+  [[nodiscard]] std::size_t codebook_offset(std::int64_t first_value) const noexcept {
+    return static_cast<std::size_t>(first_value) / options_.block * detail::sigma_codebook::bytes;
+  }
+
+  sigma_int8_options options_;
+};
+static_assert(AddingCodec<sigma_int8>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_SIGMA_INT8_HPP
+
+// ---- causeway/compress/sign.hpp ----
+#ifndef CAUSEWAY_COMPRESS_SIGN_HPP
+#define CAUSEWAY_COMPRESS_SIGN_HPP
+
+// One bit a value: its sign, times the mean magnitude of its bucket (signSGD with the l1 scale and error feedback:
+// Karimireddy et al., 2019), or times 1 (signSGD: Bernstein et al., 2018; DisTrO sends such signs). On the wire: all
+// scales as f32, or without scales one byte that says whether the values were finite; then the signs, 1 for minus, lowest
+// bits first.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+struct sign_options {
+  std::uint32_t bucket = 1024;  ///< values that share a scale: 16 to 65536, a multiple of 16
+  bool scaled = true;           ///< false: values decode to +1 and -1
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(bucket, scaled);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const sign_options& o) {
+  if (o.bucket >= 16 && o.bucket <= 65536 && o.bucket % 16 == 0) return {};
+  return fail(errc::invalid_argument, "sign",
+              "a bucket of " + std::to_string(o.bucket) + " values; take 16 to 65536, a multiple of 16");
+}
+
+namespace detail {
+
+CAUSEWAY_ALWAYS_INLINE float mean_magnitude(const float* x, std::int64_t count) {
+  const float sum = kernels::detail::sum_lanes(
+      count,
+      [&](kernels::detail::f32x16& total, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+        kernels::detail::f32x16 v;
+        kernels::detail::load(v, x + i, kernels::detail::whole{});
+        const kernels::detail::i32x16 magnitude = reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF;
+        total += reinterpret_cast<kernels::detail::f32x16>(magnitude);
+      },
+      [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return std::abs(x[i]); });
+  return sum / static_cast<float>(count);
+}
+
+struct encode_signs {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* codes, std::int64_t count) {
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, x + i, part);
+      const kernels::detail::u32x16 minus = reinterpret_cast<kernels::detail::u32x16>(v) >> 31U;
+      u8x16 narrow;
+      narrow_codes(narrow, reinterpret_cast<kernels::detail::i32x16>(minus));
+      pack<1>(codes + i / 8, narrow, part);
+    });
+  }
+};
+
+struct encode_sign_buckets {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, std::byte* scales, std::byte* codes, std::int64_t count,
+                                         std::int64_t bucket) {
+    for (std::int64_t b = 0; b * bucket < count; ++b) {
+      const std::int64_t length = std::min(bucket, count - b * bucket);
+      const float mean = mean_magnitude(x + b * bucket, length);
+      const bool finite = mean <= std::numeric_limits<float>::max();  // else a NaN that is the same everywhere
+      store_scale(scales, b, scale_format::f32, finite ? mean : std::numeric_limits<float>::quiet_NaN());
+      encode_signs::run(x + b * bucket, codes + b * bucket / 8, length);
+    }
+  }
+};
+
+/// Without scales: a bucket of all values, of scale 1.
+template <class Sink>
+struct decode_signs {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const std::byte* scales, const std::byte* codes, float* to, std::int64_t count,
+                                         std::int64_t bucket, Sink sink) {
+    for (std::int64_t b = 0; b * bucket < count; ++b) {
+      const float scale = scales != nullptr ? load_scale(scales, b, scale_format::f32) : 1.0F;
+      const auto magnitude = std::bit_cast<std::int32_t>(scale);
+      kernels::detail::for_lanes(std::min(bucket, count - b * bucket),
+                                 [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+                                   u8x16 raw;
+                                   unpack<1>(raw, codes + (b * bucket + i) / 8, part);
+                                   kernels::detail::i32x16 bits;
+                                   widen_codes(bits, raw);
+                                   bits = (bits << 31) | magnitude;
+                                   sink(to + b * bucket + i, reinterpret_cast<kernels::detail::f32x16>(bits), part);
+                                 });
+    }
+  }
+};
+
+}  // namespace detail
+
+/// ceil(n / 8) + 4 · ceil(n / bucket) bytes; without scales ceil(n / 8) + 1, and nothing for n = 0. The sign is that of the
+/// number's representation: +0 counts as positive, -0 as negative. The decoded bucket has the l1 norm of the original (but
+/// for rounding), and is the nearest to it of all that are a number times its signs; so |x - decoded|² of a bucket is
+/// |x|² - |x|₁² / bucket, less than |x|². Use it with error feedback.
+///
+/// Sums of magnitudes that overflow f32 are refused by decode like infinite values. Without scales values decode to ±1,
+/// whatever their size: then feeding back x - decoded makes no sense, and the learning rate is the scale.
+class sign {
+ public:
+  static constexpr std::string_view name = "sign";
+  static constexpr codec_traits traits{.lossy = true, .per_block = true};
+  static constexpr bool raw = false;
+
+  explicit sign(const sign_options& options = {}) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+
+  [[nodiscard]] std::size_t block() const noexcept { return options_.bucket; }
+  [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept { return head(n) + detail::packed_size(n, 1); }
+  [[nodiscard]] const sign_options& options() const noexcept { return options_; }
+
+  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room,
+                     kernels::simd_level level = kernels::detect_simd_level()) const {
+    CAUSEWAY_EXPECT(room.size() >= encoded_size(values.size()));
+    std::byte* const codes = room.data() + head(values.size());
+    std::atomic<bool> finite{true};
+    detail::for_blocks(pool, values.size(), options_.bucket, [&](index_range r) {
+      const float* const x = values.data() + r.begin;
+      if (options_.scaled) {
+        kernels::detail::dispatch<detail::encode_sign_buckets>(level, x, room.data() + r.begin / options_.bucket * 4,
+                                                               codes + r.begin / 8, r.size(),
+                                                               std::int64_t{options_.bucket});
+        return;
+      }
+      kernels::detail::dispatch<detail::encode_signs>(level, x, codes + r.begin / 8, r.size());
+      const bool good = kernels::detail::dispatch<detail::finite_elements>(level, x, r.size());
+      if (!good) finite.store(false, std::memory_order_relaxed);
+    });
+    if (!options_.scaled && !values.empty()) room[0] = finite.load(std::memory_order_relaxed) ? std::byte{0} : std::byte{1};
+    return encoded_size(values.size());
+  }
+
+  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                      kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, values, detail::put{}, level);
+  }
+
+  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          kernels::simd_level level = kernels::detect_simd_level()) const {
+    return decode_to(pool, bytes, sum, detail::add_weighted{weight}, level);
+  }
+
+ private:
+  template <class Sink>
+  result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
+                         kernels::simd_level level) const {
+    CAUSEWAY_TRY(check(bytes, to.size()));
+    const std::byte* const codes = bytes.data() + head(to.size());
+    detail::for_blocks(pool, to.size(), options_.bucket, [&](index_range r) {
+      const std::byte* const scales = options_.scaled ? bytes.data() + r.begin / options_.bucket * 4 : nullptr;
+      kernels::detail::dispatch<detail::decode_signs<Sink>>(level, scales, codes + r.begin / 8, to.data() + r.begin,
+                                                            r.size(), std::int64_t{options_.bucket}, sink);
+    });
+    return {};
+  }
+
+  result<void> check(std::span<const std::byte> bytes, std::size_t n) const {
+    if (bytes.size() != encoded_size(n)) return detail::wrong_length(name, bytes.size(), encoded_size(n));
+    auto found = static_cast<unsigned>(detail::decoding::good);
+    if (options_.scaled) {
+      const auto buckets = static_cast<std::int64_t>(detail::blocks_of(n, options_.bucket));
+      found = static_cast<unsigned>(detail::check_scales(bytes.data(), buckets, scale_format::f32, 1.0F));
+    } else if (n > 0 && bytes[0] != std::byte{0}) {
+      found = static_cast<unsigned>(bytes[0] == std::byte{1} ? detail::decoding::non_finite : detail::decoding::corrupt);
+    }
+    if (!detail::spare_bits_clear(bytes.subspan(head(n)), n, 1)) found |= static_cast<unsigned>(detail::decoding::corrupt);
+    return detail::to_result(found, name, "a scale below zero, an unknown first byte or bits behind the last sign");
+  }
+
+  /// Bytes before the signs.
+  [[nodiscard]] std::size_t head(std::size_t n) const noexcept {
+    if (!options_.scaled) return n > 0 ? 1 : 0;
+    return detail::blocks_of(n, options_.bucket) * 4;
+  }
+
+  sign_options options_;
+};
+static_assert(AddingCodec<sign>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_SIGN_HPP
+
+// ---- causeway/compress/sparse.hpp ----
+#ifndef CAUSEWAY_COMPRESS_SPARSE_HPP
+#define CAUSEWAY_COMPRESS_SPARSE_HPP
+
+// A message made of three choices: in which basis, which coefficients, with how many bits each. On the wire: what the
+// sparsifier writes to find the coordinates, then the chosen values, one after another, as the quantiser encodes them.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+namespace detail {
+
+/// "sparse<a,b,c>" as characters that live as long as the program.
+template <class T, class S, class Q>
+struct sparse_name {
+  static constexpr std::string_view parts[] = {"sparse<", T::name, ",", S::name, ",", Q::name, ">"};
+  static constexpr std::size_t length() {
+    std::size_t sum = 0;
+    for (const std::string_view part : parts) sum += part.size();
+    return sum;
+  }
+  static constexpr auto characters = [] {
+    std::array<char, length()> all{};
+    auto* to = all.data();
+    for (const std::string_view part : parts) to = std::copy(part.begin(), part.end(), to);
+    return all;
+  }();
+  static constexpr std::string_view value{characters.data(), characters.size()};
+};
+
+}  // namespace detail
+
+/// Message codec: the values that `Choice` selects of `Basis`' coefficients, encoded by `Quantiser` (a Codec, of which the
+/// values of one message are one row). DeMo is sparse<dct_tiles, top_k, none>, SparseLoCo sparse<no_transform, top_k,
+/// bits<2>>, SPARTA sparse<no_transform, shared_mask, none>, CocktailSGD sparse<no_transform, stacked<shared_mask, top_k>,
+/// bits<4>>. Memory while it works: eight bytes a chosen value, and four bytes a value of the row for a transform.
+template <Transform Basis, Sparsifier Choice, Codec Quantiser>
+class sparse {
+ public:
+  static constexpr std::string_view name = detail::sparse_name<Basis, Choice, Quantiser>::value;
+  static constexpr codec_traits traits{.lossy = true,
+                                       .per_block = codec_traits{Quantiser::traits}.per_block,
+                                       .sparse = true,
+                                       .shared_support = Choice::shared_support,
+                                       .transform = !Basis::identity};
+
+  sparse() : sparse{Basis{}} {}
+  explicit sparse(Basis basis, Choice choice = Choice{}, Quantiser quantiser = Quantiser{})
+      : basis_{std::move(basis)}, choice_{std::move(choice)}, quantiser_{std::move(quantiser)} {}
+
+  [[nodiscard]] const Basis& basis() const noexcept { return basis_; }
+  [[nodiscard]] const Choice& choice() const noexcept { return choice_; }
+  [[nodiscard]] const Quantiser& quantiser() const noexcept { return quantiser_; }
+
+  [[nodiscard]] std::size_t most_bytes(const message_context& ctx, std::size_t n) const {
+    return choice_.most_bytes(ctx, n) + quantiser_.encoded_size(choice_.most_kept(ctx, n));
+  }
+
+  std::size_t encode(const message_context& ctx, std::span<const float> values, std::span<std::byte> room) const {
+    CAUSEWAY_EXPECT(room.size() >= most_bytes(ctx, values.size()));
+    if constexpr (Basis::identity) {
+      return encode_coefficients(ctx, values, room);
+    } else {
+      std::vector<float> coefficients(values.size());
+      basis_.forward(ctx, values, coefficients);
+      return encode_coefficients(ctx, coefficients, room);
+    }
+  }
+
+  result<void> decode_add(const message_context& ctx, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          std::span<float> counts) const {
+    CAUSEWAY_EXPECT(counts.empty() || counts.size() == sum.size());
+    std::vector<std::uint32_t> kept;
+    CAUSEWAY_ASSIGN(const std::size_t used, choice_.read(ctx, bytes, sum.size(), kept));
+    bytes = bytes.subspan(used);
+    if (bytes.size() != quantiser_.encoded_size(kept.size())) {  // before memory for the values is taken
+      return detail::wrong_length(name, bytes.size() + used, quantiser_.encoded_size(kept.size()) + used);
+    }
+    std::vector<float> chosen(kept.size());
+    CAUSEWAY_TRY(quantiser_.decode(ctx.pool, bytes, chosen));
+    kernels::scale(ctx.pool, chosen.data(), weight, static_cast<std::int64_t>(chosen.size()));
+    add(ctx.pool, kept, chosen, sum);
+    if (!counts.empty()) {
+      std::fill(chosen.begin(), chosen.end(), weight);
+      add(ctx.pool, kept, chosen, counts);
+    }
+    return {};
+  }
+
+  /// Coefficients to values, in place, after all messages were added.
+  void inverse(const message_context& ctx, std::span<float> row) const requires(!Basis::identity) {
+    basis_.inverse(ctx, row);
+  }
+
+ private:
+  std::size_t encode_coefficients(const message_context& ctx, std::span<const float> row, std::span<std::byte> room) const {
+    std::vector<std::uint32_t> kept;
+    const std::size_t used = choice_.select(ctx, row, kept, room);
+    std::vector<float> chosen(kept.size());
+    detail::gather_values(ctx.pool, row, kept, chosen);
+    return used + quantiser_.encode(ctx.pool, chosen, room.subspan(used));
+  }
+
+  /// No two coordinates are equal, so threads never add to the same place.
+  static void add(thread_pool& pool, std::span<const std::uint32_t> kept, std::span<const float> chosen,
+                  std::span<float> sum) {
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(kept.size()), [&](index_range r) {
+      for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) sum[kept[i]] += chosen[i];
+    });
+  }
+
+  Basis basis_;
+  Choice choice_;
+  Quantiser quantiser_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_SPARSE_HPP
+
+// ---- causeway/compress/stacked.hpp ----
+#ifndef CAUSEWAY_COMPRESS_STACKED_HPP
+#define CAUSEWAY_COMPRESS_STACKED_HPP
+
+// One sparsifier within another: CocktailSGD's largest values of a random mask (Wang et al., 2023).
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+/// Sparsifier: `Inner` selects among what `Outer` selected, which it sees as one vector (of matrices it sees nothing). On
+/// the wire: Outer's bytes, then Inner's, whose indices count within Outer's selection. Outer's selections must all be
+/// equally large, since an Inner's bound for fewer values is not always smaller.
+template <Sparsifier Outer, Sparsifier Inner>
+  requires(Outer::exact_count)
+class stacked {
+ public:
+  static constexpr std::string_view name = "stacked";
+  static constexpr bool shared_support = Outer::shared_support && Inner::shared_support;
+  static constexpr bool exact_count = Inner::exact_count;
+
+  stacked() : stacked{Outer{}} {}
+  explicit stacked(Outer outer, Inner inner = Inner{}) : outer_{std::move(outer)}, inner_{std::move(inner)} {}
+
+  [[nodiscard]] const Outer& outer() const noexcept { return outer_; }
+  [[nodiscard]] const Inner& inner() const noexcept { return inner_; }
+
+  [[nodiscard]] std::size_t most_kept(const message_context& ctx, std::size_t n) const {
+    return inner_.most_kept(within(ctx), outer_.most_kept(ctx, n));
+  }
+  [[nodiscard]] std::size_t most_bytes(const message_context& ctx, std::size_t n) const {
+    return outer_.most_bytes(ctx, n) + inner_.most_bytes(within(ctx), outer_.most_kept(ctx, n));
+  }
+
+  std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
+                     std::span<std::byte> room) const {
+    std::vector<std::uint32_t> first;
+    const std::size_t used = outer_.select(ctx, values, first, room);
+    std::vector<float> chosen(first.size()), reference;
+    detail::gather_values(ctx.pool, values, first, chosen);
+    message_context inside = within(ctx);
+    if (!ctx.reference.empty()) {
+      reference.resize(first.size());
+      detail::gather_values(ctx.pool, ctx.reference, first, reference);
+      inside.reference = reference;
+    }
+    const std::size_t more = inner_.select(inside, chosen, kept, room.subspan(used));
+    place(ctx.pool, first, kept);
+    return used + more;
+  }
+
+  result<std::size_t> read(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n,
+                           std::vector<std::uint32_t>& kept) const {
+    std::vector<std::uint32_t> first;
+    CAUSEWAY_ASSIGN(const std::size_t used, outer_.read(ctx, bytes, n, first));
+    CAUSEWAY_ASSIGN(const std::size_t more, inner_.read(within(ctx), bytes.subspan(used), first.size(), kept));
+    place(ctx.pool, first, kept);
+    return used + more;
+  }
+
+ private:
+  static message_context within(const message_context& ctx) {
+    message_context inside = ctx;
+    inside.matrices = {};
+    inside.reference = {};
+    return inside;
+  }
+
+  static void place(thread_pool& pool, std::span<const std::uint32_t> first, std::span<std::uint32_t> kept) {
+    kernels::detail::for_elements(pool, static_cast<std::int64_t>(kept.size()), [&](index_range r) {
+      for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) kept[i] = first[kept[i]];
+    });
+  }
+
+  Outer outer_;
+  Inner inner_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_STACKED_HPP
+
+// ---- causeway/compress/threshold.hpp ----
+#ifndef CAUSEWAY_COMPRESS_THRESHOLD_HPP
+#define CAUSEWAY_COMPRESS_THRESHOLD_HPP
+
+// Sparsifiers that send whatever is large enough, so that a message's length follows the values: an absolute or relative
+// threshold, and Gaia's significance. On the wire: the number of coordinates (4 bytes), then the coordinates as the
+// smallest of packed indices, bitmask and Elias-Fano.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+namespace detail {
+
+using set_count = std::uint32_t;
+
+inline index_layout set_layout(std::size_t count, std::size_t n) {
+  return layout_of(index_form::smallest, static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(n));
+}
+
+/// No set is longer than a bitmask, which `smallest` may always choose.
+inline std::size_t most_set_bytes(std::size_t n) { return sizeof(set_count) + bytes_of_bits(n); }
+
+inline std::size_t write_set(std::span<const std::uint32_t> kept, std::size_t n, std::span<std::byte> room) {
+  const auto count = static_cast<set_count>(kept.size());
+  const index_layout layout = set_layout(count, n);
+  CAUSEWAY_EXPECT(room.size() >= sizeof count + bytes_of_bits(layout.bits));
+  std::memcpy(room.data(), &count, sizeof count);
+  bit_writer out{room.subspan(sizeof count)};
+  write_indices(out, layout, kept);
+  out.finish();
+  return sizeof count + bytes_of_bits(layout.bits);
+}
+
+inline result<std::size_t> read_set(std::string_view codec, std::span<const std::byte> bytes, std::size_t n,
+                                    std::vector<std::uint32_t>& kept) {
+  set_count count = 0;
+  if (bytes.size() < sizeof count) return missing_bytes(codec, bytes.size(), sizeof count);
+  std::memcpy(&count, bytes.data(), sizeof count);
+  if (count > n) return bad_indices(codec);
+  const index_layout layout = set_layout(count, n);
+  const std::size_t used = sizeof count + bytes_of_bits(layout.bits);
+  if (bytes.size() < used) return missing_bytes(codec, bytes.size(), used);  // before memory for the indices is taken
+  kept.resize(count);
+  const bit_reader in{bytes.subspan(sizeof count, used - sizeof count)};
+  if (!read_indices(in, 0, layout, kept) || !in.zero_from(layout.bits)) return bad_indices(codec);
+  return used;
+}
+
+struct sum_squares {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
+    CAUSEWAY_EXACT_BODY
+    return kernels::detail::sum_lanes(
+        count,
+        [&](kernels::detail::f32x16& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          CAUSEWAY_EXACT_BODY
+          kernels::detail::f32x16 v;
+          kernels::detail::load(v, x + i, kernels::detail::whole{});
+          sum += v * v;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          CAUSEWAY_EXACT_BODY
+          return x[i] * x[i];
+        });
+  }
+};
+
+/// Root mean square, summed in blocks of 4096 whatever the number of threads; NaN counts as nothing special.
+inline float rms_of(thread_pool& pool, std::span<const float> values, kernels::simd_level level) {
+  constexpr std::int64_t block = 4096;
+  const auto n = static_cast<std::int64_t>(values.size());
+  std::vector<float> sums(static_cast<std::size_t>((n + block - 1) / block));
+  pool.for_range(n, block, [&](index_range r) {
+    for (std::int64_t i = r.begin; i < r.end; i += block) {
+      sums[static_cast<std::size_t>(i / block)] =
+          kernels::detail::dispatch<sum_squares>(level, values.data() + i, std::min(block, r.end - i));
+    }
+  });
+  double total = 0;
+  for (const float sum : sums) total += static_cast<double>(sum);
+  return n == 0 ? 0.0F : static_cast<float>(std::sqrt(total / static_cast<double>(n)));
+}
+
+/// Largest finite magnitude.
+inline float largest_of(thread_pool& pool, std::span<const float> values) {
+  std::vector<std::uint32_t> most(pool.size());
+  pool.run([&](unsigned index) {
+    const index_range r = share_of(static_cast<std::int64_t>(values.size()), index, pool.size(), 64);
+    std::uint32_t largest = 0;
+    for (std::int64_t i = r.begin; i < r.end; ++i) {
+      const std::uint32_t bits = magnitude_bits(values[static_cast<std::size_t>(i)]);
+      largest = bits > largest && bits < 0x7F800000U ? bits : largest;
+    }
+    most[index] = largest;
+  });
+  return std::bit_cast<float>(*std::max_element(most.begin(), most.end()));
+}
+
+}  // namespace detail
+
+/// What a threshold is a multiple of.
+enum class threshold_unit : std::uint8_t { absolute, largest, rms };
+
+struct threshold_options {
+  float least = 1.0F;
+  threshold_unit unit = threshold_unit::rms;  ///< least · 1, · the row's largest magnitude, or · its root mean square
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(least, unit);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const threshold_options& o) {
+  const bool finite = o.least > 0 && o.least <= std::numeric_limits<float>::max();
+  if (finite && o.unit <= threshold_unit::rms) return {};
+  return fail(errc::invalid_argument, "threshold",
+              "a least magnitude of " + std::to_string(o.least) + "; take one above 0");
+}
+
+/// Sparsifier: the values of at least a certain magnitude, and all that are not finite (decoding refuses them). Nothing of
+/// a row of zeros.
+class threshold {
+ public:
+  static constexpr std::string_view name = "threshold";
+  static constexpr bool shared_support = false;
+  static constexpr bool exact_count = false;
+
+  threshold() : threshold{threshold_options{}} {}
+  explicit threshold(const threshold_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+
+  [[nodiscard]] const threshold_options& options() const noexcept { return options_; }
+
+  [[nodiscard]] static std::size_t most_kept(const message_context&, std::size_t n) noexcept { return n; }
+  [[nodiscard]] static std::size_t most_bytes(const message_context&, std::size_t n) { return detail::most_set_bytes(n); }
+
+  std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
+                     std::span<std::byte> room, kernels::simd_level level = kernels::detect_simd_level()) const {
+    detail::expect_row_size(values.size());
+    float least = options_.least;
+    if (options_.unit == threshold_unit::largest) least *= detail::largest_of(ctx.pool, values);
+    if (options_.unit == threshold_unit::rms) least *= detail::rms_of(ctx.pool, values, level);
+    // At least one unit in the last place, so that zeros are not sent; not finite only where values are not.
+    const std::uint32_t bits = std::clamp(detail::magnitude_bits(least), 1U, 0x7F800000U);
+    detail::coordinate_set large{values.size()};
+    large.fill(ctx.pool, [&](std::size_t i) { return detail::magnitude_bits(values[i]) >= bits; });
+    large.list(ctx.pool, kept);
+    return detail::write_set(kept, values.size(), room);
+  }
+  static result<std::size_t> read(const message_context&, std::span<const std::byte> bytes, std::size_t n,
+                                  std::vector<std::uint32_t>& kept) {
+    detail::expect_row_size(n);
+    return detail::read_set(name, bytes, n, kept);
+  }
+
+ private:
+  threshold_options options_;
+};
+static_assert(Sparsifier<threshold>);
+
+struct significant_options {
+  float first = 0.01F;  ///< v_0: the threshold of round 0, relative to the parameter
+  float floor = 1e-3F;  ///< a parameter smaller than this counts as this large
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(first, floor);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const significant_options& o) {
+  constexpr float most = std::numeric_limits<float>::max();
+  if (o.first > 0 && o.first <= most && o.floor > 0 && o.floor <= most) return {};
+  return fail(errc::invalid_argument, "significant",
+              "a threshold of " + std::to_string(o.first) + " and a floor of " + std::to_string(o.floor) +
+                  "; both must be above 0");
+}
+
+/// Sparsifier: Gaia's significance filter (Hsieh et al., 2017, section 4.2): coordinate i travels when
+/// |x_i| > v_t · max(|reference_i|, floor), with v_t = v_0 / sqrt(t + 1) in round t. Without a reference, parameters count
+/// as 0. What is not finite travels too (decoding refuses it). Give it the accumulated update: keep the residual.
+class significant {
+ public:
+  static constexpr std::string_view name = "significant";
+  static constexpr bool shared_support = false;
+  static constexpr bool exact_count = false;
+
+  significant() : significant{significant_options{}} {}
+  explicit significant(const significant_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+
+  [[nodiscard]] const significant_options& options() const noexcept { return options_; }
+
+  /// v_t.
+  [[nodiscard]] float threshold_of(std::uint64_t round) const noexcept {
+    return options_.first / static_cast<float>(std::sqrt(static_cast<double>(round) + 1.0));
+  }
+
+  [[nodiscard]] static std::size_t most_kept(const message_context&, std::size_t n) noexcept { return n; }
+  [[nodiscard]] static std::size_t most_bytes(const message_context&, std::size_t n) { return detail::most_set_bytes(n); }
+
+  std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
+                     std::span<std::byte> room) const {
+    detail::expect_row_size(values.size());
+    CAUSEWAY_EXPECT(ctx.reference.empty() || ctx.reference.size() == values.size());
+    const float v = threshold_of(ctx.round), floor = options_.floor;
+    detail::coordinate_set large{values.size()};
+    large.fill(ctx.pool, [&](std::size_t i) {
+      const float parameter = ctx.reference.empty() ? 0.0F : std::abs(ctx.reference[i]);
+      return !(std::abs(values[i]) <= v * (parameter > floor ? parameter : floor)) ||
+             detail::magnitude_bits(values[i]) >= 0x7F800000U;
+    });
+    large.list(ctx.pool, kept);
+    return detail::write_set(kept, values.size(), room);
+  }
+  static result<std::size_t> read(const message_context&, std::span<const std::byte> bytes, std::size_t n,
+                                  std::vector<std::uint32_t>& kept) {
+    detail::expect_row_size(n);
+    return detail::read_set(name, bytes, n, kept);
+  }
+
+ private:
+  significant_options options_;
+};
+static_assert(Sparsifier<significant>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_THRESHOLD_HPP
+
+// ---- causeway/compress/top_selection.hpp ----
+#ifndef CAUSEWAY_COMPRESS_TOP_SELECTION_HPP
+#define CAUSEWAY_COMPRESS_TOP_SELECTION_HPP
+
+// Finds the k largest magnitudes of one chunk after another, for top_k. The answer is exact; only the way to it is guessed.
+// One pass finds the few candidates that reach a threshold, and an ordinary selection works on those.
+
+namespace causeway::inline CAUSEWAY_ABI::compress::detail {
+
+using kernels::detail::i32x16;
+
+/// Sets bit i of the result where lane i of v is at least `least`.
+CAUSEWAY_ALWAYS_INLINE std::uint32_t lanes_reaching(const std::int32_t* p, std::int32_t least) {
+  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+  using i32x4 [[gnu::vector_size(16)]] = std::int32_t;
+  constexpr i32x16 bit_of_lane = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+  i32x16 v;
+  std::memcpy(&v, p, sizeof v);
+  const i32x16 bits = (v >= least) & bit_of_lane;
+  const i32x8 half = __builtin_shufflevector(bits, bits, 0, 1, 2, 3, 4, 5, 6, 7) |
+                     __builtin_shufflevector(bits, bits, 8, 9, 10, 11, 12, 13, 14, 15);
+  const i32x4 quarter = __builtin_shufflevector(half, half, 0, 1, 2, 3) | __builtin_shufflevector(half, half, 4, 5, 6, 7);
+  using two_words [[gnu::vector_size(16)]] = std::uint64_t;
+  const auto pair = reinterpret_cast<two_words>(quarter);
+  const std::uint64_t both = pair[0] | pair[1];
+  return static_cast<std::uint32_t>(both | (both >> 32U));
+}
+
+/// Magnitudes of `rows` rows as non-negative integers of the same order.
+struct magnitudes_of {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* from, std::size_t stride, std::int32_t* to, std::int64_t rows,
+                                         std::int64_t columns) {
+    for (std::int64_t r = 0; r < rows; ++r, from += stride, to += columns) {
+      std::int64_t i = 0;
+      for (; i + 16 <= columns; i += 16) {
+        __builtin_prefetch(from + i + columns);  // the next chunk's row, which no hardware expects
+        i32x16 v;
+        std::memcpy(&v, from + i, sizeof v);
+        v &= 0x7FFFFFFF;
+        std::memcpy(to + i, &v, sizeof v);
+      }
+      for (; i < columns; ++i) to[i] = static_cast<std::int32_t>(magnitude_bits(from[i]));
+    }
+  }
+};
+
+/// Writes the indices of all that reach `least`, ascending, and gives their number. `count` is a multiple of 64. Writes up
+/// to `spare` more places: four at a time are quicker than asking each time whether there is one.
+struct indices_reaching {
+  static constexpr bool exact = true;
+  static constexpr std::size_t spare = 4;
+  CAUSEWAY_ALWAYS_INLINE static std::uint32_t run(const std::int32_t* magnitudes, std::int64_t count, std::int32_t least,
+                                                  std::uint32_t* const to) {
+    std::uint32_t found = 0;
+    for (std::int64_t i = 0; i < count; i += 64) {
+      std::uint64_t lanes = 0;
+      for (unsigned part = 0; part < 64; part += 16) {
+        lanes |= std::uint64_t{lanes_reaching(magnitudes + i + part, least)} << part;
+      }
+      const auto more = static_cast<std::uint32_t>(std::popcount(lanes));
+      for (std::uint32_t written = 0; written == 0 || written < more; written += 4) {
+        for (std::uint32_t j = 0; j < 4; ++j, lanes &= lanes - 1) {
+          to[found + written + j] = static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(std::countr_zero(lanes));
+        }
+      }
+      found += more;
+    }
+    return found;
+  }
+};
+
+/// The lowest index of the largest. `count` is a multiple of 16, at least one.
+struct index_of_largest {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static std::uint32_t run(const std::int32_t* magnitudes, std::int64_t count) {
+    i32x16 most;
+    std::memcpy(&most, magnitudes, sizeof most);
+    for (std::int64_t i = 16; i < count; i += 16) {
+      i32x16 v;
+      std::memcpy(&v, magnitudes + i, sizeof v);
+      most = v > most ? v : most;
+    }
+    std::int32_t largest = most[0];
+    for (int lane = 1; lane < 16; ++lane) largest = most[lane] > largest ? most[lane] : largest;
+    std::int64_t i = 0;
+    std::uint32_t lanes = lanes_reaching(magnitudes, largest);
+    while (lanes == 0) lanes = lanes_reaching(magnitudes + (i += 16), largest);
+    return static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(std::countr_zero(lanes));
+  }
+};
+
+/// Finds the largest of a chunk, exactly, ties to the lowest index.
+class top_selection {
+ public:
+  top_selection(std::uint32_t size, kernels::simd_level level)
+      : size_{size},
+        padded_{(std::int64_t{size} + 63) / 64 * 64},
+        magnitudes_(static_cast<std::size_t>(padded_)),
+        candidates_(size + indices_reaching::spare),
+        keys_(size),
+        level_{level} {}
+
+  /// Takes a chunk's values in, row by row.
+  void load(const float* row, const chunk_grid& grid, std::size_t chunk) {
+    kernels::detail::dispatch<magnitudes_of>(level_, row + grid.begin_of(chunk), grid.stride, magnitudes_.data(),
+                                             std::int64_t{grid.rows}, std::int64_t{grid.columns});
+    std::fill(magnitudes_.begin() + size_, magnitudes_.end(), taken);
+  }
+
+  /// Writes the ascending indices of the `k` largest to `top`.
+  void find(std::uint32_t k, std::uint32_t* top) {
+    if (k == size_) {
+      for (std::uint32_t i = 0; i < k; ++i) top[i] = i;
+    } else if (std::uint64_t{k} * size_ <= few) {
+      take_one_by_one(k, top);
+    } else {
+      const std::uint32_t count = gather_candidates(k);
+      for (std::uint32_t i = 0; i < count; ++i) keys_[i] = key(candidates_[i]);
+      std::nth_element(keys_.begin(), keys_.begin() + (k - 1), keys_.begin() + count, descending);
+      const std::uint64_t last = keys_[k - 1];
+      guess_ = below(static_cast<std::int32_t>(last >> 32U));
+      std::uint32_t kept = 0;
+      for (std::uint32_t i = 0; i < count; ++i) {  // without a branch, which would be a random one
+        const std::uint32_t index = candidates_[i];
+        candidates_[kept] = index;
+        kept += key(index) >= last ? 1U : 0U;
+      }
+      std::copy_n(candidates_.begin(), k, top);
+    }
+  }
+
+ private:
+  /// Orders by magnitude, then by index from the highest down. No two are equal.
+  [[nodiscard]] std::uint64_t key(std::uint32_t index) const {
+    return (std::uint64_t{static_cast<std::uint32_t>(magnitudes_[index])} << 32U) | (0xFFFFFFFFU - index);
+  }
+
+  /// About a sixteenth less: the exponent and mantissa of a float, read as an integer, are its logarithm.
+  static std::int32_t below(std::int32_t magnitude) { return std::max(magnitude - (1 << 19), 0); }
+
+  void take_one_by_one(std::uint32_t k, std::uint32_t* top) {
+    for (std::uint32_t i = 0; i < k; ++i) {
+      top[i] =
+          kernels::detail::dispatch<index_of_largest>(level_, const_cast<const std::int32_t*>(magnitudes_.data()), padded_);
+      magnitudes_[top[i]] = taken;
+    }
+    if (k > 1) std::sort(top, top + k);
+  }
+
+  /// All indices whose magnitude reaches a guessed one, at least k. Chunks resemble their neighbours, so the guess is a bit
+  /// less than what the last chunk's selection had to reach; where that fails it comes from a sample of this one.
+  std::uint32_t gather_candidates(std::uint32_t k) {
+    if (guess_ > 0) {
+      const std::uint32_t count = gather_reaching(guess_);
+      if (count >= k && count <= 4 * std::uint64_t{k} + size_ / 8) return count;
+    }
+    const std::uint32_t sample = std::min(size_, sample_size);
+    for (std::uint32_t i = 0; i < sample; ++i) sample_[i] = magnitudes_[std::uint64_t{i} * size_ / sample];
+    auto rank = static_cast<std::uint32_t>(std::uint64_t{k} * sample / size_);
+    for (rank += rank / 8 + 4;; rank *= 2) {
+      std::int32_t least = 0;
+      if (size_ > sample_size && rank < sample) {
+        std::nth_element(sample_, sample_ + rank, sample_ + sample, descending);
+        least = sample_[rank];
+      }
+      const std::uint32_t count = gather_reaching(least);
+      if (count >= k) return count;
+    }
+  }
+
+  std::uint32_t gather_reaching(std::int32_t least) {
+    return kernels::detail::dispatch<indices_reaching>(level_, const_cast<const std::int32_t*>(magnitudes_.data()), padded_,
+                                                       least, candidates_.data());
+  }
+
+  static constexpr std::uint32_t sample_size = 128;
+  static constexpr std::uint64_t few = 1024;  // k · size up to which k searches for the largest are the quickest
+  static constexpr std::int32_t taken = -1;   // less than any magnitude
+  static constexpr auto descending = [](auto a, auto b) { return a > b; };
+
+  std::uint32_t size_;
+  std::int64_t padded_;
+  std::int32_t guess_ = 0;
+  std::int32_t sample_[sample_size] = {};
+  std::vector<std::int32_t> magnitudes_;
+  std::vector<std::uint32_t> candidates_;
+  std::vector<std::uint64_t> keys_;
+  kernels::simd_level level_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress::detail
+
+#endif  // CAUSEWAY_COMPRESS_TOP_SELECTION_HPP
+
+// ---- causeway/compress/top_k.hpp ----
+#ifndef CAUSEWAY_COMPRESS_TOP_K_HPP
+#define CAUSEWAY_COMPRESS_TOP_K_HPP
+
+// The k values of largest magnitude of each chunk. How many a chunk sends depends on its size alone, so all messages of a
+// row are equally long, and chunks are written and read independently of each other.
+
+namespace causeway::inline CAUSEWAY_ABI::compress {
+
+struct top_k_options {
+  std::uint32_t k = 64;     ///< values kept ...
+  std::uint32_t of = 4096;  ///< ... of so many: a chunk of s values keeps max(1, k · s / of), rounded to the nearest
+  chunking chunks{};
+  index_form indices = index_form::smallest;
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(k, of, chunks, indices);
+  }
+};
+
+/// errc::invalid_argument when the options cannot work.
+inline result<void> validate(const top_k_options& o) {
+  CAUSEWAY_TRY(validate(o.chunks));
+  if (o.k >= 1 && o.k <= o.of && o.indices <= index_form::smallest) return {};
+  return fail(errc::invalid_argument, "top_k",
+              std::to_string(o.k) + " of " + std::to_string(o.of) + " values; take at least one and not more than all");
+}
+
+/// Sparsifier: the largest magnitudes of each chunk, ties to the lowest index; NaN counts as larger than infinity. A
+/// chunk's k' indices are below its size s: k' · ceil(log2 s) bits when packed (12 bits each for tiles of 64 by 64), 8 bits
+/// each for 64 of 4096 with `smallest`. Chunks of one grid lie together, padded to a byte.
+class top_k {
+ public:
+  static constexpr std::string_view name = "top_k";
+  static constexpr bool shared_support = false;
+  static constexpr bool exact_count = true;
+
+  top_k() : top_k{top_k_options{}} {}
+  explicit top_k(const top_k_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
+
+  [[nodiscard]] const top_k_options& options() const noexcept { return options_; }
+
+  /// Values that a chunk of `size` values keeps.
+  [[nodiscard]] std::uint32_t kept_of(std::uint32_t size) const noexcept {
+    const std::uint64_t share = (std::uint64_t{options_.k} * size * 2 + options_.of) / (std::uint64_t{options_.of} * 2);
+    return static_cast<std::uint32_t>(std::max<std::uint64_t>(share, 1));
+  }
+
+  [[nodiscard]] std::size_t most_kept(const message_context& ctx, std::size_t n) const {
+    std::size_t kept = 0;
+    for (const chunk_grid& grid : grids(ctx, n)) kept += grid.count() * kept_of(grid.size());
+    return kept;
+  }
+  [[nodiscard]] std::size_t most_bytes(const message_context& ctx, std::size_t n) const {
+    std::size_t bytes = 0;
+    for (const chunk_grid& grid : grids(ctx, n)) bytes += bytes_of_bits(grid.count() * layout(grid).bits);
+    return bytes;
+  }
+
+  std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
+                     std::span<std::byte> room, kernels::simd_level level = kernels::detect_simd_level()) const {
+    kept.resize(most_kept(ctx, values.size()));
+    std::uint32_t* to = kept.data();
+    std::size_t used = 0;
+    for (const chunk_grid& grid : grids(ctx, values.size())) {
+      const index_layout form = layout(grid);
+      const std::size_t bytes = bytes_of_bits(grid.count() * form.bits);
+      for_chunks(ctx.pool, grid, chunks_per_byte, [&](index_range part) {
+        select_part(values.data(), grid, form, part, to, room.subspan(used, bytes), level);
+      });
+      to += grid.count() * form.count;
+      used += bytes;
+    }
+    return used;
+  }
+
+  result<std::size_t> read(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n,
+                           std::vector<std::uint32_t>& kept) const {
+    const std::size_t expected = most_bytes(ctx, n);
+    if (bytes.size() < expected) return detail::missing_bytes(name, bytes.size(), expected);
+    kept.resize(most_kept(ctx, n));
+    std::uint32_t* to = kept.data();
+    std::size_t used = 0;
+    std::atomic<bool> good{true};
+    for (const chunk_grid& grid : grids(ctx, n)) {
+      const index_layout form = layout(grid);
+      const std::size_t size = bytes_of_bits(grid.count() * form.bits);
+      const bit_reader in{bytes.subspan(used, size)};
+      for_chunks(ctx.pool, grid, chunks_per_byte, [&](index_range part) {
+        if (!read_part(in, grid, form, part, to)) good.store(false, std::memory_order_relaxed);
+      });
+      if (!in.zero_from(grid.count() * form.bits)) good.store(false, std::memory_order_relaxed);
+      to += grid.count() * form.count;
+      used += size;
+    }
+    if (!good.load(std::memory_order_relaxed)) return detail::bad_indices(name);
+    return used;
+  }
+
+ private:
+  // After so many chunks the bits end at a byte, whatever their number; threads share no byte.
+  static constexpr std::int64_t chunks_per_byte = 8;
+
+  [[nodiscard]] std::vector<chunk_grid> grids(const message_context& ctx, std::size_t n) const {
+    detail::expect_row_size(n);
+    return cut_into_chunks(options_.chunks, ctx.matrices, n);
+  }
+  [[nodiscard]] index_layout layout(const chunk_grid& grid) const {
+    return layout_of(options_.indices, kept_of(grid.size()), grid.size());
+  }
+
+  /// From indices within a chunk to coordinates of the row.
+  static void place(const chunk_grid& grid, std::size_t chunk, std::span<std::uint32_t> indices) {
+    const auto begin = static_cast<std::uint32_t>(grid.begin_of(chunk));
+    const auto beyond = static_cast<std::uint32_t>(grid.rows == 1 ? 0 : grid.stride - grid.columns);
+    for (std::uint32_t& index : indices) index += begin + (grid.rows == 1 ? 0 : index / grid.columns * beyond);
+  }
+
+  static void select_part(const float* row, const chunk_grid& grid, const index_layout& form, index_range part,
+                          std::uint32_t* kept, std::span<std::byte> room, kernels::simd_level level) {
+    detail::top_selection selection{grid.size(), level};
+    bit_writer out{room.subspan(static_cast<std::size_t>(part.begin) * form.bits / 8)};
+    for (auto chunk = static_cast<std::size_t>(part.begin); chunk < static_cast<std::size_t>(part.end); ++chunk) {
+      selection.load(row, grid, chunk);
+      const std::span<std::uint32_t> top{kept + chunk * form.count, form.count};
+      selection.find(form.count, top.data());
+      write_indices(out, form, top);
+      place(grid, chunk, top);
+    }
+    out.finish();
+  }
+
+  static bool read_part(const bit_reader& in, const chunk_grid& grid, const index_layout& form, index_range part,
+                        std::uint32_t* kept) {
+    for (auto chunk = static_cast<std::size_t>(part.begin); chunk < static_cast<std::size_t>(part.end); ++chunk) {
+      const std::span<std::uint32_t> top{kept + chunk * form.count, form.count};
+      if (!read_indices(in, chunk * form.bits, form, top)) return false;
+      place(grid, chunk, top);
+    }
+    return true;
+  }
+
+  top_k_options options_;
+};
+static_assert(Sparsifier<top_k>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
+
+#endif  // CAUSEWAY_COMPRESS_TOP_K_HPP
 
 // ---- causeway/membership/records.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_RECORDS_HPP
@@ -18694,6 +24980,7 @@ struct event {
     update_accepted,  ///< a data message was let in: from, at, round, parent
     reject,           ///< something was refused: from, text = why
     left,             ///< takes no part any more
+    refound,          ///< founded a run on a commit of another: round, hash = state, parent = that commit, chain
   };
 
   kind what = boot;
@@ -18717,8 +25004,9 @@ struct event {
 };
 
 namespace detail {
-inline constexpr std::array<std::string_view, 11> event_names{
-    "boot", "promise", "bar", "lead", "accept", "commit", "held", "trained", "update_accepted", "reject", "left"};
+inline constexpr std::array<std::string_view, 12> event_names{
+    "boot",    "promise",         "bar",    "lead", "accept", "commit", "held",
+    "trained", "update_accepted", "reject", "left", "refound"};
 
 inline void add_field(std::string& line, std::string_view name, std::uint64_t value) {
   if (value != 0) line.append(" ").append(name).append("=").append(std::to_string(value));
@@ -18868,6 +25156,8 @@ struct options {
   /// But no longer than this part of the time that the first one took, and the floor: who is later loses nothing, its work
   /// counts in the next round, while everybody else would stand still.
   double grace_share = 0.25;
+  /// How long a round takes until most of those who train are ready.
+  net::arrival_options pace{.floor = std::chrono::seconds{30}, .cap = std::chrono::hours{1}};
   /// How long after the first vote the last one comes.
   net::arrival_options vote{.floor = std::chrono::seconds{5}, .cap = std::chrono::minutes{2}};
   /// How long after its beginning an exchange brings the first vote. Who drives the protocol has its own deadline; this one
@@ -19261,24 +25551,37 @@ class attempt {
 class wait_times {
  public:
   explicit wait_times(const options& o)
-      : options_{o}, grace_{o.grace}, vote_{o.vote}, exchange_{o.exchange}, fetch_{o.fetch} {}
+      : options_{o}, grace_{o.grace}, vote_{o.vote}, exchange_{o.exchange}, fetch_{o.fetch}, pace_{o.pace} {}
 
   void begin_round(time_point now) {
     ready_.clear();
-    begun_ = now;
-    first_ready_ = last_ready_ = failed_at_ = now;
+    enough_ = false;
+    begun_ = enough_at_ = last_ready_ = failed_at_ = now;
   }
 
-  void somebody_ready(time_point now, net::peer_id id) {
-    if (ready_.empty()) first_ready_ = now;
-    if (ready_.insert(id).second) last_ready_ = now;
+  /// True: for the first time in this round.
+  bool somebody_ready(time_point now, net::peer_id id) {
+    if (!ready_.insert(id).second) return false;
+    last_ready_ = now;
+    return true;
   }
+
+  /// Those who are ready could make the round. Who brings work from an earlier one is ready at once and says nothing of how
+  /// long this one takes, so the wait for the others begins here.
+  void enough_ready(time_point now) {
+    if (std::exchange(enough_, true)) return;
+    enough_at_ = now;
+    pace_.observe(now - begun_);
+  }
+  [[nodiscard]] bool had_enough() const noexcept { return enough_; }
+  /// By when most of those who train should be ready, after earlier rounds.
+  [[nodiscard]] time_point pace_deadline() const { return begun_ + pace_.patience(); }
 
   [[nodiscard]] std::size_t ready_count() const noexcept { return ready_.size(); }
 
   /// The round's first attempt begins: those who made it teach us how long they take.
   void began(std::uint32_t failures) {
-    if (failures == 0 && ready_.size() > 1) grace_.observe(last_ready_ - first_ready_);
+    if (failures == 0 && ready_.size() > 1) grace_.observe(std::max(last_ready_ - enough_at_, duration{0}));
   }
   void fetched(duration took) { fetch_.observe(took); }
   void failed(time_point now) { failed_at_ = now; }
@@ -19290,11 +25593,11 @@ class wait_times {
   }
 
   [[nodiscard]] time_point grace_deadline() const {
-    const double share = options_.grace_share * seconds(first_ready_ - begun_);
+    const double share = options_.grace_share * seconds(enough_at_ - begun_);
     const duration most = std::chrono::duration_cast<duration>(std::chrono::duration<double>{share});
-    return first_ready_ + std::min(grace_.patience(), std::max(most, options_.grace.floor));
+    return enough_at_ + std::min(grace_.patience(), std::max(most, options_.grace.floor));
   }
-  [[nodiscard]] time_point fetch_deadline() const { return first_ready_ + fetch_.patience(); }
+  [[nodiscard]] time_point fetch_deadline() const { return enough_at_ + fetch_.patience(); }
   /// By when those of a failed attempt have confirmed its end, or are known to be silent.
   [[nodiscard]] time_point answer_deadline() const { return failed_at_ + options_.silence.cap; }
 
@@ -19316,9 +25619,11 @@ class wait_times {
   net::arrival_statistics vote_;
   net::arrival_statistics exchange_;
   net::arrival_statistics fetch_;
+  net::arrival_statistics pace_;
   std::set<net::peer_id> ready_;
   time_point begun_;
-  time_point first_ready_;
+  bool enough_ = false;
+  time_point enough_at_;
   time_point last_ready_;
   time_point failed_at_;
 };
@@ -19354,6 +25659,8 @@ struct peer_entry {
   std::uint32_t rounds_down = 0;  ///< commits since it was last up
   std::uint32_t misses = 0;       ///< rounds that began while this newcomer was not ready; waited for at 2, then from 0
   time_point told_at;             ///< when it was told of the newest
+  std::uint32_t wasted = 0;       ///< graces in a row that it did not use
+  std::uint32_t unwaited = 0;     ///< rounds that are not held up for it
   std::uint32_t exclusions = 0;   ///< in a row
   std::uint32_t pause = 0;        ///< attempts that it still sits out
 };
@@ -19656,6 +25963,7 @@ class checker {
     for (const event& e : events) {
       if (e.what == event::accept) c.count_vote(e.round, e.hash, e.at, e.peer);
       if (e.what == event::boot && e.hash != 0) c.count_vote(e.round + 1, e.hash, e.voted, e.peer);
+      if (e.what == event::refound) c.refounded_.insert(e.chain);
       if (e.what == event::trained) c.trained_[{e.peer, e.round, e.parent}].push_back(e.ranges);
       if (e.what == event::commit) commits.push_back(&e);
     }
@@ -19667,6 +25975,23 @@ class checker {
       if (auto wrong = c.check(e)) return wrong;
     }
     return std::nullopt;
+  }
+
+  /// The histories of a run that was founded on a commit of another (refound), together with those of the other: what the
+  /// other did after that commit does not count. `before` may be a branch itself.
+  [[nodiscard]] static std::vector<event> branch_of(std::span<const event> before, std::span<const event> branch) {
+    std::vector<event> all;
+    const auto founding =
+        std::find_if(branch.begin(), branch.end(), [](const event& e) { return e.what == event::refound; });
+    const std::uint64_t end = founding == branch.end() ? 0 : founding->round;
+    for (const event& e : before) {
+      const bool of_a_round = e.what == event::lead || e.what == event::accept || e.what == event::commit ||
+                              e.what == event::held || e.what == event::trained || e.what == event::update_accepted;
+      const bool later = e.what == event::boot ? e.round >= end : of_a_round && e.round >= end;
+      if (!later) all.push_back(e);
+    }
+    all.insert(all.end(), branch.begin(), branch.end());
+    return all;
   }
 
   /// Whether some round was first committed after `from`, and not later than `until`.
@@ -19707,6 +26032,7 @@ class checker {
       case event::accept: return judge_vote(e, m);
       case event::commit: return judge_commit(e, m);
       case event::held: return judge_held(e, m, records_);
+      case event::refound: refounded_.insert(e.chain); return std::nullopt;
       case event::trained: trained_[{e.peer, e.round, e.parent}].push_back(e.ranges); return std::nullopt;
       case event::update_accepted: return judge_update(e, m);
       case event::reject:
@@ -19789,7 +26115,8 @@ class checker {
       const auto before = records_.find(e.round - 1);
       if (before == records_.end()) return "the round before was never committed";
       if (before->second.chain != e.parent) return "the parent is not the record of the round before";
-      if (!voted_for(e, before->second.members)) return "committed without a quorum of votes in one ballot";
+      const bool decided = refounded_.contains(e.chain) || voted_for(e, before->second.members);
+      if (!decided) return "committed without a quorum of votes in one ballot";
     }
     if (verdict wrong = judge_samples(e)) return wrong;
     records_[e.round] = {e.chain, e.hash, e.members};
@@ -19890,6 +26217,7 @@ class checker {
   std::map<std::uint64_t, record> records_;
   std::map<net::peer_id, memory> peers_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::map<ballot, std::set<net::peer_id>>> votes_;  ///< round, chain
+  std::set<std::uint64_t> refounded_;                                                                  ///< chains
   std::map<std::pair<std::uint32_t, std::uint64_t>, net::peer_id> leaders_;                            ///< term, round
   std::map<std::tuple<net::peer_id, std::uint64_t, std::uint64_t>, std::vector<std::vector<sample_range>>> trained_;
   std::vector<time_point> commit_times_;
@@ -20240,7 +26568,12 @@ class follower {
   }
   /// Voted in this process for the round after the newest commit, and waits for what becomes of it.
   [[nodiscard]] bool waits_for_commit() const { return voted_chain_ != 0 && voted_chain_ == t_.votes.accepted_chain(); }
-  [[nodiscard]] sync catch_up() const { return {*t_.votes.durable().newest, t_.votes.durable().samples, {}}; }
+  /// All that we know, and that we hold it: the leader, who knows more holders, may be gone.
+  [[nodiscard]] sync catch_up() const {
+    sync all{*t_.votes.durable().newest, t_.votes.durable().samples, {}};
+    if (holds_newest()) all.holders.push_back({t_.self, t_.settings.address});
+    return all;
+  }
 
  private:
   [[nodiscard]] const position& newest() const { return t_.votes.newest(); }
@@ -20368,7 +26701,7 @@ class finder {
   void seek(const std::vector<std::string>& addresses) {
     for (const std::string& a : addresses) hear_of(a);
     tries_ = 0;
-    next_ = t_.now;
+    next_ = reached_ = t_.now;
   }
 
   /// An address that somebody may listen at.
@@ -20391,13 +26724,17 @@ class finder {
     if (follower_.leader() == 0) t_.post(id, follower_.make_report());
   }
 
+  void peer_down(net::peer_id id) {
+    if (t_.votes.is_member(id)) reached_ = t_.now;
+  }
+
   void wake() {
     if (follower_.leader() != 0) {
       next_ = no_deadline;
       tries_ = 0;
       return;
     }
-    if (next_ == no_deadline) next_ = t_.now;
+    if (next_ == no_deadline) next_ = reached_ = t_.now;
     if (t_.now < next_) return;
     dial_some();
     ask_some();
@@ -20406,10 +26743,20 @@ class finder {
   }
 
   [[nodiscard]] time_point next_wake() const noexcept { return next_; }
+  /// How long nobody has been within reach without whom the run cannot go on, or who could give away how it ended.
+  [[nodiscard]] duration alone_for(time_point now) const {
+    const bool found = follower_.leader() != 0 || next_ == no_deadline || somebody_there();
+    return found ? duration{0} : now - reached_;
+  }
   [[nodiscard]] std::size_t addresses() const noexcept { return heard_.size() + t_.votes.durable().others.size(); }
 
  private:
   static constexpr std::size_t at_once = 8;
+
+  /// Newcomers know no more than we do.
+  [[nodiscard]] bool somebody_there() const {
+    return !t_.members_that([&](net::peer_id id, const peer_entry& p) { return p.up && id != t_.self; }).empty();
+  }
 
   void dial_some() {
     std::set<std::string> known = heard_;
@@ -20442,6 +26789,7 @@ class finder {
   std::size_t dialled_ = 0;
   std::size_t asked_ = 0;
   time_point next_ = no_deadline;
+  time_point reached_;  ///< when somebody was there last, while there is no leader
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
@@ -20526,6 +26874,7 @@ class leader {
     next_ = {term_, 0};
     attempt_ = {};
     begin_round();
+    for (auto& [id, p] : t_.peers) p.rounds_down = 0;  // what we counted as an earlier leader is old
     for (const net::peer_id id : t_.votes.durable().samples.holders()) (void)t_.entry(id);
     note_won();
     t_.out->log(severity::info, "leading the run, term " + std::to_string(term_));
@@ -20559,7 +26908,9 @@ class leader {
     peer_entry& p = t_.entry(from);
     const report& m = *p.said;
     values_seen_ = values_seen_ || m.accepted.has_value();
-    if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
+    if (m.ready && usable(p) && waits_.somebody_ready(t_.now, from) && p.rounds_told > 0 && is_newcomer(from)) {
+      waits_.fetched(t_.now - p.told_at);
+    }
     if (news && matters(from, p)) changed_ = true;
     if (m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead
     if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
@@ -20669,7 +27020,7 @@ class leader {
   /// are waited for, and looking at everybody each time would cost n^2.
   [[nodiscard]] bool matters(net::peer_id from, const peer_entry& p) const {
     if (attempt_.running() || values_seen_ || !usable(p) || p.said->leaving) return true;
-    const std::size_t least = std::max<std::size_t>(least_peers(), (t_.members().size() + 1) / 2);
+    const std::size_t least = std::max({least_peers(), first_peers(), (t_.members().size() + 1) / 2});
     if (waits_.ready_count() < least) return false;
     return blocker_ == 0 || blocker_ == from;
   }
@@ -20792,6 +27143,11 @@ class leader {
     std::vector<net::peer_id> who = participants(false);
     if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
     if (!enough(who)) return say_waiting("peers ready", who);
+    if (!waits_.had_enough() && !are_most(who) && t_.now < waits_.pace_deadline()) {
+      go_at_ = waits_.pace_deadline();
+      return say_waiting("peers ready, fewer than half of those who train", who);
+    }
+    waits_.enough_ready(t_.now);
     go_at_ = wait_for_others(who);
     if (t_.now < go_at_) return say_waiting("peers ready", who);
     go_with(who);
@@ -20838,12 +27194,28 @@ class leader {
   }
 
   [[nodiscard]] bool enough(const std::vector<net::peer_id>& who) const {
-    return who.size() >= least_peers() && is_quorum(t_.members(), who);
+    return waits_.ready_count() >= first_peers() && who.size() >= least_peers() && is_quorum(t_.members(), who);
   }
 
-  [[nodiscard]] std::size_t least_peers() const {
-    const std::uint32_t first = t_.votes.newest().round == 0 ? t_.settings.expected : 0;
-    return std::max({first, t_.settings.min_peers, 1U});
+  /// At least half of the peers here that have something to train. A quorum of the members may be far fewer where the last
+  /// round was made without many; rounds would get ever smaller, and ever more.
+  [[nodiscard]] bool are_most(const std::vector<net::peer_id>& who) const {
+    std::size_t all = 0;
+    std::size_t ready = 0;
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up && p.pause == 0 && !is_newcomer(id)) ++all;
+    }
+    for (const net::peer_id id : who) ready += is_newcomer(id) ? 0U : 1U;
+    return 2 * ready >= all;
+  }
+
+  [[nodiscard]] std::size_t least_peers() const { return std::max(t_.settings.min_peers, 1U); }
+  /// Who must have come before the first round. They need not all be there at one time: of many, some are always gone.
+  [[nodiscard]] std::size_t first_peers() const { return t_.votes.newest().round == 0 ? t_.settings.expected : 0; }
+
+  /// Neither a member nor somebody who was one and is late.
+  [[nodiscard]] bool is_newcomer(net::peer_id id) const {
+    return !t_.votes.is_member(id) && t_.votes.durable().samples.held(id).empty();
   }
 
   /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
@@ -20852,10 +27224,10 @@ class leader {
     time_point until = t_.now;
     for (const auto& [id, p] : t_.peers) {
       if (!p.up || p.pause > 0 || in.contains(id)) continue;
-      const bool expected = t_.votes.is_member(id) || !t_.votes.durable().samples.held(id).empty();
+      const bool expected = !is_newcomer(id);
       const bool ends_the_last = follows_us(p) && p.said->ready && p.said->floor < barrier_;
       if (ends_the_last) until = std::max(until, waits_.answer_deadline());
-      if (expected) until = std::max(until, waits_.grace_deadline());
+      if (expected && p.unwaited == 0) until = std::max(until, waits_.grace_deadline());
       if (!expected && p.misses >= misses_allowed) until = std::max(until, waits_.fetch_deadline());
       if (until > t_.now && blocker_ == 0) blocker_ = id;
     }
@@ -20909,14 +27281,17 @@ class leader {
   void settle_absent(const std::vector<net::peer_id>& who) {
     const std::set<net::peer_id> in{who.begin(), who.end()};
     for (auto& [id, p] : t_.peers) {
-      if (in.contains(id)) {
-        if (p.misses > 0 || !t_.votes.is_member(id)) waits_.fetched(t_.now - p.told_at);
-        p.misses = 0;
-        continue;
+      const bool takes_part = in.contains(id);
+      if (takes_part) p.misses = 0;
+      if (takes_part && t_.votes.is_member(id)) p.wasted = p.unwaited = 0;
+      if (p.pause > 0 && !takes_part) --p.pause;
+      if (failures_ > 0) continue;
+      if (p.unwaited > 0) {
+        --p.unwaited;
+      } else if (!takes_part && p.up && !is_newcomer(id)) {
+        p.unwaited = 1U << std::min(p.wasted++, 6U);
       }
-      if (p.pause > 0) --p.pause;
-      const bool newcomer = !t_.votes.is_member(id) && t_.votes.durable().samples.held(id).empty();
-      if (p.up && p.said && newcomer && failures_ == 0) p.misses = p.misses < misses_allowed ? p.misses + 1 : 0;
+      if (!takes_part && p.up && p.said && is_newcomer(id)) p.misses = p.misses < misses_allowed ? p.misses + 1 : 0;
     }
   }
 
@@ -21138,13 +27513,20 @@ class protocol {
     if (!t_.up(from)) return t_.reject(reject_reason::unknown_peer, from);
     result<detail::message> m = detail::decode_message(t_.settings.run, bytes);
     if (!m) {
-      t_.reject(m.error().code == errc::wrong_run ? reject_reason::wrong_run : reject_reason::malformed, from);
-      t_.out->drop(from, m.error().text());
-      down(from);
+      turn_away(from, m.error().code == errc::wrong_run ? reject_reason::wrong_run : reject_reason::malformed,
+                m.error().text());
       return finish();
     }
     t_.entry(from).heard = now;
     dispatch(from, *m);
+    finish();
+  }
+
+  /// Something that came over the same connection is no message of anybody's: its sender is sent away.
+  void malformed(net::peer_id from, const std::string& why, time_point now) {
+    begin(now);
+    if (stopped() || !t_.up(from) || from == t_.self) return;
+    turn_away(from, reject_reason::malformed, why);
     finish();
   }
 
@@ -21204,6 +27586,8 @@ class protocol {
   [[nodiscard]] const ledger& samples() const noexcept { return t_.votes.durable().samples; }
   [[nodiscard]] const durable_record& durable() const noexcept { return t_.votes.durable(); }
   [[nodiscard]] net::peer_id self() const noexcept { return t_.self; }
+  /// How long no other member of the newest commit known has been within reach. 0 for who leads or follows.
+  [[nodiscard]] duration alone_for(time_point now) const { return finder_.alone_for(now); }
   /// 0: none known.
   [[nodiscard]] net::peer_id leader() const noexcept { return follower_.leader(); }
   [[nodiscard]] std::uint64_t rejected(reject_reason why) const noexcept { return t_.rejected(why); }
@@ -21249,7 +27633,14 @@ class protocol {
     p.said.reset();
     leader_.touch();
     leader_.peer_down(peer);
+    finder_.peer_down(peer);
     if (follower_.leader() == peer) follower_.lose_leader();
+  }
+
+  void turn_away(net::peer_id peer, reject_reason reason, const std::string& why) {
+    t_.reject(reason, peer);
+    t_.out->drop(peer, why);
+    down(peer);
   }
 
   void dispatch(net::peer_id from, const detail::message& m) {
@@ -21450,7 +27841,8 @@ class protocol {
       s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
       if (!known || s.is == situation::fetch) return;
     }
-    const std::string trouble = no_quorum();
+    const bool done = known && follower_.holds_newest() && samples().complete();  // nothing is left to be decided
+    const std::string trouble = done ? std::string{} : no_quorum();
     if (!trouble.empty()) {
       s.is = situation::no_quorum;
       s.why = trouble;
@@ -21518,6 +27910,53 @@ inline std::string protocol::describe(time_point now) const {
 
 #endif  // CAUSEWAY_MEMBERSHIP_PROTOCOL_HPP
 
+// ---- causeway/membership/refound.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_REFOUND_HPP
+#define CAUSEWAY_MEMBERSHIP_REFOUND_HPP
+
+// A new run that goes on from a commit of another, for when too few of its members can ever come back. No quorum decides
+// this: a person does, and takes the risk that the others go on too. So it is another run, with another id, and neither can
+// mistake the other's messages, records or samples for its own. Its first record names the other's last as its parent.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// What the founder of `run` has to remember: the state of the newest commit that `old` knows, as a round of its own, with
+/// `self` as the only member. Every sample that is not in a commit of the old run is there to be trained on; who held it
+/// goes for nothing. A vote for a later round is given up: nobody can say whether it was committed. Precondition: `old`
+/// knows a commit of another run; `self` was nobody in it.
+[[nodiscard]] inline durable_record refounded(const durable_record& old, std::uint64_t run, net::peer_id self) {
+  CAUSEWAY_EXPECT(old.newest.has_value() && old.newest->run != run && old.self != self);
+  commit_record first;
+  first.run = run;
+  first.round = old.newest->round + 1;
+  first.parent = old.newest->chain();
+  first.state = old.newest->state;
+  first.members = {self};
+  first.returned = old.samples.holders();
+  durable_record founded = fresh_record(run, self);
+  founded.samples = old.samples;
+  founded.samples.apply(first);
+  first.ledger = founded.samples.hash();
+  founded.newest = std::move(first);
+  return founded;
+}
+
+/// For the history of the founder, before anything else: a checker takes the record without votes.
+[[nodiscard]] inline event refound_event(const durable_record& founded) {
+  event e;
+  e.what = event::refound;
+  e.peer = founded.self;
+  e.round = founded.newest->round;
+  e.hash = founded.newest->state;
+  e.parent = founded.newest->parent;
+  e.chain = founded.newest->chain();
+  return e;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_REFOUND_HPP
+
 // ---- causeway/membership/round_store.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
 #define CAUSEWAY_MEMBERSHIP_ROUND_STORE_HPP
@@ -21568,6 +28007,27 @@ class round_store {
     }
     for (std::size_t i = 0; i < parts.size(); ++i) std::copy(found[i].begin(), found[i].end(), parts[i].begin());
     return {};
+  }
+
+  /// Saves the state named `hash` that another store has, for whichever round, as that of `round` of `run`. Only what is
+  /// whole is taken. errc::not_found if it is not there.
+  result<void> take_over(round_store& other, std::uint64_t hash, std::uint64_t run, std::uint64_t round) {
+    CAUSEWAY_ASSIGN(auto stored, other.rounds());
+    std::reverse(stored.begin(), stored.end());
+    for (const std::uint64_t candidate : stored) {
+      const auto file = other.files_.load(candidate);
+      std::uint64_t name = 0;
+      if (!file || !file->copy_to("hash", std::span{&name, 1}) || name != hash) continue;
+      std::vector<io::section> sections;
+      sections.emplace_back("hash", 1, std::as_bytes(std::span{&hash, 1}));
+      for (std::size_t i = 0;; ++i) {
+        const auto view = file->find(part_name(i));
+        if (!view) break;
+        sections.emplace_back(part_name(i), 1, std::span<const std::byte>{view->bytes});
+      }
+      return files_.save(round, sections, run);
+    }
+    return fail(errc::not_found, other.files_.directory(), "the state of the newest committed round is not stored here");
   }
 
  private:
@@ -21875,7 +28335,7 @@ struct transfer_options {
   std::size_t outstanding_total = std::size_t{64} << 20U;  ///< every peer gets one message all the same
   std::size_t max_queue = 64;                              ///< requests kept per peer; what is asked beyond is dropped
   std::size_t max_peers = 256;                             ///< peers served at once
-  std::uint64_t seed = 0;  ///< makes tickets hard to guess: take it from a secret, or from the clock
+  std::uint64_t seed = 0;  ///< makes tickets hard to guess: a number that nobody else can know
 
   // A fetcher.
   unsigned max_window = 32;                          ///< requests out per holder
@@ -22143,16 +28603,18 @@ class donor {
 
   // ---- events -------------------------------------------------------------------------------------------------------
 
-  /// A message of one of the kinds ask_manifest, ask_chunk, receipt and cancel. Others are ignored.
-  void message(net::peer_id from, const transfer_message& m) {
+  /// A message of one of the kinds ask_manifest, ask_chunk, receipt and cancel. Others are ignored. errc::protocol for a
+  /// request for a piece that the state it names does not have: who knows the name knows how many there are.
+  result<void> message(net::peer_id from, const transfer_message& m) {
     switch (m.kind) {
       case transfer_kind::ask_manifest:
-      case transfer_kind::ask_chunk: take_request(from, m); break;
+      case transfer_kind::ask_chunk: CAUSEWAY_TRY(take_request(from, m)); break;
       case transfer_kind::receipt: take_receipt(from, m.ticket); break;
       case transfer_kind::cancel: take_cancel(from, m); break;
-      default: return;
+      default: return {};
     }
     serve();
+    return {};
   }
 
   /// The connection ended: what was on its way is lost, and forgotten.
@@ -22221,13 +28683,20 @@ class donor {
     fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::gone, .what = what, .newest = newest_}));
   }
 
-  void take_request(net::peer_id from, const transfer_message& m) {
+  result<void> take_request(net::peer_id from, const transfer_message& m) {
     const offered* state = find(m.what);
-    if (state == nullptr) return send_gone(from, m.what);
+    if (state == nullptr) return send_gone(from, m.what), result<void>{};
     const std::uint64_t end =
         m.kind == transfer_kind::ask_chunk ? state->hashes.size() : manifest_pieces(state->hashes.size());
-    if (m.index >= end) return void(++counts_.malformed);
-    const request r{m.kind, m.what, m.index};
+    if (m.index >= end) {
+      ++counts_.malformed;
+      return fail(errc::protocol, "state transfer", "asked for a piece that the state it named does not have");
+    }
+    enqueue(from, {m.kind, m.what, m.index});
+    return {};
+  }
+
+  void enqueue(net::peer_id from, const request& r) {
     const bool full = peers_.size() >= options_.max_peers && !peers_.contains(from) && !forget_idle_peer();
     if (full) return void(++counts_.dropped);
     auto& queue = peers_[from].queue;
@@ -23259,16 +29728,15 @@ class state_transfer {
     taking.peer_down(peer, now);
   }
 
-  /// A control message for which is_transfer_message holds. False: it is malformed; nothing was done.
-  bool message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
+  /// A control message for which is_transfer_message holds. errc::corrupt, errc::too_large, errc::protocol: it is
+  /// malformed, or asks for what the state it names does not have; nothing was done, and no peer of ours sends such a
+  /// thing.
+  result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
     const auto m = decode_transfer(bytes);
-    if (!m) {
-      ++malformed_;
-      return false;
-    }
-    giving.message(from, *m);
+    if (!m) return ++malformed_, m.error();
+    CAUSEWAY_TRY(giving.message(from, *m));
     taking.message(from, *m, now);
-    return true;
+    return {};
   }
 
   void wake(time_point now) { taking.wake(now); }
@@ -24544,6 +31012,1882 @@ struct unchecked {};
 
 #endif  // CAUSEWAY_POLICY_RULES_HPP
 
+// ---- causeway/axis/parts.hpp ----
+#ifndef CAUSEWAY_AXIS_PARTS_HPP
+#define CAUSEWAY_AXIS_PARTS_HPP
+
+// The axes of a communication policy. comm::rounds is given one value of each, in any order, and takes a default for those
+// that are left out; this header sorts them. An axis value is small, movable, knows its own options and its own run state,
+// and nothing of the other axes: what two of them must agree on is a rule in comm/rounds.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// What an axis value decides. Every one says it as `static constexpr axis::part decides`.
+enum class part : std::uint8_t {
+  none,
+  trigger,        ///< when a fragment is exchanged
+  content,        ///< what is sent
+  fragments,      ///< how the parameters are cut
+  group,          ///< which peers take part together
+  exchange,       ///< how the mean is found: topology, codec, aggregator
+  residual,       ///< what becomes of what a lossy codec left out
+  participation,  ///< who contributes
+  outer,          ///< what the mean does to the shared parameters
+  landing,        ///< when the result is waited for, and what the live parameters become
+};
+
+namespace detail {
+
+template <class A>
+concept SaysItsPart = requires {
+  { A::decides } -> std::same_as<const part&>;
+};
+
+template <class A>
+consteval part part_of() {
+  if constexpr (SaysItsPart<A>) {
+    return A::decides;
+  } else {
+    return part::none;
+  }
+}
+
+template <part P, class... Axes>
+inline constexpr std::size_t count_of = (std::size_t{0} + ... + (part_of<Axes>() == P ? 1U : 0U));
+
+template <part P, class Default, class... Axes>
+struct first_of {
+  using type = Default;
+};
+template <part P, class Default, class A, class... Axes>
+struct first_of<P, Default, A, Axes...> {
+  using type = typename std::conditional_t<part_of<A>() == P, std::type_identity<A>, first_of<P, Default, Axes...>>::type;
+};
+
+}  // namespace detail
+
+/// The type among `Axes` that decides P, else Default.
+template <part P, class Default, class... Axes>
+using pick = typename detail::first_of<P, Default, Axes...>::type;
+
+/// Whether every type is an axis value, and whether none occurs twice.
+template <class... Axes>
+inline constexpr bool all_known = ((detail::part_of<Axes>() != part::none) && ...);
+template <class... Axes>
+inline constexpr bool all_different =
+    ((detail::count_of<detail::part_of<Axes>(), Axes...> == 1 || detail::part_of<Axes>() == part::none) && ...);
+
+/// The value that decides P out of `values`, else a default one.
+template <part P, class Default, class... Axes>
+auto take(std::tuple<Axes...>& values) {
+  using wanted = pick<P, Default, Axes...>;
+  if constexpr (detail::count_of<P, Axes...> == 1) {
+    return std::move(std::get<wanted>(values));
+  } else {
+    return wanted{};
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_PARTS_HPP
+
+// ---- causeway/axis/arrivals.hpp ----
+#ifndef CAUSEWAY_AXIS_ARRIVALS_HPP
+#define CAUSEWAY_AXIS_ARRIVALS_HPP
+
+// What a hub does with pushes that arrive whenever they like (comm::on_arrival): how long it collects them, and whether it
+// applies them one by one or makes one of them.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// The pushes of one fragment that a hub has not applied yet; there is at least one.
+struct gathering {
+  std::span<const double> arrived;  ///< seconds after the first, ascending; so the first is 0
+  std::size_t expected = 1;         ///< peers that may still push, or have
+  double slack = 0;                 ///< seconds: τ·t_step − t_sync, the least of those who have pushed
+};
+
+/// `closes_after(gathering)`: seconds after the first arrival at which the pushes are applied; infinite while too few are
+/// there. When all expected peers are there, nobody is waited for, whatever it says. `merges`: they become one, weighted by
+/// samples; else they are applied in the order in which they came.
+template <class A>
+concept Arrivals = A::decides == part::participation&& requires(const A& a, const gathering& g) {
+  { a.check(std::uint32_t{}) } -> std::same_as<result<void>>;
+  { a.closes_after(g) } -> std::same_as<double>;
+  {bool{A::merges}};
+};
+
+/// Each push moves the shared parameters as soon as it is there. With a grace period the hub first waits for others, and
+/// then applies them all before it answers the next (Async Local-SGD, Liu et al. 2024).
+struct one_by_one {
+  static constexpr part decides = part::participation;
+  static constexpr bool merges = false;
+
+  double grace_seconds = 0;
+
+  [[nodiscard]] result<void> check(std::uint32_t) const {
+    if (grace_seconds >= 0) return {};
+    return fail(errc::invalid_argument, "one_by_one", "the grace period is negative; 0 is none");
+  }
+  [[nodiscard]] double closes_after(const gathering&) const noexcept { return grace_seconds; }
+};
+
+/// Waits for K pushes, then as long as overlap leaves time for free: clamp(γ·(τ·t_step − t_quorum − t_sync), 0, cap), where
+/// t_quorum is how long the K took; what is there by then is merged (Decoupled DiLoCo, 2026). With K = the number of peers
+/// this is a synchronous round. When fewer peers than K are left, those are enough.
+struct quorum {
+  static constexpr part decides = part::participation;
+  static constexpr bool merges = true;
+
+  std::uint32_t least = 1;  ///< K
+  double gamma = 0.5;
+  double cap_seconds = 60;
+
+  [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    if (least >= 1 && least <= peers && gamma >= 0 && cap_seconds >= 0) return {};
+    return fail(errc::invalid_argument, "quorum",
+                "`least` must be between 1 and the number of peers, and `gamma` and `cap_seconds` not negative");
+  }
+  [[nodiscard]] double closes_after(const gathering& g) const noexcept {
+    const std::size_t enough = std::clamp<std::size_t>(g.expected, 1, least);
+    if (g.arrived.size() < enough) return std::numeric_limits<double>::infinity();
+    const double quorum_after = g.arrived[enough - 1];
+    return quorum_after + std::clamp(gamma * (g.slack - quorum_after), 0.0, cap_seconds);
+  }
+};
+
+static_assert(Arrivals<one_by_one> && Arrivals<quorum>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_ARRIVALS_HPP
+
+// ---- causeway/axis/every.hpp ----
+#ifndef CAUSEWAY_AXIS_EVERY_HPP
+#define CAUSEWAY_AXIS_EVERY_HPP
+
+// Triggers by counting inner steps. A trigger says for each fragment how many inner steps lie before its first exchange and
+// between two later ones; comm::rounds counts them.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// What an exchange showed, for triggers that adapt.
+struct exchange_report {
+  std::size_t fragment = 0;
+  std::uint32_t steps = 0;     ///< inner steps since the fragment's exchange before
+  double movement = 0;         ///< |mean| / |shared parameters|, where the trigger asks for it
+  double compute_seconds = 0;  ///< that these steps took, without waiting for others
+};
+
+/// Requirements. `count` is the number of fragments.
+/// - `check(count)`: errc::invalid_argument for options that cannot work;
+/// - `first(f, count)`, `next(f, count)`: inner steps before the first and between later exchanges of fragment f, >= 1;
+/// - `exchanged(ctx, report)`: called after every exchange; may talk to the other peers, who do the same;
+/// - `watches_movement`: report.movement is wanted, which costs two passes over the fragment.
+template <class T>
+concept Trigger = T::decides == part::trigger&& requires(T& t, const T& c, std::size_t f) {
+  { c.check(f) } -> std::same_as<result<void>>;
+  { c.first(f, f) } -> std::same_as<std::uint32_t>;
+  { c.next(f, f) } -> std::same_as<std::uint32_t>;
+  {bool{T::watches_movement}};
+};
+
+namespace detail {
+
+inline result<void> check_steps(std::uint32_t steps, const char* who) {
+  if (steps > 0) return {};
+  return fail(errc::invalid_argument, who, "0 inner steps between exchanges; set it to 1 or more");
+}
+
+}  // namespace detail
+
+/// Every fragment after H inner steps, all at the same time (local SGD, DiLoCo; H = 1: every step).
+struct every {
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+
+  std::uint32_t local_steps = 500;  ///< H
+
+  [[nodiscard]] result<void> check(std::size_t) const { return detail::check_steps(local_steps, "every"); }
+  [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return local_steps; }
+  [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return local_steps; }
+  result<void> exchanged(auto&, const exchange_report&) { return {}; }
+  void serialize(auto&) {}
+};
+
+/// Every fragment after H inner steps, one after another: fragment f of P for the first time after ⌈(f+1)·H/P⌉ steps, so
+/// that the peak rate falls by P (Streaming DiLoCo, Douillard et al. 2025, section 2.1).
+struct staggered {
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+
+  std::uint32_t local_steps = 100;  ///< H
+
+  [[nodiscard]] result<void> check(std::size_t count) const {
+    CAUSEWAY_TRY(detail::check_steps(local_steps, "staggered"));
+    if (count <= local_steps) return {};
+    return fail(errc::invalid_argument, "staggered",
+                std::to_string(count) + " fragments in " + std::to_string(local_steps) +
+                    " inner steps; take fewer fragments or more steps, so that each has a step of its own");
+  }
+  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t count) const noexcept {
+    const std::uint64_t share = (f + 1) * std::uint64_t{local_steps};
+    return static_cast<std::uint32_t>((share + count - 1) / count);
+  }
+  [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return local_steps; }
+  result<void> exchanged(auto&, const exchange_report&) { return {}; }
+  void serialize(auto&) {}
+};
+
+/// A period for every fragment: for state tensors that change at different rates (DES-LOC: parameters every K steps, first
+/// moments every 3K, second moments every 6K). The last period holds for all fragments beyond the list.
+class periods {
+ public:
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+
+  explicit periods(std::vector<std::uint32_t> steps = {32, 96, 192}) : steps_{std::move(steps)} {}
+
+  [[nodiscard]] result<void> check(std::size_t) const {
+    if (steps_.empty()) return detail::check_steps(0, "periods");
+    for (const std::uint32_t s : steps_) CAUSEWAY_TRY(detail::check_steps(s, "periods"));
+    return {};
+  }
+  [[nodiscard]] std::uint32_t first(std::size_t f, std::size_t) const noexcept {
+    return steps_[f < steps_.size() ? f : steps_.size() - 1];
+  }
+  [[nodiscard]] std::uint32_t next(std::size_t f, std::size_t count) const noexcept { return first(f, count); }
+  result<void> exchanged(auto&, const exchange_report&) { return {}; }
+  void serialize(auto&) {}
+
+ private:
+  std::vector<std::uint32_t> steps_;
+};
+
+static_assert(Trigger<every> && Trigger<staggered> && Trigger<periods>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_EVERY_HPP
+
+// ---- causeway/axis/by_speed.hpp ----
+#ifndef CAUSEWAY_AXIS_BY_SPEED_HPP
+#define CAUSEWAY_AXIS_BY_SPEED_HPP
+
+// A trigger that gives slow peers fewer inner steps, so that all come at about the same time (dynamic local updates, DyLU;
+// Liu et al. 2024, section 4). Speeds are inner steps a second of computing, without what a peer waited.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+struct by_speed_options {
+  std::uint32_t local_steps = 500;  ///< H, of the peer that sets the pace
+  /// Which speed sets the pace: 1 is the largest, 0.9 the 90th percentile (nearest rank), so that one peer that was
+  /// measured wrongly does not shrink everybody's work. Faster peers take H steps as well.
+  double percentile = 1;
+};
+
+/// A peer of speed v takes max(1, floor(v / v_ref · H)) inner steps between its exchanges, at most H. In comm::rounds all
+/// peers tell each other their speeds after every exchange (8 bytes each); in comm::on_arrival speeds come with the pushes,
+/// and the answer brings the number. What is measured is time: a run repeats to the bit only on a clock that does.
+class by_speed {
+ public:
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+  static constexpr bool follows_speed = true;
+
+  explicit by_speed(by_speed_options options = {}) : options_{options}, steps_{options.local_steps} {}
+
+  [[nodiscard]] const by_speed_options& options() const noexcept { return options_; }
+
+  [[nodiscard]] result<void> check(std::size_t) const {
+    CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_speed"));
+    if (options_.percentile > 0 && options_.percentile <= 1) return {};
+    return fail(errc::invalid_argument, "by_speed", "`percentile` must be above 0 and at most 1");
+  }
+  [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
+  [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
+
+  /// Inner steps for a peer of `speed` among peers of `speeds`; 0, negative and not finite mean unknown.
+  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const {
+    std::vector<double> known;
+    std::copy_if(speeds.begin(), speeds.end(), std::back_inserter(known), is_known);
+    if (known.empty() || !is_known(speed)) return options_.local_steps;
+    std::sort(known.begin(), known.end());
+    const double rank = std::ceil(options_.percentile * static_cast<double>(known.size()));
+    const double pace = known[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+    constexpr double slack = 1 + 1e-9;  // half the speed is half the steps, however it was rounded
+    const double steps = std::floor(std::min(speed / pace * slack, 1.0) * options_.local_steps);
+    return static_cast<std::uint32_t>(std::max(steps, 1.0));
+  }
+
+  /// Tells all peers this one's speed.
+  result<void> exchanged(auto& ctx, const exchange_report& report) {
+    const double speed = report.compute_seconds > 0 ? report.steps / report.compute_seconds : 0;
+    std::vector<double> speeds(ctx.peers(), speed);
+    if (ctx.peers() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = heard_},
+                                          std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
+                                          ctx.exchange_options()));
+    }
+    ++heard_;
+    steps_ = steps_for(speed, speeds);
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(steps_, heard_); }
+
+ private:
+  static bool is_known(double speed) { return std::isfinite(speed) && speed > 0; }
+
+  by_speed_options options_;
+  std::uint32_t steps_;
+  std::uint64_t heard_ = 0;  ///< exchanges of speeds so far
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_BY_SPEED_HPP
+
+// ---- causeway/axis/content.hpp ----
+#ifndef CAUSEWAY_AXIS_CONTENT_HPP
+#define CAUSEWAY_AXIS_CONTENT_HPP
+
+// What is exchanged. A content is described by constants; comm::rounds does what they say.
+//
+// - anchored: there are shared parameters θ besides the live ones θ_m; what travels is how far this peer has come from
+//   them, the pseudo-gradient Δ_m = θ − θ_m (old − new: a descending outer optimizer moves toward the peers). The mean goes
+//   to the outer optimizer, which moves θ.
+// - not anchored: tensors are replaced by their mean over the peers, and there is no outer optimizer.
+// - before_inner_step: what travels is this step's gradient, and its mean is what the inner optimizer is given.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// `tensors(ctx)`: the flat buffers that are exchanged, each as long as the parameters and cut like them; for anchored
+/// contents just the parameters. `rows`: how many vectors a message has for each fragment.
+template <class C>
+concept Content = C::decides == part::content&& requires {
+  {bool{C::anchored}};
+  {bool{C::before_inner_step}};
+  {std::size_t{C::tensor_count}};
+  {bool{C::with_anchor}};
+  {bool{C::sums_updates}};
+};
+
+/// The gradient of the step, before the inner optimizer sees it.
+struct gradient {
+  static constexpr part decides = part::content;
+  static constexpr bool anchored = false;
+  static constexpr bool before_inner_step = true;
+  static constexpr std::size_t tensor_count = 1;
+  static constexpr bool with_anchor = false;
+  static constexpr bool sums_updates = false;
+};
+
+/// Δ_m = θ − θ_m, by subtraction (DiLoCo, equation 1).
+struct pseudo_gradient {
+  static constexpr part decides = part::content;
+  static constexpr bool anchored = true;
+  static constexpr bool before_inner_step = false;
+  static constexpr std::size_t tensor_count = 1;
+  static constexpr bool with_anchor = false;
+  static constexpr bool sums_updates = false;
+};
+
+/// The same, as the sum of what the inner optimizer subtracted: one more buffer, rounds at the size of an update instead of
+/// a parameter. Needs an inner optimizer that reports its updates.
+struct summed_updates : pseudo_gradient {
+  static constexpr bool sums_updates = true;
+};
+
+/// Δ_m and θ, for gossip: the peers of a group do not hold the same θ (NoLoCo). Twice the bytes.
+struct pseudo_gradient_and_anchor : pseudo_gradient {
+  static constexpr bool with_anchor = true;
+};
+
+/// The live parameters. With a codec that sends only some coordinates, only these are replaced (SPARTA).
+struct parameters {
+  static constexpr part decides = part::content;
+  static constexpr bool anchored = false;
+  static constexpr bool before_inner_step = false;
+  static constexpr std::size_t tensor_count = 1;
+  static constexpr bool with_anchor = false;
+  static constexpr bool sums_updates = false;
+
+  template <class Context>
+  [[nodiscard]] static std::vector<std::span<float>> tensors(Context& ctx) {
+    return {ctx.parameters()};
+  }
+};
+
+/// The live parameters and the inner optimizer's first and second moments, as fragments of their own: with a fragmenter of
+/// P fragments, fragments 0 to P-1 are of the parameters, then P of each moment (DES-LOC, local Adam).
+struct parameters_and_moments : parameters {
+  static constexpr std::size_t tensor_count = 3;
+
+  template <class Context>
+  [[nodiscard]] static std::vector<std::span<float>> tensors(Context& ctx) {
+    std::vector<std::span<float>> all{ctx.parameters()};
+    for (const std::span<float> moment : ctx.inner().moments()) all.push_back(moment);
+    return all;
+  }
+};
+
+static_assert(Content<gradient> && Content<pseudo_gradient> && Content<summed_updates> &&
+              Content<pseudo_gradient_and_anchor> && Content<parameters> && Content<parameters_and_moments>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_CONTENT_HPP
+
+// ---- causeway/axis/exchange.hpp ----
+#ifndef CAUSEWAY_AXIS_EXCHANGE_HPP
+#define CAUSEWAY_AXIS_EXCHANGE_HPP
+
+// How the mean over a group is found: a topology with a codec. Values here are recipes: copyable, with options only; `make`
+// gives the exchange (collective/) that does the work for one fragment. Any codec of compress/ fits, as far as the
+// topology's rules allow: see the static_asserts of comm::rounds.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// `make(fragment)`: a new collective exchange. `traits`: its traits. `by_context`: there is none, the context's own mean
+/// over all peers is used, in one piece, through `codec`.
+template <class E>
+concept ExchangeRecipe = E::decides == part::exchange&& std::copyable<E>&& requires {
+  { E::traits } -> std::same_as<const collective::exchange_traits&>;
+  {bool{E::by_context}};
+  {bool{E::sparse}};
+  {bool{E::shared_support}};
+};
+
+/// The context's mean over all peers: butterfly or ring, whatever suits the size, in chunks that overlap each other.
+/// Blocks. Works where peers come and go. Bytes: 2(n−1)/n times the encoded row.
+template <compress::Codec Codec = compress::none>
+struct all_reduce {
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits{
+      .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = false};
+  static constexpr bool by_context = true;
+  static constexpr bool sparse = false;
+  static constexpr bool shared_support = false;
+
+  Codec codec{};
+};
+
+/// Everybody's message to everybody; each decodes all of them (collective/gather_mean.hpp). For codecs with which every
+/// peer sends coordinates of its own choice, and for small groups. Bytes: (n−1) messages.
+template <class Codec = compress::none, class Aggregator = collective::mean>
+struct gather_mean {
+  using codec_type = compress::as_message<Codec>;
+  using type = collective::gather_mean<codec_type, Aggregator>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+  static constexpr bool by_context = false;
+  static constexpr bool sparse = compress::codec_traits{codec_type::traits}.sparse;
+  static constexpr bool shared_support = compress::codec_traits{codec_type::traits}.shared_support;
+
+  Codec codec{};
+  Aggregator aggregator{};
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{codec_type{codec}, aggregator}; }
+};
+
+/// Every peer reduces a share of the row, and sends its mean to the others (collective/split_mean.hpp): a butterfly with
+/// shares, or a sharded parameter server when only some peers have one. With a lossy `Down`, the owners' residual is kept
+/// when split_options::server_residual says so. Bytes: (1 − s) rows up and (n−1)·s rows down, for a share s.
+template <class Up = compress::none, class Down = Up>
+struct split_mean {
+  using up_type = compress::as_message<Up>;
+  using down_type = compress::as_message<Down>;
+  using type = collective::split_mean<up_type, down_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+  static constexpr bool by_context = false;
+  static constexpr bool sparse = compress::codec_traits{up_type::traits}.sparse;
+  static constexpr bool shared_support = compress::codec_traits{up_type::traits}.shared_support;
+
+  collective::split_options options{};
+  Up up{};
+  Down down{};
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{options, up_type{up}, down_type{down}}; }
+};
+
+/// Around a ring, encoded anew on every hop, finished so that all peers hold the same bits (collective/quantised_ring.hpp).
+/// Bytes: 2(n−1)/n encoded rows, to one neighbour only. No residual: partial sums are encoded, not this peer's row.
+template <class Codec = compress::none>
+struct quantised_ring {
+  using codec_type = compress::as_message<Codec>;
+  using type = collective::quantised_ring<codec_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+  static constexpr bool by_context = false;
+  static constexpr bool sparse = compress::codec_traits{codec_type::traits}.sparse;
+  static constexpr bool shared_support = compress::codec_traits{codec_type::traits}.shared_support;
+
+  Codec codec{};
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{codec_type{codec}}; }
+};
+
+/// Up a tree to its root and down again (collective/tree_mean.hpp): fragment f has the root roots[f mod size], so that
+/// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child.
+template <class Up = compress::none, class Down = Up>
+struct tree_mean {
+  using up_type = compress::as_message<Up>;
+  using down_type = compress::as_message<Down>;
+  using type = collective::tree_mean<up_type, down_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+  static constexpr bool by_context = false;
+  static constexpr bool sparse = compress::codec_traits{up_type::traits}.sparse;
+  static constexpr bool shared_support = compress::codec_traits{up_type::traits}.shared_support;
+
+  std::uint32_t arity = 2;
+  std::vector<net::peer_index> roots{0};
+  Up up{};
+  Down down{};
+
+  [[nodiscard]] type make(std::size_t fragment = 0) const {
+    return type{{.arity = arity, .root = roots[fragment % roots.size()]}, up_type{up}, down_type{down}};
+  }
+};
+
+/// The mean of each region at its hub, the hubs' mean among each other through `Across`, and back (collective/
+/// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first.
+template <class Across = split_mean<>, class Up = compress::none, class Down = Up>
+struct two_level_mean {
+  using up_type = compress::as_message<Up>;
+  using down_type = compress::as_message<Down>;
+  using type = collective::two_level_mean<up_type, typename Across::type, down_type>;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+  static constexpr bool by_context = false;
+  static constexpr bool sparse = compress::codec_traits{up_type::traits}.sparse;
+  static constexpr bool shared_support = compress::codec_traits{up_type::traits}.shared_support;
+
+  collective::region_list regions{};
+  Across across{};
+  Up up{};
+  Down down{};
+
+  [[nodiscard]] type make(std::size_t fragment = 0) const {
+    return type{regions, across.make(fragment), up_type{up}, down_type{down}};
+  }
+};
+
+static_assert(ExchangeRecipe<all_reduce<>> && ExchangeRecipe<gather_mean<>> && ExchangeRecipe<split_mean<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_EXCHANGE_HPP
+
+// ---- causeway/axis/fragments.hpp ----
+#ifndef CAUSEWAY_AXIS_FRAGMENTS_HPP
+#define CAUSEWAY_AXIS_FRAGMENTS_HPP
+
+// How the parameters are cut into fragments that are exchanged on their own. Every value of the flat buffer, padding
+// included, is in exactly one fragment. All peers cut alike: the cut is a function of the segments.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// Parts of the flat buffer, gathered to one row in this order, and the matrices that lie in the row.
+struct fragment {
+  std::vector<index_range> ranges;
+  std::vector<compress::matrix_range> matrices;
+  std::size_t size = 0;
+
+  /// Whether the row is the whole buffer as it lies.
+  [[nodiscard]] bool is_whole(std::size_t length) const noexcept { return ranges.size() == 1 && size == length; }
+
+  void add(const parameter_segment& s, std::int64_t end) {
+    matrices.push_back({size, static_cast<std::size_t>(s.rows), static_cast<std::size_t>(s.columns)});
+    if (!ranges.empty() && ranges.back().end == s.offset) {
+      ranges.back().end = end;
+    } else {
+      ranges.push_back({s.offset, end});
+    }
+    size += static_cast<std::size_t>(end - s.offset);
+  }
+};
+
+inline void gather(const fragment& f, std::span<const float> all, std::span<float> row) {
+  auto to = row.begin();
+  for (const index_range r : f.ranges) to = std::copy(all.begin() + r.begin, all.begin() + r.end, to);
+}
+
+inline void scatter(const fragment& f, std::span<const float> row, std::span<float> all) {
+  auto from = row.begin();
+  for (const index_range r : f.ranges) {
+    std::copy(from, from + r.size(), all.begin() + r.begin);
+    from += r.size();
+  }
+}
+
+/// `cut(segments, length)`: the fragments of a buffer of `length` values; errc::invalid_argument where the options do not
+/// fit the model. `single`: there is always just one.
+template <class F>
+concept Fragments = F::decides == part::fragments&& requires(const F& f, std::span<const parameter_segment> segments,
+                                                             std::size_t length) {
+  { f.cut(segments, length) } -> std::same_as<result<std::vector<fragment>>>;
+  {bool{F::single}};
+};
+
+namespace detail {
+
+/// Where segment s ends, with the padding behind it.
+inline std::int64_t end_of(std::span<const parameter_segment> segments, std::size_t s, std::size_t length) {
+  return s + 1 < segments.size() ? segments[s + 1].offset : static_cast<std::int64_t>(length);
+}
+
+/// Puts every segment s into the fragment that `of(s)` names.
+template <class Of>
+std::vector<fragment> cut_by(std::span<const parameter_segment> segments, std::size_t length, std::size_t count, Of&& of) {
+  std::vector<fragment> all(count);
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    all[of(s)].add(segments[s], end_of(segments, s, length));
+  }
+  return all;
+}
+
+inline std::size_t blocks_of(std::span<const parameter_segment> segments) {
+  // The head is in the block after the last; a model without a head of its own still has its last norm there.
+  int most = -1;
+  for (const auto& s : segments) most = std::max(most, s.block);
+  return most < 0 ? 0 : static_cast<std::size_t>(most);
+}
+
+}  // namespace detail
+
+/// All parameters at once.
+struct whole {
+  static constexpr part decides = part::fragments;
+  static constexpr bool single = true;
+
+  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const {
+    if (segments.empty()) return std::vector<fragment>{{{{0, static_cast<std::int64_t>(length)}}, {}, length}};
+    return detail::cut_by(segments, length, 1, [](std::size_t) { return 0U; });
+  }
+};
+
+/// Whole transformer blocks together; what is not in a block (embeddings, last norm, head) is the first fragment. Strided
+/// fragments hold every n-th block, so that all depths of the network are fresh at all times (Streaming DiLoCo's choice,
+/// with 3 blocks a fragment); consecutive ones hold neighbours.
+template <bool Strided>
+struct blocks {
+  static constexpr part decides = part::fragments;
+  static constexpr bool single = false;
+
+  std::uint32_t per_fragment = 3;
+
+  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const {
+    const std::size_t count = detail::blocks_of(segments);
+    if (per_fragment == 0 || count == 0) {
+      return fail(errc::invalid_argument, "fragments",
+                  count == 0 ? "the model has no blocks to cut at; use axis::whole or axis::balanced"
+                             : "0 blocks in a fragment; set per_fragment to 1 or more");
+    }
+    const std::size_t groups = (count + per_fragment - 1) / per_fragment;
+    return detail::cut_by(segments, length, groups + 1, [&](std::size_t s) -> std::size_t {
+      const int block = segments[s].block;
+      if (block < 0 || static_cast<std::size_t>(block) >= count) return 0;
+      const auto b = static_cast<std::size_t>(block);
+      return 1 + (Strided ? b % groups : b / per_fragment);
+    });
+  }
+};
+using strided = blocks<true>;
+using consecutive = blocks<false>;
+
+/// `count` fragments of whole tensors with as equal a number of bytes as that allows (Decoupled DiLoCo: 24): the largest
+/// tensor first, each to the smallest fragment so far (Graham 1969: at most 4/3 of the best peak).
+struct balanced {
+  static constexpr part decides = part::fragments;
+  static constexpr bool single = false;
+
+  std::uint32_t count = 24;
+
+  [[nodiscard]] result<std::vector<fragment>> cut(std::span<const parameter_segment> segments, std::size_t length) const {
+    if (count == 0 || count > segments.size()) {
+      return fail(errc::invalid_argument, "balanced",
+                  std::to_string(count) + " fragments of a model with " + std::to_string(segments.size()) +
+                      " tensors; take between 1 and that many");
+    }
+    const auto size = [&](std::size_t s) { return detail::end_of(segments, s, length) - segments[s].offset; };
+    std::vector<std::size_t> order(segments.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
+    std::vector<std::int64_t> filled(count);
+    std::vector<std::size_t> home(segments.size());
+    for (const std::size_t s : order) {
+      const auto least = std::min_element(filled.begin(), filled.end());
+      *least += size(s);
+      home[s] = static_cast<std::size_t>(least - filled.begin());
+    }
+    return detail::cut_by(segments, length, count, [&](std::size_t s) { return home[s]; });
+  }
+};
+
+static_assert(Fragments<whole> && Fragments<strided> && Fragments<consecutive> && Fragments<balanced>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_FRAGMENTS_HPP
+
+// ---- causeway/axis/global_samples.hpp ----
+#ifndef CAUSEWAY_AXIS_GLOBAL_SAMPLES_HPP
+#define CAUSEWAY_AXIS_GLOBAL_SAMPLES_HPP
+
+// A trigger by what all peers have done together (DeDLOC, Diskin et al. 2021): they gather gradients, each at its own pace,
+// until the samples of all of them reach a target; then everybody averages and steps. The number of peers and their speeds
+// never change the optimisation problem. Peers tell each other how far they are after every step and wait for nobody.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// One exchange for each `target` samples of all peers together, or a few more: a peer finds out between two steps. Cost:
+/// 24 bytes to each other peer after every step. Only with gradients. The result depends on when messages arrive: it
+/// repeats bit for bit on the simulator only. A peer that ends its training early goes on taking part until all have ended.
+class global_samples {
+ public:
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+  static constexpr bool accumulates = true;
+
+  explicit global_samples(std::uint64_t target = 4096) : target_{target} {}
+  global_samples(global_samples&&) noexcept = default;
+  global_samples& operator=(global_samples&&) noexcept = default;
+
+  [[nodiscard]] std::uint64_t target() const noexcept { return target_; }
+
+  [[nodiscard]] result<void> check(std::size_t) const {
+    if (target_ > 0) return {};
+    return fail(errc::invalid_argument, "global_samples", "a target of 0 samples; set it to 1 or more");
+  }
+  [[nodiscard]] static std::uint32_t first(std::size_t, std::size_t) noexcept { return 1; }
+  [[nodiscard]] static std::uint32_t next(std::size_t, std::size_t) noexcept { return 1; }
+  result<void> exchanged(auto&, const exchange_report&) {
+    ++round_;
+    return {};
+  }
+
+  /// Begins to listen. Call once, before the first step.
+  void open(auto& ctx) {
+    ears_.clear();
+    sent_.clear();
+    said_ = 0;
+    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
+      ears_.push_back({});
+      if (p != ctx.self()) listen(ctx, p);
+    }
+  }
+
+  /// Tells the others that this peer has `own` samples of the round, and hears what they have to say. Whether the target is
+  /// reached.
+  result<bool> reached(auto& ctx, std::uint64_t own) {
+    say(ctx, own, false);
+    CAUSEWAY_TRY(hear(ctx));
+    return total(own) >= target_;
+  }
+
+  /// When this peer's training has ended: waits for news. True: the target is reached, exchange and call again; false: all
+  /// peers have ended, with fewer samples than the target between them.
+  result<bool> reached_by_others(auto& ctx, std::uint64_t own) {
+    say(ctx, own, true);
+    CAUSEWAY_TRY(hear(ctx));
+    while (total(own) < target_) {
+      const auto busy = std::find_if(ears_.begin(), ears_.end(), [](const ear& e) { return e.listening && !e.ended; });
+      if (busy == ears_.end()) return false;
+      CAUSEWAY_TRY(take(ctx, static_cast<net::peer_index>(busy - ears_.begin())));
+      CAUSEWAY_TRY(hear(ctx));
+    }
+    return true;
+  }
+
+  /// Samples of all peers in this round, as far as they have said.
+  [[nodiscard]] std::uint64_t total(std::uint64_t own) const {
+    std::uint64_t sum = own;
+    for (const ear& e : ears_) sum += e.round == round_ ? e.samples : 0;
+    return sum;
+  }
+
+  void serialize(auto& ar) { ar(round_); }
+
+ private:
+  using news = std::array<std::uint64_t, 3>;  ///< round, samples in it, whether the sender's training has ended
+  struct ear {
+    bool listening = false;
+    bool ended = false;
+    std::uint64_t heard = 0;  ///< messages
+    std::uint64_t round = 0;
+    std::uint64_t samples = 0;
+    net::operation op = 0;
+    std::list<news> room{news{}};  ///< a list: it stays where it is
+  };
+  struct mouth {
+    std::list<news> words;
+    net::operation op = 0;
+  };
+
+  static net::message_id id(std::uint64_t number) { return {.channel = collective::channels::metrics + 1, .step = number}; }
+
+  void listen(auto& ctx, net::peer_index p) {
+    ear& e = ears_[p];
+    e.listening = true;
+    e.op = ctx.transport().receive(p, id(e.heard), std::as_writable_bytes(std::span{e.room.front()}));
+  }
+
+  void say(auto& ctx, std::uint64_t own, bool ended) {
+    std::erase_if(sent_, [&](const mouth& m) { return ctx.transport().done(m.op) && gone(ctx, m.op); });
+    for (net::peer_index p = 0; p < ctx.peers(); ++p) {
+      if (p == ctx.self()) continue;
+      mouth& m = sent_.emplace_back();
+      m.words.push_back({round_, own, ended ? 1U : 0U});
+      m.op = ctx.transport().send(p, id(said_), std::as_bytes(std::span{m.words.front()}));
+    }
+    ++said_;
+  }
+  static bool gone(auto& ctx, net::operation op) {
+    (void)ctx.transport().wait(op, no_deadline);  // whom it did not reach, receives will tell
+    return true;
+  }
+
+  result<void> hear(auto& ctx) {
+    for (net::peer_index p = 0; p < ears_.size(); ++p) {
+      while (ears_[p].listening && ctx.transport().done(ears_[p].op)) CAUSEWAY_TRY(take(ctx, p));
+    }
+    return {};
+  }
+
+  result<void> take(auto& ctx, net::peer_index p) {
+    ear& e = ears_[p];
+    e.listening = false;
+    CAUSEWAY_ASSIGN(const std::size_t moved, ctx.transport().wait(e.op, no_deadline));
+    const auto [round, samples, ended] = e.room.front();
+    if (moved != sizeof(news) || ended > 1 || samples > (std::uint64_t{1} << 48U)) {
+      return fail(errc::protocol, "peer " + std::to_string(p),
+                  "told something else than its samples; do all peers run the same policy?");
+    }
+    ++e.heard;
+    e.round = round;
+    e.samples = samples;
+    e.ended = ended == 1;
+    // Even one that has ended may say more: rounds go on until all have.
+    listen(ctx, p);
+    return {};
+  }
+
+  std::uint64_t target_;
+  std::uint64_t round_ = 0;
+  std::uint64_t said_ = 0;
+  std::vector<ear> ears_;
+  std::list<mouth> sent_;
+};
+static_assert(Trigger<global_samples>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_GLOBAL_SAMPLES_HPP
+
+// ---- causeway/axis/groups.hpp ----
+#ifndef CAUSEWAY_AXIS_GROUPS_HPP
+#define CAUSEWAY_AXIS_GROUPS_HPP
+
+// Who exchanges with whom. All peers work out the same groups from the run's seed and the number of the exchange, so that
+// nobody has to be asked. Every peer is in exactly one group of an exchange.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// Which exchange of which run a group is for. `number` counts exchanges from 0.
+struct group_question {
+  std::uint64_t seed = 0;
+  std::uint64_t number = 0;
+  net::peer_index self = 0;
+  std::uint32_t peers = 1;
+};
+
+/// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers;
+/// - `members(question)`: the peers of self's group, ascending, self included;
+/// - `formed(question)`: that exchange is over; groups with a memory move on;
+/// - `everybody`: there is only one group.
+template <class G>
+concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
+  { c.check(q.peers) } -> std::same_as<result<void>>;
+  { c.members(q) } -> std::same_as<std::vector<net::peer_index>>;
+  { g.formed(q) } -> std::same_as<void>;
+  {bool{G::everybody}};
+};
+
+namespace detail {
+
+/// The peers in an order drawn from `draw`.
+inline std::vector<net::peer_index> shuffled(std::uint32_t peers, rng draw) {
+  std::vector<net::peer_index> order(peers);
+  std::iota(order.begin(), order.end(), net::peer_index{0});
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
+  return order;
+}
+
+inline constexpr std::uint64_t group_stream = 0x67726F757073;
+
+}  // namespace detail
+
+/// All peers together.
+struct all_peers {
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = true;
+
+  [[nodiscard]] result<void> check(std::uint32_t) const { return {}; }
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
+    std::vector<net::peer_index> all(q.peers);
+    std::iota(all.begin(), all.end(), net::peer_index{0});
+    return all;
+  }
+  void formed(const group_question&) {}
+  void serialize(auto&) {}
+};
+
+/// Groups of `size` peers, drawn anew for every exchange; peers that are left over join the last group (NoLoCo: pairs).
+/// With N peers in r = N / size groups, averaging once leaves (r−1)/(N−1) of the variance on average.
+struct random_groups {
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+
+  std::uint32_t size = 2;
+
+  [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    if (size >= 2 || peers == 1) return {};
+    return fail(errc::invalid_argument, "random_groups", "groups of fewer than 2 peers never mix; set size to 2 or more");
+  }
+
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
+    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+    const auto place = static_cast<std::uint32_t>(std::find(order.begin(), order.end(), q.self) - order.begin());
+    const std::uint32_t groups = std::max(q.peers / size, 1U);
+    const std::uint32_t mine = std::min(place / size, groups - 1);
+    const auto begin = order.begin() + mine * size;
+    std::vector<net::peer_index> group(begin, mine + 1 == groups ? order.end() : begin + size);
+    std::sort(group.begin(), group.end());
+    return group;
+  }
+  void formed(const group_question&) {}
+  void serialize(auto&) {}
+};
+
+/// Moshpit's grid (Ryabinin et al. 2021, section 3.2): peers sit in a grid of `dimensions` axes with `side` places each.
+/// Exchange t is among the peers that differ only on axis t mod d; afterwards each takes a place of its own on that axis,
+/// so that members of one group meet others next time. With side^dimensions peers, d exchanges give the exact mean of all.
+class grid {
+ public:
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+
+  grid() : grid(4, 2) {}
+  grid(std::uint32_t side, std::uint32_t dimensions) : side_{side}, dimensions_{dimensions} {}
+
+  [[nodiscard]] result<void> check(std::uint32_t) const {
+    if (side_ >= 2 && dimensions_ >= 1 && dimensions_ <= 16) return {};
+    return fail(errc::invalid_argument, "grid", "a side of at least 2 and 1 to 16 dimensions, please");
+  }
+
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
+    const auto places = this->places(q.peers);
+    std::vector<net::peer_index> group;
+    for (net::peer_index p = 0; p < q.peers; ++p) {
+      if (meets(places, q.self, p, axis_of(q))) group.push_back(p);
+    }
+    return group;
+  }
+
+  void formed(const group_question& q) {
+    const auto places = this->places(q.peers);
+    const std::uint32_t axis = axis_of(q);
+    auto next = places;
+    std::vector<bool> moved(q.peers);
+    for (net::peer_index first = 0; first < q.peers; ++first) {
+      if (moved[first]) continue;
+      const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number, first)});
+      std::vector<net::peer_index> group;
+      for (const net::peer_index p : order) {
+        if (meets(places, first, p, axis)) group.push_back(p);
+      }
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        moved[group[i]] = true;
+        next[group[i] * dimensions_ + axis] = static_cast<std::uint32_t>(i);
+      }
+    }
+    places_ = std::move(next);
+  }
+
+  void serialize(auto& ar) { ar(places_); }
+
+ private:
+  [[nodiscard]] std::uint32_t axis_of(const group_question& q) const {
+    return static_cast<std::uint32_t>(q.number % dimensions_);
+  }
+
+  // At the start peers fill the grid in order: peer p at the digits of p.
+  [[nodiscard]] std::vector<std::uint32_t> places(std::uint32_t peers) const {
+    if (places_.size() == std::size_t{peers} * dimensions_) return places_;
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t p = 0; p < peers; ++p) {
+      std::uint64_t rest = p;
+      for (std::uint32_t d = 0; d < dimensions_; ++d, rest /= side_)
+        all.push_back(static_cast<std::uint32_t>(rest % side_));
+    }
+    return all;
+  }
+
+  [[nodiscard]] bool meets(const std::vector<std::uint32_t>& places, net::peer_index a, net::peer_index b,
+                           std::uint32_t axis) const {
+    for (std::uint32_t d = 0; d < dimensions_; ++d) {
+      if (d != axis && places[a * dimensions_ + d] != places[b * dimensions_ + d]) return false;
+    }
+    return true;
+  }
+
+  std::uint32_t side_;
+  std::uint32_t dimensions_;
+  std::vector<std::uint32_t> places_;  // empty: everybody where they started
+};
+
+/// Hivemind's form of the grid: a key of `bits` bits per peer. Peers with equal keys form a group; afterwards each member
+/// appends its number in the group to the key, `step` bits of it, and the oldest bits drop out. With 2^(bits+step) peers
+/// all groups have 2^step members.
+class key_groups {
+ public:
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+
+  key_groups() : key_groups(2, 2) {}
+  key_groups(std::uint32_t bits, std::uint32_t step) : bits_{bits}, step_{step} {}
+
+  [[nodiscard]] result<void> check(std::uint32_t) const {
+    if (bits_ <= 30 && step_ >= 1 && step_ <= 16) return {};
+    return fail(errc::invalid_argument, "key_groups",
+                "keys have 0 to 30 bits and grow by 1 to 16; other numbers were given");
+  }
+
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
+    const auto keys = this->keys(q.peers);
+    std::vector<net::peer_index> group;
+    for (net::peer_index p = 0; p < q.peers; ++p) {
+      if (keys[p] == keys[q.self]) group.push_back(p);
+    }
+    return group;
+  }
+
+  void formed(const group_question& q) {
+    const auto old = keys(q.peers);
+    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(detail::group_stream, q.number)});
+    std::vector<std::uint32_t> next(q.peers);
+    std::vector<std::uint32_t> seen(std::size_t{1} << bits_);
+    for (const net::peer_index p : order) next[p] = ((old[p] << step_) | (seen[old[p]]++ & ((1U << step_) - 1))) & mask();
+    keys_ = std::move(next);
+  }
+
+  void serialize(auto& ar) { ar(keys_); }
+
+ private:
+  [[nodiscard]] std::uint32_t mask() const { return (1U << bits_) - 1U; }
+
+  [[nodiscard]] std::vector<std::uint32_t> keys(std::uint32_t peers) const {
+    if (keys_.size() == peers) return keys_;
+    std::vector<std::uint32_t> all(peers);
+    for (std::uint32_t p = 0; p < peers; ++p) all[p] = p & mask();
+    return all;
+  }
+
+  std::uint32_t bits_;
+  std::uint32_t step_;
+  std::vector<std::uint32_t> keys_;  // empty: as at the start
+};
+
+static_assert(Group<all_peers> && Group<random_groups> && Group<grid> && Group<key_groups>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_GROUPS_HPP
+
+// ---- causeway/axis/growing.hpp ----
+#ifndef CAUSEWAY_AXIS_GROWING_HPP
+#define CAUSEWAY_AXIS_GROWING_HPP
+
+// A trigger whose rounds grow as the model settles (Co-learning, Xu et al. 2019: the number of local epochs doubles when
+// the shared model changes by less than a tolerance from round to round).
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+struct growing_options {
+  std::uint32_t local_steps = 20;  ///< in the first round
+  std::uint32_t most = 1000;       ///< and never more than that
+  std::uint32_t factor = 2;
+  double tolerance = 0.01;  ///< of |change| / |parameters| in one round
+};
+
+/// H ← min(factor·H, most) whenever |mean| / |shared parameters| of a round is below the tolerance. All peers see the same
+/// mean, so they grow together.
+class growing {
+ public:
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = true;
+
+  explicit growing(growing_options options = {}) : options_{options}, steps_{options.local_steps} {}
+
+  [[nodiscard]] result<void> check(std::size_t) const {
+    if (options_.factor >= 1 && options_.most >= options_.local_steps && options_.tolerance >= 0) {
+      return detail::check_steps(options_.local_steps, "growing");
+    }
+    return fail(errc::invalid_argument, "growing",
+                "`factor` must be at least 1, `most` at least local_steps, and `tolerance` not negative");
+  }
+  [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
+  [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return steps_; }
+
+  result<void> exchanged(auto&, const exchange_report& report) {
+    if (report.movement < options_.tolerance) {
+      const std::uint64_t grown = std::uint64_t{steps_} * options_.factor;
+      steps_ = static_cast<std::uint32_t>(std::min<std::uint64_t>(grown, options_.most));
+    }
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(steps_); }
+
+ private:
+  growing_options options_;
+  std::uint32_t steps_;
+};
+static_assert(Trigger<growing>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_GROWING_HPP
+
+// ---- causeway/axis/outer.hpp ----
+#ifndef CAUSEWAY_AXIS_OUTER_HPP
+#define CAUSEWAY_AXIS_OUTER_HPP
+
+// What the mean pseudo-gradient does to the shared parameters of a fragment.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// One value for each fragment. `reset(size)`: start over for rows of that size. `step(pool, shared, mean, mean_shared)`:
+/// move `shared` against `mean`; `mean_shared` is the group's mean of the shared parameters where `wants_mean_shared`, else
+/// empty.
+template <class O>
+concept Outer = O::decides == part::outer&& std::copyable<O>&& requires(O& o, thread_pool& pool, std::span<float> shared,
+                                                                        std::span<float> mean,
+                                                                        std::span<const float> mean_shared) {
+  { o.reset(std::int64_t{}) } -> std::same_as<void>;
+  { o.step(pool, shared, mean, mean_shared) } -> std::same_as<void>;
+  {bool{O::wants_mean_shared}};
+};
+
+/// Any optimizer with a constant rate: outer<optim::sgd>{1} replaces the parameters by their mean (FedAvg, local SGD),
+/// outer<optim::nesterov>{0.7F} is DiLoCo's. Weight decay counts for all values alike.
+template <optim::Optimizer O = optim::nesterov>
+class outer {
+ public:
+  static constexpr part decides = part::outer;
+  static constexpr bool wants_mean_shared = false;
+  using optimizer_type = O;
+
+  explicit outer(float learning_rate = 0.7F, O optimizer = O{})
+      : prototype_{std::move(optimizer)}, learning_rate_{learning_rate} {}
+  // Copies have the options, not the state: buffers are not copied by accident.
+  outer(const outer& other) : outer{other.learning_rate_, O{other.prototype_.options()}} {}
+  outer(outer&&) noexcept = default;
+  outer& operator=(const outer& other) { return *this = outer{other}; }
+  outer& operator=(outer&&) noexcept = default;
+  ~outer() = default;
+
+  [[nodiscard]] float learning_rate() const noexcept { return learning_rate_; }
+  [[nodiscard]] const O& optimizer() const noexcept { return prototype_; }
+
+  void reset(std::int64_t size) { prototype_.reset(size); }
+
+  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float>) {
+    prototype_.step(pool, parameter_view{shared, mean, {}}, {.learning_rate = learning_rate_});
+  }
+
+  void serialize(auto& ar) { ar(prototype_); }
+
+ private:
+  O prototype_;
+  float learning_rate_;
+};
+
+struct gossip_nesterov_options {
+  float alpha = 0.5F;  ///< momentum
+  float beta = 0.7F;   ///< rate of the group's mean progress
+  float gamma = 0.7F;  ///< pull toward the group's mean parameters
+};
+
+/// NoLoCo's outer step (Kolehmainen et al. 2025, equation 2) in a group G:
+///   v ← α·v + β·mean_G(θ_m − θ) + γ·(mean_G θ − θ);   θ ← θ + v.
+/// The spread of the peers' θ shrinks for sqrt(n/(2(n−1)))·α < γ < sqrt(n/(2(n−1))·(2+α²)) with groups of n. State: v.
+class gossip_nesterov {
+ public:
+  static constexpr part decides = part::outer;
+  static constexpr bool wants_mean_shared = true;
+
+  explicit gossip_nesterov(gossip_nesterov_options options = {}) : options_{options} {}
+
+  void reset(std::int64_t size) { velocity_.assign(static_cast<std::size_t>(size), 0.0F); }
+
+  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared) {
+    pool.for_range(static_cast<std::int64_t>(shared.size()), 1 << 14, [&](index_range part) {
+      for (auto i = static_cast<std::size_t>(part.begin); i < static_cast<std::size_t>(part.end); ++i) {
+        velocity_[i] =
+            options_.alpha * velocity_[i] - options_.beta * mean[i] + options_.gamma * (mean_shared[i] - shared[i]);
+        shared[i] += velocity_[i];
+      }
+    });
+  }
+
+  void serialize(auto& ar) { ar(velocity_); }
+
+ private:
+  gossip_nesterov_options options_;
+  std::vector<float> velocity_;
+};
+
+static_assert(Outer<outer<>> && Outer<gossip_nesterov>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_OUTER_HPP
+
+// ---- causeway/axis/hubs.hpp ----
+#ifndef CAUSEWAY_AXIS_HUBS_HPP
+#define CAUSEWAY_AXIS_HUBS_HPP
+
+// Who pushes to whom (comm::on_arrival): one hub for all, or a hub in each region and one of these for all regions. And
+// what a push is made of.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// One level of hubs. The first of each group is its hub; it takes part as well. Level 0 has the peers themselves, each in
+/// one group; level n + 1 has the hubs of level n.
+struct hub_level {
+  std::vector<std::vector<net::peer_index>> groups;
+  std::uint32_t pushes = 1;  ///< level 1 and up: a hub pushes what it gathered after so many pushes to it
+  float upper_share = 0;     ///< level 1 and up: s in own ← (1−s)·own + s·upper, when the answer is there
+};
+
+/// Requirements: `check(peers)`; `levels(peers)`, one hub_level each; `outers()`, a tuple of the outer optimizers of level
+/// 1 and up (the one of level 0 is the outer axis).
+template <class H>
+concept Hubs = H::decides == part::group&& requires(const H& h, std::uint32_t peers) {
+  { h.check(peers) } -> std::same_as<result<void>>;
+  { h.levels(peers) } -> std::same_as<std::vector<hub_level>>;
+  h.outers();
+};
+
+/// One peer holds the shared parameters for all.
+struct star {
+  static constexpr part decides = part::group;
+
+  net::peer_index hub = 0;
+
+  [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    if (hub < peers) return {};
+    return fail(errc::invalid_argument, "star", "the hub is not one of the peers");
+  }
+  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t peers) const {
+    std::vector<net::peer_index> all{hub};
+    for (net::peer_index p = 0; p < peers; ++p) {
+      if (p != hub) all.push_back(p);
+    }
+    return {{.groups = {std::move(all)}}};
+  }
+  [[nodiscard]] static std::tuple<> outers() { return {}; }
+};
+
+/// A hub in every region, which is a client of the first region's hub (HALoS, Kim et al. 2025): only hubs talk over the
+/// lines between regions, and only after every `pushes` pushes. `upper` is the outer optimizer of the level above.
+template <class Upper = outer<optim::delayed_nesterov>>
+struct regions {
+  static constexpr part decides = part::group;
+
+  std::vector<std::vector<net::peer_index>> members;  ///< of each region, its hub first; the first of all is the global hub
+  std::uint32_t pushes = 8;
+  float upper_share = 0.25F;
+  Upper upper{};
+
+  [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    std::vector<net::peer_index> all;
+    bool full = !members.empty();
+    for (const auto& region : members) {
+      full = full && !region.empty();
+      all.insert(all.end(), region.begin(), region.end());
+    }
+    std::sort(all.begin(), all.end());
+    for (std::size_t i = 0; i < all.size(); ++i) full = full && all[i] == i;
+    if (full && all.size() == peers && pushes > 0 && upper_share >= 0 && upper_share <= 1) return {};
+    return fail(errc::invalid_argument, "regions",
+                "every peer must be in one region, no region empty, `pushes` at least 1 and `upper_share` between 0 and 1");
+  }
+  [[nodiscard]] std::vector<hub_level> levels(std::uint32_t) const {
+    std::vector<net::peer_index> hubs;
+    for (const auto& region : members) hubs.push_back(region.front());
+    return {{.groups = members}, {.groups = {std::move(hubs)}, .pushes = pushes, .upper_share = upper_share}};
+  }
+  [[nodiscard]] std::tuple<Upper> outers() const { return {upper}; }
+};
+
+/// A push: a codec, which may send coordinates of the peer's own choice, and what a hub makes of several pushes. Shared
+/// parameters come back as f32. Bytes of a round of one peer: the encoded row up, 4 bytes a value down.
+template <class Codec = compress::none, class Aggregator = collective::mean>
+struct push {
+  using codec_type = compress::as_message<Codec>;
+  static constexpr part decides = part::exchange;
+  static constexpr bool is_push = true;
+  static constexpr bool shared_support = compress::codec_traits{codec_type::traits}.shared_support;
+
+  Codec codec{};
+  Aggregator aggregator{};
+};
+
+static_assert(Hubs<star> && Hubs<regions<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_HUBS_HPP
+
+// ---- causeway/axis/landing.hpp ----
+#ifndef CAUSEWAY_AXIS_LANDING_HPP
+#define CAUSEWAY_AXIS_LANDING_HPP
+
+// When the result of an exchange is waited for, and what the live parameters become then. θ: shared parameters before, θ̃:
+// after the outer step; θ_m: live parameters, at_send: what they were when the exchange began.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+enum class waiting : std::uint8_t {
+  at_once,     ///< before the next inner step
+  some_steps,  ///< `steps` inner steps later; the exchange goes on meanwhile
+  a_round,     ///< when the fragment is due again
+};
+
+/// `waits`, and for some_steps `steps`: τ >= 1. `keeps_departure`: at_send is wanted. `own_is_fresh`: the outer step takes
+/// this peer's own row from now and the others' from a round ago. `land(local, shared, at_send)` gives the new live
+/// parameters.
+template <class L>
+concept Landing = L::decides == part::landing&& requires(const L& l, std::span<float> local, std::span<const float> shared,
+                                                         std::span<const float> at_send) {
+  { L::waits } -> std::convertible_to<waiting>;
+  { l.steps } -> std::convertible_to<std::uint32_t>;
+  {bool{L::keeps_departure}};
+  {bool{L::own_is_fresh}};
+  { l.land(local, shared, at_send) } -> std::same_as<void>;
+};
+
+namespace detail {
+
+inline void take_over(std::span<float> local, std::span<const float> shared) {
+  for (std::size_t i = 0; i < local.size(); ++i) local[i] = shared[i];
+}
+
+}  // namespace detail
+
+/// θ_m ← θ̃, before the next inner step.
+struct blocking {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::at_once;
+  static constexpr std::uint32_t steps = 0;
+  static constexpr bool keeps_departure = false;
+  static constexpr bool own_is_fresh = false;
+
+  static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
+    detail::take_over(local, shared);
+  }
+};
+
+/// θ_m ← α·θ_m + (1−α)·θ̃, τ inner steps after the exchange began (Streaming DiLoCo, section 2.2: τ = 1, α = 0.5; α = 0
+/// forgets the τ steps, α = 1 the others).
+struct delayed {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::some_steps;
+  static constexpr bool keeps_departure = false;
+  static constexpr bool own_is_fresh = false;
+
+  std::uint32_t steps = 1;   ///< τ
+  float local_share = 0.5F;  ///< α
+
+  void land(std::span<float> local, std::span<const float> shared, std::span<const float>) const {
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      local[i] = local_share * local[i] + (1.0F - local_share) * shared[i];
+    }
+  }
+};
+
+/// θ_m ← θ̃ − τ·(g + λ·g⊙g⊙(θ̃ − at_send)) with g = (at_send − θ_m)/τ, the mean movement of the τ steps: the steps that were
+/// taken meanwhile, moved to where they should have started. The correction is the first-order expansion of the gradient
+/// with λ·g⊙g for the Hessian (Zheng et al. 2017), which CoCoDC applies to delayed fragments; λ = 0 just replays the steps.
+/// Derived from those papers' abstracts: CoCoDC's own constants are not published with it.
+struct compensated {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::some_steps;
+  static constexpr bool keeps_departure = true;
+  static constexpr bool own_is_fresh = false;
+
+  std::uint32_t steps = 1;  ///< τ
+  float lambda = 0.5F;
+
+  void land(std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
+    const auto tau = static_cast<float>(steps);
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      const float g = (at_send[i] - local[i]) / tau;
+      local[i] = shared[i] - tau * (g + lambda * g * g * (shared[i] - at_send[i]));
+    }
+  }
+};
+
+/// The outer step of a round uses the mean of the round before, which had a whole round to travel; nothing for the first
+/// (delayed DiLoCo in its plain form: costs quality).
+struct one_round_late {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::a_round;
+  static constexpr std::uint32_t steps = 0;
+  static constexpr bool keeps_departure = false;
+  static constexpr bool own_is_fresh = false;
+
+  static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
+    detail::take_over(local, shared);
+  }
+};
+
+/// The same with this peer's own part fresh: (1/M)·Δ_m(now) + (1/M)·Σ_{others} Δ(a round ago) (Kale et al. 2025). The
+/// shared parameters then differ from peer to peer by the rows under way; one more buffer.
+struct eager {
+  static constexpr part decides = part::landing;
+  static constexpr waiting waits = waiting::a_round;
+  static constexpr std::uint32_t steps = 0;
+  static constexpr bool keeps_departure = false;
+  static constexpr bool own_is_fresh = true;
+
+  static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
+    detail::take_over(local, shared);
+  }
+};
+
+static_assert(Landing<blocking> && Landing<delayed> && Landing<compensated> && Landing<one_round_late> && Landing<eager>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_LANDING_HPP
+
+// ---- causeway/axis/low_rank_mean.hpp ----
+#ifndef CAUSEWAY_AXIS_LOW_RANK_MEAN_HPP
+#define CAUSEWAY_AXIS_LOW_RANK_MEAN_HPP
+
+// PowerSGD (Vogels et al. 2019, algorithm 1): of each matrix M only two thin factors travel. P = mean(M_i·Q), made
+// orthonormal; Q = mean(M_iᵀ·P); the result is P·Qᵀ, and Q is where the next round starts. Both products are linear in M,
+// so the factors can be averaged like any row. What is no matrix, or too small to gain, travels whole with the first
+// factor.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+namespace detail {
+
+/// Models collective::Exchange. `begin` sends left factors, `turn` waits for their mean and sends right factors, `finish`
+/// waits for theirs. The residual is what the result leaves out of this peer's own row, known when `finish` returns.
+class low_rank_exchange {
+  using mean = collective::split_mean<compress::as_message<compress::none>>;
+
+ public:
+  static constexpr std::string_view name = "low_rank_mean";
+  static constexpr collective::exchange_traits traits{
+      .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = true};
+
+  explicit low_rank_exchange(std::uint32_t rank) : rank_{rank} {}
+
+  result<void> begin(const collective::exchange_port& port, const collective::exchange_row& row,
+                     const compress::message_context& ctx) {
+    lay_out(row.values.size(), ctx);
+    for (const piece& p : pieces_) {
+      compress::low_rank_left(ctx.pool, p.shape, matrix(p, row.values), right(p), left(p));
+    }
+    auto to = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
+    for (const auto& [begin, end] : rest_) to = std::copy(row.values.begin() + begin, row.values.begin() + end, to);
+    return first_mean_.begin(port, {.values = first_, .weight = row.weight}, plain(ctx));
+  }
+
+  result<void> turn(const collective::exchange_port& port, const collective::exchange_row& row,
+                    const compress::message_context& ctx) {
+    const collective::exchange_row first{.values = first_, .weight = row.weight};
+    CAUSEWAY_TRY(first_mean_.turn(port, first, plain(ctx)));
+    CAUSEWAY_TRY(first_mean_.finish(port, first, plain(ctx)));
+    next_.resize(right_.size());
+    for (const piece& p : pieces_) {
+      CAUSEWAY_TRY(compress::low_rank_orthonormalise(left(p), p.shape.rows));
+      compress::low_rank_right(ctx.pool, p.shape, matrix(p, row.values), left(p),
+                               std::span{next_}.subspan(p.right, p.shape.right_size()));
+    }
+    return second_mean_.begin(second(port), {.values = next_, .weight = row.weight}, plain(ctx));
+  }
+
+  result<void> finish(const collective::exchange_port& port, const collective::exchange_row& row,
+                      const compress::message_context& ctx) {
+    const collective::exchange_row factors{.values = next_, .weight = row.weight};
+    CAUSEWAY_TRY(second_mean_.turn(second(port), factors, plain(ctx)));
+    CAUSEWAY_TRY(second_mean_.finish(second(port), factors, plain(ctx)));
+    std::swap(right_, next_);
+    std::copy(row.values.begin(), row.values.begin() + std::ssize(row.residual), row.residual.begin());
+    for (const piece& p : pieces_) {
+      compress::low_rank_expand(ctx.pool, p.shape, left(p), right(p), row.values.subspan(p.offset, p.shape.matrix_size()));
+    }
+    auto from = first_.begin() + static_cast<std::ptrdiff_t>(left_size_);
+    for (const auto& [begin, end] : rest_) {
+      std::copy(from, from + (end - begin), row.values.begin() + begin);
+      from += end - begin;
+    }
+    if (!row.residual.empty()) leave_residual(row);
+    return {};
+  }
+
+  void cancel() {
+    first_mean_.cancel();
+    second_mean_.cancel();
+  }
+
+  void serialize(auto& ar) { ar(right_); }
+
+ private:
+  struct piece {
+    compress::low_rank_shape shape;
+    std::size_t offset = 0;  ///< of the matrix in the row
+    std::size_t left = 0;    ///< of its left factor in first_
+    std::size_t right = 0;   ///< of its right factor in right_
+  };
+  using bounds = std::pair<std::ptrdiff_t, std::ptrdiff_t>;
+
+  static std::span<const float> matrix(const piece& p, std::span<const float> row) {
+    return row.subspan(p.offset, p.shape.matrix_size());
+  }
+  std::span<float> left(const piece& p) { return std::span{first_}.subspan(p.left, p.shape.left_size()); }
+  std::span<float> right(const piece& p) { return std::span{right_}.subspan(p.right, p.shape.right_size()); }
+
+  /// Factors are rows of their own, without matrices.
+  static compress::message_context plain(const compress::message_context& ctx) {
+    return {.pool = ctx.pool, .seed = ctx.seed, .own_seed = ctx.own_seed, .round = ctx.round};
+  }
+  static collective::exchange_port second(const collective::exchange_port& port) {
+    net::message_id id = port.id;
+    id.channel += 8;  // the first mean uses fewer
+    return {port.transport, id, port.options};
+  }
+
+  void lay_out(std::size_t size, const compress::message_context& ctx) {
+    pieces_.clear();
+    rest_.clear();
+    left_size_ = 0;
+    std::size_t right_size = 0, covered = 0, rest_size = 0;
+    const auto leave = [&](std::size_t begin, std::size_t end) {
+      if (end > begin) rest_.emplace_back(begin, end);
+      rest_size += end - begin;
+    };
+    for (const auto& m : ctx.matrices) {
+      const compress::low_rank_shape shape{m.rows, m.columns, rank_};
+      const bool gains =
+          rank_ <= std::min(m.rows, m.columns) && shape.left_size() + shape.right_size() < shape.matrix_size();
+      if (!gains) continue;
+      leave(covered, m.offset);
+      covered = m.offset + shape.matrix_size();
+      pieces_.push_back({shape, m.offset, left_size_, right_size});
+      left_size_ += shape.left_size();
+      right_size += shape.right_size();
+    }
+    leave(covered, size);
+    first_.resize(left_size_ + rest_size);
+    if (right_.size() == right_size) return;
+    right_.resize(right_size);
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      compress::low_rank_start(pieces_[i].shape, i, right(pieces_[i]));
+    }
+  }
+
+  /// Where nothing was left out the residual is zero; a peer that only listened has sent nothing of its matrices.
+  void leave_residual(const collective::exchange_row& row) {
+    if (row.weight == 0) return;
+    for (const piece& p : pieces_) {
+      for (std::size_t i = p.offset; i < p.offset + p.shape.matrix_size(); ++i) row.residual[i] -= row.values[i];
+    }
+    for (const auto& [begin, end] : rest_) std::fill(row.residual.begin() + begin, row.residual.begin() + end, 0.0F);
+  }
+
+  std::uint32_t rank_;
+  std::vector<piece> pieces_;
+  std::vector<bounds> rest_;
+  std::size_t left_size_ = 0;
+  std::vector<float> first_;  ///< left factors, then what is not factored
+  std::vector<float> right_;  ///< of the round before: where the next one starts
+  std::vector<float> next_;
+  mean first_mean_;
+  mean second_mean_;
+};
+
+}  // namespace detail
+
+/// PowerSGD's mean, of rank `rank`: for a matrix of r×c values rank·(r + c) travel. Use it with gradients or
+/// pseudo-gradients, and error_feedback: the residual is row − result (the paper's e ← Δ − P·Qᵀ). Bytes: those of
+/// split_mean for the factors.
+struct low_rank_mean {
+  using type = detail::low_rank_exchange;
+  static constexpr part decides = part::exchange;
+  static constexpr collective::exchange_traits traits = type::traits;
+  static constexpr bool by_context = false;
+  static constexpr bool sparse = false;
+  static constexpr bool shared_support = false;
+
+  std::uint32_t rank = 4;
+
+  [[nodiscard]] type make(std::size_t = 0) const { return type{rank}; }
+};
+static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_context>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_LOW_RANK_MEAN_HPP
+
+// ---- causeway/axis/participation.hpp ----
+#ifndef CAUSEWAY_AXIS_PARTICIPATION_HPP
+#define CAUSEWAY_AXIS_PARTICIPATION_HPP
+
+// Whose rows count in an exchange. A function of the run's seed, the exchange and the peer, so that all peers know who
+// contributes; at least one always does.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// `contributes(question)` for peer question.self; `keeps_local`: a peer that does not contribute goes on from its own live
+/// parameters instead of taking the shared ones over.
+template <class P>
+concept Participation = P::decides == part::participation&& requires(const P& p, const group_question& q) {
+  { p.check() } -> std::same_as<result<void>>;
+  { p.contributes(q) } -> std::same_as<bool>;
+  {bool{P::always}};
+  {bool{P::keeps_local}};
+};
+
+struct everyone {
+  static constexpr part decides = part::participation;
+  static constexpr bool always = true;
+  static constexpr bool keeps_local = false;
+  [[nodiscard]] static result<void> check() { return {}; }
+  [[nodiscard]] static bool contributes(const group_question&) noexcept { return true; }
+};
+
+/// A share of the peers, drawn anew for every exchange; the others take the result over (FedAvg's and Photon's sampling of
+/// clients). Of N peers max(1, round(share·N)) contribute.
+struct sampled_peers {
+  static constexpr part decides = part::participation;
+  static constexpr bool always = false;
+  static constexpr bool keeps_local = false;
+
+  double share = 0.5;
+
+  [[nodiscard]] result<void> check() const {
+    if (share > 0 && share <= 1) return {};
+    return fail(errc::invalid_argument, "sampled_peers", "the share must be above 0 and at most 1");
+  }
+  [[nodiscard]] bool contributes(const group_question& q) const {
+    const auto wanted = std::max<std::int64_t>(1, std::llround(share * q.peers));
+    const auto order = detail::shuffled(q.peers, rng{q.seed, mix(stream, q.number)});
+    const auto place = std::find(order.begin(), order.end(), q.self) - order.begin();
+    return place < wanted;
+  }
+
+ private:
+  static constexpr std::uint64_t stream = 0x73616D706C65;
+};
+
+/// Each row is lost with a probability; its peer neither contributes nor takes the result over, and goes on from its own
+/// live parameters (DiLoCo, section 4: half of all pseudo-gradients dropped cost 2.1 % of perplexity). When all would be
+/// lost the first peer's row is kept.
+struct dropped_rows {
+  static constexpr part decides = part::participation;
+  static constexpr bool always = false;
+  static constexpr bool keeps_local = true;
+
+  double probability = 0.5;
+
+  [[nodiscard]] result<void> check() const {
+    if (probability >= 0 && probability < 1) return {};
+    return fail(errc::invalid_argument, "dropped_rows", "the probability must be at least 0 and below 1");
+  }
+  [[nodiscard]] bool contributes(const group_question& q) const {
+    if (kept(q, q.self)) return true;
+    if (q.self != 0) return false;
+    for (net::peer_index p = 0; p < q.peers; ++p) {
+      if (kept(q, p)) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::uint64_t stream = 0x64726F70;
+  [[nodiscard]] bool kept(const group_question& q, net::peer_index p) const {
+    return rng{q.seed, mix(stream, q.number, std::uint64_t{p})}.uniform() >= probability;
+  }
+};
+
+static_assert(Participation<everyone> && Participation<sampled_peers> && Participation<dropped_rows>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_PARTICIPATION_HPP
+
+// ---- causeway/axis/residual.hpp ----
+#ifndef CAUSEWAY_AXIS_RESIDUAL_HPP
+#define CAUSEWAY_AXIS_RESIDUAL_HPP
+
+// What becomes of the part of a row that a lossy codec did not send.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+enum class keeping : std::uint8_t {
+  nothing,        ///< it is lost
+  in_a_buffer,    ///< it is added to the next row
+  in_parameters,  ///< the live parameters keep it, so that the next pseudo-gradient has it again
+};
+
+/// `keeps` says which; `gain(rate)` and `decay()` are what a row and a kept residual are multiplied by.
+template <class R>
+concept Residual = R::decides == part::residual&& requires(const R& r, float rate) {
+  { R::keeps } -> std::convertible_to<keeping>;
+  { r.decay() } -> std::same_as<float>;
+  { r.gain(rate) } -> std::same_as<float>;
+};
+
+/// Dropped. Fine for 4 bits and more; with fewer, or with sparse messages, quality suffers.
+struct no_residual {
+  static constexpr part decides = part::residual;
+  static constexpr keeping keeps = keeping::nothing;
+  static float decay() noexcept { return 0; }
+  static float gain(float) noexcept { return 1; }
+};
+
+/// Error feedback: x ← β·e + η·x; e ← x − sent (Karimireddy et al. 2019 with β = η = 1; SparseLoCo with β = 0.95). State:
+/// one value a parameter. Σ sent + e = Σ x to round-off, for β = η = 1.
+struct error_feedback {
+  static constexpr part decides = part::residual;
+  static constexpr keeping keeps = keeping::in_a_buffer;
+
+  float beta = 1;
+  float eta = 1;
+
+  [[nodiscard]] float decay() const noexcept { return beta; }
+  [[nodiscard]] float gain(float) const noexcept { return eta; }
+};
+
+/// DeMo's decoupled momentum: m ← β·m + lr·g, what is sent leaves m. The arithmetic of error feedback, on gradients, with
+/// the learning rate of the step inside.
+struct momentum_residual {
+  static constexpr part decides = part::residual;
+  static constexpr keeping keeps = keeping::in_a_buffer;
+
+  float beta = 0.999F;
+
+  [[nodiscard]] float decay() const noexcept { return beta; }
+  [[nodiscard]] static float gain(float learning_rate) noexcept { return learning_rate; }
+};
+
+/// Left where it is: of Δ_m only what was sent is taken out of the live parameters, the rest is part of the next Δ_m
+/// (CocktailSGD, section 3; Gaia's insignificant updates, which go on accumulating). No state.
+struct implicit_residual {
+  static constexpr part decides = part::residual;
+  static constexpr keeping keeps = keeping::in_parameters;
+  static float decay() noexcept { return 0; }
+  static float gain(float) noexcept { return 1; }
+};
+
+static_assert(Residual<no_residual> && Residual<error_feedback> && Residual<momentum_residual> &&
+              Residual<implicit_residual>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_RESIDUAL_HPP
+
+// ---- causeway/comm/arrival_rules.hpp ----
+#ifndef CAUSEWAY_COMM_ARRIVAL_RULES_HPP
+#define CAUSEWAY_COMM_ARRIVAL_RULES_HPP
+
+// Which axes comm::on_arrival takes, and one readable error for each mix that it does not. docs/reference/rules.md explains
+// the ids; tests/compile_fail holds the messages to them.
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+namespace detail {
+
+/// T where `Fits`, so that a type that does not makes no errors besides the one that names it.
+template <bool Fits, class T, class Default>
+using fitting = std::conditional_t<Fits, T, Default>;
+
+template <class P>
+inline constexpr bool is_push = requires {
+  typename P::codec_type;
+  P::is_push;
+};
+
+}  // namespace detail
+
+/// The rules for one mix, and its axes: derive from it.
+template <class... Axes>
+class arrival_rules {
+  template <axis::part P, class Default>
+  using given = axis::pick<P, Default, Axes...>;
+  using given_hubs = given<axis::part::group, axis::star>;
+  using given_arrivals = given<axis::part::participation, axis::one_by_one>;
+  using given_push = given<axis::part::exchange, axis::push<>>;
+
+  static constexpr bool a12 = axis::Hubs<given_hubs> && axis::Arrivals<given_arrivals> && detail::is_push<given_push>;
+
+ public:
+  using trigger_type = given<axis::part::trigger, axis::every>;
+  using fragments_type = given<axis::part::fragments, axis::whole>;
+  using residual_type = given<axis::part::residual, axis::no_residual>;
+  using outer_type = given<axis::part::outer, axis::outer<optim::delayed_nesterov>>;
+  using landing_type = given<axis::part::landing, axis::blocking>;
+  using hubs_type = detail::fitting<a12, given_hubs, axis::star>;
+  using arrivals_type = detail::fitting<a12, given_arrivals, axis::one_by_one>;
+  using push_type = detail::fitting<a12, given_push, axis::push<>>;
+
+  /// The value of an axis, out of those that were given.
+  template <axis::part P, class T>
+  static T taken(auto& values) {
+    if constexpr (std::is_same_v<axis::pick<P, T, Axes...>, T>) {
+      return axis::take<P, T>(values);
+    } else {
+      return T{};
+    }
+  }
+
+ private:
+  static constexpr bool a13 = std::is_same_v<given<axis::part::content, axis::pseudo_gradient>, axis::pseudo_gradient> &&
+                              landing_type::waits != axis::waiting::a_round &&
+                              residual_type::keeps != axis::keeping::in_parameters && !outer_type::wants_mean_shared &&
+                              !trigger_type::watches_movement && !push_type::shared_support;
+
+  static_assert(axis::all_known<Axes...>,
+                "causeway-A0: a type given to comm::on_arrival is no axis value: it has no `decides`. "
+                "docs/reference/rules.md#a0");
+  static_assert(
+      axis::all_different<Axes...>,
+      "causeway-A1: two values for one axis were given to comm::on_arrival; keep one. docs/reference/rules.md#a1");
+  static_assert(a12,
+                "causeway-A12: a group, topology or participation of comm::rounds was given to comm::on_arrival. Use "
+                "axis::star or axis::regions, axis::push, axis::one_by_one or axis::quorum. docs/reference/rules.md#a12");
+  static_assert(
+      a13,
+      "causeway-A13: a push is an exchange of its own: there is no round that a content, landing, residual, mask, "
+      "gossip step or growing trigger could share with other peers. docs/reference/rules.md#a13");
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_ARRIVAL_RULES_HPP
+
 // ---- causeway/comm/every_step.hpp ----
 #ifndef CAUSEWAY_COMM_EVERY_STEP_HPP
 #define CAUSEWAY_COMM_EVERY_STEP_HPP
@@ -24599,6 +32943,1415 @@ static_assert(CommunicationPolicy<every_step<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_EVERY_STEP_HPP
+
+// ---- causeway/comm/hub_line.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_LINE_HPP
+#define CAUSEWAY_COMM_HUB_LINE_HPP
+
+// What a hub and one of its clients say to each other: messages in both directions, each in order, any number of them under
+// way. And what these messages begin with.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+enum class hub_word : std::uint32_t {
+  hello = 1,  ///< client: who I am and what I wait for; hub: what I have of you
+  push,       ///< client: a fragment's row
+  waits,      ///< client: I do nothing before this push is answered
+  done,       ///< client: nothing more will come
+  answer,     ///< hub: a fragment's shared parameters
+  last,       ///< hub: all shared parameters, for good
+  refused,    ///< hub: what you sent cannot be used, go away
+};
+
+/// Of a message to a hub. Plain numbers: hostile until checked.
+struct push_header {
+  hub_word word = hub_word::push;
+  std::uint32_t fragment = 0;
+  std::uint64_t number = 0;  ///< of this client's pushes of this fragment, from 1
+  std::uint64_t samples = 0;
+  double speed = 0;         ///< inner steps a second of computing; 0: unknown
+  double sync_seconds = 0;  ///< from the push before to its answer, without the time that it lay at the hub
+  std::uint32_t wants_answer = 1;
+  std::uint32_t unused = 0;
+};
+
+/// Of a message from a hub.
+struct answer_header {
+  hub_word word = hub_word::answer;
+  std::uint32_t fragment = 0;
+  std::uint64_t number = 0;  ///< of the push that is answered
+  double held_seconds = 0;   ///< from its arrival to the answer
+  std::uint32_t steps = 0;   ///< inner steps before the next push; 0: as before
+  std::uint32_t code = 0;    ///< why it was refused
+};
+
+template <class Header>
+std::vector<std::byte> with_header(const Header& h, std::size_t payload) {
+  std::vector<std::byte> bytes(sizeof h + payload);
+  std::memcpy(bytes.data(), &h, sizeof h);
+  return bytes;
+}
+
+/// The header of a message, and its payload in `bytes`.
+template <class Header>
+result<Header> take_header(std::span<const std::byte>& bytes, net::peer_index from) {
+  Header h;
+  if (bytes.size() < sizeof h) {
+    return fail(errc::protocol, "peer " + std::to_string(from),
+                "it sent a message that is too short; do all peers run the same version?");
+  }
+  std::memcpy(&h, bytes.data(), sizeof h);
+  bytes = bytes.subspan(sizeof h);
+  return h;
+}
+
+/// One end. Stays where it is: the transport knows its buffers. Destroying it cancels what is under way.
+class hub_line {
+ public:
+  hub_line(net::any_transport& transport, net::peer_index peer, std::uint32_t out, std::uint32_t in, std::size_t most)
+      : transport_{transport}, peer_{peer}, out_{out}, in_{in}, buffer_(most) {}
+  hub_line(const hub_line&) = delete;
+  hub_line& operator=(const hub_line&) = delete;
+  ~hub_line() { close(); }
+
+  [[nodiscard]] net::peer_index peer() const noexcept { return peer_; }
+
+  /// Whether `take` would return at once.
+  [[nodiscard]] bool arrived() {
+    listen();
+    return transport_.done(receive_);
+  }
+
+  /// The next message; valid until the next call of arrived or take.
+  result<std::span<const std::byte>> take(time_point deadline) {
+    listen();
+    const auto moved = transport_.wait(std::exchange(receive_, 0), deadline);
+    if (!moved) return moved.error();
+    ++received_;
+    return std::span<const std::byte>{buffer_}.first(*moved);
+  }
+
+  void send(std::vector<std::byte> bytes) {
+    outgoing_.push_back({0, std::move(bytes)});
+    outgoing_.back().operation = transport_.send(peer_, {.channel = out_, .step = sent_++}, outgoing_.back().bytes);
+  }
+
+  /// Forgets sends that have ended.
+  result<void> sweep() {
+    while (!outgoing_.empty() && transport_.done(outgoing_.front().operation)) CAUSEWAY_TRY(end_oldest(time_point{}));
+    return {};
+  }
+  /// Waits for all sends.
+  result<void> flush(time_point deadline) {
+    while (!outgoing_.empty()) CAUSEWAY_TRY(end_oldest(deadline));
+    return {};
+  }
+
+  void close() {
+    if (receive_ != 0) (void)transport_.wait(std::exchange(receive_, 0), time_point{});  // in the past: cancels
+    while (!outgoing_.empty()) (void)end_oldest(time_point{});
+  }
+
+ private:
+  struct departure {
+    net::operation operation = 0;
+    std::vector<std::byte> bytes;
+  };
+
+  void listen() {
+    if (receive_ == 0) receive_ = transport_.receive(peer_, {.channel = in_, .step = received_}, buffer_);
+  }
+
+  result<void> end_oldest(time_point deadline) {
+    const auto moved = transport_.wait(outgoing_.front().operation, deadline);
+    outgoing_.pop_front();
+    if (!moved) return moved.error();
+    return {};
+  }
+
+  net::any_transport& transport_;
+  net::peer_index peer_;
+  std::uint32_t out_;
+  std::uint32_t in_;
+  std::vector<std::byte> buffer_;
+  net::operation receive_ = 0;
+  std::uint64_t received_ = 0;
+  std::uint64_t sent_ = 0;
+  std::deque<departure> outgoing_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_LINE_HPP
+
+// ---- causeway/comm/hub_rules.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_RULES_HPP
+#define CAUSEWAY_COMM_HUB_RULES_HPP
+
+// What all parts of comm::on_arrival are told in every call: the axes, and the doors of the run.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// Two channels for each level of hubs: to the hub, and back.
+constexpr std::uint32_t hub_channel(std::uint32_t level) noexcept { return collective::channels::updates + 2 * level; }
+
+/// Of each fragment, in a client's hello.
+struct hello_entry {
+  std::uint64_t number = 0;   ///< of its last push
+  std::uint64_t pending = 0;  ///< 1: it waits for the answer
+};
+constexpr std::size_t hello_bytes(std::size_t fragments) noexcept {
+  return sizeof(push_header) + fragments * sizeof(hello_entry);
+}
+
+/// The run, as it is now.
+struct hub_terms {
+  net::any_transport& transport;
+  thread_pool& pool;
+  const any_clock& clock;
+  const log_sink& log;
+  std::span<const axis::fragment> cuts;
+  std::uint64_t seed = 0;
+  time_point deadline = no_deadline;
+
+  [[nodiscard]] time_point now() const { return clock.now(); }
+
+  /// What a codec may know about a push of fragment f, but for the sender's own.
+  [[nodiscard]] compress::message_context about(std::uint32_t level, std::size_t f) const {
+    constexpr std::uint64_t stream = 0x6875627075736800;
+    return {.pool = pool, .matrices = cuts[f].matrices, .seed = mix(seed, stream + level, f)};
+  }
+};
+
+/// The axes, as far as hubs need them.
+template <class Trigger, class Arrivals, class Codec, class Aggregator>
+struct hub_rules {
+  using arrivals_type = Arrivals;
+  using codec_type = Codec;
+  using aggregator_type = Aggregator;
+
+  const Trigger& trigger;
+  const Arrivals& arrivals;
+  Codec codec;
+  const Aggregator& aggregator;
+  double landing_steps = 0;  ///< τ
+
+  /// Inner steps before a client's next push; 0: it knows by itself.
+  [[nodiscard]] std::uint32_t steps_for(double speed, std::span<const double> speeds) const {
+    if constexpr (requires { trigger.steps_for(speed, speeds); }) {
+      return trigger.steps_for(speed, speeds);
+    } else {
+      return 0;
+    }
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_RULES_HPP
+
+// ---- causeway/comm/hub_link.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_LINK_HPP
+#define CAUSEWAY_COMM_HUB_LINK_HPP
+
+// The client's side of comm::on_arrival: what this peer pulled, what it pushed and waits for. It does not know what the
+// parameters below it are: a peer's live ones, or those that a hub shares with its region.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// Of one fragment.
+struct hub_leg {
+  std::uint32_t since = 0;      ///< inner steps (or pushes from below) since the last push
+  std::uint32_t due_after = 0;  ///< as many between two pushes
+  std::uint32_t waited = 0;     ///< inner steps since the push that is pending
+  std::uint64_t number = 0;     ///< of the last push
+  std::uint64_t samples = 0;    ///< trained on since
+  double compute_seconds = 0;   ///< computed since
+  bool pending = false;         ///< a push was made, its answer not used yet
+  bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
+  bool answered = false;        ///< `answer` is here
+  std::uint32_t answer_steps = 0;
+  push_header header;  ///< of the last push, and its content: for saying it again
+  std::vector<std::uint8_t> content;
+  std::vector<float> answer;
+  std::vector<float> residual;
+  std::vector<float> at_send;
+  time_point sent_at{};
+
+  void serialize(auto& ar) {
+    ar(since, due_after, waited, number, samples, compute_seconds, pending, fresh, answered, answer_steps);
+    ar(header.fragment, header.number, header.samples, header.speed, header.sync_seconds, header.wants_answer);
+    ar(content, answer, residual, at_send);
+  }
+};
+
+class hub_link {
+ public:
+  result<void> open(const hub_terms& terms, std::uint32_t level, net::peer_index hub, std::span<const float> parameters) {
+    if (anchor_.empty()) {
+      anchor_.assign(parameters.begin(), parameters.end());
+      legs_.resize(terms.cuts.size());
+    }
+    if (anchor_.size() != parameters.size() || legs_.size() != terms.cuts.size()) {
+      return fail(errc::wrong_model, "on_arrival",
+                  "the checkpoint was written with other fragments or another model; start with the settings it had");
+    }
+    level_ = level;
+    hub_ = hub;
+    if (hub == terms.transport.self()) return {};
+    const std::size_t most =
+        sizeof(answer_header) + std::max(anchor_.size() * sizeof(float), legs_.size() * sizeof(std::uint64_t));
+    line_ = std::make_unique<hub_line>(terms.transport, hub, hub_channel(level), hub_channel(level) + 1, most);
+    return {};
+  }
+
+  [[nodiscard]] net::peer_index hub() const noexcept { return hub_; }
+  [[nodiscard]] bool is_local() const noexcept { return line_ == nullptr; }
+  [[nodiscard]] std::vector<hub_leg>& legs() noexcept { return legs_; }
+  [[nodiscard]] std::span<float> anchor() noexcept { return anchor_; }
+  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
+  /// All shared parameters, after the hub has said its last word; before, none.
+  [[nodiscard]] std::span<const float> last() const noexcept { return last_; }
+
+  // ---- meeting the hub --------------------------------------------------------------------------------------------------
+
+  void greet() {
+    if (is_local()) return;
+    const push_header h{
+        .word = hub_word::hello, .fragment = static_cast<std::uint32_t>(legs_.size()), .samples = anchor_.size()};
+    auto bytes = with_header(h, legs_.size() * sizeof(hello_entry));
+    std::byte* to = bytes.data() + sizeof h;
+    for (const hub_leg& leg : legs_) {
+      const hello_entry entry{leg.number, leg.pending && !leg.answered ? 1U : 0U};
+      std::memcpy(to, &entry, sizeof entry);
+      to += sizeof entry;
+    }
+    line_->send(std::move(bytes));
+  }
+
+  /// Both sides may have been restored from checkpoints of different moments. A push that the hub does not have is made
+  /// again; where the hub has pushes that this peer does not know of any more, it takes the hub's parameters over.
+  result<void> agree(const hub_terms& terms) {
+    if (is_local()) return {};
+    auto bytes = line_->take(terms.deadline);
+    if (!bytes) return hub_lost(bytes.error());
+    CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(*bytes, hub_));
+    if (h.word == hub_word::refused) return refused(h);
+    if (h.word != hub_word::hello || bytes->size() != legs_.size() * sizeof(std::uint64_t)) return nonsense();
+    for (std::size_t f = 0; f < legs_.size(); ++f) {
+      std::uint64_t taken = 0;
+      std::memcpy(&taken, bytes->data() + f * sizeof taken, sizeof taken);
+      agree(legs_[f], taken, terms);
+    }
+    return {};
+  }
+
+  // ---- pushing ----------------------------------------------------------------------------------------------------------
+
+  /// The message that says how far `live`, a fragment as one row, has come from what was pulled.
+  template <axis::Residual R>
+  std::vector<std::byte> compose(const auto& rules, const R& residual, float rate, const hub_terms& terms, std::size_t f,
+                                 std::span<const float> live, bool wants_answer) {
+    hub_leg& leg = legs_[f];
+    row_.resize(live.size());
+    axis::gather(terms.cuts[f], anchor_, row_);
+    reference_ = row_;
+    kernels::axpy(terms.pool, row_.data(), -1.0F, live.data(), static_cast<std::int64_t>(live.size()));
+    add_residual(residual, rate, leg);
+    leg.header = {.word = hub_word::push,
+                  .fragment = static_cast<std::uint32_t>(f),
+                  .number = ++leg.number,
+                  .samples = leg.samples,
+                  .speed = leg.compute_seconds > 0 ? leg.since / leg.compute_seconds : 0,
+                  .sync_seconds = sync_seconds_,
+                  .wants_answer = wants_answer ? 1U : 0U};
+    encode(rules, residual, terms, leg);
+    leg.pending = wants_answer;
+    leg.answered = false;
+    leg.since = leg.waited = 0;
+    leg.samples = 0;
+    leg.compute_seconds = 0;
+    return message_of(leg, terms);
+  }
+
+  void send(std::vector<std::byte> bytes) { line_->send(std::move(bytes)); }
+
+  /// Nothing more will come from here. Answers are not used any more.
+  std::vector<std::byte> farewell() {
+    leaving_ = true;
+    return with_header(push_header{.word = hub_word::done}, 0);
+  }
+
+  // ---- answers ----------------------------------------------------------------------------------------------------------
+
+  /// Takes in what has arrived, without waiting.
+  result<void> poll(const hub_terms& terms) {
+    while (!is_local() && last_.empty() && line_->arrived()) CAUSEWAY_TRY(wait(terms));
+    return {};
+  }
+
+  /// Waits for one message of the hub.
+  result<void> wait(const hub_terms& terms) {
+    const auto bytes = line_->take(terms.deadline);
+    if (!bytes) return hub_lost(bytes.error());
+    CAUSEWAY_TRY(hear(terms, *bytes));
+    if (const auto sent = line_->sweep(); !sent) return hub_lost(sent.error());
+    return {};
+  }
+
+  result<void> hear(const hub_terms& terms, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const answer_header h, take_header<answer_header>(bytes, hub_));
+    if (h.word == hub_word::refused) return refused(h);
+    if (h.word == hub_word::last) {
+      if (bytes.size() != anchor_.size() * sizeof(float)) return nonsense();
+      last_.resize(anchor_.size());
+      return compress::none::decode(terms.pool, bytes, last_);
+    }
+    if (leaving_) return {};
+    if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
+    hub_leg& leg = legs_[h.fragment];
+    const std::size_t size = terms.cuts[h.fragment].size;
+    if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
+    leg.answer.resize(size);
+    CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
+    leg.answered = true;
+    leg.answer_steps = h.steps;
+    sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
+    return {};
+  }
+
+  /// The answer for fragment f was used.
+  void landed(hub_leg& leg) {
+    leg.pending = leg.answered = leg.fresh = false;
+    if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
+  }
+
+  void serialize(auto& ar) {
+    std::uint64_t count = legs_.size();
+    ar(anchor_, count, sync_seconds_);
+    legs_.resize(count);
+    for (hub_leg& leg : legs_) ar(leg);
+  }
+
+ private:
+  void agree(hub_leg& leg, std::uint64_t taken, const hub_terms& terms) {
+    const bool waits = leg.pending && !leg.answered;
+    if (waits && taken < leg.number) return line_->send(message_of(leg, terms));
+    if (taken <= leg.number) return;
+    leg.number = taken;
+    leg.fresh = !waits;
+    leg.pending = true;
+    leg.answered = false;
+  }
+
+  std::vector<std::byte> message_of(hub_leg& leg, const hub_terms& terms) {
+    auto bytes = with_header(leg.header, leg.content.size());
+    std::memcpy(bytes.data() + sizeof leg.header, leg.content.data(), leg.content.size());
+    leg.sent_at = terms.now();
+    return bytes;
+  }
+
+  template <axis::Residual R>
+  void add_residual(const R& policy, float rate, const hub_leg& leg) {
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      const float gain = policy.gain(rate);
+      const float decay = policy.decay();
+      for (std::size_t i = 0; i < row_.size(); ++i) {
+        row_[i] = gain * row_[i] + (leg.residual.empty() ? 0.0F : decay * leg.residual[i]);
+      }
+    }
+  }
+
+  /// content ← the encoded row; residual ← what that leaves out.
+  template <axis::Residual R>
+  void encode(const auto& rules, const R&, const hub_terms& terms, hub_leg& leg) {
+    compress::message_context about = terms.about(level_, leg.header.fragment);
+    about.own_seed = mix(about.seed, terms.transport.self() + 1, leg.number);
+    about.round = leg.number - 1;
+    about.reference = reference_;
+    leg.content.resize(rules.codec.most_bytes(about, row_.size()));
+    leg.content.resize(rules.codec.encode(about, row_, std::as_writable_bytes(std::span{leg.content})));
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      leg.residual.resize(row_.size());
+      const auto bytes = std::as_bytes(std::span{leg.content});
+      // Values that are not finite: the hub refuses them, and says so.
+      if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
+    }
+  }
+
+  [[nodiscard]] std::string hub_name() const { return "peer " + std::to_string(hub_) + ", the hub"; }
+  [[nodiscard]] error hub_lost(const error& why) const {
+    return fail(why.code, hub_name(),
+                why.message + ". Without it nobody holds the shared parameters: restart it from its checkpoint");
+  }
+  [[nodiscard]] error refused(const answer_header& h) const {
+    return fail(h.code == static_cast<std::uint32_t>(errc::non_finite) ? errc::non_finite : errc::protocol, hub_name(),
+                "it could not use what this peer pushed. Look at its log; do all peers run the same model, options and "
+                "version, and is this peer's loss still finite?");
+  }
+  [[nodiscard]] error nonsense() const {
+    return fail(errc::protocol, hub_name(),
+                "its message makes no sense here; do all peers run the same options and version?");
+  }
+
+  std::uint32_t level_ = 0;
+  net::peer_index hub_ = 0;
+  std::vector<float> anchor_;  ///< the shared parameters as they were pulled last
+  std::vector<hub_leg> legs_;
+  std::vector<float> last_;
+  double sync_seconds_ = 0;
+  bool leaving_ = false;
+
+  std::vector<float> row_;  // working memory
+  std::vector<float> reference_;
+  std::unique_ptr<hub_line> line_;  ///< none where this peer is the hub
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_LINK_HPP
+
+// ---- causeway/comm/push_merger.hpp ----
+#ifndef CAUSEWAY_COMM_PUSH_MERGER_HPP
+#define CAUSEWAY_COMM_PUSH_MERGER_HPP
+
+// What several pushes to a hub say together: any aggregator of collective/ over the bytes as they came. Pushes wait as
+// bytes, which are shorter than values, and are checked when they are used.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// A push that was not applied yet.
+struct waiting_push {
+  std::uint32_t client = 0;
+  std::uint64_t number = 0;
+  std::uint64_t samples = 0;
+  std::uint32_t wants_answer = 1;
+  std::vector<std::uint8_t> bytes{};
+  time_point since{};  ///< not part of a checkpoint: after a restart, of the restart
+
+  void serialize(auto& ar) { ar(client, number, samples, wants_answer, bytes); }
+};
+
+struct merged_pushes {
+  std::uint32_t pushes = 0;  ///< that count; 0: there is no result
+  std::uint64_t samples = 0;
+};
+
+class push_merger {
+ public:
+  /// row() ← what the pushes of fragment f say together. `on_bad(push, code)` for each that cannot be used; the others
+  /// count. Where each is finite and their sum is not, there is no result.
+  template <class OnBad>
+  merged_pushes merge(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
+                      std::span<const waiting_push> batch, OnBad&& on_bad) {
+    std::vector<collective::peer_message> messages = weighted(batch);
+    row_.resize(terms.cuts[f].size);
+    while (!messages.empty()) {
+      const auto bad = combine(rules, terms, level, f, messages);
+      if (!bad) break;
+      if (bad->peer >= batch.size()) return {};
+      on_bad(batch[bad->peer], bad->code);
+      std::erase_if(messages, [&](const auto& m) { return m.peer == bad->peer; });
+    }
+    merged_pushes merged{.pushes = static_cast<std::uint32_t>(messages.size())};
+    for (const auto& m : messages) merged.samples += batch[m.peer].samples;
+    return merged;
+  }
+
+  [[nodiscard]] std::span<float> row() noexcept { return row_; }
+
+ private:
+  /// Weights relative to the largest, so that equal ones are 1 and exact.
+  static std::vector<collective::peer_message> weighted(std::span<const waiting_push> batch) {
+    std::uint64_t most = 0;
+    for (const waiting_push& w : batch) most = std::max(most, w.samples);
+    std::vector<collective::peer_message> messages;
+    for (std::uint32_t i = 0; i < batch.size(); ++i) {
+      const float weight =
+          most == 0 ? 1.0F : static_cast<float>(static_cast<double>(batch[i].samples) / static_cast<double>(most));
+      if (weight > 0) messages.push_back({.peer = i, .weight = weight, .bytes = std::as_bytes(std::span{batch[i].bytes})});
+    }
+    return messages;
+  }
+
+  /// row_ ← what the aggregator makes of the messages; their peers are places in the batch.
+  std::optional<collective::refusal> combine(const auto& rules, const hub_terms& terms, std::uint32_t level, std::size_t f,
+                                             std::span<const collective::peer_message> messages) {
+    using rules_type = std::remove_cvref_t<decltype(rules)>;
+    const compress::message_context about = terms.about(level, f);
+    double total = 0;
+    for (const auto& m : messages) total += static_cast<double>(m.weight);
+    std::fill(row_.begin(), row_.end(), 0.0F);
+    scratch_.resize(row_.size() * rules_type::aggregator_type::scratch_rows);
+    return rules.aggregator.combine(collective::aggregation<typename rules_type::codec_type, compress::message_context>{
+        rules.codec, about, messages, total, static_cast<float>(1 / total), UINT32_MAX, row_, {}, scratch_});
+  }
+
+  std::vector<float> row_;
+  std::vector<float> scratch_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_PUSH_MERGER_HPP
+
+// ---- causeway/comm/hub_station.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_STATION_HPP
+#define CAUSEWAY_COMM_HUB_STATION_HPP
+
+// The hub's side of comm::on_arrival: shared parameters, the pushes that wait to be applied, and a line to each client. The
+// peer that it runs on may be a client as well; its messages do not travel, but are the same.
+//
+// Clients that get lost, and clients that send what cannot be used, are left out from then on: nothing that one client does
+// or does not do ends the hub's run.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// What a hub knows of one client.
+struct hub_client {
+  std::vector<std::uint64_t> taken;  ///< of each fragment: the number of the last push that came
+  double speed = 0;
+  double sync_seconds = 0;
+  bool here = true;  ///< neither lost nor refused
+  bool done = false;
+  bool waits = false;              ///< for an answer: it will not push anything before
+  std::unique_ptr<hub_line> line;  ///< none for this peer itself
+
+  void serialize(auto& ar) { ar(taken, speed, sync_seconds); }
+};
+
+template <class Outer>
+class hub_station {
+ public:
+  explicit hub_station(Outer outer) : prototype_{std::move(outer)} {}
+
+  /// `group`: the clients, this peer among them. Keeps what was restored from a checkpoint.
+  result<void> open(const hub_terms& terms, std::uint32_t level, std::span<const net::peer_index> group,
+                    std::span<const float> parameters, std::size_t most_bytes) {
+    if (shared_.empty()) found(terms.cuts, group.size(), parameters);
+    if (shared_.size() != parameters.size() || clients_.size() != group.size() || batches_.size() != terms.cuts.size()) {
+      return fail(
+          errc::wrong_model, "on_arrival",
+          "the checkpoint was written with other peers, fragments or another model; start with the settings it had");
+    }
+    level_ = level;
+    peers_.assign(group.begin(), group.end());
+    for (std::size_t c = 0; c < group.size(); ++c) {
+      if (group[c] == terms.transport.self()) continue;
+      clients_[c].line = std::make_unique<hub_line>(terms.transport, group[c], hub_channel(level) + 1, hub_channel(level),
+                                                    std::max(most_bytes, hello_bytes(terms.cuts.size())));
+    }
+    for (auto& batch : batches_) {
+      for (waiting_push& w : batch) w.since = terms.now();
+    }
+    return {};
+  }
+
+  /// Waits for every client's hello, and answers it.
+  result<void> meet(const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line) continue;
+      CAUSEWAY_ASSIGN(const auto hello, clients_[c].line->take(terms.deadline));
+      CAUSEWAY_TRY(meet(terms, c, hello));
+    }
+    return {};
+  }
+
+  /// Takes what a client says: this peer's own words come this way, too.
+  void hear(const auto& rules, const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    const auto outcome = understand(terms, c, bytes);
+    if (!outcome) refuse(terms, c, outcome.error());
+    settle(rules, terms);
+  }
+
+  /// Takes in what has arrived, and applies what is due. Never waits.
+  void serve(const auto& rules, const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      while (listens_to(c) && clients_[c].line->arrived()) {
+        const auto bytes = clients_[c].line->take(terms.deadline);
+        if (bytes) {
+          hear(rules, terms, c, *bytes);
+        } else {
+          lose(terms, c, bytes.error());
+        }
+      }
+      if (clients_[c].line && clients_[c].here) {
+        if (const auto sent = clients_[c].line->sweep(); !sent) lose(terms, c, sent.error());
+      }
+    }
+    settle(rules, terms);
+  }
+
+  /// Whether no client will push any more, and all pushes are applied.
+  [[nodiscard]] bool is_over() const {
+    const auto over = [](const hub_client& c) { return c.done || !c.here; };
+    const auto applied = [](const auto& batch) { return batch.empty(); };
+    return std::all_of(clients_.begin(), clients_.end(), over) && std::all_of(batches_.begin(), batches_.end(), applied);
+  }
+
+  /// Sends the shared parameters to all that are still here, for good.
+  void dismiss(const hub_terms& terms) {
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line || !clients_[c].here) continue;
+      auto bytes = with_header(answer_header{.word = hub_word::last}, shared_.size() * sizeof(float));
+      std::memcpy(bytes.data() + sizeof(answer_header), shared_.data(), shared_.size() * sizeof(float));
+      clients_[c].line->send(std::move(bytes));
+    }
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].line || !clients_[c].here) continue;
+      if (const auto sent = clients_[c].line->flush(terms.deadline); !sent) lose(terms, c, sent.error());
+    }
+  }
+
+  /// A client that is still there, to have something to wait for; none: the peer's own index.
+  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
+    for (std::size_t c = 0; c < clients_.size(); ++c) {
+      if (clients_[c].line && clients_[c].here) return peers_[c];
+    }
+    return self;
+  }
+
+  [[nodiscard]] std::span<float> shared() noexcept { return shared_; }
+  [[nodiscard]] std::span<const float> shared() const noexcept { return shared_; }
+  /// Answers to this peer itself.
+  [[nodiscard]] std::deque<std::vector<std::byte>>& own_answers() noexcept { return own_answers_; }
+  /// Pushes applied to fragment f, and the samples behind them, since the last call.
+  [[nodiscard]] std::pair<std::uint32_t, std::uint64_t> take_applied(std::size_t f) {
+    return {std::exchange(applied_[f], 0U), std::exchange(samples_[f], std::uint64_t{0})};
+  }
+  [[nodiscard]] std::uint32_t index_of(net::peer_index peer) const {
+    return static_cast<std::uint32_t>(std::find(peers_.begin(), peers_.end(), peer) - peers_.begin());
+  }
+
+  void serialize(auto& ar) {
+    std::uint64_t fragments = batches_.size();
+    std::uint64_t clients = clients_.size();
+    ar(shared_, fragments, clients);
+    while (outers_.size() < fragments) outers_.push_back(prototype_);
+    while (clients_.size() < clients) clients_.emplace_back();
+    batches_.resize(fragments);
+    applied_.resize(fragments);
+    samples_.resize(fragments);
+    for (Outer& o : outers_) ar(o);
+    for (hub_client& c : clients_) ar(c);
+    for (auto& batch : batches_) {
+      std::uint64_t count = batch.size();
+      ar(count);
+      batch.resize(count);
+      for (waiting_push& w : batch) ar(w);
+    }
+    ar(applied_, samples_);
+  }
+
+ private:
+  void found(std::span<const axis::fragment> cuts, std::size_t clients, std::span<const float> parameters) {
+    shared_.assign(parameters.begin(), parameters.end());
+    for (const axis::fragment& cut : cuts) {
+      outers_.push_back(prototype_);
+      outers_.back().reset(static_cast<std::int64_t>(cut.size));
+    }
+    for (std::size_t c = 0; c < clients; ++c) {
+      clients_.emplace_back();
+      clients_.back().taken.assign(cuts.size(), 0);
+    }
+    batches_.resize(cuts.size());
+    applied_.assign(cuts.size(), 0);
+    samples_.assign(cuts.size(), 0);
+  }
+
+  // ---- clients
+  // ------------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] bool listens_to(std::uint32_t c) const {
+    return clients_[c].line && clients_[c].here;  // also when it is done: how else would its loss be noticed
+  }
+
+  void lose(const hub_terms& terms, std::uint32_t c, const error& why) {
+    clients_[c].here = false;
+    terms.log(severity::warning, "on_arrival: going on without peer " + std::to_string(peers_[c]) + ": " + why.text());
+  }
+
+  void refuse(const hub_terms& terms, std::uint32_t c, const error& why) {
+    lose(terms, c, why);
+    reply(c, with_header(answer_header{.word = hub_word::refused, .code = static_cast<std::uint32_t>(why.code)}, 0));
+  }
+
+  void reply(std::uint32_t c, std::vector<std::byte> bytes) {
+    if (clients_[c].line) {
+      clients_[c].line->send(std::move(bytes));
+    } else {
+      own_answers_.push_back(std::move(bytes));
+    }
+  }
+
+  void answer(const auto& rules, const hub_terms& terms, const waiting_push& w, std::size_t f) {
+    if (w.wants_answer == 0 || !clients_[w.client].here) return;
+    clients_[w.client].waits = false;
+    const answer_header h{.fragment = static_cast<std::uint32_t>(f),
+                          .number = w.number,
+                          .held_seconds = seconds(terms.now() - w.since),
+                          .steps = rules.steps_for(clients_[w.client].speed, speeds())};
+    reply(w.client, fragment_answer(terms, h));
+  }
+
+  std::vector<std::byte> fragment_answer(const hub_terms& terms, const answer_header& h) {
+    const axis::fragment& cut = terms.cuts[h.fragment];
+    auto bytes = with_header(h, cut.size * sizeof(float));
+    std::byte* to = bytes.data() + sizeof h;
+    for (const index_range r : cut.ranges) {
+      const std::size_t size = static_cast<std::size_t>(r.size()) * sizeof(float);
+      std::memcpy(to, shared_.data() + r.begin, size);
+      to += size;
+    }
+    return bytes;
+  }
+
+  [[nodiscard]] std::vector<double> speeds() const {
+    std::vector<double> all;
+    for (const hub_client& c : clients_) {
+      if (c.here && !c.done) all.push_back(c.speed);
+    }
+    return all;
+  }
+
+  // ---- what they say
+  // --------------------------------------------------------------------------------------------------------
+
+  result<void> meet(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
+    std::vector<hello_entry> said(terms.cuts.size());
+    const auto room = std::as_writable_bytes(std::span{said});
+    if (h.word != hub_word::hello || h.fragment != said.size() || h.samples != shared_.size() ||
+        bytes.size() != room.size()) {
+      return fail(errc::wrong_model, "peer " + std::to_string(peers_[c]),
+                  "it trains another model, or cuts it in another way; all peers need the same options");
+    }
+    std::memcpy(room.data(), bytes.data(), bytes.size());
+    hub_client& client = clients_[c];
+    auto back = with_header(answer_header{.word = hub_word::hello, .fragment = h.fragment},
+                            client.taken.size() * sizeof(std::uint64_t));
+    std::memcpy(back.data() + sizeof(answer_header), client.taken.data(), client.taken.size() * sizeof(std::uint64_t));
+    client.line->send(std::move(back));
+    for (std::uint32_t f = 0; f < said.size(); ++f) catch_up(terms, c, f, said[f]);
+    return {};
+  }
+
+  /// After a restart one side may know of pushes that the other has not made, or not heard of. See hub_link::agree.
+  void catch_up(const hub_terms& terms, std::uint32_t c, std::uint32_t f, const hello_entry& said) {
+    hub_client& client = clients_[c];
+    const bool is_ahead = client.taken[f] > said.number;
+    const bool has_it = said.pending != 0 && client.taken[f] >= said.number;
+    bool will_be_answered = false;
+    for (waiting_push& w : batches_[f]) {
+      if (w.client != c) continue;
+      w.wants_answer = said.pending != 0 && w.number == said.number ? 1 : 0;  // it does not know of others any more
+      will_be_answered = will_be_answered || w.wants_answer != 0;
+    }
+    if ((is_ahead || has_it) && !will_be_answered) {
+      reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
+    }
+    const std::uint64_t agreed = said.pending != 0 ? said.number - 1 : said.number;
+    client.taken[f] = std::max(client.taken[f], agreed);
+  }
+
+  result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
+    hub_client& client = clients_[c];
+    if (h.word == hub_word::done && !client.done) {
+      client.done = true;
+      return {};
+    }
+    if (h.word == hub_word::waits && h.fragment < batches_.size()) {
+      const auto& batch = batches_[h.fragment];
+      client.waits = std::any_of(batch.begin(), batch.end(), [&](const auto& w) { return w.client == c; });
+      return {};
+    }
+    const bool sane = std::isfinite(h.speed) && h.speed >= 0 && std::isfinite(h.sync_seconds);
+    if (h.word != hub_word::push || h.fragment >= batches_.size() || h.number != client.taken[h.fragment] + 1 ||
+        client.done || !sane) {
+      return fail(errc::protocol, "peer " + std::to_string(peers_[c]),
+                  "it sent a push that makes no sense; do all peers run the same options and version?");
+    }
+    client.taken[h.fragment] = h.number;
+    client.speed = h.speed;
+    client.sync_seconds = h.sync_seconds;
+    const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    batches_[h.fragment].push_back({.client = c,
+                                    .number = h.number,
+                                    .samples = h.samples,
+                                    .wants_answer = h.wants_answer,
+                                    .bytes = {from, from + bytes.size()},
+                                    .since = terms.now()});
+    return {};
+  }
+
+  // ---- pushes
+  // ---------------------------------------------------------------------------------------------------------------
+
+  void settle(const auto& rules, const hub_terms& terms) {
+    for (std::size_t f = 0; f < batches_.size(); ++f) {
+      if (!batches_[f].empty() && is_due(rules, terms, f)) apply(rules, terms, f);
+    }
+  }
+
+  [[nodiscard]] bool is_due(const auto& rules, const hub_terms& terms, std::size_t f) const {
+    const auto& batch = batches_[f];
+    const time_point first = batch.front().since;
+    std::vector<double> arrived;
+    for (const waiting_push& w : batch) arrived.push_back(seconds(w.since - first));
+    const std::size_t expected = expected_for(f);
+    if (batch.size() >= expected) return true;
+    const axis::gathering g{.arrived = arrived, .expected = expected, .slack = slack_of(rules, batch)};
+    return seconds(terms.now() - first) >= rules.arrivals.closes_after(g);
+  }
+
+  /// Clients that may still push this fragment, or have. One that waits for another fragment may not: if it counted, two
+  /// clients could wait for each other.
+  [[nodiscard]] std::size_t expected_for(std::size_t f) const {
+    std::size_t count = 0;
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      const bool has = std::any_of(batches_[f].begin(), batches_[f].end(), [&](const auto& w) { return w.client == c; });
+      const hub_client& client = clients_[c];
+      count += has || (client.here && !client.done && !client.waits) ? 1U : 0U;
+    }
+    return count;
+  }
+
+  [[nodiscard]] double slack_of(const auto& rules, const std::vector<waiting_push>& batch) const {
+    double least = std::numeric_limits<double>::infinity();
+    for (const waiting_push& w : batch) {
+      const hub_client& c = clients_[w.client];
+      least = std::min(least, c.speed > 0 ? rules.landing_steps / c.speed - c.sync_seconds : 0.0);
+    }
+    return least;
+  }
+
+  void apply(const auto& rules, const hub_terms& terms, std::size_t f) {
+    std::vector<waiting_push> batch = std::exchange(batches_[f], {});
+    if constexpr (std::remove_cvref_t<decltype(rules)>::arrivals_type::merges) {
+      std::stable_sort(batch.begin(), batch.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
+      move_shared(rules, terms, f, batch);
+      for (const waiting_push& w : batch) answer(rules, terms, w, f);
+    } else {
+      for (waiting_push& w : batch) {
+        move_shared(rules, terms, f, std::span{&w, 1});
+        answer(rules, terms, w, f);
+      }
+    }
+  }
+
+  /// The outer step with what the pushes say together. Those that cannot be used are left out, and so are their clients.
+  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<const waiting_push> batch) {
+    const auto bad = [&](const waiting_push& w, errc why) {
+      refuse(terms, w.client, collective::to_error({peers_[w.client], why}, UINT32_MAX));
+    };
+    const merged_pushes merged = merger_.merge(rules, terms, level_, f, batch, bad);
+    if (merged.pushes == 0) return;
+    applied_[f] += merged.pushes;
+    samples_[f] += merged.samples;
+    step_outer(terms, terms.cuts[f], outers_[f]);
+  }
+
+  void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer) {
+    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, merger_.row(), {});
+    opened_.resize(cut.size);
+    axis::gather(cut, shared_, opened_);
+    outer.step(terms.pool, opened_, merger_.row(), {});
+    axis::scatter(cut, opened_, shared_);
+  }
+
+  Outer prototype_;
+  std::uint32_t level_ = 0;
+  std::vector<net::peer_index> peers_;
+  std::vector<float> shared_;
+  std::vector<Outer> outers_;  ///< one for each fragment
+  std::vector<hub_client> clients_;
+  std::vector<std::vector<waiting_push>> batches_;  ///< of each fragment, in the order of arrival
+  std::vector<std::uint32_t> applied_;
+  std::vector<std::uint64_t> samples_;
+  std::deque<std::vector<std::byte>> own_answers_;
+
+  push_merger merger_;
+  std::vector<float> opened_;  // working memory
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_STATION_HPP
+
+// ---- causeway/comm/hub_tier.hpp ----
+#ifndef CAUSEWAY_COMM_HUB_TIER_HPP
+#define CAUSEWAY_COMM_HUB_TIER_HPP
+
+// One level of hubs and all above it, as one peer sees them: its link to the hub of its group; its station, if it is that
+// hub; and then the next level, whose client the station is, just as the peer is the station's. The recursion ends where
+// nobody is above.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+template <class... Outers>
+class hub_tier;
+
+/// Above the top.
+template <>
+class hub_tier<> {
+ public:
+  explicit hub_tier(const std::tuple<>&) {}
+  static result<void> open(const hub_terms&, std::span<const axis::hub_level>, std::uint32_t, std::span<const float>,
+                           std::size_t) {
+    return {};
+  }
+  static void greet() {}
+  static result<void> meet(const hub_terms&) { return {}; }
+  static result<void> agree(const hub_terms&) { return {}; }
+  static result<void> serve(const auto&, const auto&, const hub_terms&) { return {}; }
+  static net::peer_index somebody(net::peer_index self) { return self; }
+  void serialize(auto&) {}
+};
+
+template <class Outer, class... Upper>
+class hub_tier<Outer, Upper...> {
+ public:
+  static constexpr bool has_upper = sizeof...(Upper) > 0;
+
+  explicit hub_tier(const std::tuple<Outer, Upper...>& outers)
+      : station_{std::get<0>(outers)},
+        upper_{std::apply([](const Outer&, const Upper&... rest) { return std::tuple<Upper...>{rest...}; }, outers)} {}
+
+  [[nodiscard]] hub_link& link() noexcept { return link_; }
+  [[nodiscard]] const hub_link& link() const noexcept { return link_; }
+  [[nodiscard]] bool is_hub() const noexcept { return is_hub_; }
+  [[nodiscard]] const hub_station<Outer>& station() const noexcept { return station_; }
+
+  /// `levels`: this one and those above. `values`: what is below, at the start of the run.
+  result<void> open(const hub_terms& terms, std::span<const axis::hub_level> levels, std::uint32_t level,
+                    std::span<const float> values, std::size_t most_bytes) {
+    const net::peer_index self = terms.transport.self();
+    options_ = levels.front();
+    const auto has_me = [self](const auto& g) { return std::find(g.begin(), g.end(), self) != g.end(); };
+    const auto group = std::find_if(options_.groups.begin(), options_.groups.end(), has_me);
+    CAUSEWAY_EXPECT(group != options_.groups.end());
+    CAUSEWAY_TRY(link_.open(terms, level, group->front(), values));
+    is_hub_ = group->front() == self;
+    if (!is_hub_) return {};
+    CAUSEWAY_TRY(station_.open(terms, level, *group, values, most_bytes));
+    own_ = station_.index_of(self);
+    return upper_.open(terms, levels.subspan(1), level + 1, station_.shared(), most_bytes);
+  }
+
+  void greet() {
+    link_.greet();
+    if (is_hub_) upper_.greet();
+  }
+  result<void> meet(const hub_terms& terms) {
+    if (!is_hub_) return {};
+    CAUSEWAY_TRY(station_.meet(terms));
+    return upper_.meet(terms);
+  }
+  result<void> agree(const hub_terms& terms) {
+    CAUSEWAY_TRY(link_.agree(terms));
+    return is_hub_ ? upper_.agree(terms) : result<void>{};
+  }
+
+  /// Takes in what has arrived at this level and above, and sends on what is due. Never waits.
+  result<void> serve(const auto& rules, const auto& residual, const hub_terms& terms) {
+    CAUSEWAY_TRY(link_.poll(terms));
+    if (!is_hub_) return {};
+    station_.serve(rules, terms);
+    CAUSEWAY_TRY(hear_own(terms));
+    if constexpr (has_upper) {
+      CAUSEWAY_TRY(talk_up(rules, residual, terms));
+      return upper_.serve(rules, residual, terms);
+    }
+    return {};
+  }
+
+  /// Says how far `live`, fragment f of what is below, has come.
+  result<void> push(const auto& rules, const auto& residual, float rate, const hub_terms& terms, std::size_t f,
+                    std::span<const float> live, bool wants_answer) {
+    return say(rules, terms, link_.compose(rules, residual, rate, terms, f, live, wants_answer));
+  }
+
+  /// Tells the hub that nothing more comes before fragment f is answered.
+  result<void> say_waiting(const auto& rules, const hub_terms& terms, std::size_t f) {
+    const push_header h{.word = hub_word::waits, .fragment = static_cast<std::uint32_t>(f)};
+    return say(rules, terms, with_header(h, 0));
+  }
+
+  /// After this peer's last push: blocks until all are done, and gives the shared parameters of the highest level, which
+  /// all clients get. `nap` lets a moment pass.
+  result<std::span<const float>> conclude(const auto& rules, const auto& residual, const hub_terms& terms,
+                                          const auto& nap) {
+    CAUSEWAY_TRY(say(rules, terms, link_.farewell()));
+    if (!is_hub_) {
+      while (link_.last().empty()) CAUSEWAY_TRY(link_.wait(terms));
+      return link_.last();
+    }
+    for (;;) {
+      CAUSEWAY_TRY(serve(rules, residual, terms));
+      if (station_.is_over()) break;
+      CAUSEWAY_TRY(nap());
+    }
+    if constexpr (has_upper) {
+      for (std::size_t f = 0; f < terms.cuts.size(); ++f) {
+        if (upper_.link().legs()[f].since > 0) CAUSEWAY_TRY(push_up(rules, residual, terms, f, false));
+      }
+      CAUSEWAY_ASSIGN(const auto all, upper_.conclude(rules, residual, terms, nap));
+      std::copy(all.begin(), all.end(), station_.shared().begin());
+    }
+    station_.dismiss(terms);
+    return std::span<const float>{station_.shared()};
+  }
+
+  /// Another peer that this one still has a line to; `self`: there is none.
+  [[nodiscard]] net::peer_index somebody(net::peer_index self) const {
+    if (!is_hub_) return link_.hub();
+    const net::peer_index client = station_.somebody(self);
+    return client != self ? client : upper_.somebody(self);
+  }
+
+  void serialize(auto& ar) {
+    ar(is_hub_, link_);
+    if (is_hub_) ar(station_, upper_);
+  }
+
+ private:
+  result<void> say(const auto& rules, const hub_terms& terms, std::vector<std::byte> bytes) {
+    if (!is_hub_) {
+      link_.send(std::move(bytes));
+      return {};
+    }
+    station_.hear(rules, terms, own_, bytes);
+    return hear_own(terms);
+  }
+
+  result<void> hear_own(const hub_terms& terms) {
+    while (!station_.own_answers().empty()) {
+      const auto bytes = std::move(station_.own_answers().front());
+      station_.own_answers().pop_front();
+      CAUSEWAY_TRY(link_.hear(terms, bytes));
+    }
+    return {};
+  }
+
+  /// The station as a client of the level above.
+  result<void> talk_up(const auto& rules, const auto& residual, const hub_terms& terms) {
+    auto& legs = upper_.link().legs();
+    for (std::size_t f = 0; f < legs.size(); ++f) {
+      const auto [pushes, samples] = station_.take_applied(f);
+      legs[f].since += pushes;
+      legs[f].samples += samples;
+      if (legs[f].answered) mix_in(terms, f);
+      if (!legs[f].pending && legs[f].since >= upper_.pushes()) {
+        CAUSEWAY_TRY(push_up(rules, residual, terms, f, true));
+      }
+    }
+    return {};
+  }
+
+  /// What is sent counts as gone: the next push has only what comes after it.
+  result<void> push_up(const auto& rules, const auto& residual, const hub_terms& terms, std::size_t f, bool wants_answer) {
+    row_.resize(terms.cuts[f].size);
+    axis::gather(terms.cuts[f], station_.shared(), row_);
+    const auto outcome = upper_.push(rules, residual, 1.0F, terms, f, row_, wants_answer);
+    axis::scatter(terms.cuts[f], row_, upper_.link().anchor());
+    return outcome;
+  }
+
+  /// own ← (1−s)·own + s·upper. What the upper level gave is no progress of this one: it moves the anchor along.
+  void mix_in(const hub_terms& terms, std::size_t f) {
+    hub_leg& leg = upper_.link().legs()[f];
+    const float share = leg.fresh ? 1.0F : upper_.share();
+    auto given = leg.answer.begin();
+    for (const index_range r : terms.cuts[f].ranges) {
+      for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i, ++given) {
+        float& own = station_.shared()[i];
+        const float moved = share * (*given - own);
+        own += moved;
+        upper_.link().anchor()[i] += moved;
+      }
+    }
+    upper_.link().landed(leg);
+  }
+
+ public:
+  [[nodiscard]] std::uint32_t pushes() const noexcept { return options_.pushes; }
+  [[nodiscard]] float share() const noexcept { return options_.upper_share; }
+
+ private:
+  axis::hub_level options_;
+  bool is_hub_ = false;
+  std::uint32_t own_ = 0;  ///< this peer among the station's clients
+  hub_link link_;
+  hub_station<Outer> station_;
+  hub_tier<Upper...> upper_;
+  std::vector<float> row_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_HUB_TIER_HPP
+
+// ---- causeway/comm/on_arrival.hpp ----
+#ifndef CAUSEWAY_COMM_ON_ARRIVAL_HPP
+#define CAUSEWAY_COMM_ON_ARRIVAL_HPP
+
+// Exchanges that wait for nobody. A hub holds the shared parameters; every peer pushes how far it has come since it pulled
+// them, whenever it is done with its inner steps, and pulls what they have become meanwhile. Composed of the axes of
+// comm::rounds that have a meaning here, and two of its own: what a hub does with pushes, and who is whose hub.
+//
+// The hub is one of the peers. It looks after its clients between its own inner steps, and whenever it waits; one that has
+// nothing to train on calls finish at once, and then does nothing else.
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+namespace detail {
+
+/// The tiers for an outer optimizer of the lowest level and a tuple of those above.
+template <class Outer, class Uppers>
+struct tiers_for;
+template <class Outer, class... Upper>
+struct tiers_for<Outer, std::tuple<Upper...>> {
+  using type = hub_tier<Outer, Upper...>;
+};
+
+}  // namespace detail
+
+/// Peer m, after H inner steps: pushes Δ_m = (what it pulled) − θ_m; the hub: θ ← outer(θ, Δ_m) in the order in which
+/// pushes arrive, and answers with θ; m lands it at once, or τ inner steps later.
+///
+/// `on_arrival<>` is Async Local-SGD (Liu et al. 2024): every, whole, star, push, no_residual, one_by_one,
+/// outer<delayed_nesterov>{0.7}, blocking. Give axis values in any order. The period of delayed_nesterov should be about
+/// the number of peers; a shorter one lets quick peers rule the momentum.
+///
+/// State: what was pulled; of a hub the shared parameters, the outer optimizer's and the pushes that wait. Cost of a round
+/// of one peer: its encoded row to the hub, 4 bytes a value back; one round trip, plus what is left of the hub's inner
+/// step. A client that is lost is not waited for; a lost hub is an error that names it.
+template <class... Axes>
+class on_arrival : arrival_rules<Axes...> {
+  using laws = arrival_rules<Axes...>;
+  using typename laws::arrivals_type;
+  using typename laws::fragments_type;
+  using typename laws::hubs_type;
+  using typename laws::landing_type;
+  using typename laws::outer_type;
+  using typename laws::push_type;
+  using typename laws::residual_type;
+  using typename laws::trigger_type;
+  using codec_type = typename push_type::codec_type;
+  using aggregator_type = decltype(push_type::aggregator);
+  using rules_type = detail::hub_rules<trigger_type, arrivals_type, codec_type, aggregator_type>;
+  using tiers_type = typename detail::tiers_for<outer_type, decltype(std::declval<const hubs_type&>().outers())>::type;
+
+ public:
+  static constexpr std::string_view name = "on_arrival";
+  static constexpr comm_traits traits{.identical_replicas = false};
+  static constexpr std::uint32_t state_version = 1;
+
+  on_arrival() : on_arrival(std::tuple<>{}) {}
+  explicit on_arrival(Axes... values) requires(sizeof...(Axes) > 0)
+      : on_arrival(std::tuple<Axes...>{std::move(values)...}) {}
+
+  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
+  /// On a hub the shared parameters of its clients, elsewhere what was pulled last.
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept {
+    return tiers_.is_hub() ? tiers_.station().shared() : tiers_.link().anchor();
+  }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(check(ctx));
+    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    const auto terms = terms_of(ctx);
+    const bool is_new = tiers_.link().anchor().empty();
+    CAUSEWAY_TRY(tiers_.open(terms, hubs_.levels(ctx.peers()), 0, ctx.parameters(), most_bytes(terms)));
+    if (is_new) {
+      for (std::size_t f = 0; f < cuts_.size(); ++f) legs()[f].due_after = trigger_.first(f, cuts_.size());
+    }
+    tiers_.greet();
+    CAUSEWAY_TRY(tiers_.meet(terms));
+    CAUSEWAY_TRY(tiers_.agree(terms));
+    samples_seen_ = ctx.samples();
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  result<void> before_inner_step(auto&) { return {}; }
+
+  result<void> after_inner_step(auto& ctx) {
+    count(ctx);
+    CAUSEWAY_TRY(serve(ctx));
+    for (std::size_t f = 0; f < cuts_.size(); ++f) CAUSEWAY_TRY(visit(ctx, f));
+    CAUSEWAY_TRY(serve(ctx));
+    counted_ = false;
+    left_ = ctx.clock().now();
+    return {};
+  }
+
+  /// Pushes what is left, waits until all peers have done so, and takes the final shared parameters over: equal bits on all
+  /// peers. A hub serves the others until then.
+  result<void> finish(auto& ctx) {
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      if (legs()[f].pending) CAUSEWAY_TRY(complete(ctx, f));
+      if (legs()[f].since > 0) CAUSEWAY_TRY(push(ctx, f, false));
+    }
+    const auto nap_here = [&] { return nap(ctx); };
+    CAUSEWAY_ASSIGN(const auto all, tiers_.conclude(rules(), residual_, terms_of(ctx), nap_here));
+    std::copy(all.begin(), all.end(), ctx.parameters().begin());
+    std::copy(all.begin(), all.end(), tiers_.link().anchor().begin());
+    ctx.parameters_changed();
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(tiers_, trigger_, counted_); }
+
+ private:
+  template <class... Given>
+  explicit on_arrival(std::tuple<Given...> values)
+      : trigger_{laws::template taken<axis::part::trigger, trigger_type>(values)},
+        fragments_{laws::template taken<axis::part::fragments, fragments_type>(values)},
+        hubs_{laws::template taken<axis::part::group, hubs_type>(values)},
+        push_{laws::template taken<axis::part::exchange, push_type>(values)},
+        residual_{laws::template taken<axis::part::residual, residual_type>(values)},
+        arrivals_{laws::template taken<axis::part::participation, arrivals_type>(values)},
+        landing_{laws::template taken<axis::part::landing, landing_type>(values)},
+        tiers_{std::tuple_cat(std::tuple<outer_type>{laws::template taken<axis::part::outer, outer_type>(values)},
+                              hubs_.outers())} {}
+
+  result<void> check(auto& ctx) const {
+    CAUSEWAY_TRY(hubs_.check(ctx.peers()));
+    CAUSEWAY_TRY(arrivals_.check(ctx.peers()));
+    if constexpr (landing_type::waits == axis::waiting::some_steps) {
+      if (landing_.steps < 1) {
+        return fail(errc::invalid_argument, "landing", "a result that is landed after 0 inner steps; use axis::blocking");
+      }
+    }
+    return {};
+  }
+
+  // ---- the flow of a step -----------------------------------------------------------------------------------------------
+
+  void count(auto& ctx) {
+    if (std::exchange(counted_, true)) return;  // once a step, however often the hook is called
+    const double computed = seconds(ctx.clock().now() - left_);
+    const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
+    for (detail::hub_leg& leg : legs()) {
+      ++leg.since;
+      leg.samples += samples;
+      leg.compute_seconds += computed;
+      leg.waited += leg.pending ? 1 : 0;
+    }
+  }
+
+  result<void> visit(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    if (leg.pending && leg.waited >= landing_.steps) CAUSEWAY_TRY(complete(ctx, f));
+    if (leg.pending || leg.since < leg.due_after) return {};
+    CAUSEWAY_TRY(push(ctx, f, true));
+    leg.due_after = trigger_.next(f, cuts_.size());
+    return landing_type::waits == axis::waiting::at_once ? complete(ctx, f) : result<void>{};
+  }
+
+  result<void> push(auto& ctx, std::size_t f, bool wants_answer) {
+    detail::hub_leg& leg = legs()[f];
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    if constexpr (landing_type::keeps_departure) leg.at_send = local_;
+    return tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer);
+  }
+
+  /// Waits for the answer, and lands it.
+  result<void> complete(auto& ctx, std::size_t f) {
+    detail::hub_leg& leg = legs()[f];
+    CAUSEWAY_TRY(tiers_.link().poll(terms_of(ctx)));
+    if (!leg.answered && cuts_.size() > 1) CAUSEWAY_TRY(tiers_.say_waiting(rules(), terms_of(ctx), f));
+    while (!leg.answered) {
+      if (!tiers_.link().is_local()) {
+        CAUSEWAY_TRY(tiers_.link().wait(terms_of(ctx)));
+      } else {
+        CAUSEWAY_TRY(nap(ctx));
+        CAUSEWAY_TRY(serve(ctx));
+      }
+    }
+    local_.resize(cuts_[f].size);
+    axis::gather(cuts_[f], ctx.parameters(), local_);
+    if (leg.fresh) {
+      local_ = leg.answer;
+      leg.since = 0;
+    } else {
+      landing_.land(local_, leg.answer, leg.at_send);
+    }
+    axis::scatter(cuts_[f], local_, ctx.parameters());
+    axis::scatter(cuts_[f], leg.answer, tiers_.link().anchor());
+    tiers_.link().landed(leg);
+    ctx.parameters_changed();
+    ctx.commit_round(std::span<const float>{});
+    return {};
+  }
+
+  result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }
+
+  /// Lets a moment pass. The transport can wait for one operation only, and a hub has to wait for all of its clients: so it
+  /// waits for a message that nobody sends, and then looks at all.
+  result<void> nap(auto& ctx) {
+    const net::peer_index other = tiers_.somebody(ctx.self());
+    if (other == ctx.self()) return fail(errc::peer_lost, "on_arrival", "there is nobody left to wait for");
+    std::byte none{};
+    const auto end = ctx.clock().now() + std::chrono::milliseconds{5};
+    constexpr std::uint32_t silent = collective::channel_stride - 1;
+    const auto op =
+        ctx.transport().receive(other, {.channel = collective::channels::updates + silent}, std::span{&none, 1});
+    (void)ctx.transport().wait(op, end);
+    return {};
+  }
+
+  [[nodiscard]] std::vector<detail::hub_leg>& legs() noexcept { return tiers_.link().legs(); }
+
+  [[nodiscard]] rules_type rules() const {
+    return {trigger_, arrivals_, codec_type{push_.codec}, push_.aggregator, static_cast<double>(landing_.steps)};
+  }
+
+  [[nodiscard]] detail::hub_terms terms_of(auto& ctx) const {
+    return {.transport = ctx.transport(),
+            .pool = ctx.pool(),
+            .clock = ctx.clock(),
+            .log = ctx.log(),
+            .cuts = cuts_,
+            .seed = ctx.options().seed,
+            .deadline = ctx.exchange_options().deadline};
+  }
+
+  [[nodiscard]] std::size_t most_bytes(const detail::hub_terms& terms) const {
+    const codec_type codec{push_.codec};
+    std::size_t most = 0;
+    for (std::size_t f = 0; f < cuts_.size(); ++f)
+      most = std::max(most, codec.most_bytes(terms.about(0, f), cuts_[f].size));
+    return sizeof(detail::push_header) + most;
+  }
+
+  trigger_type trigger_;
+  fragments_type fragments_;
+  hubs_type hubs_;
+  push_type push_;
+  residual_type residual_;
+  arrivals_type arrivals_;
+  landing_type landing_;
+  std::vector<axis::fragment> cuts_;
+  tiers_type tiers_;
+
+  bool counted_ = false;  ///< this inner step is in the counters already
+  std::uint64_t samples_seen_ = 0;
+  time_point left_{};  ///< when the last hook ended
+  std::vector<float> local_;
+};
+static_assert(CommunicationPolicy<on_arrival<>>);
+
+template <class... Axes>
+on_arrival(Axes...) -> on_arrival<Axes...>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_ON_ARRIVAL_HPP
 
 // ---- causeway/comm/periodic.hpp ----
 #ifndef CAUSEWAY_COMM_PERIODIC_HPP
@@ -24737,6 +34490,1109 @@ static_assert(CommunicationPolicy<periodic<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_PERIODIC_HPP
+
+// ---- causeway/comm/round_rules.hpp ----
+#ifndef CAUSEWAY_COMM_ROUND_RULES_HPP
+#define CAUSEWAY_COMM_ROUND_RULES_HPP
+
+// Which axes go together, as pure functions of their constants, and one readable error for each mix that does not. Every id
+// is explained in docs/reference/rules.md, and held to its message by a test in tests/compile_fail.
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+/// The constants that the rules are about.
+struct round_mix {
+  bool anchored = true;            ///< content: there are shared parameters
+  bool before_inner_step = false;  ///< content: gradients
+  bool sends_anchor = false;       ///< content: shared parameters travel too
+  bool everybody = true;           ///< group
+  bool by_context = true;          ///< exchange: the context's all-reduce
+  bool bit_parity = true;          ///< exchange
+  bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
+  bool gives_residual = true;      ///< exchange
+  bool gives_counts = false;       ///< exchange
+  bool sparse = false;             ///< exchange: its codec
+  bool shared_support = false;     ///< exchange: all peers send the same coordinates
+  bool keeps_residual = false;     ///< residual
+  bool residual_in_parameters = false;
+  bool waits_at_once = true;       ///< landing
+  bool waits_a_round = false;      ///< landing
+  bool own_is_fresh = false;       ///< landing
+  bool wants_mean_shared = false;  ///< outer optimizer
+  bool single = true;              ///< one fragment of one tensor
+  bool watches_movement = false;   ///< trigger
+  bool keeps_local = false;        ///< participation
+  bool always = true;              ///< participation
+  bool accumulates = false;        ///< trigger: gathers gradients of many steps
+};
+
+namespace rules {
+
+/// All-reduce and its kin add up what they are given: sparse messages must agree on their coordinates, or be gathered.
+constexpr bool a2(round_mix m) { return !m.sparse || m.own_support || m.shared_support; }
+/// Overlap needs an exchange that can be begun and finished.
+constexpr bool a3(round_mix m) { return m.waits_at_once || !m.by_context; }
+/// A gossip step needs the others' shared parameters, and only that wants them.
+constexpr bool a4(round_mix m) { return m.wants_mean_shared == m.sends_anchor; }
+/// Where only some peers meet, shared parameters cannot stay equal: they must travel, or there must be none.
+constexpr bool a5(round_mix m) { return m.everybody || !m.anchored || m.sends_anchor; }
+/// The context's all-reduce is always among all peers.
+constexpr bool a6(round_mix m) { return m.everybody || !m.by_context; }
+/// Shared parameters that all hold alike need the same bits everywhere.
+constexpr bool a7(round_mix m) { return !(m.anchored && m.everybody) || m.bit_parity; }
+/// Who keeps what was not sent must know what was sent.
+constexpr bool a8(round_mix m) {
+  const bool changes = (m.anchored && !m.sends_anchor) || m.before_inner_step;  // parameters themselves leave nothing out
+  return !m.keeps_residual || (m.gives_residual && changes && (!m.residual_in_parameters || m.anchored));
+}
+/// Replacing only the coordinates that came needs to know which came.
+constexpr bool a9(round_mix m) { return m.anchored || m.before_inner_step || !m.sparse || m.gives_counts; }
+/// A part of one's own can only be fresh in a mean that goes to an outer optimizer, over all; and what is a round late
+/// cannot be compared with shared parameters of now.
+constexpr bool a10(round_mix m) {
+  const bool late = !m.waits_a_round || !m.sends_anchor;
+  return late &&
+         (!m.own_is_fresh || (m.anchored && m.everybody && m.always && m.gives_residual && !m.residual_in_parameters));
+}
+/// What peers adapt to must be equal on all.
+constexpr bool a11(round_mix m) {
+  return !m.watches_movement || (m.anchored && m.everybody && !m.own_is_fresh && !m.sends_anchor);
+}
+/// Peers that gather as they can have different numbers of samples: gradients, weighted, taken at once.
+constexpr bool a14(round_mix m) {
+  return !m.accumulates || (m.before_inner_step && !m.by_context && m.waits_at_once && m.everybody && !m.keeps_residual);
+}
+/// Whether all peers hold the same (shared) parameters after each exchange.
+constexpr bool identical(round_mix m) {
+  if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
+  return m.anchored || m.before_inner_step || (m.single && !m.sparse && m.waits_at_once && !m.keeps_local);
+}
+/// Whether peers may come and go: what all hold is one row that the membership knows how to hand over.
+constexpr bool elastic(round_mix m) {
+  return m.anchored && m.everybody && m.by_context && m.waits_at_once && m.single && !m.sends_anchor && m.always &&
+         !m.watches_movement;
+}
+
+}  // namespace rules
+
+/// The rules for one mix: derive from it. Instantiated only with known axes, so that a wrong one is the only error.
+template <class... Axes>
+struct round_rules {
+  static_assert(
+      axis::all_known<Axes...>,
+      "causeway-A0: a type given to comm::rounds is no axis value: it has no `decides`. docs/reference/rules.md#a0");
+  static_assert(axis::all_different<Axes...>,
+                "causeway-A1: two values for one axis were given to comm::rounds; keep one. docs/reference/rules.md#a1");
+
+ protected:
+  using trigger_axis = axis::pick<axis::part::trigger, axis::every, Axes...>;
+  using content_axis = axis::pick<axis::part::content, axis::pseudo_gradient, Axes...>;
+  using fragments_axis = axis::pick<axis::part::fragments, axis::whole, Axes...>;
+  using group_axis = axis::pick<axis::part::group, axis::all_peers, Axes...>;
+  using exchange_axis = axis::pick<axis::part::exchange, axis::all_reduce<>, Axes...>;
+  using residual_axis = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
+  using participation_axis = axis::pick<axis::part::participation, axis::everyone, Axes...>;
+  using outer_axis = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
+  using landing_axis = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+
+ public:
+  static constexpr round_mix mix{.anchored = content_axis::anchored,
+                                 .before_inner_step = content_axis::before_inner_step,
+                                 .sends_anchor = content_axis::with_anchor,
+                                 .everybody = group_axis::everybody,
+                                 .by_context = exchange_axis::by_context,
+                                 .bit_parity = exchange_axis::traits.bit_parity,
+                                 .own_support = exchange_axis::traits.own_support,
+                                 .gives_residual = exchange_axis::traits.residual,
+                                 .gives_counts = exchange_axis::traits.counts,
+                                 .sparse = exchange_axis::sparse,
+                                 .shared_support = exchange_axis::shared_support,
+                                 .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
+                                 .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
+                                 .waits_at_once = landing_axis::waits == axis::waiting::at_once,
+                                 .waits_a_round = landing_axis::waits == axis::waiting::a_round,
+                                 .own_is_fresh = landing_axis::own_is_fresh,
+                                 .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
+                                 .single = fragments_axis::single && content_axis::tensor_count == 1,
+                                 .watches_movement = trigger_axis::watches_movement,
+                                 .keeps_local = participation_axis::keeps_local,
+                                 .always = participation_axis::always,
+                                 .accumulates = requires {trigger_axis::accumulates;
+},
+};  // namespace causeway::inline CAUSEWAY_ABI::comm
+static constexpr bool identical = rules::identical(mix);
+static constexpr bool elastic = rules::elastic(mix);
+
+private:
+static_assert(
+    rules::a2(mix),
+    "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+    "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+static_assert(rules::a3(mix),
+              "causeway-A3: this landing lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+              "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+static_assert(rules::a4(mix),
+              "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+              "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+static_assert(rules::a5(mix),
+              "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+              "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov. docs/reference/rules.md#a5");
+static_assert(rules::a6(mix),
+              "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+              "axis::split_mean. docs/reference/rules.md#a6");
+static_assert(rules::a7(mix),
+              "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+              "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+static_assert(
+    rules::a8(mix),
+    "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a topology that "
+    "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
+static_assert(rules::a9(mix),
+              "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+              "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+static_assert(
+    rules::a10(mix),
+    "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
+    "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
+static_assert(rules::a11(mix),
+              "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+              "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+static_assert(
+    rules::a14(mix),
+    "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
+    "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+}
+;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_ROUND_RULES_HPP
+
+// ---- causeway/comm/round_rows.hpp ----
+#ifndef CAUSEWAY_COMM_ROUND_ROWS_HPP
+#define CAUSEWAY_COMM_ROUND_ROWS_HPP
+
+// The arithmetic of comm::rounds: what a fragment's row is made of, and what its mean does to the shared and the live
+// parameters. Nothing here talks to anybody, and nothing can fail.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// Of one policy. `State` is its round_state.
+template <class State, class... Axes>
+class round_rows {
+  using laws = round_rules<Axes...>;
+  using state = State;
+  using content_type = axis::pick<axis::part::content, axis::pseudo_gradient, Axes...>;
+  using residual_type = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
+  using participation_type = axis::pick<axis::part::participation, axis::everyone, Axes...>;
+  using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+
+ public:
+  static constexpr bool keeps_in_parameters = residual_type::keeps == axis::keeping::in_parameters;
+
+  round_rows(residual_type residual, landing_type landing) : residual_{std::move(residual)}, landing_{std::move(landing)} {}
+
+  [[nodiscard]] const landing_type& landing() const noexcept { return landing_; }
+  [[nodiscard]] std::vector<float>& anchor() noexcept { return anchor_; }
+  [[nodiscard]] const std::vector<float>& anchor() const noexcept { return anchor_; }
+  /// What the inner optimizer subtracted, summed; or gradients that are being gathered.
+  [[nodiscard]] std::vector<float>& updates() noexcept { return updates_; }
+
+  void serialize(auto& ar) { ar(anchor_, updates_); }
+
+  /// The tensor that the fragment is cut from.
+  [[nodiscard]] std::span<float> live(auto& ctx, const state& s) const {
+    if constexpr (content_type::before_inner_step) {
+      return ctx.gradients();
+    } else if constexpr (content_type::anchored) {
+      return ctx.parameters();
+    } else {
+      return content_type::tensors(ctx)[s.tensor];
+    }
+  }
+
+  /// input ← what this peer has to say.
+  void compose(auto& ctx, state& s) {
+    s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
+    const auto row = std::span{s.input}.first(s.size());
+    if constexpr (content_type::sums_updates) {
+      axis::gather(*s.cut, updates_, row);
+    } else if constexpr (content_type::anchored) {
+      axis::gather(*s.cut, anchor_, row);
+      const auto local = opened(s, live(ctx, s), local_);
+      kernels::axpy(ctx.pool(), row.data(), -1.0F, local.data(), count(row));
+    } else {
+      axis::gather(*s.cut, live(ctx, s), row);
+    }
+    if constexpr (content_type::with_anchor) axis::gather(*s.cut, anchor_, std::span{s.input}.subspan(s.size()));
+    s.add_residual(residual_, ctx.next_learning_rate());
+  }
+  /// Points the row's conversation at the shared parameters that it is relative to.
+  void refer(state& s) {
+    if constexpr (content_type::anchored) {
+      s.reference.resize(s.cut->is_whole(anchor_.size()) ? 0 : s.size());
+      s.terms.reference = opened(s, std::span<float>{anchor_}, s.reference);
+    }
+  }
+
+  /// |mean| / |shared parameters|.
+  double movement(auto& ctx, state& s) {
+    if constexpr (laws::mix.watches_movement) {
+      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+      const double base = kernels::sum_of_squares(ctx.pool(), shared.data(), count(shared));
+      return base > 0 ? std::sqrt(kernels::sum_of_squares(ctx.pool(), s.row.data(), count(s.row)) / base) : 0.0;
+    }
+    return 0;
+  }
+  /// `row` is the mean: use it.
+  void land(auto& ctx, state& s) {
+    if constexpr (content_type::anchored) {
+      if (s.terms.contributors > 0)
+        move_shared(ctx, s, std::span{s.row}.first(s.size()), std::span{s.row}.subspan(s.size()));
+      if (participation_type::keeps_local && !s.terms.contributes) return;
+      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+      const auto local = opened(s, live(ctx, s), local_);
+      if constexpr (keeps_in_parameters) {
+        if (landing_type::waits == axis::waiting::at_once) add_sent(ctx, s, local);
+        kernels::axpy(ctx.pool(), local.data(), 1.0F, moved_.data(), count(local));
+      } else {
+        landing_.land(local, shared, s.at_send);
+      }
+      put_back(s, local, live(ctx, s));
+      if constexpr (content_type::sums_updates) clear_updates(s);
+    } else {
+      replace(ctx, s);
+    }
+    if constexpr (!content_type::before_inner_step) ctx.parameters_changed();
+  }
+
+  /// The outer step. Where the live parameters keep what was not sent, `moved_` is how far the shared ones went.
+  void move_shared(auto& ctx, state& s, std::span<float> mean, std::span<const float> mean_shared) {
+    constexpr bool keep = keeps_in_parameters;
+    const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+    if (keep) moved_.assign(shared.begin(), shared.end());
+    s.outer.step(ctx.pool(), shared, mean, mean_shared);
+    if (keep) {
+      kernels::scale(ctx.pool(), moved_.data(), -1.0F, count(moved_));
+      kernels::axpy(ctx.pool(), moved_.data(), 1.0F, shared.data(), count(moved_));
+    }
+    put_back(s, shared, anchor_);
+  }
+
+  /// local += what was sent: the pseudo-gradient points from the live parameters to the shared ones.
+  void add_sent(auto& ctx, state& s, std::span<float> local) {
+    if (!s.terms.contributes) return;
+    kernels::axpy(ctx.pool(), local.data(), 1.0F, s.input.data(), count(local));
+    kernels::axpy(ctx.pool(), local.data(), -1.0F, s.next_residual.data(), count(local));
+  }
+  void take_out_sent(auto& ctx, state& s) {
+    const auto local = opened(s, live(ctx, s), local_);
+    add_sent(ctx, s, local);
+    put_back(s, local, live(ctx, s));
+    ctx.parameters_changed();
+  }
+
+  /// Tensors become their mean, where something came; what happened to them meanwhile is kept.
+  void replace(auto& ctx, state& s) {
+    if (participation_type::keeps_local && !s.terms.contributes) return;
+    const auto local = opened(s, live(ctx, s), local_);
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      if (!s.counts.empty() && s.counts[i] == 0) continue;
+      local[i] = landing_type::waits == axis::waiting::at_once || content_type::before_inner_step
+                     ? s.row[i]
+                     : local[i] + (s.row[i] - s.input[i]);
+    }
+    put_back(s, local, live(ctx, s));
+  }
+
+  /// With the mean of the round before, and for an eager landing this peer's own part of this one.
+  void land_late(auto& ctx, state& s) {
+    std::vector<float>& mean = mean_;
+    mean.assign(s.size(), 0.0F);
+    if (s.arrived) mean = s.late;
+    if constexpr (landing_type::own_is_fresh) {
+      const float share = 1.0F / static_cast<float>(s.terms.contributors);
+      kernels::axpy(ctx.pool(), mean.data(), share, s.input.data(), count(mean));
+      if (s.arrived) kernels::axpy(ctx.pool(), mean.data(), -share, s.own_late.data(), count(mean));
+    }
+    if constexpr (content_type::anchored) {
+      if (s.arrived || landing_type::own_is_fresh) move_shared(ctx, s, mean, {});
+      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+      const auto local = opened(s, live(ctx, s), local_);
+      if constexpr (!keeps_in_parameters) landing_.land(local, shared, {});
+      if (keeps_in_parameters && s.arrived) kernels::axpy(ctx.pool(), local.data(), 1.0F, moved_.data(), count(local));
+      put_back(s, local, live(ctx, s));
+      if constexpr (content_type::sums_updates) clear_updates(s);
+      ctx.parameters_changed();
+    } else {
+      put_in(s, mean, live(ctx, s));
+    }
+  }
+  static void put_in(const state& s, std::span<const float> row, std::span<float> all) { axis::scatter(*s.cut, row, all); }
+
+  void clear_updates(state& s) {
+    for (const index_range r : s.cut->ranges) std::fill(updates_.begin() + r.begin, updates_.begin() + r.end, 0.0F);
+  }
+
+  /// What all peers hold alike now; nothing where they do not.
+  std::span<const float> shared_of(auto& ctx, const state& s) {
+    if constexpr (!laws::identical) {
+      return {};
+    } else if constexpr (content_type::anchored) {
+      return opened(s, std::span<float>{anchor_}, shared_);
+    } else {
+      return ctx.parameters();
+    }
+  }
+  /// The mean that was still under way when training ended; local progress since the last round stays.
+  void land_last(auto& ctx, state& s) {
+    const auto local = opened(s, live(ctx, s), local_);
+    const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+    kernels::axpy(ctx.pool(), local.data(), -1.0F, shared.data(), count(local));
+    if constexpr (landing_type::own_is_fresh) {
+      const float share = 1.0F / static_cast<float>(s.terms.contributors);
+      kernels::axpy(ctx.pool(), s.row.data(), -share, s.input.data(), count(s.row));
+      kernels::axpy(ctx.pool(), s.row.data(), share, s.next_residual.data(), count(s.row));
+    }
+    move_shared(ctx, s, s.row, {});
+    kernels::axpy(ctx.pool(), local.data(), 1.0F, opened(s, std::span<float>{anchor_}, shared_).data(), count(local));
+    put_back(s, local, live(ctx, s));
+  }
+
+  [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
+
+ private:
+  /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
+  static std::span<float> opened(const state& s, std::span<float> all, std::vector<float>& scratch) {
+    if (s.cut->is_whole(all.size())) return all;
+    scratch.resize(s.size());
+    axis::gather(*s.cut, all, scratch);
+    return scratch;
+  }
+  static void put_back(const state& s, std::span<const float> row, std::span<float> all) {
+    if (!s.cut->is_whole(all.size())) axis::scatter(*s.cut, row, all);
+  }
+
+  residual_type residual_;
+  landing_type landing_;
+
+  std::vector<float> anchor_;  ///< the shared parameters
+  std::vector<float> updates_;
+  std::vector<float> local_;  // working memory
+  std::vector<float> shared_;
+  std::vector<float> moved_;
+  std::vector<float> mean_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_ROWS_HPP
+
+// ---- causeway/comm/round_state.hpp ----
+#ifndef CAUSEWAY_COMM_ROUND_STATE_HPP
+#define CAUSEWAY_COMM_ROUND_STATE_HPP
+
+// What comm::rounds keeps for one fragment: its counters, its outer optimizer, what a lossy codec left out, and the
+// conversation under way. A conversation is begun with `input`, which is kept while it lasts, so that it can be begun again
+// after a failure or from a checkpoint; nothing else changes before its result is here.
+
+namespace causeway::inline CAUSEWAY_ABI::comm::detail {
+
+/// The collective that a recipe makes; nothing where the context does the work.
+template <class Recipe>
+struct exchange_of {
+  using type = decltype(std::declval<const Recipe&>().make());
+};
+template <class Recipe>
+requires Recipe::by_context struct exchange_of<Recipe> {
+  struct type {};
+};
+
+/// What a conversation is about.
+struct talk_terms {
+  std::vector<net::peer_index> members;  ///< of the group, ascending
+  std::uint32_t contributors = 0;        ///< among them
+  bool contributes = true;               ///< this peer
+  float weight = 1;                      ///< of its row, if it does
+  std::uint64_t seed = 0;                ///< of the exchange
+  net::message_id id;
+  std::span<const float> reference;
+};
+
+template <class Recipe, class Outer, class Group>
+struct round_state {
+  using exchange_type = typename exchange_of<Recipe>::type;
+
+  const axis::fragment* cut = nullptr;
+  std::size_t tensor = 0;
+  std::vector<compress::matrix_range> matrices;  ///< of a whole row: the fragment's, once for each vector in it
+  Outer outer;
+  Group group_axis;
+  std::uint32_t since = 0;      ///< inner steps since the last exchange
+  double compute_seconds = 0;   ///< that they took; only where the trigger follows speed
+  std::uint32_t due_after = 0;  ///< inner steps between that and the next
+  std::uint64_t number = 0;     ///< of the next exchange
+  std::vector<float> residual;
+
+  bool pending = false;  ///< a conversation is under way
+  bool begun = false;    ///< its messages are on their way; false after a failure or a restart
+  bool turned = false;
+  std::uint32_t waited = 0;  ///< inner steps since it began
+  std::uint64_t parent = 0;
+  std::vector<float> input;
+  std::vector<float> at_send;
+  bool arrived = false;  ///< for landings of a round: `late` is the mean of the round before, `own_late` this peer's part
+  std::vector<float> late;
+  std::vector<float> own_late;
+
+  // Not part of a checkpoint.
+  std::vector<float> row;
+  std::vector<float> next_residual;
+  std::vector<float> counts;
+  std::vector<float> reference;
+  talk_terms terms;
+  // Before the exchange, which refers to them.
+  std::unique_ptr<net::any_transport> view;
+  net::any_transport* group = nullptr;
+  collective::collective_options options;
+  std::optional<exchange_type> exchange;
+
+  [[nodiscard]] bool is_due() const noexcept { return since >= due_after; }
+  [[nodiscard]] std::size_t size() const noexcept { return cut->size; }
+
+  void restart(std::uint32_t steps) noexcept {
+    since = 0;
+    compute_seconds = 0;
+    due_after = steps;
+  }
+
+  void serialize(auto& ar) {
+    ar(since, compute_seconds, due_after, number, residual, pending, waited, parent, input, at_send, arrived, late,
+       own_late, outer, group_axis);
+    if constexpr (Recipe::traits.stateful) ar(*exchange);
+  }
+
+  /// x ← β·e + η·x, in `input`, which holds x.
+  template <axis::Residual R>
+  void add_residual(const R& policy, float learning_rate) {
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      const float gain = policy.gain(learning_rate);
+      const float decay = policy.decay();
+      for (std::size_t i = 0; i < input.size(); ++i) {
+        input[i] = gain * input[i] + (residual.empty() ? 0.0F : decay * residual[i]);
+      }
+    }
+  }
+
+  /// Sends `input` on its way.
+  template <class Context>
+  result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
+    begun = turned = false;
+    row = input;
+    next_residual.assign(wants_residual ? row.size() : 0, 0.0F);
+    counts.assign(wants_counts ? row.size() : 0, 0.0F);
+    if constexpr (!Recipe::by_context) {
+      if (terms.members.size() > 1) {
+        exchange->cancel();
+        open_group(ctx);
+        CAUSEWAY_TRY(exchange->begin(port(ctx), exchange_row(), message_context(ctx)));
+      }
+    }
+    begun = true;
+    return {};
+  }
+
+  /// Reduces what has arrived and sends it on; waits for it where it has not.
+  template <class Context>
+  result<void> turn(Context& ctx) {
+    if constexpr (!Recipe::by_context) {
+      if (terms.members.size() > 1) CAUSEWAY_TRY(failing(exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
+    }
+    turned = true;
+    return {};
+  }
+
+  /// Leaves the mean in `row`. Alone, that is what this peer put in.
+  template <class Context>
+  result<void> finish(Context& ctx, const Recipe& recipe) {
+    if constexpr (Recipe::by_context) {
+      return failing(mean_by_context(ctx, recipe));
+    } else {
+      if (terms.members.size() > 1) return failing(exchange->finish(port(ctx), exchange_row(), message_context(ctx)));
+      std::fill(counts.begin(), counts.end(), 1.0F);
+      return {};
+    }
+  }
+
+ private:
+  result<void> failing(result<void> outcome) {
+    if (!outcome) begun = false;
+    return outcome;
+  }
+
+  template <class Context>
+  result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
+    if (!next_residual.empty() && terms.members.size() > 1) CAUSEWAY_TRY(find_residual(ctx, recipe));
+    if (terms.contributors != terms.members.size()) {
+      const auto share = static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
+      const auto count = static_cast<std::int64_t>(row.size());
+      kernels::scale(ctx.pool(), row.data(), terms.contributes ? share : 0.0F, count);
+    }
+    return ctx.mean(recipe.codec, row);
+  }
+
+  // What the codec will leave out of this row: it decodes to the same values however the context cuts it.
+  template <class Context>
+  result<void> find_residual(Context& ctx, const Recipe& recipe) {
+    const compress::as_message<decltype(recipe.codec)> codec{recipe.codec};
+    const auto about = message_context(ctx);
+    std::vector<std::byte> room(codec.most_bytes(about, row.size()));
+    const std::size_t used = codec.encode(about, row, room);
+    return compress::residual_of(codec, about, row, std::span{room}.first(used), next_residual);
+  }
+
+  template <class Context>
+  void open_group(Context& ctx) {
+    group = &ctx.transport();
+    if (terms.members.size() == ctx.peers()) return;
+    view = std::make_unique<net::any_transport>(collective::group_view{ctx.transport(), terms.members});
+    group = view.get();
+  }
+
+  template <class Context>
+  collective::exchange_port port(Context& ctx) {
+    options = ctx.exchange_options();
+    return {*group, terms.id, options};
+  }
+
+  [[nodiscard]] collective::exchange_row exchange_row() {
+    return {.values = row, .residual = next_residual, .weight = terms.contributes ? terms.weight : 0.0F, .counts = counts};
+  }
+
+  template <class Context>
+  [[nodiscard]] compress::message_context message_context(Context& ctx) const {
+    return {.pool = ctx.pool(),
+            .matrices = matrices,
+            .seed = terms.seed,
+            .own_seed = mix(terms.seed, ctx.self() + 1),
+            .round = terms.id.step,
+            .reference = terms.reference};
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
+
+#endif  // CAUSEWAY_COMM_ROUND_STATE_HPP
+
+// ---- causeway/comm/rounds.hpp ----
+#ifndef CAUSEWAY_COMM_ROUNDS_HPP
+#define CAUSEWAY_COMM_ROUNDS_HPP
+
+// Exchanges in rounds, composed of axes: trigger, content, fragments, group, exchange (topology, codec, aggregator),
+// residual, participation, outer optimizer, landing. presets/ has the published systems as such compositions;
+// docs/policies/rounds.md explains the axes, docs/reference/rules.md which of them go together.
+//
+// Invariant: all peers begin and end the exchanges of a fragment in the same order. What a hook that fails has done stays
+// done, fragment by fragment; calling it again goes on where it stopped.
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+/// For each fragment that its trigger finds due: row ← content; row ← β·residual + η·row; mean over the group, through the
+/// exchange; the outer optimizer moves the shared parameters; the landing says what the live ones become.
+///
+/// `rounds<>` is DiLoCo with H = 500: every, pseudo_gradient, whole, all_peers, all_reduce, no_residual, everyone,
+/// outer<nesterov>{0.7}, blocking. Give axis values in any order: `rounds{axis::every{100}, axis::strided{}, ...}`.
+///
+/// State: shared parameters (anchored contents), the outer optimizer's, residuals, and the rows under way. Bytes and rounds
+/// are the exchange's, for each fragment. Options that do not fit are errc::invalid_argument from start().
+template <class... Axes>
+class rounds : round_rules<Axes...> {
+  using trigger_type = axis::pick<axis::part::trigger, axis::every, Axes...>;
+  using content_type = axis::pick<axis::part::content, axis::pseudo_gradient, Axes...>;
+  using fragments_type = axis::pick<axis::part::fragments, axis::whole, Axes...>;
+  using group_type = axis::pick<axis::part::group, axis::all_peers, Axes...>;
+  using recipe_type = axis::pick<axis::part::exchange, axis::all_reduce<>, Axes...>;
+  using residual_type = axis::pick<axis::part::residual, axis::no_residual, Axes...>;
+  using participation_type = axis::pick<axis::part::participation, axis::everyone, Axes...>;
+  using outer_type = axis::pick<axis::part::outer, axis::outer<>, Axes...>;
+  using landing_type = axis::pick<axis::part::landing, axis::blocking, Axes...>;
+  using state = detail::round_state<recipe_type, outer_type, group_type>;
+  using rows_type = detail::round_rows<state, Axes...>;
+  using laws = round_rules<Axes...>;
+  // Parameters are replaced where something came; a gradient of which nothing came is zero.
+  static constexpr bool wants_counts =
+      laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
+  static constexpr bool accumulates = laws::mix.accumulates;
+  static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
+
+ public:
+  static constexpr std::string_view name = "rounds";
+  static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
+                                      .needs_global_step = content_type::before_inner_step,
+                                      .identical_replicas = laws::identical};
+  static constexpr std::uint32_t state_version = 1;
+
+  rounds() : rounds(std::tuple<>{}) {}
+  explicit rounds(Axes... values) requires(sizeof...(Axes) > 0) : rounds(std::tuple<Axes...>{std::move(values)...}) {}
+
+  [[nodiscard]] const trigger_type& trigger() const noexcept { return trigger_; }
+  [[nodiscard]] const recipe_type& exchange() const noexcept { return recipe_; }
+  [[nodiscard]] const landing_type& landing() const noexcept { return rows_.landing(); }
+  /// The shared parameters: what to evaluate and export, where the live ones differ from peer to peer.
+  [[nodiscard]] std::span<const float> shared_parameters() const noexcept { return rows_.anchor(); }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(check(ctx));
+    CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
+    CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    if (states_.empty()) found(ctx);
+    for (std::size_t i = 0; i < states_.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
+    if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows_.updates()));
+    if constexpr (accumulates) {
+      trigger_.open(ctx);
+      samples_seen_ = ctx.samples();
+    }
+    for (state& s : states_) {
+      if (s.pending) CAUSEWAY_TRY(begin(ctx, s));
+    }
+    if (measures_speed) left_ = ctx.clock().now();
+    return {};
+  }
+
+  result<void> before_inner_step(auto& ctx) {
+    if constexpr (accumulates) {
+      return gather_samples(ctx);
+    } else if constexpr (content_type::before_inner_step) {
+      return count_and_exchange(ctx);
+    }
+    return {};
+  }
+
+  result<void> after_inner_step(auto& ctx) {
+    if constexpr (content_type::before_inner_step) {
+      if (!accumulates || gathered_ == 0) ctx.commit_round(rows_.shared_of(ctx, states_[0]));
+      return {};
+    } else {
+      return count_and_exchange(ctx);
+    }
+  }
+
+  /// Ends what is under way, and brings the peers together: after a last exchange of what is left, and a mean over all
+  /// where they would not be alike otherwise.
+  result<void> finish(auto& ctx) {
+    if constexpr (accumulates) return finish_samples(ctx);
+    if constexpr (content_type::before_inner_step) return {};
+    for (state& s : states_) {
+      if (s.pending) CAUSEWAY_TRY(complete(ctx, s));
+      if (s.since > 0) CAUSEWAY_TRY(exchange_now(ctx, s));
+    }
+    if constexpr (!laws::identical) {
+      CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
+      std::copy_n(ctx.parameters().begin(), rows_.anchor().size(), rows_.anchor().begin());
+      ctx.commit_round(ctx.parameters());
+    } else if constexpr (content_type::anchored) {
+      std::copy(rows_.anchor().begin(), rows_.anchor().end(), ctx.parameters().begin());
+    }
+    ctx.parameters_changed();
+    return {};
+  }
+
+  void serialize(auto& ar) {
+    std::uint64_t count = states_.size();
+    ar(count);
+    while (states_.size() < count) add_state();
+    for (state& s : states_) s.serialize(ar);
+    ar(trigger_, rows_, counted_, outer_steps_, gathered_);
+  }
+
+  void shared(auto& ar) {
+    ar(rows_.anchor());
+    for (state& s : states_) ar(s.outer, s.number);
+    ar(outer_steps_);
+  }
+
+  /// As comm::periodic: local progress moves along with the shared parameters.
+  void adopt(auto& ctx, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    if (previous.empty()) {
+      std::copy(rows_.anchor().begin(), rows_.anchor().end(), local.begin());
+      std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
+      for (state& s : states_) s.since = 0;
+      ctx.resume_at(outer_steps_ * trigger_.next(0, 1));
+    } else {
+      for (std::size_t i = 0; i < local.size(); ++i) local[i] += rows_.anchor()[i] - previous[i];
+    }
+    ctx.parameters_changed();
+  }
+
+  result<void> catch_up(auto& ctx) {
+    for (state& s : states_) CAUSEWAY_TRY(exchange_now(ctx, s));
+    ctx.resume_at(outer_steps_ * trigger_.next(0, 1));
+    return {};
+  }
+
+ private:
+  template <class... Given>
+  explicit rounds(std::tuple<Given...> values)
+      : trigger_{axis::take<axis::part::trigger, trigger_type>(values)},
+        fragments_{axis::take<axis::part::fragments, fragments_type>(values)},
+        group_{axis::take<axis::part::group, group_type>(values)},
+        recipe_{axis::take<axis::part::exchange, recipe_type>(values)},
+        participation_{axis::take<axis::part::participation, participation_type>(values)},
+        outer_{axis::take<axis::part::outer, outer_type>(values)},
+        rows_{axis::take<axis::part::residual, residual_type>(values),
+              axis::take<axis::part::landing, landing_type>(values)} {}
+
+  // ---- at the start -----------------------------------------------------------------------------------------------------
+
+  result<void> check(auto& ctx) const {
+    if (!ctx.elastic()) CAUSEWAY_TRY(group_.check(ctx.peers()));
+    CAUSEWAY_TRY(participation_.check());
+    if constexpr (landing_type::waits != axis::waiting::some_steps) return {};
+    if (rows_.landing().steps >= 1 && rows_.landing().steps < trigger_.next(0, 1)) return {};
+    return fail(errc::invalid_argument, "landing",
+                "a result that is waited for " + std::to_string(rows_.landing().steps) + " inner steps, in a round of " +
+                    std::to_string(trigger_.next(0, 1)) + "; it must be at least 1 and less than the round");
+  }
+
+  void add_state() {
+    states_.emplace_back();
+    states_.back().outer = outer_;
+    states_.back().group_axis = group_;
+    if constexpr (!recipe_type::by_context) states_.back().exchange.emplace(recipe_.make(states_.size() - 1));
+  }
+
+  // The state of a run that begins, not one from a checkpoint.
+  void found(auto& ctx) {
+    while (states_.size() < cuts_.size() * content_type::tensor_count) add_state();
+    if constexpr (content_type::anchored) rows_.anchor().assign(ctx.parameters().begin(), ctx.parameters().end());
+    if constexpr (content_type::sums_updates) rows_.updates().assign(rows_.anchor().size(), 0.0F);
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+      states_[i].due_after = trigger_.first(i, states_.size());
+      if constexpr (content_type::anchored) {
+        states_[i].outer.reset(static_cast<std::int64_t>(cuts_[i % cuts_.size()].size));
+      }
+    }
+  }
+
+  result<void> prepare(auto& ctx, std::size_t i) {
+    if (states_.size() != cuts_.size() * content_type::tensor_count ||
+        (content_type::anchored && rows_.anchor().size() != ctx.parameters().size())) {
+      return fail(errc::wrong_model, "rounds",
+                  "the checkpoint was written with other fragments or another model; start with the settings it had");
+    }
+    state& s = states_[i];
+    s.cut = &cuts_[i % cuts_.size()];
+    s.tensor = i / cuts_.size();
+    s.matrices = s.cut->matrices;
+    if constexpr (content_type::with_anchor) {
+      for (auto m : s.cut->matrices) s.matrices.push_back({m.offset + s.cut->size, m.rows, m.columns});
+    }
+    return {};
+  }
+
+  // ---- gradients of many steps, until all peers together have enough samples ------------------------------------------
+
+  result<void> gather_samples(auto& ctx) {
+    if (!counted_) {
+      const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
+      add_gradient(ctx, samples);
+      counted_ = true;
+    }
+    CAUSEWAY_ASSIGN(const bool enough, trigger_.reached(ctx, gathered_));
+    if (enough) {
+      CAUSEWAY_TRY(exchange_samples(ctx));
+    } else {
+      ctx.skip_inner_step();
+    }
+    counted_ = false;
+    return {};
+  }
+
+  /// updates ← Σ samples · gradient.
+  void add_gradient(auto& ctx, std::uint64_t samples) {
+    const auto g = ctx.gradients();
+    rows_.updates().resize(g.size());
+    kernels::axpy(ctx.pool(), rows_.updates().data(), static_cast<float>(samples), g.data(), rows_.count(g));
+    gathered_ += samples;
+  }
+
+  /// Gradients ← the mean over all samples of all peers.
+  result<void> exchange_samples(auto& ctx) {
+    const auto g = ctx.gradients();
+    std::copy(rows_.updates().begin(), rows_.updates().end(), g.begin());
+    if (gathered_ > 0) kernels::scale(ctx.pool(), g.data(), 1.0F / static_cast<float>(gathered_), rows_.count(g));
+    for (state& s : states_) CAUSEWAY_TRY(exchange_now(ctx, s));
+    std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
+    gathered_ = 0;
+    return {};
+  }
+
+  /// Takes part until all peers have ended their training; what is left over then is one more step.
+  result<void> finish_samples(auto& ctx) {
+    rows_.updates().resize(ctx.parameters().size());
+    for (;;) {
+      CAUSEWAY_ASSIGN(const bool enough, trigger_.reached_by_others(ctx, gathered_));
+      if (!enough && trigger_.total(gathered_) == 0) return {};
+      CAUSEWAY_TRY(exchange_samples(ctx));
+      CAUSEWAY_TRY(ctx.inner_step());
+      ctx.commit_round(rows_.shared_of(ctx, states_[0]));
+      if (!enough) return {};
+    }
+  }
+
+  // ---- the flow of a step ---------------------------------------------------------------------------------------------
+
+  result<void> count_and_exchange(auto& ctx) {
+    if (!counted_) {  // once a step, however often the hook is called
+      const double computed = measures_speed ? seconds(ctx.clock().now() - left_) : 0;
+      for (state& s : states_) {
+        ++s.since;
+        s.compute_seconds += computed;
+        s.waited += s.pending ? 1 : 0;
+      }
+      counted_ = true;
+    }
+    for (state& s : states_) CAUSEWAY_TRY(visit(ctx, s));
+    counted_ = false;
+    if (measures_speed) left_ = ctx.clock().now();
+    return {};
+  }
+
+  result<void> visit(auto& ctx, state& s) {
+    if constexpr (landing_type::waits == axis::waiting::some_steps) {
+      if (s.pending && s.waited >= rows_.landing().steps) CAUSEWAY_TRY(complete(ctx, s));
+      // Half-way the first phase should be over; then the second has as long.
+      if (s.pending && !s.turned && 2 * s.waited >= rows_.landing().steps) CAUSEWAY_TRY(s.turn(ctx));
+    } else if constexpr (landing_type::waits == axis::waiting::a_round) {
+      if (s.pending && !s.turned && 2 * s.since >= s.due_after) CAUSEWAY_TRY(turn_begun(ctx, s));
+    }
+    if (!s.is_due()) return {};
+    if constexpr (landing_type::waits == axis::waiting::at_once) {
+      return exchange_now(ctx, s);
+    } else if constexpr (landing_type::waits == axis::waiting::some_steps) {
+      return depart(ctx, s);
+    } else {
+      return relay(ctx, s);
+    }
+  }
+
+  /// A blocking exchange.
+  result<void> exchange_now(auto& ctx, state& s) {
+    rows_.compose(ctx, s);
+    CAUSEWAY_TRY(begin(ctx, s));
+    return arrive(ctx, s);
+  }
+
+  /// Sends a row on its way; its result is waited for in a later step.
+  result<void> depart(auto& ctx, state& s) {
+    rows_.compose(ctx, s);
+    if constexpr (landing_type::keeps_departure) {
+      s.at_send.resize(s.size());
+      axis::gather(*s.cut, rows_.live(ctx, s), s.at_send);
+    }
+    s.parent = laws::identical ? ctx.parent() : 0;
+    CAUSEWAY_TRY(begin(ctx, s));
+    if constexpr (rows_type::keeps_in_parameters) rows_.take_out_sent(ctx, s);
+    s.pending = true;
+    s.waited = 0;
+    s.restart(trigger_.next(number_of(s), states_.size()));
+    return {};
+  }
+
+  /// Takes the result of the round before, sends this round's row, and lands with what there is.
+  result<void> relay(auto& ctx, state& s) {
+    if (s.pending) {
+      if (!s.begun) CAUSEWAY_TRY(begin(ctx, s));
+      if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+      CAUSEWAY_TRY(s.finish(ctx, recipe_));
+      s.late = s.row;
+      s.own_late = s.input;
+      if (!s.next_residual.empty())
+        kernels::axpy(ctx.pool(), s.own_late.data(), -1.0F, s.next_residual.data(), rows_.count(s.own_late));
+      s.pending = false;
+      s.arrived = true;
+      close(ctx, s);
+    }
+    rows_.compose(ctx, s);
+    s.parent = 0;
+    CAUSEWAY_TRY(begin(ctx, s));
+    s.pending = true;
+    s.waited = 0;
+    if constexpr (rows_type::keeps_in_parameters) rows_.take_out_sent(ctx, s);
+    rows_.land_late(ctx, s);
+    s.restart(trigger_.next(number_of(s), states_.size()));
+    if constexpr (!content_type::before_inner_step) ctx.commit_round(rows_.shared_of(ctx, s));
+    return {};
+  }
+
+  result<void> complete(auto& ctx, state& s) {
+    if (!s.begun) CAUSEWAY_TRY(begin(ctx, s));
+    if constexpr (landing_type::waits == axis::waiting::a_round) return complete_late(ctx, s);
+    return arrive(ctx, s);
+  }
+
+  result<void> turn_begun(auto& ctx, state& s) {
+    if (!s.begun) CAUSEWAY_TRY(begin(ctx, s));
+    return s.turn(ctx);
+  }
+
+  /// Waits for the result and lands.
+  result<void> arrive(auto& ctx, state& s) {
+    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+    CAUSEWAY_TRY(s.finish(ctx, recipe_));
+    const axis::exchange_report report{.fragment = number_of(s),
+                                       .steps = s.since,
+                                       .movement = rows_.movement(ctx, s),
+                                       .compute_seconds = s.compute_seconds};
+    rows_.land(ctx, s);
+    close(ctx, s);
+    CAUSEWAY_TRY(trigger_.exchanged(ctx, report));
+    if (!std::exchange(s.pending, false)) s.restart(trigger_.next(number_of(s), states_.size()));
+    if constexpr (!content_type::before_inner_step) ctx.commit_round(rows_.shared_of(ctx, s));
+    return {};
+  }
+
+  /// The exchange is over and cannot fail any more.
+  void close(auto& ctx, state& s) {
+    if constexpr (residual_type::keeps == axis::keeping::in_a_buffer) std::swap(s.residual, s.next_residual);
+    s.group_axis.formed(question(ctx, s));
+    ++s.number;
+    ++outer_steps_;
+  }
+
+  // ---- the parts of an exchange -----------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::size_t number_of(const state& s) const { return static_cast<std::size_t>(&s - states_.data()); }
+
+  [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
+    const std::uint64_t seed = mix(ctx.options().seed, stream, number_of(s));
+    return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers()};
+  }
+  /// Sends `input`, for the first time or again.
+  result<void> begin(auto& ctx, state& s) {
+    axis::group_question q = question(ctx, s);
+    s.terms = {.members = s.group_axis.members(q),
+               .contributors = 0,
+               .contributes = participation_.contributes(q) && (!accumulates || gathered_ > 0),
+               .weight = accumulates ? static_cast<float>(gathered_) : 1.0F,
+               .seed = mix(q.seed, s.number),
+               .id = {.channel = channel,
+                      .step = s.number * states_.size() + number_of(s),
+                      .parent = landing_type::waits == axis::waiting::at_once && laws::identical ? ctx.parent() : s.parent},
+               .reference = {}};
+    for (const net::peer_index p : s.terms.members) {
+      q.self = p;
+      s.terms.contributors += participation_.contributes(q) ? 1U : 0U;
+    }
+    rows_.refer(s);
+    return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
+  }
+  // ---- at the end -------------------------------------------------------------------------------------------------------
+
+  /// The result that is still under way when training ends.
+  result<void> complete_late(auto& ctx, state& s) {
+    if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
+    CAUSEWAY_TRY(s.finish(ctx, recipe_));
+    rows_.land_last(ctx, s);
+    s.pending = s.arrived = false;
+    close(ctx, s);
+    ctx.commit_round(rows_.shared_of(ctx, s));
+    return {};
+  }
+
+  static constexpr std::uint64_t stream = 0x726F756E6473;
+  static constexpr std::uint32_t channel = content_type::anchored            ? collective::channels::updates
+                                           : content_type::before_inner_step ? collective::channels::gradients
+                                                                             : collective::channels::parameters;
+
+  trigger_type trigger_;
+  fragments_type fragments_;
+  group_type group_;
+  recipe_type recipe_;
+  participation_type participation_;
+  outer_type outer_;
+
+  rows_type rows_;
+  std::vector<axis::fragment> cuts_;
+  std::vector<state> states_;  ///< fragments of the first tensor, then of the next
+  std::uint64_t outer_steps_ = 0;
+  std::uint64_t gathered_ = 0;  ///< samples in the sum of gradients, for a trigger that accumulates
+  std::uint64_t samples_seen_ = 0;
+  bool counted_ = false;  ///< this inner step is in the counters already
+  time_point left_{};     ///< when the last hook ended
+};
+static_assert(CommunicationPolicy<rounds<>>);
+
+template <class... Axes>
+rounds(Axes...) -> rounds<Axes...>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_ROUNDS_HPP
+
+// ---- causeway/comm/stacked.hpp ----
+#ifndef CAUSEWAY_COMM_STACKED_HPP
+#define CAUSEWAY_COMM_STACKED_HPP
+
+// Two communication policies in one run, one after the other in every hook: SPARTA between the rounds of DiLoCo, a mean of
+// the inner optimizer's moments beside one of parameters.
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+/// `First`, then `Second`, in each hook. What they exchange must differ in kind (gradients, parameters, pseudo-gradients),
+/// so that their messages cannot be mistaken for each other. Replicas are identical where the second's are, after its
+/// rounds; peers are fixed. Bytes, rounds and state: the sum. A hook that failed goes on where it stopped.
+template <class First, class Second>
+class stacked {
+ public:
+  static constexpr std::string_view name = "stacked";
+  static constexpr comm_traits traits{
+      .tolerates = peers::fixed,
+      .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
+      .identical_replicas = Second::traits.identical_replicas};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit stacked(First first = First{}, Second second = Second{})
+      : first_{std::move(first)}, second_{std::move(second)} {}
+
+  [[nodiscard]] First& first() noexcept { return first_; }
+  [[nodiscard]] Second& second() noexcept { return second_; }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(first_.start(ctx));
+    return second_.start(ctx);
+  }
+  result<void> before_inner_step(auto& ctx) {
+    return both([&](auto& policy) { return policy.before_inner_step(ctx); });
+  }
+  result<void> after_inner_step(auto& ctx) {
+    return both([&](auto& policy) { return policy.after_inner_step(ctx); });
+  }
+  result<void> finish(auto& ctx) {
+    return both([&](auto& policy) { return policy.finish(ctx); });
+  }
+
+  void serialize(auto& ar) { ar(first_, second_, first_done_); }
+
+ private:
+  template <class Hook>
+  result<void> both(Hook&& hook) {
+    if (!first_done_) CAUSEWAY_TRY(hook(first_));
+    first_done_ = true;
+    CAUSEWAY_TRY(hook(second_));
+    first_done_ = false;
+    return {};
+  }
+
+  First first_;
+  Second second_;
+  bool first_done_ = false;  // in a hook that is called again
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_STACKED_HPP
 
 // ---- causeway/fault/fail_stop.hpp ----
 #ifndef CAUSEWAY_FAULT_FAIL_STOP_HPP
@@ -25169,8 +36025,8 @@ class training_context {
     if (peers() == 1) return exchanged();
     if (keeps_inputs_) kept_.assign(data.begin(), data.end());
     if (elastic()) weigh(data);
-    auto outcome =
-        collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data, exchange_options());
+    auto outcome = collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data,
+                                             own_exchange_options());
     if (outcome) outcome = exchanged();
     if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
     return outcome;
@@ -25211,16 +36067,37 @@ class training_context {
 
   /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
   /// and go, they are a candidate until the fault policy has settled the step.
-  void commit_round() {
+  void commit_round() { commit_round(std::span<const float>{parameters()}); }
+
+  /// The same where it is other values that all peers hold alike; none if the peers do not hold the same.
+  void commit_round(std::span<const float> shared) {
     if (elastic()) {
       candidate_ = true;
       return;
     }
     ++round_;
-    const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0;
-    hash_ = full ? hasher{}.add_values(std::span<const float>{parameters()}).finish() : 0;
+    const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0 && !shared.empty();
+    hash_ = full ? hasher{}.add_values(shared).finish() : 0;
     parent_ = mix(parent_, hash_, round_);
   }
+
+  /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
+  void skip_inner_step() noexcept { skip_ = true; }
+
+  /// Of an exchange that a policy runs itself, through collective/: how it may cut and how long it may take. No workspace:
+  /// several of them may be under way.
+  [[nodiscard]] collective::collective_options exchange_options() {
+    collective::collective_options options = env_.exchange;
+    options.pool = &pool();
+    if (elastic()) options.deadline = entry_.deadline;
+    return options;
+  }
+
+  /// The learning rate of the inner step that comes next.
+  [[nodiscard]] float next_learning_rate() const { return options_.learning_rate.at(step_); }
+
+  /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
+  [[nodiscard]] std::uint64_t samples() const noexcept { return uncommitted_; }
 
   /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
   /// step under way does not count on top of it.
@@ -25298,6 +36175,7 @@ class training_context {
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
   result<void> inner_step() {
+    if (std::exchange(skip_, false)) return {};
     gradient_norm_ = optim::global_norm(pool(), gradients());
     CAUSEWAY_TRY(optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)));
     rate_ = options_.learning_rate.at(step_);
@@ -25364,11 +36242,9 @@ class training_context {
     return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
   }
 
-  [[nodiscard]] collective::collective_options exchange_options() {
-    collective::collective_options options = env_.exchange;
-    options.pool = &pool();
+  [[nodiscard]] collective::collective_options own_exchange_options() {
+    collective::collective_options options = exchange_options();
     options.workspace = &workspace_;
-    if (elastic()) options.deadline = entry_.deadline;
     return options;
   }
 
@@ -25377,7 +36253,7 @@ class training_context {
     std::vector<std::uint64_t> hashes(peers());
     CAUSEWAY_TRY(collective::all_gather(env_.transport, {.channel = collective::channels::state, .step = round_},
                                         std::as_bytes(std::span{&parent_, 1}), std::as_writable_bytes(std::span{hashes}),
-                                        exchange_options()));
+                                        own_exchange_options()));
     for (std::uint32_t peer = 0; peer < peers(); ++peer) {
       if (hashes[peer] != parent_) return fail(errc::diverged, "peer " + std::to_string(peer), complaint);
     }
@@ -25401,6 +36277,7 @@ class training_context {
   float rate_ = 0;
 
   round_entry entry_;
+  bool skip_ = false;              // the next inner step
   bool resumed_ = false;           // step_ was set during the step under way
   bool entered_ = false;           // into the exchange under way
   bool candidate_ = false;         // the shared state is that of a round which is not settled yet
@@ -25432,6 +36309,14 @@ struct member_options {
   std::uint32_t store_every = 1;  ///< rounds between copies of the shared state on disk; 0: none, a vote keeps it in memory
   net::arrival_options exchange{};               ///< how long an exchange may take, learned from earlier ones
   duration say_after = std::chrono::seconds{5};  ///< a wait longer than this is logged, then at double intervals
+  /// How long a newcomer may find nobody of the run, before it ends with errc::unreachable; ten times as long once it has
+  /// been in. 0: for ever.
+  duration patience{0};
+  /// A member of the last round known waits for the others for ever, as long as there is something to train.
+  bool members_wait = true;
+  /// A number that others cannot guess, from the system's source of such numbers: it protects what this peer gives away
+  /// from receipts for what never arrived. 0: made of the id and the time, which is less.
+  std::uint64_t secret = 0;
   /// What happens, for a checker. With the fabric's lock held.
   std::function<void(const membership::event&)> journal{};
   /// Control messages whose first byte is 0x90 or more belong to the program. With the fabric's lock held.
@@ -25538,6 +36423,25 @@ class member_control final : net::fabric_events, membership::effects, membership
   [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
   [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
+  /// Why a peer that has found nobody for `patience` should wait no longer; none while it should, or patience is 0.
+  [[nodiscard]] std::optional<error> alone_too_long(duration patience) const {
+    const duration alone = protocol_.alone_for(fabric_->now());
+    const bool complete = protocol_.samples().complete();
+    const bool is_member = membership::contains(now_what().newest.members, fabric_->id());
+    if (patience <= duration{0} || alone < patience) return std::nullopt;
+    if (is_member && options_.members_wait && !complete) return std::nullopt;
+    const std::string who = options_.dial.empty() ? "the run" : options_.dial.front();
+    const std::string since = std::to_string(static_cast<std::int64_t>(seconds(alone))) + " s";
+    if (complete) {
+      return fail(errc::unreachable, who,
+                  "the run is complete with round " + std::to_string(now_what().newest.round) + ", and since " + since +
+                      " nobody is there any more who holds its result: look in the folders of its other peers");
+    }
+    return fail(errc::unreachable, who,
+                "nobody of the run answers there, or at any other address that it was ever known at, since " + since +
+                    ": it has ended, or its peers are elsewhere; join again at the address of a peer that runs, or start "
+                    "the members of its last round again first");
+  }
 
   /// The links of a view's members in their order. All but our own must have been met.
   [[nodiscard]] std::vector<net::peer_index> links_of(const membership::view& view) const {
@@ -25658,11 +36562,17 @@ class member_control final : net::fabric_events, membership::effects, membership
         options_{options},
         log_{std::move(log)},
         protocol_{protocol_options(), std::move(record), *this},
-        transfer_{*this} {}
+        transfer_{*this, transfer_options()} {}
 
   [[nodiscard]] membership::options protocol_options() const {
     membership::options o = options_.protocol;
     o.address = fabric_->address();
+    return o;
+  }
+  [[nodiscard]] membership::transfer_options transfer_options() const {
+    membership::transfer_options o;
+    const auto now = static_cast<std::uint64_t>(fabric_->now().since_start.count());
+    o.seed = options_.secret != 0 ? options_.secret : mix(fabric_->id(), now);
     return o;
   }
 
@@ -25687,14 +36597,17 @@ class member_control final : net::fabric_events, membership::effects, membership
     settle();
   }
   void on_control(net::peer_index link, std::span<const std::byte> message) override {
-    if (message.empty()) return;
-    const auto kind = std::to_integer<unsigned>(message.front());
-    if (kind < 0x80) {
-      protocol_.message(peers_[link], message, fabric_->now());
-    } else if (membership::is_transfer_message(message)) {
-      (void)transfer_.message(peers_[link], message, fabric_->now());
+    const net::peer_id from = peers_[link];
+    const bool others = !message.empty() && message.front() >= std::byte{0x90};
+    if (membership::is_transfer_message(message)) {
+      const auto taken = transfer_.message(from, message, fabric_->now());
+      if (!taken) protocol_.malformed(from, taken.error().text(), fabric_->now());
+    } else if (!others) {
+      protocol_.message(from, message, fabric_->now());
     } else if (options_.other_messages) {
       options_.other_messages(link, message);
+    } else {
+      protocol_.malformed(from, "a message that nobody here reads", fabric_->now());
     }
     settle();
   }
@@ -25834,6 +36747,7 @@ class view_transport {
     return outcome;
   }
 
+  [[nodiscard]] bool done(net::operation op) const { return links_.done(op); }
   [[nodiscard]] traffic stats() const { return links_.stats(); }
 
  private:
@@ -25907,14 +36821,13 @@ class member final : public elastic_group {
       if (now.is == situation::kind::failed || now.is == situation::kind::left) return gone(now);
       if (now.is == situation::kind::fetch) {
         CAUSEWAY_TRY(fetch(now, false));
-        continue;
-      }
-      if (now.is == situation::kind::adopt) {
+      } else if (now.is == situation::kind::adopt) {
         CAUSEWAY_TRY(adopt(now, false));
-        continue;
+      } else {
+        hold(now.newest);
+        inside_ = true;
+        return {};
       }
-      hold(now.newest);
-      return {};
     }
   }
 
@@ -26001,6 +36914,7 @@ class member final : public elastic_group {
         log_{std::move(log)},
         control_{std::move(control)},
         store_{std::move(storage), options_.folder + "/rounds"},
+        say_at_{options_.say_after},
         exchange_times_{options_.exchange} {}
 
   // ---- waiting ------------------------------------------------------------------------------------------------------
@@ -26022,10 +36936,8 @@ class member final : public elastic_group {
     return now;
   }
 
-  // A wait that gets long says so, ever more rarely.
   template <class Done>
   result<situation> await(Done&& done) {
-    duration patience = options_.say_after;
     for (;;) {
       situation now;
       const auto over = [&] {
@@ -26033,11 +36945,48 @@ class member final : public elastic_group {
         now = control_->now_what();
         return true;
       };
-      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(over, fabric_now() + patience));
+      CAUSEWAY_ASSIGN(const bool happened, block_a_while(over));
       if (happened) return now;
-      log_(severity::info, describe());
-      patience *= 2;
+      CAUSEWAY_TRY(give_up_if_alone());
     }
+  }
+
+  // A wait that gets long says so, ever more rarely; also one of many short ones that come to nothing.
+  template <class Over>
+  result<bool> block_a_while(const Over& over, duration most = duration::max()) {
+    const time_point begin = fabric_now();
+    most = std::min(most, say_at_ - waited_);
+    if (options_.patience > duration{0}) most = std::min(most, options_.patience);
+    const auto outcome = fabric_->block(over, begin + most);
+    waited_ += fabric_now() - begin;
+    if (outcome && !*outcome && waited_ >= say_at_) {
+      say_at_ = 2 * waited_;
+      say_waiting();
+    }
+    return outcome;
+  }
+
+  void say_waiting() const {
+    const situation s = look();
+    const std::string since = "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: ";
+    if (!settled_in(s.is) || s.is == situation::kind::fetch) {
+      log_(severity::warning, since + std::string{to_string(s.is)} + (s.why.empty() ? "" : ", " + s.why));
+    }
+    log_(severity::info, since + describe());
+  }
+
+  // Progress: the next wait is another one.
+  void stop_waiting() {
+    waited_ = duration{0};
+    say_at_ = options_.say_after;
+  }
+
+  // A newcomer, or who comes back to a run that has done without it, could wait for ever for peers that have ended. Who was
+  // in waits longer: what it has trained is worth something, if the others are only cut off.
+  result<void> give_up_if_alone() const {
+    std::optional<error> why;
+    locked([&] { why = control_->alone_too_long(options_.patience * (inside_ ? 10 : 1)); });
+    return why ? result<void>{*why} : result<void>{};
   }
 
   result<void> await_change(const situation& before) {
@@ -26057,6 +37006,7 @@ class member final : public elastic_group {
   result<std::optional<round_entry>> entry(const situation& s) {
     const membership::view& view = s.current;
     attempt_ = view.at;
+    stop_waiting();
     entered_at_ = fabric_now();
     passing("entered");
     const net::peer_index rank = *view.rank_of(identity());
@@ -26213,6 +37163,7 @@ class member final : public elastic_group {
   }
 
   void hold(const membership::commit_record& record) {
+    stop_waiting();
     held_ = record;
     locked([&] {
       samples_ = control_->ledger();
@@ -26332,8 +37283,9 @@ class member final : public elastic_group {
     if (!outcome) return outcome.error();
     if (whole || !why) return whole;
     if (why->code == errc::wrong_model) return *why;
-    log_(severity::info, "the state of round " + std::to_string(round) + " could not be fetched yet: " + why->text());
-    CAUSEWAY_TRY(fabric_->block([&] { return control_->now_what().changes != asked.changes; }, fabric_now() + retry_fetch));
+    log_(severity::debug, "the state of round " + std::to_string(round) + " could not be fetched yet: " + why->text());
+    CAUSEWAY_TRY(block_a_while([&] { return control_->now_what().changes != asked.changes; }, retry_fetch));
+    CAUSEWAY_TRY(give_up_if_alone());
     return false;
   }
 
@@ -26381,6 +37333,9 @@ class member final : public elastic_group {
   membership::view view_;
   std::shared_ptr<detail::suspicion> suspects_;
   net::any_transport transport_;
+  bool inside_ = false;  // has had a committed state
+  duration waited_{0};   // since the last progress
+  duration say_at_;      // of waited_
   time_point entered_at_;
   std::optional<duration> overdue_;  // how long the failed exchange was waited for
   net::arrival_statistics exchange_times_;
@@ -26419,6 +37374,65 @@ using step_observer = std::function<void(const step_report&)>;
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_OBSERVER_HPP
+
+// ---- causeway/train/refound.hpp ----
+#ifndef CAUSEWAY_TRAIN_REFOUND_HPP
+#define CAUSEWAY_TRAIN_REFOUND_HPP
+
+// Founds a run anew from what the peers of one that cannot go on have on disk. Done on the storage, while no process uses
+// it: whoever starts as that peer afterwards finds itself the only member of the new run, and others join it as always.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+namespace detail {
+
+struct survivor {
+  std::string folder;
+  membership::durable_record record;
+};
+
+// Those who know a commit, the newest first.
+inline std::vector<survivor> survivors_in(io::any_storage& storage, std::span<const std::string> folders,
+                                          std::uint64_t run) {
+  std::vector<survivor> found;
+  for (const std::string& folder : folders) {
+    auto record = read_member_record(storage, folder);
+    if (record && record->newest && record->run != run) found.push_back({folder, std::move(*record)});
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const survivor& a, const survivor& b) { return a.record.newest->round > b.record.newest->round; });
+  return found;
+}
+
+}  // namespace detail
+
+/// Makes the peer in `into` the founder of `run`, with the id `self`, from the newest commit among `folders` whose state is
+/// there, whole. What it writes comes with the record last, so that a crash leaves `into` as it was or done. The others
+/// join as anybody does. errc::not_found if no folder has both a record and its state. Cost: reads and writes the shared
+/// state once.
+inline result<membership::durable_record> refound(io::any_storage storage, std::span<const std::string> folders,
+                                                  const std::string& into, std::uint64_t run, net::peer_id self) {
+  std::string why = "none has a record of the membership";
+  for (const auto& from : detail::survivors_in(storage, folders, run)) {
+    const auto founded = membership::refounded(from.record, run, self);
+    membership::round_store old{storage, from.folder + "/rounds"};
+    membership::round_store fresh{storage, into + "/rounds"};
+    const auto taken = fresh.take_over(old, founded.newest->state, run, founded.newest->round);
+    if (!taken) {
+      why = taken.error().text();
+      continue;
+    }
+    CAUSEWAY_TRY(detail::write_member_record(storage, into, founded));
+    return founded;
+  }
+  return fail(errc::not_found, folders.empty() ? into : folders.front(),
+              "no folder here has both a committed round and its state (" + why +
+                  "); copy the folder of a peer that was in the last rounds here");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_REFOUND_HPP
 
 // ---- causeway/train/trainer.hpp ----
 #ifndef CAUSEWAY_TRAIN_TRAINER_HPP
@@ -26670,34 +37684,510 @@ template <class M, class... Policies>
 
 #endif  // CAUSEWAY_TRAIN_TRAINER_HPP
 
+// ---- causeway/presets/asynchronous.hpp ----
+#ifndef CAUSEWAY_PRESETS_ASYNCHRONOUS_HPP
+#define CAUSEWAY_PRESETS_ASYNCHRONOUS_HPP
+
+// Published systems in which peers do not wait for each other, or do as much as they can, as compositions; see
+// presets/local_updates.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// Async Local-SGD (Liu et al. 2024): delayed Nesterov at the hub, with a period of about as many pushes as there are
+/// peers, and local steps in proportion to speed (DyLU).
+struct async_local_sgd_options {
+  std::uint32_t local_steps = 50;  ///< of the fastest peer
+  std::uint32_t period = 4;        ///< N
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+  double percentile = 0.9;     ///< of the speeds: sets the pace
+  double grace_seconds = 0.0;  ///< after a first push, for others
+};
+using async_local_sgd = comm::on_arrival<axis::by_speed, axis::one_by_one, axis::outer<optim::delayed_nesterov>>;
+[[nodiscard]] inline async_local_sgd make(const async_local_sgd_options& o) {
+  return async_local_sgd{
+      axis::by_speed{{.local_steps = o.local_steps, .percentile = o.percentile}}, axis::one_by_one{o.grace_seconds},
+      axis::outer<optim::delayed_nesterov>{o.outer_learning_rate,
+                                           optim::delayed_nesterov{{.momentum = o.outer_momentum, .period = o.period}}}};
+}
+
+/// Decoupled DiLoCo (2026): fragments one after another to a hub that waits for a quorum and as long as overlap leaves
+/// free, merges by samples with norms and directions apart, and is blended in τ steps later. 4-bit rows.
+struct decoupled_diloco_options {
+  std::uint32_t local_steps = 24;
+  std::uint32_t fragments = 24;
+  std::uint32_t overlap_steps = 2;  ///< τ
+  float local_share = 0.5F;         ///< α
+  std::uint32_t quorum = 1;         ///< K
+  double gamma = 0.5;
+  double cap_seconds = 60;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using decoupled_diloco =
+    comm::on_arrival<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
+                     axis::push<compress::bits<4>, collective::radial_directional>, axis::outer<optim::nesterov>>;
+[[nodiscard]] inline decoupled_diloco make(const decoupled_diloco_options& o) {
+  return decoupled_diloco{
+      axis::staggered{o.local_steps},
+      axis::balanced{o.fragments},
+      axis::delayed{o.overlap_steps, o.local_share},
+      axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds},
+      axis::push<compress::bits<4>, collective::radial_directional>{},
+      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+/// HALoS (Kim et al. 2025): peers push to their region's hub, which pushes to the global one after every few, and mixes the
+/// answer in. All asynchronous, momentum on both levels.
+struct halos_options {
+  std::vector<std::vector<net::peer_index>> regions{{0, 1},
+                                                    {2, 3}};  ///< all peers; hubs first, the global hub first of all
+  std::uint32_t local_steps = 32;
+  std::uint32_t pushes = 8;
+  float global_share = 0.25F;
+  float outer_learning_rate = 0.7F;
+};
+using halos = comm::on_arrival<axis::every, axis::regions<>, axis::outer<optim::delayed_nesterov>>;
+[[nodiscard]] inline halos make(const halos_options& o) {
+  return halos{axis::every{o.local_steps},
+               axis::regions<>{.members = o.regions, .pushes = o.pushes, .upper_share = o.global_share},
+               axis::outer<optim::delayed_nesterov>{o.outer_learning_rate}};
+}
+
+/// DLion (Hong & Chandra 2021), synchronous form: work in proportion to speed, the larger part of what changed from
+/// everybody to everybody, the rest later. Its per-link choice of entries and its pulls from the best peer are not part of
+/// this.
+struct dlion_options {
+  std::uint32_t local_steps = 20;  ///< of the fastest peer
+  float threshold = 1.0F;          ///< times the row's root mean square
+};
+namespace detail {
+using dlion_codec = compress::sparse<compress::no_transform, compress::threshold, compress::none>;
+}
+using dlion =
+    comm::rounds<axis::by_speed, axis::error_feedback, axis::gather_mean<detail::dlion_codec>, axis::outer<optim::sgd>>;
+[[nodiscard]] inline dlion make(const dlion_options& o) {
+  const detail::dlion_codec codec{compress::no_transform{}, compress::threshold{{.least = o.threshold}}};
+  return dlion{axis::by_speed{{.local_steps = o.local_steps}}, axis::error_feedback{},
+               axis::gather_mean<detail::dlion_codec>{codec}, axis::outer<optim::sgd>{1.0F}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_ASYNCHRONOUS_HPP
+
+// ---- causeway/presets/compressed.hpp ----
+#ifndef CAUSEWAY_PRESETS_COMPRESSED_HPP
+#define CAUSEWAY_PRESETS_COMPRESSED_HPP
+
+// Published systems that send only a part of what changed, as compositions; see presets/local_updates.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// SparseLoCo (Sarfi et al. 2025): pseudo-gradients with error feedback, the k largest of every 4,096 entries in 2 bits,
+/// everybody's to everybody, no outer momentum.
+struct sparse_loco_options {
+  std::uint32_t local_steps = 30;
+  std::uint32_t k = 64;  ///< of each 4,096 entries
+  float error_decay = 0.95F;
+  float outer_learning_rate = 1.0F;
+};
+namespace detail {
+using sparse_loco_codec = compress::sparse<compress::no_transform, compress::top_k, compress::bits<2>>;
+}
+using sparse_loco =
+    comm::rounds<axis::every, axis::error_feedback, axis::gather_mean<detail::sparse_loco_codec>, axis::outer<optim::sgd>>;
+[[nodiscard]] inline sparse_loco make(const sparse_loco_options& o) {
+  // One scale for many values: 64 bits of scales for 4,096 entries would cost a third of the message.
+  const detail::sparse_loco_codec codec{compress::no_transform{}, compress::top_k{{.k = o.k}},
+                                        compress::bits<2>{{.bucket = 4096}}};
+  return sparse_loco{axis::every{o.local_steps}, axis::error_feedback{o.error_decay, 1.0F},
+                     axis::gather_mean<detail::sparse_loco_codec>{codec}, axis::outer<optim::sgd>{o.outer_learning_rate}};
+}
+
+/// SPARTA (2025): in every step the same small random part of the parameters is averaged on all peers.
+struct sparta_options {
+  double share = 0.005;
+  compress::mask_order order = compress::mask_order::independent;
+};
+namespace detail {
+using sparta_codec = compress::sparse<compress::no_transform, compress::shared_mask, compress::none>;
+}
+using sparta =
+    comm::rounds<axis::every, axis::parameters, axis::gather_mean<detail::sparta_codec, collective::contributor_mean>>;
+[[nodiscard]] inline sparta make(const sparta_options& o) {
+  const detail::sparta_codec codec{compress::no_transform{}, compress::shared_mask{{.share = o.share, .order = o.order}}};
+  return sparta{axis::every{1}, axis::parameters{},
+                axis::gather_mean<detail::sparta_codec, collective::contributor_mean>{codec}};
+}
+
+/// SPARTA between the rounds of DiLoCo, which can then be ten times longer.
+struct sparta_diloco_options {
+  sparta_options sparta{};
+  std::uint32_t local_steps = 1000;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using sparta_diloco = comm::stacked<sparta, comm::rounds<axis::every, axis::outer<optim::nesterov>>>;
+[[nodiscard]] inline sparta_diloco make(const sparta_diloco_options& o) {
+  return sparta_diloco{make(o.sparta), comm::rounds<axis::every, axis::outer<optim::nesterov>>{
+                                           axis::every{o.local_steps},
+                                           axis::outer<optim::nesterov>{o.outer_learning_rate,
+                                                                        optim::nesterov{{.momentum = o.outer_momentum}}}}};
+}
+
+/// DeMo (Peng et al. 2024): every step the k largest DCT coefficients of each 64×64 tile of the momentum leave it and are
+/// sent; the step is the sign of their mean. Give the trainer optim::sgd with weight decay, and no clipping.
+struct demo_options {
+  std::uint32_t k = 32;  ///< of each 4,096 coefficients
+  float momentum = 0.999F;
+};
+namespace detail {
+template <class Values>
+using demo_exchange =
+    axis::gather_mean<compress::sparse<compress::dct_tiles, compress::top_k, Values>, collective::sign_of<>>;
+}
+using demo = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, detail::demo_exchange<compress::none>>;
+[[nodiscard]] inline demo make(const demo_options& o) {
+  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::none>;
+  return demo{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum},
+              detail::demo_exchange<compress::none>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
+}
+
+/// DisTrO as Psyche runs it (Nous Research 2024): DeMo with one bit a coefficient, used one step late, so that the exchange
+/// has a whole step.
+struct distro_options : demo_options {};
+using distro = comm::rounds<axis::every, axis::gradient, axis::momentum_residual, axis::one_round_late,
+                            detail::demo_exchange<compress::sign>>;
+[[nodiscard]] inline distro make(const distro_options& o) {
+  using codec = compress::sparse<compress::dct_tiles, compress::top_k, compress::sign>;
+  return distro{axis::every{1}, axis::gradient{}, axis::momentum_residual{o.momentum}, axis::one_round_late{},
+                detail::demo_exchange<compress::sign>{codec{compress::dct_tiles{}, compress::top_k{{.k = o.k}}}}};
+}
+
+/// CocktailSGD (Wang et al. 2023): a random fifth of the distance to the shared parameters, of that the largest, in 4 bits,
+/// to the owner of each part, who keeps a residual of his own and answers likewise; what is not sent stays in the live
+/// parameters; one step late.
+struct cocktail_sgd_options {
+  double mask_share = 0.2;  ///< with the 8 % below and a bit for each entry of the mask this is the paper's 117x
+  std::uint32_t k = 328;    ///< of each 4,096 entries that the mask leaves: 8 %
+};
+namespace detail {
+using cocktail_codec =
+    compress::sparse<compress::no_transform, compress::stacked<compress::shared_mask, compress::top_k>, compress::bits<4>>;
+}
+using cocktail_sgd = comm::rounds<axis::every, axis::implicit_residual, axis::one_round_late,
+                                  axis::split_mean<detail::cocktail_codec>, axis::outer<optim::sgd>>;
+[[nodiscard]] inline cocktail_sgd make(const cocktail_sgd_options& o) {
+  const detail::cocktail_codec codec{
+      compress::no_transform{},
+      compress::stacked<compress::shared_mask, compress::top_k>{compress::shared_mask{{.share = o.mask_share}},
+                                                                compress::top_k{{.k = o.k, .chunks = {.run = 4096}}}},
+      compress::bits<4>{}};
+  return cocktail_sgd{axis::every{1}, axis::implicit_residual{}, axis::one_round_late{},
+                      axis::split_mean<detail::cocktail_codec>{{.shares = {}, .server_residual = true}, codec, codec},
+                      axis::outer<optim::sgd>{1.0F}};
+}
+
+/// Gaia (Hsieh et al. 2017) between sites: after every step the updates travel that are significant, |u/w| > v_0/√t; the
+/// others go on accumulating where they are. The mean of the sites' updates moves the shared parameters.
+struct gaia_options {
+  float threshold = 0.01F;  ///< v_0
+};
+namespace detail {
+using gaia_codec = compress::sparse<compress::no_transform, compress::significant, compress::none>;
+}
+using gaia =
+    comm::rounds<axis::every, axis::implicit_residual, axis::gather_mean<detail::gaia_codec>, axis::outer<optim::sgd>>;
+[[nodiscard]] inline gaia make(const gaia_options& o) {
+  const detail::gaia_codec codec{compress::no_transform{}, compress::significant{{.first = o.threshold}}};
+  return gaia{axis::every{1}, axis::implicit_residual{}, axis::gather_mean<detail::gaia_codec>{codec},
+              axis::outer<optim::sgd>{1.0F}};
+}
+
+/// PowerSGD (Vogels et al. 2019): gradients as two thin factors a matrix, with error feedback; the rest in f32.
+struct power_sgd_options {
+  std::uint32_t rank = 4;
+};
+using power_sgd = comm::rounds<axis::every, axis::gradient, axis::error_feedback, axis::low_rank_mean>;
+[[nodiscard]] inline power_sgd make(const power_sgd_options& o) {
+  return power_sgd{axis::every{1}, axis::gradient{}, axis::error_feedback{}, axis::low_rank_mean{o.rank}};
+}
+
+/// DeDLOC (Diskin et al. 2021): peers gather gradients at their own pace until all have `batch` samples together, then
+/// average, weighted by samples, and step. `shares` are those of the peers as aggregators, from their bandwidths
+/// (collective::bandwidth_shares); none: equal.
+struct dedloc_options {
+  std::uint64_t batch = 4096;
+  std::vector<double> shares{};
+};
+using dedloc = comm::rounds<axis::global_samples, axis::gradient, axis::split_mean<>>;
+[[nodiscard]] inline dedloc make(const dedloc_options& o) {
+  return dedloc{axis::global_samples{o.batch}, axis::gradient{}, axis::split_mean<>{.options = {.shares = o.shares}}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_COMPRESSED_HPP
+
+// ---- causeway/presets/gossip.hpp ----
+#ifndef CAUSEWAY_PRESETS_GOSSIP_HPP
+#define CAUSEWAY_PRESETS_GOSSIP_HPP
+
+// Published systems in which peers meet in groups, as compositions; see presets/local_updates.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// NoLoCo (Kolehmainen et al. 2025): every 50 steps random pairs, and an outer step that also pulls toward the partner.
+struct noloco_options {
+  std::uint32_t local_steps = 50;
+  std::uint32_t group_size = 2;
+  axis::gossip_nesterov_options outer{.alpha = 0.5F, .beta = 0.7F, .gamma = 0.7F};
+};
+using noloco = comm::rounds<axis::every, axis::random_groups, axis::pseudo_gradient_and_anchor, axis::gather_mean<>,
+                            axis::gossip_nesterov>;
+[[nodiscard]] inline noloco make(const noloco_options& o) {
+  return noloco{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::pseudo_gradient_and_anchor{},
+                axis::gather_mean<>{}, axis::gossip_nesterov{o.outer}};
+}
+
+/// Moshpit SGD (Ryabinin et al. 2021): every τ steps parameters are averaged along one axis of a grid of peers.
+struct moshpit_sgd_options {
+  std::uint32_t local_steps = 20;
+  std::uint32_t side = 4;
+  std::uint32_t dimensions = 2;
+};
+using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis::split_mean<>>;
+[[nodiscard]] inline moshpit_sgd make(const moshpit_sgd_options& o) {
+  return moshpit_sgd{axis::every{o.local_steps}, axis::grid{o.side, o.dimensions}, axis::parameters{},
+                     axis::split_mean<>{}};
+}
+
+/// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own. Partners
+/// are drawn at random: its preference for links that measured well is not part of this.
+struct bacombo_options {
+  std::uint32_t local_steps = 20;
+  std::uint32_t segments = 4;
+  std::uint32_t group_size = 2;
+};
+using bacombo = comm::rounds<axis::every, axis::random_groups, axis::parameters, axis::balanced, axis::gather_mean<>>;
+[[nodiscard]] inline bacombo make(const bacombo_options& o) {
+  return bacombo{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::parameters{},
+                 axis::balanced{o.segments}, axis::gather_mean<>{}};
+}
+
+/// Ravnest (Menon et al. 2024) between its clusters: each averages for itself, their hubs around a ring. Its pipelines
+/// inside a cluster are not this policy's.
+struct ravnest_options {
+  std::uint32_t local_steps = 20;
+  collective::region_list clusters{{0, 1}, {2, 3}};  ///< all peers, hubs first
+};
+using ravnest =
+    comm::rounds<axis::every, axis::two_level_mean<axis::quantised_ring<compress::none>>, axis::outer<optim::sgd>>;
+[[nodiscard]] inline ravnest make(const ravnest_options& o) {
+  return ravnest{axis::every{o.local_steps}, axis::two_level_mean<axis::quantised_ring<compress::none>>{o.clusters},
+                 axis::outer<optim::sgd>{1.0F}};
+}
+
+/// NETSTORM (2024): gradients cut into shares, each with a tree of its own to a root of its own. Trees are by index: order
+/// the peers by measured links (collective/ring_order.hpp) first.
+struct netstorm_options {
+  std::uint32_t shares = 4;
+  std::uint32_t arity = 2;
+  std::vector<net::peer_index> roots{0, 1, 2, 3};
+};
+using netstorm = comm::rounds<axis::every, axis::gradient, axis::balanced, axis::tree_mean<>>;
+[[nodiscard]] inline netstorm make(const netstorm_options& o) {
+  return netstorm{axis::every{1}, axis::gradient{}, axis::balanced{o.shares}, axis::tree_mean<>{o.arity, o.roots}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_GOSSIP_HPP
+
 // ---- causeway/presets/local_updates.hpp ----
 #ifndef CAUSEWAY_PRESETS_LOCAL_UPDATES_HPP
 #define CAUSEWAY_PRESETS_LOCAL_UPDATES_HPP
 
-// Published systems that train by local updates, as compositions: a type each, and the options of its paper.
+// Published systems that train by local updates, as compositions. Each has a type, options with its paper's defaults, and
+// `make(options)`, which gives the policy: `make_trainer(model, env, o, presets::make(presets::diloco_options{}))`.
 
 namespace causeway::inline CAUSEWAY_ABI::presets {
 
 /// Synchronous data parallelism.
 using every_step = comm::every_step<>;
 
-/// DiLoCo (Douillard et al. 2023): H = 500 inner AdamW steps, outer Nesterov with rate 0.7 and momentum 0.9.
-using diloco = comm::periodic<optim::nesterov>;
-inline constexpr comm::periodic_options diloco_options{.local_steps = 500, .outer_learning_rate = 0.7F};
-inline constexpr optim::nesterov_options diloco_outer{.momentum = 0.9F};
+/// DiLoCo (Douillard et al. 2023): 500 inner AdamW steps, outer Nesterov with rate 0.7 and momentum 0.9.
+struct diloco_options {
+  std::uint32_t local_steps = 500;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>>;
+[[nodiscard]] inline diloco make(const diloco_options& o) {
+  return diloco{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+/// OpenDiLoCo (Jaghouar et al. 2024): DiLoCo with fp16 pseudo-gradients.
+struct open_diloco_options : diloco_options {};
+using open_diloco = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::all_reduce<compress::fp16>>;
+[[nodiscard]] inline open_diloco make(const open_diloco_options& o) {
+  return open_diloco{axis::every{o.local_steps},
+                     axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                     axis::all_reduce<compress::fp16>{}};
+}
+
+/// INTELLECT-1 / PRIME (Jaghouar et al. 2024): DiLoCo every 100 steps, with 8-bit codes of ±6σ and codebooks that travel,
+/// around a ring whose ends are equal bit for bit. The part inside a site (FSDP) is not this policy's.
+struct intellect1_options {
+  std::uint32_t local_steps = 100;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using intellect1 = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::quantised_ring<compress::sigma_int8>>;
+[[nodiscard]] inline intellect1 make(const intellect1_options& o) {
+  return intellect1{axis::every{o.local_steps},
+                    axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                    axis::quantised_ring<compress::sigma_int8>{}};
+}
+
+/// MuLoCo (Thérien et al. 2025): DiLoCo with inner Muon (give the trainer optim::muon), 2-bit rows and error feedback.
+struct muloco_options {
+  std::uint32_t local_steps = 30;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+  float error_decay = 1.0F;
+};
+using muloco =
+    comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::gather_mean<compress::bits<2>>, axis::error_feedback>;
+[[nodiscard]] inline muloco make(const muloco_options& o) {
+  return muloco{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                axis::gather_mean<compress::bits<2>>{}, axis::error_feedback{o.error_decay, 1.0F}};
+}
 
 /// Local SGD (Stich 2019): parameters are averaged every H steps.
-using local_sgd = comm::periodic<optim::sgd>;
-inline constexpr comm::periodic_options local_sgd_options{.local_steps = 20, .outer_learning_rate = 1.0F};
+struct local_sgd_options {
+  std::uint32_t local_steps = 20;
+};
+using local_sgd = comm::rounds<axis::every, axis::outer<optim::sgd>>;
+[[nodiscard]] inline local_sgd make(const local_sgd_options& o) {
+  return local_sgd{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
+}
 
-/// FedAvg (McMahan et al. 2017) with full participation and equal shards: the same average after a local epoch;
-/// `local_steps` is the number of batches in one.
-using fedavg = comm::periodic<optim::sgd>;
-inline constexpr comm::periodic_options fedavg_options{.local_steps = 100, .outer_learning_rate = 1.0F};
+/// FedAvg (McMahan et al. 2017): a share of the peers trains a local epoch, `local_steps` batches, and is averaged.
+struct fedavg_options {
+  std::uint32_t local_steps = 100;
+  double share = 1.0;
+};
+using fedavg = comm::rounds<axis::every, axis::outer<optim::sgd>, axis::sampled_peers>;
+[[nodiscard]] inline fedavg make(const fedavg_options& o) {
+  return fedavg{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}, axis::sampled_peers{o.share}};
+}
+
+/// Photon (Sani et al. 2024): small batches with a high inner rate, sampled peers, an outer momentum (FedMom; momentum 0
+/// and rate 1 is FedAvg). 64 to 512 local steps: as many times less traffic.
+struct photon_options {
+  std::uint32_t local_steps = 128;
+  double share = 1.0;
+  float outer_learning_rate = 1.0F;
+  float outer_momentum = 0.0F;
+};
+using photon = comm::rounds<axis::every, axis::outer<optim::nesterov>, axis::sampled_peers>;
+[[nodiscard]] inline photon make(const photon_options& o) {
+  return photon{axis::every{o.local_steps},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}},
+                axis::sampled_peers{o.share}};
+}
+
+/// Co-learning (Xu et al. 2019): averaging, with rounds that double when the model moves by less than a tolerance.
+struct co_learning_options {
+  axis::growing_options rounds{.local_steps = 20, .most = 1280, .factor = 2, .tolerance = 0.01};
+};
+using co_learning = comm::rounds<axis::growing, axis::outer<optim::sgd>>;
+[[nodiscard]] inline co_learning make(const co_learning_options& o) {
+  return co_learning{axis::growing{o.rounds}, axis::outer<optim::sgd>{1.0F}};
+}
+
+/// DES-LOC (Iacob et al. 2025): parameters and both moments of the inner optimizer are averaged, each with a period of its
+/// own. The inner optimizer must have moments (optim::adamw).
+struct des_loc_options {
+  std::uint32_t parameters_every = 32;
+  std::uint32_t first_moment_every = 96;
+  std::uint32_t second_moment_every = 192;
+};
+using des_loc = comm::rounds<axis::periods, axis::parameters_and_moments, axis::split_mean<>>;
+[[nodiscard]] inline des_loc make(const des_loc_options& o) {
+  return des_loc{axis::periods{{o.parameters_every, o.first_moment_every, o.second_moment_every}},
+                 axis::parameters_and_moments{}, axis::split_mean<>{}};
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_LOCAL_UPDATES_HPP
+
+// ---- causeway/presets/overlapped.hpp ----
+#ifndef CAUSEWAY_PRESETS_OVERLAPPED_HPP
+#define CAUSEWAY_PRESETS_OVERLAPPED_HPP
+
+// Published systems that train on while an exchange is under way, as compositions; see presets/local_updates.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// Streaming DiLoCo (Douillard et al. 2025): fragments of three strided blocks one after another, 4-bit rows that are
+/// summed in f32 by every receiver, blended in τ steps later.
+struct streaming_diloco_options {
+  std::uint32_t local_steps = 100;
+  std::uint32_t blocks_in_fragment = 3;
+  std::uint32_t overlap_steps = 1;  ///< τ
+  float local_share = 0.5F;         ///< α
+  float outer_learning_rate = 0.4F;
+  float outer_momentum = 0.9F;
+};
+using streaming_diloco = comm::rounds<axis::staggered, axis::strided, axis::gather_mean<compress::e3m0>, axis::delayed,
+                                      axis::outer<optim::nesterov>>;
+[[nodiscard]] inline streaming_diloco make(const streaming_diloco_options& o) {
+  return streaming_diloco{
+      axis::staggered{o.local_steps}, axis::strided{o.blocks_in_fragment}, axis::gather_mean<compress::e3m0>{},
+      axis::delayed{o.overlap_steps, o.local_share},
+      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+/// Eager updates for DiLoCo (Kale et al. 2025): the exchange has a whole round; a peer's own part of the outer gradient is
+/// fresh, the others' is one round old.
+struct eager_diloco_options {
+  std::uint32_t local_steps = 500;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using eager_diloco = comm::rounds<axis::every, axis::eager, axis::split_mean<>, axis::outer<optim::nesterov>>;
+[[nodiscard]] inline eager_diloco make(const eager_diloco_options& o) {
+  return eager_diloco{axis::every{o.local_steps}, axis::eager{}, axis::split_mean<>{},
+                      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+/// CoCoDC (2025): Streaming DiLoCo with delay compensation of the steps that were taken meanwhile. Its choice of the next
+/// fragment by recent change is not part of this: fragments take turns.
+struct cocodc_options {
+  std::uint32_t local_steps = 100;
+  std::uint32_t blocks_in_fragment = 3;
+  std::uint32_t overlap_steps = 5;
+  float lambda = 0.5F;
+  float outer_learning_rate = 0.4F;
+  float outer_momentum = 0.9F;
+};
+using cocodc =
+    comm::rounds<axis::staggered, axis::strided, axis::split_mean<>, axis::compensated, axis::outer<optim::nesterov>>;
+[[nodiscard]] inline cocodc make(const cocodc_options& o) {
+  return cocodc{axis::staggered{o.local_steps}, axis::strided{o.blocks_in_fragment}, axis::split_mean<>{},
+                axis::compensated{o.overlap_steps, o.lambda},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_OVERLAPPED_HPP
 
 // ---- causeway/causeway.hpp ----
 #ifndef CAUSEWAY_CAUSEWAY_HPP
@@ -28427,6 +39917,11 @@ class engine {
     return shared_.operations.release(slot);
   }
 
+  [[nodiscard]] bool done(operation handle) const {
+    const std::lock_guard lock{shared_.mutex};
+    return shared_.operations.done(handle);
+  }
+
   void interrupt() {
     const std::lock_guard lock{shared_.mutex};
     interrupted_ = true;
@@ -29071,6 +40566,7 @@ class asio_fabric final : public fabric {
     return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
   }
   result<std::size_t> wait(operation op, time_point deadline) override { return core_->wait(op, deadline); }
+  [[nodiscard]] bool done(operation op) const override { return core_->done(op); }
 
   void locked(const std::function<void()>& what) override { core_->locked(what); }
   result<bool> block(const std::function<bool()>& done, time_point deadline) override {
@@ -29209,6 +40705,7 @@ class asio_transport {
 
   /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
   result<std::size_t> wait(operation op, time_point deadline) { return engine_->wait(op, deadline); }
+  [[nodiscard]] bool done(operation op) const { return engine_->done(op); }
 
   [[nodiscard]] traffic stats() const { return engine_->stats(); }
 

@@ -29,6 +29,7 @@ struct round_mix {
   bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
+  bool stateful = false;           ///< exchange: keeps something from round to round that a newcomer would not have
   bool sparse = false;             ///< exchange: its codec
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
@@ -38,6 +39,7 @@ struct round_mix {
   bool own_is_fresh = false;       ///< landing
   bool wants_mean_shared = false;  ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
+  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges
   bool watches_movement = false;   ///< trigger
   bool keeps_local = false;        ///< participation
   bool always = true;              ///< participation
@@ -87,8 +89,8 @@ constexpr bool identical(round_mix m) {
 }
 /// Whether peers may come and go: what all hold is one row that the membership knows how to hand over.
 constexpr bool elastic(round_mix m) {
-  return m.anchored && m.everybody && m.by_context && m.waits_at_once && m.single && !m.sends_anchor && m.always &&
-         !m.watches_movement;
+  return m.anchored && m.everybody && (m.by_context || !m.stateful) && m.waits_at_once && m.single && !m.sends_anchor &&
+         m.always && !m.watches_movement && !m.trigger_talks;
 }
 
 }  // namespace rules
@@ -123,6 +125,7 @@ struct round_rules {
                                  .own_support = exchange_axis::traits.own_support,
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
+                                 .stateful = exchange_axis::traits.stateful,
                                  .sparse = exchange_axis::sparse,
                                  .shared_support = exchange_axis::shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
@@ -132,11 +135,12 @@ struct round_rules {
                                  .own_is_fresh = landing_axis::own_is_fresh,
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
-                                 .watches_movement = trigger_axis::watches_movement,
-                                 .keeps_local = participation_axis::keeps_local,
-                                 .always = participation_axis::always,
-                                 .accumulates = requires {trigger_axis::accumulates;
-},
+                                 .trigger_talks = requires {trigger_axis::follows_speed;
+}, .watches_movement = trigger_axis::watches_movement, .keeps_local = participation_axis::keeps_local,
+   .always = participation_axis::always, .accumulates = requires {
+  trigger_axis::accumulates;
+}
+,
 };  // namespace causeway::inline CAUSEWAY_ABI::comm
 static constexpr bool identical = rules::identical(mix);
 static constexpr bool elastic = rules::elastic(mix);

@@ -115,6 +115,10 @@ struct round_state {
     }
   }
 
+  void cancel() {
+    if constexpr (!Recipe::by_context) exchange->cancel();
+  }
+
   /// Sends `input` on its way.
   template <class Context>
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
@@ -124,7 +128,6 @@ struct round_state {
     counts.assign(wants_counts ? row.size() : 0, 0.0F);
     if constexpr (!Recipe::by_context) {
       if (terms.members.size() > 1) {
-        exchange->cancel();
         open_group(ctx);
         CAUSEWAY_TRY(exchange->begin(port(ctx), exchange_row(), message_context(ctx)));
       }
@@ -149,9 +152,12 @@ struct round_state {
     if constexpr (Recipe::by_context) {
       return failing(mean_by_context(ctx, recipe));
     } else {
-      if (terms.members.size() > 1) return failing(exchange->finish(port(ctx), exchange_row(), message_context(ctx)));
-      std::fill(counts.begin(), counts.end(), 1.0F);
-      return {};
+      if (terms.members.size() > 1) {
+        CAUSEWAY_TRY(failing(exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
+      } else {
+        std::fill(counts.begin(), counts.end(), 1.0F);
+      }
+      return failing(ctx.left_exchange());
     }
   }
 

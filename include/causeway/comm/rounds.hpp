@@ -410,17 +410,29 @@ class rounds : round_rules<Axes...> {
     const std::uint64_t seed = mix(ctx.options().seed, stream, number_of(s));
     return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers()};
   }
+  [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
+    if (ctx.elastic()) return ctx.exchange_id(channel);
+    const bool at_once = landing_type::waits == axis::waiting::at_once;
+    return {.channel = channel,
+            .step = s.number * states_.size() + number_of(s),
+            .parent = at_once && laws::identical ? ctx.parent() : s.parent};
+  }
+
   /// Sends `input`, for the first time or again.
   result<void> begin(auto& ctx, state& s) {
+    s.cancel();  // before its transport may go
+    float weight = accumulates ? static_cast<float>(gathered_) : 1.0F;
+    if constexpr (!recipe_type::by_context) {
+      CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
+      weight *= share;
+    }
     axis::group_question q = question(ctx, s);
     s.terms = {.members = s.group_axis.members(q),
                .contributors = 0,
-               .contributes = participation_.contributes(q) && (!accumulates || gathered_ > 0),
-               .weight = accumulates ? static_cast<float>(gathered_) : 1.0F,
+               .contributes = participation_.contributes(q) && weight > 0,
+               .weight = weight,
                .seed = mix(q.seed, s.number),
-               .id = {.channel = channel,
-                      .step = s.number * states_.size() + number_of(s),
-                      .parent = landing_type::waits == axis::waiting::at_once && laws::identical ? ctx.parent() : s.parent},
+               .id = id_of(ctx, s),
                .reference = {}};
     for (const net::peer_index p : s.terms.members) {
       q.self = p;

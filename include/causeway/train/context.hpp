@@ -198,13 +198,29 @@ class training_context {
   /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
   void skip_inner_step() noexcept { skip_ = true; }
 
-  /// Of an exchange that a policy runs itself, through collective/: how it may cut and how long it may take. No workspace:
+  /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
+  /// gives the weight that its row has, the second says that the result is there. With fixed peers the weight is 1; where
+  /// they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights those of the
+  /// samples: a peer that has just joined has 0.
+  result<float> enter_exchange() {
+    CAUSEWAY_TRY(enter());
+    return elastic() ? static_cast<float>(entry_.share * peers()) : 1.0F;
+  }
+  result<void> left_exchange() { return exchanged(); }
+
+  /// Of such an exchange: how it may cut and how long it may take. No workspace:
   /// several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
     if (elastic()) options.deadline = entry_.deadline;
     return options;
+  }
+
+  /// What names the messages of the exchange entered last.
+  [[nodiscard]] net::message_id exchange_id(std::uint32_t channel) const {
+    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = entry_.parent};
+    return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
   }
 
   /// The learning rate of the inner step that comes next.
@@ -349,11 +365,6 @@ class training_context {
 
   [[nodiscard]] std::uint64_t name_of_stream() const {
     return elastic() ? env_.group->identity() : std::uint64_t{env_.transport.self()};
-  }
-
-  [[nodiscard]] net::message_id exchange_id(std::uint32_t channel) const {
-    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = entry_.parent};
-    return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
   }
 
   [[nodiscard]] collective::collective_options own_exchange_options() {

@@ -3,7 +3,8 @@
 // (loss_table/run.hpp) and prints a table, beside gradients averaged in every step.
 //
 // usage: bench_e2e_loss_table RESULTS.jsonl [--text data/kjv.txt] [--links bench/sim/networks/world.csv] [--only NAME]...
-//          [--peers 4,8] [--seeds 3] [--steps 400] [--rate 0.008] [--warm 8000] [--targets] [--print]
+//          [--peers 8,4] [--seeds 3] [--steps 300] [--rate 0.004] [--warm 8000]
+//          [--local-steps 10] [--momentum 0.3] [--targets] [--print]
 //
 // Every run is added to RESULTS.jsonl, and those that are there are not run again. --only: rows whose name begins so.
 // --targets runs the rows of the targets too and judges them; exit status 1 when one is missed. --print runs nothing.
@@ -30,11 +31,13 @@ struct options {
   std::string text = "data/kjv.txt";
   std::string links = "bench/sim/networks/world.csv";
   std::vector<std::string> only;
-  std::vector<std::uint32_t> peers{4, 8};
+  std::vector<std::uint32_t> peers{8, 4};
   std::uint64_t seeds = 3;
-  std::uint64_t steps = 400;
+  std::uint64_t steps = 300;
   std::uint64_t warm = 8000;
-  float rate = 0.008F;
+  float rate = 0.004F;
+  std::uint32_t local_steps = 10;
+  float momentum = 0.3F;
   bool targets = false;
   bool print = false;
 };
@@ -69,6 +72,10 @@ void take(options& o, const std::string& key, const char* value) {
     o.steps = std::strtoull(value, nullptr, 10);
   } else if (key == "--warm") {
     o.warm = std::strtoull(value, nullptr, 10);
+  } else if (key == "--local-steps") {
+    o.local_steps = numbers(value).front();
+  } else if (key == "--momentum") {
+    o.momentum = std::strtof(value, nullptr);
   } else if (key == "--rate") {
     o.rate = std::strtof(value, nullptr);
   } else {
@@ -110,7 +117,7 @@ std::vector<float> starting_point(const corpus& text, const options& o) {
   std::vector<float> values(small_gpt{}.parameters().values().size());
   const auto bytes = static_cast<std::streamsize>(values.size() * sizeof(float));
   if (std::ifstream in{path, std::ios::binary}; in.read(reinterpret_cast<char*>(values.data()), bytes)) return values;
-  const plan p{.peers = 1, .steps = o.warm, .seed = 1000, .text = &text};
+  const plan p{.peers = 1, .steps = o.warm, .seed = 1000, .rate = 0.008F, .text = &text};
   const auto twice = [](std::uint32_t, std::uint64_t) { return 2 * batch; };
   auto done = train(
       p, [] { return causeway::comm::every_step<>{}; }, [] { return causeway::optim::adamw{}; }, {.sequences = twice});
@@ -129,8 +136,8 @@ void run_missing(const std::vector<row>& rows, results& all, const plan& p, cons
   for (const row& r : rows) {
     if (!wanted(r, o) || (!r.in_table && p.peers != 8) || all.find(r, p) != nullptr) continue;
     const outcome done = r.run(p);
-    all.add({r.name, r.settings, p.peers, p.steps, p.seed, static_cast<double>(p.rate), p.links != nullptr, done.loss,
-             done.megabytes, done.waited});
+    all.add({r.name, r.settings, p.peers, p.steps, p.seed, static_cast<double>(p.rate), p.local_steps,
+             static_cast<double>(p.momentum), p.links != nullptr, done.loss, done.megabytes, done.waited});
     std::fprintf(stderr, "%s, %u peers, seed %llu: %.4f, %.2f MB, waited %.1f s\n", r.name.c_str(), p.peers,
                  static_cast<unsigned long long>(p.seed), done.loss, done.megabytes, done.waited);
   }
@@ -143,18 +150,20 @@ int run(const options& o) {
       checked(causeway::sim::link_table::parse(std::string{std::istreambuf_iterator<char>{in}, {}}, o.links));
   const std::vector<row> rows = all_rows();
   results all{o.results};
-  if (!o.print && o.warm > 0) text.start = starting_point(text, o);
-  plan p{.steps = o.steps, .rate = o.rate, .text = &text};
-  for (p.seed = 1; p.seed <= o.seeds; ++p.seed) {
-    p.links = p.seed % 2 == 0 ? &world : nullptr;
-    for (const std::uint32_t peers : o.peers) {
-      p.peers = peers;
+  if (o.warm > 0) text.start = starting_point(text, o);
+  plan p{.steps = o.steps, .local_steps = o.local_steps, .momentum = o.momentum, .rate = o.rate, .text = &text};
+  for (const std::uint32_t peers : o.peers) {
+    p.peers = peers;
+    for (p.seed = 1; p.seed <= o.seeds; ++p.seed) {
+      p.links = p.seed % 2 == 0 ? &world : nullptr;
       run_missing(rows, all, p, o);
     }
   }
+  small_gpt first = starting_model(text);
+  const double start = checked(validation_loss(first, text));
   for (const std::uint32_t peers : o.peers) {
     p.peers = peers;
-    print_table(rows, all, p);
+    print_table(rows, all, p, start);
   }
   return !o.targets || print_targets(rows, all, p) ? 0 : 1;
 }

@@ -19,12 +19,12 @@ std::vector<double> speeds_of(std::uint32_t peers) {
   return speeds;
 }
 
-/// `policy` makes one for a number of peers.
+/// `policy` makes one for a plan.
 template <class MakePolicy>
 row uneven_row(std::string name, std::string settings, MakePolicy policy) {
-  return {std::move(name), "speeds 0.5, 1, 1, 1.5; " + settings, [=](const plan& p) {
+  return {std::move(name), "speeds 0.5, 1, 1, 1.5" + (settings.empty() ? settings : ", " + settings), [=](const plan& p) {
             return train(
-                p, [&] { return policy(p.peers); }, [] { return optim::adamw{}; }, {.speeds = speeds_of(p.peers)});
+                p, [&] { return policy(p); }, [] { return optim::adamw{}; }, {.speeds = speeds_of(p.peers)});
           }};
 }
 
@@ -37,16 +37,17 @@ std::vector<std::vector<net::peer_index>> halves(std::uint32_t peers) {
 
 /// Target L7: what the delayed momentum is good for, with the same number of steps for everybody's push.
 void add_momentum_rows(std::vector<row>& rows) {
-  rows.push_back(uneven_row("asynchronous delayed Nesterov", "H=20, rate 0.7, momentum 0.6", [](std::uint32_t peers) {
-    optim::delayed_nesterov momentum{{.momentum = 0.6F, .period = peers}};
-    return comm::on_arrival{axis::every{20}, axis::outer<optim::delayed_nesterov>{0.7F, std::move(momentum)}};
+  rows.push_back(uneven_row("asynchronous delayed Nesterov", "", [](const plan& p) {
+    optim::delayed_nesterov momentum{{.momentum = p.momentum, .period = p.peers}};
+    return comm::on_arrival{axis::every{p.local_steps}, axis::outer<optim::delayed_nesterov>{0.7F, std::move(momentum)}};
   }));
   rows.back().in_table = false;
   for (const bool divided : {false, true}) {
     const std::string name = divided ? "asynchronous Nesterov, rate 0.7/peers" : "asynchronous Nesterov";
-    rows.push_back(uneven_row(name, "H=20, momentum 0.6", [divided](std::uint32_t peers) {
-      const float rate = divided ? 0.7F / static_cast<float>(peers) : 0.7F;
-      return comm::on_arrival{axis::every{20}, axis::outer<optim::nesterov>{rate, optim::nesterov{{.momentum = 0.6F}}}};
+    rows.push_back(uneven_row(name, "", [divided](const plan& p) {
+      const float rate = divided ? 0.7F / static_cast<float>(p.peers) : 0.7F;
+      return comm::on_arrival{axis::every{p.local_steps},
+                              axis::outer<optim::nesterov>{rate, optim::nesterov{{.momentum = p.momentum}}}};
     }));
     rows.back().in_table = false;
   }
@@ -56,17 +57,20 @@ void add_momentum_rows(std::vector<row>& rows) {
 
 std::vector<row> asynchronous_rows() {
   std::vector<row> rows;
-  rows.push_back(uneven_row("async_local_sgd", "H=20 for the quickest, outer momentum 0.6", [](std::uint32_t peers) {
-    return make(presets::async_local_sgd_options{.local_steps = 20, .period = peers, .outer_momentum = 0.6F});
+  rows.push_back(uneven_row("async_local_sgd", "H of the quickest", [](const plan& p) {
+    return make(
+        presets::async_local_sgd_options{.local_steps = p.local_steps, .period = p.peers, .outer_momentum = p.momentum});
   }));
-  rows.push_back(uneven_row("halos", "H=20, two regions", [](std::uint32_t peers) {
-    return make(presets::halos_options{.regions = halves(peers), .local_steps = 20});
+  rows.push_back(uneven_row("halos", "two regions", [](const plan& p) {
+    return make(presets::halos_options{.regions = halves(p.peers), .local_steps = p.local_steps});
   }));
-  rows.push_back(uneven_row("decoupled_diloco", "H=20, 4 fragments, outer momentum 0.6", [](std::uint32_t) {
-    return make(presets::decoupled_diloco_options{.local_steps = 20, .fragments = 4, .outer_momentum = 0.6F});
+  rows.push_back(uneven_row("decoupled_diloco", "4 fragments, quorum 3/4 of the peers", [](const plan& p) {
+    return make(presets::decoupled_diloco_options{
+        .local_steps = p.local_steps, .fragments = 4, .quorum = p.peers / 4 * 3, .outer_momentum = p.momentum});
   }));
   rows.push_back(make_row(
-      "dlion", "H=20", [] { return make(presets::dlion_options{.local_steps = 20}); }, [] { return optim::adamw{}; }));
+      "dlion", "", [](const plan& p) { return make(presets::dlion_options{.local_steps = p.local_steps}); },
+      [] { return optim::adamw{}; }));
   add_momentum_rows(rows);
   return rows;
 }

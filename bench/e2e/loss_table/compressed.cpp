@@ -13,25 +13,27 @@ std::vector<row> compressed_rows() {
   const auto adamw = [] { return optim::adamw{}; };
   std::vector<row> rows;
   rows.push_back(make_row(
-      "sparse_loco", "H=20", [] { return make(presets::sparse_loco_options{.local_steps = 20}); }, adamw));
+      "sparse_loco", "k=512 of 4096",
+      [](const plan& p) { return make(presets::sparse_loco_options{.local_steps = p.local_steps, .k = 512}); }, adamw));
   // Target L4: the same codec, and what it does not send is lost.
   rows.push_back(make_row(
-      "sparse_loco without error feedback", "H=20",
-      [] {
+      "sparse_loco without error feedback", "k=512 of 4096",
+      [](const plan& p) {
         using codec = presets::detail::sparse_loco_codec;
-        return comm::rounds{axis::every{20},
-                            axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = 64}},
+        return comm::rounds{axis::every{p.local_steps},
+                            axis::gather_mean<codec>{codec{compress::no_transform{}, compress::top_k{{.k = 512}},
                                                            compress::bits<2>{{.bucket = 4096}}}},
                             axis::outer<optim::sgd>{1.0F}};
       },
       adamw));
   rows.back().in_table = false;
   rows.push_back(make_row(
-      "sparta", "5 % in every step", [] { return make(presets::sparta_options{.share = 0.05}); }, adamw));
+      "sparta", "5 % in every step", [](const plan&) { return make(presets::sparta_options{.share = 0.05}); }, adamw));
   rows.push_back(make_row(
-      "sparta_diloco", "5 % in every step, H=100, outer momentum 0.6",
-      [] {
-        return make(presets::sparta_diloco_options{.sparta = {.share = 0.05}, .local_steps = 100, .outer_momentum = 0.6F});
+      "sparta_diloco", "5 % in every step, 10 H",
+      [](const plan& p) {
+        return make(presets::sparta_diloco_options{
+            .sparta = {.share = 0.05}, .local_steps = 10 * p.local_steps, .outer_momentum = p.momentum});
       },
       adamw));
   return rows;

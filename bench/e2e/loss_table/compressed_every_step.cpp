@@ -14,16 +14,16 @@ std::vector<row> compressed_every_step_rows() {
   const auto adamw = [] { return optim::adamw{}; };
   const auto sgd = [] { return optim::sgd{}; };  // the sign is the step
   std::vector<row> rows;
-  rows.push_back(
-      make_row("demo", "SGD, rate 0.002", [] { return make(presets::demo_options{}); }, sgd, {.rate = 0.002F, .clip = 0}));
-  rows.push_back(make_row("distro", "SGD, rate 0.002", [] { return make(presets::distro_options{}); }, sgd,
-                          {.rate = 0.002F, .clip = 0}));
+  rows.push_back(make_row("demo", "SGD, rate times 0.25", [](const plan&) { return make(presets::demo_options{}); }, sgd,
+                          {.rate = 0.25F, .clip = 0}));
+  rows.push_back(make_row("distro", "SGD, rate times 0.25", [](const plan&) { return make(presets::distro_options{}); },
+                          sgd, {.rate = 0.25F, .clip = 0}));
   rows.push_back(make_row(
-      "cocktail_sgd", "", [] { return make(presets::cocktail_sgd_options{}); }, adamw));
+      "cocktail_sgd", "", [](const plan&) { return make(presets::cocktail_sgd_options{}); }, adamw));
   rows.push_back(make_row(
-      "gaia", "", [] { return make(presets::gaia_options{}); }, adamw));
+      "gaia", "", [](const plan&) { return make(presets::gaia_options{}); }, adamw));
   rows.push_back(make_row(
-      "power_sgd", "", [] { return make(presets::power_sgd_options{}); }, adamw));
+      "power_sgd", "", [](const plan&) { return make(presets::power_sgd_options{}); }, adamw));
   return rows;
 }
 

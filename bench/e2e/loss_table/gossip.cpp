@@ -22,17 +22,21 @@ std::vector<row> rows_that_know_the_peers() {
   const auto adamw = [] { return optim::adamw{}; };
   std::vector<row> rows;
   rows.push_back(
-      {"moshpit_sgd", "H=20, side 2", [=](const plan& p) {
+      {"moshpit_sgd", "side 2", [=](const plan& p) {
          const std::uint32_t dimensions = p.peers == 8 ? 3 : 2;
          return train(
-             p, [=] { return make(presets::moshpit_sgd_options{.local_steps = 20, .side = 2, .dimensions = dimensions}); },
+             p,
+             [=] {
+               return make(presets::moshpit_sgd_options{.local_steps = p.local_steps, .side = 2, .dimensions = dimensions});
+             },
              adamw);
        }});
-  rows.push_back({"ravnest", "H=20, two clusters", [=](const plan& p) {
-                    return train(
-                        p, [&] { return make(presets::ravnest_options{.local_steps = 20, .clusters = halves(p.peers)}); },
-                        adamw);
-                  }});
+  rows.push_back(
+      {"ravnest", "two clusters", [=](const plan& p) {
+         return train(
+             p, [&] { return make(presets::ravnest_options{.local_steps = p.local_steps, .clusters = halves(p.peers)}); },
+             adamw);
+       }});
   return rows;
 }
 
@@ -42,17 +46,20 @@ std::vector<row> gossip_rows() {
   const auto adamw = [] { return optim::adamw{}; };
   std::vector<row> rows = rows_that_know_the_peers();
   rows.push_back(make_row(
-      "noloco", "H=20", [] { return make(presets::noloco_options{.local_steps = 20}); }, adamw));
+      "noloco", "", [](const plan& p) { return make(presets::noloco_options{.local_steps = p.local_steps}); }, adamw));
   // Target L6: pairs without the pull toward each other, and a longer round.
   rows.push_back(make_row(
-      "noloco without the pull", "H=20, gamma=0",
-      [] { return make(presets::noloco_options{.local_steps = 20, .outer = {.alpha = 0.5F, .beta = 0.7F, .gamma = 0}}); },
+      "noloco without the pull", "gamma=0",
+      [](const plan& p) {
+        return make(
+            presets::noloco_options{.local_steps = p.local_steps, .outer = {.alpha = 0.5F, .beta = 0.7F, .gamma = 0}});
+      },
       adamw));
   rows.back().in_table = false;
   rows.push_back(make_row(
-      "bacombo", "H=20", [] { return make(presets::bacombo_options{.local_steps = 20}); }, adamw));
+      "bacombo", "", [](const plan& p) { return make(presets::bacombo_options{.local_steps = p.local_steps}); }, adamw));
   rows.push_back(make_row(
-      "netstorm", "", [] { return make(presets::netstorm_options{}); }, adamw));
+      "netstorm", "", [](const plan&) { return make(presets::netstorm_options{}); }, adamw));
   return rows;
 }
 

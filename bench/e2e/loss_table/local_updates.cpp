@@ -14,37 +14,57 @@ std::vector<row> local_update_rows() {
   const auto adamw = [] { return optim::adamw{}; };
   std::vector<row> rows;
   rows.push_back(make_row(
-      "every_step", "", [] { return presets::every_step{}; }, adamw));
-  for (const std::uint32_t h : {20U, 100U}) {
-    rows.push_back(make_row(
-        h == 20 ? "diloco" : "diloco H=100", "H=" + std::to_string(h) + ", outer momentum 0.6",
-        [h] { return make(presets::diloco_options{.local_steps = h, .outer_momentum = 0.6F}); }, adamw));
-  }
+      "every_step", "", [](const plan&) { return presets::every_step{}; }, adamw));
   rows.push_back(make_row(
-      "open_diloco", "H=20, outer momentum 0.6",
-      [] { return make(presets::open_diloco_options{{.local_steps = 20, .outer_momentum = 0.6F}}); }, adamw));
-  rows.push_back(make_row(
-      "intellect1", "H=20, outer momentum 0.6",
-      [] { return make(presets::intellect1_options{.local_steps = 20, .outer_momentum = 0.6F}); }, adamw));
-  rows.push_back(make_row(
-      "muloco", "H=20, outer momentum 0.6, Muon, rate 0.02",
-      [] { return make(presets::muloco_options{.local_steps = 20, .outer_momentum = 0.6F}); },
-      [] { return optim::muon<>{{.adamw_rate = 0.4F}}; }, {.rate = 0.02F}));
-  rows.push_back(make_row(
-      "local_sgd", "H=20", [] { return make(presets::local_sgd_options{.local_steps = 20}); }, adamw));
-  rows.push_back(make_row(
-      "fedavg", "H=20, half of the peers", [] { return make(presets::fedavg_options{.local_steps = 20, .share = 0.5}); },
+      "diloco", "",
+      [](const plan& p) {
+        return make(presets::diloco_options{.local_steps = p.local_steps, .outer_momentum = p.momentum});
+      },
       adamw));
   rows.push_back(make_row(
-      "photon", "H=20, all peers", [] { return make(presets::photon_options{.local_steps = 20}); }, adamw));
-  rows.push_back(make_row(
-      "co_learning", "H=10 growing to 80",
-      [] { return make(presets::co_learning_options{{.local_steps = 10, .most = 80, .factor = 2, .tolerance = 0.05}}); },
+      "diloco, 100 steps", "H=100",
+      [](const plan& p) { return make(presets::diloco_options{.local_steps = 100, .outer_momentum = p.momentum}); },
       adamw));
   rows.push_back(make_row(
-      "des_loc", "periods 20, 60, 120",
-      [] {
-        return make(presets::des_loc_options{.parameters_every = 20, .first_moment_every = 60, .second_moment_every = 120});
+      "open_diloco", "",
+      [](const plan& p) {
+        return make(presets::open_diloco_options{{.local_steps = p.local_steps, .outer_momentum = p.momentum}});
+      },
+      adamw));
+  rows.push_back(make_row(
+      "intellect1", "",
+      [](const plan& p) {
+        return make(presets::intellect1_options{.local_steps = p.local_steps, .outer_momentum = p.momentum});
+      },
+      adamw));
+  rows.push_back(make_row(
+      "muloco", "Muon, rate times 2.5, for vectors as AdamW",
+      [](const plan& p) {
+        return make(presets::muloco_options{.local_steps = p.local_steps, .outer_momentum = p.momentum});
+      },
+      [] { return optim::muon<>{{.adamw_rate = 0.4F}}; }, {.rate = 2.5F}));
+  rows.push_back(make_row(
+      "local_sgd", "", [](const plan& p) { return make(presets::local_sgd_options{.local_steps = p.local_steps}); },
+      adamw));
+  rows.push_back(make_row(
+      "fedavg", "half of the peers",
+      [](const plan& p) { return make(presets::fedavg_options{.local_steps = p.local_steps, .share = 0.5}); }, adamw));
+  rows.push_back(make_row(
+      "photon", "2 H", [](const plan& p) { return make(presets::photon_options{.local_steps = 2 * p.local_steps}); },
+      adamw));
+  rows.push_back(make_row(
+      "co_learning", "H growing to 8 H",
+      [](const plan& p) {
+        return make(presets::co_learning_options{
+            {.local_steps = p.local_steps, .most = 8 * p.local_steps, .factor = 2, .tolerance = 0.05}});
+      },
+      adamw));
+  rows.push_back(make_row(
+      "des_loc", "periods H, 3 H, 6 H",
+      [](const plan& p) {
+        return make(presets::des_loc_options{.parameters_every = p.local_steps,
+                                             .first_moment_every = 3 * p.local_steps,
+                                             .second_moment_every = 6 * p.local_steps});
       },
       adamw));
   return rows;

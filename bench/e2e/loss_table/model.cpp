@@ -3,6 +3,7 @@
 
 #include <causeway/nn/gpt.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -57,6 +58,13 @@ result<corpus> corpus::read(const std::string& path) {
   for (const char c : text) tokens.push_back(static_cast<unsigned char>(c) % 128);
   const std::size_t cut = tokens.size() / 20 * 19;
   return corpus{data::token_stream{std::span{tokens}.first(cut)}, data::token_stream{std::span{tokens}.subspan(cut)}, {}};
+}
+
+small_gpt starting_model(const corpus& text) {
+  small_gpt model;
+  std::copy(text.start.begin(), text.start.end(), model.parameters().values().begin());
+  model.parameters().touch();
+  return model;
 }
 
 result<double> validation_loss(small_gpt& model, const corpus& text) {

@@ -57,6 +57,9 @@ struct corpus {
   static causeway::result<corpus> read(const std::string& path);
 };
 
+/// A model with the parameters that every run begins with.
+small_gpt starting_model(const corpus& text);
+
 /// Nats per token over the same 32,768 validation tokens for everybody.
 causeway::result<double> validation_loss(small_gpt& model, const corpus& text);
 

@@ -32,6 +32,8 @@ record parse(const std::string& line) {
           .steps = static_cast<std::uint64_t>(number(line, "steps")),
           .seed = static_cast<std::uint64_t>(number(line, "seed")),
           .rate = number(line, "rate"),
+          .local_steps = static_cast<std::uint32_t>(number(line, "local_steps")),
+          .momentum = number(line, "momentum"),
           .world = number(line, "world") != 0,
           .loss = number(line, "loss"),
           .megabytes = number(line, "megabytes"),
@@ -40,6 +42,7 @@ record parse(const std::string& line) {
 
 bool fits(const record& a, const row& r, const plan& p) {
   return a.name == r.name && a.settings == r.settings && a.peers == p.peers && a.steps == p.steps &&
+         a.local_steps == p.local_steps && std::abs(a.momentum - static_cast<double>(p.momentum)) < 1e-6 &&
          std::abs(a.rate - static_cast<double>(p.rate)) < 1e-6;
 }
 
@@ -69,10 +72,12 @@ void results::add(const record& r) {
   std::FILE* const out = std::fopen(path_.c_str(), "a");
   if (out == nullptr) throw std::runtime_error{"cannot write to " + path_};
   std::fprintf(out,
-               "{\"name\":\"%s\",\"settings\":\"%s\",\"peers\":%u,\"steps\":%llu,\"seed\":%llu,\"rate\":%g,\"world\":%d,"
+               "{\"name\":\"%s\",\"settings\":\"%s\",\"peers\":%u,\"steps\":%llu,\"seed\":%llu,\"rate\":%g,\"local_steps\":"
+               "%u,\"momentum\":%g,\"world\":%d,"
                "\"loss\":%.6f,\"megabytes\":%.6f,\"waited\":%.3f}\n",
                r.name.c_str(), r.settings.c_str(), r.peers, static_cast<unsigned long long>(r.steps),
-               static_cast<unsigned long long>(r.seed), r.rate, r.world ? 1 : 0, r.loss, r.megabytes, r.waited);
+               static_cast<unsigned long long>(r.seed), r.rate, r.local_steps, r.momentum, r.world ? 1 : 0, r.loss,
+               r.megabytes, r.waited);
   std::fclose(out);
 }
 
@@ -96,19 +101,23 @@ std::optional<summary> results::of(const row& r, const plan& p) const {
   return s;
 }
 
-void print_table(const std::vector<row>& rows, const results& all, const plan& p) {
+void print_table(const std::vector<row>& rows, const results& all, const plan& p, double start) {
   const auto base = all.of(rows.front(), p);
   if (!base) return;
-  std::printf("\n%u peers, %llu steps each:\n\n", p.peers, static_cast<unsigned long long>(p.steps));
+  std::printf("\n%u peers, %llu steps each, rate %g, H = %u, outer momentum %g:\n\n", p.peers,
+              static_cast<unsigned long long>(p.steps), static_cast<double>(p.rate), p.local_steps,
+              static_cast<double>(p.momentum));
+  std::printf("The start has %.4f.\n\n", start);
   std::printf(
-      "| preset | settings | loss | seeds | against every_step | MB sent by a peer | times fewer | waited, s: 100 Mbit/s "
-      "| world.csv |\n|---|---|---|---|---|---|---|---|---|\n");
+      "| preset | settings | loss | seeds | against every_step | gain kept | MB sent by a peer | times fewer | waited, s: "
+      "100 Mbit/s | world.csv |\n|---|---|---|---|---|---|---|---|---|---|\n");
   for (const row& r : rows) {
     const auto s = r.in_table ? all.of(r, p) : std::nullopt;
     if (!s) continue;
-    std::printf("| %s | %s | %.4f | %.3f-%.3f | %+.2f %% | %.2f | %.1f | %s | %s |\n", r.name.c_str(), r.settings.c_str(),
-                s->loss, s->lowest, s->highest, 100 * (s->loss / base->loss - 1), s->megabytes,
-                base->megabytes / s->megabytes, waited_text(s->waited[0]).c_str(), waited_text(s->waited[1]).c_str());
+    std::printf("| %s | %s | %.4f | %.3f-%.3f | %+.2f %% | %.0f %% | %.2f | %.1f | %s | %s |\n", r.name.c_str(),
+                r.settings.c_str(), s->loss, s->lowest, s->highest, 100 * (s->loss / base->loss - 1),
+                100 * (start - s->loss) / (start - base->loss), s->megabytes, base->megabytes / s->megabytes,
+                waited_text(s->waited[0]).c_str(), waited_text(s->waited[1]).c_str());
   }
 }
 

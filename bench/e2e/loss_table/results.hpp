@@ -21,6 +21,8 @@ struct record {
   std::uint64_t steps = 0;
   std::uint64_t seed = 0;
   double rate = 0;
+  std::uint32_t local_steps = 0;
+  double momentum = 0;
   bool world = false;  ///< on bench/sim/networks/world.csv, else on 100 Mbit/s
   double loss = 0;
   double megabytes = 0;
@@ -53,8 +55,9 @@ class results {
   std::vector<record> all_;
 };
 
-/// One table in Markdown for p.peers peers.
-void print_table(const std::vector<row>& rows, const results& all, const plan& p);
+/// One table in Markdown for p.peers peers. `start` is the loss that all begin with: of what every_step gains from there, a
+/// preset keeps a part.
+void print_table(const std::vector<row>& rows, const results& all, const plan& p, double start);
 
 /// The small-scale training targets, each with its control. False: one was missed, or has no results yet.
 bool print_targets(const std::vector<row>& rows, const results& all, const plan& p);

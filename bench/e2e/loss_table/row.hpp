@@ -19,10 +19,13 @@ struct row {
   bool in_table = true;  ///< else it is only there for a target
 };
 
-/// A row of a policy and an inner optimizer, by functions that make them.
+/// A row of a policy, by a function of the plan, and an inner optimizer.
 template <class MakePolicy, class MakeInner>
 row make_row(std::string name, std::string settings, MakePolicy policy, MakeInner inner, tweaks t = {}) {
-  return {std::move(name), std::move(settings), [=](const plan& p) { return train(p, policy, inner, t); }};
+  return {std::move(name), std::move(settings), [=](const plan& p) {
+            return train(
+                p, [&] { return policy(p); }, inner, t);
+          }};
 }
 
 std::vector<row> local_update_rows();

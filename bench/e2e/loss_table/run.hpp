@@ -32,16 +32,18 @@ inline constexpr causeway::duration step_time = 50ms;
 /// What is equal for all rows that are compared.
 struct plan {
   std::uint32_t peers = 8;
-  std::uint64_t steps = 400;  ///< of each peer
-  std::uint64_t seed = 1;     ///< of the order of the text, and of what a policy draws
-  float rate = 0.008F;        ///< peak of the inner learning rate
+  std::uint64_t steps = 300;       ///< of each peer
+  std::uint32_t local_steps = 10;  ///< H, of every preset that has one
+  float momentum = 0.3F;           ///< of outer Nesterov steps, delayed ones too
+  std::uint64_t seed = 1;          ///< of the order of the text, and of what a policy draws
+  float rate = 0.004F;             ///< peak of the inner learning rate
   const corpus* text = nullptr;
   const causeway::sim::link_table* links = nullptr;  ///< none: 100 Mbit/s access lines, 20 ms one way
 };
 
 /// What a row may have of its own.
 struct tweaks {
-  float rate = 0;                ///< 0: the plan's
+  float rate = 1;                ///< times the plan's
   float clip = 1;                ///< of the gradient's norm; 0: none
   float warmup = 20;             ///< steps
   std::vector<double> speeds{};  ///< of the peers, which take steps in proportion; the mean must be 1. None: all 1
@@ -75,7 +77,7 @@ inline causeway::trainer_options options_of(const plan& p, const tweaks& t, std:
   o.seed = p.seed;
   o.clip_norm = t.clip;
   o.hash_every = 0;
-  o.learning_rate = causeway::optim::warmup_cosine{.peak = t.rate > 0 ? t.rate : p.rate,
+  o.learning_rate = causeway::optim::warmup_cosine{.peak = t.rate * p.rate,
                                                    .warmup_steps = static_cast<std::uint64_t>(t.warmup),
                                                    .total_steps = steps_of(p, t, peer),
                                                    .final_fraction = 0.1F};
@@ -125,10 +127,7 @@ outcome train(const plan& p, MakePolicy make_policy, MakeInner make_inner, const
       causeway::environment env;
       env.transport = causeway::net::any_transport{checked(process.make_transport(hosts))};
       env.clock = process.clock();
-      small_gpt model;
-      if (!p.text->start.empty())
-        std::copy(p.text->start.begin(), p.text->start.end(), model.parameters().values().begin());
-      model.parameters().touch();
+      small_gpt model = starting_model(*p.text);
       auto trainer = causeway::make_trainer(std::move(model), std::move(env), detail::options_of(p, t, process.host()),
                                             make_policy(), make_inner());
       process.sleep_till({1s});  // all have met

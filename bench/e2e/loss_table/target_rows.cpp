@@ -38,19 +38,20 @@ struct varying_pool {
 static_assert(axis::Participation<varying_pool>);
 
 row pool_row(std::string name, double first, double last) {
-  return {std::move(name), "H=20, outer momentum 0.6",
+  return {std::move(name), "",
           [=](const plan& p) {
-            const varying_pool pool{first, last, p.steps / 20};
+            const varying_pool pool{first, last, p.steps / p.local_steps};
+            const std::uint64_t h = p.local_steps;
             tweaks t;
             // Who is not in the pool does not train; one sequence keeps its clock going.
             t.sequences = [=](std::uint32_t peer, std::uint64_t step) {
-              return peer < pool.size(step / 20) ? batch : std::int64_t{1};
+              return peer < pool.size(step / h) ? batch : std::int64_t{1};
             };
             return train(
                 p,
                 [&] {
-                  return comm::rounds{axis::every{20}, pool,
-                                      axis::outer<optim::nesterov>{0.7F, optim::nesterov{{.momentum = 0.6F}}}};
+                  return comm::rounds{axis::every{p.local_steps}, pool,
+                                      axis::outer<optim::nesterov>{0.7F, optim::nesterov{{.momentum = p.momentum}}}};
                 },
                 [] { return optim::adamw{}; }, t);
           },
@@ -59,10 +60,10 @@ row pool_row(std::string name, double first, double last) {
 
 row dropping_row(std::uint32_t percent) {
   row r = make_row(
-      "diloco, " + std::to_string(percent) + " % dropped", "H=20, outer momentum 0.6",
-      [percent] {
-        return comm::rounds{axis::every{20}, axis::dropped_rows{percent / 100.0},
-                            axis::outer<optim::nesterov>{0.7F, optim::nesterov{{.momentum = 0.6F}}}};
+      "diloco, " + std::to_string(percent) + " % dropped", "",
+      [percent](const plan& p) {
+        return comm::rounds{axis::every{p.local_steps}, axis::dropped_rows{percent / 100.0},
+                            axis::outer<optim::nesterov>{0.7F, optim::nesterov{{.momentum = p.momentum}}}};
       },
       [] { return optim::adamw{}; });
   r.in_table = false;
@@ -82,8 +83,10 @@ row alone() {
 
 row short_rounds() {
   row r = make_row(
-      "diloco H=5", "H=5, outer momentum 0.6",
-      [] { return make(presets::diloco_options{.local_steps = 5, .outer_momentum = 0.6F}); },
+      "diloco, half the steps", "half of H",
+      [](const plan& p) {
+        return make(presets::diloco_options{.local_steps = p.local_steps / 2, .outer_momentum = p.momentum});
+      },
       [] { return optim::adamw{}; });
   r.in_table = false;
   return r;

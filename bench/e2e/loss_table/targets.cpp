@@ -55,15 +55,16 @@ class judge {
 };
 
 void diloco(judge& j) {
-  j.say("L1", "loss of DiLoCo with 100 times fewer rounds, against every_step", j.relative("diloco H=100", "every_step"),
-        0.01);
-  j.say("L1", "the same with 20 times fewer", j.relative("diloco", "every_step"), 0.01);
-  j.say("L1 control", "loss of one peer alone, against DiLoCo", j.relative("one peer alone", "diloco"), 0.01, false);
+  j.say("L1", "loss of DiLoCo with 100 times fewer rounds, against every_step",
+        j.relative("diloco, 100 steps", "every_step"), 0.01);
+  j.say("L1", "the same with H of the table", j.relative("diloco", "every_step"), 0.01);
+  j.say("L1 control", "loss of one peer alone, against DiLoCo", j.relative("one peer alone", "diloco"), 0.0025, false);
   j.say("L2", "perplexity with half of the rows dropped, against DiLoCo", j.perplexity("diloco, 50 % dropped", "diloco"),
         0.03);
-  j.say("L2", "perplexity of H=100 against H=5", j.perplexity("diloco H=100", "diloco H=5"), 0.03);
+  j.say("L2", "perplexity of H=100 against half the H of the table",
+        j.perplexity("diloco, 100 steps", "diloco, half the steps"), 0.03);
   j.say("L2 control", "perplexity with 90 % dropped, against 50 %",
-        j.perplexity("diloco, 90 % dropped", "diloco, 50 % dropped"), 0.01, false);
+        j.perplexity("diloco, 90 % dropped", "diloco, 50 % dropped"), 0.0025, false);
 }
 
 void variants(judge& j) {
@@ -71,10 +72,10 @@ void variants(judge& j) {
         j.relative("streaming_diloco", "every_step"), 0.015);
   j.say("L3", "the same with tau=5", j.relative("streaming_diloco tau=5", "every_step"), 0.015);
   j.say("L3 control", "loss of one peer alone, against Streaming DiLoCo", j.relative("one peer alone", "streaming_diloco"),
-        0.01, false);
+        0.0025, false);
   j.say("L4", "loss of SparseLoCo against DiLoCo", j.relative("sparse_loco", "diloco"), 0.0);
   j.say("L4 control", "loss of SparseLoCo without error feedback, against with it",
-        j.relative("sparse_loco without error feedback", "sparse_loco"), 0.01, false);
+        j.relative("sparse_loco without error feedback", "sparse_loco"), 0.0025, false);
   j.say("L5", "loss of MuLoCo against DiLoCo, 8 peers", j.relative("muloco", "diloco"), 0.0);
   j.say("L5", "gap at 8 peers less the gap at 4",
         (j.loss("diloco") - j.loss("muloco")) / j.loss("diloco") -
@@ -82,21 +83,21 @@ void variants(judge& j) {
         0.0, false);
   j.say("L6", "loss of NoLoCo against DiLoCo", j.relative("noloco", "diloco"), 0.03);
   j.say("L6 control", "loss of NoLoCo without the pull, against with it", j.relative("noloco without the pull", "noloco"),
-        0.005, false);
+        0.0025, false);
 }
 
 void pools(judge& j) {
   j.say("L7", "loss of asynchronous delayed Nesterov against DiLoCo", j.relative("asynchronous delayed Nesterov", "diloco"),
         0.01);
   j.say("L7 control", "loss of plain asynchronous Nesterov against delayed",
-        j.relative("asynchronous Nesterov", "asynchronous delayed Nesterov"), 0.01, false);
+        j.relative("asynchronous Nesterov", "asynchronous delayed Nesterov"), 0.0025, false);
   j.say("L7 control", "the same with its rate divided by the peers",
         j.relative("asynchronous Nesterov, rate 0.7/peers", "asynchronous delayed Nesterov"), 0.0, false);
   const double losses[] = {j.loss("pool of 4"), j.loss("pool from 1 to 7"), j.loss("pool from 7 to 1")};
   j.say("L10", "spread of three schedules of the pool with equal compute",
         *std::max_element(losses, losses + 3) / *std::min_element(losses, losses + 3) - 1, 0.01);
   j.say("L10 control", "loss of a pool of 4 against one of 8, which has twice the compute",
-        j.relative("pool of 4", "diloco"), 0.002, false);
+        j.relative("pool of 4", "diloco"), 0.0025, false);
 }
 
 }  // namespace

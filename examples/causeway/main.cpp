@@ -19,6 +19,7 @@
 #include "elastic_run.hpp"
 #include "journal.hpp"
 #include "launch.hpp"
+#include "policies.hpp"
 #include "report.hpp"
 #include "run_model.hpp"
 #include "settings.hpp"
@@ -159,8 +160,9 @@ causeway::result<int> generate(const settings& s) {
 int show_settings(settings& s, const origins& from) {
   for (const auto& item : table(s)) {
     const auto origin = from.find(item.name);
+    const std::string by_itself = sets_by_itself(s.comm.policy, item.name) ? "default of " + s.comm.policy : "default";
     std::printf("%-26s = %-24s # %s\n", item.name.c_str(), item.get().c_str(),
-                origin == from.end() ? "default" : origin->second.c_str());
+                origin == from.end() ? by_itself.c_str() : origin->second.c_str());
   }
   return 0;
 }

@@ -15,10 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "chosen_model.hpp"
 #include "compose.hpp"
 #include "generate.hpp"
+#include "policies.hpp"
 #include "run_model.hpp"
-#include "session.hpp"
+#include "run_trainer.hpp"
 
 namespace app {
 
@@ -43,21 +45,13 @@ void describe(Model& model, const session_input& in) {
   std::fflush(stdout);
 }
 
-template <class Trainer>
-causeway::result<session_summary> run_trainer(Trainer trainer, session_input& in) {
-  CAUSEWAY_ASSIGN(const session_summary summary, session<Trainer>{trainer, in}.run());
-  if (trainer.context().self() != 0 || summary.interrupted) return summary;
-  CAUSEWAY_ASSIGN(const std::string text, sample_text(trainer.model(), in.data.codec, in.s));
-  causeway::io::posix_storage storage;
-  CAUSEWAY_TRY(storage.write_atomic(in.folder + "/sample.txt", causeway::io::produce(text)));
-  return summary;
-}
-
 template <class Model>
 causeway::result<session_summary> run_family(const typename Model::options_type& options, session_input& in,
                                              causeway::environment env) {
   CAUSEWAY_ASSIGN(Model model, make_model<Model>(options, in.s));
   describe(model, in);
+  const policy* const chosen = find_policy(in.s.comm.policy);
+  if (chosen->train != nullptr) return chosen->train(chosen_model{std::move(model)}, in, std::move(env));
   return with_inner(in.s, [&](auto inner) {
     return with_comm(in.s, [&](auto comm) {
       causeway::parallel::data_parallel parallel{{.micro_batches = in.s.train.micro_batches}};
@@ -68,7 +62,7 @@ causeway::result<session_summary> run_family(const typename Model::options_type&
   });
 }
 
-/// The newest checkpoint of any peer of the run; peers are tried from 0 on.
+/// The newest checkpoint of any peer of the run; peers are tried from 0 on, after the parameters that they share.
 inline causeway::result<causeway::io::loaded_checkpoint> newest_checkpoint(const std::string& folder) {
   std::vector<std::string> peers;
   std::error_code ignored;
@@ -76,6 +70,7 @@ inline causeway::result<causeway::io::loaded_checkpoint> newest_checkpoint(const
     if (entry.path().filename().string().starts_with("peer-")) peers.push_back(entry.path().string());
   }
   std::sort(peers.begin(), peers.end());
+  peers.insert(peers.begin(), folder + "/shared");
   std::string best = folder + "/peer-0";
   std::uint64_t newest = 0;
   for (const std::string& peer : peers) {

@@ -26,18 +26,21 @@
 
 #include "report.hpp"
 #include "session_input.hpp"
+#include "shared_in_place.hpp"
 
 namespace app {
 
 template <class Trainer>
 class session {
  public:
-  session(Trainer& trainer, session_input& input)
+  session(Trainer& trainer, session_input& input, pace moves = pace::together)
       : trainer_{trainer},
         in_{input},
+        pace_{moves},
         self_{trainer.context().self()},
         peers_{trainer.context().peers()},
         checkpoints_{causeway::io::posix_storage{}, input.folder + "/peer-" + std::to_string(self_), generations},
+        shared_{causeway::io::posix_storage{}, input.folder + "/shared", 1},
         line_{input.s.quiet} {}
 
   causeway::result<session_summary> run() {
@@ -45,10 +48,9 @@ class session {
     CAUSEWAY_TRY(resume());
     CAUSEWAY_TRY(trainer_.start());
     CAUSEWAY_TRY(prepare());
-    const auto outcome = loop();
+    const auto outcome = train();
     line_.finish();
     if (!outcome || summary_.interrupted) return stopped(outcome);
-    CAUSEWAY_TRY(trainer_.finish());
     CAUSEWAY_TRY(validate(true));
     CAUSEWAY_TRY(save());
     return summarize();
@@ -77,9 +79,13 @@ class session {
     return {};
   }
 
-  // All peers go on from the newest round that all of them hold; within it, each from its own newest step.
+  // All peers go on from the newest round that all of them hold; within it, each from its own newest step. Where they have
+  // nothing in common, each from its own newest.
   causeway::result<void> resume() {
-    CAUSEWAY_ASSIGN(const auto cuts, own_cuts());
+    CAUSEWAY_ASSIGN(auto cuts, own_cuts());
+    if (pace_ == pace::nothing) {
+      for (causeway::cut& c : cuts) c.round = 0;
+    }
     std::array<std::uint64_t, 4> mine;
     mine.fill(none);
     for (std::size_t i = 0; i < std::min<std::size_t>(cuts.size(), mine.size()); ++i)
@@ -97,7 +103,8 @@ class session {
     CAUSEWAY_ASSIGN(const auto file, checkpoints_.load(it->step));
     CAUSEWAY_TRY(causeway::restore_state(trainer_, file, archiver{}));
     CAUSEWAY_TRY(checkpoints_.discard_after(it->step));
-    if (!in_.s.quiet) std::printf("resuming at step %llu, round %llu\n", ull(it->step), ull(*round));
+    if (self_ == 0) CAUSEWAY_TRY(shared_.discard_after(it->step));
+    if (!in_.s.quiet) std::printf("resuming at step %llu, round %llu\n", ull(it->step), ull(ctx().round()));
     return {};
   }
 
@@ -139,12 +146,23 @@ class session {
     }
     next_validation_ = next_after(ctx().step(), in_.s.train.evaluate_every);
     next_save_ = next_after(ctx().step(), in_.s.train.checkpoint_every);
+    if (pace_ == pace::rounds) next_save_ = next_after(ctx().round(), rounds_between_saves());
     first_step_ = ctx().step();
     begin_ = mark_ = ctx().clock().now();
-    return {};
+    // So that there is a round that all peers hold, however early they are stopped.
+    const bool may_part = pace_ == pace::overlapping || pace_ == pace::rounds;
+    return may_part && first_step_ == 0 ? save() : causeway::result<void>{};
   }
 
   // ---- middle -------------------------------------------------------------------------------------------------------
+
+  causeway::result<void> train() {
+    CAUSEWAY_TRY(loop());
+    if (summary_.interrupted) return {};
+    auto outcome = trainer_.finish();
+    if (!outcome) summary_.interrupted = in_.stopping();
+    return outcome;
+  }
 
   causeway::result<void> loop() {
     while (ctx().step() < in_.s.train.steps) {
@@ -175,30 +193,72 @@ class session {
     last_loss_ = r.loss;
     const bool due = r.committed_round && r.step >= next_validation_;
     if (due) {
-      CAUSEWAY_TRY(validate(false));
+      CAUSEWAY_TRY(alike() ? validate(false) : validate_alone());
       next_validation_ = next_after(r.step, in_.s.train.evaluate_every);
     }
-    if (r.committed_round && r.step >= next_save_) {
-      CAUSEWAY_TRY(save());
-      next_save_ = next_after(r.step, in_.s.train.checkpoint_every);
-    }
+    if (r.committed_round) CAUSEWAY_TRY(save_if_due(r));
     show(due);
     return {};
+  }
+
+  [[nodiscard]] bool alike() const { return pace_ == pace::together || pace_ == pace::overlapping; }
+
+  // At steps or rounds that are the same for all peers, where they have such.
+  causeway::result<void> save_if_due(const causeway::step_report& r) {
+    const std::uint64_t at = pace_ == pace::rounds ? r.round : r.step;
+    if (at < next_save_) return {};
+    // Nobody drops a checkpoint before all have the one after it.
+    if (pace_ == pace::overlapping) {
+      CAUSEWAY_TRY(gather(std::array<std::uint64_t, 1>{at}, at, causeway::collective::channels::metrics + 2));
+    }
+    CAUSEWAY_TRY(save());
+    next_save_ = next_after(at, pace_ == pace::rounds ? rounds_between_saves() : in_.s.train.checkpoint_every);
+    return {};
+  }
+
+  // About as many rounds as train.checkpoint_every steps make when all peers are equally quick.
+  [[nodiscard]] std::uint64_t rounds_between_saves() const {
+    const std::uint64_t every = in_.s.train.checkpoint_every;
+    const std::uint64_t samples = every * static_cast<std::uint64_t>(in_.s.train.batch) * peers_;
+    return every == 0 ? 0 : std::max<std::uint64_t>(1, samples / std::max<std::uint64_t>(1, in_.s.comm.batch_samples));
   }
 
   // Every peer takes its share of the validation windows; the sums are gathered. All peers are in the same step here.
   causeway::result<void> validate(bool last) {
     const auto part = causeway::share_of(held_out_->size(), self_, peers_);
-    CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, part, in_.s.train.batch));
-    const auto now = ctx().clock().now();
-    const double speed = static_cast<double>(loss_count_ * in_.s.train.batch * in_.s.model.context) /
-                         std::max(1e-9, causeway::seconds(now - mark_));
-    const std::array<double, 5> mine{found.sum, found.tokens, loss_sum_, static_cast<double>(loss_count_), speed};
-    CAUSEWAY_ASSIGN(const auto all, gather(mine, 2 + ctx().step() * 2 + (last ? 1 : 0)));
-    std::array<double, 5> total{};
+    CAUSEWAY_ASSIGN(const losses mine, own_losses(part));
+    // Peers that take their own number of steps have the end in common, but not its number.
+    const std::uint64_t number = alike() ? 2 + ctx().step() * 2 + (last ? 1 : 0) : 2;
+    CAUSEWAY_ASSIGN(const auto all, gather(mine, number));
+    losses total{};
     for (const auto& peer : all) {
       for (std::size_t i = 0; i < total.size(); ++i) total[i] += peer[i];
     }
+    note(total);
+    return {};
+  }
+
+  // The first peer its share, where the others are somewhere else.
+  causeway::result<void> validate_alone() {
+    if (self_ != 0) return {};
+    CAUSEWAY_ASSIGN(losses mine, own_losses(causeway::share_of(held_out_->size(), self_, peers_)));
+    mine[4] *= peers_;  // as if all were as quick
+    note(mine);
+    return {};
+  }
+
+  /// Sum and number of validation losses in tokens, sum and number of training losses in steps, tokens per second.
+  using losses = std::array<double, 5>;
+
+  causeway::result<losses> own_losses(causeway::index_range part) {
+    const double speed = static_cast<double>(loss_count_ * in_.s.train.batch * in_.s.model.context) /
+                         std::max(1e-9, causeway::seconds(ctx().clock().now() - mark_));
+    const shared_in_place<Trainer> shared{trainer_};
+    CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, part, in_.s.train.batch));
+    return losses{found.sum, found.tokens, loss_sum_, static_cast<double>(loss_count_), speed};
+  }
+
+  void note(const losses& total) {
     summary_.validation = total[0] / total[1];
     if (loss_count_ > 0) speed_ = total[4];
     loss_sum_ = 0;
@@ -214,7 +274,6 @@ class session {
       write("bytes_sent", static_cast<double>(ctx().transport().stats().bytes_sent));
       metrics_->flush();
     }
-    return {};
   }
 
   void show(bool milestone) {
@@ -257,7 +316,21 @@ class session {
 
   causeway::result<void> save() {
     CAUSEWAY_ASSIGN(const auto sections, causeway::save_state(trainer_, archiver{}));
-    return checkpoints_.save(ctx().step(), sections, in_.run_id);
+    CAUSEWAY_TRY(checkpoints_.save(ctx().step(), sections, in_.run_id));
+    return self_ == 0 ? save_shared() : causeway::result<void>{};
+  }
+
+  // For those who generate: a peer's live parameters are not what the run has come to.
+  causeway::result<void> save_shared() {
+    using names = causeway::detail::section_names;
+    const std::span<const float> shared = shared_in_place<Trainer>::of(trainer_);
+    auto& store = trainer_.model().parameters();
+    if (shared.size() != store.values().size()) return {};
+    CAUSEWAY_ASSIGN(auto layout, archiver{}.to_bytes(store.layout_hash()));
+    std::vector<causeway::io::section> sections;
+    sections.push_back(causeway::io::section::of<float>(names::parameters, 1, shared));
+    sections.emplace_back(names::layout, 1, std::move(layout));
+    return shared_.save(ctx().step(), sections, in_.run_id);
   }
 
   session_summary summarize() {
@@ -272,11 +345,12 @@ class session {
 
   /// Everybody's `mine`, by peer.
   template <class T, std::size_t N>
-  causeway::result<std::vector<std::array<T, N>>> gather(const std::array<T, N>& mine, std::uint64_t number) {
+  causeway::result<std::vector<std::array<T, N>>> gather(const std::array<T, N>& mine, std::uint64_t number,
+                                                         std::uint32_t channel = causeway::collective::channels::metrics) {
     std::vector<std::array<T, N>> all(peers_);
     all[self_] = mine;
     if (peers_ == 1) return all;
-    const causeway::net::message_id id{.channel = causeway::collective::channels::metrics, .step = number};
+    const causeway::net::message_id id{.channel = channel, .step = number};
     CAUSEWAY_TRY(causeway::collective::all_gather(ctx().transport(), id, std::as_bytes(std::span{mine}),
                                                   std::as_writable_bytes(std::span{all}), {}));
     return all;
@@ -286,9 +360,11 @@ class session {
 
   Trainer& trainer_;
   session_input& in_;
+  pace pace_;
   std::uint32_t self_;
   std::uint32_t peers_;
   causeway::io::checkpoint_directory<causeway::io::posix_storage> checkpoints_;
+  causeway::io::checkpoint_directory<causeway::io::posix_storage> shared_;  ///< of the first peer
   progress_line line_;
   std::optional<causeway::data::batcher> batches_;
   std::optional<causeway::data::validation_windows> held_out_;

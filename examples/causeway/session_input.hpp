@@ -20,6 +20,14 @@
 
 namespace app {
 
+/// What the peers of a run have in common while they train.
+enum class pace {
+  together,     ///< steps and rounds: whoever has ended a round knows that the others can end it, too
+  overlapping,  ///< steps; but when they are stopped, one may be a round or more ahead of another
+  rounds,       ///< rounds; each takes as many steps as it can
+  nothing       ///< until they finish
+};
+
 /// What a session is given.
 struct session_input {
   settings s;

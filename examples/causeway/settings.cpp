@@ -184,6 +184,7 @@ causeway::result<command_line> parse(const std::vector<std::string>& arguments, 
   auto all = table(s);
   CAUSEWAY_TRY(apply_environment(all, from));
   for (const auto& [name, value] : flags) CAUSEWAY_TRY(assign(all, name, value, "--" + name, from));
+  take_policy_defaults(s, from);
   if (line.command.empty()) line.command = "help";
   return line;
 }

@@ -68,6 +68,17 @@ struct settings {
     float outer_learning_rate = 0.7F;
     float outer_momentum = 0.9F;
     std::string codec = "none";
+    // Each of the following is for some policies alone, which have their own defaults: policies.cpp.
+    std::uint32_t overlap_steps = 0;
+    float local_share = 0;
+    std::uint32_t fragment_blocks = 0;
+    std::uint32_t fragments = 0;
+    std::uint32_t sparse_k = 0;
+    float error_decay = 0;
+    double share = 0;
+    std::uint32_t group_size = 0;
+    std::uint32_t dimensions = 0;
+    std::uint64_t batch_samples = 0;
   } comm;
 
   struct {
@@ -135,6 +146,9 @@ struct command_line {
 
 /// Reads `@file.toml`, environment and flags into `s`, in order of precedence.
 causeway::result<command_line> parse(const std::vector<std::string>& arguments, settings& s, origins& from);
+
+/// Gives the settings that nobody set (`from`) the values that the chosen policy has by itself.
+void take_policy_defaults(settings& s, const origins& from);
 
 /// Checks what a wrong value can be told from without touching data or network.
 causeway::result<void> validate(const settings& s);

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "policies.hpp"
 #include "settings.hpp"
 
 namespace app {
@@ -95,7 +96,7 @@ std::vector<setting> table(settings& s) {
            "inner steps of each peer; quorum: in all, steps * batch * peers samples, whoever takes part"),
       make("train.batch", s.train.batch, "sequences per peer and inner step"),
       make("train.micro_batches", s.train.micro_batches, "pieces that a batch is cut into to save memory"),
-      make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon"),
+      make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon; sgd for demo"),
       make("train.learning_rate", s.train.learning_rate, "peak learning rate of the inner optimizer"),
       make("train.warmup", s.train.warmup, "steps to the peak"),
       make("train.final_fraction", s.train.final_fraction, "learning rate at the end, as a fraction of the peak"),
@@ -104,11 +105,21 @@ std::vector<setting> table(settings& s) {
       make("train.evaluate_every", s.train.evaluate_every, "steps between validations (at the next committed round)"),
       make("train.evaluate_tokens", s.train.evaluate_tokens, "validation tokens, over all peers"),
       make("train.checkpoint_every", s.train.checkpoint_every, "steps between checkpoints (at the next committed round)"),
-      make("comm.policy", s.comm.policy, "diloco, local_sgd or every_step"),
+      make("comm.policy", s.comm.policy, "when peers talk and what they send; see below"),
       make("comm.local_steps", s.comm.local_steps, "inner steps between exchanges (H)"),
-      make("comm.outer_learning_rate", s.comm.outer_learning_rate, "of the outer optimizer"),
-      make("comm.outer_momentum", s.comm.outer_momentum, "of the outer Nesterov optimizer"),
+      make("comm.outer_learning_rate", s.comm.outer_learning_rate, "of the outer optimizer (noloco: beta)"),
+      make("comm.outer_momentum", s.comm.outer_momentum, "of the outer optimizer (noloco: alpha)"),
       make("comm.codec", s.comm.codec, "what travels: none (f32), fp16, bf16, int8, sigma_int8, e3m0, int4, int2 or sign"),
+      make("comm.overlap_steps", s.comm.overlap_steps, "inner steps that an exchange may take meanwhile"),
+      make("comm.local_share", s.comm.local_share, "share of the live parameters when its result is blended in"),
+      make("comm.fragment_blocks", s.comm.fragment_blocks, "transformer blocks in a fragment"),
+      make("comm.fragments", s.comm.fragments, "fragments of the model, of equal size"),
+      make("comm.sparse_k", s.comm.sparse_k, "values sent of each 4,096"),
+      make("comm.error_decay", s.comm.error_decay, "of what was not sent, from round to round"),
+      make("comm.share", s.comm.share, "share of the values that are looked at, or of the peers that are asked"),
+      make("comm.group_size", s.comm.group_size, "peers that meet"),
+      make("comm.dimensions", s.comm.dimensions, "of the grid of peers"),
+      make("comm.batch_samples", s.comm.batch_samples, "samples of all peers together in a step"),
       make("fault.policy", s.fault.policy, "fail_stop: any failure ends the run; quorum: peers may come, go and die"),
       make("fault.min_peers", s.fault.min_peers, "quorum: a round is made by at least so many peers"),
       make("fault.store_every", s.fault.store_every, "quorum: rounds between copies on disk; 0 = none, memory only"),
@@ -152,9 +163,10 @@ causeway::result<void> validate(const settings& s) {
   if (!one_of(s.model.family, {"gpt", "llama"})) return bad("model.family", "'" + s.model.family + "'; use gpt or llama");
   if (!one_of(s.model.precision, {"f32", "bf16"})) return bad("model.precision", "use f32 or bf16");
   if (!one_of(s.data.tokenizer, {"bytes", "bpe"})) return bad("data.tokenizer", "use bytes or bpe");
-  if (!one_of(s.train.optimizer, {"adamw", "muon"})) return bad("train.optimizer", "use adamw or muon");
-  if (!one_of(s.comm.policy, {"diloco", "local_sgd", "every_step"})) {
-    return bad("comm.policy", "'" + s.comm.policy + "'; use diloco, local_sgd or every_step");
+  const policy* const chosen = find_policy(s.comm.policy);
+  if (chosen == nullptr) return bad("comm.policy", "'" + s.comm.policy + "'; use one of " + policy_names());
+  if (s.comm.policy == "demo" ? s.train.optimizer != "sgd" : !one_of(s.train.optimizer, {"adamw", "muon"})) {
+    return bad("train.optimizer", "use adamw or muon, and sgd with demo, which has a momentum of its own");
   }
   if (!one_of(s.comm.codec, {"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2", "sign"})) {
     return bad("comm.codec", "use none, fp16, bf16, int8, sigma_int8, e3m0, int4, int2 or sign");
@@ -162,7 +174,14 @@ causeway::result<void> validate(const settings& s) {
   if (!one_of(s.fault.policy, {"fail_stop", "quorum"})) {
     return bad("fault.policy", "'" + s.fault.policy + "'; use fail_stop or quorum");
   }
+  if (chosen->train != nullptr && s.comm.codec != "none") {
+    return bad("comm.codec", s.comm.policy + " says itself what travels; leave it out, or use diloco with this codec");
+  }
   const bool elastic = s.fault.policy == "quorum";
+  if (elastic && !chosen->elastic()) {
+    return bad("comm.policy", s.comm.policy + " needs a fixed set of peers; use --fault.policy fail_stop, or one of " +
+                                  elastic_policy_names());
+  }
   if (elastic && !s.net.static_peers.empty()) return bad("net.static_peers", "peers of a quorum run join; use --net.join");
   if (!elastic && s.run.restart) return bad("run.restart", "goes with --fault.policy quorum");
   if (!elastic && s.run.refound) return bad("run.refound", "goes with --fault.policy quorum");
@@ -196,6 +215,17 @@ causeway::result<void> validate(const settings& s) {
   return {};
 }
 
+void take_policy_defaults(settings& s, const origins& from) {
+  const policy* const chosen = find_policy(s.comm.policy);
+  if (chosen == nullptr) return;
+  auto all = table(s);
+  for (const auto& [name, value] : chosen->defaults) {
+    if (from.contains(name)) continue;
+    const auto item = std::find_if(all.begin(), all.end(), [&](const setting& one) { return one.name == name; });
+    if (item != all.end()) item->set(value);
+  }
+}
+
 std::string first_difference(settings a, settings b) {
   const auto ours = table(a);
   const auto theirs = table(b);
@@ -221,9 +251,10 @@ std::string help_text() {
   for (const auto& item : table(defaults)) {
     std::string flag = "  --" + item.name;
     flag.resize(std::max<std::size_t>(flag.size() + 2, 32), ' ');
-    const std::string value = item.get();
+    const std::string value = of_some_policies(item.name) ? "by policy" : item.get();
     text += flag + item.help + (value.empty() ? "" : " [" + value + "]") + "\n";
   }
+  text += "\nPolicies (--comm.policy), and what they set by themselves:\n" + policy_help();
   text +=
       "\nShort forms: --peers, --listen, --steps, --seed, --prompt, --threads, --restart, --links, --faults,\n             "
       "--seeds, --history.\n";

@@ -122,6 +122,7 @@ class progress_on_stderr {
 
 causeway::result<int> simulate(settings s) {
   s.fault.policy = "quorum";
+  CAUSEWAY_TRY(validate(s));
   s.quiet = true;
   s.net.threads = std::max(1U, s.net.threads);
   CAUSEWAY_ASSIGN(corpus data, text_for(s));

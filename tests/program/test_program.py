@@ -30,9 +30,9 @@ class Training(Program):
         for peer in range(3):
             self.assertEqual(self.checkpoint("a", peer, 20), self.checkpoint("b", peer, 20))
 
-    def interrupted(self, *args, rounds):
+    def interrupted(self, *args, rounds, where="cut"):
         """Runs, interrupts after some more validations were written, and returns the exit status."""
-        p = subprocess.Popen(self.command(*args, where="cut"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        p = subprocess.Popen(self.command(*args, where=where), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                              errors="replace", start_new_session=True)
         for line in p.stdout:
             if line.startswith("step") and (rounds := rounds - 1) < 0:
@@ -56,6 +56,44 @@ class Training(Program):
                 self.assertEqual(self.run_it(*args[:-2], where="cut").returncode, 0)
                 for peer in range(3):
                     self.assertEqual(self.checkpoint("whole", peer, 400), self.checkpoint("cut", peer, 400))
+
+    def losses(self, where):
+        with open(os.path.join(self.dir, where, "causeway", "metrics.jsonl")) as metrics:
+            return [float(v) for v in re.findall(r'"name":"validation_loss","value":([0-9.]+)', metrics.read())]
+
+    def test_presets_train_and_an_interrupted_run_ends_with_the_same_bits(self):
+        for policy in ["streaming_diloco", "sparse_loco", "noloco"]:
+            with self.subTest(policy):
+                args = ["--peers", "4", "--steps", "200", "--comm.policy", policy, "--train.evaluate_every", "10",
+                        "--train.checkpoint_every", "20"]
+                if policy == "streaming_diloco":
+                    args += ["--comm.fragment_blocks", "1"]
+                whole, cut = f"whole-{policy}", f"cut-{policy}"
+                r = self.run_it(*args, where=whole)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                validation = self.losses(whole)
+                self.assertLess(validation[-1], validation[0] - 0.5)
+                self.assertLess(validation[-1], 3.0)  # uniform over bytes is 5.5
+                code, out, err = self.interrupted(*args, rounds=5, where=cut)
+                self.assertEqual(code, 130, err)
+                g = subprocess.run(self.command(command="generate", where=cut), capture_output=True, text=True, errors="replace", timeout=60)
+                self.assertEqual(g.returncode, 0, g.stderr)
+                r = self.run_it(*args, where=cut)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertIn("resuming at step", r.stdout)
+                for peer in range(4):
+                    self.assertEqual(self.checkpoint(whole, peer, 200), self.checkpoint(cut, peer, 200))
+
+    def test_peers_at_their_own_pace_end_alike(self):
+        for policy in ["async_local_sgd", "dedloc"]:
+            with self.subTest(policy):
+                args = ["--peers", "3", "--steps", "120", "--comm.policy", policy, "--comm.batch_samples", "24",
+                        "--train.evaluate_every", "20"]
+                code, out, err = self.interrupted(*args, rounds=1, where=policy)
+                self.assertIn(code, [0, 130], err)
+                r = self.run_it(*args, where=policy)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertLess(self.losses(policy)[-1], 3.0)
 
     def test_a_torn_checkpoint_falls_back_to_the_one_before(self):
         args = ["--peers", "2", "--steps", "40", "--train.checkpoint_every", "10"]
@@ -114,6 +152,9 @@ class BadInput(Program):
         self.fails(self.run_it("--model.layres", "3"), "invalid_argument", "model.layres", "did you mean")
         self.fails(self.run_it("--train.micro_batches", "3"), "invalid_argument", "train.batch")
         self.fails(self.run_it("--comm.policy", "telepathy"), "invalid_argument", "diloco")
+        self.fails(self.run_it("--comm.policy", "noloco", "--fault.policy", "quorum"), "invalid_argument", "noloco", "fail_stop", "diloco")
+        self.fails(self.run_it("--comm.policy", "sparse_loco", "--comm.codec", "int8"), "invalid_argument", "comm.codec", "diloco")
+        self.fails(self.run_it("--comm.policy", "demo", "--train.optimizer", "muon"), "invalid_argument", "sgd")
         self.fails(self.run_it("--peers", "0"), "invalid_argument", "peers")
         self.fails(self.run_it("@" + self.dir + "/none.toml"), "not_found", "none.toml")
         bad = os.path.join(self.dir, "bad.toml")
@@ -245,11 +286,19 @@ class Settings(Program):
         self.assertRegex(r.stdout, r"model\.heads += 6 +# --model\.heads")
         self.assertRegex(r.stdout, r"train\.batch += 8 +# default")
 
-    def test_help_names_every_command(self):
+    def test_help_names_every_command_and_policy(self):
         r = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, errors="replace")
         self.assertEqual(r.returncode, 0)
-        for word in ["train", "join", "generate", "config", "--comm.local_steps"]:
+        for word in ["train", "join", "generate", "config", "--comm.local_steps", "every_step", "streaming_diloco", "noloco"]:
             self.assertIn(word, r.stdout)
+
+    def test_a_policy_has_defaults_of_its_own_and_what_is_said_wins(self):
+        r = subprocess.run([PROGRAM, "config", "--effective", "--comm.policy", "streaming_diloco", "--comm.overlap_steps", "3"],
+                           capture_output=True, text=True, errors="replace")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertRegex(r.stdout, r"comm\.local_steps += 100 +# default of streaming_diloco")
+        self.assertRegex(r.stdout, r"comm\.outer_learning_rate += 0\.4 +# default of streaming_diloco")
+        self.assertRegex(r.stdout, r"comm\.overlap_steps += 3 +# --comm\.overlap_steps")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_CHOSEN_MODEL_HPP
+#define CAUSEWAY_EXAMPLES_CHOSEN_MODEL_HPP
+
+// A model chosen at run time, so that a policy needs no trainer type for each model family. What it costs is one call
+// through a pointer for each micro-batch.
+
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/tensor/parameters.hpp>
+#include <causeway/train/model.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "corpus.hpp"
+#include "generate.hpp"
+#include "settings.hpp"
+
+namespace app {
+
+class chosen_model {
+ public:
+  using tokens = std::span<const std::int32_t>;
+
+  struct device {
+    causeway::thread_pool* threads;
+    causeway::thread_pool& pool() { return *threads; }
+  };
+
+  template <causeway::Model M>
+    requires(!std::same_as<M, chosen_model>)
+  explicit chosen_model(M model) : it_{std::make_unique<holder<M>>(std::move(model))} {}
+
+  causeway::parameter_store& parameters() { return it_->parameters(); }
+  device backend() { return {&it_->pool()}; }
+  [[nodiscard]] std::uint64_t config_hash() { return it_->config_hash(); }
+  causeway::result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
+                                            std::uint64_t stream) {
+    return it_->forward_backward(inputs, targets, sequences, scale, stream);
+  }
+  causeway::result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences) {
+    return it_->evaluate(inputs, targets, sequences);
+  }
+  causeway::result<std::string> sample(text_codec& codec, const settings& s) { return it_->sample(codec, s); }
+
+ private:
+  struct face {
+    virtual ~face() = default;
+    virtual causeway::parameter_store& parameters() = 0;
+    virtual causeway::thread_pool& pool() = 0;
+    virtual std::uint64_t config_hash() = 0;
+    virtual causeway::result<double> forward_backward(tokens, tokens, std::int64_t, float, std::uint64_t) = 0;
+    virtual causeway::result<double> evaluate(tokens, tokens, std::int64_t) = 0;
+    virtual causeway::result<std::string> sample(text_codec&, const settings&) = 0;
+  };
+
+  template <class M>
+  struct holder final : face {
+    explicit holder(M m) : model{std::move(m)} {}
+    causeway::parameter_store& parameters() override { return model.parameters(); }
+    causeway::thread_pool& pool() override { return model.backend().pool(); }
+    std::uint64_t config_hash() override { return model.config_hash(); }
+    causeway::result<double> forward_backward(tokens inputs, tokens targets, std::int64_t sequences, float scale,
+                                              std::uint64_t stream) override {
+      return model.forward_backward(inputs, targets, sequences, scale, stream);
+    }
+    causeway::result<double> evaluate(tokens inputs, tokens targets, std::int64_t sequences) override {
+      return model.evaluate(inputs, targets, sequences);
+    }
+    causeway::result<std::string> sample(text_codec& codec, const settings& s) override {
+      return sample_text(model, codec, s);
+    }
+    M model;
+  };
+
+  std::unique_ptr<face> it_;
+};
+static_assert(causeway::Model<chosen_model>);
+
+inline causeway::result<std::string> sample_text(chosen_model& model, text_codec& codec, const settings& s) {
+  return model.sample(codec, s);
+}
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_CHOSEN_MODEL_HPP

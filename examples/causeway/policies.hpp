@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_POLICIES_HPP
+#define CAUSEWAY_EXAMPLES_POLICIES_HPP
+
+// The communication policies that the program knows by name. Those of include/causeway/presets are instantiated once each,
+// in a file of their own, for models of all families; diloco, local_sgd and every_step are in compose.hpp, for changing
+// peers as well.
+
+#include <causeway/core/result.hpp>
+#include <causeway/train/context.hpp>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace app {
+
+class chosen_model;
+struct session_input;
+struct session_summary;
+
+struct policy {
+  std::string name;
+  std::string help;                                           ///< one line
+  std::vector<std::pair<std::string, std::string>> defaults;  ///< settings that it has its own value for
+  /// Trains with a fixed set of peers; null: composed by compose.hpp.
+  causeway::result<session_summary> (*train)(chosen_model, session_input&, causeway::environment) = nullptr;
+
+  [[nodiscard]] bool elastic() const noexcept { return train == nullptr; }
+};
+
+/// Null if there is none of that name.
+const policy* find_policy(std::string_view name);
+
+/// "diloco, local_sgd, ...": all, and those for peers that come and go.
+std::string policy_names();
+std::string elastic_policy_names();
+
+/// Whether the policy of that name has its own value for a setting.
+bool sets_by_itself(std::string_view name, std::string_view setting);
+/// Whether a setting means nothing but to the policies that have a value for it.
+bool of_some_policies(std::string_view setting);
+
+/// Each policy with what it is and what it sets by itself.
+std::string policy_help();
+
+causeway::result<session_summary> train_streaming_diloco(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_eager_diloco(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_muloco(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_sparse_loco(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_demo(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_noloco(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_moshpit_sgd(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_cocktail_sgd(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_sparta(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_dedloc(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_async_local_sgd(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_decoupled_diloco(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_photon(chosen_model, session_input&, causeway::environment);
+causeway::result<session_summary> train_fedavg(chosen_model, session_input&, causeway::environment);
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_POLICIES_HPP

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/presets/gossip.hpp>
+
+#include "policies.hpp"
+#include "run_preset.hpp"
+
+namespace app {
+
+causeway::result<session_summary> train_moshpit_sgd(chosen_model model, session_input& in, causeway::environment env) {
+  const auto& c = in.s.comm;
+  const causeway::presets::moshpit_sgd_options o{
+      .local_steps = c.local_steps, .side = c.group_size, .dimensions = c.dimensions};
+  return run_preset(std::move(model), in, std::move(env), causeway::presets::make(o), pace::overlapping);
+}
+
+}  // namespace app

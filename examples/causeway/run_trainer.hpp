@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_RUN_TRAINER_HPP
+#define CAUSEWAY_EXAMPLES_RUN_TRAINER_HPP
+
+// A trainer with a fixed set of peers, from its first step to the sample of text at the end.
+
+#include <causeway/core/result.hpp>
+#include <causeway/io/file.hpp>
+
+#include <string>
+#include <utility>
+
+#include "generate.hpp"
+#include "session.hpp"
+
+namespace app {
+
+template <class Trainer>
+causeway::result<session_summary> run_trainer(Trainer trainer, session_input& in, pace moves = pace::together) {
+  CAUSEWAY_ASSIGN(const session_summary summary, (session<Trainer>{trainer, in, moves}.run()));
+  if (trainer.context().self() != 0 || summary.interrupted) return summary;
+  CAUSEWAY_ASSIGN(const std::string text, sample_text(trainer.model(), in.data.codec, in.s));
+  causeway::io::posix_storage storage;
+  CAUSEWAY_TRY(storage.write_atomic(in.folder + "/sample.txt", causeway::io::produce(text)));
+  return summary;
+}
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_RUN_TRAINER_HPP

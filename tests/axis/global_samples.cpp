@@ -30,6 +30,13 @@ TEST_CASE("global samples: peers of unequal speed make one problem, and end alik
   CHECK(run.peers[2].trained - run.peers[2].began < 250ms);
 }
 
+TEST_CASE("global samples: the schedule counts rounds, which are alike, and not steps, which are not", "[axis][fast]") {
+  support::simulated_options options{
+      .peers = 3, .steps = 8, .speeds = {1, 2, 4}, .warmup = 6, .more_steps = {0, 8, 24}, .hubs = {0, 1, 2}};
+  runs_type runs{policy, options};
+  support::all_alike(runs.run());
+}
+
 TEST_CASE("global samples: with equal peers and a target of one step it is every step", "[axis][fast]") {
   const auto make = [] { return comm::rounds{axis::global_samples{3}, axis::gradient{}, axis::gather_mean<>{}}; };
   support::simulated_options options{.peers = 3, .steps = 6, .latency = 0ms, .bytes_per_s = 1e15};

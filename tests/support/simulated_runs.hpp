@@ -37,6 +37,7 @@ struct simulated_options {
   causeway::duration latency = 3ms;
   double bytes_per_s = 125e6;
   float learning_rate = 0.05F;
+  std::uint64_t warmup = 0;                 ///< steps of the schedule to that rate
   std::size_t tokens = 4;                   ///< of a batch
   std::vector<std::uint64_t> more_steps{};  ///< of the peers, on top of `steps`
   std::vector<std::uint32_t> hubs{0};       ///< whose loss the others do not survive
@@ -162,7 +163,8 @@ class simulated_runs {
  private:
   trainer_type make_trainer(causeway::environment env) {
     causeway::trainer_options options;
-    options.learning_rate = causeway::optim::constant{options_.learning_rate};
+    options.learning_rate =
+        causeway::optim::warmup_cosine{options_.learning_rate, options_.warmup, options_.warmup, 1.0F};  // constant then
     options.clip_norm = 0;
     return causeway::make_trainer(M{}, std::move(env), options, make_(), Inner{});
   }

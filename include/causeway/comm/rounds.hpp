@@ -91,6 +91,7 @@ class rounds : round_rules<Axes...> {
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows_.updates()));
     if constexpr (accumulates) {
       trigger_.open(ctx);
+      ctx.schedule_by_rounds();
       samples_seen_ = ctx.samples();
     }
     for (state& s : states_) {

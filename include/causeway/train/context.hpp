@@ -224,7 +224,13 @@ class training_context {
   }
 
   /// The learning rate of the inner step that comes next.
-  [[nodiscard]] float next_learning_rate() const { return options_.learning_rate.at(step_); }
+  [[nodiscard]] float next_learning_rate() const {
+    return options_.learning_rate.at(scheduled_by_rounds_ ? round_ : step_);
+  }
+
+  /// From now on the schedule of the learning rate counts rounds: for policies in which a step of the inner optimizer is a
+  /// round, and peers do not have the same number of steps behind them. Call it in `start`.
+  void schedule_by_rounds() noexcept { scheduled_by_rounds_ = true; }
 
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
   [[nodiscard]] std::uint64_t samples() const noexcept { return uncommitted_; }
@@ -308,7 +314,7 @@ class training_context {
     if (std::exchange(skip_, false)) return {};
     gradient_norm_ = optim::global_norm(pool(), gradients());
     CAUSEWAY_TRY(optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)));
-    rate_ = options_.learning_rate.at(step_);
+    rate_ = next_learning_rate();
     inner_.step(pool(), view(),
                 {.learning_rate = rate_,
                  .gradient_scale = optim::clip_scale(gradient_norm_, options_.clip_norm),
@@ -402,7 +408,8 @@ class training_context {
   float rate_ = 0;
 
   round_entry entry_;
-  bool skip_ = false;              // the next inner step
+  bool skip_ = false;  // the next inner step
+  bool scheduled_by_rounds_ = false;
   bool resumed_ = false;           // step_ was set during the step under way
   bool entered_ = false;           // into the exchange under way
   bool candidate_ = false;         // the shared state is that of a round which is not settled yet

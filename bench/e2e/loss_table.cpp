@@ -12,9 +12,11 @@
 // depend on it, but in asynchronous rows. All begin with the same model, which one peer trained for --warm steps.
 #include <causeway/comm/every_step.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <string>

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 namespace losses {
@@ -85,19 +86,18 @@ std::optional<summary> results::of(const row& r, const plan& p) const {
   summary s;
   s.lowest = std::numeric_limits<double>::infinity();
   s.highest = -s.lowest;
-  double count = 0;
   for (const record& a : all_) {
     if (!fits(a, r, p)) continue;
-    ++count;
+    ++s.runs;
     s.loss += a.loss;
     s.megabytes += a.megabytes;
     s.lowest = std::min(s.lowest, a.loss);
     s.highest = std::max(s.highest, a.loss);
     s.waited[a.world ? 1 : 0] = a.waited;  // of the last one: virtual time does not depend on the seed, but for a few
   }
-  if (count == 0) return std::nullopt;
-  s.loss /= count;
-  s.megabytes /= count;
+  if (s.runs == 0) return std::nullopt;
+  s.loss /= s.runs;
+  s.megabytes /= s.runs;
   return s;
 }
 
@@ -114,8 +114,8 @@ void print_table(const std::vector<row>& rows, const results& all, const plan& p
   for (const row& r : rows) {
     const auto s = r.in_table ? all.of(r, p) : std::nullopt;
     if (!s) continue;
-    std::printf("| %s | %s | %.4f | %.3f-%.3f | %+.2f %% | %.0f %% | %.2f | %.1f | %s | %s |\n", r.name.c_str(),
-                r.settings.c_str(), s->loss, s->lowest, s->highest, 100 * (s->loss / base->loss - 1),
+    std::printf("| %s | %s | %.4f | %d: %.3f-%.3f | %+.2f %% | %.0f %% | %.2f | %.1f | %s | %s |\n", r.name.c_str(),
+                r.settings.c_str(), s->loss, s->runs, s->lowest, s->highest, 100 * (s->loss / base->loss - 1),
                 100 * (start - s->loss) / (start - base->loss), s->megabytes, base->megabytes / s->megabytes,
                 waited_text(s->waited[0]).c_str(), waited_text(s->waited[1]).c_str());
   }

@@ -31,7 +31,8 @@ struct record {
 
 /// What all seeds of a row came to.
 struct summary {
-  double loss = 0;
+  int runs = 0;
+  double loss = 0;  ///< mean, as all that follow but the extremes
   double lowest = 0;
   double highest = 0;
   double megabytes = 0;

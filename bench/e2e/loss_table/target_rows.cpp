@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows that are only there for a target: variations of DiLoCo, and what it has to beat.
 #include <causeway/optim/adamw.hpp>
-#include <causeway/optim/muon.hpp>
 #include <causeway/presets/local_updates.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 
 #include "row.hpp"
 

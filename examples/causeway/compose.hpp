@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "chosen_codec.hpp"
+#include "session_input.hpp"
 #include "settings.hpp"
 
 namespace app {
@@ -34,8 +35,8 @@ inline causeway::trainer_options trainer_options_of(const settings& s) {
   causeway::trainer_options options;
   options.seed = s.run.seed;
   options.clip_norm = s.train.clip;
-  options.learning_rate =
-      causeway::optim::warmup_cosine{s.train.learning_rate, s.train.warmup, s.train.steps, s.train.final_fraction};
+  options.learning_rate = causeway::optim::warmup_cosine{s.train.learning_rate, optimizer_steps(s, s.train.warmup),
+                                                         optimizer_steps(s, s.train.steps), s.train.final_fraction};
   return options;
 }
 

@@ -131,6 +131,7 @@ std::vector<policy> other_policies() {
        outer_defaults(async), train_async_local_sgd},
       {"decoupled_diloco", "the same with one fragment after another, in 4 bits, while training goes on",
        outer_defaults(decoupled) + defaults{{"comm.fragments", text(decoupled.fragments)},
+                                            {"comm.quorum", text(decoupled.quorum)},
                                             {"comm.overlap_steps", text(decoupled.overlap_steps)},
                                             {"comm.local_share", text(decoupled.local_share)}},
        train_decoupled_diloco},

@@ -12,6 +12,7 @@ causeway::result<session_summary> train_decoupled_diloco(chosen_model model, ses
                                                       .fragments = c.fragments,
                                                       .overlap_steps = c.overlap_steps,
                                                       .local_share = c.local_share,
+                                                      .quorum = c.quorum,
                                                       .outer_learning_rate = c.outer_learning_rate,
                                                       .outer_momentum = c.outer_momentum};
   return run_preset(std::move(model), in, std::move(env), causeway::presets::make(o), pace::nothing);

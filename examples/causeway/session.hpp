@@ -18,12 +18,12 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "cuts.hpp"
 #include "report.hpp"
 #include "session_input.hpp"
 #include "shared_in_place.hpp"
@@ -61,7 +61,6 @@ class session {
   // Peers may be one round apart when one of them dies, and those left save once more in the middle of a round: with two
   // generations they would have dropped the newest round that the dead one still holds.
   static constexpr unsigned generations = 3;
-  static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
 
   auto& ctx() { return trainer_.context(); }
 
@@ -82,18 +81,14 @@ class session {
   // All peers go on from the newest round that all of them hold; within it, each from its own newest step. Where they have
   // nothing in common, each from its own newest.
   causeway::result<void> resume() {
-    CAUSEWAY_ASSIGN(auto cuts, own_cuts());
+    CAUSEWAY_ASSIGN(auto cuts, cuts_in(checkpoints_));
     if (pace_ == pace::nothing) {
       for (causeway::cut& c : cuts) c.round = 0;
     }
-    std::array<std::uint64_t, 4> mine;
-    mine.fill(none);
-    for (std::size_t i = 0; i < std::min<std::size_t>(cuts.size(), mine.size()); ++i)
-      mine[i] = cuts[cuts.size() - 1 - i].round;
-    CAUSEWAY_ASSIGN(const auto all, gather(mine, 1));
+    CAUSEWAY_ASSIGN(const auto all, gather(newest_rounds(cuts), 1));
     const auto round = newest_common(all);
     if (!round) {
-      const bool anybody = std::any_of(all.begin(), all.end(), [](const auto& rounds) { return rounds[0] != none; });
+      const bool anybody = std::any_of(all.begin(), all.end(), [](const auto& rounds) { return rounds[0] != no_round; });
       if (!anybody) return {};
       return causeway::fail(causeway::errc::diverged, in_.folder,
                             "the peers' checkpoints have no round in common; give every peer its own old folder, or start "
@@ -106,31 +101,6 @@ class session {
     if (self_ == 0) CAUSEWAY_TRY(shared_.discard_after(it->step));
     if (!in_.s.quiet) std::printf("resuming at step %llu, round %llu\n", ull(it->step), ull(ctx().round()));
     return {};
-  }
-
-  // The checkpoints that are whole, oldest first.
-  causeway::result<std::vector<causeway::cut>> own_cuts() {
-    std::vector<causeway::cut> cuts;
-    CAUSEWAY_ASSIGN(const auto steps, checkpoints_.steps());
-    for (const std::uint64_t step : steps) {
-      const auto file = checkpoints_.load(step);
-      if (!file) {
-        std::fprintf(stderr, "passing over a checkpoint: %s\n", file.error().text().c_str());
-        continue;
-      }
-      CAUSEWAY_ASSIGN(const causeway::cut where, causeway::read_cut(*file, archiver{}));
-      cuts.push_back(where);
-    }
-    return cuts;
-  }
-
-  static std::optional<std::uint64_t> newest_common(const std::vector<std::array<std::uint64_t, 4>>& all) {
-    std::optional<std::uint64_t> best;
-    for (const std::uint64_t round : all[0]) {
-      const auto holds = [&](const auto& rounds) { return std::find(rounds.begin(), rounds.end(), round) != rounds.end(); };
-      if (round != none && (!best || round > *best) && std::all_of(all.begin(), all.end(), holds)) best = round;
-    }
-    return best;
   }
 
   causeway::result<void> prepare() {
@@ -156,10 +126,10 @@ class session {
 
   // ---- middle -------------------------------------------------------------------------------------------------------
 
+  // An exchange that fails because another peer has stopped before us is an interruption, too.
   causeway::result<void> train() {
-    CAUSEWAY_TRY(loop());
-    if (summary_.interrupted) return {};
-    auto outcome = trainer_.finish();
+    auto outcome = loop();
+    if (outcome && !summary_.interrupted) outcome = trainer_.finish();
     if (!outcome) summary_.interrupted = in_.stopping();
     return outcome;
   }
@@ -170,13 +140,9 @@ class session {
         summary_.interrupted = true;
         return {};
       }
-      const auto report = trainer_.step(batches_->current(self_, peers_));
-      if (!report) {
-        summary_.interrupted = in_.stopping();
-        return report.error();
-      }
+      CAUSEWAY_ASSIGN(const auto report, trainer_.step(batches_->current(self_, peers_)));
       batches_->advance();
-      CAUSEWAY_TRY(after_step(*report));
+      CAUSEWAY_TRY(after_step(report));
     }
     return {};
   }
@@ -216,12 +182,8 @@ class session {
     return {};
   }
 
-  // About as many rounds as train.checkpoint_every steps make when all peers are equally quick.
-  [[nodiscard]] std::uint64_t rounds_between_saves() const {
-    const std::uint64_t every = in_.s.train.checkpoint_every;
-    const std::uint64_t samples = every * static_cast<std::uint64_t>(in_.s.train.batch) * peers_;
-    return every == 0 ? 0 : std::max<std::uint64_t>(1, samples / std::max<std::uint64_t>(1, in_.s.comm.batch_samples));
-  }
+  // Of rounds: about as many as that number of steps makes when all peers are equally quick.
+  [[nodiscard]] std::uint64_t rounds_between_saves() const { return optimizer_steps(in_.s, in_.s.train.checkpoint_every); }
 
   // Every peer takes its share of the validation windows; the sums are gathered. All peers are in the same step here.
   causeway::result<void> validate(bool last) {

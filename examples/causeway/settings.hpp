@@ -79,6 +79,7 @@ struct settings {
     std::uint32_t group_size = 0;
     std::uint32_t dimensions = 0;
     std::uint64_t batch_samples = 0;
+    std::uint32_t quorum = 0;
   } comm;
 
   struct {

@@ -120,6 +120,7 @@ std::vector<setting> table(settings& s) {
       make("comm.group_size", s.comm.group_size, "peers that meet"),
       make("comm.dimensions", s.comm.dimensions, "of the grid of peers"),
       make("comm.batch_samples", s.comm.batch_samples, "samples of all peers together in a step"),
+      make("comm.quorum", s.comm.quorum, "pushes that move the shared parameters, at least"),
       make("fault.policy", s.fault.policy, "fail_stop: any failure ends the run; quorum: peers may come, go and die"),
       make("fault.min_peers", s.fault.min_peers, "quorum: a round is made by at least so many peers"),
       make("fault.store_every", s.fault.store_every, "quorum: rounds between copies on disk; 0 = none, memory only"),

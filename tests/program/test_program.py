@@ -87,7 +87,7 @@ class Training(Program):
     def test_peers_at_their_own_pace_end_alike(self):
         for policy in ["async_local_sgd", "dedloc"]:
             with self.subTest(policy):
-                args = ["--peers", "3", "--steps", "120", "--comm.policy", policy, "--comm.batch_samples", "24",
+                args = ["--peers", "3", "--steps", "240", "--comm.policy", policy, "--comm.batch_samples", "24",
                         "--train.evaluate_every", "20"]
                 code, out, err = self.interrupted(*args, rounds=1, where=policy)
                 self.assertIn(code, [0, 130], err)

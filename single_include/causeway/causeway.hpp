@@ -34511,6 +34511,7 @@ struct round_mix {
   bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
   bool gives_residual = true;      ///< exchange
   bool gives_counts = false;       ///< exchange
+  bool stateful = false;           ///< exchange: keeps something from round to round that a newcomer would not have
   bool sparse = false;             ///< exchange: its codec
   bool shared_support = false;     ///< exchange: all peers send the same coordinates
   bool keeps_residual = false;     ///< residual
@@ -34520,6 +34521,7 @@ struct round_mix {
   bool own_is_fresh = false;       ///< landing
   bool wants_mean_shared = false;  ///< outer optimizer
   bool single = true;              ///< one fragment of one tensor
+  bool trigger_talks = false;      ///< trigger: to all peers, after exchanges
   bool watches_movement = false;   ///< trigger
   bool keeps_local = false;        ///< participation
   bool always = true;              ///< participation
@@ -34569,8 +34571,8 @@ constexpr bool identical(round_mix m) {
 }
 /// Whether peers may come and go: what all hold is one row that the membership knows how to hand over.
 constexpr bool elastic(round_mix m) {
-  return m.anchored && m.everybody && m.by_context && m.waits_at_once && m.single && !m.sends_anchor && m.always &&
-         !m.watches_movement;
+  return m.anchored && m.everybody && (m.by_context || !m.stateful) && m.waits_at_once && m.single && !m.sends_anchor &&
+         m.always && !m.watches_movement && !m.trigger_talks;
 }
 
 }  // namespace rules
@@ -34605,6 +34607,7 @@ struct round_rules {
                                  .own_support = exchange_axis::traits.own_support,
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
+                                 .stateful = exchange_axis::traits.stateful,
                                  .sparse = exchange_axis::sparse,
                                  .shared_support = exchange_axis::shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
@@ -34614,11 +34617,12 @@ struct round_rules {
                                  .own_is_fresh = landing_axis::own_is_fresh,
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
-                                 .watches_movement = trigger_axis::watches_movement,
-                                 .keeps_local = participation_axis::keeps_local,
-                                 .always = participation_axis::always,
-                                 .accumulates = requires {trigger_axis::accumulates;
-},
+                                 .trigger_talks = requires {trigger_axis::follows_speed;
+}, .watches_movement = trigger_axis::watches_movement, .keeps_local = participation_axis::keeps_local,
+   .always = participation_axis::always, .accumulates = requires {
+  trigger_axis::accumulates;
+}
+,
 };  // namespace causeway::inline CAUSEWAY_ABI::comm
 static constexpr bool identical = rules::identical(mix);
 static constexpr bool elastic = rules::elastic(mix);
@@ -34984,6 +34988,10 @@ struct round_state {
     }
   }
 
+  void cancel() {
+    if constexpr (!Recipe::by_context) exchange->cancel();
+  }
+
   /// Sends `input` on its way.
   template <class Context>
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
@@ -34993,7 +35001,6 @@ struct round_state {
     counts.assign(wants_counts ? row.size() : 0, 0.0F);
     if constexpr (!Recipe::by_context) {
       if (terms.members.size() > 1) {
-        exchange->cancel();
         open_group(ctx);
         CAUSEWAY_TRY(exchange->begin(port(ctx), exchange_row(), message_context(ctx)));
       }
@@ -35018,9 +35025,12 @@ struct round_state {
     if constexpr (Recipe::by_context) {
       return failing(mean_by_context(ctx, recipe));
     } else {
-      if (terms.members.size() > 1) return failing(exchange->finish(port(ctx), exchange_row(), message_context(ctx)));
-      std::fill(counts.begin(), counts.end(), 1.0F);
-      return {};
+      if (terms.members.size() > 1) {
+        CAUSEWAY_TRY(failing(exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
+      } else {
+        std::fill(counts.begin(), counts.end(), 1.0F);
+      }
+      return failing(ctx.left_exchange());
     }
   }
 
@@ -35150,6 +35160,7 @@ class rounds : round_rules<Axes...> {
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows_.updates()));
     if constexpr (accumulates) {
       trigger_.open(ctx);
+      ctx.schedule_by_rounds();
       samples_seen_ = ctx.samples();
     }
     for (state& s : states_) {
@@ -35469,17 +35480,29 @@ class rounds : round_rules<Axes...> {
     const std::uint64_t seed = mix(ctx.options().seed, stream, number_of(s));
     return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers()};
   }
+  [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
+    if (ctx.elastic()) return ctx.exchange_id(channel);
+    const bool at_once = landing_type::waits == axis::waiting::at_once;
+    return {.channel = channel,
+            .step = s.number * states_.size() + number_of(s),
+            .parent = at_once && laws::identical ? ctx.parent() : s.parent};
+  }
+
   /// Sends `input`, for the first time or again.
   result<void> begin(auto& ctx, state& s) {
+    s.cancel();  // before its transport may go
+    float weight = accumulates ? static_cast<float>(gathered_) : 1.0F;
+    if constexpr (!recipe_type::by_context) {
+      CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
+      weight *= share;
+    }
     axis::group_question q = question(ctx, s);
     s.terms = {.members = s.group_axis.members(q),
                .contributors = 0,
-               .contributes = participation_.contributes(q) && (!accumulates || gathered_ > 0),
-               .weight = accumulates ? static_cast<float>(gathered_) : 1.0F,
+               .contributes = participation_.contributes(q) && weight > 0,
+               .weight = weight,
                .seed = mix(q.seed, s.number),
-               .id = {.channel = channel,
-                      .step = s.number * states_.size() + number_of(s),
-                      .parent = landing_type::waits == axis::waiting::at_once && laws::identical ? ctx.parent() : s.parent},
+               .id = id_of(ctx, s),
                .reference = {}};
     for (const net::peer_index p : s.terms.members) {
       q.self = p;
@@ -36084,7 +36107,17 @@ class training_context {
   /// The gradients of this step are kept for a later one: the inner optimizer does not move, once.
   void skip_inner_step() noexcept { skip_ = true; }
 
-  /// Of an exchange that a policy runs itself, through collective/: how it may cut and how long it may take. No workspace:
+  /// An exchange that a policy runs itself, through collective/, is framed by these two: the first lets this peer in and
+  /// gives the weight that its row has, the second says that the result is there. With fixed peers the weight is 1; where
+  /// they come and go, transport(), self() and peers() are those of the exchange from then on, and the weights those of the
+  /// samples: a peer that has just joined has 0.
+  result<float> enter_exchange() {
+    CAUSEWAY_TRY(enter());
+    return elastic() ? static_cast<float>(entry_.share * peers()) : 1.0F;
+  }
+  result<void> left_exchange() { return exchanged(); }
+
+  /// Of such an exchange: how it may cut and how long it may take. No workspace:
   /// several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
@@ -36093,8 +36126,20 @@ class training_context {
     return options;
   }
 
+  /// What names the messages of the exchange entered last.
+  [[nodiscard]] net::message_id exchange_id(std::uint32_t channel) const {
+    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = entry_.parent};
+    return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
+  }
+
   /// The learning rate of the inner step that comes next.
-  [[nodiscard]] float next_learning_rate() const { return options_.learning_rate.at(step_); }
+  [[nodiscard]] float next_learning_rate() const {
+    return options_.learning_rate.at(scheduled_by_rounds_ ? round_ : step_);
+  }
+
+  /// From now on the schedule of the learning rate counts rounds: for policies in which a step of the inner optimizer is a
+  /// round, and peers do not have the same number of steps behind them. Call it in `start`.
+  void schedule_by_rounds() noexcept { scheduled_by_rounds_ = true; }
 
   /// Samples that this peer has trained on since it was built. Where peers come and go: since its last contribution.
   [[nodiscard]] std::uint64_t samples() const noexcept { return uncommitted_; }
@@ -36178,7 +36223,7 @@ class training_context {
     if (std::exchange(skip_, false)) return {};
     gradient_norm_ = optim::global_norm(pool(), gradients());
     CAUSEWAY_TRY(optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)));
-    rate_ = options_.learning_rate.at(step_);
+    rate_ = next_learning_rate();
     inner_.step(pool(), view(),
                 {.learning_rate = rate_,
                  .gradient_scale = optim::clip_scale(gradient_norm_, options_.clip_norm),
@@ -36237,11 +36282,6 @@ class training_context {
     return elastic() ? env_.group->identity() : std::uint64_t{env_.transport.self()};
   }
 
-  [[nodiscard]] net::message_id exchange_id(std::uint32_t channel) const {
-    if (elastic()) return {.channel = channel, .step = entry_.round, .parent = entry_.parent};
-    return {.channel = channel, .epoch = 0, .step = round_, .parent = parent_};
-  }
-
   [[nodiscard]] collective::collective_options own_exchange_options() {
     collective::collective_options options = exchange_options();
     options.workspace = &workspace_;
@@ -36277,7 +36317,8 @@ class training_context {
   float rate_ = 0;
 
   round_entry entry_;
-  bool skip_ = false;              // the next inner step
+  bool skip_ = false;  // the next inner step
+  bool scheduled_by_rounds_ = false;
   bool resumed_ = false;           // step_ was set during the step under way
   bool entered_ = false;           // into the exchange under way
   bool candidate_ = false;         // the shared state is that of a round which is not settled yet

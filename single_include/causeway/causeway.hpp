@@ -20158,8 +20158,8 @@ concept Codec = std::copyable<C> &&
 /// decode and a separate multiplication and addition give. The bytes are checked, as decode checks them, before anything
 /// is added: after an error `sum` is unchanged. A sum that overflows is no error here.
 template <class C>
-concept AddingCodec = Codec<C> && requires(const C& c, thread_pool& pool, std::span<const std::byte> bytes,
-                                           std::span<float> sum, float weight) {
+concept AddingCodec = Codec<C> &&
+    requires(const C& c, thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight) {
   { c.decode_add(pool, bytes, sum, weight) } -> std::same_as<result<void>>;
 };
 

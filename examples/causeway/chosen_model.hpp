@@ -10,7 +10,6 @@
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/model.hpp>
 
-#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -33,8 +32,9 @@ class chosen_model {
   };
 
   template <causeway::Model M>
-    requires(!std::same_as<M, chosen_model>)
-  explicit chosen_model(M model) : it_{std::make_unique<holder<M>>(std::move(model))} {}
+  static chosen_model of(M model) {
+    return chosen_model{std::make_unique<holder<M>>(std::move(model))};
+  }
 
   causeway::parameter_store& parameters() { return it_->parameters(); }
   device backend() { return {&it_->pool()}; }
@@ -77,6 +77,8 @@ class chosen_model {
     }
     M model;
   };
+
+  explicit chosen_model(std::unique_ptr<face> it) : it_{std::move(it)} {}
 
   std::unique_ptr<face> it_;
 };

@@ -51,7 +51,7 @@ causeway::result<session_summary> run_family(const typename Model::options_type&
   CAUSEWAY_ASSIGN(Model model, make_model<Model>(options, in.s));
   describe(model, in);
   const policy* const chosen = find_policy(in.s.comm.policy);
-  if (chosen->train != nullptr) return chosen->train(chosen_model{std::move(model)}, in, std::move(env));
+  if (chosen->train != nullptr) return chosen->train(chosen_model::of(std::move(model)), in, std::move(env));
   return with_inner(in.s, [&](auto inner) {
     return with_comm(in.s, [&](auto comm) {
       causeway::parallel::data_parallel parallel{{.micro_batches = in.s.train.micro_batches}};

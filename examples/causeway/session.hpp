@@ -99,6 +99,8 @@ class session {
     CAUSEWAY_TRY(causeway::restore_state(trainer_, file, archiver{}));
     CAUSEWAY_TRY(checkpoints_.discard_after(it->step));
     if (self_ == 0) CAUSEWAY_TRY(shared_.discard_after(it->step));
+    CAUSEWAY_ASSIGN(const auto steps, gather(std::array<std::uint64_t, 1>{it->step}, 3));
+    begun_at_ = std::min_element(steps.begin(), steps.end())->front();
     if (!in_.s.quiet) std::printf("resuming at step %llu, round %llu\n", ull(it->step), ull(ctx().round()));
     return {};
   }
@@ -114,8 +116,8 @@ class session {
       CAUSEWAY_ASSIGN(auto metrics, metrics_file::open(in_.folder + "/metrics.jsonl", ctx().step()));
       metrics_.emplace(std::move(metrics));
     }
-    next_validation_ = next_after(ctx().step(), in_.s.train.evaluate_every);
-    next_save_ = next_after(ctx().step(), in_.s.train.checkpoint_every);
+    next_validation_ = next_after(begun_at_, in_.s.train.evaluate_every);
+    next_save_ = next_after(begun_at_, in_.s.train.checkpoint_every);
     if (pace_ == pace::rounds) next_save_ = next_after(ctx().round(), rounds_between_saves());
     first_step_ = ctx().step();
     begin_ = mark_ = ctx().clock().now();
@@ -335,6 +337,7 @@ class session {
   causeway::time_point begin_;
   causeway::time_point mark_;
   std::uint64_t first_step_ = 0;
+  std::uint64_t begun_at_ = 0;  ///< the step of the peer that is behind the others: what is due follows from it on all
   std::uint64_t next_validation_ = 0;
   std::uint64_t next_save_ = 0;
   double loss_sum_ = 0;

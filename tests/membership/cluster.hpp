@@ -412,18 +412,17 @@ class cluster {
       });
     });
   }
-
   void poll_again(host& h) {
     call(h, [&](protocol& p) { p.wake(now); });
   }
+  double unhurried() { return uniform(0.7, 1.3) * (chance(mischief.slow) ? 10 : 1); }
 
   void train(host& h) {
     if (h.training || h.offered || h.hung || !h.holding || !keep_training) return;
     const auto& record = h.process->durable().newest;
     if (!record || h.held_round != record->round) return;
     h.training = true;
-    const double took =
-        (h.wants_out ? 0.01 : training_time * h.slowness) * uniform(0.7, 1.3) * (chance(mischief.slow) ? 10 : 1);
+    const double took = (h.wants_out ? 0.01 : training_time * h.slowness) * unhurried();
     later(h, took, [this, &h] {
       h.training = false;
       const std::uint64_t skip = h.numbers.size() + (mischief.bug == planted::off_by_one ? 1 : 0);

@@ -30,6 +30,7 @@ TEST_CASE("presets: bytes are fewer by what the papers claim", "[presets][fast]"
 }
 
 TEST_CASE("presets: Streaming DiLoCo's 400 times less", "[presets][fast]") {
-  // Every fragment goes once in the second round of 100 steps. Against bf16 gradients, as the paper has it; f32 is twice that.
+  // Every fragment goes once in the second round of 100 steps. Against bf16 gradients, as the paper has it; f32 is twice
+  // that.
   CHECK(times_less(100, 100, [] { return make(presets::streaming_diloco_options{}); }) > 2 * 396);
 }

@@ -61,8 +61,7 @@ TEST_CASE("presets: local updates give the same bits on every network", "[preset
   support::check_networks<optim::sgd>([] { return make(presets::local_sgd_options{3}); });
   support::check_networks<optim::sgd>([] { return make(presets::fedavg_options{.local_steps = 3, .share = 0.7}); });
   support::check_networks([] { return make(presets::photon_options{.local_steps = 3, .outer_momentum = 0.5F}); });
-  support::check_networks<optim::sgd>([] {
-    return make(presets::co_learning_options{{.local_steps = 1, .most = 4, .factor = 2, .tolerance = 0.3}});
-  });
+  support::check_networks<optim::sgd>(
+      [] { return make(presets::co_learning_options{{.local_steps = 1, .most = 4, .factor = 2, .tolerance = 0.3}}); });
   support::check_networks([] { return make(presets::des_loc_options{2, 3, 4}); });
 }

@@ -29,7 +29,8 @@ TEST_CASE("presets: overlapped systems pass the conformance suite", "[presets][f
 }
 
 TEST_CASE("presets: overlapped systems give the same bits on every network", "[presets][net]") {
-  support::check_networks([] { return make(presets::streaming_diloco_options{.local_steps = 4, .blocks_in_fragment = 2}); });
+  support::check_networks(
+      [] { return make(presets::streaming_diloco_options{.local_steps = 4, .blocks_in_fragment = 2}); });
   support::check_networks([] { return make(presets::eager_diloco_options{.local_steps = 2}); });
   support::check_networks(
       [] { return make(presets::cocodc_options{.local_steps = 4, .blocks_in_fragment = 2, .overlap_steps = 2}); });
@@ -45,8 +46,9 @@ TEST_CASE("presets: overlap hides the exchange where the line allows it", "[pres
   };
   const double alone = seconds_of([] { return comm::rounds{axis::every{1000}, axis::split_mean<>{}}; });
   const double blocking = seconds_of([] { return comm::rounds{axis::every{4}, axis::split_mean<>{}}; });
-  const double delayed =
-      seconds_of([] { return comm::rounds{axis::every{4}, axis::split_mean<>{}, axis::delayed{3, 0.5F}}; });
+  const double delayed = seconds_of([] {
+    return comm::rounds{axis::every{4}, axis::split_mean<>{}, axis::delayed{3, 0.5F}};
+  });
   const double eager = seconds_of([] { return make(presets::eager_diloco_options{.local_steps = 4}); });
   CHECK(alone == Approx(40 * 0.020).epsilon(0.02));
   REQUIRE(blocking > alone + 10 * 0.03);

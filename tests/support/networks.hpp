@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_TESTS_SUPPORT_NETWORKS_HPP
 #define CAUSEWAY_TESTS_SUPPORT_NETWORKS_HPP
 
-// A policy whose exchanges wait for all peers gives the same bits whatever carries the messages: the in-process network, TCP
-// on this machine, and the simulator with lines that are slow, jittery and lossy, between peers of unequal speed.
+// A policy whose exchanges wait for all peers gives the same bits whatever carries the messages: the in-process network,
+// TCP on this machine, and the simulator with lines that are slow, jittery and lossy, between peers of unequal speed.
 
 #include <causeway/sim/world.hpp>
 

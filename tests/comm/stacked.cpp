@@ -16,6 +16,10 @@ auto both() {
                        comm::rounds{axis::every{4}, axis::outer<optim::sgd>{1.0F}}};
 }
 
+}  // namespace
+
+namespace stacked_tests {
+
 /// Fails its first call of each hook, as an exchange would.
 struct stumbles {
   static constexpr std::string_view name = "stumbles";
@@ -44,13 +48,13 @@ struct counts {
   void serialize(auto&) {}
 };
 
-}  // namespace
+}  // namespace stacked_tests
 
 TEST_CASE("stacked: passes the conformance suite", "[comm][fast]") { support::check_communication_policy(both); }
 
 TEST_CASE("stacked: a hook that failed goes on with the second policy", "[comm][fast]") {
   int first = 0, second = 0, context = 0;
-  comm::stacked policy{counts{&first}, stumbles{&second}};
+  comm::stacked policy{stacked_tests::counts{&first}, stacked_tests::stumbles{&second}};
   CHECK_FALSE(policy.after_inner_step(context));
   CHECK(policy.after_inner_step(context));
   CHECK(first == 1);

@@ -19,6 +19,7 @@ RANKS = {
     "autograd": 4, "optim": 4,
     "nn": 5, "collective": 5, "compress": 5, "membership": 5, "policy": 5,
     "axis": 6,  # the parts that communication policies are composed of
+    "stage": 6,  # the parts that pipelines are composed of
     "comm": 7, "parallel": 7, "fault": 7,
     "train": 8,
     "presets": 9,

@@ -242,6 +242,7 @@
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/stage/activation.hpp>
 
 #include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/every_step.hpp>

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_STAGE_ACTIVATION_HPP
+#define CAUSEWAY_STAGE_ACTIVATION_HPP
+
+// How the tensor at a boundary between two stages becomes bytes and a tensor again. A stage sends its output, f32
+// [rows, width], forward, and gets the gradient with respect to it, of the same shape, back. One codec value lives in each
+// peer and sees both directions of every boundary that the peer touches. What a codec remembers changes with committed
+// steps only, so that both sides of a boundary remember the same, whatever was tried again between.
+
+#include <causeway/compress/codec.hpp>
+#include <causeway/compress/none.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/policy/concepts.hpp>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+enum class direction : std::uint8_t {
+  forward,   ///< activations, to the next stage
+  backward,  ///< their gradient, to the stage before
+};
+
+/// One boundary tensor on its way. All but `base` and the meaning of the spans is equal, by value, on both sides.
+struct crossing {
+  std::uint32_t edge = 0;  ///< the boundary between virtual stages edge and edge + 1
+  direction way = direction::forward;
+  std::int64_t rows = 0;  ///< sequences × tokens
+  std::int64_t width = 0;
+  std::int64_t sequences = 1;                ///< rows is a multiple of it
+  std::span<const std::uint64_t> samples{};  ///< ids of the sequences; empty where the run does not know them
+  std::uint64_t seed = 0;                    ///< of this message: another one for every message of the run
+  std::span<const float> base{};             ///< [rows, width] that both sides have; empty: zeros (see subspace)
+
+  [[nodiscard]] std::size_t count() const noexcept { return static_cast<std::size_t>(rows * width); }
+};
+
+/// What a codec says about itself.
+struct activation_traits {
+  bool exact = false;          ///< decode gives the bits that encode was given
+  bool stateful = false;       ///< what a crossing becomes depends on crossings of earlier steps
+  bool needs_samples = false;  ///< encode and decode fail without `samples`
+  bool uses_base = false;      ///< reads `base`; others ignore it
+};
+
+/// Requirements, for rows · width = n values:
+///
+/// - `most_bytes(c)`: no encoded message of this crossing is longer; equal on both sides.
+/// - `encode(pool, c, values, room)`: sender. Writes the front of `room`, most_bytes(c) at least, and gives how many bytes.
+///   Values that are not finite fail here or at the receiver, with errc::non_finite.
+/// - `decode(pool, c, bytes, values)`: receiver, of bytes that anybody may have sent: errc::protocol for a wrong length,
+///   errc::corrupt for bytes that no encoder makes, errc::diverged when the two sides do not remember the same. After an
+///   error `values` are unspecified and nothing is remembered.
+/// - Both may stage changes of what is remembered. Within a step the same crossing (by its seed) may come again, and the
+///   later call counts: equal values give equal bytes. `begin_step()` forgets what is staged; a step that is tried again
+///   as a whole begins anew. `commit_step()` makes it the state; after an error the state is what it was.
+/// - One thread calls. Results are the same bits for every size of `pool`.
+template <class A>
+concept ActivationCodec = std::movable<A> && std::default_initializable<A> && Stateful<A> &&
+    requires(A& a, const A& fixed, thread_pool& pool, const crossing& c, std::span<const float> values,
+             std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
+  { A::name } -> std::convertible_to<std::string_view>;
+  { A::traits } -> std::same_as<const activation_traits&>;
+  { fixed.most_bytes(c) } -> std::same_as<std::size_t>;
+  { a.encode(pool, c, values, room) } -> std::same_as<result<std::size_t>>;
+  { a.decode(pool, c, bytes, decoded) } -> std::same_as<result<void>>;
+  a.begin_step();
+  { a.commit_step() } -> std::same_as<result<void>>;
+};
+
+namespace detail {
+
+/// "a" for equal names, else "a/b".
+template <class Forward, class Backward>
+struct names_of_both {
+  static constexpr bool same = Forward::name == Backward::name;
+  static constexpr std::size_t size = Forward::name.size() + (same ? 0 : 1 + Backward::name.size());
+  static constexpr auto text = [] {
+    std::array<char, size> all{};
+    std::size_t at = 0;
+    for (const char c : Forward::name) all[at++] = c;
+    if constexpr (!same) {
+      all[at++] = '/';
+      for (const char c : Backward::name) all[at++] = c;
+    }
+    return all;
+  }();
+  static constexpr std::string_view value{text.data(), text.size()};
+};
+
+}  // namespace detail
+
+/// Every crossing through a dense codec, activations through one and gradients through another. Remembers nothing; needs
+/// no samples. Bytes: encoded_size(rows · width) of the codec, blocks run over the ends of rows. Values that are not
+/// finite, or become so (beyond 65504 with fp16), fail at the receiver, as the codec's decode does.
+template <compress::Codec Forward, compress::Codec Backward = Forward>
+class coded {
+ public:
+  static constexpr std::string_view name = detail::names_of_both<Forward, Backward>::value;
+  static constexpr activation_traits traits{.exact = !Forward::traits.lossy && !Backward::traits.lossy};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit coded(Forward forward = Forward{}, Backward backward = Backward{}) : forward_{forward}, backward_{backward} {}
+
+  [[nodiscard]] std::size_t most_bytes(const crossing& c) const {
+    return c.way == direction::forward ? forward_.encoded_size(c.count()) : backward_.encoded_size(c.count());
+  }
+
+  result<std::size_t> encode(thread_pool& pool, const crossing& c, std::span<const float> values,
+                             std::span<std::byte> room) {
+    CAUSEWAY_EXPECT(values.size() == c.count() && room.size() >= most_bytes(c));
+    return c.way == direction::forward ? forward_.encode(pool, values, room) : backward_.encode(pool, values, room);
+  }
+
+  result<void> decode(thread_pool& pool, const crossing& c, std::span<const std::byte> bytes, std::span<float> values) {
+    CAUSEWAY_EXPECT(values.size() == c.count());
+    return c.way == direction::forward ? forward_.decode(pool, bytes, values) : backward_.decode(pool, bytes, values);
+  }
+
+  void begin_step() {}
+  result<void> commit_step() { return {}; }
+
+  void serialize(auto&) {}
+
+ private:
+  Forward forward_;
+  Backward backward_;
+};
+
+/// f32 as it is: 4 bytes a value, exact.
+using plain = coded<compress::none>;
+static_assert(ActivationCodec<plain>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_ACTIVATION_HPP

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PLAN_SCHEDULE_HPP
+#define CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// A pipeline's schedule as data: what each rank does with the micro-batches of one step, in order. Generators write it
+// (schedules.hpp), one validator reads it (schedule_check.hpp), one cursor walks it at run time and in simulation
+// (schedule_cursor.hpp, timeline.hpp). A schedule says nothing about time.
+
+#include <causeway/config/config.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// What a rank can do with one micro-batch and one of its chunks.
+enum class work : std::uint8_t {
+  forward,          ///< keeps its activations, unless the same rank recomputes them later: then only its input
+  backward,         ///< both gradients: of the input and of the weights
+  input_gradient,   ///< the half of a backward that the stage before waits for
+  weight_gradient,  ///< the other half: any time after the input gradient
+  recompute,        ///< the activations again, from the stored input
+};
+
+/// One item of a rank's order.
+struct operation {
+  work kind = work::forward;
+  std::uint32_t micro_batch = 0;
+  std::uint32_t chunk = 0;  ///< which of the rank's chunks of the model
+
+  friend bool operator==(const operation&, const operation&) = default;
+};
+
+/// What each rank of a pipeline does with the micro-batches of one step, in order. Chunk c of rank p is virtual stage
+/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way.
+struct schedule {
+  std::uint32_t ranks = 1;
+  std::uint32_t chunks = 1;  ///< of the model, on each rank
+  std::uint32_t micro_batches = 1;
+  bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
+  std::vector<std::vector<operation>> orders;  ///< [rank]
+
+  friend bool operator==(const schedule&, const schedule&) = default;
+};
+
+/// A place where an operation runs.
+struct stage_place {
+  std::uint32_t rank = 0;
+  std::uint32_t chunk = 0;
+
+  friend bool operator==(const stage_place&, const stage_place&) = default;
+};
+
+/// How many virtual stages a schedule has.
+[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept { return s.ranks * s.chunks; }
+
+/// The virtual stage of a place.
+[[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
+  return at.chunk * s.ranks + at.rank;
+}
+
+/// The place of a virtual stage.
+[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage) noexcept {
+  return {stage % s.ranks, stage / s.ranks};
+}
+
+/// Whether an operation gives the gradient of the stage's input.
+[[nodiscard]] constexpr bool gives_input_gradient(work kind) noexcept {
+  return kind == work::backward || kind == work::input_gradient;
+}
+
+/// Whether an operation adds to the gradient of the stage's weights.
+[[nodiscard]] constexpr bool gives_weight_gradient(work kind) noexcept {
+  return kind == work::backward || kind == work::weight_gradient;
+}
+
+/// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
+/// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
+/// May be the same rank (`ranks` = 1).
+[[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
+                                                             const operation& op) noexcept {
+  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
+  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1);
+  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
+  return std::nullopt;
+}
+
+/// Where the output of `op` on `rank` goes, or nothing.
+[[nodiscard]] constexpr std::optional<stage_place> target_of(const schedule& s, std::uint32_t rank,
+                                                             const operation& op) noexcept {
+  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
+  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
+  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1);
+  return std::nullopt;
+}
+
+/// The letter of a kind: F, B, I, W, R.
+[[nodiscard]] constexpr char letter(work kind) noexcept {
+  switch (kind) {
+    case work::forward: return 'F';
+    case work::backward: return 'B';
+    case work::input_gradient: return 'I';
+    case work::weight_gradient: return 'W';
+    case work::recompute: return 'R';
+  }
+  return '?';
+}
+
+/// "F3", and "F3.1" in chunk 1.
+[[nodiscard]] inline std::string to_string(const operation& op) {
+  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
+  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
+  return text;
+}
+
+/// What a rank holds, in units of one micro-batch in one chunk.
+struct held_memory {
+  std::int64_t activations = 0;  ///< from a forward or recompute to the weight gradient
+  std::int64_t inputs = 0;       ///< of forwards whose activations are recomputed, up to the recompute
+
+  constexpr held_memory& operator+=(const held_memory& other) noexcept {
+    activations += other.activations;
+    inputs += other.inputs;
+    return *this;
+  }
+  [[nodiscard]] constexpr bool within(const held_memory& bound) const noexcept {
+    return activations <= bound.activations && inputs <= bound.inputs;
+  }
+  friend bool operator==(const held_memory&, const held_memory&) = default;
+};
+
+/// The larger of each.
+[[nodiscard]] constexpr held_memory larger(const held_memory& a, const held_memory& b) noexcept {
+  return {std::max(a.activations, b.activations), std::max(a.inputs, b.inputs)};
+}
+
+/// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
+/// chunks that the schedule has.
+[[nodiscard]] inline std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
+  CAUSEWAY_EXPECT(rank < s.orders.size());
+  const std::vector<operation>& order = s.orders[rank];
+  const auto unit = [&](const operation& op) {
+    CAUSEWAY_EXPECT(op.chunk < s.chunks && op.micro_batch < s.micro_batches);
+    return std::size_t{op.chunk} * s.micro_batches + op.micro_batch;
+  };
+  std::vector<bool> recomputed(std::size_t{s.chunks} * s.micro_batches);
+  for (const operation& op : order) {
+    if (op.kind == work::recompute) recomputed[unit(op)] = true;
+  }
+  std::vector<held_memory> changes;
+  changes.reserve(order.size());
+  for (const operation& op : order) {
+    switch (op.kind) {
+      case work::forward: changes.push_back(recomputed[unit(op)] ? held_memory{0, 1} : held_memory{1, 0}); break;
+      case work::recompute: changes.push_back({1, -1}); break;
+      case work::input_gradient: changes.push_back({0, 0}); break;  // the weight gradient needs the activations, too
+      default: changes.push_back({-1, 0}); break;
+    }
+  }
+  return changes;
+}
+
+/// The most that a rank holds at one time if it follows its order.
+[[nodiscard]] inline held_memory peak_memory(const schedule& s, std::uint32_t rank) {
+  held_memory now, peak;
+  for (const held_memory& change : memory_changes(s, rank)) {
+    now += change;
+    peak = larger(peak, now);
+  }
+  return peak;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP

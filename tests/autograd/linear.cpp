@@ -66,6 +66,38 @@ TEST_CASE("linear: a weight used twice, and twice run, adds up", "[autograd][fas
   c.check();
 }
 
+TEST_CASE("linear: deferred weight gradients come later with the same bits, after the input's", "[autograd][fast]") {
+  kernels::cpu_backend backend{1};
+  buffer_pool memory;
+  std::vector<float> w(70), b(7), x(110), dy(77);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 13) - 6.0F;
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 7) * 0.25F;
+  for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<float>(i % 5) - 2.0F;
+  const auto run = [&](bool defer, std::vector<float>& before, std::vector<float>& dw, std::vector<float>& dx) {
+    cpu_tape t{backend, memory};
+    dw.assign(70, 0.5F);
+    std::vector<float> db(7);
+    const parameter weight{w.data(), nullptr, dw.data(), 7, 10};
+    const parameter bias{b.data(), nullptr, db.data(), 1, 7};
+    const variable in = t.leaf(tensor::borrow(x.data(), {11, 10}));
+    const variable y = linear(t, in, weight, bias);
+    t.defer_weights(defer);
+    t.contribute(y.slot, tensor::borrow(dy.data(), {11, 7}));
+    t.backward();
+    const tensor d = t.take(in.slot);
+    dx.assign(d.data<float>(), d.data<float>() + 110);
+    before = dw;
+    t.run_deferred();
+  };
+  std::vector<float> before, now, dx, before_deferred, later, dx_deferred;
+  run(false, before, now, dx);
+  run(true, before_deferred, later, dx_deferred);
+  CHECK((dx == dx_deferred));
+  CHECK((before == now));
+  CHECK((before_deferred == std::vector<float>(70, 0.5F)));
+  CHECK((later == now));
+}
+
 TEST_CASE("linear maps in bf16 agree with f32 from the same numbers", "[autograd][fast]") {
   op_checker c;
   c.input({24, 48});

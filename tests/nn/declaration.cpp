@@ -14,7 +14,7 @@ namespace {
 
 std::vector<float> filled(unsigned threads, std::uint64_t seed) {
   parameter_store store;
-  declaration d{store};
+  declaration d{store, {}, 8};
   d.table("table", 300, 40);
   d.in_block(0);
   d.vector("gain", 40, 1.0F);
@@ -57,7 +57,7 @@ TEST_CASE("initial values: no two rows are alike", "[nn][fast]") {
 
 TEST_CASE("declaration: kinds and blocks are what optimizers need", "[nn][fast]") {
   parameter_store store;
-  declaration d{store};
+  declaration d{store, {}, 8};
   CHECK(d.table("t", 2, 3) == 0);
   d.in_block(4);
   CHECK(d.matrix("m", 5, 6) == 1);
@@ -70,6 +70,36 @@ TEST_CASE("declaration: kinds and blocks are what optimizers need", "[nn][fast]"
   CHECK(s[1].rows == 5);
   CHECK(s[2].kind == parameter_kind::vector);
   CHECK(s[2].rows == 1);
+}
+
+TEST_CASE("declaration: a part gets its own parameters, which start as in the whole model", "[nn][fast]") {
+  const auto declare = [](parameter_store& store, const model_part& part) {
+    declaration d{store, part, 3};
+    std::vector<std::size_t> at{d.token_table("t", 20, 8, true), d.table("p", 4, 8)};
+    for (int block = 0; block < 3; ++block) {
+      d.in_block(block);
+      at.push_back(d.matrix("m", 8, 8));
+    }
+    d.in_block(3);
+    at.push_back(d.vector("n", 8, 1.0F));
+    store.allocate();
+    thread_pool pool{1};
+    fill_initial(pool, store, std::move(d).take_initial(), 7);
+    return at;
+  };
+  parameter_store whole;
+  declare(whole, {});
+  const auto values = [](parameter_store& s, std::size_t i) {
+    return std::vector<float>(s.value(i), s.value(i) + s.segments()[i].size());
+  };
+  parameter_store first;
+  CHECK(declare(first, model_part{{0, 1}}) == std::vector<std::size_t>{0, 1, 2, not_held, not_held, not_held});
+  parameter_store last;
+  CHECK(declare(last, model_part{{2, 3}}) == std::vector<std::size_t>{0, not_held, not_held, not_held, 1, 2});
+  CHECK(values(first, 2) == values(whole, 2));
+  CHECK(values(last, 0) == values(whole, 0));
+  CHECK(values(last, 1) == values(whole, 4));
+  CHECK(last.segments()[2].block == 3);
 }
 
 }  // namespace causeway::nn

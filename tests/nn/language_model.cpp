@@ -166,6 +166,86 @@ TEST_CASE("language model: two micro-batches in flight through two stages equal 
   CHECK((gradients(m.parameters()) == expected));
 }
 
+TEST_CASE("language model: stages on models that hold only their part are bit-equal to the whole", "[nn][fast]") {
+  auto o = small_gpt();
+  o.tie = GENERATE(false, true);
+  o.recompute = GENERATE(false, true);
+  o.dropout = 0.1F;
+  const bool split = GENERATE(false, true);
+  CAPTURE(o.tie, o.recompute, split);
+  gpt m = make<gpt>(o);
+  const auto expected = whole(m);
+  auto front = gpt::create(o, kernels::cpu_backend{1}, model_part{{0, 1}});
+  auto back = gpt::create(o, kernels::cpu_backend{1}, model_part{{1, 3}});
+  REQUIRE((front && back));
+  CHECK(front->config_hash() == m.config_hash());
+  CHECK_FALSE(front->forward_backward(inputs, targets, 2, 1.0F, 0));
+  const micro_batch b{inputs, targets, 2, 1.0F / 32, 9};
+  auto t0 = front->make_tape();
+  auto t1 = back->make_tape();
+  const auto a = front->forward_stage(t0, {0, 1}, b);
+  REQUIRE(a);
+  const auto z = back->forward_stage(t1, {1, 3}, b, a->output.value);
+  REQUIRE(z);
+  CHECK(z->loss == expected.first);
+  if (split) {
+    const auto d = back->backward_inputs(t1, *z);
+    REQUIRE(d);
+    REQUIRE(front->backward_inputs(t0, *a, *d));
+    REQUIRE(front->backward_weights(t0));
+    REQUIRE(back->backward_weights(t1));
+  } else {
+    const auto d = back->backward_stage(t1, *z);
+    REQUIRE(d);
+    REQUIRE(front->backward_stage(t0, *a, *d));
+  }
+  // Parameter by parameter; a tied table's gradient is the sum of what the two ends have.
+  std::int64_t compared = 0;
+  auto& all = m.parameters();
+  for (std::size_t i = 0; i < all.segments().size(); ++i) {
+    const auto& wanted = all.segments()[i];
+    std::vector<float> sum(static_cast<std::size_t>(wanted.size()), 0.0F);
+    for (gpt* part : {&*back, &*front}) {
+      auto& store = part->parameters();
+      for (std::size_t j = 0; j < store.segments().size(); ++j) {
+        if (store.segments()[j].name != wanted.name) continue;
+        for (std::size_t k = 0; k < sum.size(); ++k) sum[k] += store.gradient(j)[k];
+        compared += wanted.size();
+      }
+    }
+    const std::vector<float> whole_gradient(all.gradient(i), all.gradient(i) + wanted.size());
+    float off = 0;
+    for (std::size_t k = 0; k < sum.size(); ++k) off = std::max(off, std::abs(sum[k] - whole_gradient[k]));
+    CAPTURE(wanted.name);
+    CHECK(off <=
+          (o.tie && wanted.name == "wte.weight" ? 1e-6F : 0.0F));  // the whole adds token by token to the head's part
+  }
+  CHECK(compared == all.count() + (o.tie ? 50 * 32 : 0));
+}
+
+TEST_CASE("language model: a forgetful pass keeps nothing and gives the bits of the recorded one", "[nn][fast]") {
+  auto o = small_gpt();
+  o.dropout = 0.2F;
+  gpt m = make<gpt>(o);
+  const micro_batch b{inputs, targets, 2, 1.0F / 32, 9};
+  auto t = m.make_tape();
+  const auto kept = m.forward_stage(t, {0, 2}, b);
+  REQUIRE(kept);
+  const auto value = kept->output.value.span<float>();
+  const std::vector<float> expected(value.begin(), value.end());
+  t.clear();
+  const std::size_t before = m.activation_memory().in_use();
+  const auto again = m.forward_stage(t, {0, 2}, b, {}, pass_kind::forgetful);
+  REQUIRE(again);
+  const auto forgotten = again->output.value.span<float>();
+  CHECK((std::vector<float>(forgotten.begin(), forgotten.end()) == expected));
+  CHECK(m.activation_memory().in_use() <= before + forgotten.size_bytes());
+  const auto plain = m.forward_stage(t, {0, 2}, b, {}, pass_kind::evaluation);
+  REQUIRE(plain);
+  const auto values = plain->output.value.span<float>();
+  CHECK_FALSE((std::vector<float>(values.begin(), values.end()) == expected));  // no dropout
+}
+
 TEST_CASE("language model: recomputation changes memory, not a bit of the result", "[nn][fast]") {
   auto o = small_gpt();
   o.dropout = 0.2F;

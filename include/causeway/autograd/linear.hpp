@@ -48,14 +48,14 @@ void linear_forward(tape<Backend>& t, const linear_record& r, kernels::activatio
 
 /// dW += dyᵀ·x.
 template <class Act, class Backend>
-void linear_weight_gradient(tape<Backend>& t, const linear_record& r, const tensor& dy) {
+void linear_weight_gradient(tape<Backend>& t, const tensor& x, const parameter& weight, const tensor& dy) {
   kernels::gemm_args<Act, float> args;
   args.transpose_a = true;
   args.accumulate = true;
-  args.m = r.weight.rows, args.n = r.weight.columns, args.k = r.x.rows();
+  args.m = weight.rows, args.n = weight.columns, args.k = x.rows();
   args.a = dy.template data<Act>(), args.lda = args.m;
-  args.b = r.x.template data<Act>(), args.ldb = args.n;
-  args.c = r.weight.gradient, args.ldc = args.n;
+  args.b = x.template data<Act>(), args.ldb = args.n;
+  args.c = weight.gradient, args.ldc = args.n;
   t.backend().gemm().multiply(t.pool(), t.work(), args);
 }
 
@@ -97,8 +97,9 @@ void linear_backward(tape<Backend>& t, linear_record& r, tensor dy) {
     });
   }
   const tensor operand = as_operand(t, dy, dtype_of<Act>);
-  linear_weight_gradient<Act>(t, r, operand);
-  r.x.reset();  // before dx asks for memory of the same size
+  t.weight_gradient(operand, [x = std::move(r.x), weight = r.weight](tape<Backend>& on, const tensor& d) {
+    linear_weight_gradient<Act>(on, x, weight, d);
+  });  // x is gone before dx asks for memory of the same size
   if (r.residual_slot != no_gradient) t.contribute(r.residual_slot, std::move(dy));
   linear_input_gradient<Act>(t, r, operand);
 }

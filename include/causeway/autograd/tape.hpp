@@ -154,6 +154,25 @@ class tape {
   }
   void backward() { backward_to({}); }
 
+  /// While on, the gradients of matrices are not computed where the backward pass meets them but by `run_deferred`, so that
+  /// a pipeline can send the gradient of its input first (zero-bubble schedules, arXiv 2401.10241).
+  void defer_weights(bool on) noexcept { deferring_ = on; }
+  /// `f(tape&, tensor)` adds the gradient of a matrix, given the gradient `dy` of what it made: now, or deferred.
+  template <class F>
+  void weight_gradient(tensor dy, F&& f) {
+    if (deferring_) {
+      deferred_.push_back({detail::backward_function<tape>{std::forward<F>(f)}, std::move(dy)});
+    } else {
+      f(*this, std::move(dy));
+    }
+  }
+  /// Computes what was put off, in the order in which the backward pass met it.
+  void run_deferred() {
+    deferring_ = false;
+    for (auto& d : deferred_) d.add(*this, std::move(d.gradient));
+    deferred_.clear();
+  }
+
   /// Forgets the gradients of variables made after `m`.
   void release_to(mark m) noexcept { slots_.resize(m.slots); }
 
@@ -161,7 +180,9 @@ class tape {
   void clear() noexcept {
     nodes_.clear();
     slots_.clear();
+    deferred_.clear();
     recording_ = true;
+    deferring_ = false;
   }
 
  private:
@@ -170,6 +191,11 @@ class tape {
     node(gradient_slot s, F&& f) : slot{s}, backward{std::forward<F>(f)} {}
     gradient_slot slot;
     detail::backward_function<tape> backward;
+  };
+
+  struct deferred {
+    detail::backward_function<tape> add;
+    tensor gradient;
   };
 
   [[nodiscard]] gradient_slot new_slot() {
@@ -187,7 +213,9 @@ class tape {
   buffer_pool* memory_;
   std::vector<node> nodes_;
   std::vector<tensor> slots_;
+  std::vector<deferred> deferred_;
   bool recording_ = true;
+  bool deferring_ = false;
 };
 
 /// Switches recording for the length of a scope.

@@ -2,13 +2,17 @@
 #ifndef CAUSEWAY_NN_DECLARATION_HPP
 #define CAUSEWAY_NN_DECLARATION_HPP
 
-// How a family says which parameters it has and how each starts. Only matrices and tables start at random.
+// How a family says which parameters it has and how each starts. Only matrices and tables start at random. A peer that
+// holds a part of the model declares all of it and gets what is its own: the rest is counted, so that a parameter starts
+// the same wherever it is held, but takes no memory.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/nn/model_part.hpp>
 #include <causeway/tensor/parameters.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +27,11 @@ namespace causeway::inline CAUSEWAY_ABI::nn {
 struct initial_distribution {
   float mean = 0.0F;
   float deviation = 0.0F;
+  std::size_t number = 0;  ///< of the parameter among all of the whole model
 };
+
+/// The segment of a parameter that this peer does not hold.
+inline constexpr std::size_t not_held = static_cast<std::size_t>(-1);
 
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
@@ -31,13 +39,21 @@ inline constexpr float initial_deviation = 0.02F;
   return initial_deviation / std::sqrt(2.0F * static_cast<float>(layers));
 }
 
-/// Adds segments to a store and remembers how they start. All functions return the segment's number.
+/// Adds segments to a store and remembers how they start. All functions return the segment's number, or `not_held`.
 class declaration {
  public:
-  explicit declaration(parameter_store& store) noexcept : store_{store} {}
+  /// `store` gets what belongs to `part` of a model with `layers` blocks.
+  declaration(parameter_store& store, const model_part& part, std::int64_t layers)
+      : store_{store}, part_{part}, layers_{layers} {}
 
-  /// The block that the next parameters belong to (`parameter_segment::block`).
-  void in_block(std::int64_t block) noexcept { block_ = static_cast<int>(block); }
+  /// The block that the next parameters belong to (`parameter_segment::block`); `layers` after the last.
+  void in_block(std::int64_t block) noexcept { block_ = block; }
+
+  /// A token table; one that is the output layer too is held at both ends.
+  std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
+    return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
+               tied && part_.holds(layers_ - 1));
+  }
 
   std::size_t table(std::string name, std::int64_t rows, std::int64_t columns) {
     return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation});
@@ -52,18 +68,25 @@ class declaration {
   [[nodiscard]] std::vector<initial_distribution> take_initial() && noexcept { return std::move(initial_); }
 
  private:
-  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d) {
+  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
+                  bool also_here = false) {
+    d.number = declared_++;
+    // What stands before the first block goes with it, what stands behind the last one likewise.
+    if (!also_here && !part_.holds(std::clamp(block_, std::int64_t{0}, layers_ - 1))) return not_held;
     initial_.push_back(d);
-    return store_.add(std::move(name), kind, rows, columns, block_);
+    return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
   }
 
   parameter_store& store_;
+  model_part part_;
+  std::int64_t layers_;
   std::vector<initial_distribution> initial_;
-  int block_ = -1;
+  std::size_t declared_ = 0;
+  std::int64_t block_ = -1;
 };
 
-/// Gives every parameter its initial value, a function of (seed, segment, row) alone: the same on every machine and for any
-/// number of threads.
+/// Gives every parameter its initial value, a function of (seed, parameter, row) alone: the same on every machine, for any
+/// number of threads, and however the model is cut.
 inline void fill_initial(thread_pool& pool, parameter_store& store, std::span<const initial_distribution> initial,
                          std::uint64_t seed) {
   for (std::size_t i = 0; i < store.segments().size(); ++i) {
@@ -71,7 +94,7 @@ inline void fill_initial(thread_pool& pool, parameter_store& store, std::span<co
     float* values = store.value(i);
     pool.for_range(s.rows, 1, [&, d = initial[i]](index_range part) {
       for (std::int64_t row = part.begin; row < part.end; ++row) {
-        rng random{seed, mix(i, static_cast<std::uint64_t>(row), 0x696E6974U)};
+        rng random{seed, mix(d.number, static_cast<std::uint64_t>(row), 0x696E6974U)};
         for (std::int64_t j = 0; j < s.columns; ++j) {
           values[row * s.columns + j] = d.deviation == 0.0F ? d.mean : d.mean + d.deviation * random.normal();
         }

@@ -13,6 +13,7 @@
 #include <causeway/kernels/backend.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/language_model.hpp>
+#include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -64,10 +65,10 @@ class gpt_family {
     return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
   }
 
-  /// Declares the parameters in `store`, which is empty and outlives the family.
-  gpt_family(const gpt_options& o, parameter_store& store) : options_{o} {
-    declaration d{store};
-    tokens_ = d.table("wte.weight", o.vocabulary, o.width);
+  /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
+  gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {}) : options_{o} {
+    declaration d{store, part, o.layers};
+    tokens_ = d.token_table("wte.weight", o.vocabulary, o.width, o.tie);
     positions_ = d.table("wpe.weight", o.context, o.width);
     for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
     d.in_block(o.layers);
@@ -81,6 +82,8 @@ class gpt_family {
   [[nodiscard]] std::span<const initial_distribution> initial() const noexcept { return initial_; }
   /// The segment of the output layer, [vocabulary, width].
   [[nodiscard]] std::size_t head() const noexcept { return head_; }
+  /// The segment of the table that is both embedding and output layer; `not_held` where there is none here.
+  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie ? tokens_ : not_held; }
 
   void hash_into(hasher& h) const noexcept {
     const auto& o = options_;

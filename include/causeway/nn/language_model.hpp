@@ -19,6 +19,7 @@
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/memory_estimate.hpp>
 #include <causeway/nn/micro_batch.hpp>
+#include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
 #include <causeway/tensor/buffer.hpp>
@@ -36,11 +37,11 @@
 
 namespace causeway::inline CAUSEWAY_ABI::nn {
 
-/// Blocks [first, last) of a model. The part that starts at 0 has the embedding too, the one that ends at the number of
-/// blocks the output layer; every part has at least one block.
-struct block_range {
-  std::int64_t first = 0;
-  std::int64_t last = 0;
+/// What a pass through a stage is for.
+enum class pass_kind : std::uint8_t {
+  recorded,    ///< training: a backward follows
+  forgetful,   ///< training with the same dropout, but nothing is kept
+  evaluation,  ///< no dropout, nothing is kept
 };
 
 /// One micro-batch on its way through one stage, between its forward and its backward.
@@ -61,11 +62,14 @@ class language_model {
   using tape_type = autograd::tape<BackendType>;
 
   /// Checks the options, reserves parameters and gradients (8 bytes per parameter, 10 in bf16 mode) and initialises them
-  /// with seed 0. Errors say which option is wrong and what would work.
-  [[nodiscard]] static result<language_model> create(const options_type& options, BackendType backend = BackendType{}) {
+  /// with seed 0. With a `part`, the model has only the parameters of these blocks: it computes stages, not losses of its
+  /// own. Errors say which option is wrong and what would work.
+  [[nodiscard]] static result<language_model> create(const options_type& options, BackendType backend = BackendType{},
+                                                     model_part part = {}) {
     CAUSEWAY_TRY(Family::validate(options));
+    CAUSEWAY_TRY(part.check(options.layers));
     try {
-      language_model model{options, std::move(backend)};
+      language_model model{options, std::move(backend), std::move(part)};
       model.initialize(0);
       return model;
     } catch (const std::bad_alloc&) {
@@ -79,18 +83,24 @@ class language_model {
   [[nodiscard]] std::int64_t vocabulary() const noexcept { return options().vocabulary; }
   [[nodiscard]] std::int64_t width() const noexcept { return options().width; }
   [[nodiscard]] std::int64_t blocks() const noexcept { return options().layers; }
+  /// What of the model is here.
+  [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
+  /// The segment of a token table that is the output layer too; `not_held` where the model has none here.
+  [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
   [[nodiscard]] parameter_store& parameters() noexcept { return store(); }
   [[nodiscard]] BackendType& backend() noexcept { return engine_->backend; }
   /// The pool that activations come from, for its statistics.
   [[nodiscard]] buffer_pool& activation_memory() noexcept { return engine_->memory; }
 
   /// Equal on peers whose parameters mean the same: family, shape, vocabulary, tie and what else changes the function.
-  /// Threads, precision and recomputation do not matter.
-  [[nodiscard]] std::uint64_t config_hash() const noexcept {
+  /// Threads, precision, recomputation and which part is held do not matter.
+  [[nodiscard]] std::uint64_t config_hash() const {
     hasher h;
     h.add_value(hash_text(Family::name));
     family().hash_into(h);
-    return h.add_value(store().layout_hash()).finish();
+    parameter_store whole;
+    const Family declared{options(), whole};
+    return h.add_value(whole.layout_hash()).finish();
   }
 
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
@@ -104,6 +114,7 @@ class language_model {
   /// dropout_stream gives the same masks.
   [[nodiscard]] result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
                                                 std::int64_t batch, float grad_scale, std::uint64_t dropout_stream) {
+    CAUSEWAY_TRY(check_whole());
     tape_type& t = engine_->tape;
     const micro_batch b{inputs, targets, batch, grad_scale, dropout_stream};
     CAUSEWAY_ASSIGN(stage_pass all, forward_stage(t, {0, blocks()}, b));
@@ -114,6 +125,7 @@ class language_model {
   /// Σ loss over the tokens; no gradients, no dropout.
   [[nodiscard]] result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
                                         std::int64_t batch) {
+    CAUSEWAY_TRY(check_whole());
     const micro_batch b{inputs, targets, batch, 0.0F, 0};
     CAUSEWAY_TRY(check_stage(b, {0, blocks()}, {}));
     return guarded([&](tape_type& t) {
@@ -124,6 +136,7 @@ class language_model {
 
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
   [[nodiscard]] result<void> next_token_logits(std::span<const std::int32_t> tokens, std::span<float> out) {
+    CAUSEWAY_TRY(check_whole());
     const micro_batch b{tokens, {}, 1, 0.0F, 0};
     CAUSEWAY_TRY(check_inputs(limits(), b));
     if (static_cast<std::int64_t>(out.size()) != vocabulary()) {
@@ -147,12 +160,14 @@ class language_model {
 
   /// The forward pass through blocks `r`. `boundary` is the output of the stage before, [batch·T, width] f32, and must stay
   /// valid until `backward_stage`; it is ignored in the first stage. The first stage reads b.inputs, the last b.targets;
-  /// all need their number. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
-  [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {}) {
+  /// all need their number. With pass_kind::forgetful nothing is kept for a backward: the activations are computed again by
+  /// a second, recorded pass. Cost: what the blocks compute; the boundary is 4·batch·T·width bytes.
+  [[nodiscard]] result<stage_pass> forward_stage(tape_type& t, block_range r, const micro_batch& b, tensor boundary = {},
+                                                 pass_kind kind = pass_kind::recorded) {
     CAUSEWAY_TRY(check_stage(b, r, boundary));
     stage_pass s;
-    CAUSEWAY_TRY(guarded(t, true, [&] {
-      const auto p = prepare(b, true);
+    CAUSEWAY_TRY(guarded(t, kind == pass_kind::recorded, [&] {
+      const auto p = prepare(b, kind != pass_kind::evaluation);
       if (r.first > 0) s.input = t.leaf(std::move(boundary));
       autograd::variable x = r.first > 0 ? s.input : family().embed(t, p, b.inputs);
       x = run_blocks(t, p, r, std::move(x));
@@ -168,14 +183,23 @@ class language_model {
   /// The backward pass of `forward_stage`: adds to the parameters' gradients and returns the gradient of the stage's input,
   /// empty in the first stage. `d_output` is what the next stage returned; empty in the last stage. Clears the tape.
   [[nodiscard]] result<tensor> backward_stage(tape_type& t, const stage_pass& s, tensor d_output = {}) {
-    tensor d_input;
-    CAUSEWAY_TRY(guarded(t, true, [&] {
-      if (d_output) t.contribute(s.output.slot, std::move(d_output));
-      t.backward();
-      d_input = t.take(s.input.slot);
-    }));
+    CAUSEWAY_ASSIGN(tensor d_input, input_gradient(t, s, std::move(d_output)));
     t.clear();
     return d_input;
+  }
+
+  /// The first half of `backward_stage`: the same, but the gradients of the blocks' matrices are put off until
+  /// `backward_weights`; until then their operands stay in memory. Norms, biases, embedding and output layer, whose
+  /// gradients cost little or come with the loss, are not put off.
+  [[nodiscard]] result<tensor> backward_inputs(tape_type& t, const stage_pass& s, tensor d_output = {}) {
+    t.defer_weights(true);
+    return input_gradient(t, s, std::move(d_output));
+  }
+  /// The second half. Clears the tape.
+  [[nodiscard]] result<void> backward_weights(tape_type& t) {
+    CAUSEWAY_TRY(guarded(t, false, [&] { t.run_deferred(); }));
+    t.clear();
+    return {};
   }
 
   /// Bytes that training with micro-batches of `batch` full contexts needs, without optimizer state.
@@ -191,11 +215,13 @@ class language_model {
  private:
   // Everything, in one place that stays when the model moves: tapes point into it.
   struct engine {
-    engine(const options_type& options, BackendType b) : backend{std::move(b)}, family{options, store} {
+    engine(const options_type& options, BackendType b, model_part held)
+        : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
       store.allocate();
       if (options.precision == precision::bf16) low = aligned_buffer<bf16>{static_cast<std::size_t>(store.length())};
     }
     BackendType backend;
+    model_part part;
     parameter_store store;
     Family family;
     aligned_buffer<bf16> low;
@@ -204,8 +230,8 @@ class language_model {
     tape_type tape{backend, memory};
   };
 
-  language_model(const options_type& options, BackendType backend)
-      : engine_{std::make_unique<engine>(options, std::move(backend))} {}
+  language_model(const options_type& options, BackendType backend, model_part part)
+      : engine_{std::make_unique<engine>(options, std::move(backend), std::move(part))} {}
 
   [[nodiscard]] const Family& family() const noexcept { return engine_->family; }
   [[nodiscard]] parameter_store& store() const noexcept { return engine_->store; }
@@ -275,10 +301,27 @@ class language_model {
     return value;
   }
 
+  [[nodiscard]] result<tensor> input_gradient(tape_type& t, const stage_pass& s, tensor d_output) {
+    tensor d_input;
+    CAUSEWAY_TRY(guarded(t, true, [&] {
+      if (d_output) t.contribute(s.output.slot, std::move(d_output));
+      t.backward();
+      d_input = t.take(s.input.slot);
+    }));
+    return d_input;
+  }
+
   [[nodiscard]] token_limits limits() const noexcept { return {Family::name, context_length(), vocabulary()}; }
 
+  [[nodiscard]] result<void> check_whole() const {
+    if (part().is_whole(blocks())) return {};
+    return fail(errc::invalid_argument, std::string{Family::name},
+                "this peer holds a part of the model: only its stages can compute; train it with parallel::pipeline, or "
+                "build the model without a part");
+  }
+
   [[nodiscard]] result<void> check_stage(const micro_batch& b, block_range r, const tensor& boundary) const {
-    CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks());
+    CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks() && part().holds(r));
     CAUSEWAY_TRY(check_inputs(limits(), b));
     if (r.last == blocks()) CAUSEWAY_TRY(check_targets(limits(), b));
     if (r.first > 0) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));

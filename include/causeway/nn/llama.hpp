@@ -14,6 +14,7 @@
 #include <causeway/kernels/rotary.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/language_model.hpp>
+#include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -74,11 +75,11 @@ class llama_family {
     return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
   }
 
-  /// Declares the parameters in `store`, which is empty and outlives the family.
-  llama_family(const llama_options& o, parameter_store& store)
+  /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
+  llama_family(const llama_options& o, parameter_store& store, const model_part& part = {})
       : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta)} {
-    declaration d{store};
-    tokens_ = d.table("model.embed_tokens.weight", o.vocabulary, o.width);
+    declaration d{store, part, o.layers};
+    tokens_ = d.token_table("model.embed_tokens.weight", o.vocabulary, o.width, o.tie);
     for (std::int64_t i = 0; i < o.layers; ++i) declare_block(d, i);
     d.in_block(o.layers);
     final_norm_ = d.vector("model.norm.weight", o.width, 1.0F);
@@ -91,6 +92,8 @@ class llama_family {
   [[nodiscard]] std::span<const initial_distribution> initial() const noexcept { return initial_; }
   /// The segment of the output layer, [vocabulary, width].
   [[nodiscard]] std::size_t head() const noexcept { return head_; }
+  /// The segment of the table that is both embedding and output layer; `not_held` where there is none here.
+  [[nodiscard]] std::size_t tied() const noexcept { return options_.tie ? tokens_ : not_held; }
 
   void hash_into(hasher& h) const noexcept {
     const auto& o = options_;

@@ -243,6 +243,9 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/stage/activation.hpp>
+#include <causeway/stage/delta.hpp>
+#include <causeway/stage/row_bits.hpp>
+#include <causeway/stage/sample_buffers.hpp>
 
 #include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/every_step.hpp>

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_STAGE_SAMPLE_BUFFERS_HPP
+#define CAUSEWAY_STAGE_SAMPLE_BUFFERS_HPP
+
+// What the two sides of a boundary remember of each sample: bytes, changed by committed steps only. What a step makes of
+// them waits beside the old ones. The outcome of a step does not depend on the order of its messages: of two about the same
+// sample the one with the larger (seed, place in the message) counts, and of equal ones the later call.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/hash.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+struct sample_key {
+  std::uint32_t edge = 0;
+  std::uint64_t sample = 0;
+
+  void serialize(auto& ar) { ar(edge, sample); }
+  friend auto operator<=>(const sample_key&, const sample_key&) = default;
+};
+
+struct sample_buffer {
+  std::vector<std::uint8_t> bytes;
+  std::uint32_t tag = 0;  ///< a hash of the bytes, never 0: what two sides compare
+
+  void seal() noexcept {
+    const auto hash = static_cast<std::uint32_t>(hash_bytes(std::as_bytes(std::span{bytes})));
+    tag = hash == 0 ? 1 : hash;
+  }
+  void serialize(auto& ar) { ar(bytes, tag); }
+};
+
+class sample_buffers {
+ public:
+  /// The committed buffer, or null.
+  [[nodiscard]] const sample_buffer* find(const sample_key& key) const {
+    const auto at = buffers_.find(key);
+    return at == buffers_.end() ? nullptr : &at->second;
+  }
+  /// Whether a buffer is there or will be after the step.
+  [[nodiscard]] bool knows(const sample_key& key) const { return buffers_.contains(key) || staged_.contains(key); }
+
+  void stage(const sample_key& key, sample_buffer buffer, std::uint64_t seed, std::size_t place) {
+    const auto [at, fresh] = staged_.try_emplace(key);
+    change& c = at->second;
+    if (fresh && !buffers_.contains(key)) new_bytes_ += buffer.bytes.size();
+    if (fresh || std::tie(seed, place) >= std::tie(c.seed, c.place)) c = {std::move(buffer), seed, place};
+  }
+  void forget_staged() {
+    staged_.clear();
+    new_bytes_ = 0;
+  }
+  void commit() {
+    for (auto& [key, next] : staged_) {
+      sample_buffer& buffer = buffers_[key];
+      bytes_ = bytes_ - buffer.bytes.size() + next.buffer.bytes.size();
+      buffer = std::move(next.buffer);
+    }
+    forget_staged();
+  }
+
+  /// All of an edge.
+  void forget(std::uint32_t edge) {
+    for (auto at = buffers_.lower_bound({edge, 0}); at != buffers_.end() && at->first.edge == edge;) {
+      bytes_ -= at->second.bytes.size();
+      at = buffers_.erase(at);
+    }
+  }
+
+  /// Committed: number of buffers, and their bytes. A step in progress keeps a second copy of those that it changes.
+  [[nodiscard]] std::size_t size() const noexcept { return buffers_.size(); }
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// What `bytes` will be if the step is committed now.
+  [[nodiscard]] std::size_t bytes_after_step() const noexcept { return bytes_ + new_bytes_; }
+
+  /// Committed ones only.
+  void serialize(auto& ar) { ar(buffers_, bytes_); }
+
+ private:
+  struct change {
+    sample_buffer buffer;
+    std::uint64_t seed = 0;
+    std::size_t place = 0;
+  };
+
+  std::map<sample_key, sample_buffer> buffers_;
+  std::map<sample_key, change> staged_;
+  std::uint64_t bytes_ = 0;      ///< of buffers_
+  std::uint64_t new_bytes_ = 0;  ///< of those staged that are not in buffers_
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_SAMPLE_BUFFERS_HPP

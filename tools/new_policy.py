@@ -49,10 +49,21 @@ TEST_CASE("$words: passes the conformance suite", "[comm][fast]") {
         "includes": "#include <causeway/policy/concepts.hpp>\n#include <causeway/tensor/batch.hpp>",
         "std_includes": "#include <cstdint>\n#include <string_view>",
         "hooks": """\
+  /// Once, before the first step.
+  result<void> start(auto&) { return {}; }
   /// Adds the gradient of the mean loss over the batch; gives that mean.
   result<double> forward_backward(auto& ctx, const batch& b) {
     const float scale = 1.0F / static_cast<float>(b.tokens());
     CAUSEWAY_ASSIGN(const double sum, ctx.forward_backward(b, scale));
+    return sum / static_cast<double>(b.tokens());
+  }
+  /// The gradient is exchanged: its norm over the whole model.
+  result<float> norm(auto& ctx) { return ctx.own_norm(); }
+  /// Parameters have moved, and what was due is exchanged.
+  result<void> after_step(auto&) { return {}; }
+  /// The mean loss over the batch, without gradients.
+  result<double> evaluate(auto& ctx, const batch& b) {
+    CAUSEWAY_ASSIGN(const double sum, ctx.model().evaluate(b.inputs, b.targets, b.sequences));
     return sum / static_cast<double>(b.tokens());
   }
 """,

@@ -31,6 +31,7 @@ class paced_data_parallel {
   explicit paced_data_parallel(std::int64_t micro_batches = 1, pace computed = {})
       : micro_batches_{micro_batches}, computed_{std::move(computed)} {}
 
+  causeway::result<void> start(auto&) { return {}; }
   causeway::result<double> forward_backward(auto& ctx, const causeway::batch& b) {
     std::int64_t pieces = std::min(micro_batches_, b.sequences);
     while (b.sequences % pieces != 0) ++pieces;  // ends at b.sequences at the latest
@@ -40,6 +41,11 @@ class paced_data_parallel {
     return loss;
   }
 
+  causeway::result<float> norm(auto& ctx) { return ctx.own_norm(); }
+  causeway::result<void> after_step(auto&) { return {}; }
+  causeway::result<double> evaluate(auto& ctx, const causeway::batch& b) {
+    return causeway::parallel::data_parallel{}.evaluate(ctx, b);
+  }
   void serialize(auto&) {}
 
  private:

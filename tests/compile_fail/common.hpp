@@ -32,7 +32,11 @@ struct staged_parallel {
   static constexpr std::string_view name = "staged_parallel";
   static constexpr causeway::parallel_traits traits{.staged = true, .global_step = false};
   static constexpr std::uint32_t state_version = 1;
+  causeway::result<void> start(auto&) { return {}; }
   causeway::result<double> forward_backward(auto&, const causeway::batch&) { return 0.0; }
+  causeway::result<float> norm(auto&) { return 0.0F; }
+  causeway::result<void> after_step(auto&) { return {}; }
+  causeway::result<double> evaluate(auto&, const causeway::batch&) { return 0.0; }
   void serialize(auto&) {}
 };
 

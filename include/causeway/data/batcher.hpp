@@ -98,12 +98,15 @@ class batcher {
     window_.resize(length + 1);
     inputs_.resize(static_cast<std::size_t>(sequences) * length);
     targets_.resize(inputs_.size());
+    samples_.resize(static_cast<std::size_t>(sequences));
     for (std::size_t i = 0; i < static_cast<std::size_t>(sequences); ++i) {
-      tokens_.read(order_.sample_at(number(i)).first, window_);
+      const std::int64_t first = order_.sample_at(number(i)).first;
+      tokens_.read(first, window_);
+      samples_[i] = static_cast<std::uint64_t>(first);  // with a shifted grid, windows hardly ever come again
       std::copy_n(window_.data(), length, inputs_.data() + i * length);
       std::copy_n(window_.data() + 1, length, targets_.data() + i * length);
     }
-    return {inputs_, targets_, sequences};
+    return {inputs_, targets_, sequences, samples_};
   }
 
   token_stream tokens_;
@@ -113,6 +116,7 @@ class batcher {
   std::vector<std::int32_t> window_;
   std::vector<std::int32_t> inputs_;
   std::vector<std::int32_t> targets_;
+  std::vector<std::uint64_t> samples_;
 };
 
 /// A fixed set of windows for validation: the same in every run, spread evenly over the tokens, not overlapping. Spans stay

@@ -26,6 +26,8 @@ class data_parallel {
 
   explicit data_parallel(data_parallel_options options = {}) : options_{options} {}
 
+  result<void> start(auto&) { return {}; }
+
   result<double> forward_backward(auto& ctx, const batch& b) {
     const std::int64_t pieces = options_.micro_batches;
     if (pieces < 1 || b.sequences % pieces != 0) {
@@ -41,6 +43,14 @@ class data_parallel {
       loss += sum;
     }
     return loss / static_cast<double>(b.tokens());
+  }
+
+  result<float> norm(auto& ctx) { return ctx.own_norm(); }
+  result<void> after_step(auto&) { return {}; }
+
+  result<double> evaluate(auto& ctx, const batch& b) {
+    CAUSEWAY_ASSIGN(const double sum, ctx.model().evaluate(b.inputs, b.targets, b.sequences));
+    return sum / static_cast<double>(b.tokens());
   }
 
   void serialize(auto&) {}

@@ -52,6 +52,7 @@ struct context {
   result<void> average_with(net::peer_index, std::span<float>);
   std::optional<net::peer_index> random_partner();
   result<void> inner_step();
+  float own_norm();
   void resume_at(std::uint64_t step);
   void commit_round();
 

@@ -56,10 +56,17 @@ concept CommunicationPolicy = PolicyOf<P, comm_traits> &&
   { p.finish(ctx) } -> std::same_as<result<void>>;
 };
 
-/// `forward_backward`: adds the gradient of the mean loss over the batch; gives that mean. Cuts the batch as it likes.
+/// `start`: once, before the communication policy's. `forward_backward`: adds the gradient of the mean loss over the batch;
+/// gives that mean. Cuts the batch as it likes. `norm`: the gradient is exchanged; completes what peers share of it, and
+/// gives the norm over the whole model, by which it is clipped. `after_step`: parameters have moved and what was due is
+/// exchanged. `evaluate`: the mean loss over a batch, without gradients.
 template <class P, class Context = archetype::context>
 concept ParallelismPolicy = PolicyOf<P, parallel_traits> && requires(P& p, Context& ctx, const batch& b) {
+  { p.start(ctx) } -> std::same_as<result<void>>;
   { p.forward_backward(ctx, b) } -> std::same_as<result<double>>;
+  { p.norm(ctx) } -> std::same_as<result<float>>;
+  { p.after_step(ctx) } -> std::same_as<result<void>>;
+  { p.evaluate(ctx, b) } -> std::same_as<result<double>>;
 };
 
 /// `begin_step`: before anything of a step. `end_step`: judge the attempt; called after a failed phase or a whole step. It

@@ -17,6 +17,8 @@ struct batch {
   std::span<const std::int32_t> inputs;
   std::span<const std::int32_t> targets;
   std::int64_t sequences = 0;
+  /// What each sequence is, equal whenever the same tokens come again; empty where nobody says.
+  std::span<const std::uint64_t> samples{};
 
   [[nodiscard]] std::int64_t tokens() const noexcept { return static_cast<std::int64_t>(inputs.size()); }
   [[nodiscard]] std::int64_t length() const noexcept { return sequences == 0 ? 0 : tokens() / sequences; }
@@ -25,7 +27,9 @@ struct batch {
   [[nodiscard]] batch slice(std::int64_t first, std::int64_t count) const noexcept {
     const auto at = static_cast<std::size_t>(first * length());
     const auto n = static_cast<std::size_t>(count * length());
-    return {inputs.subspan(at, n), targets.subspan(at, n), count};
+    const auto ids =
+        samples.empty() ? samples : samples.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+    return {inputs.subspan(at, n), targets.subspan(at, n), count, ids};
   }
 };
 

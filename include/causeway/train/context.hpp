@@ -9,6 +9,7 @@
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/gather.hpp>
+#include <causeway/collective/group_view.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>
@@ -64,6 +65,7 @@ class training_context {
         inner_{std::move(inner)},
         env_{std::move(env)},
         options_{std::move(options)},
+        world_{std::make_unique<net::any_transport>(std::move(env_.transport))},
         keeps_inputs_{keeps_inputs},
         random_{options_.seed, mix(streams::own, name_of_stream())},
         shared_random_{options_.seed, mix(streams::shared)} {
@@ -110,17 +112,36 @@ class training_context {
   /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum. Dropout masks are a function of
   /// (seed, peer, step, micro-batch).
   result<double> forward_backward(const batch& b, float scale) {
-    const std::uint64_t stream = mix(step_, name_of_stream(), micro_batch_++);
-    return model_.forward_backward(b.inputs, b.targets, b.sequences, scale, stream);
+    return model_.forward_backward(b.inputs, b.targets, b.sequences, scale, dropout_stream(micro_batch_++));
   }
+
+  /// Names the dropout masks of a micro-batch of this step: a function of (seed, peer, step, micro-batch), where all stages
+  /// of a pipeline are one peer.
+  [[nodiscard]] std::uint64_t dropout_stream(std::uint64_t micro_batch) const {
+    return mix(step_, elastic() ? env_.group->identity() : std::uint64_t{self()}, micro_batch);
+  }
+
+  /// The 2-norm of the gradient that this peer holds.
+  [[nodiscard]] float own_norm() { return optim::global_norm(pool(), gradients()); }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] thread_pool& pool() { return model_.backend().pool(); }
   [[nodiscard]] any_clock& clock() noexcept { return env_.clock; }
-  [[nodiscard]] net::any_transport& transport() noexcept { return entry_.transport ? *entry_.transport : env_.transport; }
+  /// To the peers that hold the same parameters: all of the run, or, where a model is cut into stages, this stage's.
+  [[nodiscard]] net::any_transport& transport() noexcept {
+    return const_cast<net::any_transport&>(std::as_const(*this).transport());
+  }
   [[nodiscard]] const net::any_transport& transport() const noexcept {
-    return entry_.transport ? *entry_.transport : env_.transport;
+    if (entry_.transport) return *entry_.transport;
+    return group_ ? *group_ : *world_;
+  }
+  /// To all peers of the run.
+  [[nodiscard]] net::any_transport& world() noexcept { return *world_; }
+  /// From now on transport(), self() and peers() are those of the group of `members`, peers of world() with this one among
+  /// them: the ones that hold the same stage of a model, in the order of their pipelines. Call it in `start`.
+  void form_group(std::vector<net::peer_index> members) {
+    group_.emplace(collective::group_view{*world_, std::move(members)});
   }
   [[nodiscard]] const log_sink& log() const noexcept { return env_.log; }
   /// Differs from peer to peer.
@@ -311,8 +332,16 @@ class training_context {
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
   result<void> inner_step() {
-    if (std::exchange(skip_, false)) return {};
-    gradient_norm_ = optim::global_norm(pool(), gradients());
+    return inner_step([this] { return result<float>{own_norm()}; });
+  }
+  /// The same where the gradient is part of a larger one: `norm()` gives the norm of that, and may fail.
+  template <class Norm>
+  result<void> inner_step(Norm&& norm) {
+    if (skip_) {
+      skip_ = false;
+      return {};
+    }
+    CAUSEWAY_ASSIGN(gradient_norm_, norm());
     CAUSEWAY_TRY(optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)));
     rate_ = next_learning_rate();
     inner_.step(pool(), view(),
@@ -370,7 +399,7 @@ class training_context {
   }
 
   [[nodiscard]] std::uint64_t name_of_stream() const {
-    return elastic() ? env_.group->identity() : std::uint64_t{env_.transport.self()};
+    return elastic() ? env_.group->identity() : std::uint64_t{world_->self()};
   }
 
   [[nodiscard]] collective::collective_options own_exchange_options() {
@@ -382,7 +411,7 @@ class training_context {
   result<void> verify_parent(const std::string& complaint) {
     if (peers() == 1) return {};
     std::vector<std::uint64_t> hashes(peers());
-    CAUSEWAY_TRY(collective::all_gather(env_.transport, {.channel = collective::channels::state, .step = round_},
+    CAUSEWAY_TRY(collective::all_gather(transport(), {.channel = collective::channels::state, .step = round_},
                                         std::as_bytes(std::span{&parent_, 1}), std::as_writable_bytes(std::span{hashes}),
                                         own_exchange_options()));
     for (std::uint32_t peer = 0; peer < peers(); ++peer) {
@@ -393,8 +422,10 @@ class training_context {
 
   M model_;
   Inner inner_;
-  environment env_;
+  environment env_;  // its transport is moved to world_
   trainer_options options_;
+  std::unique_ptr<net::any_transport> world_;  // stays where it is when the context moves: group_ refers to it
+  std::optional<net::any_transport> group_;
   bool keeps_inputs_;
 
   rng random_;

@@ -57,6 +57,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   /// Call once before the first step, on all peers, also after restoring a checkpoint: checks that all start alike.
   result<void> start() {
     if constexpr (valid) {
+      CAUSEWAY_TRY(parallel_.start(ctx_));
       if (!restored_ && !ctx_.elastic()) CAUSEWAY_TRY(ctx_.agree_on_start());
       CAUSEWAY_TRY(comm_.start(ctx_));
       if constexpr (elastic) return ctx_.open_membership(comm_);
@@ -101,10 +102,11 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
     return {};
   }
 
-  /// Mean loss in nats per token on the current parameters.
+  /// Mean loss in nats per token on the current parameters. Where the model is cut into stages, all of a pipeline's peers
+  /// call it, with the same batch.
   result<double> evaluate(const batch& b) {
-    CAUSEWAY_ASSIGN(const double sum, ctx_.model().evaluate(b.inputs, b.targets, b.sequences));
-    return sum / static_cast<double>(b.tokens());
+    if constexpr (valid) return parallel_.evaluate(ctx_, b);
+    return 0.0;
   }
 
   [[nodiscard]] context_type& context() noexcept { return ctx_; }
@@ -130,7 +132,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
   /// part of a checkpoint.
   template <class Archive>
   void serialize(Archive& ar) {
-    auto saved = static_cast<std::uint8_t>(phase_ == phase::after ? phase_ : phase::compute);
+    auto saved = static_cast<std::uint8_t>(phase_ >= phase::after ? phase_ : phase::compute);
     ar(saved, ctx_);
     phase_ = static_cast<phase>(saved);
   }
@@ -147,7 +149,7 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
 
   static constexpr bool elastic = Fault::traits.produces == peers::elastic && Comm::traits.tolerates == peers::elastic;
 
-  enum class phase : std::uint8_t { compute, before, inner, after };
+  enum class phase : std::uint8_t { compute, before, inner, after, close };
 
   // One round without training: what this peer has not contributed yet, or nothing.
   result<void> attend() {
@@ -199,10 +201,14 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       phase_ = phase::inner;
     }
     if (phase_ == phase::inner) {
-      CAUSEWAY_TRY(ctx_.inner_step());
+      CAUSEWAY_TRY(ctx_.inner_step([&] { return parallel_.norm(ctx_); }));
       phase_ = phase::after;
     }
-    CAUSEWAY_TRY(timed(exchanged, [&] { return comm_.after_inner_step(ctx_); }));
+    if (phase_ == phase::after) {
+      CAUSEWAY_TRY(timed(exchanged, [&] { return comm_.after_inner_step(ctx_); }));
+      phase_ = phase::close;
+    }
+    CAUSEWAY_TRY(timed(exchanged, [&] { return parallel_.after_step(ctx_); }));
     phase_ = phase::compute;
     return {};
   }

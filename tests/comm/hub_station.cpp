@@ -22,7 +22,8 @@ using codec = compress::as_message<compress::block_int8>;
 constexpr std::size_t length = 24;
 
 /// A hub, peer 0, and a client that can say anything, peer 1; outer SGD with rate 1.
-struct scene {
+template <class Arrivals>
+struct scene_of {
   net::memory_network network{3};
   net::any_transport hub_net{network.transport(0)};
   net::any_transport client_net{network.transport(1)};
@@ -33,30 +34,33 @@ struct scene {
   log_sink log{[this](severity, std::string_view text) { lines.emplace_back(text); }};
   std::vector<axis::fragment> cuts{{{{0, 16}}, {}, 16}, {{{16, 24}}, {}, 8}};
   axis::every trigger{};
-  axis::one_by_one arrivals{};
+  Arrivals arrivals{};
   collective::mean aggregator{};
-  hub_rules<axis::every, axis::one_by_one, codec, collective::mean> rules{trigger, arrivals, codec{}, aggregator};
+  hub_rules<axis::every, Arrivals, codec, collective::mean> rules{trigger, arrivals, codec{}, aggregator};
   hub_terms terms{.transport = hub_net, .pool = pool, .clock = clock, .log = log, .cuts = cuts};
   hub_station<axis::outer<optim::sgd>> station{axis::outer<optim::sgd>{1.0F}};
 
-  scene() {
+  scene_of() {
     const std::vector<net::peer_index> group{0, 1, 2};
     REQUIRE(station.open(terms, 0, group, std::vector<float>(length, 1.0F), 200));
   }
 
   /// A good push of fragment f with all values `value`.
-  std::vector<std::byte> good(std::uint32_t f = 0, std::uint64_t number = 1, float value = 0.5F) {
+  std::vector<std::byte> good(std::uint32_t f = 0, std::uint64_t number = 1, float value = 0.5F,
+                              std::uint64_t samples = 4) {
     const std::vector<float> row(cuts[f].size, value);
     const auto about = terms.about(0, f);
     std::vector<std::byte> content(codec{}.most_bytes(about, row.size()));
     content.resize(codec{}.encode(about, row, content));
-    auto bytes = with_header(push_header{.fragment = f, .number = number, .samples = 4}, content.size());
+    auto bytes = with_header(push_header{.fragment = f, .number = number, .samples = samples}, content.size());
     std::copy(content.begin(), content.end(), bytes.begin() + sizeof(push_header));
     return bytes;
   }
   void hear(std::span<const std::byte> bytes) { station.hear(rules, terms, 1, bytes); }
   [[nodiscard]] std::vector<float> shared() { return {station.shared().begin(), station.shared().end()}; }
 };
+
+using scene = scene_of<axis::one_by_one>;
 
 template <class F>
 std::vector<std::byte> with(std::vector<std::byte> bytes, F&& change) {
@@ -119,6 +123,26 @@ TEST_CASE("hub station: a client that sends nonsense changes nothing, and is lef
     s.station.hear(s.rules, s.terms, 2, with_header(push_header{.word = hub_word::done}, 0));
     CHECK(s.station.is_over());
   }
+}
+
+TEST_CASE("hub station: a quorum without everybody moves the parameters by its share", "[comm][fast]") {
+  scene_of<axis::quorum> s;
+  s.arrivals = {.least = 1, .gamma = 0};
+  const auto moved_by = [&](std::uint32_t client, std::uint64_t number, std::uint64_t samples) {
+    const float before = s.shared()[20];
+    s.station.hear(s.rules, s.terms, client, s.good(1, number, 8, samples));
+    return (before - s.shared()[20]) / 8;
+  };
+  // Nobody knows what the other two will bring: as much as this one.
+  CHECK(moved_by(0, 1, 4) == Approx(1.0 / 3));
+  CHECK(moved_by(1, 1, 12) == Approx(12.0 / (4 + 12 + 12)));
+  CHECK(moved_by(2, 1, 4) == Approx(4.0 / (4 + 12 + 4)));
+  CHECK(moved_by(0, 2, 8) == Approx(8.0 / (8 + 12 + 4)));
+  // One that is done counts on; one that is lost does not.
+  s.station.hear(s.rules, s.terms, 0, with_header(push_header{.word = hub_word::done}, 0));
+  CHECK(moved_by(2, 2, 4) == Approx(4.0 / (8 + 12 + 4)));
+  s.hear({});  // no message at all: peer 1 is left out
+  CHECK(moved_by(2, 3, 4) == Approx(4.0 / (8 + 4)));
 }
 
 TEST_CASE("hub station: a client that is refused is told so, by name of the error", "[comm][fast]") {

@@ -4,6 +4,7 @@
 #include <causeway/axis/by_speed.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/optim/nesterov.hpp>
+#include <causeway/optim/nesterov_in_parts.hpp>
 #include <causeway/optim/sgd.hpp>
 
 #include <cmath>
@@ -114,6 +115,23 @@ TEST_CASE("on arrival: merged pushes count by their samples", "[comm][fast]") {
     const double expected = double(start[i]) + 0.75 * double(first[i] - start[i]) + 0.25 * double(second[i] - start[i]);
     CHECK(double(both[i]) == Approx(expected).margin(1e-5));
   }
+}
+
+TEST_CASE("on arrival: pushes that arrive one by one in a quorum of one go where a synchronous round goes",
+          "[comm][fast]") {
+  // Equal peers of quick rounds: with plain Nesterov the momentum of a push comes back before its peer has seen it.
+  const auto loss = [](std::uint32_t least, auto outer) {
+    const auto make = [least, outer] { return comm::on_arrival{axis::every{24}, axis::quorum{.least = least}, outer}; };
+    const auto all = run(make, {.peers = 8, .steps = 30 * 24, .learning_rate = 0.1F});
+    return support::distance_to_optimum(all.peers[0].parameters, 8, 30 * 24);
+  };
+  const axis::outer<optim::nesterov_in_parts> in_parts{0.7F};
+  const double synchronous = loss(8, in_parts);
+  const double single = loss(1, in_parts);
+  const double plain = loss(1, nesterov{0.7F});
+  CAPTURE(synchronous, single, plain);
+  CHECK(single < 1.2 * synchronous);
+  CHECK(plain > 2 * synchronous);
 }
 
 TEST_CASE("on arrival: plain Nesterov on single pushes is clearly worse than delayed Nesterov", "[comm][fast]") {

@@ -36,6 +36,20 @@ TEST_CASE("presets: asynchronous systems train peers of unequal speed", "[preset
                       {.peers = 4, .steps = 12, .speeds = {1, 2, 3, 1}, .regions = {0, 0, 1, 1}});
 }
 
+TEST_CASE("presets: decoupled DiLoCo with its own quorum trains equal peers as a synchronous round does",
+          "[presets][fast]") {
+  const auto distance = [](std::uint32_t quorum) {
+    const auto policy = [quorum] { return make(presets::decoupled_diloco_options{.fragments = 2, .quorum = quorum}); };
+    support::simulated_runs<optim::sgd, blocky, decltype(policy)> runs{
+        policy, {.peers = 8, .steps = 30 * 24, .learning_rate = 0.1F}};
+    return support::distance_to_optimum(runs.run().peers[0].parameters, 8, 30 * 24);
+  };
+  const double single = distance(presets::decoupled_diloco_options{}.quorum);
+  const double synchronous = distance(8);
+  CAPTURE(single, synchronous);
+  CHECK(single < 1.2 * synchronous);
+}
+
 TEST_CASE("presets: DLion's slow peers take fewer steps", "[presets][fast]") {
   const auto policy = [] { return make(presets::dlion_options{.local_steps = 4}); };
   support::simulated_runs<optim::adamw, blocky, decltype(policy)> runs{

@@ -51,8 +51,10 @@ struct one_by_one {
 };
 
 /// Waits for K pushes, then as long as overlap leaves time for free: clamp(γ·(τ·t_step − t_quorum − t_sync), 0, cap), where
-/// t_quorum is how long the K took; what is there by then is merged (Decoupled DiLoCo, 2026). With K = the number of peers
-/// this is a synchronous round. When fewer peers than K are left, those are enough.
+/// t_quorum is how long the K took; what is there by then is merged (Decoupled DiLoCo, 2026). The outer step takes what was
+/// merged by its share of all peers' samples: without that, n pushes of one peer each would move the parameters n times as
+/// far as one round of all. The published descriptions do not say how; this is derived, and with K = the number of peers it
+/// is a synchronous round. When fewer peers than K are left, those are enough.
 struct quorum {
   static constexpr part decides = part::participation;
   static constexpr bool merges = true;

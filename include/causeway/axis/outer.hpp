@@ -53,8 +53,12 @@ class outer {
 
   void reset(std::int64_t size) { prototype_.reset(size); }
 
-  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float>) {
-    prototype_.step(pool, parameter_view{shared, mean, {}}, {.learning_rate = learning_rate_});
+  /// `share`: how much of a round the mean stands for, where not all peers are in it. An optimizer that `divides_pushes`
+  /// (delayed Nesterov) sees to that by itself.
+  void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float>, float share = 1) {
+    constexpr bool divides = requires { O::divides_pushes; };
+    prototype_.step(pool, parameter_view{shared, mean, {}},
+                    {.learning_rate = learning_rate_, .gradient_scale = divides ? 1.0F : share});
   }
 
   void serialize(auto& ar) { ar(prototype_); }

@@ -35,7 +35,8 @@ namespace causeway::inline CAUSEWAY_ABI::comm::detail {
 
 /// What a hub knows of one client.
 struct hub_client {
-  std::vector<std::uint64_t> taken;  ///< of each fragment: the number of the last push that came
+  std::vector<std::uint64_t> taken;    ///< of each fragment: the number of the last push that came
+  std::vector<std::uint64_t> samples;  ///< of each fragment: those behind the last push that came; 0: there was none
   double speed = 0;
   double sync_seconds = 0;
   bool here = true;  ///< neither lost nor refused
@@ -43,7 +44,7 @@ struct hub_client {
   bool waits = false;              ///< for an answer: it will not push anything before
   std::unique_ptr<hub_line> line;  ///< none for this peer itself
 
-  void serialize(auto& ar) { ar(taken, speed, sync_seconds); }
+  void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
 };
 
 template <class Outer>
@@ -83,20 +84,20 @@ class hub_station {
     return {};
   }
 
-  /// Takes what a client says: this peer's own words come this way, too.
+  /// Takes what a client says, and applies what is due: this peer's own words come this way.
   void hear(const auto& rules, const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
-    const auto outcome = understand(terms, c, bytes);
-    if (!outcome) refuse(terms, c, outcome.error());
+    take_in(terms, c, bytes);
     settle(rules, terms);
   }
 
-  /// Takes in what has arrived, and applies what is due. Never waits.
+  /// Takes in all that has arrived, and applies what is due: pushes that are found together are merged together, where
+  /// pushes are merged. Never waits.
   void serve(const auto& rules, const hub_terms& terms) {
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
       while (listens_to(c) && clients_[c].line->arrived()) {
         const auto bytes = clients_[c].line->take(terms.deadline);
         if (bytes) {
-          hear(rules, terms, c, *bytes);
+          take_in(terms, c, *bytes);
         } else {
           lose(terms, c, bytes.error());
         }
@@ -179,6 +180,7 @@ class hub_station {
     for (std::size_t c = 0; c < clients; ++c) {
       clients_.emplace_back();
       clients_.back().taken.assign(cuts.size(), 0);
+      clients_.back().samples.assign(cuts.size(), 0);
     }
     batches_.resize(cuts.size());
     applied_.assign(cuts.size(), 0);
@@ -280,6 +282,11 @@ class hub_station {
     client.taken[f] = std::max(client.taken[f], agreed);
   }
 
+  void take_in(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
+    const auto outcome = understand(terms, c, bytes);
+    if (!outcome) refuse(terms, c, outcome.error());
+  }
+
   result<void> understand(const hub_terms& terms, std::uint32_t c, std::span<const std::byte> bytes) {
     CAUSEWAY_ASSIGN(const push_header h, take_header<push_header>(bytes, peers_[c]));
     hub_client& client = clients_[c];
@@ -288,8 +295,7 @@ class hub_station {
       return {};
     }
     if (h.word == hub_word::waits && h.fragment < batches_.size()) {
-      const auto& batch = batches_[h.fragment];
-      client.waits = std::any_of(batch.begin(), batch.end(), [&](const auto& w) { return w.client == c; });
+      client.waits = is_among(batches_[h.fragment], c);
       return {};
     }
     const bool sane = std::isfinite(h.speed) && h.speed >= 0 && std::isfinite(h.sync_seconds);
@@ -299,6 +305,7 @@ class hub_station {
                   "it sent a push that makes no sense; do all peers run the same options and version?");
     }
     client.taken[h.fragment] = h.number;
+    client.samples[h.fragment] = h.samples;
     client.speed = h.speed;
     client.sync_seconds = h.sync_seconds;
     const auto* const from = reinterpret_cast<const std::uint8_t*>(bytes.data());
@@ -336,11 +343,33 @@ class hub_station {
   [[nodiscard]] std::size_t expected_for(std::size_t f) const {
     std::size_t count = 0;
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
-      const bool has = std::any_of(batches_[f].begin(), batches_[f].end(), [&](const auto& w) { return w.client == c; });
       const hub_client& client = clients_[c];
-      count += has || (client.here && !client.done && !client.waits) ? 1U : 0U;
+      count += is_among(batches_[f], c) || (client.here && !client.done && !client.waits) ? 1U : 0U;
     }
     return count;
+  }
+
+  static bool is_among(std::span<const waiting_push> batch, std::uint32_t c) {
+    return std::any_of(batch.begin(), batch.end(), [c](const waiting_push& w) { return w.client == c; });
+  }
+
+  /// The samples behind a merged batch over those of all clients, an absent one with what its last push had: 1 when all
+  /// are there. One that has not pushed yet counts as the mean of the batch; one that never did and is done, as nothing.
+  [[nodiscard]] float share_of(std::size_t f, std::span<const waiting_push> batch) const {
+    double arrived = 0, absent = 0, pushes = 0, unknown = 0;
+    for (std::uint32_t c = 0; c < clients_.size(); ++c) {
+      if (!clients_[c].here) continue;
+      const auto samples = static_cast<double>(clients_[c].samples[f]);
+      if (is_among(batch, c)) {
+        arrived += samples;
+        ++pushes;
+      } else {
+        absent += samples;
+        unknown += samples == 0 && !clients_[c].done ? 1 : 0;
+      }
+    }
+    if (arrived == 0) return 1;
+    return static_cast<float>(arrived / (arrived + absent + unknown * arrived / pushes));
   }
 
   [[nodiscard]] double slack_of(const auto& rules, const std::vector<waiting_push>& batch) const {
@@ -375,14 +404,15 @@ class hub_station {
     if (merged.pushes == 0) return;
     applied_[f] += merged.pushes;
     samples_[f] += merged.samples;
-    step_outer(terms, terms.cuts[f], outers_[f]);
+    constexpr bool merges = std::remove_cvref_t<decltype(rules)>::arrivals_type::merges;
+    step_outer(terms, terms.cuts[f], outers_[f], merges ? share_of(f, batch) : 1.0F);
   }
 
-  void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer) {
-    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, merger_.row(), {});
+  void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer, float share) {
+    if (cut.is_whole(shared_.size())) return outer.step(terms.pool, shared_, merger_.row(), {}, share);
     opened_.resize(cut.size);
     axis::gather(cut, shared_, opened_);
-    outer.step(terms.pool, opened_, merger_.row(), {});
+    outer.step(terms.pool, opened_, merger_.row(), {}, share);
     axis::scatter(cut, opened_, shared_);
   }
 

@@ -69,7 +69,7 @@ class on_arrival : arrival_rules<Axes...> {
  public:
   static constexpr std::string_view name = "on_arrival";
   static constexpr comm_traits traits{.identical_replicas = false};
-  static constexpr std::uint32_t state_version = 1;
+  static constexpr std::uint32_t state_version = 2;
 
   on_arrival() : on_arrival(std::tuple<>{}) {}
   explicit on_arrival(Axes... values) requires(sizeof...(Axes) > 0)

@@ -27,6 +27,7 @@ struct delayed_nesterov_options {
 class delayed_nesterov {
  public:
   static constexpr std::string_view name = "delayed_nesterov";
+  static constexpr bool divides_pushes = true;  ///< by N: nobody else has to
 
   explicit delayed_nesterov(delayed_nesterov_options options = {}) : options_{options} {
     CAUSEWAY_EXPECT(options_.period >= 1);

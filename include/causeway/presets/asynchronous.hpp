@@ -23,7 +23,7 @@
 #include <causeway/compress/threshold.hpp>
 #include <causeway/compress/transform.hpp>
 #include <causeway/optim/delayed_nesterov.hpp>
-#include <causeway/optim/nesterov.hpp>
+#include <causeway/optim/nesterov_in_parts.hpp>
 #include <causeway/optim/sgd.hpp>
 
 #include <cstdint>
@@ -50,7 +50,9 @@ using async_local_sgd = comm::on_arrival<axis::by_speed, axis::one_by_one, axis:
 }
 
 /// Decoupled DiLoCo (2026): fragments one after another to a hub that waits for a quorum and as long as overlap leaves
-/// free, merges by samples with norms and directions apart, and is blended in τ steps later. 4-bit rows.
+/// free, merges by samples with norms and directions apart, and is blended in τ steps later. 4-bit rows. What is merged
+/// counts by its share of all peers' samples, and the momentum is refreshed once a round (optim/nesterov_in_parts.hpp): so
+/// a quorum of one trains as rounds of all do.
 struct decoupled_diloco_options {
   std::uint32_t local_steps = 24;
   std::uint32_t fragments = 24;
@@ -64,15 +66,15 @@ struct decoupled_diloco_options {
 };
 using decoupled_diloco =
     comm::on_arrival<axis::staggered, axis::balanced, axis::delayed, axis::quorum,
-                     axis::push<compress::bits<4>, collective::radial_directional>, axis::outer<optim::nesterov>>;
+                     axis::push<compress::bits<4>, collective::radial_directional>, axis::outer<optim::nesterov_in_parts>>;
 [[nodiscard]] inline decoupled_diloco make(const decoupled_diloco_options& o) {
-  return decoupled_diloco{
-      axis::staggered{o.local_steps},
-      axis::balanced{o.fragments},
-      axis::delayed{o.overlap_steps, o.local_share},
-      axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds},
-      axis::push<compress::bits<4>, collective::radial_directional>{},
-      axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+  return decoupled_diloco{axis::staggered{o.local_steps},
+                          axis::balanced{o.fragments},
+                          axis::delayed{o.overlap_steps, o.local_share},
+                          axis::quorum{.least = o.quorum, .gamma = o.gamma, .cap_seconds = o.cap_seconds},
+                          axis::push<compress::bits<4>, collective::radial_directional>{},
+                          axis::outer<optim::nesterov_in_parts>{o.outer_learning_rate,
+                                                                optim::nesterov_in_parts{{.momentum = o.outer_momentum}}}};
 }
 
 /// HALoS (Kim et al. 2025): peers push to their region's hub, which pushes to the global one after every few, and mixes the

@@ -12,6 +12,7 @@
 #include <causeway/plan/schedule.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -68,6 +69,92 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
   for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::one_for_one(ranks - 1 - r, micro_batches);
   return s;
+}
+
+/// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
+/// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
+/// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
+/// the size.
+[[nodiscard]] inline result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
+  if (micro_batches % ranks != 0) {
+    return fail(errc::invalid_argument, "interleaved",
+                "needs a number of micro-batches that the " + std::to_string(ranks) + " ranks divide, not " +
+                    std::to_string(micro_batches) + "; change it, or use one_f_one_b");
+  }
+  const std::uint32_t units = chunks * micro_batches;
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    // Twice the way to the last rank: a micro-batch comes back from its last chunk as it went there. With one chunk the
+    // forwards ahead of 1F1B suffice.
+    const std::uint32_t ahead = chunks == 1 ? ranks - 1 - r : 2 * (ranks - 1 - r) + (chunks - 1) * ranks;
+    const auto unit = [&](work kind, std::uint32_t k) {
+      const std::uint32_t chunk = k / ranks % chunks;
+      const std::uint32_t micro_batch = k / (ranks * chunks) * ranks + k % ranks;
+      return operation{kind, micro_batch, kind == work::forward ? chunk : chunks - 1 - chunk};
+    };
+    for (const operation& op : detail::one_for_one(ahead, units)) s.orders[r].push_back(unit(op.kind, op.micro_batch));
+  }
+  return s;
+}
+
+/// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
+/// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
+/// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
+/// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
+[[nodiscard]] inline result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    std::uint32_t done = 0;  // weight gradients
+    for (const operation& op : detail::one_for_one(ranks - 1 - r, micro_batches)) {
+      const bool halves = op.kind == work::backward;
+      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
+      if (halves && op.micro_batch >= r) s.orders[r].push_back({work::weight_gradient, done++});
+    }
+    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
+  }
+  return s;
+}
+
+/// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
+/// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
+/// p - 1 - r updates come between a micro-batch's forward and its backward on rank r.
+[[nodiscard]] constexpr operation stream_operation(std::uint32_t ranks, std::uint32_t rank, std::uint64_t k) noexcept {
+  const std::uint64_t warm_up = ranks - rank;
+  if (k < warm_up) return {work::forward, static_cast<std::uint32_t>(k)};
+  const std::uint64_t turn = k - warm_up;
+  if (turn % 2 == 0) return {work::backward, static_cast<std::uint32_t>(turn / 2)};
+  return {work::forward, static_cast<std::uint32_t>(warm_up + turn / 2)};
+}
+
+/// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
+/// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
+[[nodiscard]] inline result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, one_f_one_b(ranks, micro_batches));
+  s.flushes = false;
+  return s;
+}
+
+/// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
+/// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
+[[nodiscard]] inline schedule with_recompute(const schedule& s) {
+  schedule out = s;
+  for (auto& order : out.orders) {
+    const std::vector<operation> before = std::exchange(order, {});
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const operation& op = before[i];
+      const bool fresh = i > 0 && before[i - 1] == operation{work::forward, op.micro_batch, op.chunk};
+      if (gives_input_gradient(op.kind) && !fresh) order.push_back({work::recompute, op.micro_batch, op.chunk});
+      order.push_back(op);
+    }
+  }
+  return out;
+}
+
+/// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
+/// and one_f_one_b for v = 1 chunk and of interleaved.
+[[nodiscard]] constexpr double flush_bubble(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t chunks = 1) {
+  CAUSEWAY_EXPECT(ranks > 0 && micro_batches > 0 && chunks > 0);
+  return (ranks - 1.0) / (static_cast<double>(chunks) * micro_batches + ranks - 1.0);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
+#define CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
+
+// Time in a pipeline, event by event: when ranks are free, when messages arrive, when links are busy. Who decides what a
+// rank does next is the caller: a cursor on a given order (timeline.hpp), or a rule that writes an order
+// (schedule_rules.hpp).
+
+#include <causeway/config/config.hpp>
+#include <causeway/plan/schedule.hpp>
+#include <causeway/plan/stage_costs.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// One operation with its place in time, in seconds.
+struct timed_operation {
+  operation op;
+  double start = 0;
+  double end = 0;
+};
+
+namespace detail {
+
+/// Runs all ranks of a pipeline of the shape (ranks, chunks, micro-batches) of a schedule; its orders are not read.
+class pipeline_clock {
+ public:
+  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
+      : shape_{shape},
+        costs_{costs},
+        noise_{noise},
+        running_(shape.ranks),
+        link_free_(std::size_t{2} * shape.ranks),
+        arrives_(std::size_t{2} * virtual_stages(shape) * shape.micro_batches, never),
+        expected_(arrives_) {}
+
+  static constexpr double never = std::numeric_limits<double>::infinity();
+
+  [[nodiscard]] double now() const noexcept { return now_; }
+  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept {
+    return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
+  }
+
+  /// When the input of an operation is there, if its sender has begun with it, on links without queues or jitter; else
+  /// `never`. 0 for what needs no input from elsewhere.
+  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept {
+    return source_of(shape_, rank, op) ? expected_[input(virtual_stage(shape_, {rank, op.chunk}), op)] : 0;
+  }
+
+  /// Seconds that an operation takes, without jitter.
+  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept {
+    return costs_.stages[virtual_stage(shape_, {rank, op.chunk})].of(op.kind);
+  }
+
+  /// Until nothing happens any more: `choose(rank)` gives an optional operation whenever a rank is free and something may
+  /// have changed for it; `started(rank, timed_operation)` learns what has begun.
+  template <class Choose, class Started>
+  void run(Choose&& choose, Started&& started) {
+    for (std::uint32_t r = 0; r < shape_.ranks; ++r) wake(0, r);
+    std::vector<std::uint32_t> awake;
+    while (take_events(awake)) {
+      for (const std::uint32_t rank : awake) {
+        if (running_[rank].busy) continue;
+        if (const auto op = choose(rank)) started(rank, start(rank, *op));
+      }
+    }
+  }
+
+  /// Asks this rank again at this moment.
+  void wake(std::uint32_t rank) { wake(now_, rank); }
+
+ private:
+  struct state {
+    bool busy = false;
+    operation op;
+    double end = 0;
+  };
+  using event = std::pair<double, std::uint32_t>;  // when, rank
+
+  void wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
+
+  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept {
+    const std::size_t pass = op.kind == work::forward ? 0 : 1;
+    return (pass * virtual_stages(shape_) + stage) * shape_.micro_batches + op.micro_batch;
+  }
+
+  timed_operation start(std::uint32_t rank, const operation& op) {
+    const std::uint32_t stage = virtual_stage(shape_, {rank, op.chunk});
+    const double end = now_ + costs_.stages[stage].of(op.kind) * noise_.factor(stage, op, false);
+    running_[rank] = {true, op, end};
+    if (const auto target = target_of(shape_, rank, op)) {
+      const double way = target->rank == rank ? 0 : transfer(stage, *target, op) + edge(stage, *target).latency;
+      expected_[input(virtual_stage(shape_, *target), op)] = end + way;
+    }
+    wake(end, rank);
+    return {op, now_, end};
+  }
+
+  // All ranks for which something happens at the next moment, in their order.
+  bool take_events(std::vector<std::uint32_t>& awake) {
+    awake.clear();
+    if (events_.empty()) return false;
+    now_ = events_.top().first;
+    while (!events_.empty() && events_.top().first == now_) {
+      const std::uint32_t rank = events_.top().second;
+      events_.pop();
+      if (awake.empty() || awake.back() != rank) awake.push_back(rank);
+      if (running_[rank].busy && running_[rank].end <= now_) finish(rank);
+    }
+    return true;
+  }
+
+  void finish(std::uint32_t rank) {
+    running_[rank].busy = false;
+    const operation& op = running_[rank].op;
+    const auto target = target_of(shape_, rank, op);
+    if (!target) return;
+    const double there = target->rank == rank ? now_ : send(rank, *target, op);
+    arrives_[input(virtual_stage(shape_, *target), op)] = there;
+    if (target->rank != rank) wake(there, target->rank);
+  }
+
+  // The end of a message's way. Messages of all chunks share the link from this rank to that one.
+  double send(std::uint32_t rank, const stage_place& target, const operation& op) {
+    const std::uint32_t from = virtual_stage(shape_, {rank, op.chunk});
+    const double factor = noise_.factor(from, op, true);
+    double& free = link_free_[std::size_t{2} * rank + (is_next(rank, target.rank) ? 1 : 0)];
+    free = std::max(free, now_) + transfer(from, target, op) * factor;
+    return free + edge(from, target).latency * factor;
+  }
+
+  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept {
+    return costs_.edges[std::min(from, virtual_stage(shape_, target))];
+  }
+
+  // Seconds for which a message occupies its link.
+  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept {
+    const edge_cost& e = edge(from, target);
+    return (op.kind == work::forward ? e.bytes_forward : e.bytes_backward) / e.bytes_per_second;
+  }
+
+  // Ranks are on a ring: each has a link to the next and one to the one before; with two ranks these are the same.
+  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept {
+    return target == (rank + 1) % shape_.ranks;
+  }
+
+  const schedule& shape_;
+  const stage_costs& costs_;
+  jitter noise_;
+  std::vector<state> running_;
+  std::vector<double> link_free_;  // [2 rank + (1: to the next)]: from when on
+  std::vector<double> arrives_;    // [forward or backward][virtual stage][micro-batch]
+  std::vector<double> expected_;   // the same
+  std::priority_queue<event, std::vector<event>, std::greater<>> events_;
+  double now_ = 0;
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
+#define CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
+
+// Orders written for given costs of stages and links, by list scheduling: whenever a rank is free, a rule takes one of the
+// operations that it could run. In the manner of CrossPipe (arXiv 2507.00217), whose model of delay and bandwidth this
+// takes; its greedy algorithm is not known to us in detail, so the rules are ours. None of them is best on all links:
+// all are tried, and the timeline says which order is kept.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/plan/pipeline_clock.hpp>
+#include <causeway/plan/schedule.hpp>
+#include <causeway/plan/schedules.hpp>
+#include <causeway/plan/stage_costs.hpp>
+#include <causeway/plan/timeline.hpp>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// What an order is to be written for.
+struct greedy_options {
+  std::uint32_t ranks = 1;
+  std::uint32_t chunks = 1;
+  std::uint32_t micro_batches = 1;
+  std::uint32_t activations = 1;  ///< sets that a rank has room for; at least `chunks`
+  bool halves = false;            ///< split each backward into its two gradients
+};
+
+namespace detail {
+
+/// How a rank chooses among operations that are ready.
+struct list_rule {
+  bool forwards_first = false;  ///< else gradients first
+  bool patient = false;         ///< start nothing else when a gradient arrives before that ends
+  bool deep_first = false;      ///< the last of the chunks first; else in groups of `ranks` micro-batches, as interleaved
+};
+
+/// One rank's progress, and its next operation by a rule.
+class list_scheduler {
+ public:
+  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
+      : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+
+  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
+    const auto forward = best(clock, work::forward);
+    const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
+    const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
+    const bool first = rule_.forwards_first;
+    for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
+      if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct progress {  // of a chunk: how many micro-batches
+    std::uint32_t forward = 0, input = 0, weight = 0;
+  };
+
+  [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const {
+    const progress& p = done_[chunk];
+    switch (kind) {
+      case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
+      case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
+      default: return at(kind, chunk, p.input, p.forward);
+    }
+  }
+
+  static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end) {
+    return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
+  }
+
+  // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
+  [[nodiscard]] bool has_room(std::uint32_t chunk) const {
+    return held_ + (options_.chunks - chunk) <= options_.activations;
+  }
+
+  [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const {
+    std::optional<operation> found;
+    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+      const auto op = candidate(c, kind);
+      if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
+    }
+    return found;
+  }
+
+  [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const {
+    const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
+    const std::uint32_t group = op.micro_batch / options_.ranks;
+    if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
+    return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
+  }
+
+  // Whether a gradient arrives while this would run.
+  [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const {
+    if (!rule_.patient) return false;
+    const double end = clock.now() + clock.cost(rank_, op);
+    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+      const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
+      if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] operation take(const operation& op) {
+    progress& p = done_[op.chunk];
+    p.forward += op.kind == work::forward ? 1 : 0;
+    p.input += gives_input_gradient(op.kind) ? 1 : 0;
+    p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
+    if (op.kind == work::forward) ++held_;
+    if (gives_weight_gradient(op.kind)) --held_;
+    return op;
+  }
+
+  greedy_options options_;
+  list_rule rule_;
+  std::uint32_t rank_;
+  std::vector<progress> done_;  // [chunk]
+  std::uint32_t held_ = 0;      // sets of activations
+};
+
+[[nodiscard]] inline schedule list_schedule(const schedule& shape, const stage_costs& costs, const greedy_options& options,
+                                            const list_rule& rule) {
+  schedule s = shape;
+  std::vector<list_scheduler> ranks;
+  for (std::uint32_t r = 0; r < s.ranks; ++r) ranks.emplace_back(options, rule, r);
+  pipeline_clock clock{shape, costs, {}};
+  clock.run([&](std::uint32_t rank) { return ranks[rank].choose(clock); },
+            [&](std::uint32_t rank, const timed_operation& t) {
+              s.orders[rank].push_back(t.op);
+              // a patient rank may have waited for this one in vain, or must wait for it now
+              if (const auto target = target_of(shape, rank, t.op)) clock.wake(target->rank);
+            });
+  return s;
+}
+
+}  // namespace detail
+
+/// The shortest order that list scheduling finds on these costs. Gradients keep the order of micro-batches. Errors: sizes
+/// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
+/// rules.
+[[nodiscard]] inline result<schedule> greedy(const stage_costs& costs, const greedy_options& options) {
+  CAUSEWAY_ASSIGN(const schedule shape, detail::start_schedule(options.ranks, options.chunks, options.micro_batches));
+  CAUSEWAY_TRY(plan::check(costs, virtual_stages(shape)));
+  if (options.activations < options.chunks) {
+    return fail(errc::invalid_argument, "greedy",
+                "room for " + std::to_string(options.activations) + " sets of activations is less than the " +
+                    std::to_string(options.chunks) + " chunks that one micro-batch goes through");
+  }
+  std::optional<schedule> best;
+  double shortest = 0;
+  for (unsigned bits = 0; bits < 8; ++bits) {
+    const detail::list_rule rule{(bits & 1U) != 0, (bits & 2U) != 0, (bits & 4U) != 0};
+    if (rule.deep_first && options.chunks == 1) continue;
+    schedule s = detail::list_schedule(shape, costs, options, rule);
+    CAUSEWAY_ASSIGN(const timeline t, timeline_of(s, costs));
+    if (best && t.makespan >= shortest) continue;
+    shortest = t.makespan;
+    best = std::move(s);
+  }
+  return std::move(*best);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP

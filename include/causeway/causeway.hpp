@@ -256,6 +256,10 @@
 #include <causeway/stage/delta.hpp>
 #include <causeway/stage/row_bits.hpp>
 #include <causeway/stage/sample_buffers.hpp>
+#include <causeway/stage/subspace.hpp>
+#include <causeway/stage/subspace_adamw.hpp>
+#include <causeway/stage/subspace_basis.hpp>
+#include <causeway/stage/subspace_refresh.hpp>
 
 #include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/every_step.hpp>

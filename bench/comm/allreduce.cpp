@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // All-reduce over TCP, one process per peer; bench/comm/compare.py starts them and compares with Gloo and Open MPI.
 // Peer 0 listens at --host, the others join it. Every repeat starts after a barrier; the time of a repeat is that of peer
-// 0, which is what gloo_allreduce.py and mpi_allreduce.c take as well.
+// 0, which is what gloo_allreduce.py and mpi_allreduce.c take as well. --codec takes a list: its codecs take turns, repeat
+// by repeat over the same connections, and are compared with the first of them.
 
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/barrier.hpp>
 #include <causeway/collective/channels.hpp>
 #include <causeway/compress/bf16.hpp>
+#include <causeway/compress/bits.hpp>
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/compress/fp16.hpp>
 #include <causeway/compress/none.hpp>
+#include <causeway/compress/sigma_int8.hpp>
 #include <causeway/core/clock.hpp>
+#include <causeway/core/rng.hpp>
 #include <causeway/net/asio_transport.hpp>
 #include <causeway/net/rendezvous.hpp>
 
@@ -117,22 +121,69 @@ collective::algorithm algorithm_of(const std::string& name) {
   return collective::algorithm::automatic;
 }
 
-result<void> exchange(net::asio_transport& t, const net::message_id& id, const settings& s, std::span<float> x,
+result<void> exchange(net::asio_transport& t, const net::message_id& id, const std::string& codec, std::span<float> x,
                       const collective::collective_options& options) {
-  if (s.codec == "none") return collective::all_reduce_mean(t, id, x, options);
-  if (s.codec == "fp16") return collective::exchange_mean(t, id, compress::fp16{}, x, options);
-  if (s.codec == "bf16") return collective::exchange_mean(t, id, compress::bf16{}, x, options);
-  if (s.codec == "block_int8") return collective::exchange_mean(t, id, compress::block_int8{}, x, options);
-  give_up("unknown codec " + s.codec);
+  if (codec == "none") return collective::all_reduce_mean(t, id, x, options);
+  if (codec == "fp16") return collective::exchange_mean(t, id, compress::fp16{}, x, options);
+  if (codec == "bf16") return collective::exchange_mean(t, id, compress::bf16{}, x, options);
+  if (codec == "block_int8") return collective::exchange_mean(t, id, compress::block_int8{}, x, options);
+  if (codec == "sigma_int8") return collective::exchange_mean(t, id, compress::sigma_int8{}, x, options);
+  if (codec == "bits8") return collective::exchange_mean(t, id, compress::bits<8>{}, x, options);
+  if (codec == "bits4") return collective::exchange_mean(t, id, compress::bits<4>{}, x, options);
+  if (codec == "bits4_stochastic") {
+    return collective::exchange_mean(t, id, compress::bits<4>{{.stochastic = true}}, x, options);
+  }
+  if (codec == "bits2") return collective::exchange_mean(t, id, compress::bits<2>{}, x, options);
+  give_up("unknown codec " + codec);
 }
 
-/// Peer p gives p + 1 everywhere, so the mean is known; int8 keeps constants to a part in a million.
-void fill(std::vector<float>& x, std::uint32_t rank) { std::fill(x.begin(), x.end(), static_cast<float>(rank + 1)); }
-void check(const std::vector<float>& x, std::uint32_t peers) {
-  const float mean = static_cast<float>(peers + 1) / 2;
-  for (const float v : x) {
-    if (std::abs(v - mean) > 1e-5F * mean) give_up("wrong result: " + std::to_string(v));
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at <= list.size();) {
+    const std::size_t end = std::min(list.find(',', at), list.size());
+    names.push_back(list.substr(at, end - at));
+    at = end + 1;
   }
+  return names;
+}
+
+/// Normal values z; peer p gives (p + 1)·z, so the mean is (n + 1)/2·z on every peer.
+std::vector<float> draw(std::size_t count) {
+  std::vector<float> z(count);
+  rng random{7};
+  for (float& v : z) v = static_cast<float>(random.normal());
+  return z;
+}
+void fill(std::vector<float>& x, const std::vector<float>& z, std::uint32_t rank) {
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(rank + 1) * z[i];
+}
+/// The relative root mean square error is that of the codec, which loses half of the values' energy at most.
+void check(const std::vector<float>& x, const std::vector<float>& z, std::uint32_t peers, bool exact) {
+  const double mean = static_cast<double>(peers + 1) / 2;
+  double off = 0, all = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double want = mean * static_cast<double>(z[i]), miss = static_cast<double>(x[i]) - want;
+    off += miss * miss;
+    all += want * want;
+  }
+  const double error = std::sqrt(off / all);
+  if (!(error < (exact ? 1e-6 : 0.7))) give_up("wrong result: relative error " + std::to_string(error));
+}
+
+struct figures {
+  std::string codec;
+  std::vector<double> times{};
+  std::uint64_t sent = 0;
+
+  [[nodiscard]] double median() const { return times[times.size() / 2]; }
+};
+
+void print(const settings& s, const figures& f, const figures& first) {
+  const double bus = 2.0 * (s.peers - 1) / s.peers * s.mib * 1048576;
+  std::printf("causeway n=%u %g MiB codec=%-16s: s min %.4f med %.4f max %.4f  bus MB/s med %7.1f  sent bytes %llu",
+              s.peers, s.mib, f.codec.c_str(), f.times.front(), f.median(), f.times.back(), bus / f.median() / 1e6,
+              static_cast<unsigned long long>(f.sent));
+  std::printf(&f == &first ? "\n" : "  %.2f times %s\n", first.median() / f.median(), first.codec.c_str());
 }
 
 }  // namespace
@@ -147,37 +198,34 @@ int main(int argc, char** argv) {
   if (s.peers > 1) options = collective::tuned_for_streams(options, t.streams(s.rank == 0 ? 1 : 0));
   if (s.chunk_kib != 0) options.chunk_bytes = s.chunk_kib << 10U;
   if (s.window != 0) options.window = s.window;
-  std::vector<float> x(static_cast<std::size_t>(s.mib * 262144));
-  std::vector<double> times;
+  const std::vector<float> z = draw(static_cast<std::size_t>(s.mib * 262144));
+  std::vector<float> x(z.size());
+  std::vector<figures> all;
+  for (const std::string& name : split(s.codec)) all.push_back({.codec = name});
   const steady_clock clock;
-  std::uint64_t sent = 0;
+  std::uint64_t step = 0;
   for (int i = 0; i < s.repeats + s.warm; ++i) {
-    fill(x, s.rank);
-    options.deadline = clock.now() + std::chrono::seconds{600};
-    const auto step = static_cast<std::uint64_t>(i);
-    if (auto met = collective::barrier(t, {.channel = collective::channels::metrics, .step = step}, options); !met) {
-      give_up(met.error().text());
+    for (figures& f : all) {
+      fill(x, z, s.rank);
+      options.deadline = clock.now() + std::chrono::seconds{600};
+      if (auto met = collective::barrier(t, {.channel = collective::channels::metrics, .step = ++step}, options); !met) {
+        give_up(met.error().text());
+      }
+      const std::uint64_t before = t.stats().bytes_sent;
+      const time_point start = clock.now();
+      const auto outcome = exchange(t, {.channel = collective::channels::gradients, .step = step}, f.codec, x, options);
+      const double took = seconds(clock.now() - start);
+      if (!outcome) give_up(outcome.error().text());
+      f.sent = t.stats().bytes_sent - before;
+      if (i < s.warm) check(x, z, s.peers, f.codec == "none");
+      if (i >= s.warm) f.times.push_back(took);
     }
-    const std::uint64_t before = t.stats().bytes_sent;
-    const time_point start = clock.now();
-    const auto outcome = exchange(t, {.channel = collective::channels::gradients, .step = step}, s, x, options);
-    const double took = seconds(clock.now() - start);
-    if (!outcome) give_up(outcome.error().text());
-    check(x, s.peers);
-    sent = t.stats().bytes_sent - before;
-    if (i >= s.warm) times.push_back(took);
   }
-  std::sort(times.begin(), times.end());
-  if (s.rank == 0) {
-    std::printf("seconds");
-    for (const double time : times) std::printf(" %.6f", time);
-    std::printf("\n");
-    std::sort(times.begin(), times.end());
-    const double bytes = static_cast<double>(x.size()) * 4;
-    const double bus = 2.0 * (s.peers - 1) / s.peers * bytes;
-    std::printf("causeway n=%u %g MiB codec=%s: s min %.4f med %.4f max %.4f  bus MB/s med %.1f  sent bytes %llu\n",
-                s.peers, s.mib, s.codec.c_str(), times.front(), times[times.size() / 2], times.back(),
-                bus / times[times.size() / 2] / 1e6, static_cast<unsigned long long>(sent));
-  }
+  if (s.rank != 0) return 0;
+  std::printf("seconds");
+  for (const double time : all.front().times) std::printf(" %.6f", time);
+  std::printf("\n");
+  for (figures& f : all) std::sort(f.times.begin(), f.times.end());
+  for (const figures& f : all) print(s, f, all.front());
   return 0;
 }

@@ -203,22 +203,35 @@ class butterfly {
 
   std::optional<refusal> reduce_encoded(std::size_t k, std::span<float> mine) {
     const std::span<float> sum{sums(0), mine.size()};
-    const std::span<float> next{sums(1), mine.size()};
-    const auto count = static_cast<std::int64_t>(mine.size());
     (void)codec_.encode(pool_, mine, slot(received_part, k, self_));  // its own contribution takes the same way
     for (net::peer_index p = 0; p < peers_; ++p) {
-      const auto bytes = slot(received_part, k, p).first(sizes_[p]);
-      if (auto decoded = codec_.decode(pool_, bytes, p == 0 ? sum : next); !decoded)
-        return refusal{p, decoded.error().code};
-      const float* const both[] = {sum.data(), next.data()};
-      if (p != 0 && !sum_parts(pool_, both, 1.0F, sum.data(), count)) return refusal{peers_, errc::non_finite};
+      if (auto bad = add_encoded(p, slot(received_part, k, p).first(sizes_[p]), sum)) return bad;
     }
     const float* const whole[] = {sum.data()};
-    if (!sum_parts(pool_, whole, factor_, sum.data(), count)) return refusal{peers_, errc::non_finite};
+    if (!sum_parts(pool_, whole, factor_, sum.data(), static_cast<std::int64_t>(sum.size()))) {
+      return refusal{peers_, errc::non_finite};
+    }
     const auto room = slot(received_result, k, self_);
     const std::size_t bytes = codec_.encode(pool_, sum, room);
     if (!codec_.decode(pool_, room.first(bytes), mine)) return refusal{peers_, errc::non_finite};
     return std::nullopt;
+  }
+
+  /// sum = or += what peer p's bytes decode to, in one pass where the codec can. An addition that overflows leaves what is
+  /// not finite, for the last look to find.
+  std::optional<refusal> add_encoded(net::peer_index p, std::span<const std::byte> bytes, std::span<float> sum) {
+    constexpr bool adds = requires { codec_.decode_add(pool_, bytes, sum, 1.0F); };
+    const std::span<float> next{sums(1), sum.size()};
+    auto decoded = [&]() -> result<void> {
+      if (p == 0) return codec_.decode(pool_, bytes, sum);
+      if constexpr (adds) return codec_.decode_add(pool_, bytes, sum, 1.0F);
+      return codec_.decode(pool_, bytes, next);
+    }();
+    if (!decoded) return refusal{p, decoded.error().code};
+    if (p == 0 || adds) return std::nullopt;
+    const float* const both[] = {sum.data(), next.data()};
+    if (sum_parts(pool_, both, 1.0F, sum.data(), static_cast<std::int64_t>(sum.size()))) return std::nullopt;
+    return refusal{peers_, errc::non_finite};
   }
 
   /// Takes everybody's results for their chunks. Then nothing of this chunk is under way any more.

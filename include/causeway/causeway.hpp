@@ -253,6 +253,7 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/stage/activation.hpp>
+#include <causeway/stage/adaptive_top_k.hpp>
 #include <causeway/stage/delta.hpp>
 #include <causeway/stage/row_bits.hpp>
 #include <causeway/stage/sample_buffers.hpp>

@@ -122,7 +122,8 @@ class training_context {
   }
 
   /// The 2-norm of the gradient that this peer holds.
-  [[nodiscard]] float own_norm() { return optim::global_norm(pool(), gradients()); }
+  [[nodiscard]] float own_norm() { return norm_of(gradients()); }
+  [[nodiscard]] float norm_of(std::span<const float> values) { return optim::global_norm(pool(), values); }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_HPP
+
+// A model cut into stages on several peers, synchronous: a batch goes through in micro-batches, in the order of a schedule,
+// and all stages make the same step. Communication policies work within the group of peers that hold the same stage of
+// different pipelines (replicas); with one pipeline that group is a single peer.
+
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/gather.hpp>
+#include <causeway/collective/group_view.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/hash.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/nn/declaration.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/pipeline_pass.hpp>
+#include <causeway/parallel/pipeline_place.hpp>
+#include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/stage_mail.hpp>
+#include <causeway/parallel/stage_model.hpp>
+#include <causeway/plan/schedule.hpp>
+#include <causeway/plan/schedule_cursor.hpp>
+#include <causeway/policy/concepts.hpp>
+#include <causeway/stage/activation.hpp>
+#include <causeway/stage/schedules.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Gradient of the mean loss over a pipeline's batch; every peer of it is given the same batch (the first stage reads the
+/// inputs, the last the targets). With `stage::plain` loss and gradients have the bits of the unsplit model over the same
+/// micro-batches; only a tied token table is added up in another order: output layer first, then embedding.
+/// Build each peer's model with `part_of(options, place_in(options, self, peers), layers, schedule.chunks())`.
+///
+/// Bytes per step and boundary: micro-batches × what the codec makes of [tokens, width], each way; a tied table once more
+/// each way between first and last rank. Memory: activations as the schedule says, of micro-batches.
+/// The norm by which gradients are clipped is that of the whole model, so that every stage clips alike.
+template <stage::Schedule Schedule = stage::one_f_one_b, stage::ActivationCodec Codec = stage::plain>
+class pipeline {
+ public:
+  static constexpr std::string_view name = "pipeline";
+  static constexpr parallel_traits traits{.staged = true};
+  static constexpr std::uint32_t state_version = Codec::state_version;
+
+  explicit pipeline(pipeline_options options = {}, Schedule schedule = Schedule{}, Codec codec = Codec{})
+      : options_{std::move(options)}, order_{std::move(schedule)}, codec_{std::move(codec)} {}
+
+  /// Finds this peer's place, and checks that the parts of all its pipeline's peers make one model.
+  result<void> start(auto& ctx) {
+    static_assert(StageModel<std::remove_cvref_t<decltype(ctx.model())>>,
+                  "causeway-P5: a pipeline needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
+                  "docs/reference/rules.md#p5");
+    if (ctx.elastic()) {
+      return fail(errc::unsupported, "pipeline", "peers that come and go need parallel::swarm; use fault::fail_stop here");
+    }
+    CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
+    CAUSEWAY_TRY(make_schedule());
+    chunks_ = ctx.model().part().ranges(ctx.model().blocks());
+    ctx.form_group(place_.group);
+    auto view = view_of(ctx);
+    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks}, chunks_, talk(ctx)));
+    round_ = ctx.round();
+    return {};
+  }
+
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    codec_.begin_step();
+    completed_ = false;
+    std::vector<std::uint64_t> dropout(schedule_.micro_batches);
+    for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) dropout[m] = ctx.dropout_stream(m);
+    const float scale = 1.0F / static_cast<float>(b.tokens());
+    return pass(ctx, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout}, first_channel);
+  }
+
+  /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
+  result<float> norm(auto& ctx) {
+    auto view = view_of(ctx);
+    if (!completed_) CAUSEWAY_TRY(tie_gradients(ctx, view));
+    completed_ = true;
+    return norm_of_pipeline(view, squares(ctx), talk(ctx));
+  }
+
+  /// What this step taught the codec counts from now on. After a round, first and last rank hold the same tied table again:
+  /// exchanges of the two groups add up in different orders.
+  result<void> after_step(auto& ctx) {
+    if (ctx.round() != round_) {
+      auto view = view_of(ctx);
+      if (has_tied_table(ctx)) CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), talk(ctx)));
+      ctx.parameters_changed();
+      round_ = ctx.round();
+    }
+    return codec_.commit_step();
+  }
+
+  /// Boundaries cross as f32 here, whatever the codec.
+  result<double> evaluate(auto& ctx, const batch& b) {
+    stage::plain exact;
+    plan::schedule forwards = schedule_;
+    for (auto& order : forwards.orders) {
+      order.clear();
+      for (std::uint32_t c = 0; c < forwards.chunks; ++c) {
+        for (std::uint32_t m = 0; m < forwards.micro_batches; ++m) order.push_back({plan::work::forward, m, c});
+      }
+    }
+    plan::schedule_cursor cursor{forwards, place_.rank, plan::run_order::strict};
+    return pass(ctx, exact, cursor, {forwards, place_.rank, chunks_, b, 0.0F, false}, evaluation_channel);
+  }
+
+  void serialize(auto& ar) { codec_.serialize(ar); }
+
+  [[nodiscard]] const pipeline_place& place() const noexcept { return place_; }
+  [[nodiscard]] const plan::schedule& schedule() const noexcept { return schedule_; }
+  [[nodiscard]] Codec& codec() noexcept { return codec_; }
+
+ private:
+  // Channels of activations: 0, 1 training; 2, 3 evaluation; 4 what the stages tell each other.
+  static constexpr std::uint32_t first_channel = collective::channels::activations;
+  static constexpr std::uint32_t evaluation_channel = first_channel + 2;
+
+  result<void> make_schedule() {
+    if (options_.micro_batches < 1 || options_.micro_batches >= std::int64_t{1} << most_micro_batch_bits) {
+      return fail(errc::invalid_argument, "pipeline",
+                  std::to_string(options_.micro_batches) + " micro-batches; choose at least 1, below a million");
+    }
+    CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
+    if (schedule_.chunks > 1 && place_.ranks() == 1) {
+      return fail(errc::invalid_argument, "pipeline", "one peer alone has one chunk of the model; use another schedule");
+    }
+    cursor_.emplace(schedule_, place_.rank, Schedule::traits.order);
+    window_ = 1;
+    for (std::uint32_t r = 0; r < schedule_.ranks; ++r) {
+      const plan::held_memory held = plan::peak_memory(schedule_, r);
+      window_ = std::max(window_, static_cast<std::uint32_t>(held.activations + held.inputs));
+    }
+    return {};
+  }
+
+  [[nodiscard]] collective::group_view view_of(auto& ctx) const { return {ctx.world(), place_.pipeline}; }
+
+  [[nodiscard]] pipeline_talk talk(auto& ctx) const {
+    return {{.channel = first_channel + 4, .step = ctx.step()}, ctx.exchange_options()};
+  }
+
+  // Equal on peers that can be stages of one pipeline.
+  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
+    hasher h;
+    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
+    h.add_value(hash_text(Codec::name)).add_value(options_.micro_batches);
+    return h.finish();
+  }
+
+  template <class AnyCodec>
+  result<double> pass(auto& ctx, AnyCodec& codec, plan::schedule_cursor& cursor, const pass_setup& setup,
+                      std::uint32_t channel) {
+    const batch& b = setup.whole;
+    if (b.sequences % setup.schedule.micro_batches != 0 || b.sequences == 0) {
+      return fail(errc::invalid_argument, "pipeline",
+                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " +
+                      std::to_string(setup.schedule.micro_batches) + " equal micro-batches; choose a divisor");
+    }
+    auto view = view_of(ctx);
+    stage_mail<AnyCodec> mail{view,
+                              codec,
+                              {.pool = ctx.pool(),
+                               .schedule = setup.schedule,
+                               .whole = b,
+                               .width = ctx.model().width(),
+                               .channel = channel,
+                               .step = ctx.step(),
+                               .seed = place_.replica,
+                               .window = window_,
+                               .deadline = ctx.exchange_options().deadline}};
+    pipeline_pass run{ctx.model(), mail, setup};
+    CAUSEWAY_ASSIGN(const double sum, run.run(cursor));
+    CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, talk(ctx)));
+    return all / static_cast<double>(b.tokens());
+  }
+
+  [[nodiscard]] bool has_tied_table(auto& ctx) const {
+    return place_.ranks() > 1 && ctx.model().tied_table() != nn::not_held;
+  }
+  [[nodiscard]] std::span<float> tied(auto& ctx, std::span<float> flat) const {
+    const auto& s = ctx.model().parameters().segments()[ctx.model().tied_table()];
+    return flat.subspan(static_cast<std::size_t>(s.offset), static_cast<std::size_t>(s.size()));
+  }
+
+  result<void> tie_gradients(auto& ctx, collective::group_view& view) {
+    if (!has_tied_table(ctx)) return {};
+    return add_ends(view, ctx.pool(), tied(ctx, ctx.gradients()), other_end_, talk(ctx));
+  }
+
+  // The squared norm of this rank's gradient; a tied table counts on the first rank only.
+  [[nodiscard]] double squares(auto& ctx) const {
+    const double all = ctx.own_norm();
+    if (!has_tied_table(ctx) || place_.rank == 0) return all * all;
+    const auto table = tied(ctx, ctx.gradients());
+    const auto from = static_cast<std::size_t>(table.data() - ctx.gradients().data());
+    const double before = ctx.norm_of(ctx.gradients().first(from));
+    const double behind = ctx.norm_of(ctx.gradients().subspan(from + table.size()));
+    return before * before + behind * behind;
+  }
+
+  pipeline_options options_;
+  Schedule order_;
+  Codec codec_;
+  pipeline_place place_;
+  plan::schedule schedule_;
+  std::optional<plan::schedule_cursor> cursor_;
+  std::vector<nn::block_range> chunks_;
+  std::vector<float> other_end_;  // a tied table's gradient of the other end
+  std::uint64_t round_ = 0;
+  std::uint32_t window_ = 1;
+  bool completed_ = false;  // this step's gradients of a tied table are added up
+};
+static_assert(ParallelismPolicy<pipeline<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_HPP

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+
+// The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
+// gradient's norm, and the table that first and last stage share.
+
+#include <causeway/collective/gather.hpp>
+#include <causeway/collective/group_view.hpp>
+#include <causeway/collective/options.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/elementwise.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/nn/model_part.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Names and bounds one of these conversations.
+struct pipeline_talk {
+  net::message_id id;  ///< of consecutive channels, one for each kind
+  collective::collective_options options;
+
+  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept {
+    net::message_id named = id;
+    named.channel += kind;
+    return named;
+  }
+};
+
+namespace detail {
+
+enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5 };  // a gather takes two channels
+
+/// One message each way between first and last rank.
+inline result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
+                              const pipeline_talk& talk) {
+  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
+  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
+  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
+  const auto sent = view.wait(outward, talk.options.deadline);
+  const auto got = view.wait(inward, talk.options.deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != theirs.size_bytes()) {
+    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
+  }
+  return {};
+}
+
+[[nodiscard]] inline bool is_an_end(const collective::group_view& view) {
+  return view.self() == 0 || view.self() + 1 == view.size();
+}
+
+}  // namespace detail
+
+/// What a peer must share with the others of its pipeline.
+struct part_agreement {
+  std::uint64_t hash = 0;  ///< of model, schedule and codec
+  std::int64_t layers = 0;
+  std::uint32_t chunks = 1;
+};
+
+/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. 16 bytes a chunk and 8 more
+/// from and to everybody.
+inline result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                   std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
+  if (chunks.size() != mine.chunks) {
+    return fail(errc::invalid_argument, "pipeline",
+                "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
+                    std::to_string(mine.chunks) + "; build it with parallel::part_of");
+  }
+  const std::size_t row = 1 + 2 * chunks.size();
+  std::vector<std::int64_t> all(row * view.size());
+  const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
+  std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    own[1 + 2 * c] = chunks[c].first;
+    own[2 + 2 * c] = chunks[c].last;
+  }
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::parts_kind), std::as_bytes(own),
+                                        std::as_writable_bytes(std::span{all}), talk.options));
+  }
+  std::int64_t next = 0;
+  for (std::size_t v = 0; v < std::size_t{view.size()} * chunks.size(); ++v) {
+    const std::size_t rank = v % view.size();
+    const std::int64_t* at = all.data() + row * rank;
+    if (at[0] != own[0]) {
+      return fail(errc::wrong_model, "rank " + std::to_string(rank),
+                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
+    }
+    const nn::block_range held{at[1 + 2 * (v / view.size())], at[2 + 2 * (v / view.size())]};
+    if (held.first != next) {
+      return fail(errc::wrong_model, "rank " + std::to_string(rank),
+                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
+                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
+    }
+    next = held.last;
+  }
+  if (next == mine.layers) return {};
+  return fail(errc::wrong_model, "pipeline",
+              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
+}
+
+/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
+inline result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
+  if (view.size() == 1) return loss;
+  std::vector<double> all(view.size());
+  CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::loss_kind), std::as_bytes(std::span{&loss, 1}),
+                                      std::as_writable_bytes(std::span{all}), talk.options));
+  return all.back();
+}
+
+/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
+inline result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
+  std::vector<double> all(view.size(), squares);
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::norm_kind), std::as_bytes(std::span{&squares, 1}),
+                                        std::as_writable_bytes(std::span{all}), talk.options));
+  }
+  double sum = 0;
+  for (const double s : all) sum += s;
+  return static_cast<float>(std::sqrt(sum));
+}
+
+/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
+/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
+inline result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                             std::vector<float>& other, const pipeline_talk& talk) {
+  if (!detail::is_an_end(view)) return {};
+  other.resize(table.size());
+  CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
+  kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
+  return {};
+}
+
+/// The last rank's table becomes that of the first. Bytes: the table, once.
+inline result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
+  if (!detail::is_an_end(view)) return {};
+  const bool sends = view.self() == 0;
+  const auto id = talk.on(detail::table_kind + 1);
+  const auto op =
+      sends ? view.send(view.size() - 1, id, std::as_bytes(table)) : view.receive(0, id, std::as_writable_bytes(table));
+  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
+  if (moved == table.size_bytes()) return {};
+  return fail(errc::protocol, "rank 0", "it sent a token table of another size");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP

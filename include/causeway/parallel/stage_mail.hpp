@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
+#define CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
+
+// The boundary tensors of one pass through a pipeline, on their way to and from the neighbouring stages. Receives are
+// posted some micro-batches ahead, so that what arrives while a stage computes is there when it is needed; sends run on
+// while the stage computes. Leaving the scope cancels what is under way.
+
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/group_view.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/plan/schedule.hpp>
+#include <causeway/stage/activation.hpp>
+#include <causeway/tensor/batch.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// A step has fewer micro-batches than 2 to the power of this: message ids hold both numbers.
+inline constexpr std::uint32_t most_micro_batch_bits = 20;
+
+/// What all boundary tensors of a pass have in common.
+struct mail_setup {
+  thread_pool& pool;
+  const plan::schedule& schedule;
+  const batch& whole;         ///< the batch that is cut into the schedule's micro-batches
+  std::int64_t width = 0;     ///< of the model
+  std::uint32_t channel = 0;  ///< two consecutive ones: forward, backward
+  std::uint64_t step = 0;
+  std::uint64_t seed = 0;    ///< equal on both sides of a boundary
+  std::uint32_t window = 2;  ///< receives posted ahead, for each source
+  time_point deadline = no_deadline;
+};
+
+/// The mail of one rank. One thread.
+template <class Codec>
+class stage_mail {
+ public:
+  stage_mail(collective::group_view& view, Codec& codec, const mail_setup& setup)
+      : view_{view}, codec_{codec}, setup_{setup} {
+    const auto rank = view.self();
+    for (std::uint32_t chunk = 0; chunk < setup.schedule.chunks; ++chunk) {
+      for (const plan::work kind : {plan::work::forward, plan::work::backward}) {
+        const auto source = plan::source_of(setup.schedule, rank, {kind, 0, chunk});
+        lines_.push_back({.way = way_of(kind), .edge = edge_of(rank, kind, chunk), .from = source ? source->rank : rank});
+      }
+    }
+    for (line& l : lines_) {
+      if (l.from != rank) top_up(l);
+    }
+  }
+  stage_mail(const stage_mail&) = delete;
+  stage_mail& operator=(const stage_mail&) = delete;
+  ~stage_mail() {
+    for (line& l : lines_) cancel(l.expected);
+    cancel(sent_);
+  }
+
+  /// Whether the input of `op` from another rank is there; true if it needs none.
+  [[nodiscard]] bool arrived(const plan::operation& op) const {
+    if (!plan::source_of(setup_.schedule, view_.self(), op)) return true;
+    const line& l = lines_[line_of(op)];
+    return op.micro_batch < l.taken + l.expected.size() && view_.done(l.expected[op.micro_batch - l.taken].op);
+  }
+
+  /// Waits for the input of `op`, without taking it.
+  result<void> wait_for(const plan::operation& op) {
+    line& l = lines_[line_of(op)];
+    CAUSEWAY_EXPECT(op.micro_batch == l.taken && !l.expected.empty());
+    return finish(l.expected.front());
+  }
+
+  /// The input of `op`, decoded into `values`. Inputs of one kind and chunk are taken in the order of micro-batches.
+  result<void> take(const plan::operation& op, std::span<float> values) {
+    line& l = lines_[line_of(op)];
+    CAUSEWAY_TRY(wait_for(op));
+    parcel got = std::move(l.expected.front());
+    l.expected.pop_front();
+    ++l.taken;
+    const auto c = crossing_of(l.way, l.edge, op.micro_batch);
+    auto outcome = codec_.decode(setup_.pool, c, std::span{got.bytes}.first(got.moved), values);
+    spare_.push_back(std::move(got.bytes));
+    top_up(l);
+    if (!outcome && outcome.error().where.empty()) outcome.error().where = "rank " + std::to_string(l.from);
+    return outcome;
+  }
+
+  /// Sends the output of `op`.
+  result<void> send(const plan::operation& op, std::span<const float> values) {
+    const auto target = plan::target_of(setup_.schedule, view_.self(), op);
+    CAUSEWAY_EXPECT(target.has_value());
+    const auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
+    parcel p{.bytes = buffer(codec_.most_bytes(c))};
+    CAUSEWAY_ASSIGN(p.moved, codec_.encode(setup_.pool, c, values, p.bytes));
+    CAUSEWAY_TRY(reap(false));
+    sent_.push_back(std::move(p));
+    parcel& last = sent_.back();
+    last.op = view_.send(target->rank, id_of(c, op.micro_batch), std::span<const std::byte>{last.bytes}.first(last.moved));
+    return {};
+  }
+
+  /// Waits until all that was sent is gone.
+  result<void> flush() { return reap(true); }
+
+ private:
+  struct parcel {
+    net::operation op = 0;
+    std::vector<std::byte> bytes;
+    std::size_t moved = 0;
+  };
+  // What comes from one neighbour for one chunk, by micro-batch.
+  struct line {
+    stage::direction way = stage::direction::forward;
+    std::uint32_t edge = 0;
+    std::uint32_t from = 0;
+    std::uint32_t taken = 0;
+    std::deque<parcel> expected{};  // micro-batches taken, taken + 1, ...
+  };
+
+  static constexpr stage::direction way_of(plan::work kind) noexcept {
+    return kind == plan::work::forward ? stage::direction::forward : stage::direction::backward;
+  }
+  [[nodiscard]] static std::size_t line_of(const plan::operation& op) noexcept {
+    return 2 * std::size_t{op.chunk} + (op.kind == plan::work::forward ? 0 : 1);
+  }
+  // The boundary that the input of a kind crosses: below the stage for a forward, above it for a backward.
+  [[nodiscard]] std::uint32_t edge_of(std::uint32_t rank, plan::work kind, std::uint32_t chunk) const noexcept {
+    const std::uint32_t v = plan::virtual_stage(setup_.schedule, {rank, chunk});
+    return kind == plan::work::forward ? v - 1 : v;
+  }
+  [[nodiscard]] std::uint32_t sent_edge_of(const plan::operation& op) const noexcept {
+    const std::uint32_t v = plan::virtual_stage(setup_.schedule, {view_.self(), op.chunk});
+    return op.kind == plan::work::forward ? v : v - 1;
+  }
+
+  [[nodiscard]] stage::crossing crossing_of(stage::direction way, std::uint32_t edge, std::uint32_t micro_batch) const {
+    const std::int64_t sequences = setup_.whole.sequences / setup_.schedule.micro_batches;
+    const batch piece = setup_.whole.slice(micro_batch * sequences, sequences);
+    return {.edge = edge,
+            .way = way,
+            .rows = piece.tokens(),
+            .width = setup_.width,
+            .sequences = sequences,
+            .samples = piece.samples,
+            .seed = mix(setup_.seed, setup_.step, mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
+  }
+  [[nodiscard]] net::message_id id_of(const stage::crossing& c, std::uint32_t micro_batch) const {
+    const std::uint32_t channel = setup_.channel + static_cast<std::uint32_t>(c.way);
+    return {.channel = collective::numbered(channel, c.edge), .step = (setup_.step << most_micro_batch_bits) | micro_batch};
+  }
+
+  void top_up(line& l) {
+    while (l.expected.size() < setup_.window && l.taken + l.expected.size() < setup_.schedule.micro_batches) {
+      const auto m = static_cast<std::uint32_t>(l.taken + l.expected.size());
+      const auto c = crossing_of(l.way, l.edge, m);
+      l.expected.push_back({.bytes = buffer(codec_.most_bytes(c))});
+      l.expected.back().op = view_.receive(l.from, id_of(c, m), l.expected.back().bytes);
+    }
+  }
+
+  [[nodiscard]] std::vector<std::byte> buffer(std::size_t bytes) {
+    std::vector<std::byte> b;
+    if (!spare_.empty()) {
+      b = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    b.resize(bytes);
+    return b;
+  }
+
+  result<void> finish(parcel& p) {
+    if (p.op == 0) return {};
+    CAUSEWAY_ASSIGN(p.moved, view_.wait(std::exchange(p.op, 0), setup_.deadline));
+    return {};
+  }
+
+  result<void> reap(bool all) {
+    while (!sent_.empty() && (all || view_.done(sent_.front().op))) {
+      CAUSEWAY_TRY(finish(sent_.front()));
+      spare_.push_back(std::move(sent_.front().bytes));
+      sent_.pop_front();
+    }
+    return {};
+  }
+
+  void cancel(std::deque<parcel>& parcels) {
+    for (parcel& p : parcels) {
+      if (p.op != 0) (void)view_.wait(p.op, time_point{});  // a deadline in the past cancels
+    }
+  }
+
+  collective::group_view& view_;
+  Codec& codec_;
+  mail_setup setup_;
+  std::vector<line> lines_;  // [chunk]: forward, backward
+  std::deque<parcel> sent_;
+  std::vector<std::vector<std::byte>> spare_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_STAGE_MAIL_HPP

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_STAGE_MODEL_HPP
+#define CAUSEWAY_PARALLEL_STAGE_MODEL_HPP
+
+// What a pipeline needs of a model: that it can be cut at block boundaries and computes one stage at a time. Every
+// nn::language_model can.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/nn/language_model.hpp>
+#include <causeway/nn/micro_batch.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/tensor/tensor.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// See nn::language_model for what each of these does. `tied_table()`: the segment of a table that both ends of the model
+/// hold, nn::not_held where there is none.
+template <class M>
+concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn::block_range r, const nn::micro_batch& b,
+                              tensor boundary, const nn::stage_pass& s) {
+  { m.make_tape() } -> std::same_as<typename M::tape_type>;
+  { fixed.blocks() } -> std::convertible_to<std::int64_t>;
+  { fixed.width() } -> std::convertible_to<std::int64_t>;
+  { fixed.part() } -> std::same_as<const nn::model_part&>;
+  { fixed.tied_table() } -> std::same_as<std::size_t>;
+  { m.forward_stage(t, r, b, boundary, nn::pass_kind::recorded) } -> std::same_as<result<nn::stage_pass>>;
+  { m.backward_stage(t, s, boundary) } -> std::same_as<result<tensor>>;
+  { m.backward_inputs(t, s, boundary) } -> std::same_as<result<tensor>>;
+  { m.backward_weights(t) } -> std::same_as<result<void>>;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_STAGE_MODEL_HPP

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/pipeline.hpp>
+
+#include <causeway/comm/every_step.hpp>
+#include <causeway/comm/periodic.hpp>
+
+#include "support/catch.hpp"
+#include "support/pipelines.hpp"
+
+namespace causeway::parallel {
+namespace {
+
+using support::pipeline_case;
+using support::small_gpt;
+
+// Any of the schedules, so that this file has one kind of pipeline to compile, or two.
+struct chosen {
+  static constexpr std::string_view name = "chosen";
+  static constexpr stage::schedule_traits traits{};
+  [[nodiscard]] std::uint32_t chunks() const { return parts; }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
+    return made(ranks, micro_batches);
+  }
+  result<plan::schedule> (*made)(std::uint32_t, std::uint32_t) = &plan::one_f_one_b;
+  std::uint32_t parts = 1;
+};
+
+auto with(chosen order) {
+  return [order](const pipeline_options& o) { return pipeline<chosen>{o, order}; };
+}
+auto alone = [] { return comm::every_step<>{}; };
+auto diloco = [] { return comm::periodic<>{{.local_steps = 2}}; };
+
+// Not compared by CHECK itself, which would print every parameter.
+bool same(const support::trained_model& a, const support::trained_model& b) { return a == b; }
+
+void check_schedule(chosen order, std::int64_t layers = 4) {
+  for (const std::uint32_t ranks : {1U, 2U, 4U}) {
+    if (order.chunks() > 1 && ranks == 1) continue;
+    const pipeline_case c{.ranks = ranks};
+    const auto whole = support::train_whole(small_gpt(layers), c, alone);
+    const auto cut = support::train_pipelines(small_gpt(layers), c, alone, with(order), order.chunks());
+    CAPTURE(ranks);
+    CHECK(cut.losses == whole.losses);
+    CHECK(same(cut, whole));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("pipeline: losses and parameters of the unsplit model, bit for bit, with every schedule", "[parallel][fast]") {
+  SECTION("GPipe") { check_schedule({&plan::gpipe}); }
+  SECTION("1F1B") { check_schedule({&plan::one_f_one_b}); }
+  SECTION("zero bubble") { check_schedule({&plan::zero_bubble}); }
+  SECTION("interleaved") {
+    check_schedule({[](std::uint32_t ranks, std::uint32_t m) { return plan::interleaved(ranks, 2, m); }, 2}, 8);
+  }
+}
+
+TEST_CASE("pipeline: dropout draws the masks of the unsplit model", "[parallel][fast]") {
+  auto o = small_gpt();
+  o.dropout = 0.2F;
+  const pipeline_case c{.ranks = 2};
+  CHECK(same(support::train_pipelines(o, c, alone, with({})), support::train_whole(o, c, alone)));
+}
+
+TEST_CASE("pipeline: replicas average with any communication policy within their stage", "[parallel][fast]") {
+  const pipeline_case c{.ranks = 2, .replicas = 2, .steps = 4};
+  CHECK(same(support::train_pipelines(small_gpt(), c, alone, with({})), support::train_whole(small_gpt(), c, alone)));
+  CHECK(same(support::train_pipelines(small_gpt(), c, diloco, with({})), support::train_whole(small_gpt(), c, diloco)));
+}
+
+TEST_CASE("pipeline: gradients are clipped by the norm of the whole model, a tied table counted once", "[parallel][fast]") {
+  auto o = small_gpt();
+  o.tie = GENERATE(false, true);
+  const pipeline_case c{.ranks = 4, .clip_norm = 0.05F};
+  const auto whole = support::train_whole(o, c, alone);
+  const auto cut = support::train_pipelines(o, c, alone, with({}));
+  for (std::size_t i = 0; i < whole.losses.size(); ++i) CHECK(cut.losses[i] == Approx(whole.losses[i]).epsilon(1e-6));
+  for (const auto& [name, values] : whole.parameters) {
+    float off = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) off = std::max(off, std::abs(values[i] - cut.parameters.at(name)[i]));
+    CAPTURE(name);
+    CHECK(off < 2e-4F);  // AdamW's first steps are of size 0.01 whatever the gradient
+  }
+}
+
+TEST_CASE("pipeline: a tied table stays the same at both ends, after rounds of three replicas too", "[parallel][fast]") {
+  auto o = small_gpt();
+  o.tie = true;
+  const pipeline_case c{.ranks = 2, .replicas = 3, .steps = 4};
+  const auto cut = support::train_pipelines(o, c, diloco, with({}));
+  CHECK((cut.parameters.at("wte.weight") == cut.last_rank.at("wte.weight")));
+}
+
+}  // namespace causeway::parallel

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "corpus.hpp"
+#include "draw_schedule.hpp"
 #include "elastic_run.hpp"
 #include "journal.hpp"
 #include "launch.hpp"
@@ -170,6 +171,7 @@ int show_settings(settings& s, const origins& from) {
 bool elastic(const settings& s) { return s.fault.policy == "quorum"; }
 
 causeway::result<int> run(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments[0] == "schedule") return draw_schedule({arguments.begin() + 1, arguments.end()});
   stop_watch watch;
   settings s;
   origins from;
@@ -202,7 +204,7 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
   if (line.command == "generate") return generate(s);
   if (line.command == "config") return show_settings(s, from);
   return fail(errc::invalid_argument, line.command,
-              "is not a command; use train, join, simulate, generate, check-journal or config (--help)");
+              "is not a command; use train, join, simulate, generate, check-journal, schedule or config (--help)");
 }
 
 }  // namespace

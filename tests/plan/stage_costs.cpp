@@ -53,7 +53,7 @@ TEST_CASE("Costs that fit no pipeline are refused by name", "[plan][fast]") {
   CHECK(plan::check(stage_costs{}, 1).error().code == errc::invalid_argument);
   CHECK(plan::check(plan::equal_costs(1), 1));
 
-  const double wrong[] = {-1, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()};
+  const double wrong[] = {-1, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 1e19};
   for (const double x : wrong) {
     for (double stage_cost::*member :
          {&stage_cost::forward, &stage_cost::input_gradient, &stage_cost::weight_gradient, &stage_cost::recompute}) {
@@ -70,4 +70,8 @@ TEST_CASE("Costs that fit no pipeline are refused by name", "[plan][fast]") {
   stage_costs c = good;
   c.edges[0].bytes_per_second = 0;
   CHECK(plan::check(c, 3).error().code == errc::non_finite);
+  c.edges[0] = {0, 1e10, 1, 1e-10};  // takes 1e20 s
+  CHECK(plan::check(c, 3).error().code == errc::non_finite);
+  c.edges[0] = {0, 1e10, 1, std::numeric_limits<double>::infinity()};
+  CHECK(plan::check(c, 3));
 }

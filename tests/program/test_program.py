@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program `causeway` as a person meets it: wrong input, interrupted runs, peers that do not fit.
 usage: test_program.py PATH_OF_CAUSEWAY [unittest options]"""
-import glob, os, re, signal, socket, subprocess, time, unittest
+import glob, os, re, signal, socket, subprocess, tempfile, time, unittest
 
 from support import PROGRAM, Program
 
@@ -289,7 +289,7 @@ class Settings(Program):
     def test_help_names_every_command_and_policy(self):
         r = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, errors="replace")
         self.assertEqual(r.returncode, 0)
-        for word in ["train", "join", "generate", "config", "--comm.local_steps", "every_step", "streaming_diloco", "noloco"]:
+        for word in ["train", "join", "generate", "config", "schedule", "--comm.local_steps", "every_step", "streaming_diloco", "noloco"]:
             self.assertIn(word, r.stdout)
 
     def test_a_policy_has_defaults_of_its_own_and_what_is_said_wins(self):
@@ -299,6 +299,38 @@ class Settings(Program):
         self.assertRegex(r.stdout, r"comm\.local_steps += 100 +# default of streaming_diloco")
         self.assertRegex(r.stdout, r"comm\.outer_learning_rate += 0\.4 +# default of streaming_diloco")
         self.assertRegex(r.stdout, r"comm\.overlap_steps += 3 +# --comm\.overlap_steps")
+
+
+class Schedules(unittest.TestCase):
+    def draw(self, *args):
+        return subprocess.run([PROGRAM, "schedule", *args], capture_output=True, text=True, errors="replace", timeout=60)
+
+    def test_a_schedule_is_drawn_with_its_figures(self):
+        r = self.draw("--schedule", "zero_bubble", "--stages", "3", "--micro-batches", "4")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertTrue(r.stdout.startswith("rank 0  012..Aa3BbCcDd\nrank 1  .01.A2Ba3CbDcd\nrank 2  ..0A1B2Ca3Dbcd\n"), r.stdout)
+        self.assertIn("14 s, efficiency 0.857", r.stdout)
+
+    def test_every_schedule_can_be_drawn_and_saved(self):
+        names = re.search(r"--schedule +(.*)", self.draw("--help").stdout).group(1).replace(" or ", ", ").split(", ")
+        self.assertEqual(len(names), 7)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in names:
+                file = os.path.join(folder, name + ".svg")
+                r = self.draw("--schedule", name, "--latency", "0.1", "--jitter", "0.2", "--opportunistic", "--svg", file)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                with open(file) as f:
+                    self.assertIn(name, f.read())
+
+    def test_what_does_not_fit_is_said_in_one_line(self):
+        for args, part in [(["--schedule", "gpip"], "'gpip' is none"), (["--stages", "many"], "'many' does not fit"),
+                           (["--micro-batch", "3"], "--help"), (["--stages"], "needs a value"),
+                           (["--schedule", "interleaved", "--chunks", "2", "--micro-batches", "7"], "4 ranks divide, not 7"),
+                           (["--forward", "-1"], "seconds from 0")]:
+            r = self.draw(*args)
+            self.assertEqual(r.returncode, 1, r.stdout)
+            self.assertIn(part, r.stderr)
+            self.assertEqual(len(r.stderr.splitlines()), 1, r.stderr)
 
 
 if __name__ == "__main__":

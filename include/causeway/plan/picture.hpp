@@ -84,9 +84,11 @@ inline void draw_operation(std::string& svg, const timeline& t, std::size_t rank
 /// A line per rank: a column for each unit of time (seconds; 0: the shortest operation, or makespan / 200) shows what runs
 /// in its middle. A micro-batch's last digit as 0-9 is its forward, A-J its backward or input gradient, a-j its weight
 /// gradient; * a recompute; a dot nothing. With several chunks a column has two letters, the second the chunk's last digit.
+/// The unit must give less than a million columns.
 [[nodiscard]] inline std::string text_picture(const timeline& t, double unit = 0) {
   CAUSEWAY_EXPECT(unit >= 0);
   if (unit == 0) unit = detail::natural_unit(t);
+  CAUSEWAY_EXPECT(t.makespan / unit < 1e6);
   const auto column = [&](double seconds) {  // the first whose middle is not before this moment
     return static_cast<std::size_t>(std::max(0.0, std::ceil(seconds / unit - 0.5 - 1e-9)));
   };

@@ -11,7 +11,9 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/plan/schedule.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -76,7 +78,8 @@ struct jitter {
   }
 };
 
-/// Whether costs are finite, not negative, and as many as the stages of a pipeline.
+/// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
+/// stay finite).
 [[nodiscard]] inline result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
   if (costs.stages.size() != virtual_stages || costs.edges.size() + 1 != virtual_stages) {
     return fail(errc::invalid_argument, "costs",
@@ -84,16 +87,19 @@ struct jitter {
                     " edges, but the pipeline has " + std::to_string(virtual_stages) +
                     " virtual stages, and one edge less");
   }
-  const auto good = [](double x) { return std::isfinite(x) && x >= 0; };
+  const auto good = [](double x) { return x >= 0 && x <= 1e18; };
   for (std::size_t v = 0; v < costs.stages.size(); ++v) {
     const stage_cost& c = costs.stages[v];
     if (!good(c.forward) || !good(c.input_gradient) || !good(c.weight_gradient) || !good(c.recompute))
-      return fail(errc::non_finite, "costs of stage " + std::to_string(v), "must be finite seconds, at least 0");
+      return fail(errc::non_finite, "costs of stage " + std::to_string(v), "must be seconds from 0 to 1e18");
   }
   for (std::size_t v = 0; v < costs.edges.size(); ++v) {
     const edge_cost& e = costs.edges[v];
-    if (!good(e.latency) || !good(e.bytes_forward) || !good(e.bytes_backward) || !(e.bytes_per_second > 0))
-      return fail(errc::non_finite, "costs of edge " + std::to_string(v), "must be at least 0, the bandwidth above 0");
+    const bool moves = e.bytes_per_second > 0 && good(std::max(e.bytes_forward, e.bytes_backward) / e.bytes_per_second);
+    if (!good(e.latency) || !good(e.bytes_forward) || !good(e.bytes_backward) || !moves) {
+      return fail(errc::non_finite, "costs of edge " + std::to_string(v),
+                  "must be from 0 to 1e18 seconds and bytes, with a bandwidth above 0 that carries them in that time");
+    }
   }
   return {};
 }

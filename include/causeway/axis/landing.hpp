@@ -35,14 +35,6 @@ concept Landing = L::decides == part::landing&& requires(const L& l, std::span<f
   { l.land(local, shared, at_send) } -> std::same_as<void>;
 };
 
-namespace detail {
-
-inline void take_over(std::span<float> local, std::span<const float> shared) {
-  for (std::size_t i = 0; i < local.size(); ++i) local[i] = shared[i];
-}
-
-}  // namespace detail
-
 /// θ_m ← θ̃, before the next inner step.
 struct blocking {
   static constexpr part decides = part::landing;
@@ -52,7 +44,7 @@ struct blocking {
   static constexpr bool own_is_fresh = false;
 
   static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
-    detail::take_over(local, shared);
+    for (std::size_t i = 0; i < local.size(); ++i) local[i] = shared[i];
   }
 };
 
@@ -98,30 +90,14 @@ struct compensated {
 
 /// The outer step of a round uses the mean of the round before, which had a whole round to travel; nothing for the first
 /// (delayed DiLoCo in its plain form: costs quality).
-struct one_round_late {
-  static constexpr part decides = part::landing;
+struct one_round_late : blocking {
   static constexpr waiting waits = waiting::a_round;
-  static constexpr std::uint32_t steps = 0;
-  static constexpr bool keeps_departure = false;
-  static constexpr bool own_is_fresh = false;
-
-  static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
-    detail::take_over(local, shared);
-  }
 };
 
 /// The same with this peer's own part fresh: (1/M)·Δ_m(now) + (1/M)·Σ_{others} Δ(a round ago) (Kale et al. 2025). The
 /// shared parameters then differ from peer to peer by the rows under way; one more buffer.
-struct eager {
-  static constexpr part decides = part::landing;
-  static constexpr waiting waits = waiting::a_round;
-  static constexpr std::uint32_t steps = 0;
-  static constexpr bool keeps_departure = false;
+struct eager : one_round_late {
   static constexpr bool own_is_fresh = true;
-
-  static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
-    detail::take_over(local, shared);
-  }
 };
 
 static_assert(Landing<blocking> && Landing<delayed> && Landing<compensated> && Landing<one_round_late> && Landing<eager>);

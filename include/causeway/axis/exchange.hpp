@@ -25,15 +25,28 @@
 
 namespace causeway::inline CAUSEWAY_ABI::axis {
 
-/// `make(fragment)`: a new collective exchange. `traits`: its traits. `by_context`: there is none, the context's own mean
-/// over all peers is used, in one piece, through `codec`.
+/// `make(fragment)`: a new collective exchange. `traits`: its traits. `codec_type`: what makes a peer's message, where it
+/// is a codec's.
 template <class E>
 concept ExchangeRecipe = E::decides == part::exchange&& std::copyable<E>&& requires {
   { E::traits } -> std::same_as<const collective::exchange_traits&>;
-  {bool{E::by_context}};
-  {bool{E::sparse}};
-  {bool{E::shared_support}};
 };
+
+/// Whether a recipe has no exchange of its own: the context's mean over all peers is used, in one piece, through `codec`.
+template <ExchangeRecipe E>
+inline constexpr bool by_context = !requires(const E& e) {
+  e.make(std::size_t{});
+};
+
+/// What a recipe's codec says of its messages; where it has none, they have all coordinates.
+template <ExchangeRecipe E>
+constexpr compress::codec_traits message_traits() {
+  if constexpr (requires { typename E::codec_type; }) {
+    return E::codec_type::traits;
+  } else {
+    return {};
+  }
+}
 
 /// The context's mean over all peers: butterfly or ring, whatever suits the size, in chunks that overlap each other.
 /// Blocks. Works where peers come and go. Bytes: 2(n−1)/n times the encoded row.
@@ -42,9 +55,6 @@ struct all_reduce {
   static constexpr part decides = part::exchange;
   static constexpr collective::exchange_traits traits{
       .bit_parity = true, .own_support = false, .residual = true, .counts = false, .stateful = false};
-  static constexpr bool by_context = true;
-  static constexpr bool sparse = false;
-  static constexpr bool shared_support = false;
 
   Codec codec{};
 };
@@ -57,9 +67,6 @@ struct gather_mean {
   using type = collective::gather_mean<codec_type, Aggregator>;
   static constexpr part decides = part::exchange;
   static constexpr collective::exchange_traits traits = type::traits;
-  static constexpr bool by_context = false;
-  static constexpr bool sparse = compress::codec_traits{codec_type::traits}.sparse;
-  static constexpr bool shared_support = compress::codec_traits{codec_type::traits}.shared_support;
 
   Codec codec{};
   Aggregator aggregator{};
@@ -72,20 +79,17 @@ struct gather_mean {
 /// when split_options::server_residual says so. Bytes: (1 − s) rows up and (n−1)·s rows down, for a share s.
 template <class Up = compress::none, class Down = Up>
 struct split_mean {
-  using up_type = compress::as_message<Up>;
+  using codec_type = compress::as_message<Up>;
   using down_type = compress::as_message<Down>;
-  using type = collective::split_mean<up_type, down_type>;
+  using type = collective::split_mean<codec_type, down_type>;
   static constexpr part decides = part::exchange;
   static constexpr collective::exchange_traits traits = type::traits;
-  static constexpr bool by_context = false;
-  static constexpr bool sparse = compress::codec_traits{up_type::traits}.sparse;
-  static constexpr bool shared_support = compress::codec_traits{up_type::traits}.shared_support;
 
   collective::split_options options{};
   Up up{};
   Down down{};
 
-  [[nodiscard]] type make(std::size_t = 0) const { return type{options, up_type{up}, down_type{down}}; }
+  [[nodiscard]] type make(std::size_t = 0) const { return type{options, codec_type{up}, down_type{down}}; }
 };
 
 /// Around a ring, encoded anew on every hop, finished so that all peers hold the same bits (collective/quantised_ring.hpp).
@@ -96,9 +100,6 @@ struct quantised_ring {
   using type = collective::quantised_ring<codec_type>;
   static constexpr part decides = part::exchange;
   static constexpr collective::exchange_traits traits = type::traits;
-  static constexpr bool by_context = false;
-  static constexpr bool sparse = compress::codec_traits{codec_type::traits}.sparse;
-  static constexpr bool shared_support = compress::codec_traits{codec_type::traits}.shared_support;
 
   Codec codec{};
 
@@ -109,14 +110,11 @@ struct quantised_ring {
 /// several roots share the work. For small rows and many peers. Bytes: a row to the parent, one to each child.
 template <class Up = compress::none, class Down = Up>
 struct tree_mean {
-  using up_type = compress::as_message<Up>;
+  using codec_type = compress::as_message<Up>;
   using down_type = compress::as_message<Down>;
-  using type = collective::tree_mean<up_type, down_type>;
+  using type = collective::tree_mean<codec_type, down_type>;
   static constexpr part decides = part::exchange;
   static constexpr collective::exchange_traits traits = type::traits;
-  static constexpr bool by_context = false;
-  static constexpr bool sparse = compress::codec_traits{up_type::traits}.sparse;
-  static constexpr bool shared_support = compress::codec_traits{up_type::traits}.shared_support;
 
   std::uint32_t arity = 2;
   std::vector<net::peer_index> roots{0};
@@ -124,7 +122,7 @@ struct tree_mean {
   Down down{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
-    return type{{.arity = arity, .root = roots[fragment % roots.size()]}, up_type{up}, down_type{down}};
+    return type{{.arity = arity, .root = roots[fragment % roots.size()]}, codec_type{up}, down_type{down}};
   }
 };
 
@@ -132,14 +130,11 @@ struct tree_mean {
 /// two_level_mean.hpp): what crosses regions is one row for each of them. Regions list all peers, hubs first.
 template <class Across = split_mean<>, class Up = compress::none, class Down = Up>
 struct two_level_mean {
-  using up_type = compress::as_message<Up>;
+  using codec_type = compress::as_message<Up>;
   using down_type = compress::as_message<Down>;
-  using type = collective::two_level_mean<up_type, typename Across::type, down_type>;
+  using type = collective::two_level_mean<codec_type, typename Across::type, down_type>;
   static constexpr part decides = part::exchange;
   static constexpr collective::exchange_traits traits = type::traits;
-  static constexpr bool by_context = false;
-  static constexpr bool sparse = compress::codec_traits{up_type::traits}.sparse;
-  static constexpr bool shared_support = compress::codec_traits{up_type::traits}.shared_support;
 
   collective::region_list regions{};
   Across across{};
@@ -147,7 +142,7 @@ struct two_level_mean {
   Down down{};
 
   [[nodiscard]] type make(std::size_t fragment = 0) const {
-    return type{regions, across.make(fragment), up_type{up}, down_type{down}};
+    return type{regions, across.make(fragment), codec_type{up}, down_type{down}};
   }
 };
 

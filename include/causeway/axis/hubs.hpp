@@ -100,7 +100,6 @@ struct push {
   using codec_type = compress::as_message<Codec>;
   static constexpr part decides = part::exchange;
   static constexpr bool is_push = true;
-  static constexpr bool shared_support = compress::codec_traits{codec_type::traits}.shared_support;
 
   Codec codec{};
   Aggregator aggregator{};

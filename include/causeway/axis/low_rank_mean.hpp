@@ -173,9 +173,6 @@ struct low_rank_mean {
   using type = detail::low_rank_exchange;
   static constexpr part decides = part::exchange;
   static constexpr collective::exchange_traits traits = type::traits;
-  static constexpr bool by_context = false;
-  static constexpr bool sparse = false;
-  static constexpr bool shared_support = false;
 
   std::uint32_t rank = 4;
 

@@ -70,7 +70,7 @@ class arrival_rules {
   static constexpr bool a13 = std::is_same_v<given<axis::part::content, axis::pseudo_gradient>, axis::pseudo_gradient> &&
                               landing_type::waits != axis::waiting::a_round &&
                               residual_type::keeps != axis::keeping::in_parameters && !outer_type::wants_mean_shared &&
-                              !trigger_type::watches_movement && !push_type::shared_support;
+                              !trigger_type::watches_movement && !push_type::codec_type::traits.shared_support;
 
   static_assert(axis::all_known<Axes...>,
                 "causeway-A0: a type given to comm::on_arrival is no axis value: it has no `decides`. "

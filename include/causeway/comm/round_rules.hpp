@@ -95,6 +95,19 @@ constexpr bool elastic(round_mix m) {
 
 }  // namespace rules
 
+namespace detail {
+
+template <class Trigger>
+inline constexpr bool follows_speed = requires {
+  Trigger::follows_speed;
+};
+template <class Trigger>
+inline constexpr bool accumulates = requires {
+  Trigger::accumulates;
+};
+
+}  // namespace detail
+
 /// The rules for one mix: derive from it. Instantiated only with known axes, so that a wrong one is the only error.
 template <class... Axes>
 struct round_rules {
@@ -120,14 +133,14 @@ struct round_rules {
                                  .before_inner_step = content_axis::before_inner_step,
                                  .sends_anchor = content_axis::with_anchor,
                                  .everybody = group_axis::everybody,
-                                 .by_context = exchange_axis::by_context,
+                                 .by_context = axis::by_context<exchange_axis>,
                                  .bit_parity = exchange_axis::traits.bit_parity,
                                  .own_support = exchange_axis::traits.own_support,
                                  .gives_residual = exchange_axis::traits.residual,
                                  .gives_counts = exchange_axis::traits.counts,
                                  .stateful = exchange_axis::traits.stateful,
-                                 .sparse = exchange_axis::sparse,
-                                 .shared_support = exchange_axis::shared_support,
+                                 .sparse = axis::message_traits<exchange_axis>().sparse,
+                                 .shared_support = axis::message_traits<exchange_axis>().shared_support,
                                  .keeps_residual = residual_axis::keeps != axis::keeping::nothing,
                                  .residual_in_parameters = residual_axis::keeps == axis::keeping::in_parameters,
                                  .waits_at_once = landing_axis::waits == axis::waiting::at_once,
@@ -135,56 +148,54 @@ struct round_rules {
                                  .own_is_fresh = landing_axis::own_is_fresh,
                                  .wants_mean_shared = content_axis::anchored && outer_axis::wants_mean_shared,
                                  .single = fragments_axis::single && content_axis::tensor_count == 1,
-                                 .trigger_talks = requires {trigger_axis::follows_speed;
-}, .watches_movement = trigger_axis::watches_movement, .keeps_local = participation_axis::keeps_local,
-   .always = participation_axis::always, .accumulates = requires {
-  trigger_axis::accumulates;
-}
-,
-};  // namespace causeway::inline CAUSEWAY_ABI::comm
-static constexpr bool identical = rules::identical(mix);
-static constexpr bool elastic = rules::elastic(mix);
+                                 .trigger_talks = detail::follows_speed<trigger_axis>,
+                                 .watches_movement = trigger_axis::watches_movement,
+                                 .keeps_local = participation_axis::keeps_local,
+                                 .always = participation_axis::always,
+                                 .accumulates = detail::accumulates<trigger_axis>};
+  static constexpr bool identical = rules::identical(mix);
+  static constexpr bool elastic = rules::elastic(mix);
 
-private:
-static_assert(
-    rules::a2(mix),
-    "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
-    "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
-static_assert(rules::a3(mix),
-              "causeway-A3: this landing lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
-              "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
-static_assert(rules::a4(mix),
-              "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
-              "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-static_assert(rules::a5(mix),
-              "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-              "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov. docs/reference/rules.md#a5");
-static_assert(rules::a6(mix),
-              "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
-              "axis::split_mean. docs/reference/rules.md#a6");
-static_assert(rules::a7(mix),
-              "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
-              "different peers. Use one with bit parity. docs/reference/rules.md#a7");
-static_assert(
-    rules::a8(mix),
-    "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a topology that "
-    "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
-static_assert(rules::a9(mix),
-              "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
-              "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
-static_assert(
-    rules::a10(mix),
-    "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
-    "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
-static_assert(rules::a11(mix),
-              "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
-              "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
-static_assert(
-    rules::a14(mix),
-    "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
-    "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
-}
-;
+ private:
+  static_assert(
+      rules::a2(mix),
+      "causeway-A2: with this codec every peer sends coordinates of its own choice, but this topology can only add up "
+      "rows. Use axis::gather_mean, or a codec with a shared mask. docs/reference/rules.md#a2");
+  static_assert(rules::a3(mix),
+                "causeway-A3: this landing lets the exchange overlap with inner steps, but axis::all_reduce blocks. "
+                "Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a3");
+  static_assert(rules::a4(mix),
+                "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
+                "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
+  static_assert(rules::a5(mix),
+                "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+                "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov. docs/reference/rules.md#a5");
+  static_assert(rules::a6(mix),
+                "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
+                "axis::split_mean. docs/reference/rules.md#a6");
+  static_assert(
+      rules::a7(mix),
+      "causeway-A7: all peers must hold the same shared parameters, but this exchange ends with different bits on "
+      "different peers. Use one with bit parity. docs/reference/rules.md#a7");
+  static_assert(rules::a8(mix),
+                "causeway-A8: a residual needs changes (gradients or pseudo-gradients; an implicit one the latter) and a "
+                "topology that "
+                "tells what was sent. Use axis::split_mean or axis::gather_mean. docs/reference/rules.md#a8");
+  static_assert(rules::a9(mix),
+                "causeway-A9: parameters are replaced only where something came, but this exchange does not say where. Use "
+                "axis::gather_mean with collective::contributor_mean. docs/reference/rules.md#a9");
+  static_assert(
+      rules::a10(mix),
+      "causeway-A10: axis::eager replaces this peer's old row in a mean over all peers, and gossip cannot be late. Use "
+      "axis::pseudo_gradient, axis::all_peers, axis::everyone and axis::split_mean. docs/reference/rules.md#a10");
+  static_assert(rules::a11(mix),
+                "causeway-A11: this trigger adapts to the mean's size, which must be equal on all peers. Use "
+                "axis::pseudo_gradient with axis::all_peers. docs/reference/rules.md#a11");
+  static_assert(
+      rules::a14(mix),
+      "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
+      "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+};
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 

@@ -35,7 +35,8 @@ struct exchange_of {
   using type = decltype(std::declval<const Recipe&>().make());
 };
 template <class Recipe>
-requires Recipe::by_context struct exchange_of<Recipe> {
+  requires axis::by_context<Recipe>
+struct exchange_of<Recipe> {
   struct type {};
 };
 
@@ -116,7 +117,7 @@ struct round_state {
   }
 
   void cancel() {
-    if constexpr (!Recipe::by_context) exchange->cancel();
+    if constexpr (!axis::by_context<Recipe>) exchange->cancel();
   }
 
   /// Sends `input` on its way.
@@ -126,7 +127,7 @@ struct round_state {
     row = input;
     next_residual.assign(wants_residual ? row.size() : 0, 0.0F);
     counts.assign(wants_counts ? row.size() : 0, 0.0F);
-    if constexpr (!Recipe::by_context) {
+    if constexpr (!axis::by_context<Recipe>) {
       if (terms.members.size() > 1) {
         open_group(ctx);
         CAUSEWAY_TRY(exchange->begin(port(ctx), exchange_row(), message_context(ctx)));
@@ -139,7 +140,7 @@ struct round_state {
   /// Reduces what has arrived and sends it on; waits for it where it has not.
   template <class Context>
   result<void> turn(Context& ctx) {
-    if constexpr (!Recipe::by_context) {
+    if constexpr (!axis::by_context<Recipe>) {
       if (terms.members.size() > 1) CAUSEWAY_TRY(failing(exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
     }
     turned = true;
@@ -149,7 +150,7 @@ struct round_state {
   /// Leaves the mean in `row`. Alone, that is what this peer put in.
   template <class Context>
   result<void> finish(Context& ctx, const Recipe& recipe) {
-    if constexpr (Recipe::by_context) {
+    if constexpr (axis::by_context<Recipe>) {
       return failing(mean_by_context(ctx, recipe));
     } else {
       if (terms.members.size() > 1) {

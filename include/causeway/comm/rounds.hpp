@@ -201,7 +201,7 @@ class rounds : round_rules<Axes...> {
     states_.emplace_back();
     states_.back().outer = outer_;
     states_.back().group_axis = group_;
-    if constexpr (!recipe_type::by_context) states_.back().exchange.emplace(recipe_.make(states_.size() - 1));
+    if constexpr (!axis::by_context<recipe_type>) states_.back().exchange.emplace(recipe_.make(states_.size() - 1));
   }
 
   // The state of a run that begins, not one from a checkpoint.
@@ -423,7 +423,7 @@ class rounds : round_rules<Axes...> {
   result<void> begin(auto& ctx, state& s) {
     s.cancel();  // before its transport may go
     float weight = accumulates ? static_cast<float>(gathered_) : 1.0F;
-    if constexpr (!recipe_type::by_context) {
+    if constexpr (!axis::by_context<recipe_type>) {
       CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
       weight *= share;
     }

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <type_traits>
@@ -44,7 +45,10 @@ std::vector<option> options(drawing& d) {
           {"stages", "ranks of the pipeline", &d.stages},
           {"micro-batches", "of one step", &d.micro_batches},
           {"chunks", "of the model on each rank; interleaved and greedy", &d.chunks},
-          {"room", "varuna: inputs that a rank stores; greedy: sets of activations; 0: 2 stages, stages x chunks", &d.room},
+          {"room",
+           "sets of activations that a rank has room for (greedy, or with --opportunistic); varuna: stored inputs; 0: see "
+           "below",
+           &d.room},
           {"halves", "greedy: split backwards into input and weight gradients", &d.halves},
           {"with-recompute", "gpipe, 1f1b, interleaved, zero_bubble, asynchronous: recompute activations", &d.recomputing},
           {"forward", "seconds of a forward in a stage (in a chunk)", &d.forward},
@@ -109,7 +113,7 @@ causeway::result<void> validate(const drawing& d) {
   CAUSEWAY_TRY(limit(d.micro_batches >= 1 && d.micro_batches <= 10000, "--micro-batches", "must be from 1 to 10000"));
   CAUSEWAY_TRY(limit(d.chunks >= 1 && d.chunks <= 100, "--chunks", "must be from 1 to 100"));
   CAUSEWAY_TRY(limit(d.chunks == 1 || parts, "--chunks", "is for interleaved and greedy; leave it out"));
-  CAUSEWAY_TRY(limit(d.room == 0 || rules, "--room", "is for varuna and greedy; leave it out"));
+  CAUSEWAY_TRY(limit(d.room == 0 || rules || d.opportunistic, "--room", "is for varuna, greedy and --opportunistic"));
   CAUSEWAY_TRY(limit(!d.halves || d.schedule == "greedy", "--halves", "is for greedy; zero_bubble has them by itself"));
   CAUSEWAY_TRY(limit(!d.recomputing || !rules, "--with-recompute", "is not for varuna, which does, nor for greedy"));
   CAUSEWAY_TRY(limit(std::isfinite(d.jitter) && d.jitter >= 0 && d.jitter <= 3, "--jitter", "must be from 0 to 3"));
@@ -139,6 +143,15 @@ causeway::result<plan::schedule> generate(const drawing& d, const plan::stage_co
               "'" + d.schedule + "' is none; use gpipe, 1f1b, interleaved, zero_bubble, varuna, asynchronous or greedy");
 }
 
+// What an opportunistic rank may hold: of what it runs ahead with, `room`. None: what its order needs by itself.
+std::optional<plan::held_memory> room_of(const drawing& d, const plan::schedule& s) {
+  if (d.room == 0 || !d.opportunistic) return std::nullopt;
+  if (d.schedule != "varuna" && !d.recomputing) return plan::held_memory{d.room, 0};
+  plan::held_memory most;
+  for (std::uint32_t r = 0; r < s.ranks; ++r) most = larger(most, plan::peak_memory(s, r));
+  return plan::held_memory{most.activations, d.room};
+}
+
 void print_figures(const plan::timeline& t) {
   std::printf("\n%.4g s, efficiency %.3f\n\n  rank    bubble  activations  stored inputs\n", t.makespan, t.efficiency());
   for (std::uint32_t r = 0; r < t.ranks.size(); ++r) {
@@ -162,6 +175,10 @@ causeway::result<void> print_mean(const drawing& d, const plan::schedule& s, con
 int print_help(drawing& d) {
   std::printf("causeway schedule [--option value ...]: draws what each rank of a pipeline does in one step, and when\n\n");
   for (const option& o : options(d)) std::printf("  --%-16s %s\n", o.name.c_str(), o.help.c_str());
+  std::printf(
+      "\nWithout --room varuna stores 2 x stages inputs, greedy has room for stages x chunks sets, and an opportunistic "
+      "rank "
+      "for\nwhat its order needs.\n");
   std::printf("\ndocs/reference/schedules.md says what the schedules are.\n");
   return 0;
 }
@@ -179,7 +196,7 @@ causeway::result<int> draw_schedule(const std::vector<std::string>& arguments) {
   if (d.recomputing) s = plan::with_recompute(s);
 
   const auto order = d.opportunistic ? plan::run_order::opportunistic : plan::run_order::strict;
-  const plan::timeline_options how{order, {d.jitter, d.seed}, {}};
+  const plan::timeline_options how{order, {d.jitter, d.seed}, room_of(d, s)};
   CAUSEWAY_ASSIGN(const plan::timeline t, plan::timeline_of(s, costs, how));
   if (d.column > 0 && t.makespan / d.column > 10000)
     return fail(errc::invalid_argument, "--column", "makes more than 10,000 columns; use a longer time");

@@ -196,6 +196,22 @@ TEST_CASE("Under jitter Varuna's opportunistic order beats 1F1B", "[plan][fast]"
   }
 }
 
+TEST_CASE("Opportunistic ranks need room: 1F1B gains nothing within its own memory, and much with more", "[plan][fast]") {
+  const std::uint32_t p = 8, m = 32;
+  const stage_costs costs = plan::equal_costs(p, {}, {0.25, 0, 0, 1});
+  const schedule s = *plan::one_f_one_b(p, m);
+  const auto mean = [&](run_order order, std::optional<held_memory> limit) {
+    double sum = 0;
+    for (std::uint64_t seed = 0; seed < 50; ++seed) sum += laid_out(s, costs, {order, {0.2, seed}, limit}).makespan;
+    return sum / 50;
+  };
+  const double strict = mean(run_order::strict, {}), own = mean(run_order::opportunistic, {});
+  const double twice = mean(run_order::opportunistic, held_memory{2 * p, 0});
+  INFO(strict << " s, " << own << " s, " << twice << " s");
+  CHECK(own > strict);  // a backward that is early makes the forward behind it late, which the next rank waits for
+  CHECK(strict / twice > 1.13);
+}
+
 TEST_CASE("The same seed gives the same timeline, another another", "[plan][fast]") {
   const stage_costs costs = plan::equal_costs(4, {}, {0.1, 0, 0, 1});
   const schedule s = *plan::one_f_one_b(4, 8);

@@ -4,8 +4,9 @@
 
 // Orders written for given costs of stages and links, by list scheduling: whenever a rank is free, a rule takes one of the
 // operations that it could run. In the manner of CrossPipe (arXiv 2507.00217), whose model of delay and bandwidth this
-// takes; its greedy algorithm is not known to us in detail, so the rules are ours. None of them is best on all links:
-// all are tried, and the timeline says which order is kept.
+// takes; its greedy algorithm is not known to us in detail, so the rules are ours. None of them is best on all links,
+// and with little memory an order for quicker or slower links is at times the better one: all rules are tried on links of
+// several speeds, and the timeline on the given links says which order is kept.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -16,9 +17,9 @@
 #include <causeway/plan/stage_costs.hpp>
 #include <causeway/plan/timeline.hpp>
 
-#include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -142,6 +143,30 @@ class list_scheduler {
   return s;
 }
 
+/// The same stages, with links that take `factor` times as long.
+[[nodiscard]] inline stage_costs with_links(const stage_costs& costs, double factor) {
+  stage_costs scaled = costs;
+  for (edge_cost& e : scaled.edges) {
+    e.latency *= factor;
+    e.bytes_forward *= factor;
+    e.bytes_backward *= factor;
+  }
+  return scaled;
+}
+
+/// The orders of all rules on links of all speeds; the first is for the links as they are.
+[[nodiscard]] inline std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
+                                                          const greedy_options& options) {
+  std::vector<schedule> all;
+  for (const double factor : {1.0, 0.0, 0.5, 2.0}) {
+    const stage_costs scaled = with_links(costs, factor);
+    for (unsigned bits = 0; bits < (options.chunks == 1 ? 4U : 8U); ++bits) {  // with one chunk none is deeper
+      all.push_back(list_schedule(shape, scaled, options, {(bits & 1U) != 0, (bits & 2U) != 0, (bits & 4U) != 0}));
+    }
+  }
+  return all;
+}
+
 }  // namespace detail
 
 /// The shortest order that list scheduling finds on these costs. Gradients keep the order of micro-batches. Errors: sizes
@@ -157,10 +182,7 @@ class list_scheduler {
   }
   std::optional<schedule> best;
   double shortest = 0;
-  for (unsigned bits = 0; bits < 8; ++bits) {
-    const detail::list_rule rule{(bits & 1U) != 0, (bits & 2U) != 0, (bits & 4U) != 0};
-    if (rule.deep_first && options.chunks == 1) continue;
-    schedule s = detail::list_schedule(shape, costs, options, rule);
+  for (schedule& s : detail::list_schedules(shape, costs, options)) {
     CAUSEWAY_ASSIGN(const timeline t, timeline_of(s, costs));
     if (best && t.makespan >= shortest) continue;
     shortest = t.makespan;

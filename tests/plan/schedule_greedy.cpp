@@ -132,6 +132,20 @@ TEST_CASE("On slow links greedy orders use room that 1F1B leaves unused", "[plan
   CHECK(makespan(*plan::greedy(quarter, {8, 1, 32, 8, false}), quarter) <= makespan(*plan::one_f_one_b(8, 32), quarter));
 }
 
+TEST_CASE("Greedy orders are never longer than a closed form that fits the room", "[plan][fast]") {
+  rng draw{5};
+  for (int trial = 0; trial < 40; ++trial) {
+    const auto p = static_cast<std::uint32_t>(2 + draw.below(5)), m = static_cast<std::uint32_t>(p * (1 + draw.below(3)));
+    const stage_costs one = random_costs(draw, p), two = random_costs(draw, 2 * p);
+    const double slack = 1 + 1e-12;
+    CHECK(makespan(*plan::greedy(one, {p, 1, m, p, false}), one) <= makespan(*plan::one_f_one_b(p, m), one) * slack);
+    CHECK(makespan(*plan::greedy(one, {p, 1, m, p, true}), one) <= makespan(*plan::zero_bubble(p, m), one) * slack);
+    const schedule chunks = *plan::interleaved(p, 2, m);
+    const auto room = static_cast<std::uint32_t>(plan::peak_memory(chunks, 0).activations);
+    CHECK(makespan(*plan::greedy(two, {p, 2, m, room, false}), two) <= makespan(chunks, two) * slack);
+  }
+}
+
 TEST_CASE("Greedy orders refuse what has no solution", "[plan][fast]") {
   const stage_costs costs = plan::equal_costs(4);
   CHECK(plan::greedy(costs, {4, 1, 4, 0, false}).error().where == "greedy");

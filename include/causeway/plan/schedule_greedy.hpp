@@ -6,13 +6,14 @@
 // operations that it could run. In the manner of CrossPipe (arXiv 2507.00217), whose model of delay and bandwidth this
 // takes; its greedy algorithm is not known to us in detail, so the rules are ours. None of them is best on all links,
 // and with little memory an order for quicker or slower links is at times the better one: all rules are tried on links of
-// several speeds, and the timeline on the given links says which order is kept.
+// several speeds, a closed form besides, and the timeline on the given links says which order is kept.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/plan/pipeline_clock.hpp>
 #include <causeway/plan/schedule.hpp>
+#include <causeway/plan/schedule_check.hpp>
 #include <causeway/plan/schedules.hpp>
 #include <causeway/plan/stage_costs.hpp>
 #include <causeway/plan/timeline.hpp>
@@ -167,9 +168,20 @@ class list_scheduler {
   return all;
 }
 
+/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
+[[nodiscard]] inline std::optional<schedule> closed_form(const greedy_options& o) {
+  if (o.halves && o.chunks > 1) return std::nullopt;
+  auto s = o.halves       ? zero_bubble(o.ranks, o.micro_batches)
+           : o.chunks > 1 ? interleaved(o.ranks, o.chunks, o.micro_batches)
+                          : one_f_one_b(o.ranks, o.micro_batches);
+  if (!s || !plan::check(*s, {o.activations, 0})) return std::nullopt;
+  return *std::move(s);
+}
+
 }  // namespace detail
 
-/// The shortest order that list scheduling finds on these costs. Gradients keep the order of micro-batches. Errors: sizes
+/// The shortest order that list scheduling finds on these costs, never longer than zero_bubble with `halves`, interleaved
+/// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
 /// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
 /// rules.
 [[nodiscard]] inline result<schedule> greedy(const stage_costs& costs, const greedy_options& options) {
@@ -180,9 +192,12 @@ class list_scheduler {
                 "room for " + std::to_string(options.activations) + " sets of activations is less than the " +
                     std::to_string(options.chunks) + " chunks that one micro-batch goes through");
   }
+  std::vector<schedule> all = detail::list_schedules(shape, costs, options);
+  // last: of two as short, the one that uses the room stands jitter better
+  if (auto closed = detail::closed_form(options)) all.push_back(*std::move(closed));
   std::optional<schedule> best;
   double shortest = 0;
-  for (schedule& s : detail::list_schedules(shape, costs, options)) {
+  for (schedule& s : all) {
     CAUSEWAY_ASSIGN(const timeline t, timeline_of(s, costs));
     if (best && t.makespan >= shortest) continue;
     shortest = t.makespan;

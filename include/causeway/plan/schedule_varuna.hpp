@@ -72,9 +72,9 @@ class varuna_rule {
 
 }  // namespace detail
 
-/// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. For a
-/// pipeline without bubbles in its stride rank r needs about p - r inputs, and more where links are slow. Errors: costs
-/// that do not fit; no room for an input.
+/// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
+/// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
+/// Errors: costs that do not fit; no room for an input.
 [[nodiscard]] inline result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
                                              std::uint32_t stored_inputs) {
   CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(static_cast<std::uint32_t>(costs.stages.size()), 1, micro_batches));

@@ -33,9 +33,6 @@ inline index_layout set_layout(std::size_t count, std::size_t n) {
   return layout_of(index_form::smallest, static_cast<std::uint32_t>(count), static_cast<std::uint32_t>(n));
 }
 
-/// No set is longer than a bitmask, which `smallest` may always choose.
-inline std::size_t most_set_bytes(std::size_t n) { return sizeof(set_count) + bytes_of_bits(n); }
-
 inline std::size_t write_set(std::span<const std::uint32_t> kept, std::size_t n, std::span<std::byte> room) {
   const auto count = static_cast<set_count>(kept.size());
   const index_layout layout = set_layout(count, n);
@@ -61,6 +58,24 @@ inline result<std::size_t> read_set(std::string_view codec, std::span<const std:
   if (!read_indices(in, 0, layout, kept) || !in.zero_from(layout.bits)) return bad_indices(codec);
   return used;
 }
+
+/// What sparsifiers S whose messages begin with such a set have in common.
+template <class S>
+struct sends_a_set {
+  static constexpr bool shared_support = false;
+  static constexpr bool exact_count = false;
+
+  [[nodiscard]] static std::size_t most_kept(const message_context&, std::size_t n) noexcept { return n; }
+  /// No set is longer than a bitmask, which `smallest` may always choose.
+  [[nodiscard]] static std::size_t most_bytes(const message_context&, std::size_t n) {
+    return sizeof(set_count) + bytes_of_bits(n);
+  }
+  static result<std::size_t> read(const message_context&, std::span<const std::byte> bytes, std::size_t n,
+                                  std::vector<std::uint32_t>& kept) {
+    expect_row_size(n);
+    return read_set(S::name, bytes, n, kept);
+  }
+};
 
 struct sum_squares {
   static constexpr bool exact = true;
@@ -137,19 +152,14 @@ inline result<void> validate(const threshold_options& o) {
 
 /// Sparsifier: the values of at least a certain magnitude, and all that are not finite (decoding refuses them). Nothing of
 /// a row of zeros.
-class threshold {
+class threshold : public detail::sends_a_set<threshold> {
  public:
   static constexpr std::string_view name = "threshold";
-  static constexpr bool shared_support = false;
-  static constexpr bool exact_count = false;
 
   threshold() : threshold{threshold_options{}} {}
   explicit threshold(const threshold_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
 
   [[nodiscard]] const threshold_options& options() const noexcept { return options_; }
-
-  [[nodiscard]] static std::size_t most_kept(const message_context&, std::size_t n) noexcept { return n; }
-  [[nodiscard]] static std::size_t most_bytes(const message_context&, std::size_t n) { return detail::most_set_bytes(n); }
 
   std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
                      std::span<std::byte> room, kernels::simd_level level = kernels::detect_simd_level()) const {
@@ -163,11 +173,6 @@ class threshold {
     large.fill(ctx.pool, [&](std::size_t i) { return detail::magnitude_bits(values[i]) >= bits; });
     large.list(ctx.pool, kept);
     return detail::write_set(kept, values.size(), room);
-  }
-  static result<std::size_t> read(const message_context&, std::span<const std::byte> bytes, std::size_t n,
-                                  std::vector<std::uint32_t>& kept) {
-    detail::expect_row_size(n);
-    return detail::read_set(name, bytes, n, kept);
   }
 
  private:
@@ -197,11 +202,9 @@ inline result<void> validate(const significant_options& o) {
 /// Sparsifier: Gaia's significance filter (Hsieh et al., 2017, section 4.2): coordinate i travels when
 /// |x_i| > v_t · max(|reference_i|, floor), with v_t = v_0 / sqrt(t + 1) in round t. Without a reference, parameters count
 /// as 0. What is not finite travels too (decoding refuses it). Give it the accumulated update: keep the residual.
-class significant {
+class significant : public detail::sends_a_set<significant> {
  public:
   static constexpr std::string_view name = "significant";
-  static constexpr bool shared_support = false;
-  static constexpr bool exact_count = false;
 
   significant() : significant{significant_options{}} {}
   explicit significant(const significant_options& options) : options_{options} { CAUSEWAY_EXPECT(validate(options)); }
@@ -212,9 +215,6 @@ class significant {
   [[nodiscard]] float threshold_of(std::uint64_t round) const noexcept {
     return options_.first / static_cast<float>(std::sqrt(static_cast<double>(round) + 1.0));
   }
-
-  [[nodiscard]] static std::size_t most_kept(const message_context&, std::size_t n) noexcept { return n; }
-  [[nodiscard]] static std::size_t most_bytes(const message_context&, std::size_t n) { return detail::most_set_bytes(n); }
 
   std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
                      std::span<std::byte> room) const {
@@ -229,11 +229,6 @@ class significant {
     });
     large.list(ctx.pool, kept);
     return detail::write_set(kept, values.size(), room);
-  }
-  static result<std::size_t> read(const message_context&, std::span<const std::byte> bytes, std::size_t n,
-                                  std::vector<std::uint32_t>& kept) {
-    detail::expect_row_size(n);
-    return detail::read_set(name, bytes, n, kept);
   }
 
  private:

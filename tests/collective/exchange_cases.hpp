@@ -115,6 +115,17 @@ struct mirrored {
 };
 static_assert(causeway::compress::MessageCodec<mirrored>);
 
+/// A message as exchanges send it, with any header and `bytes` zeros behind it.
+inline std::vector<std::byte> message(float weight, std::uint32_t values, std::uint32_t refused, std::uint32_t code,
+                                      std::size_t bytes) {
+  std::vector<std::byte> all(16 + bytes);
+  std::memcpy(all.data(), &weight, 4);
+  std::memcpy(all.data() + 4, &values, 4);
+  std::memcpy(all.data() + 8, &refused, 4);
+  std::memcpy(all.data() + 12, &code, 4);
+  return all;
+}
+
 /// One peer's side of one exchange.
 struct side {
   explicit side(any_transport transport) : net{std::move(transport)} {}

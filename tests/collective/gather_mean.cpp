@@ -136,15 +136,6 @@ TEST_CASE("gather mean: messages that no peer makes are refused", "[collective][
     const auto outcome = exchange.finish(me.port(step), row, me.ctx);
     return outcome ? std::string{"ok"} : std::string{to_string(outcome.error().code)} + " " + outcome.error().where;
   };
-  const auto message = [](float weight, std::uint32_t values, std::uint32_t refused, std::uint32_t code,
-                          std::size_t bytes) {
-    std::vector<std::byte> all(16 + bytes);
-    std::memcpy(all.data(), &weight, 4);
-    std::memcpy(all.data() + 4, &values, 4);
-    std::memcpy(all.data() + 8, &refused, 4);
-    std::memcpy(all.data() + 12, &code, 4);
-    return all;
-  };
   const float infinity = std::numeric_limits<float>::infinity();
   CHECK(against(message(1, 4, 0, 0, 8)) == "ok");
   CHECK(against({}) == "protocol peer 1");

@@ -98,15 +98,6 @@ TEST_CASE("quantised ring: messages that no peer makes are refused, and told to 
   side liar{any_transport{network.transport(1)}};
   quantised_ring<plain> exchange;
   std::uint64_t step = 0;
-  const auto message = [](float weight, std::uint32_t values, std::uint32_t refused, std::uint32_t code,
-                          std::size_t bytes) {
-    std::vector<std::byte> all(16 + bytes);
-    std::memcpy(all.data(), &weight, 4);
-    std::memcpy(all.data() + 4, &values, 4);
-    std::memcpy(all.data() + 8, &refused, 4);
-    std::memcpy(all.data() + 12, &code, 4);
-    return all;
-  };
   const auto good = message(1, 1, 0, 0, 4);
   // Four messages come: two sums (hop 0), two means (hop 1).
   const auto against = [&](const std::vector<std::vector<std::byte>>& lies) {

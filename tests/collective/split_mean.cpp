@@ -188,15 +188,6 @@ TEST_CASE("split mean: messages that no peer makes are refused", "[collective][f
   side liar{any_transport{network.transport(1)}};
   split_mean<plain> exchange;
   std::uint64_t step = 0;
-  const auto message = [](float weight, std::uint32_t values, std::uint32_t refused, std::uint32_t code,
-                          std::size_t bytes) {
-    std::vector<std::byte> all(16 + bytes);
-    std::memcpy(all.data(), &weight, 4);
-    std::memcpy(all.data() + 4, &values, 4);
-    std::memcpy(all.data() + 8, &refused, 4);
-    std::memcpy(all.data() + 12, &code, 4);
-    return all;
-  };
   const auto good = message(1, 2, 0, 0, 8);
   const auto against = [&](const std::vector<std::byte>& its_part, const std::vector<std::byte>& its_result) {
     std::vector<float> values(4, 1.0F);

@@ -101,15 +101,6 @@ TEST_CASE("tree mean: a peer that dies at any operation is named by the others, 
 }
 
 TEST_CASE("tree mean: messages that no peer makes are refused, from below and from above", "[collective][fast]") {
-  const auto message = [](float weight, std::uint32_t values, std::uint32_t refused, std::uint32_t code,
-                          std::size_t bytes) {
-    std::vector<std::byte> all(16 + bytes);
-    std::memcpy(all.data(), &weight, 4);
-    std::memcpy(all.data() + 4, &values, 4);
-    std::memcpy(all.data() + 8, &refused, 4);
-    std::memcpy(all.data() + 12, &code, 4);
-    return all;
-  };
   for (const peer_index root : {0U, 1U}) {  // the liar is peer 1: a child, or the root
     const memory_network network{2};
     side me{any_transport{network.transport(0)}};

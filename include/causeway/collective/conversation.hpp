@@ -52,12 +52,12 @@ class conversation {
 
   void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
     CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-    places_[place] = transport_->send(to, id_of(what), bytes);
+    places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
   }
 
   void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
     CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
-    places_[place] = transport_->receive(from, id_of(what), buffer);
+    places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
   }
 
   /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
@@ -65,26 +65,17 @@ class conversation {
     CAUSEWAY_EXPECT(is_open());
     const net::operation op = std::exchange(places_[place], 0);
     if (op == 0) return std::size_t{0};
-    auto moved = transport_->wait(op, deadline);
-    if (moved) return moved;
-    if (moved.error().where.empty()) moved.error().where = peer_name(peer);
-    close();
+    auto moved = detail::naming(peer, transport_->wait(op, deadline));
+    if (!moved) close();
     return moved;
   }
 
   /// As wait, for a send.
   result<void> finish(std::size_t place, net::peer_index peer, time_point deadline) {
-    if (auto moved = wait(place, peer, deadline); !moved) return std::move(moved).error();
-    return {};
+    return detail::without_size(wait(place, peer, deadline));
   }
 
  private:
-  [[nodiscard]] net::message_id id_of(const part& what) const {
-    net::message_id id = id_;
-    id.channel = numbered(id_.channel + what.phase, what.chunk);
-    return id;
-  }
-
   net::any_transport* transport_ = nullptr;
   net::message_id id_;
   std::vector<net::operation> places_;

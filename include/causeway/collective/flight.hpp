@@ -27,6 +27,26 @@ struct part {
   std::size_t chunk = 0;
 };
 
+namespace detail {
+
+inline net::message_id id_of(net::message_id id, const part& what) {
+  id.channel = numbered(id.channel + what.phase, what.chunk);
+  return id;
+}
+
+/// An error says which peer was waited for.
+inline result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
+  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
+  return moved;
+}
+
+inline result<void> without_size(result<std::size_t> moved) {
+  if (!moved) return std::move(moved).error();
+  return {};
+}
+
+}  // namespace detail
+
 /// Numbered places, each empty or holding one operation of a collective on `id`. What the message is, its phase and the
 /// number of its chunk, becomes part of its channel.
 template <net::Transport T>
@@ -51,12 +71,12 @@ class flight {
 
   void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
     CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.send(to, id_of(what), bytes);
+    places_[place] = transport_.send(to, detail::id_of(id_, what), bytes);
   }
 
   void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
     CAUSEWAY_EXPECT(places_[place] == 0);
-    places_[place] = transport_.receive(from, id_of(what), buffer);
+    places_[place] = transport_.receive(from, detail::id_of(id_, what), buffer);
   }
 
   /// One more place than the constructor was asked for.
@@ -69,16 +89,11 @@ class flight {
   result<std::size_t> wait(std::size_t place, net::peer_index peer) {
     const net::operation op = std::exchange(places_[place], 0);
     if (op == 0) return std::size_t{0};
-    auto moved = transport_.wait(op, deadline_);
-    if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
-    return moved;
+    return detail::naming(peer, transport_.wait(op, deadline_));
   }
 
   /// As wait, for a send.
-  result<void> finish(std::size_t place, net::peer_index peer) {
-    if (auto moved = wait(place, peer); !moved) return std::move(moved).error();
-    return {};
-  }
+  result<void> finish(std::size_t place, net::peer_index peer) { return detail::without_size(wait(place, peer)); }
 
   /// As wait, for a message whose length is known.
   result<void> wait_exact(std::size_t place, net::peer_index peer, std::size_t bytes) {
@@ -92,12 +107,6 @@ class flight {
   }
 
  private:
-  [[nodiscard]] net::message_id id_of(const part& what) const {
-    net::message_id id = id_;
-    id.channel = numbered(id_.channel + what.phase, what.chunk);
-    return id;
-  }
-
   T& transport_;
   net::message_id id_;
   time_point deadline_;

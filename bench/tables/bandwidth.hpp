@@ -106,6 +106,11 @@ inline std::vector<bandwidth_row> scaling_laws() {
           {"H = 300", step, {.period = 300}, {0.5, 2.0, 4.3, 9.1, 41.0}}};
 }
 
+/// How far ours is from what was published, in how many figures.
+struct tally {
+  int equal = 0, one_off = 0, two_off = 0, more_off = 0;
+};
+
 /// Ours, with `payload` times the bits; infinite if the grid has none.
 inline double least_gbit_s(const bandwidth_row& row, std::size_t target, double payload) {
   static const std::vector<double> grid = [] {
@@ -119,22 +124,23 @@ inline double least_gbit_s(const bandwidth_row& row, std::size_t target, double 
 }
 
 /// How many grid points ours is above the published figure.
-inline int points_above(const bandwidth_row& row, std::size_t target, double payload) {
-  const double ours = least_gbit_s(row, target, payload);
+inline int points_above(double ours, double published) {
   if (std::isinf(ours)) return grid_points;
-  if (std::abs(ours - row.published[target]) < 0.05) return 0;  // 0.4 stands for two grid points
-  return nearest_point(ours) - nearest_point(row.published[target]);
+  if (std::abs(ours - published) < 0.05) return 0;  // 0.4 stands for two grid points
+  return nearest_point(ours) - nearest_point(published);
 }
 
-/// How many figures are off by 0, 1, 2 and more grid points.
-inline std::array<int, 4> count_off(const std::vector<bandwidth_row>& rows, double payload) {
-  std::array<int, 4> counts{};
+/// With `payload` times the bits.
+inline tally tally_of(const std::vector<bandwidth_row>& rows, double payload) {
+  tally all;
+  int* const counts[] = {&all.equal, &all.one_off, &all.two_off, &all.more_off};
   for (const bandwidth_row& row : rows) {
     for (std::size_t t = 0; t < targets.size(); ++t) {
-      ++counts[static_cast<std::size_t>(std::min(3, std::abs(points_above(row, t, payload))))];
+      const int off = std::abs(points_above(least_gbit_s(row, t, payload), row.published[t]));
+      ++*counts[std::min(3, off)];
     }
   }
-  return counts;
+  return all;
 }
 
 inline void print_rows(const std::vector<bandwidth_row>& rows) {
@@ -144,38 +150,40 @@ inline void print_rows(const std::vector<bandwidth_row>& rows) {
   for (const bandwidth_row& row : rows) {
     std::printf("  %-18s", row.name.c_str());
     for (std::size_t t = 0; t < targets.size(); ++t) {
-      std::printf("  %5.1f >%6.1f (%+d)", row.published[t], least_gbit_s(row, t, 1), points_above(row, t, 1));
+      const double ours = least_gbit_s(row, t, 1);
+      std::printf("  %5.1f >%6.1f (%+d)", row.published[t], ours, points_above(ours, row.published[t]));
     }
     std::printf("\n");
   }
 }
 
-inline void print_counts(const std::vector<bandwidth_row>& rows, std::initializer_list<double> payloads) {
+/// Prints the tallies too, the first with the bits that were derived.
+inline std::vector<tally> print_tallies(const std::vector<bandwidth_row>& rows, std::initializer_list<double> payloads) {
+  std::vector<tally> all;
   for (const double payload : payloads) {
-    const auto c = count_off(rows, payload);
+    all.push_back(tally_of(rows, payload));
+    const tally& t = all.back();
     std::printf("  payload %4.1f bits%s: equal %d, one grid point off %d, two %d, more %d\n", 16 * payload,
-                payload == 1 ? " (derived)" : " (fitted) ", c[0], c[1], c[2], c[3]);
+                payload == 1 ? " (derived)" : " (fitted) ", t.equal, t.one_off, t.two_off, t.more_off);
   }
+  return all;
 }
 
 inline void bandwidth_tables(report& out) {
-  const auto s1 = streaming_diloco();
+  const auto rows1 = streaming_diloco();
   out.section("S1", "Streaming DiLoCo (arXiv 2501.18512): 75 bandwidths");
-  print_rows(s1);
-  print_counts(s1, {1.0, 0.85, 0.8});
-  out.claim(count_off(s1, 1)[2] == 1 && count_off(s1, 1)[3] == 0, "74 of 75 within one grid point, one two points off");
-  out.claim(count_off(s1, 0.85)[0] == 66 && count_off(s1, 0.85)[1] == 9,
-            "with 13.6 bits for 16: 66 equal, 9 one point off");
+  print_rows(rows1);
+  const auto s1 = print_tallies(rows1, {1.0, 0.85, 0.8});
+  out.claim(s1[0].two_off == 1 && s1[0].more_off == 0, "74 of 75 within one grid point, one two points off");
+  out.claim(s1[1].equal == 66 && s1[1].one_off == 9, "with 13.6 bits for 16: 66 equal, 9 one point off");
 
-  const auto s2 = scaling_laws();
+  const auto rows2 = scaling_laws();
   out.section("S2", "Scaling laws for DiLoCo (arXiv 2503.09799), 10 B parameters, 0.8 s: 25 bandwidths");
-  print_rows(s2);
-  print_counts(s2, {1.0, 0.8, 0.72});
-  out.claim(count_off(s2, 1)[1] == 7 && count_off(s2, 1)[2] == 17,
-            "7 of 25 within one grid point, 17 two points off, 1 three");
-  out.claim(count_off(s2, 0.72)[0] == 20 && count_off(s2, 0.72)[1] == 5,
-            "with 11.5 bits for 16: 20 equal, 5 one point off");
-  out.claim(count_off(s1, 0.8)[2] + count_off(s1, 0.8)[3] + count_off(s2, 0.8)[2] + count_off(s2, 0.8)[3] == 0,
+  print_rows(rows2);
+  const auto s2 = print_tallies(rows2, {1.0, 0.8, 0.72});
+  out.claim(s2[0].one_off == 7 && s2[0].two_off == 17, "7 of 25 within one grid point, 17 two points off, 1 three");
+  out.claim(s2[2].equal == 20 && s2[2].one_off == 5, "with 11.5 bits for 16: 20 equal, 5 one point off");
+  out.claim(s1[2].two_off + s1[2].more_off + s2[1].two_off + s2[1].more_off == 0,
             "with 12.8 bits for 16: all 100 of S1 and S2 within one grid point");
 }
 

@@ -12,19 +12,13 @@ With --storm: one kill every --every seconds, and a run without kills over as ma
 """
 import argparse, collections, json, os, random, re, signal, statistics, subprocess, sys, tempfile, time
 
+from small_text import words
+
 SMALL = ["--model.layers", "2", "--model.width", "32", "--model.heads", "2", "--model.context", "32", "--data.tokenizer", "bytes",
          "--train.batch", "4", "--train.evaluate_tokens", "1024", "--comm.local_steps", "10"]
 POINTS = ["joining", "fetching", "fetched", "before_ready", "entered", "mid_exchange", "exchanged", "before_store", "stored", "voted",
           "committed"]
 PATIENCE = 120  # seconds without a commit after which a run counts as stuck
-
-
-def words(n):
-    state, out = 1, []
-    for _ in range(n):
-        state = (state * 1103515245 + 12345) % 2**31
-        out.append(["the", "sea", "and", "sky", "were", "one", "grey", "line"][state >> 20 & 7])
-    return " ".join(out) + "\n"
 
 
 class Run:

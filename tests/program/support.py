@@ -2,18 +2,12 @@
 """What the tests of the program share: where it is, a small model, a text, and a folder that goes away."""
 import os, subprocess, sys, tempfile, unittest
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tools"))
+from small_text import words
+
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and os.path.exists(sys.argv[1]) else "causeway"
 SMALL = ["--model.layers", "2", "--model.width", "32", "--model.heads", "2", "--model.context", "32", "--data.tokenizer",
          "bytes", "--train.batch", "4", "--train.evaluate_tokens", "1024", "--sample.tokens", "8", "--comm.local_steps", "10"]
-
-
-def words(n):
-    """A text that is the same everywhere and has something to learn."""
-    state, out = 1, []
-    for _ in range(n):
-        state = (state * 1103515245 + 12345) % 2**31
-        out.append(["the", "sea", "and", "sky", "were", "one", "grey", "line"][state >> 20 & 7])
-    return " ".join(out) + "\n"
 
 
 class Program(unittest.TestCase):

@@ -68,9 +68,9 @@ stage_costs random_costs(rng& draw, std::uint32_t stages) {
 
 }  // namespace
 
-TEST_CASE("Greedy orders are the optimum or close to it where that can be enumerated", "[plan][fast]") {
+TEST_CASE("Greedy orders are the optimum where that can be enumerated", "[plan][fast]") {
   rng draw{3};
-  double worst = 0, sum = 0;
+  double worst = 0;
   int exact = 0, beats = 0;
   constexpr int trials = 60;
   for (int trial = 0; trial < trials; ++trial) {
@@ -81,14 +81,12 @@ TEST_CASE("Greedy orders are the optimum or close to it where that can be enumer
     const double gap = found / optimum(costs, o) - 1;
     REQUIRE(gap > -1e-12);
     worst = std::max(worst, gap);
-    sum += gap;
     exact += gap < 1e-12 ? 1 : 0;
     if (o.activations >= p) beats += found < makespan(*plan::one_f_one_b(p, o.micro_batches), costs) - 1e-9 ? 1 : 0;
   }
-  INFO("worst " << worst << ", mean " << sum / trials << ", exact " << exact << ", beats 1F1B " << beats);
-  CHECK(worst < 0.03);
-  CHECK(sum / trials < 0.001);
-  CHECK(exact >= 57);
+  INFO("worst " << worst << ", exact " << exact << ", beats 1F1B " << beats);
+  CHECK(worst < 1e-9);  // on larger pipelines there may be a gap; docs/reference/schedules.md states this figure
+  CHECK(exact == trials);
   CHECK(beats >= 5);  // control: these are not cases in which anything is the optimum
 }
 

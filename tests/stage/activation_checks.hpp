@@ -9,6 +9,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/stage/activation.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -102,7 +103,7 @@ void check_hostile_bytes(Make&& make, const crossing& c, const std::vector<float
     auto receiver = make();
     const auto outcome = receiver.decode(pool, c, bytes, decoded);
     if (outcome) {
-      for (const float v : decoded) REQUIRE(std::isfinite(v));
+      REQUIRE(std::all_of(decoded.begin(), decoded.end(), [](float v) { return std::isfinite(v); }));
       return true;
     }
     const errc code = outcome.error().code;

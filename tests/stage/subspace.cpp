@@ -85,7 +85,7 @@ TEST_CASE("subspace: the backward way is the derivative of the forward way", "[s
     return sum;
   };
   const auto gradient = through(codec, other, back, g);
-  for (const std::uint64_t seed : {10, 11, 12}) {
+  for (const std::uint64_t seed : {10U, 11U, 12U}) {
     const auto way = normal(x.size(), seed);
     auto up = x, down = x;
     double expected = 0;

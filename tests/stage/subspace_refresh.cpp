@@ -69,7 +69,7 @@ TEST_CASE("refreshed: in two dimensions the angle is the one on paper", "[stage]
 TEST_CASE("refreshed: a step of up to 1 lowers what is cut off, many reach the gradients' main directions",
           "[stage][fast]") {
   thread_pool pool{1};
-  for (const std::uint64_t seed : {1, 2, 3}) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
     for (const float step : {0.1F, 1.0F}) {
       const auto statistics = of_gradients(24, seed, 30);
       const auto basis = subspace_basis::random(seed, 24, 5);

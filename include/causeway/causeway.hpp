@@ -39,10 +39,17 @@
 #include <causeway/plan/link_matrix.hpp>
 #include <causeway/plan/matching.hpp>
 #include <causeway/plan/open_path.hpp>
+#include <causeway/plan/picture.hpp>
+#include <causeway/plan/pipeline_clock.hpp>
 #include <causeway/plan/placement.hpp>
 #include <causeway/plan/schedule.hpp>
+#include <causeway/plan/schedule_check.hpp>
 #include <causeway/plan/schedule_cursor.hpp>
+#include <causeway/plan/schedule_greedy.hpp>
+#include <causeway/plan/schedule_varuna.hpp>
 #include <causeway/plan/schedules.hpp>
+#include <causeway/plan/stage_costs.hpp>
+#include <causeway/plan/timeline.hpp>
 #include <causeway/plan/utilisation.hpp>
 #include <causeway/tensor/batch.hpp>
 #include <causeway/tensor/buffer.hpp>

@@ -48,10 +48,10 @@ inline result<void> validate(const block_int8_options& o) {
 
 namespace detail {
 
-CAUSEWAY_ALWAYS_INLINE void store_codes(std::int8_t* to, const i8x16& codes, kernels::detail::whole) {
+CAUSEWAY_ALWAYS_INLINE void store_codes(std::int8_t* to, const u8x16& codes, kernels::detail::whole) {
   std::memcpy(to, &codes, sizeof codes);
 }
-CAUSEWAY_ALWAYS_INLINE void store_codes(std::int8_t* to, const i8x16& codes, kernels::detail::tail part) {
+CAUSEWAY_ALWAYS_INLINE void store_codes(std::int8_t* to, const u8x16& codes, kernels::detail::tail part) {
   std::memcpy(to, &codes, static_cast<std::size_t>(part.count));
 }
 
@@ -75,7 +75,9 @@ struct encode_blocks {
         kernels::detail::load(v, x + b * block + i, part);
         v = v * inverse + 0x1.8p23F;  // rounds to the nearest integer, ties to even, and leaves it in the low bits
         const kernels::detail::i32x16 code = reinterpret_cast<kernels::detail::i32x16>(v) - 0x4B400000;
-        store_codes(codes + b * block + i, __builtin_convertvector(code, i8x16), part);
+        u8x16 narrow;
+        narrow_codes(narrow, code);
+        store_codes(codes + b * block + i, narrow, part);
       });
     }
   }
@@ -125,7 +127,7 @@ struct decode_blocks {
 /// n + s · ceil(n / block) bytes, s = 4 (f32 scales) or 2 (bf16). scale = max|x| / 127 of the block, codes round to the
 /// nearest, ties to even. Error at most max|x| / 254 of the block (1.01 times that with bf16 scales, which are rounded up),
 /// and at most 1.5e-36 where a block is smaller than that. Each code of a block of zeros is zero.
-class block_int8 {
+class block_int8 : public detail::decodes_to_sink<block_int8> {
  public:
   static constexpr std::string_view name = "block_int8";
   static constexpr codec_traits traits{.lossy = true, .per_block = true};
@@ -149,17 +151,9 @@ class block_int8 {
     return encoded_size(values.size());
   }
 
-  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                      kernels::simd_level level = kernels::detect_simd_level()) const {
-    return decode_to(pool, bytes, values, detail::put{}, level);
-  }
-
-  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                          kernels::simd_level level = kernels::detect_simd_level()) const {
-    return decode_to(pool, bytes, sum, detail::add_weighted{weight}, level);
-  }
-
  private:
+  friend detail::decodes_to_sink<block_int8>;
+
   template <class Sink>
   result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
                          kernels::simd_level level) const {

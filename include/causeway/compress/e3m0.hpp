@@ -127,7 +127,7 @@ struct decode_e3m0 {
 /// T/128 or more is off by at most a third of itself (from 1.5 times 2^127 on by at most half), but for the smallest level,
 /// which values down to half of it are rounded up to; what is less becomes zero. Values below 2^-126 become zero in any
 /// block. Zeros keep their sign.
-class e3m0 {
+class e3m0 : public detail::decodes_to_sink<e3m0> {
  public:
   static constexpr std::string_view name = "e3m0";
   static constexpr codec_traits traits{.lossy = true, .per_block = true};
@@ -150,17 +150,9 @@ class e3m0 {
     return encoded_size(values.size());
   }
 
-  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                      kernels::simd_level level = kernels::detect_simd_level()) const {
-    return decode_to(pool, bytes, values, detail::put{}, level);
-  }
-
-  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                          kernels::simd_level level = kernels::detect_simd_level()) const {
-    return decode_to(pool, bytes, sum, detail::add_weighted{weight}, level);
-  }
-
  private:
+  friend detail::decodes_to_sink<e3m0>;
+
   template <class Sink>
   result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
                          kernels::simd_level level) const {

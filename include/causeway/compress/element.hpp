@@ -50,6 +50,21 @@ struct add_weighted {
   }
 };
 
+/// `decode` and `decode_add` of a codec C whose `decode_to(pool, bytes, to, sink, level)` does either.
+template <class C>
+class decodes_to_sink {
+ public:
+  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
+                      kernels::simd_level level = kernels::detect_simd_level()) const {
+    return static_cast<const C&>(*this).decode_to(pool, bytes, values, put{}, level);
+  }
+
+  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
+                          kernels::simd_level level = kernels::detect_simd_level()) const {
+    return static_cast<const C&>(*this).decode_to(pool, bytes, sum, add_weighted{weight}, level);
+  }
+};
+
 struct encode_elements {
   static constexpr bool exact = true;
   template <class Element>

@@ -97,42 +97,27 @@ CAUSEWAY_ALWAYS_INLINE void clamp_lanes(kernels::detail::i32x16& v, std::int32_t
   make_at_most(v, kernels::detail::i32x16{} + most);
 }
 
-CAUSEWAY_ALWAYS_INLINE std::int32_t largest_lane(const kernels::detail::i32x16& v) {
-  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
-  using i32x4 [[gnu::vector_size(16)]] = std::int32_t;
-  const i32x8 low = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7);
-  const i32x8 high = __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-  const i32x8 eight = low > high ? low : high;
-  const i32x4 a = __builtin_shufflevector(eight, eight, 0, 1, 2, 3);
-  const i32x4 b = __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
-  const i32x4 four = a > b ? a : b;
-  const std::int32_t x = four[0] > four[1] ? four[0] : four[1];
-  const std::int32_t y = four[2] > four[3] ? four[2] : four[3];
-  return x > y ? x : y;
-}
-
-/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Four vectors in
-/// turn, because one would wait for itself.
+/// Largest magnitude, as bits: NaN counts as more than infinity, and infinity as more than any number. Two vectors in turn,
+/// because one would wait for itself, and of 32 bytes: what lives across a loop GCC keeps in memory when it is wider than
+/// the machine's vectors.
 CAUSEWAY_ALWAYS_INLINE float largest_magnitude(const float* x, std::int64_t count) {
-  kernels::detail::i32x16 a{}, b{}, c{}, d{};
-  const auto look = [x](kernels::detail::i32x16& most, std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-    kernels::detail::f32x16 v;
-    kernels::detail::load(v, x + i, part);
-    make_at_least(most, reinterpret_cast<kernels::detail::i32x16>(v) & 0x7FFFFFFF);
+  using i32x8 [[gnu::vector_size(32)]] = std::int32_t;
+  const auto look = [x](i32x8& most, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+    i32x8 v;
+    std::memcpy(&v, x + i, sizeof v);
+    const i32x8 short_by = (v & 0x7FFFFFFF) - most;
+    most += short_by & ~(short_by >> 31);
   };
+  i32x8 a{}, b{};
   std::int64_t i = 0;
-  for (; i + 64 <= count; i += 64) {
-    look(a, i, kernels::detail::whole{});
-    look(b, i + 16, kernels::detail::whole{});
-    look(c, i + 32, kernels::detail::whole{});
-    look(d, i + 48, kernels::detail::whole{});
+  for (; i + 16 <= count; i += 16) {
+    look(a, i);
+    look(b, i + 8);
   }
-  for (; i + 16 <= count; i += 16) look(a, i, kernels::detail::whole{});
-  if (i < count) look(b, i, kernels::detail::tail{count - i});
-  make_at_least(a, b);
-  make_at_least(c, d);
-  make_at_least(a, c);
-  return std::bit_cast<float>(largest_lane(a));
+  std::int32_t largest = 0;
+  for (int lane = 0; lane < 8; ++lane) largest = std::max({largest, a[lane], b[lane]});
+  for (; i < count; ++i) largest = std::max(largest, std::bit_cast<std::int32_t>(x[i]) & 0x7FFFFFFF);
+  return std::bit_cast<float>(largest);
 }
 
 constexpr std::size_t blocks_of(std::size_t n, std::size_t block) noexcept { return (n + block - 1) / block; }

@@ -195,7 +195,7 @@ struct decode_sigma {
 /// from their means. The decoded block has the sum of the original, but for rounding. A block of equal values is exact.
 ///
 /// Refused by decode like infinite values: blocks whose squared deviations add up to more than 3.4e38.
-class sigma_int8 {
+class sigma_int8 : public detail::decodes_to_sink<sigma_int8> {
  public:
   static constexpr std::string_view name = "sigma_int8";
   static constexpr codec_traits traits{.lossy = true, .per_block = true};
@@ -221,17 +221,9 @@ class sigma_int8 {
     return encoded_size(values.size());
   }
 
-  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                      kernels::simd_level level = kernels::detect_simd_level()) const {
-    return decode_to(pool, bytes, values, detail::put{}, level);
-  }
-
-  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                          kernels::simd_level level = kernels::detect_simd_level()) const {
-    return decode_to(pool, bytes, sum, detail::add_weighted{weight}, level);
-  }
-
  private:
+  friend detail::decodes_to_sink<sigma_int8>;
+
   /// Only a codebook can be wrong. Threads may share a block here: a value depends on its code and the codebook alone.
   template <class Sink>
   result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,

@@ -121,7 +121,7 @@ struct decode_signs {
 ///
 /// Sums of magnitudes that overflow f32 are refused by decode like infinite values. Without scales values decode to ±1,
 /// whatever their size: then feeding back x - decoded makes no sense, and the learning rate is the scale.
-class sign {
+class sign : public detail::decodes_to_sink<sign> {
  public:
   static constexpr std::string_view name = "sign";
   static constexpr codec_traits traits{.lossy = true, .per_block = true};
@@ -154,17 +154,9 @@ class sign {
     return encoded_size(values.size());
   }
 
-  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values,
-                      kernels::simd_level level = kernels::detect_simd_level()) const {
-    return decode_to(pool, bytes, values, detail::put{}, level);
-  }
-
-  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight,
-                          kernels::simd_level level = kernels::detect_simd_level()) const {
-    return decode_to(pool, bytes, sum, detail::add_weighted{weight}, level);
-  }
-
  private:
+  friend detail::decodes_to_sink<sign>;
+
   template <class Sink>
   result<void> decode_to(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> to, Sink sink,
                          kernels::simd_level level) const {

@@ -5,6 +5,8 @@
 #include "support/catch.hpp"
 
 #include <causeway/io/archive.hpp>
+#include <causeway/kernels/embedding.hpp>
+#include <causeway/stage/subspace.hpp>
 
 #include <cmath>
 #include <numeric>
@@ -17,15 +19,15 @@ using stage::subspace_basis;
 
 namespace {
 
-constexpr std::int64_t width = 32, inputs = 20, entries = 9, rank = 4;
+constexpr std::int64_t width = 32, inputs_count = 20, entries = 9, rank = 4;
 const std::vector<stage::confined_pieces> pieces{
     {"proj.weight", confined::columns}, {"table", confined::rows}, {"proj.bias", confined::rows}};
 
 /// A weight that reads, and three pieces that write into the residual stream and start in the subspace.
 parameter_store model(const subspace_basis& basis) {
   parameter_store all;
-  all.add("h.0.read.weight", parameter_kind::matrix, inputs, width);
-  all.add("h.0.proj.weight", parameter_kind::matrix, width, inputs);
+  all.add("h.0.read.weight", parameter_kind::matrix, inputs_count, width);
+  all.add("h.0.proj.weight", parameter_kind::matrix, width, inputs_count);
   all.add("h.0.proj.bias", parameter_kind::vector, 1, width);
   all.add("table", parameter_kind::embedding, entries, width);
   all.allocate();
@@ -79,8 +81,8 @@ TEST_CASE("subspace_adamw: confined weights stay in the subspace, where AdamW le
   }
   for (const std::size_t s : {1U, 2U, 3U}) REQUIRE(outside(basis, ours, s) < 3e-6);
   fill_gradients(plain, 0);
-  basis.project_columns(pool,
-                        {plain.gradient(1), static_cast<std::size_t>(width * inputs)});  // even of projected gradients
+  basis.project_columns(
+      pool, {plain.gradient(1), static_cast<std::size_t>(width * inputs_count)});  // even of projected gradients
   adamw.step(pool, plain.view(), {.learning_rate = 1e-2F});
   REQUIRE(outside(basis, plain, 1) > 1e-3);
 }
@@ -92,23 +94,24 @@ TEST_CASE("subspace_adamw: the update is the one on paper, one second moment for
   const optim::adamw_options options{.beta1 = 0.9F, .beta2 = 0.95F, .epsilon = 1e-8F, .weight_decay = 0.1F};
   subspace_adamw optimizer{basis, pieces, options};
   optimizer.reset(all.length());
-  std::vector<double> p(all.value(1), all.value(1) + width * inputs), m(p.size()), v(inputs);
+  std::vector<double> p(all.value(1), all.value(1) + width * inputs_count), m(p.size()), v(inputs_count);
   std::vector<double> bias(all.value(2), all.value(2) + width), bias_m(width);
   double bias_v = 0;
   for (int t = 1; t <= 3; ++t) {
     fill_gradients(all, static_cast<std::uint64_t>(t));
-    std::vector<float> g(all.gradient(1), all.gradient(1) + width * inputs),
+    std::vector<float> g(all.gradient(1), all.gradient(1) + width * inputs_count),
         bias_g(all.gradient(2), all.gradient(2) + width);
     optimizer.step(pool, all.view(), {.learning_rate = 1e-2F, .gradient_scale = 0.5F});
     basis.project_columns(pool, g);
     basis.project_rows(pool, bias_g);
     const double c1 = 1 - std::pow(0.9, t), c2 = 1 - std::pow(0.95, t);
-    for (std::size_t j = 0; j < inputs; ++j) {
+    for (std::size_t j = 0; j < inputs_count; ++j) {
       double mean = 0;
-      for (std::size_t i = 0; i < width; ++i) mean += std::pow(0.5 * static_cast<double>(g[i * inputs + j]), 2) / width;
+      for (std::size_t i = 0; i < width; ++i)
+        mean += std::pow(0.5 * static_cast<double>(g[i * inputs_count + j]), 2) / width;
       v[j] = 0.95 * v[j] + 0.05 * mean;
       for (std::size_t i = 0; i < width; ++i) {
-        const std::size_t at = i * inputs + j;
+        const std::size_t at = i * inputs_count + j;
         m[at] = 0.9 * m[at] + 0.1 * 0.5 * static_cast<double>(g[at]);
         p[at] -= 1e-2 * (m[at] / c1 / (std::sqrt(v[j] / c2) + 1e-8) + 0.1 * p[at]);
       }
@@ -140,7 +143,7 @@ TEST_CASE("subspace_adamw: what is not confined moves as under AdamW, to the bit
     other.step(three, threaded.view(), {});
     adamw.step(one, plain.view(), {});
   }
-  REQUIRE(std::equal(ours.value(0), ours.value(0) + width * inputs, plain.value(0)));
+  REQUIRE(std::equal(ours.value(0), ours.value(0) + width * inputs_count, plain.value(0)));
   REQUIRE(std::equal(ours.values().begin(), ours.values().end(), threaded.values().begin()));
 }
 
@@ -171,7 +174,7 @@ TEST_CASE("subspace_adamw: a new basis takes weights and momentum along", "[stag
   optimizer.reset(all.length());
   fill_gradients(all, 1);
   optimizer.step(pool, all.view(), {});
-  const std::vector<float> read(all.value(0), all.value(0) + width * inputs);
+  const std::vector<float> read(all.value(0), all.value(0) + width * inputs_count);
   REQUIRE(outside(next, all, 1) > 0.5);
   optimizer.use(pool, all.view(), next);
   REQUIRE(std::equal(read.begin(), read.end(), all.value(0)));
@@ -180,4 +183,75 @@ TEST_CASE("subspace_adamw: a new basis takes weights and momentum along", "[stag
     optimizer.step(pool, all.view(), {});
   }
   for (const std::size_t s : {1U, 2U, 3U}) REQUIRE(outside(next, all, s) < 3e-6);
+}
+
+TEST_CASE("subspace_adamw: of a table only the changes are confined, through a new basis too", "[stage][fast]") {
+  thread_pool pool{1};
+  const auto basis = *subspace_basis::random(8, width, rank), next = *subspace_basis::random(9, width, rank);
+  auto all = model(basis);
+  const auto anywhere = normal(entries * width, 30);
+  std::copy(anywhere.begin(), anywhere.end(), all.value(3));
+  const std::vector<float> initial{all.values().begin(), all.values().end()};
+  auto with_table = pieces;
+  with_table[1].what = confined::row_changes;
+  subspace_adamw optimizer{basis, with_table, {.weight_decay = 0.5F}};
+  optimizer.reset(all.length());
+  const auto change_outside = [&](const subspace_basis& b) {
+    parameter_store change = model(b);
+    const auto at = static_cast<std::size_t>(all.segments()[3].offset);
+    for (std::size_t i = 0; i < entries * width; ++i) change.value(3)[i] = all.value(3)[i] - initial[at + i];
+    return outside(b, change, 3);
+  };
+  for (std::uint64_t step = 0; step < 20; ++step) {
+    fill_gradients(all, step);
+    optimizer.step(pool, all.view(), {.learning_rate = 1e-2F});
+  }
+  REQUIRE(change_outside(basis) < 1e-5);
+  REQUIRE(change_outside(next) > 0.5);
+  optimizer.use(pool, all.view(), next, initial);
+  fill_gradients(all, 50);
+  optimizer.step(pool, all.view(), {.learning_rate = 1e-2F});
+  REQUIRE(change_outside(next) < 1e-5);
+}
+
+TEST_CASE("subspace_adamw: under it the subspace codec stays exact as training goes on", "[stage][fast]") {
+  thread_pool pool{1};
+  const stage::subspace_options options{.rank = rank, .seed = 10};
+  const auto basis = *subspace_basis::random(options.seed, width, rank);
+  auto all = model(basis);
+  const auto anywhere = normal(entries * width, 31);
+  std::copy(anywhere.begin(), anywhere.end(), all.value(3));
+  auto with_table = pieces;
+  with_table[1].what = confined::row_changes;
+  subspace_adamw optimizer{basis, with_table};
+  optimizer.reset(all.length());
+  constexpr std::int64_t tokens = 12;
+  std::vector<std::int32_t> inputs(tokens);
+  std::vector<float> e(tokens * width), x(tokens * width);
+  for (std::size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<std::int32_t>(i * 5 % entries);
+  kernels::embedding_forward(pool, inputs.data(), all.value(3), nullptr, e.data(), 1, tokens, width);  // before training
+  for (std::uint64_t step = 0; step < 200; ++step) {
+    fill_gradients(all, step);
+    optimizer.step(pool, all.view(), {.learning_rate = 1e-2F});
+  }
+  kernels::embedding_forward(pool, inputs.data(), all.value(3), nullptr, x.data(), 1, tokens, width);
+  const auto h = normal(tokens * inputs_count, 32);
+  for (std::size_t t = 0; t < tokens; ++t) {
+    for (std::size_t o = 0; o < width; ++o) {
+      x[t * width + o] += all.value(2)[o];
+      for (std::size_t i = 0; i < inputs_count; ++i) {
+        x[t * width + o] += h[t * inputs_count + i] * all.value(1)[o * inputs_count + i];
+      }
+    }
+  }
+  const stage::crossing c{.rows = tokens, .width = width, .base = e};
+  stage::subspace<> sender{options}, receiver{options};
+  const auto got = activation_checks::decode(receiver, pool, c, activation_checks::encode(sender, pool, c, x));
+  float worst = 0, moved = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    worst = std::max(worst, std::abs(got[i] - x[i]));
+    moved = std::max(moved, std::abs(x[i] - e[i]));
+  }
+  REQUIRE(moved > 1);
+  REQUIRE(worst < 2e-5F * moved);
 }

@@ -11,6 +11,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
+#include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
@@ -32,8 +33,9 @@ namespace causeway::inline CAUSEWAY_ABI::stage {
 
 /// Which vectors of a piece of the parameters lie in the subspace.
 enum class confined : std::uint8_t {
-  columns,  ///< weights [width, inputs] of a layer that writes into the residual stream
-  rows,     ///< tables [entries, width], and biases of such layers
+  columns,      ///< weights [width, inputs] of a layer that writes into the residual stream
+  rows,         ///< biases of such layers; tables [entries, width]
+  row_changes,  ///< of tables: only what training has added to each row. Not decayed, for that would change the rest
 };
 
 /// All pieces whose names end so.
@@ -110,9 +112,9 @@ struct confined_update {
 
 /// Models optim::Optimizer. Of the confined pieces: g = g projected; m as AdamW; v = b2·v + (1-b2)·mean(g²), one for each
 /// vector of the residual stream; p -= lr·(mhat / (sqrt(vhat) + epsilon) + wd·p). All others: AdamW. Weights must start in
-/// the subspace (subspace_basis::project_columns, project_rows); rounding takes them out of it by some 1e-7 of their size
-/// a step, not always the same way. Costs 4 · rank operations a confined value more than AdamW, and the memory of a copy of
-/// the largest such piece.
+/// the subspace (subspace_basis::project_columns, project_rows), except row_changes. Rounding takes them out of it by some
+/// 1e-7 of their size a step, not always the same way. Costs 4 · rank operations a confined value more than AdamW, and the
+/// memory of a copy of the largest such piece. The view needs segments.
 class subspace_adamw {
  public:
   static constexpr std::string_view name = "subspace_adamw";
@@ -132,9 +134,11 @@ class subspace_adamw {
     for (std::size_t s = 0; s < view.segments.size(); ++s) {
       const parameter_segment& segment = view.segments[s];
       kernels::adamw_coefficients own = decayed;
-      if (!optim::detail::decays(segment.kind)) own.weight_decay = 0.0F;
       const std::int64_t at = segment.offset;
-      if (const confined_pieces* const piece = find(segment.name); piece != nullptr) {
+      const confined_pieces* const piece = find(segment.name);
+      const bool keeps = piece != nullptr && piece->what == confined::row_changes;
+      if (keeps || !optim::detail::decays(segment.kind)) own.weight_decay = 0.0F;
+      if (piece != nullptr) {
         step_confined(pool, view, segment, piece->what, own);
       } else {
         kernels::adamw_update(pool, view.values.data() + at, view.gradients.data() + at, first_.data() + at,
@@ -145,14 +149,20 @@ class subspace_adamw {
 
   [[nodiscard]] const subspace_basis& basis() const noexcept { return basis_; }
 
-  /// Takes another basis, between steps: projects the confined pieces and their first moments on it.
-  void use(thread_pool& pool, parameter_view view, subspace_basis basis) {
+  /// Takes another basis, between steps: projects the confined pieces and their first moments on it. Where there are
+  /// row_changes, `initial` is what the parameters were before training, in the same layout; elsewhere it may be empty.
+  void use(thread_pool& pool, parameter_view view, subspace_basis basis, std::span<const float> initial = {}) {
     basis_ = std::move(basis);
     for (const parameter_segment& segment : view.segments) {
       const confined_pieces* const piece = find(segment.name);
       if (piece == nullptr) continue;
       const auto offset = static_cast<std::size_t>(segment.offset), size = static_cast<std::size_t>(segment.size());
-      project(pool, piece->what, view.values.subspan(offset, size));
+      const std::span<float> values = view.values.subspan(offset, size);
+      const bool changes = piece->what == confined::row_changes;
+      CAUSEWAY_EXPECT(!changes || initial.size() == view.values.size());
+      if (changes) kernels::axpy(pool, values.data(), -1.0F, initial.data() + offset, segment.size());
+      project(pool, piece->what, values);
+      if (changes) kernels::axpy(pool, values.data(), 1.0F, initial.data() + offset, segment.size());
       project(pool, piece->what, {first_.data() + offset, size});
     }
   }

@@ -147,6 +147,8 @@ TEST_CASE("delta: both sides stay the same through retries, lost steps and a che
       send(sender, receiver, a, normal(of_a.size(), draw.next()));
       thread_pool pool{1};
       encode(sender, pool, b.c, of_b);
+      const batch_of lost{{50 + draw.below(20)}, 9};  // a sample that the attempt that counts does not have
+      send(sender, receiver, lost, activations(lost, 0));
       sender.begin_step();
       receiver.begin_step();
     }

@@ -35,6 +35,8 @@
 #include <causeway/net/memory_transport.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/plan/dtfm.hpp>
+#include <causeway/plan/dtfm_score.hpp>
 #include <causeway/plan/link_fixtures.hpp>
 #include <causeway/plan/link_matrix.hpp>
 #include <causeway/plan/matching.hpp>
@@ -49,8 +51,13 @@
 #include <causeway/plan/schedule_varuna.hpp>
 #include <causeway/plan/schedules.hpp>
 #include <causeway/plan/stage_costs.hpp>
+#include <causeway/plan/stage_split.hpp>
+#include <causeway/plan/template_choice.hpp>
+#include <causeway/plan/template_reaction.hpp>
+#include <causeway/plan/templates.hpp>
 #include <causeway/plan/timeline.hpp>
 #include <causeway/plan/utilisation.hpp>
+#include <causeway/plan/varuna_search.hpp>
 #include <causeway/tensor/batch.hpp>
 #include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/buffer_pool.hpp>
@@ -244,6 +251,7 @@
 #include <causeway/policy/traits.hpp>
 
 #include <causeway/axis/arrivals.hpp>
+#include <causeway/axis/batch_by_speed.hpp>
 #include <causeway/axis/by_speed.hpp>
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/every.hpp>
@@ -264,6 +272,7 @@
 #include <causeway/stage/delta.hpp>
 #include <causeway/stage/row_bits.hpp>
 #include <causeway/stage/sample_buffers.hpp>
+#include <causeway/stage/schedules.hpp>
 #include <causeway/stage/subspace.hpp>
 #include <causeway/stage/subspace_adamw.hpp>
 #include <causeway/stage/subspace_basis.hpp>
@@ -287,6 +296,12 @@
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
 #include <causeway/parallel/data_parallel.hpp>
+#include <causeway/parallel/pipeline.hpp>
+#include <causeway/parallel/pipeline_pass.hpp>
+#include <causeway/parallel/pipeline_place.hpp>
+#include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/stage_mail.hpp>
+#include <causeway/parallel/stage_model.hpp>
 
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>

@@ -44,14 +44,15 @@ constexpr named others[] = {
     {"`implicit_residual`", [](comm::round_mix& m) { m.keeps_residual = m.residual_in_parameters = true; }},
     {"`growing`", [](comm::round_mix& m) { m.watches_movement = true; }},
     {"`global_samples`", [](comm::round_mix& m) { m.accumulates = true; }},
+    {"`batch_by_speed`", [](comm::round_mix& m) { m.weighs = m.trigger_talks = true; }},
 };
 
 /// The first rule that a mix breaks, else what it promises.
 std::string verdict_of(const comm::round_mix& m) {
   using namespace comm::rules;
-  const std::pair<const char*, bool> all[] = {{"A2", a2(m)},   {"A3", a3(m)},   {"A4", a4(m)},  {"A5", a5(m)},
-                                              {"A6", a6(m)},   {"A7", a7(m)},   {"A8", a8(m)},  {"A9", a9(m)},
-                                              {"A10", a10(m)}, {"A11", a11(m)}, {"A14", a14(m)}};
+  const std::pair<const char*, bool> all[] = {{"A2", a2(m)},   {"A3", a3(m)},   {"A4", a4(m)},   {"A5", a5(m)},
+                                              {"A6", a6(m)},   {"A7", a7(m)},   {"A8", a8(m)},   {"A9", a9(m)},
+                                              {"A10", a10(m)}, {"A11", a11(m)}, {"A14", a14(m)}, {"A15", a15(m)}};
   for (const auto& [id, holds] : all) {
     if (!holds) return id;
   }
@@ -119,4 +120,7 @@ TEST_CASE("round rules: each rule refuses what it is about, and nothing else", "
   CHECK(verdict([](mix& m) { m.anchored = m.by_context = false, m.own_is_fresh = true; }) == "A10");
   CHECK(verdict([](mix& m) { m.anchored = false, m.watches_movement = true; }) == "A11");
   CHECK(verdict([](mix& m) { m.accumulates = true; }) == "A14");
+  CHECK(verdict([](mix& m) { m.weighs = true; }) == "A15");
+  CHECK(verdict([](mix& m) { m.weighs = true, m.by_context = false; }) == "elastic");
+  CHECK(verdict([](mix& m) { m.weighs = m.own_is_fresh = true, m.by_context = false; }) == "A15");
 }

@@ -177,9 +177,11 @@ class simulated_runs {
     me.began = process.now();
     if (outcome) remember(trainer, me);
     while (outcome && trainer.context().step() < steps) {
-      process.compute(options_.step);
-      const auto tokens = tokens_of(peer, trainer.context().step(), options_.tokens);
-      const auto report = trainer.step({tokens, tokens, 1});
+      std::uint32_t sequences = 1;
+      if constexpr (requires { trainer.comm().trigger().sequences(); }) sequences = trainer.comm().trigger().sequences();
+      process.compute(options_.step * sequences);
+      const auto tokens = tokens_of(peer, trainer.context().step(), options_.tokens * sequences);
+      const auto report = trainer.step({tokens, tokens, sequences});
       if (report) {
         remember(trainer, me);
       } else {

@@ -27,6 +27,11 @@ namespace detail {
 template <bool Fits, class T, class Default>
 using fitting = std::conditional_t<Fits, T, Default>;
 
+template <class Trigger>
+inline constexpr bool gives_batches = requires {
+  Trigger::weighs;
+};
+
 template <class P>
 inline constexpr bool is_push = requires {
   typename P::codec_type;
@@ -70,7 +75,8 @@ class arrival_rules {
   static constexpr bool a13 = std::is_same_v<given<axis::part::content, axis::pseudo_gradient>, axis::pseudo_gradient> &&
                               landing_type::waits != axis::waiting::a_round &&
                               residual_type::keeps != axis::keeping::in_parameters && !outer_type::wants_mean_shared &&
-                              !trigger_type::watches_movement && !push_type::codec_type::traits.shared_support;
+                              !trigger_type::watches_movement && !detail::gives_batches<trigger_type> &&
+                              !push_type::codec_type::traits.shared_support;
 
   static_assert(axis::all_known<Axes...>,
                 "causeway-A0: a type given to comm::on_arrival is no axis value: it has no `decides`. "

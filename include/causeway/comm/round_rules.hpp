@@ -44,6 +44,7 @@ struct round_mix {
   bool keeps_local = false;        ///< participation
   bool always = true;              ///< participation
   bool accumulates = false;        ///< trigger: gathers gradients of many steps
+  bool weighs = false;             ///< trigger: peers' rows count by what is behind them
 };
 
 namespace rules {
@@ -82,6 +83,8 @@ constexpr bool a11(round_mix m) {
 constexpr bool a14(round_mix m) {
   return !m.accumulates || (m.before_inner_step && !m.by_context && m.waits_at_once && m.everybody && !m.keeps_residual);
 }
+/// Rows that count unequally need an exchange that weighs, of all peers, and one that takes no row out again as 1/M.
+constexpr bool a15(round_mix m) { return !m.weighs || (!m.by_context && m.everybody && !m.own_is_fresh); }
 /// Whether all peers hold the same (shared) parameters after each exchange.
 constexpr bool identical(round_mix m) {
   if (!m.everybody || !m.bit_parity || m.own_is_fresh) return false;
@@ -104,6 +107,10 @@ inline constexpr bool follows_speed = requires {
 template <class Trigger>
 inline constexpr bool accumulates = requires {
   Trigger::accumulates;
+};
+template <class Trigger>
+inline constexpr bool weighs = requires {
+  Trigger::weighs;
 };
 
 }  // namespace detail
@@ -152,7 +159,8 @@ struct round_rules {
                                  .watches_movement = trigger_axis::watches_movement,
                                  .keeps_local = participation_axis::keeps_local,
                                  .always = participation_axis::always,
-                                 .accumulates = detail::accumulates<trigger_axis>};
+                                 .accumulates = detail::accumulates<trigger_axis>,
+                                 .weighs = detail::weighs<trigger_axis>};
   static constexpr bool identical = rules::identical(mix);
   static constexpr bool elastic = rules::elastic(mix);
 
@@ -195,6 +203,9 @@ struct round_rules {
       rules::a14(mix),
       "causeway-A14: peers gather different numbers of samples until all have enough together: only gradients can be "
       "weighted so, at once, by axis::split_mean or axis::gather_mean. docs/reference/rules.md#a14");
+  static_assert(rules::a15(mix),
+                "causeway-A15: peers' batches differ in size, and their rows must count by it. Use axis::split_mean or "
+                "axis::gather_mean among axis::all_peers, without axis::eager. docs/reference/rules.md#a15");
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm

@@ -94,6 +94,7 @@ class rounds : round_rules<Axes...> {
       ctx.schedule_by_rounds();
       samples_seen_ = ctx.samples();
     }
+    if constexpr (laws::mix.weighs) CAUSEWAY_TRY(trigger_.open(ctx));
     for (state& s : states_) {
       if (s.pending) CAUSEWAY_TRY(begin(ctx, s));
     }
@@ -423,6 +424,7 @@ class rounds : round_rules<Axes...> {
   result<void> begin(auto& ctx, state& s) {
     s.cancel();  // before its transport may go
     float weight = accumulates ? static_cast<float>(gathered_) : 1.0F;
+    if constexpr (laws::mix.weighs) weight = trigger_.weight();
     if constexpr (!axis::by_context<recipe_type>) {
       CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
       weight *= share;

@@ -95,8 +95,9 @@ using halos = comm::on_arrival<axis::every, axis::regions<>, axis::outer<optim::
 }
 
 /// DLion (Hong & Chandra 2021), synchronous form: work in proportion to speed, the larger part of what changed from
-/// everybody to everybody, the rest later. Its per-link choice of entries and its pulls from the best peer are not part of
-/// this.
+/// everybody to everybody, the rest later. Here slow peers take fewer steps; with axis::batch_by_speed in place of by_speed
+/// they take smaller batches, as in the paper, if who feeds the trainer asks for their size. Its per-link choice of entries
+/// and its pulls from the best peer are not part of this.
 struct dlion_options {
   std::uint32_t local_steps = 20;  ///< of the fastest peer
   float threshold = 1.0F;          ///< times the row's root mean square

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_BATCH_BY_SPEED_HPP
+#define CAUSEWAY_AXIS_BATCH_BY_SPEED_HPP
+
+// A trigger that gives slow peers smaller batches, so that all take their inner steps in about the same time (DLion, Hong
+// and Chandra 2021, section 3.2): every peer's batch is a share of a fixed number of sequences, in proportion to how many
+// sequences a second it computes. All peers take the same number of steps, and what they send counts by their batch.
+
+#include <causeway/axis/every.hpp>
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/gather.hpp>
+#include <causeway/collective/shares.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+struct batch_by_speed_options {
+  std::uint32_t local_steps = 1;  ///< H, the same for all
+  std::uint32_t sequences = 64;   ///< of a step, of all peers together: at least as many as there are peers
+};
+
+/// A peer of speed v (sequences a second of computing, without what it waited) gets 1 + its part of what is left when all
+/// have one: whole_parts in proportion to v. Before the first exchange all parts are alike. After every exchange all peers
+/// tell each other their speeds (8 bytes each). Who feeds the trainer asks `sequences()` before each step:
+/// `batcher.at(first, t.comm().trigger().sequences())`. What is measured is time: a run repeats to the bit only on a clock
+/// that does. Groups, landings that mix this peer's fresh row in, and exchanges without weights are errors (A15).
+class batch_by_speed {
+ public:
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = false;
+  static constexpr bool follows_speed = true;
+  static constexpr bool weighs = true;
+
+  explicit batch_by_speed(batch_by_speed_options options = {}) : options_{options} {}
+
+  [[nodiscard]] const batch_by_speed_options& options() const noexcept { return options_; }
+
+  /// Of this peer's batch in the next step. Known once the policy was started.
+  [[nodiscard]] std::uint32_t sequences() const noexcept { return sequences_; }
+  /// What this peer's row counts.
+  [[nodiscard]] float weight() const noexcept { return static_cast<float>(sequences_); }
+
+  [[nodiscard]] result<void> check(std::size_t) const {
+    return detail::check_steps(options_.local_steps, "batch_by_speed");
+  }
+  [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
+  [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
+
+  result<void> open(auto& ctx) {
+    if (options_.sequences < ctx.peers()) {
+      return fail(errc::invalid_argument, "batch_by_speed",
+                  std::to_string(options_.sequences) + " sequences a step for " + std::to_string(ctx.peers()) +
+                      " peers; every peer needs one");
+    }
+    if (sequences_ == 0) sequences_ = sequences_for(ctx.self(), std::vector<double>(ctx.peers(), 1.0));
+    return {};
+  }
+
+  /// For the peer with the index `self` among peers of these speeds; those that are unknown (0, negative, not finite) count
+  /// as the mean of the others.
+  [[nodiscard]] std::uint32_t sequences_for(std::size_t self, std::vector<double> speeds) const {
+    double sum = 0, known = 0;
+    for (const double s : speeds) {
+      if (is_known(s)) sum += s, ++known;
+    }
+    for (double& s : speeds) s = is_known(s) ? s : known > 0 ? sum / known : 1.0;
+    const std::size_t rest = options_.sequences - speeds.size();
+    return static_cast<std::uint32_t>(1 + collective::whole_parts(rest, speeds)[self]);
+  }
+
+  /// Tells all peers this one's speed.
+  result<void> exchanged(auto& ctx, const exchange_report& report) {
+    const double trained = static_cast<double>(report.steps) * sequences_;
+    const double speed = report.compute_seconds > 0 ? trained / report.compute_seconds : 0;
+    std::vector<double> speeds(ctx.peers(), speed);
+    if (ctx.peers() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(ctx.transport(), {.channel = collective::channels::metrics, .step = heard_},
+                                          std::as_bytes(std::span{&speed, 1}), std::as_writable_bytes(std::span{speeds}),
+                                          ctx.exchange_options()));
+    }
+    ++heard_;
+    sequences_ = sequences_for(ctx.self(), std::move(speeds));
+    return {};
+  }
+
+  void serialize(auto& ar) { ar(sequences_, heard_); }
+
+ private:
+  static bool is_known(double speed) { return std::isfinite(speed) && speed > 0; }
+
+  batch_by_speed_options options_;
+  std::uint32_t sequences_ = 0;
+  std::uint64_t heard_ = 0;  ///< exchanges of speeds so far
+};
+static_assert(Trigger<batch_by_speed>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_BATCH_BY_SPEED_HPP

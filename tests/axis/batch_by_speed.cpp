@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/axis/batch_by_speed.hpp>
+
+#include <causeway/axis/content.hpp>
+#include <causeway/axis/exchange.hpp>
+#include <causeway/comm/rounds.hpp>
+#include <causeway/optim/sgd.hpp>
+
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "support/simulated_runs.hpp"
+
+using namespace causeway;
+
+namespace {
+
+std::vector<std::uint32_t> sequences_of(std::uint32_t total, const std::vector<double>& speeds) {
+  const axis::batch_by_speed trigger{{.sequences = total}};
+  std::vector<std::uint32_t> all;
+  for (std::size_t p = 0; p < speeds.size(); ++p) all.push_back(trigger.sequences_for(p, speeds));
+  return all;
+}
+
+auto gradients_by_speed(std::uint32_t total) {
+  return [total] {
+    return comm::rounds{axis::batch_by_speed{{.sequences = total}}, axis::gradient{}, axis::split_mean<>{}};
+  };
+}
+
+}  // namespace
+
+TEST_CASE("batch by speed: batches are in proportion to speed, add up, and none is empty", "[axis][fast]") {
+  CHECK(sequences_of(12, {4, 4, 4}) == std::vector<std::uint32_t>{4, 4, 4});
+  CHECK(sequences_of(20, {4, 1}) == std::vector<std::uint32_t>{16, 4});
+  CHECK(sequences_of(3, {100, 1, 1}) == std::vector<std::uint32_t>{1, 1, 1});
+  CHECK(sequences_of(10, {1e9, 1}) == std::vector<std::uint32_t>{9, 1});
+  for (std::uint32_t total = 5; total < 40; ++total) {
+    const auto all = sequences_of(total, {0.3, 1, 2.5, 1, 7});
+    CHECK(std::accumulate(all.begin(), all.end(), 0U) == total);
+  }
+}
+
+TEST_CASE("batch by speed: what is not known counts as the mean of the others", "[axis][fast]") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  CHECK(sequences_of(16, {0, 0, nan, -1}) == std::vector<std::uint32_t>{4, 4, 4, 4});
+  CHECK(sequences_of(13, {1, INFINITY, 3}) == sequences_of(13, {1, 2, 3}));
+}
+
+TEST_CASE("batch by speed: options that cannot work are refused", "[axis][fast]") {
+  CHECK(axis::batch_by_speed{}.check(1));
+  CHECK_FALSE(axis::batch_by_speed{{.local_steps = 0}}.check(1));
+  const auto make = gradients_by_speed(2);
+  support::simulated_runs<optim::sgd, support::blocky, decltype(make)> runs{make, {.peers = 3, .steps = 1}};
+  const auto run = runs.run();
+  REQUIRE(run.peers[0].error);
+  CHECK(run.peers[0].error->code == errc::invalid_argument);
+}
+
+TEST_CASE("batch by speed: peers of unequal speed take a step in the same time", "[axis][fast]") {
+  // 20 sequences of 20 ms, or of 80 ms. In the first step both have 10, then 16 and 4: 320 ms.
+  const auto make = gradients_by_speed(20);
+  support::simulated_runs<optim::sgd, support::blocky, decltype(make)> runs{
+      make, {.peers = 2, .steps = 8, .speeds = {1, 0.25}, .latency = std::chrono::milliseconds{1}}};
+  const auto run = runs.run();
+  support::all_alike(run);
+  CHECK(seconds(run.peers[0].trained - run.peers[0].began) == Approx(0.8 + 7 * 0.32).margin(0.05));
+}
+
+TEST_CASE("batch by speed: a step follows the mean over all sequences, however they are divided", "[axis][fast]") {
+  constexpr float rate = 0.25F;
+  constexpr std::size_t length = 4;
+  const auto make = gradients_by_speed(20);
+  support::simulated_runs<optim::sgd, support::blocky, decltype(make)> runs{
+      make, {.peers = 2, .steps = 3, .speeds = {1, 0.25}, .learning_rate = rate, .tokens = length}};
+  const auto run = runs.run();
+  // θ ← θ − rate·(θ − mean of the tokens' centres)
+  support::blocky start;
+  const auto& first = start.parameters().segments().front();
+  for (std::int64_t i = first.offset; i < first.offset + first.size(); ++i) {
+    double value = double(start.parameters().values()[static_cast<std::size_t>(i)]);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      double mean = 0;
+      for (std::uint32_t peer = 0; peer < 2; ++peer) {
+        const std::size_t sequences = step == 0 ? 10 : peer == 0 ? 16 : 4;
+        for (const std::int32_t t : support::tokens_of(peer, step, sequences * length)) {
+          mean += double(support::quadratic::centre(t, i)) / (20 * length);
+        }
+      }
+      value -= double(rate) * (value - mean);
+    }
+    CHECK(double(run.peers[0].parameters[static_cast<std::size_t>(i)]) == Approx(value).margin(1e-5));
+  }
+}

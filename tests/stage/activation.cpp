@@ -61,7 +61,9 @@ TEST_CASE("coded: activations and gradients each go through their codec, to the 
 TEST_CASE("coded: names say both codecs, one where they are the same", "[stage][fast]") {
   REQUIRE(plain::name == "none");
   REQUIRE(coded<bits<4>>::name == "bits4");
-  REQUIRE(coded<bits<4>, block_int8>::name == "bits4/block_int8");
+  REQUIRE(coded<bits<4>, block_int8>::name == "bits4,block_int8");
+  REQUIRE(coded<bits<4>>{}.agreement() == coded<bits<4>>{}.agreement());
+  REQUIRE(coded<bits<4>>{}.agreement() != coded<bits<4>, block_int8>{}.agreement());
 }
 
 TEST_CASE("coded: the same bits for every thread count", "[stage][fast]") {

@@ -17,6 +17,8 @@ using namespace activation_checks;
 using stage::adaptive_top_k;
 using stage::edge_speeds;
 
+static_assert(adaptive_top_k<compress::fp16>::name == "adaptive_top_k<fp16>" && !adaptive_top_k<>::traits.stateful);
+
 namespace {
 
 crossing at_edge(std::uint32_t edge, direction way = direction::forward) {

@@ -16,6 +16,9 @@ using namespace activation_checks;
 using compress::none;
 using stage::delta;
 
+static_assert(delta<>::name == "delta<bits4,bits8,fp16>");
+static_assert(delta<>::traits.stateful && delta<>::traits.needs_samples && !delta<>::traits.exact);
+
 namespace {
 
 constexpr std::int64_t tokens = 3, width = 48;

@@ -17,6 +17,8 @@ using stage::subspace;
 using stage::subspace_basis;
 using stage::subspace_options;
 
+static_assert(subspace<compress::bf16>::name == "subspace<bf16,bf16>" && subspace<>::traits.uses_base);
+
 namespace {
 
 constexpr std::int64_t rows = 20, width = 64, rank = 8;
@@ -124,7 +126,11 @@ TEST_CASE("subspace: another basis, saved and loaded", "[stage][fast]") {
   const auto bytes = encode(sender, pool, forward, x);
   REQUIRE(encode(loaded, pool, forward, x) == bytes);
   REQUIRE(same_bits(decode(sender, pool, forward, bytes), decode(loaded, pool, forward, bytes)));
+  REQUIRE(loaded.agreement() == sender.agreement());
   subspace<> first{options};
+  REQUIRE(first.agreement() != sender.agreement());
+  REQUIRE(first.agreement() == subspace<>{options}.agreement());
+  REQUIRE(first.agreement() != subspace<>{{.rank = rank, .seed = 5}}.agreement());
   REQUIRE(decode_error(first, forward, bytes) == errc::protocol);
 }
 

@@ -10,10 +10,12 @@
 #include <causeway/compress/codec.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/policy/concepts.hpp>
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -46,7 +48,7 @@ struct crossing {
 /// What a codec says about itself.
 struct activation_traits {
   bool exact = false;          ///< decode gives the bits that encode was given
-  bool stateful = false;       ///< what a crossing becomes depends on crossings of earlier steps
+  bool stateful = false;       ///< decoding needs what earlier steps sent over the same boundary
   bool needs_samples = false;  ///< encode and decode fail without `samples`
   bool uses_base = false;      ///< reads `base`; others ignore it
 };
@@ -62,6 +64,8 @@ struct activation_traits {
 /// - Both may stage changes of what is remembered. Within a step the same crossing (by its seed) may come again, and the
 ///   later call counts: equal values give equal bytes. `begin_step()` forgets what is staged; a step that is tried again
 ///   as a whole begins anew. `commit_step()` makes it the state; after an error the state is what it was.
+/// - `agreement()`: a hash of what name and options must agree in for two peers to understand each other. Where messages
+///   tell of other options by their length, those need not be part of it.
 /// - One thread calls. Results are the same bits for every size of `pool`.
 template <class A>
 concept ActivationCodec = std::movable<A> && std::default_initializable<A> && Stateful<A> &&
@@ -74,27 +78,23 @@ concept ActivationCodec = std::movable<A> && std::default_initializable<A> && St
   { a.decode(pool, c, bytes, decoded) } -> std::same_as<result<void>>;
   a.begin_step();
   { a.commit_step() } -> std::same_as<result<void>>;
+  { fixed.agreement() } -> std::same_as<std::uint64_t>;
 };
 
 namespace detail {
 
-/// "a" for equal names, else "a/b".
-template <class Forward, class Backward>
-struct names_of_both {
-  static constexpr bool same = Forward::name == Backward::name;
-  static constexpr std::size_t size = Forward::name.size() + (same ? 0 : 1 + Backward::name.size());
-  static constexpr auto text = [] {
-    std::array<char, size> all{};
-    std::size_t at = 0;
-    for (const char c : Forward::name) all[at++] = c;
-    if constexpr (!same) {
-      all[at++] = '/';
-      for (const char c : Backward::name) all[at++] = c;
-    }
+/// Names one after another, as characters that live as long as the program.
+template <const std::string_view&... Parts>
+struct joined {
+  static constexpr auto characters = [] {
+    std::array<char, (std::size_t{0} + ... + Parts.size())> all{};
+    auto* to = all.data();
+    ((to = std::copy(Parts.begin(), Parts.end(), to)), ...);
     return all;
   }();
-  static constexpr std::string_view value{text.data(), text.size()};
+  static constexpr std::string_view value{characters.data(), characters.size()};
 };
+inline constexpr std::string_view name_open = "<", name_comma = ",", name_close = ">";
 
 }  // namespace detail
 
@@ -104,7 +104,9 @@ struct names_of_both {
 template <compress::Codec Forward, compress::Codec Backward = Forward>
 class coded {
  public:
-  static constexpr std::string_view name = detail::names_of_both<Forward, Backward>::value;
+  static constexpr std::string_view name = Forward::name == Backward::name
+                                               ? std::string_view{Forward::name}
+                                               : detail::joined<Forward::name, detail::name_comma, Backward::name>::value;
   static constexpr activation_traits traits{.exact = !Forward::traits.lossy && !Backward::traits.lossy};
   static constexpr std::uint32_t state_version = 1;
 
@@ -128,6 +130,7 @@ class coded {
   void begin_step() {}
   result<void> commit_step() { return {}; }
 
+  [[nodiscard]] std::uint64_t agreement() const { return hash_text(name); }
   void serialize(auto&) {}
 
  private:

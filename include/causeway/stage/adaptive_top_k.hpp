@@ -13,6 +13,7 @@
 #include <causeway/compress/sparse.hpp>
 #include <causeway/compress/top_k.hpp>
 #include <causeway/compress/transform.hpp>
+#include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/stage/activation.hpp>
@@ -59,6 +60,10 @@ struct adaptive_top_k_options {
   edge_speeds speeds{};  ///< none: every link by the ratio
 };
 
+namespace detail {
+inline constexpr std::string_view adaptive_top_k_name = "adaptive_top_k<";
+}
+
 /// The k largest of every 4096 values, ties to the lower place, as Quantiser encodes them, and their places in the fewest
 /// bits (compress::top_k); what is left out arrives as zero. k is the largest number for which the message takes no more
 /// than 4 · rows · width / ratio · speed / slowest bytes, and at least 1; links that may send that much send all values.
@@ -68,8 +73,9 @@ struct adaptive_top_k_options {
 template <compress::Codec Quantiser = compress::none>
 class adaptive_top_k {
  public:
-  static constexpr std::string_view name = "adaptive_top_k";
-  static constexpr activation_traits traits{.stateful = true};
+  static constexpr std::string_view name =
+      detail::joined<detail::adaptive_top_k_name, Quantiser::name, detail::name_close>::value;
+  static constexpr activation_traits traits{};
   static constexpr std::uint32_t state_version = 1;
   static constexpr std::uint32_t chunk = 4096;
 
@@ -131,6 +137,7 @@ class adaptive_top_k {
   void begin_step() { speeds_ = next_; }
   result<void> commit_step() { return {}; }
 
+  [[nodiscard]] std::uint64_t agreement() const { return hash_text(name); }
   void serialize(auto& ar) { ar(speeds_, next_); }
 
  private:

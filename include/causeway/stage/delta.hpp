@@ -11,8 +11,10 @@
 // which m it counts from. Several messages of a step count from the m before the step; of two about the same sample the one
 // with the larger seed leaves its m, whatever their order.
 
+#include <causeway/compress/bits.hpp>
 #include <causeway/compress/codec.hpp>
 #include <causeway/compress/fp16.hpp>
+#include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/elementwise.hpp>
@@ -37,6 +39,10 @@ struct delta_options {
   std::size_t memory_limit = std::size_t{1} << 30U;  ///< bytes of all buffers of this peer
 };
 
+namespace detail {
+inline constexpr std::string_view delta_name = "delta<";
+}
+
 /// Forward on first visit: as Storage (fp16; none, bf16, block_int8, bits<8> work as well). Later: ForwardBits a value and
 /// a scale for each row, after four bytes for each sequence. Backward: BackwardBits. Needs ids of samples that stay the
 /// same from epoch to epoch, for the same tokens; without a second epoch nothing is gained.
@@ -52,7 +58,9 @@ struct delta_options {
 template <unsigned ForwardBits = 4, unsigned BackwardBits = 8, compress::Codec Storage = compress::fp16>
 class delta {
  public:
-  static constexpr std::string_view name = "delta";
+  static constexpr std::string_view name =
+      detail::joined<detail::delta_name, compress::bits<ForwardBits>::name, detail::name_comma,
+                     compress::bits<BackwardBits>::name, detail::name_comma, Storage::name, detail::name_close>::value;
   static constexpr activation_traits traits{.stateful = true, .needs_samples = true};
   static constexpr std::uint32_t state_version = 1;
 
@@ -120,6 +128,8 @@ class delta {
   void forget(std::uint32_t edge) { buffers_.forget(edge); }
 
   [[nodiscard]] const sample_buffers& buffers() const noexcept { return buffers_; }
+
+  [[nodiscard]] std::uint64_t agreement() const { return hash_text(name); }
 
   /// Between steps. The two sides of a boundary write the same bytes for it.
   void serialize(auto& ar) { ar(buffers_); }

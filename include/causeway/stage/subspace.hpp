@@ -10,6 +10,7 @@
 #include <causeway/compress/codec.hpp>
 #include <causeway/compress/element.hpp>
 #include <causeway/compress/none.hpp>
+#include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/cpu_features.hpp>
@@ -36,6 +37,8 @@ struct subspace_options {
 
 namespace detail {
 
+inline constexpr std::string_view subspace_name = "subspace<";
+
 inline bool all_finite(thread_pool& pool, std::span<const float> values) {
   std::atomic<bool> finite{true};
   kernels::detail::for_elements(pool, static_cast<std::int64_t>(values.size()), [&](index_range r) {
@@ -58,8 +61,9 @@ inline bool all_finite(thread_pool& pool, std::span<const float> values) {
 template <compress::Codec Inner = compress::none, compress::Codec Backward = Inner>
 class subspace {
  public:
-  static constexpr std::string_view name = "subspace";
-  static constexpr activation_traits traits{.stateful = true, .uses_base = true};
+  static constexpr std::string_view name =
+      detail::joined<detail::subspace_name, Inner::name, detail::name_comma, Backward::name, detail::name_close>::value;
+  static constexpr activation_traits traits{.uses_base = true};
   static constexpr std::uint32_t state_version = 1;
 
   explicit subspace(const subspace_options& options = {}, Inner inner = Inner{}, Backward backward = Backward{})
@@ -109,9 +113,22 @@ class subspace {
     CAUSEWAY_EXPECT(!basis.empty());
     options_.rank = static_cast<std::int64_t>(basis.rank());
     basis_ = std::move(basis);
+    replaced_ = true;
   }
 
-  void serialize(auto& ar) { ar(options_.rank, basis_); }
+  /// Of rank and seed, or of the basis that came after: equal lengths do not say that two peers' subspaces are the same.
+  [[nodiscard]] std::uint64_t agreement() const {
+    hasher h;
+    h.add_value(hash_text(name)).add_value(options_.rank);
+    if (replaced_) {
+      h.add(std::as_bytes(basis_.vectors()));
+    } else {
+      h.add_value(options_.seed);
+    }
+    return h.finish();
+  }
+
+  void serialize(auto& ar) { ar(options_.rank, basis_, replaced_); }
 
  private:
   [[nodiscard]] std::size_t coordinates_of(const crossing& c) const {
@@ -136,6 +153,7 @@ class subspace {
   Inner inner_;
   Backward backward_;
   subspace_basis basis_;
+  bool replaced_ = false;  // by `use`
   scratch memory_;
   std::vector<float> coordinates_, difference_;
 };

@@ -43,6 +43,7 @@
 #include <causeway/plan/open_path.hpp>
 #include <causeway/plan/picture.hpp>
 #include <causeway/plan/pipeline_clock.hpp>
+#include <causeway/plan/pipeline_plan.hpp>
 #include <causeway/plan/placement.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/schedule_check.hpp>
@@ -50,12 +51,15 @@
 #include <causeway/plan/schedule_greedy.hpp>
 #include <causeway/plan/schedule_varuna.hpp>
 #include <causeway/plan/schedules.hpp>
+#include <causeway/plan/square_cube.hpp>
 #include <causeway/plan/stage_costs.hpp>
 #include <causeway/plan/stage_split.hpp>
+#include <causeway/plan/step_estimate.hpp>
 #include <causeway/plan/template_choice.hpp>
 #include <causeway/plan/template_reaction.hpp>
 #include <causeway/plan/templates.hpp>
 #include <causeway/plan/timeline.hpp>
+#include <causeway/plan/transformer_cost.hpp>
 #include <causeway/plan/utilisation.hpp>
 #include <causeway/plan/varuna_search.hpp>
 #include <causeway/tensor/batch.hpp>

@@ -18,6 +18,7 @@ struct chosen {
   static constexpr std::string_view name = "chosen";
   static constexpr stage::schedule_traits traits{};
   [[nodiscard]] std::uint32_t chunks() const { return parts; }
+  [[nodiscard]] static std::uint32_t room() { return 0; }
   [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
     return made(ranks, micro_batches);
   }
@@ -52,6 +53,9 @@ TEST_CASE("pipeline: losses and parameters of the unsplit model, bit for bit, wi
   SECTION("GPipe") { check_schedule({&plan::gpipe}); }
   SECTION("1F1B") { check_schedule({&plan::one_f_one_b}); }
   SECTION("zero bubble") { check_schedule({&plan::zero_bubble}); }
+  SECTION("Varuna, with recomputation") {
+    check_schedule({[](std::uint32_t ranks, std::uint32_t m) { return stage::varuna{}.make(ranks, m); }});
+  }
   SECTION("interleaved") {
     check_schedule({[](std::uint32_t ranks, std::uint32_t m) { return plan::interleaved(ranks, 2, m); }, 2}, 8);
   }

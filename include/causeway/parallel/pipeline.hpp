@@ -26,13 +26,14 @@
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/schedules.hpp>
 
-#include <cmath>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -58,20 +59,12 @@ class pipeline {
 
   /// Finds this peer's place, and checks that the parts of all its pipeline's peers make one model.
   result<void> start(auto& ctx) {
-    static_assert(StageModel<std::remove_cvref_t<decltype(ctx.model())>>,
+    constexpr bool has_stages = StageModel<std::remove_cvref_t<decltype(ctx.model())>>;
+    static_assert(has_stages,
                   "causeway-P5: a pipeline needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
                   "docs/reference/rules.md#p5");
-    if (ctx.elastic()) {
-      return fail(errc::unsupported, "pipeline", "peers that come and go need parallel::swarm; use fault::fail_stop here");
-    }
-    CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
-    CAUSEWAY_TRY(make_schedule());
-    chunks_ = ctx.model().part().ranges(ctx.model().blocks());
-    ctx.form_group(place_.group);
-    auto view = view_of(ctx);
-    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks}, chunks_, talk(ctx)));
-    round_ = ctx.round();
-    return {};
+    if constexpr (has_stages) return begin(ctx);
+    return {};  // the refusal is the only error
   }
 
   result<double> forward_backward(auto& ctx, const batch& b) {
@@ -128,6 +121,20 @@ class pipeline {
   static constexpr std::uint32_t first_channel = collective::channels::activations;
   static constexpr std::uint32_t evaluation_channel = first_channel + 2;
 
+  result<void> begin(auto& ctx) {
+    if (ctx.elastic()) {
+      return fail(errc::unsupported, "pipeline", "peers that come and go need parallel::swarm; use fault::fail_stop here");
+    }
+    CAUSEWAY_ASSIGN(place_, place_in(options_, ctx.world().self(), ctx.world().size()));
+    CAUSEWAY_TRY(make_schedule());
+    chunks_ = ctx.model().part().ranges(ctx.model().blocks());
+    ctx.form_group(place_.group);
+    auto view = view_of(ctx);
+    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks}, chunks_, talk(ctx)));
+    round_ = ctx.round();
+    return {};
+  }
+
   result<void> make_schedule() {
     if (options_.micro_batches < 1 || options_.micro_batches >= std::int64_t{1} << most_micro_batch_bits) {
       return fail(errc::invalid_argument, "pipeline",
@@ -137,11 +144,13 @@ class pipeline {
     if (schedule_.chunks > 1 && place_.ranks() == 1) {
       return fail(errc::invalid_argument, "pipeline", "one peer alone has one chunk of the model; use another schedule");
     }
-    cursor_.emplace(schedule_, place_.rank, Schedule::traits.order);
+    plan::held_memory limit = plan::peak_memory(schedule_, place_.rank);
+    limit += {order_.room(), order_.room()};
+    cursor_.emplace(schedule_, place_.rank, Schedule::traits.order, limit);
     window_ = 1;
     for (std::uint32_t r = 0; r < schedule_.ranks; ++r) {
       const plan::held_memory held = plan::peak_memory(schedule_, r);
-      window_ = std::max(window_, static_cast<std::uint32_t>(held.activations + held.inputs));
+      window_ = std::max(window_, static_cast<std::uint32_t>(held.activations + held.inputs) + order_.room());
     }
     return {};
   }

@@ -6,13 +6,18 @@
 // docs/reference/schedules.md shows a picture of each.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/schedule_cursor.hpp>
+#include <causeway/plan/schedule_greedy.hpp>
+#include <causeway/plan/schedule_varuna.hpp>
 #include <causeway/plan/schedules.hpp>
+#include <causeway/plan/stage_costs.hpp>
 
 #include <concepts>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace causeway::inline CAUSEWAY_ABI::stage {
@@ -24,12 +29,14 @@ struct schedule_traits {
 };
 
 /// - `make(ranks, micro_batches)`: the order of every rank, or why there is none with these numbers.
-/// - `chunks`: parts of the model that every rank holds.
+/// - `chunks()`: parts of the model that every rank holds.
+/// - `room()`: micro-batches that a rank may hold beyond what its order needs, so that an opportunistic rank can run ahead.
 template <class S>
 concept Schedule = std::movable<S> && std::default_initializable<S> && requires(const S& s, std::uint32_t n) {
   { S::name } -> std::convertible_to<std::string_view>;
   { S::traits } -> std::same_as<const schedule_traits&>;
   { s.chunks() } -> std::same_as<std::uint32_t>;
+  { s.room() } -> std::same_as<std::uint32_t>;
   { s.make(n, n) } -> std::same_as<result<plan::schedule>>;
 };
 
@@ -38,6 +45,7 @@ struct gpipe {
   static constexpr std::string_view name = "gpipe";
   static constexpr schedule_traits traits{};
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
     return plan::gpipe(ranks, micro_batches);
   }
@@ -48,6 +56,7 @@ struct one_f_one_b {
   static constexpr std::string_view name = "1f1b";
   static constexpr schedule_traits traits{};
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
     return plan::one_f_one_b(ranks, micro_batches);
   }
@@ -60,6 +69,7 @@ struct interleaved {
   static constexpr std::string_view name = "interleaved";
   static constexpr schedule_traits traits{};
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return Chunks; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
     return plan::interleaved(ranks, Chunks, micro_batches);
   }
@@ -70,21 +80,72 @@ struct zero_bubble {
   static constexpr std::string_view name = "zero_bubble";
   static constexpr schedule_traits traits{.splits_backward = true};
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
     return plan::zero_bubble(ranks, micro_batches);
   }
 };
 
-/// Another schedule whose ranks, while they wait for an input, run what is ready (Varuna's rule, EuroSys 2022): for links
-/// with jitter.
+namespace detail {
+
+/// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
+[[nodiscard]] inline result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
+  if (ranks == 0 || given.stages.size() == ranks) return given;
+  if (given.stages.empty()) return plan::equal_costs(ranks);
+  return fail(
+      errc::invalid_argument, "schedule costs",
+      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
+}
+
+}  // namespace detail
+
+/// Varuna's rule (Athlur et al., EuroSys 2022): stages keep inputs and compute activations again just before their gradient
+/// arrives; ranks that wait run what is ready. For links with jitter. A third more compute than 1F1B, little memory.
+struct varuna {
+  static constexpr std::string_view name = "varuna";
+  static constexpr schedule_traits traits{.order = plan::run_order::opportunistic};
+  plan::stage_costs costs{};        ///< measured, of each stage and link; none: stages are alike and links cost nothing
+  std::uint32_t stored_inputs = 0;  ///< at most, on each rank; 0: twice the ranks
+
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
+    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
+    return plan::varuna(known, micro_batches, stored_inputs == 0 ? 2 * ranks : stored_inputs);
+  }
+};
+
+/// The shortest order that list scheduling finds on an explicit model of delays and bandwidths, as CrossPipe does
+/// (arXiv 2507.00217). Derived from the paper's model, not from its solver.
+struct crosspipe {
+  static constexpr std::string_view name = "crosspipe";
+  static constexpr schedule_traits traits{.splits_backward = true};
+  plan::stage_costs costs{};      ///< as varuna's
+  std::uint32_t activations = 0;  ///< micro-batches that a rank may hold; 0: twice the ranks
+
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
+    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
+    return plan::greedy(known, {.ranks = ranks,
+                                .micro_batches = micro_batches,
+                                .activations = activations == 0 ? 2 * ranks : activations,
+                                .halves = true});
+  }
+};
+
+/// Another schedule whose ranks, while they wait for an input, run what is ready. `ahead` micro-batches more than the order
+/// needs find room; without room 1F1B gains nothing.
 template <Schedule Base>
 struct opportunistic : Base {
   static constexpr schedule_traits traits{.order = plan::run_order::opportunistic,
                                           .splits_backward = Base::traits.splits_backward};
+  std::uint32_t ahead = 4;
+  [[nodiscard]] constexpr std::uint32_t room() const noexcept { return ahead; }
 };
 
 static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>> && Schedule<zero_bubble>);
-static_assert(Schedule<opportunistic<one_f_one_b>>);
+static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<one_f_one_b>>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/pipeline_talk.hpp>
+
+#include <causeway/net/memory_transport.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway::parallel {
+namespace {
+
+using Catch::Matchers::Contains;
+
+// Runs `body(view, talk)` on every rank of a pipeline of `ranks`.
+void on_ranks(std::uint32_t ranks, const std::function<void(collective::group_view&, const pipeline_talk&)>& body) {
+  net::memory_network network{ranks};
+  std::vector<std::thread> threads;
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    threads.emplace_back([&, r] {
+      net::any_transport transport{network.transport(r)};
+      std::vector<net::peer_index> members(ranks);
+      for (std::uint32_t m = 0; m < ranks; ++m) members[m] = m;
+      collective::group_view view{transport, members};
+      body(view, {{.channel = 64, .step = 3}, {}});
+    });
+  }
+  for (auto& t : threads) t.join();
+}
+
+std::vector<std::string> agreed(const std::vector<std::vector<nn::block_range>>& parts, std::int64_t layers,
+                                std::uint32_t chunks = 1) {
+  std::vector<std::string> errors(parts.size());
+  on_ranks(static_cast<std::uint32_t>(parts.size()), [&](collective::group_view& view, const pipeline_talk& talk) {
+    const auto outcome = agree_on_parts(view, {7, layers, chunks}, parts[view.self()], talk);
+    if (!outcome) errors[view.self()] = outcome.error().text();
+  });
+  return errors;
+}
+
+}  // namespace
+
+TEST_CASE("pipeline talk: parts that make the model one after another are agreed on", "[parallel][fast]") {
+  for (const auto& e : agreed({{{0, 2}}, {{2, 5}}, {{5, 6}}}, 6)) CHECK(e.empty());
+  for (const auto& e : agreed({{{0, 1}, {2, 3}}, {{1, 2}, {3, 4}}}, 4, 2)) CHECK(e.empty());
+}
+
+TEST_CASE("pipeline talk: a gap, an overlap and an end too soon are found by all ranks", "[parallel][fast]") {
+  for (const auto& e : agreed({{{0, 2}}, {{3, 6}}}, 6)) CHECK_THAT(e, Contains("rank 1") && Contains("block 2"));
+  for (const auto& e : agreed({{{0, 3}}, {{2, 6}}}, 6)) CHECK_THAT(e, Contains("rank 1") && Contains("block 3"));
+  for (const auto& e : agreed({{{0, 2}}, {{2, 5}}}, 6)) CHECK_THAT(e, Contains("ends at block 5 of 6"));
+}
+
+TEST_CASE("pipeline talk: ranks that were built for another schedule or model are named", "[parallel][fast]") {
+  std::vector<std::string> errors(2);
+  on_ranks(2, [&](collective::group_view& view, const pipeline_talk& talk) {
+    const std::uint64_t hash = view.self();
+    const std::vector<nn::block_range> part{{view.self(), view.self() + 1}};
+    const auto outcome = agree_on_parts(view, {hash, 2, 1}, part, talk);
+    if (!outcome) errors[view.self()] = outcome.error().text();
+  });
+  CHECK_THAT(errors[0], Contains("rank 1") && Contains("another model"));
+  CHECK_THAT(errors[1], Contains("rank 0") && Contains("another model"));
+}
+
+TEST_CASE("pipeline talk: the last rank's loss and the norm of all are known to all, with the same bits",
+          "[parallel][fast]") {
+  std::vector<double> losses(3);
+  std::vector<float> norms(3);
+  on_ranks(3, [&](collective::group_view& view, const pipeline_talk& talk) {
+    losses[view.self()] = loss_of_pipeline(view, view.self() == 2 ? 4.25 : 0, talk).value();
+    norms[view.self()] = norm_of_pipeline(view, 1.0 + 3.0 * view.self(), talk).value();
+  });
+  CHECK(losses == std::vector<double>(3, 4.25));
+  CHECK(norms == std::vector<float>(3, std::sqrt(12.0F)));
+}
+
+TEST_CASE("pipeline talk: NaN in one stage is NaN everywhere, so that no stage steps", "[parallel][fast]") {
+  std::vector<float> norms(2);
+  on_ranks(2, [&](collective::group_view& view, const pipeline_talk& talk) {
+    const double own = view.self() == 0 ? std::numeric_limits<double>::quiet_NaN() : 1.0;
+    norms[view.self()] = norm_of_pipeline(view, own, talk).value();
+  });
+  for (const float n : norms) CHECK(std::isnan(n));
+}
+
+TEST_CASE("pipeline talk: both ends add up a tied table to the same bits; copies go from first to last",
+          "[parallel][fast]") {
+  std::vector<std::vector<float>> sums(3), copies(3);
+  on_ranks(3, [&](collective::group_view& view, const pipeline_talk& talk) {
+    const auto rank = view.self();
+    thread_pool pool{1};
+    std::vector<float> table(100, 0.1F + static_cast<float>(rank)), other;
+    CHECK(add_ends(view, pool, table, other, talk));
+    sums[rank] = table;
+    for (float& v : table) v += static_cast<float>(rank);
+    CHECK(copy_to_last(view, table, talk));
+    copies[rank] = table;
+  });
+  CHECK(sums[0] == std::vector<float>(100, 0.1F + 2.1F));
+  CHECK(sums[2] == sums[0]);
+  CHECK(sums[1] == std::vector<float>(100, 1.1F));  // in the middle there is no such table
+  CHECK(copies[2] == copies[0]);
+}
+
+}  // namespace causeway::parallel

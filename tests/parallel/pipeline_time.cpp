@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/pipeline.hpp>
+
+#include <causeway/comm/every_step.hpp>
+#include <causeway/optim/sgd.hpp>
+#include <causeway/plan/schedule_varuna.hpp>
+#include <causeway/plan/schedules.hpp>
+#include <causeway/sim/world.hpp>
+#include <causeway/train/trainer.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/timed_stages.hpp"
+
+// The executor on virtual time: blocks take exactly what they are said to take, so its step can be held to the theory.
+namespace causeway::parallel {
+namespace {
+
+template <plan::run_order Order>
+struct any_order {
+  static constexpr std::string_view name = "any";
+  static constexpr stage::schedule_traits traits{.order = Order};
+  [[nodiscard]] std::uint32_t room() const { return ahead; }
+  [[nodiscard]] std::uint32_t chunks() const { return parts; }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
+    return made(ranks, micro_batches);
+  }
+  result<plan::schedule> (*made)(std::uint32_t, std::uint32_t) = &plan::one_f_one_b;
+  std::uint32_t parts = 1;
+  std::uint32_t ahead = 0;
+};
+using strict = any_order<plan::run_order::strict>;
+using opportunistic = any_order<plan::run_order::opportunistic>;
+
+struct timed_case {
+  std::uint32_t ranks = 4;
+  std::uint32_t micro_batches = 16;
+  std::int64_t blocks = 8;
+  sim::link_options link{.latency = std::chrono::microseconds{1}};
+  std::uint64_t seed = 1;
+  double spread = 0;  ///< of the time of each block: uniform in 1 ± spread
+};
+
+constexpr std::uint64_t steps = 3;
+
+/// Virtual seconds of a step once the pipeline has started.
+template <class Schedule>
+double step_seconds(const timed_case& c, Schedule order) {
+  sim::world world{{.seed = c.seed, .link = c.link}};
+  std::vector<sim::host_index> hosts;
+  for (std::uint32_t p = 0; p < c.ranks; ++p) hosts.push_back(world.add_host({}));
+  const pipeline_options options{.micro_batches = c.micro_batches};
+  std::vector<double> ends(c.ranks);
+  for (const auto host : hosts) {
+    world.boot(host, [&, host](sim::process& process) {
+      auto transport = process.make_transport(hosts);
+      if (!transport) throw std::runtime_error{transport.error().text()};
+      environment env;
+      env.transport = net::any_transport{std::move(*transport)};
+      env.clock = process.clock();
+      rng luck{c.seed, mix(host, 0x74696D65)};
+      support::block_seconds time;
+      time.spend = [&](double s) {
+        const double factor = 1 + c.spread * (2 * luck.uniform() - 1);
+        process.compute(std::chrono::duration_cast<duration>(std::chrono::duration<double>(s * factor)));
+      };
+      const auto place = place_in(options, host, c.ranks).value();
+      support::timed_stages model{c.blocks, 4, part_of(options, place, c.blocks, order.chunks()).value(), time};
+      auto t = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::every_step<>{},
+                            pipeline<Schedule>{options, order}, optim::sgd{});
+      const std::vector<std::int32_t> tokens(c.micro_batches, 1);
+      if (!t.start()) throw std::runtime_error{"start"};
+      const time_point begin = process.now();
+      for (std::uint64_t s = 0; s < steps; ++s) {
+        const auto report = t.step({tokens, tokens, static_cast<std::int64_t>(c.micro_batches)});
+        if (!report) throw std::runtime_error{report.error().text()};
+      }
+      ends[host] = seconds(process.now() - begin) / static_cast<double>(steps);
+    });
+  }
+  REQUIRE(world.run());
+  return *std::max_element(ends.begin(), ends.end());
+}
+
+result<plan::schedule> two_chunks(std::uint32_t ranks, std::uint32_t m) { return plan::interleaved(ranks, 2, m); }
+
+}  // namespace
+
+TEST_CASE("pipeline in time: every schedule takes at most 3 % longer than its theory", "[parallel][fast]") {
+  const timed_case c;
+  const double p = 4, m = 16, v = 2;
+  const double block = 3;               // seconds of forward and backward
+  const double stage_time = 2 * block;  // of a rank and micro-batch
+  CHECK(step_seconds(c, strict{&plan::gpipe}) <= (m + p - 1) * stage_time / 0.97);
+  CHECK(step_seconds(c, strict{&plan::one_f_one_b}) <= (m + p - 1) * stage_time / 0.97);
+  CHECK(step_seconds(c, strict{&two_chunks, 2}) <= (m + (p - 1) / v) * stage_time / 0.97);
+  CHECK(step_seconds(c, strict{&plan::zero_bubble}) <= (m * stage_time + (p - 1) * 2) / 0.97);  // F = I = W = 2 s a stage
+}
+
+TEST_CASE("pipeline in time: zero bubble beats 1F1B, interleaved too", "[parallel][fast]") {
+  const timed_case c{.micro_batches = 8};
+  const double flush = step_seconds(c, strict{&plan::one_f_one_b});
+  CHECK(step_seconds(c, strict{&plan::zero_bubble}) < flush / 1.2);
+  CHECK(step_seconds(c, strict{&two_chunks, 2}) < flush / 1.1);
+}
+
+TEST_CASE("pipeline in time: where blocks and lines take as long as they like, Varuna's rule beats 1F1B",
+          "[parallel][fast]") {
+  const auto varuna = [](std::uint32_t ranks, std::uint32_t m) { return stage::varuna{}.make(ranks, m); };
+  const auto recomputed = [](std::uint32_t ranks, std::uint32_t m) -> result<plan::schedule> {
+    CAUSEWAY_ASSIGN(const plan::schedule s, plan::one_f_one_b(ranks, m));
+    return plan::with_recompute(s);
+  };
+  double flush = 0, rule = 0, in_order = 0, ahead = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    const timed_case c{.link = {.latency = std::chrono::milliseconds{500}, .jitter = std::chrono::seconds{2}},
+                       .seed = seed,
+                       .spread = 0.5};
+    flush += step_seconds(c, strict{recomputed});
+    rule += step_seconds(c, opportunistic{varuna});
+    in_order += step_seconds(c, strict{&plan::one_f_one_b});
+    ahead += step_seconds(c, opportunistic{&plan::one_f_one_b, 1, 4});
+  }
+  INFO("mean step: 1F1B with recomputation " << flush / 10 << " s, Varuna " << rule / 10 << " s; 1F1B " << in_order / 10
+                                             << " s, with room to run ahead " << ahead / 10 << " s");
+  CHECK(flush / rule > 1.08);
+  CHECK(in_order / ahead > 1.1);
+}
+
+}  // namespace causeway::parallel

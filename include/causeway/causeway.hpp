@@ -45,6 +45,8 @@
 #include <causeway/plan/pipeline_clock.hpp>
 #include <causeway/plan/pipeline_plan.hpp>
 #include <causeway/plan/placement.hpp>
+#include <causeway/plan/preemption_trace.hpp>
+#include <causeway/plan/preemption_trace_text.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/schedule_check.hpp>
 #include <causeway/plan/schedule_cursor.hpp>

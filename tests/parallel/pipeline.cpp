@@ -16,9 +16,9 @@ using support::small_gpt;
 // Any of the schedules, so that this file has one kind of pipeline to compile, or two.
 struct chosen {
   static constexpr std::string_view name = "chosen";
-  static constexpr stage::schedule_traits traits{};
   [[nodiscard]] std::uint32_t chunks() const { return parts; }
   [[nodiscard]] static std::uint32_t room() { return 0; }
+  [[nodiscard]] static plan::run_order order() { return plan::run_order::strict; }
   [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
     return made(ranks, micro_batches);
   }

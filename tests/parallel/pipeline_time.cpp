@@ -23,21 +23,20 @@
 namespace causeway::parallel {
 namespace {
 
-template <plan::run_order Order>
 struct any_order {
   static constexpr std::string_view name = "any";
-  static constexpr stage::schedule_traits traits{.order = Order};
-  [[nodiscard]] std::uint32_t room() const { return ahead; }
   [[nodiscard]] std::uint32_t chunks() const { return parts; }
+  [[nodiscard]] std::uint32_t room() const { return ahead; }
+  [[nodiscard]] plan::run_order order() const { return mode; }
   [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
     return made(ranks, micro_batches);
   }
   result<plan::schedule> (*made)(std::uint32_t, std::uint32_t) = &plan::one_f_one_b;
   std::uint32_t parts = 1;
   std::uint32_t ahead = 0;
+  plan::run_order mode = plan::run_order::strict;
 };
-using strict = any_order<plan::run_order::strict>;
-using opportunistic = any_order<plan::run_order::opportunistic>;
+constexpr auto opportunistic = plan::run_order::opportunistic;
 
 struct timed_case {
   std::uint32_t ranks = 4;
@@ -51,8 +50,7 @@ struct timed_case {
 constexpr std::uint64_t steps = 3;
 
 /// Virtual seconds of a step once the pipeline has started.
-template <class Schedule>
-double step_seconds(const timed_case& c, Schedule order) {
+double step_seconds(const timed_case& c, any_order order) {
   sim::world world{{.seed = c.seed, .link = c.link}};
   std::vector<sim::host_index> hosts;
   for (std::uint32_t p = 0; p < c.ranks; ++p) hosts.push_back(world.add_host({}));
@@ -74,7 +72,7 @@ double step_seconds(const timed_case& c, Schedule order) {
       const auto place = place_in(options, host, c.ranks).value();
       support::timed_stages model{c.blocks, 4, part_of(options, place, c.blocks, order.chunks()).value(), time};
       auto t = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::every_step<>{},
-                            pipeline<Schedule>{options, order}, optim::sgd{});
+                            pipeline<any_order>{options, order}, optim::sgd{});
       const std::vector<std::int32_t> tokens(c.micro_batches, 1);
       if (!t.start()) throw std::runtime_error{"start"};
       const time_point begin = process.now();
@@ -98,17 +96,17 @@ TEST_CASE("pipeline in time: every schedule takes at most 3 % longer than its th
   const double p = 4, m = 16, v = 2;
   const double block = 3;               // seconds of forward and backward
   const double stage_time = 2 * block;  // of a rank and micro-batch
-  CHECK(step_seconds(c, strict{&plan::gpipe}) <= (m + p - 1) * stage_time / 0.97);
-  CHECK(step_seconds(c, strict{&plan::one_f_one_b}) <= (m + p - 1) * stage_time / 0.97);
-  CHECK(step_seconds(c, strict{&two_chunks, 2}) <= (m + (p - 1) / v) * stage_time / 0.97);
-  CHECK(step_seconds(c, strict{&plan::zero_bubble}) <= (m * stage_time + (p - 1) * 2) / 0.97);  // F = I = W = 2 s a stage
+  CHECK(step_seconds(c, {&plan::gpipe}) <= (m + p - 1) * stage_time / 0.97);
+  CHECK(step_seconds(c, {&plan::one_f_one_b}) <= (m + p - 1) * stage_time / 0.97);
+  CHECK(step_seconds(c, {&two_chunks, 2}) <= (m + (p - 1) / v) * stage_time / 0.97);
+  CHECK(step_seconds(c, {&plan::zero_bubble}) <= (m * stage_time + (p - 1) * 2) / 0.97);  // F = I = W = 2 s a stage
 }
 
 TEST_CASE("pipeline in time: zero bubble beats 1F1B, interleaved too", "[parallel][fast]") {
   const timed_case c{.micro_batches = 8};
-  const double flush = step_seconds(c, strict{&plan::one_f_one_b});
-  CHECK(step_seconds(c, strict{&plan::zero_bubble}) < flush / 1.2);
-  CHECK(step_seconds(c, strict{&two_chunks, 2}) < flush / 1.1);
+  const double flush = step_seconds(c, {&plan::one_f_one_b});
+  CHECK(step_seconds(c, {&plan::zero_bubble}) < flush / 1.2);
+  CHECK(step_seconds(c, {&two_chunks, 2}) < flush / 1.1);
 }
 
 TEST_CASE("pipeline in time: where blocks and lines take as long as they like, Varuna's rule beats 1F1B",
@@ -123,10 +121,10 @@ TEST_CASE("pipeline in time: where blocks and lines take as long as they like, V
     const timed_case c{.link = {.latency = std::chrono::milliseconds{500}, .jitter = std::chrono::seconds{2}},
                        .seed = seed,
                        .spread = 0.5};
-    flush += step_seconds(c, strict{recomputed});
-    rule += step_seconds(c, opportunistic{varuna});
-    in_order += step_seconds(c, strict{&plan::one_f_one_b});
-    ahead += step_seconds(c, opportunistic{&plan::one_f_one_b, 1, 4});
+    flush += step_seconds(c, {recomputed});
+    rule += step_seconds(c, {varuna, 1, 0, opportunistic});
+    in_order += step_seconds(c, {&plan::one_f_one_b});
+    ahead += step_seconds(c, {&plan::one_f_one_b, 1, 4, opportunistic});
   }
   INFO("mean step: 1F1B with recomputation " << flush / 10 << " s, Varuna " << rule / 10 << " s; 1F1B " << in_order / 10
                                              << " s, with room to run ahead " << ahead / 10 << " s");

@@ -18,11 +18,6 @@ void is_valid(const S& order, std::uint32_t ranks, std::uint32_t micro_batches) 
   CHECK(s->ranks == ranks);
   CHECK(s->chunks == order.chunks());
   CHECK(plan::check(*s));
-  bool splits = false;
-  for (const auto& rank : s->orders) {
-    for (const plan::operation& op : rank) splits = splits || op.kind == plan::work::weight_gradient;
-  }
-  if (splits) CHECK(S::traits.splits_backward);
 }
 
 }  // namespace
@@ -49,8 +44,7 @@ TEST_CASE("schedule types: numbers that cannot work are refused, not changed", "
 TEST_CASE("schedule types: only opportunistic ones leave room to run ahead", "[stage][fast]") {
   CHECK(one_f_one_b{}.room() == 0);
   CHECK(opportunistic<one_f_one_b>{}.room() == 4);
-  CHECK(opportunistic<one_f_one_b>::traits.order == plan::run_order::opportunistic);
-  CHECK(opportunistic<zero_bubble>::traits.splits_backward);
+  CHECK(opportunistic<one_f_one_b>::order() == plan::run_order::opportunistic);
 }
 
 }  // namespace causeway::stage

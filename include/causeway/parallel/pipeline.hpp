@@ -29,6 +29,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -96,10 +97,12 @@ class pipeline {
     return codec_.commit_step();
   }
 
-  /// Boundaries cross as f32 here, whatever the codec.
+  /// Boundaries cross as f32 here, whatever the codec. Any number of sequences; a batch goes through in at most as many
+  /// micro-batches as in training.
   result<double> evaluate(auto& ctx, const batch& b) {
     stage::plain exact;
     plan::schedule forwards = schedule_;
+    forwards.micro_batches = static_cast<std::uint32_t>(std::gcd(b.sequences, options_.micro_batches));
     for (auto& order : forwards.orders) {
       order.clear();
       for (std::uint32_t c = 0; c < forwards.chunks; ++c) {
@@ -146,7 +149,7 @@ class pipeline {
     }
     plan::held_memory limit = plan::peak_memory(schedule_, place_.rank);
     limit += {order_.room(), order_.room()};
-    cursor_.emplace(schedule_, place_.rank, Schedule::traits.order, limit);
+    cursor_.emplace(schedule_, place_.rank, order_.order(), limit);
     window_ = 1;
     for (std::uint32_t r = 0; r < schedule_.ranks; ++r) {
       const plan::held_memory held = plan::peak_memory(schedule_, r);
@@ -165,7 +168,7 @@ class pipeline {
   [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
-    h.add_value(hash_text(Codec::name)).add_value(options_.micro_batches);
+    h.add_value(codec_.agreement()).add_value(options_.micro_batches);
     return h.finish();
   }
 

@@ -22,20 +22,15 @@
 
 namespace causeway::inline CAUSEWAY_ABI::stage {
 
-/// What the rules must know of a schedule.
-struct schedule_traits {
-  plan::run_order order = plan::run_order::strict;
-  bool splits_backward = false;  ///< has weight gradients of their own
-};
-
 /// - `make(ranks, micro_batches)`: the order of every rank, or why there is none with these numbers.
 /// - `chunks()`: parts of the model that every rank holds.
+/// - `order()`: whether a rank may run what is ready while it waits for what is next.
 /// - `room()`: micro-batches that a rank may hold beyond what its order needs, so that an opportunistic rank can run ahead.
 template <class S>
 concept Schedule = std::movable<S> && std::default_initializable<S> && requires(const S& s, std::uint32_t n) {
   { S::name } -> std::convertible_to<std::string_view>;
-  { S::traits } -> std::same_as<const schedule_traits&>;
   { s.chunks() } -> std::same_as<std::uint32_t>;
+  { s.order() } -> std::same_as<plan::run_order>;
   { s.room() } -> std::same_as<std::uint32_t>;
   { s.make(n, n) } -> std::same_as<result<plan::schedule>>;
 };
@@ -43,8 +38,8 @@ concept Schedule = std::movable<S> && std::default_initializable<S> && requires(
 /// All forwards, then all backwards (Huang et al., NeurIPS 2019).
 struct gpipe {
   static constexpr std::string_view name = "gpipe";
-  static constexpr schedule_traits traits{};
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
     return plan::gpipe(ranks, micro_batches);
@@ -54,8 +49,8 @@ struct gpipe {
 /// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
 struct one_f_one_b {
   static constexpr std::string_view name = "1f1b";
-  static constexpr schedule_traits traits{};
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
     return plan::one_f_one_b(ranks, micro_batches);
@@ -67,8 +62,8 @@ struct one_f_one_b {
 template <std::uint32_t Chunks = 2>
 struct interleaved {
   static constexpr std::string_view name = "interleaved";
-  static constexpr schedule_traits traits{};
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return Chunks; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
     return plan::interleaved(ranks, Chunks, micro_batches);
@@ -78,8 +73,8 @@ struct interleaved {
 /// ZB-H1: the weight gradients fill the bubble (Qi et al., ICLR 2024).
 struct zero_bubble {
   static constexpr std::string_view name = "zero_bubble";
-  static constexpr schedule_traits traits{.splits_backward = true};
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
     return plan::zero_bubble(ranks, micro_batches);
@@ -103,11 +98,11 @@ namespace detail {
 /// arrives; ranks that wait run what is ready. For links with jitter. A third more compute than 1F1B, little memory.
 struct varuna {
   static constexpr std::string_view name = "varuna";
-  static constexpr schedule_traits traits{.order = plan::run_order::opportunistic};
   plan::stage_costs costs{};        ///< measured, of each stage and link; none: stages are alike and links cost nothing
   std::uint32_t stored_inputs = 0;  ///< at most, on each rank; 0: twice the ranks
 
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::opportunistic; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
     CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
@@ -119,11 +114,11 @@ struct varuna {
 /// (arXiv 2507.00217). Derived from the paper's model, not from its solver.
 struct crosspipe {
   static constexpr std::string_view name = "crosspipe";
-  static constexpr schedule_traits traits{.splits_backward = true};
   plan::stage_costs costs{};      ///< as varuna's
   std::uint32_t activations = 0;  ///< micro-batches that a rank may hold; 0: twice the ranks
 
   [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
   [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
   [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
     CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
@@ -138,9 +133,8 @@ struct crosspipe {
 /// needs find room; without room 1F1B gains nothing.
 template <Schedule Base>
 struct opportunistic : Base {
-  static constexpr schedule_traits traits{.order = plan::run_order::opportunistic,
-                                          .splits_backward = Base::traits.splits_backward};
   std::uint32_t ahead = 4;
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::opportunistic; }
   [[nodiscard]] constexpr std::uint32_t room() const noexcept { return ahead; }
 };
 

@@ -157,12 +157,21 @@ class dtfm_scorer {
     return column;
   }
 
-  /// The true cost, or at least `limit` where a lower bound shows that it is not less.
+  /// The true cost (beyond 12 groups: of a quickly found path), or at least `limit` where a bound shows it is not less.
   [[nodiscard]] double total(const dtfm_partition& p, double limit) {
     const double average = slowest_group(p);
     if (average + 2 * spanning_tree(p.hop_seconds) >= limit) return limit;
-    if (task_.stages > exact_path_places) return average + 2 * shortest_open_path(p.hop_seconds, task_.stages).cost;
-    return average + 2 * paths_.fill(p.hop_seconds, task_.stages);
+    return average + 2 * (task_.stages > exact_path_places ? quick_path(p) : paths_.fill(p.hop_seconds, task_.stages));
+  }
+
+  /// Always to the nearest group left, from the best start: what many groups are searched with. `arranged` does better.
+  [[nodiscard]] double quick_path(const dtfm_partition& p) const {
+    double best = std::numeric_limits<double>::infinity();
+    for (std::size_t start = 0; start < task_.stages; ++start) {
+      const auto order = nearest_first(p.hop_seconds, task_.stages, start);
+      best = std::min(best, cost_of_path(p.hop_seconds, task_.stages, order));
+    }
+    return best;
   }
 
   /// Of the least weight (Prim 1957): no path over all groups is cheaper.

@@ -5,7 +5,7 @@
 // A whole plan for training a transformer on devices that are linked unequally: how many stages and replicas, which device
 // holds which stage of which replica, where the model is cut, and what a step takes. For each shape DTFM places the stages
 // (dtfm.hpp), the cut follows the devices' speed and memory (stage_split.hpp), and swaps against the predicted step follow
-// (step_estimate.hpp). Shapes are tried with a small search each; the best ones get the full one.
+// (step_estimate.hpp). Where the shape is open, all are searched a little and the better ones more.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
@@ -37,7 +37,7 @@ struct pipeline_plan_options {
   std::size_t global_batch = 1;  ///< sequences in a step
   std::size_t micro_batch = 1;   ///< sequences
   std::size_t stages = 0;        ///< 0: any
-  std::size_t replicas = 0;      ///< 0: as many as go on the devices
+  std::size_t replicas = 0;      ///< 0: as many as go on the devices, or a half, a quarter, ... of that
   training_bytes bytes{};
   dtfm_options search{};
   bool refine = true;  ///< with swaps against the predicted step
@@ -94,15 +94,30 @@ class pipeline_planner {
     return p;
   }
 
-  /// The best plan of this shape, with a search of `search`.
+  /// The best plan of this shape, with a search of `search`. DTFM is asked twice: as in the paper, where a replica's
+  /// activations cross each hop as one message, and with messages that go on as micro-batches, so that the hops' times
+  /// overlap: then a hop costs about 1 / (stages - 1) of that. The order of the list is tried too: it is often by site.
   [[nodiscard]] result<pipeline_plan> run(std::size_t replicas, std::size_t stages, const dtfm_options& search) const {
-    CAUSEWAY_ASSIGN(dtfm_plan placed, plan_dtfm(links_, task(replicas, stages), search));
-    CAUSEWAY_ASSIGN(pipeline_plan p, cut(std::move(placed.where)));
-    p.evaluations = placed.evaluations;
-    p.step = estimate_step(links_, p.where, speeds_, p.work);
-    if (options_.refine) refine(p, search.evaluations / 4);
-    p.dtfm = plan::cost_of(links_, p.where, task(replicas, stages));
-    return p;
+    pipeline_task whole = task(replicas, stages), overlapped = whole;
+    overlapped.activation_bytes /= static_cast<double>(std::max<std::size_t>(2, stages) - 1);
+    result<pipeline_plan> best = fail(errc::out_of_memory, "plan", "nothing was tried");
+    std::uint64_t evaluations = 0;
+    const auto consider = [&](placement where) {
+      auto p = arranged(std::move(where), search);
+      if (!best || (p && p->step.total() < best->step.total())) best = std::move(p);
+    };
+    for (const pipeline_task& t : {whole, overlapped}) {
+      CAUSEWAY_ASSIGN(dtfm_plan placed, plan_dtfm(links_, t, search));
+      evaluations += placed.evaluations;
+      consider(std::move(placed.where));
+      if (stages <= 2) break;  // one hop: the same twice
+    }
+    if (options_.refine) consider(placed_by_stage(whole));
+    if (options_.refine) consider(placed_by_replica(whole));
+    if (!best) return best;
+    best->evaluations = evaluations;
+    best->dtfm = plan::cost_of(links_, best->where, whole);
+    return best;
   }
 
  private:
@@ -118,14 +133,18 @@ class pipeline_planner {
     p.work.message_bytes = boundary_bytes(shape_, tokens_, options_.bytes);
   }
 
-  void refine(pipeline_plan& p, std::uint64_t evaluations) const {
+  /// Cut, and refined where that is wanted and helps.
+  [[nodiscard]] result<pipeline_plan> arranged(placement where, const dtfm_options& search) const {
+    CAUSEWAY_ASSIGN(pipeline_plan p, cut(std::move(where)));
+    p.step = estimate_step(links_, p.where, speeds_, p.work);
+    if (!options_.refine) return p;
     placement swapped = p.where;
-    refine_by_swaps(links_, swapped, speeds_, p.work, evaluations);
+    refine_by_swaps(links_, swapped, speeds_, p.work, std::max<std::uint64_t>(4000, search.evaluations / 4));
     auto anew = cut(std::move(swapped));  // other devices, other cut; their memory may not do
-    if (!anew) return;
+    if (!anew) return p;
     anew->step = estimate_step(links_, anew->where, speeds_, anew->work);
-    anew->evaluations = p.evaluations + evaluations;
-    if (anew->step.total() < p.step.total()) p = std::move(*anew);
+    if (anew->step.total() < p.step.total()) return anew;
+    return p;
   }
 
   transformer_shape shape_;
@@ -158,11 +177,42 @@ inline std::vector<std::pair<std::size_t, std::size_t>> pipeline_shapes(std::siz
   for (std::size_t s = 1; s <= std::min(layers, devices); ++s) {
     if (options.stages != 0 && s != options.stages) continue;
     const std::size_t most = std::min(devices / s, options.global_batch);
-    const std::size_t r = options.replicas == 0 ? most : options.replicas;
-    if (r >= 1 && r <= most) shapes.emplace_back(r, s);
+    if (options.replicas != 0 && options.replicas <= most) shapes.emplace_back(options.replicas, s);
+    if (options.replicas != 0) continue;
+    for (std::size_t r = most; r > 0; r /= 2) shapes.emplace_back(r, s);  // leaving far devices out can be quicker
   }
   return shapes;
 }
+
+namespace detail {
+
+/// Searches each shape a little, the better quarter of them six times as long, and so on (successive halving, Jamieson and
+/// Talwalkar 2016): the last ones with the whole of `search`.
+inline result<pipeline_plan> best_of_shapes(const pipeline_planner& planner,
+                                            const std::vector<std::pair<std::size_t, std::size_t>>& shapes,
+                                            const dtfm_options& search) {
+  struct attempt {
+    std::size_t replicas = 0, stages = 0;
+    double seconds = 0;
+  };
+  std::vector<attempt> left;
+  for (const auto& [replicas, stages] : shapes) left.push_back({replicas, stages});
+  result<pipeline_plan> best = fail(errc::out_of_memory, "plan", "nothing was tried");
+  for (std::uint64_t budget = shapes.size() == 1 ? search.evaluations : 1500;; budget *= 6) {
+    dtfm_options some = search;
+    some.evaluations = std::min(budget, search.evaluations);
+    for (attempt& a : left) {
+      result<pipeline_plan> p = planner.run(a.replicas, a.stages, some);
+      a.seconds = p ? p->step.total() : std::numeric_limits<double>::infinity();
+      if (!best || (p && p->step.total() < best->step.total())) best = std::move(p);
+    }
+    if (!best || budget >= search.evaluations) return best;
+    std::stable_sort(left.begin(), left.end(), [](const attempt& a, const attempt& b) { return a.seconds < b.seconds; });
+    left.resize(std::max<std::size_t>(1, left.size() / 4));
+  }
+}
+
+}  // namespace detail
 
 /// The plan with the shortest step that the search finds. errc::out_of_memory: the model fits in no shape;
 /// errc::invalid_argument: sizes that do not go together. The same input and seed give the same plan.
@@ -178,26 +228,7 @@ inline result<pipeline_plan> plan_pipeline(const transformer_shape& shape, const
                     std::to_string(shape.layers) + " blocks and a batch of " + std::to_string(options.global_batch) +
                     "; 0 leaves a number open");
   }
-  dtfm_options quick = options.search;
-  if (shapes.size() > 1) quick.evaluations = std::min<std::uint64_t>(quick.evaluations, 6000);
-  struct attempt {
-    double seconds;
-    std::size_t replicas, stages;
-  };
-  std::vector<attempt> tried;
-  result<pipeline_plan> best = fail(errc::out_of_memory, "plan", "nothing was tried");
-  for (const auto& [replicas, stages] : shapes) {
-    result<pipeline_plan> p = planner.run(replicas, stages, quick);
-    if (p) tried.push_back({p->step.total(), replicas, stages});
-    if (!best || (p && p->step.total() < best->step.total())) best = std::move(p);
-  }
-  if (shapes.size() == 1) return best;
-  std::sort(tried.begin(), tried.end(), [](const attempt& a, const attempt& b) { return a.seconds < b.seconds; });
-  for (std::size_t i = 0; i < std::min<std::size_t>(3, tried.size()); ++i) {
-    result<pipeline_plan> p = planner.run(tried[i].replicas, tried[i].stages, options.search);
-    if (p && p->step.total() < best->step.total()) best = std::move(p);
-  }
-  return best;
+  return detail::best_of_shapes(planner, shapes, options.search);
 }
 
 /// What placements take that know nothing of the links, with the shape of `like` and the devices' own cut.
@@ -206,6 +237,7 @@ struct blind_steps {
   double median = 0;      ///<
   double by_stage = 0;    ///< the devices in the order of their list, stage by stage
   double by_replica = 0;  ///< replica by replica: round robin over the stages
+  double dtfm = 0;        ///< the mean cost of random placements in DTFM's model
 };
 
 /// Placements whose devices cannot hold what they get are left out; 0 where none can.
@@ -213,17 +245,18 @@ inline blind_steps estimate_blind(const transformer_shape& shape, const link_mat
                                   std::span<const compute_device> devices, const pipeline_plan_options& options,
                                   std::size_t replicas, std::size_t stages, std::size_t draws = 200) {
   const detail::pipeline_planner planner{shape, links, devices, options};
-  const pipeline_task task{replicas, stages};
+  const pipeline_task task = planner.task(replicas, stages);
   const auto seconds = [&](placement where) {
     const auto p = planner.cut(std::move(where));
     return p ? estimate_step(links, p->where, planner.speeds(), p->work).total() : 0;
   };
-  blind_steps blind{0, 0, seconds(placed_by_stage(task)), seconds(placed_by_replica(task))};
+  blind_steps blind{0, 0, seconds(placed_by_stage(task)), seconds(placed_by_replica(task)), 0};
   rng draw{options.search.seed, mix(0x626C696EU)};
   std::vector<double> all;
   for (std::size_t i = 0; i < draws; ++i) {
-    const double s = seconds(placed_at_random(task, links.size(), draw));
-    if (s > 0) all.push_back(s);
+    placement where = placed_at_random(task, links.size(), draw);
+    blind.dtfm += plan::cost_of(links, where, task).total() / static_cast<double>(draws);
+    if (const double s = seconds(std::move(where)); s > 0) all.push_back(s);
   }
   if (all.empty()) return blind;
   std::sort(all.begin(), all.end());

@@ -14,7 +14,7 @@
 namespace causeway::parallel {
 namespace {
 
-constexpr std::uint64_t batches = 4, steps = 160;
+constexpr std::uint64_t batches = 4, steps = 112;
 
 enum class kind : std::uint8_t { plain, direct, changes, subspace };
 
@@ -112,16 +112,14 @@ double off(const training& a, const training& b) {
 
 }  // namespace
 
-TEST_CASE("pipeline: with two bits, changes of activations train closer to f32 than activations", "[parallel][fast]") {
+TEST_CASE("pipeline: two bits of changes train closer to f32 than two bits of activations, a whole subspace just as f32",
+          "[parallel][fast]") {
   const training exact = train(kind::plain), changes = train(kind::changes), direct = train(kind::direct);
   CAPTURE(off(changes, exact), off(direct, exact));
   CHECK(off(changes, exact) * 1.5 < off(direct, exact));
-  CHECK(exact.losses.back() < exact.losses.front() - 1);
+  CHECK(exact.losses.back() < exact.losses.front() - 0.8);
   CHECK(changes.bytes * 3 < exact.bytes);  // rows of 16: 8 and 20 bytes in place of 64 and 64, and what else stages say
-}
-
-TEST_CASE("pipeline: a subspace as wide as the residual stream changes nothing but rounding", "[parallel][fast]") {
-  CHECK(off(train(kind::subspace), train(kind::plain)) < 0.02);
+  CHECK(off(train(kind::subspace), exact) < 0.01);
 }
 
 }  // namespace causeway::parallel

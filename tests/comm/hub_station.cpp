@@ -145,6 +145,26 @@ TEST_CASE("hub station: a quorum without everybody moves the parameters by its s
   CHECK(moved_by(2, 3, 4) == Approx(4.0 / (8 + 4)));
 }
 
+TEST_CASE("hub station: who is too far ahead is answered when the slowest has caught up, is done or is lost",
+          "[comm][fast]") {
+  const auto answers = [](auto slowest_does) {
+    scene s;
+    s.arrivals.most_ahead = 2;
+    const auto push = [&](std::uint32_t client, std::uint64_t number) {
+      s.station.hear(s.rules, s.terms, client, s.good(1, number));
+    };
+    for (const std::uint64_t n : {1U, 2U}) push(0, n), push(2, n);
+    CHECK(s.station.own_answers().size() == 1);  // peer 1 has pushed nothing
+    slowest_does(s, push);
+    return s.station.own_answers().size();
+  };
+  CHECK(answers([](scene&, const auto&) {}) == 1);
+  CHECK(answers([](scene&, const auto& push) { push(2, 3); }) == 1);
+  CHECK(answers([](scene&, const auto& push) { push(1, 1); }) == 2);
+  CHECK(answers([](scene& s, const auto&) { s.hear(with_header(push_header{.word = hub_word::done}, 0)); }) == 2);
+  CHECK(answers([](scene& s, const auto&) { s.hear({}); }) == 2);
+}
+
 TEST_CASE("hub station: a client that is refused is told so, by name of the error", "[comm][fast]") {
   scene s;
   const std::vector<float> parameters(length, 1.0F);

@@ -52,6 +52,20 @@ TEST_CASE("on arrival: a slow peer does not hold the others up", "[comm][fast]")
   CHECK(took(rounds, 0) > 12 * 0.2);
 }
 
+TEST_CASE("on arrival: nobody is more than so many pushes ahead of the slowest", "[comm][fast]") {
+  // 12 steps of 20 ms and 12 of 200 ms, a push every 4: alone the quick one is done before the slow one pushes once.
+  const auto quick = [](std::uint32_t most_ahead) {
+    const auto make = [most_ahead] { return comm::on_arrival{axis::every{4}, axis::one_by_one{.most_ahead = most_ahead}}; };
+    return took(run(make, {.peers = 3, .steps = 12, .speeds = {1, 1, 0.1}, .latency = std::chrono::milliseconds{1}}), 1);
+  };
+  CHECK(quick(axis::no_bound) < 12 * 0.03);
+  CHECK(quick(4) < 12 * 0.03);
+  // The third push is answered with the slow one's first, second or third.
+  CHECK(quick(3) == Approx(4 * 0.2).margin(0.03));
+  CHECK(quick(2) == Approx(8 * 0.2).margin(0.03));
+  CHECK(quick(1) == Approx(12 * 0.2).margin(0.03));
+}
+
 TEST_CASE("on arrival: what is landed later is not waited for", "[comm][fast]") {
   const auto hub = run(
       [] {

@@ -27,13 +27,20 @@ struct gathering {
 
 /// `closes_after(gathering)`: seconds after the first arrival at which the pushes are applied; infinite while too few are
 /// there. When all expected peers are there, nobody is waited for, whatever it says. `merges`: they become one, weighted by
-/// samples; else they are applied in the order in which they came.
+/// samples; else they are applied in the order in which they came. `most_ahead`: pushes of a fragment that a peer may have
+/// made more than the slowest one; who has made so many is answered when the slowest has caught up (Gaia's mirror clock,
+/// Hsieh et al. 2017, section 4.3: an update of clock c is known everywhere before clock c + DS). Peers that are done or
+/// lost hold nobody up.
 template <class A>
 concept Arrivals = A::decides == part::participation&& requires(const A& a, const gathering& g) {
+  { a.most_ahead } -> std::convertible_to<std::uint32_t>;
   { a.check(std::uint32_t{}) } -> std::same_as<result<void>>;
   { a.closes_after(g) } -> std::same_as<double>;
   {bool{A::merges}};
 };
+
+/// For `most_ahead`: peers may be as far apart as they like.
+inline constexpr std::uint32_t no_bound = std::numeric_limits<std::uint32_t>::max();
 
 /// Each push moves the shared parameters as soon as it is there. With a grace period the hub first waits for others, and
 /// then applies them all before it answers the next (Async Local-SGD, Liu et al. 2024).
@@ -42,10 +49,12 @@ struct one_by_one {
   static constexpr bool merges = false;
 
   double grace_seconds = 0;
+  std::uint32_t most_ahead = no_bound;  ///< at least 1
 
   [[nodiscard]] result<void> check(std::uint32_t) const {
-    if (grace_seconds >= 0) return {};
-    return fail(errc::invalid_argument, "one_by_one", "the grace period is negative; 0 is none");
+    if (grace_seconds >= 0 && most_ahead >= 1) return {};
+    return fail(errc::invalid_argument, "one_by_one",
+                "the grace period must not be negative (0 is none), and `most_ahead` at least 1");
   }
   [[nodiscard]] double closes_after(const gathering&) const noexcept { return grace_seconds; }
 };
@@ -62,11 +71,13 @@ struct quorum {
   std::uint32_t least = 1;  ///< K
   double gamma = 0.5;
   double cap_seconds = 60;
+  std::uint32_t most_ahead = no_bound;  ///< at least 1
 
   [[nodiscard]] result<void> check(std::uint32_t peers) const {
-    if (least >= 1 && least <= peers && gamma >= 0 && cap_seconds >= 0) return {};
+    if (least >= 1 && least <= peers && gamma >= 0 && cap_seconds >= 0 && most_ahead >= 1) return {};
     return fail(errc::invalid_argument, "quorum",
-                "`least` must be between 1 and the number of peers, and `gamma` and `cap_seconds` not negative");
+                "`least` must be between 1 and the number of peers, `gamma` and `cap_seconds` not negative, and "
+                "`most_ahead` at least 1");
   }
   [[nodiscard]] double closes_after(const gathering& g) const noexcept {
     const std::size_t enough = std::clamp<std::size_t>(g.expected, 1, least);

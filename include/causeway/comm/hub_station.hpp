@@ -47,6 +47,15 @@ struct hub_client {
   void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
 };
 
+/// A push that was applied and not answered yet.
+struct owed_answer {
+  std::uint32_t client = 0;
+  std::uint64_t number = 0;
+  time_point since{};  ///< as waiting_push has it
+
+  void serialize(auto& ar) { ar(client, number); }
+};
+
 template <class Outer>
 class hub_station {
  public:
@@ -68,8 +77,9 @@ class hub_station {
       clients_[c].line = std::make_unique<hub_line>(terms.transport, group[c], hub_channel(level) + 1, hub_channel(level),
                                                     std::max(most_bytes, hello_bytes(terms.cuts.size())));
     }
-    for (auto& batch : batches_) {
-      for (waiting_push& w : batch) w.since = terms.now();
+    for (std::size_t f = 0; f < batches_.size(); ++f) {
+      for (waiting_push& w : batches_[f]) w.since = terms.now();
+      for (owed_answer& owed : unanswered_[f]) owed.since = terms.now();
     }
     return {};
   }
@@ -157,20 +167,25 @@ class hub_station {
     while (outers_.size() < fragments) outers_.push_back(prototype_);
     while (clients_.size() < clients) clients_.emplace_back();
     batches_.resize(fragments);
+    unanswered_.resize(fragments);
     applied_.resize(fragments);
     samples_.resize(fragments);
     for (Outer& o : outers_) ar(o);
     for (hub_client& c : clients_) ar(c);
-    for (auto& batch : batches_) {
-      std::uint64_t count = batch.size();
-      ar(count);
-      batch.resize(count);
-      for (waiting_push& w : batch) ar(w);
-    }
+    for (auto& batch : batches_) serialize_all(ar, batch);
+    for (auto& owed : unanswered_) serialize_all(ar, owed);
     ar(applied_, samples_);
   }
 
  private:
+  template <class T>
+  static void serialize_all(auto& ar, std::vector<T>& all) {
+    std::uint64_t count = all.size();
+    ar(count);
+    all.resize(count);
+    for (T& one : all) ar(one);
+  }
+
   void found(std::span<const axis::fragment> cuts, std::size_t clients, std::span<const float> parameters) {
     shared_.assign(parameters.begin(), parameters.end());
     for (const axis::fragment& cut : cuts) {
@@ -183,6 +198,7 @@ class hub_station {
       clients_.back().samples.assign(cuts.size(), 0);
     }
     batches_.resize(cuts.size());
+    unanswered_.resize(cuts.size());
     applied_.assign(cuts.size(), 0);
     samples_.assign(cuts.size(), 0);
   }
@@ -212,8 +228,28 @@ class hub_station {
     }
   }
 
-  void answer(const auto& rules, const hub_terms& terms, const waiting_push& w, std::size_t f) {
-    if (w.wants_answer == 0 || !clients_[w.client].here) return;
+  /// Pushes of fragment f that the slowest client may still be waited for has made.
+  [[nodiscard]] std::uint64_t slowest(std::size_t f) const {
+    auto least = std::numeric_limits<std::uint64_t>::max();
+    for (const hub_client& c : clients_) {
+      if (c.here && !c.done) least = std::min(least, c.taken[f]);
+    }
+    return least;
+  }
+
+  /// Sends the answers that nothing holds back: their clients are not too far ahead.
+  void answer_all(const auto& rules, const hub_terms& terms, std::size_t f) {
+    const std::uint64_t least = slowest(f);
+    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
+      const std::uint64_t made = clients_[owed.client].taken[f];
+      if (made > least && made - least >= rules.arrivals.most_ahead) return false;
+      answer(rules, terms, owed, f);
+      return true;
+    });
+  }
+
+  void answer(const auto& rules, const hub_terms& terms, const owed_answer& w, std::size_t f) {
+    if (!clients_[w.client].here) return;
     clients_[w.client].waits = false;
     const answer_header h{.fragment = static_cast<std::uint32_t>(f),
                           .number = w.number,
@@ -275,6 +311,11 @@ class hub_station {
       w.wants_answer = said.pending != 0 && w.number == said.number ? 1 : 0;  // it does not know of others any more
       will_be_answered = will_be_answered || w.wants_answer != 0;
     }
+    std::erase_if(unanswered_[f], [&](const owed_answer& owed) {
+      const bool expected = said.pending != 0 && owed.number == said.number;
+      if (owed.client == c) will_be_answered = will_be_answered || expected;
+      return owed.client == c && !expected;
+    });
     if ((is_ahead || has_it) && !will_be_answered) {
       reply(c, fragment_answer(terms, {.fragment = f, .number = client.taken[f]}));
     }
@@ -295,7 +336,7 @@ class hub_station {
       return {};
     }
     if (h.word == hub_word::waits && h.fragment < batches_.size()) {
-      client.waits = is_among(batches_[h.fragment], c);
+      client.waits = is_among(batches_[h.fragment], c) || is_among(unanswered_[h.fragment], c);
       return {};
     }
     const bool sane = std::isfinite(h.speed) && h.speed >= 0 && std::isfinite(h.sync_seconds);
@@ -324,6 +365,7 @@ class hub_station {
   void settle(const auto& rules, const hub_terms& terms) {
     for (std::size_t f = 0; f < batches_.size(); ++f) {
       if (!batches_[f].empty() && is_due(rules, terms, f)) apply(rules, terms, f);
+      answer_all(rules, terms, f);
     }
   }
 
@@ -344,13 +386,14 @@ class hub_station {
     std::size_t count = 0;
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
       const hub_client& client = clients_[c];
-      count += is_among(batches_[f], c) || (client.here && !client.done && !client.waits) ? 1U : 0U;
+      const bool may_push = client.here && !client.done && !client.waits && !is_among(unanswered_[f], c);
+      count += is_among(batches_[f], c) || may_push ? 1U : 0U;
     }
     return count;
   }
 
-  static bool is_among(std::span<const waiting_push> batch, std::uint32_t c) {
-    return std::any_of(batch.begin(), batch.end(), [c](const waiting_push& w) { return w.client == c; });
+  static bool is_among(const auto& pushes, std::uint32_t c) {
+    return std::any_of(pushes.begin(), pushes.end(), [c](const auto& w) { return w.client == c; });
   }
 
   /// The samples behind a merged batch over those of all clients, an absent one with what its last push had: 1 when all
@@ -386,13 +429,18 @@ class hub_station {
     if constexpr (std::remove_cvref_t<decltype(rules)>::arrivals_type::merges) {
       std::stable_sort(batch.begin(), batch.end(), [](const auto& a, const auto& b) { return a.client < b.client; });
       move_shared(rules, terms, f, batch);
-      for (const waiting_push& w : batch) answer(rules, terms, w, f);
+      for (const waiting_push& w : batch) owe(w, f);
     } else {
       for (waiting_push& w : batch) {
         move_shared(rules, terms, f, std::span{&w, 1});
-        answer(rules, terms, w, f);
+        owe(w, f);
+        answer_all(rules, terms, f);
       }
     }
+  }
+
+  void owe(const waiting_push& w, std::size_t f) {
+    if (w.wants_answer != 0) unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since});
   }
 
   /// The outer step with what the pushes say together. Those that cannot be used are left out, and so are their clients.
@@ -422,7 +470,8 @@ class hub_station {
   std::vector<float> shared_;
   std::vector<Outer> outers_;  ///< one for each fragment
   std::vector<hub_client> clients_;
-  std::vector<std::vector<waiting_push>> batches_;  ///< of each fragment, in the order of arrival
+  std::vector<std::vector<waiting_push>> batches_;    ///< of each fragment, in the order of arrival
+  std::vector<std::vector<owed_answer>> unanswered_;  ///< of each fragment
   std::vector<std::uint32_t> applied_;
   std::vector<std::uint64_t> samples_;
   std::deque<std::vector<std::byte>> own_answers_;

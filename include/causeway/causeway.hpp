@@ -35,10 +35,13 @@
 #include <causeway/net/memory_transport.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/plan/availability.hpp>
+#include <causeway/plan/clusters.hpp>
 #include <causeway/plan/dtfm.hpp>
 #include <causeway/plan/dtfm_score.hpp>
 #include <causeway/plan/link_fixtures.hpp>
 #include <causeway/plan/link_matrix.hpp>
+#include <causeway/plan/liveput.hpp>
 #include <causeway/plan/matching.hpp>
 #include <causeway/plan/open_path.hpp>
 #include <causeway/plan/picture.hpp>
@@ -47,6 +50,7 @@
 #include <causeway/plan/placement.hpp>
 #include <causeway/plan/preemption_trace.hpp>
 #include <causeway/plan/preemption_trace_text.hpp>
+#include <causeway/plan/roles.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/schedule_check.hpp>
 #include <causeway/plan/schedule_cursor.hpp>
@@ -268,6 +272,7 @@
 #include <causeway/axis/growing.hpp>
 #include <causeway/axis/hubs.hpp>
 #include <causeway/axis/landing.hpp>
+#include <causeway/axis/linked_groups.hpp>
 #include <causeway/axis/low_rank_mean.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>
@@ -276,6 +281,10 @@
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/adaptive_top_k.hpp>
 #include <causeway/stage/delta.hpp>
+#include <causeway/stage/routing.hpp>
+#include <causeway/stage/routing_by_chance.hpp>
+#include <causeway/stage/routing_flow.hpp>
+#include <causeway/stage/routing_skip.hpp>
 #include <causeway/stage/row_bits.hpp>
 #include <causeway/stage/sample_buffers.hpp>
 #include <causeway/stage/schedules.hpp>

@@ -36,6 +36,9 @@ TEST_CASE("presets: gossip gives the same bits on every network", "[presets][net
   support::check_networks([] { return make(presets::noloco_options{.local_steps = 2}); });
   support::check_networks([] { return make(presets::moshpit_sgd_options{.local_steps = 2, .side = 2, .dimensions = 2}); });
   support::check_networks([] { return make(presets::bacombo_options{.local_steps = 2, .segments = 3}); });
+  const std::vector<double> links{0, 1, 9, 9, 1, 0, 9, 9, 9, 9, 0, 1, 9, 9, 1, 0};
+  support::check_networks(
+      [&] { return make(presets::bacombo_options{.local_steps = 2, .segments = 3, .link_costs = links, .explore = 0.3}); });
   support::check_networks([] { return make(presets::ravnest_options{.local_steps = 3}); });
   support::check_networks<optim::sgd>([] { return make(presets::netstorm_options{}); });
 }

@@ -9,6 +9,7 @@
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/groups.hpp>
+#include <causeway/axis/linked_groups.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/comm/rounds.hpp>
 #include <causeway/compress/none.hpp>
@@ -44,16 +45,19 @@ using moshpit_sgd = comm::rounds<axis::every, axis::grid, axis::parameters, axis
                      axis::split_mean<>{}};
 }
 
-/// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own. Partners
-/// are drawn at random: its preference for links that measured well is not part of this.
+/// BACombo (Jiang et al. 2020): gossip with segments; each segment of the parameters meets a partner of its own, one with a
+/// good link but for a share ε of random ones. Measure the links before (seconds of a row, say); without costs all are
+/// drawn at random.
 struct bacombo_options {
   std::uint32_t local_steps = 20;
   std::uint32_t segments = 4;
   std::uint32_t group_size = 2;
+  std::vector<double> link_costs{};  ///< of each peer to each peer, row by row; equal on all peers
+  double explore = 0.1;              ///< ε
 };
-using bacombo = comm::rounds<axis::every, axis::random_groups, axis::parameters, axis::balanced, axis::gather_mean<>>;
+using bacombo = comm::rounds<axis::every, axis::linked_groups, axis::parameters, axis::balanced, axis::gather_mean<>>;
 [[nodiscard]] inline bacombo make(const bacombo_options& o) {
-  return bacombo{axis::every{o.local_steps}, axis::random_groups{o.group_size}, axis::parameters{},
+  return bacombo{axis::every{o.local_steps}, axis::linked_groups{o.group_size, o.link_costs, o.explore}, axis::parameters{},
                  axis::balanced{o.segments}, axis::gather_mean<>{}};
 }
 

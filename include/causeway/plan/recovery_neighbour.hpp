@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PLAN_RECOVERY_NEIGHBOUR_HPP
+#define CAUSEWAY_PLAN_RECOVERY_NEIGHBOUR_HPP
+
+// neighbour_init: CheckFree. No checkpoints and no redundancy: a lost stage is made up from the weights of its two
+// neighbours and training goes on. What that costs in training is not for a replay to know: it is a parameter, the steps
+// that must be done once more for each stage that was made up. A stage that another pipeline still has is copied from
+// there, whole. If two neighbours are gone with all their holders, or an end of the pipeline (which has one neighbour only;
+// the paper's CheckFree+ swaps stages during training for that) the same parameter is taken: derived, and kind to the
+// policy.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/plan/peer_grid.hpp>
+#include <causeway/plan/recovery.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct neighbour_options {
+  std::size_t stages = 1;
+  double repeated_steps = 0;  ///< that make up for one stage's lost weights
+};
+
+class neighbour_recovery {
+ public:
+  static result<neighbour_recovery> make(const recovery_job& job, const neighbour_options& options) {
+    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
+    return neighbour_recovery{std::move(cut), options};
+  }
+
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
+    const std::size_t broken = grid_.lose(lost).size();
+    grid_.add_spares(come);
+    if (broken == 0 && (grid_.pipelines() > 0 || grid_.peers() < cut_.stages())) return {};
+    double made_up = owed_;  // stages
+    if (started_ && grid_.pipelines() > 0) {
+      for (std::size_t s = 0; s < cut_.stages(); ++s) made_up += grid_.holders(s) == 0 ? 1 : 0;
+    }
+    grid_.rebuild();
+    step_ = cut_.step_seconds(grid_.pipelines());
+    started_ = true;
+    owed_ = 0;
+    if (grid_.pipelines() == 0) {  // those who are left keep their weights and wait
+      owed_ = made_up;
+      return {0, step_fate::begins_again};
+    }
+    return {cut_.job().detection + cut_.job().regroup + cut_.copy_seconds(), step_fate::begins_again,
+            made_up * options_.repeated_steps};
+  }
+
+  recovery_action boundary() {
+    if (grid_.peers() / cut_.stages() <= grid_.pipelines()) return {};
+    grid_.rebuild();
+    step_ = cut_.step_seconds(grid_.pipelines());
+    return {cut_.job().regroup + cut_.copy_seconds()};
+  }
+
+  [[nodiscard]] double step_seconds() const { return step_; }
+  [[nodiscard]] double checkpoint_bytes() const { return 0; }
+  [[nodiscard]] const peer_grid& grid() const { return grid_; }
+
+ private:
+  neighbour_recovery(cut_job cut, const neighbour_options& options)
+      : cut_{std::move(cut)}, options_{options}, grid_{options.stages} {}
+
+  cut_job cut_;
+  neighbour_options options_;
+  peer_grid grid_;
+  double step_ = no_step;
+  double owed_ = 0;  // stages that were lost while nothing could be made up
+  bool started_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RECOVERY_NEIGHBOUR_HPP

@@ -66,6 +66,12 @@ def page(p, all_presets):
     out += ["**Use**", "", "```cpp", "using namespace causeway;",
             f"auto policy = presets::make(presets::{p['name']}_options{{}});",
             "auto t = make_trainer(model, env, options, std::move(policy)" + (f", {inner}" if inner else "") + ");", "```", ""]
+    if p["type"].startswith("parallel::"):
+        kind = re.match(r"parallel::(\w+)", p["type"])[1]
+        out += [f"What it needs, sends and does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). Build each "
+                "peer's model with `parallel::part_of`. Held in "
+                f"`tests/presets/{Path(p['header']).stem}.cpp`.", ""]
+        return "\n".join(out)
     kind = "on_arrival" if "on_arrival" in p["type"] else "rounds"
     out += [f"State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). Bytes: "
             "[measured](../benchmarks-bytes.md). Held by the conformance suite and on every network in "
@@ -86,7 +92,7 @@ def main():
     pages = {p["name"] + ".md": page(p, found) for p in found}
     rows = [f"| [{p['name']}]({p['name']}.md) | {p['about'].split(':')[0].split(' (')[0]} | `{p['header']}` |" for p in found]
     pages["README.md"] = "\n".join(
-        ["# Presets", "", "Published systems of low-communication training, each one composition with its paper's options.", "",
+        ["# Presets", "", "Published systems of decentralized training, each one composition with its paper's options.", "",
          "| preset | system | header |", "|---|---|---|", *sorted(rows), "",
          "Synchronous data parallelism, the baseline, is `presets::every_step`. These pages are written by `tools/preset_pages.py`.", ""])
     stale = [name for name, text in pages.items() if not (PAGES / name).exists() or (PAGES / name).read_text() != text]

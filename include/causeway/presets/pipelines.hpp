@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_PIPELINES_HPP
+#define CAUSEWAY_PRESETS_PIPELINES_HPP
+
+// Published systems of pipeline parallelism on slow links, as compositions of a schedule, an activation codec and a
+// placement. Each is the parallelism of a trainer; replicas of the pipeline average with any communication policy, which in
+// these papers is comm::every_step.
+
+#include <causeway/compress/bf16.hpp>
+#include <causeway/compress/fp16.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/parallel/pipeline.hpp>
+#include <causeway/plan/placement.hpp>
+#include <causeway/plan/stage_costs.hpp>
+#include <causeway/stage/activation.hpp>
+#include <causeway/stage/adaptive_top_k.hpp>
+#include <causeway/stage/delta.hpp>
+#include <causeway/stage/schedules.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+namespace detail {
+
+/// [replica][rank] of a planner's placement, whose devices are peers.
+[[nodiscard]] inline std::vector<std::vector<net::peer_index>> rows_of(const plan::placement& where) {
+  std::vector<std::vector<net::peer_index>> rows(where.replicas);
+  for (std::size_t replica = 0; replica < where.replicas; ++replica) {
+    for (std::size_t rank = 0; rank < where.stages(); ++rank) {
+      rows[replica].push_back(static_cast<net::peer_index>(where.device(rank, replica)));
+    }
+  }
+  return rows;
+}
+
+}  // namespace detail
+
+/// Varuna (Athlur et al., EuroSys 2022): stages recompute just before their gradient arrives, and ranks that wait run what
+/// is ready. Its job morphing, another shape when peers come and go, is plan::varuna_search and a restart.
+struct varuna_options {
+  std::int64_t micro_batches = 32;
+  std::uint32_t ranks = 0;          ///< peers of a pipeline; 0: all
+  plan::stage_costs costs{};        ///< measured seconds of stages and links; none: all alike
+  std::uint32_t stored_inputs = 0;  ///< at most, on each rank; 0: twice the ranks
+};
+using varuna = parallel::pipeline<stage::varuna, stage::coded<compress::fp16>>;
+[[nodiscard]] inline varuna make(const varuna_options& o) {
+  return varuna{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::varuna{o.costs, o.stored_inputs}};
+}
+
+/// DTFM (Yuan et al., NeurIPS 2022): GPipe on the placement that plan::plan_dtfm finds on measured links, with half
+/// precision on the wire.
+struct dtfm_options {
+  std::int64_t micro_batches = 64;
+  plan::placement where{};  ///< of plan::plan_dtfm; none: peers in their order
+  std::uint32_t ranks = 0;  ///< where there is no placement
+};
+using dtfm = parallel::pipeline<stage::gpipe, stage::coded<compress::fp16>>;
+[[nodiscard]] inline dtfm make(const dtfm_options& o) {
+  return dtfm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .placement = detail::rows_of(o.where)}};
+}
+
+/// AQ-SGD (Wang et al., NeurIPS 2022): activations as quantised changes since the sample's last visit, gradients quantised
+/// directly. Needs samples that come again: batches with `samples`, and a sampler without shifted grid.
+struct aq_sgd_pipeline_options {
+  std::int64_t micro_batches = 8;
+  std::uint32_t ranks = 0;
+  std::size_t memory_limit = std::size_t{1} << 30U;  ///< bytes of the samples' buffers on a peer
+};
+using aq_sgd_pipeline = parallel::pipeline<stage::gpipe, stage::delta<4, 8, compress::fp16>>;
+[[nodiscard]] inline aq_sgd_pipeline make(const aq_sgd_pipeline_options& o) {
+  return aq_sgd_pipeline{{.micro_batches = o.micro_batches, .ranks = o.ranks},
+                         {},
+                         stage::delta<4, 8, compress::fp16>{{.memory_limit = o.memory_limit}}};
+}
+
+/// CrossPipe (2025): the order that list scheduling finds on an explicit model of delays and bandwidths, with backwards in
+/// halves. Derived from the paper's model, not from its solver.
+struct crosspipe_options {
+  std::int64_t micro_batches = 16;
+  std::uint32_t ranks = 0;
+  plan::stage_costs costs{};      ///< seconds of stages and links; none: all alike, which is a zero bubble
+  std::uint32_t activations = 0;  ///< micro-batches that a rank may hold; 0: twice the ranks
+};
+using crosspipe = parallel::pipeline<stage::crosspipe, stage::coded<compress::bf16>>;
+[[nodiscard]] inline crosspipe make(const crosspipe_options& o) {
+  return crosspipe{{.micro_batches = o.micro_batches, .ranks = o.ranks}, stage::crosspipe{o.costs, o.activations}};
+}
+
+/// FusionLLM (Tang et al. 2024): GPipe over peers of unequal links, each of which sends the largest values, as many as it
+/// carries in the time that all take. Its cut by measured devices is plan::stage_split, given as `cuts`.
+struct fusion_llm_options {
+  std::int64_t micro_batches = 8;
+  std::uint32_t ranks = 0;
+  double ratio = 100;                ///< how many times fewer bytes than f32 the slowest link sends
+  stage::edge_speeds speeds{};       ///< bytes per second of each boundary's link; none: all by the ratio
+  std::vector<std::int64_t> cuts{};  ///< first block of every stage but the first; none: even
+};
+using fusion_llm = parallel::pipeline<stage::gpipe, stage::adaptive_top_k<>>;
+[[nodiscard]] inline fusion_llm make(const fusion_llm_options& o) {
+  return fusion_llm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .cuts = o.cuts},
+                    {},
+                    stage::adaptive_top_k<>{{.ratio = o.ratio, .speeds = o.speeds}}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_PIPELINES_HPP

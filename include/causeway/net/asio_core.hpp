@@ -121,6 +121,11 @@ class fabric_core final : public engine, private link_owner, private door_owner 
     loop_.wake();
   }
 
+  /// Also with the lock held: from the question that `block` asks.
+  [[nodiscard]] bool done(operation handle) const {
+    return is_inside() ? shared_.operations.done(handle) : engine::done(handle);
+  }
+
   result<bool> block(const std::function<bool()>& done, time_point deadline) {
     std::unique_lock lock{shared_.mutex};
     bool is_done = false;

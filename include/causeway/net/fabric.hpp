@@ -84,6 +84,7 @@ class fabric {
   virtual operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) = 0;
   virtual operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) = 0;
   virtual result<std::size_t> wait(operation op, time_point deadline) = 0;
+  /// Also inside `locked`, and in the question that `block` asks.
   [[nodiscard]] virtual bool done(operation op) const = 0;
 
   /// Runs `what` with the lock held: no event comes meanwhile.

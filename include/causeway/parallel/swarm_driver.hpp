@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
+
+// Brings all micro-batches of a step through all stages of a swarm: gives each a path, sees who has contributed what, and
+// finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
+//
+// It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
+// exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/parallel/swarm_messages.hpp>
+#include <causeway/stage/routing.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// An order and whom it is for.
+struct addressed_order {
+  net::peer_id to = 0;
+  swarm_wire::order what;
+};
+
+/// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
+/// goes, O(M · S).
+template <stage::routing::Router Router>
+class swarm_driver {
+ public:
+  /// `window`: micro-batches under way for each peer that serves.
+  swarm_driver(std::uint32_t stages, Router router, std::uint32_t window)
+      : router_{std::move(router)}, known_{stages}, window_{window}, summed_(stages, false) {}
+
+  // ---- who is there ----------------------------------------------------------------------------------------------------
+
+  void serves(net::peer_id id, std::uint32_t stage) {
+    const auto known = stage_of_.find(id);
+    if (known != stage_of_.end() && known->second != stage) gone(id);
+    known_.announced(id, stage);
+    if (stage_of_.try_emplace(id, stage).second) router_.begin(size_, known_);
+  }
+
+  /// It is out of reach, or serves no stage any more: what only it had is given to others.
+  void gone(net::peer_id id) {
+    if (stage_of_.erase(id) == 0) return;
+    known_.gone(id);
+    reporters_.erase(id);
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      batch& b = batches_[m];
+      std::replace(b.holders.begin(), b.holders.end(), id, net::peer_id{0});
+      if (b.started && std::find(b.path.begin(), b.path.end(), id) != b.path.end()) stale_.insert(m);
+    }
+    pump();
+  }
+
+  /// Something went wrong with it, though it is there: nothing new goes there before it is announced again.
+  void failed(net::peer_id id) { known_.ban(id); }
+
+  [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
+  [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
+
+  // ---- a step
+  // ------------------------------------------------------------------------------------------------------------
+
+  /// `from`: peers whose reports are waited for, because another driver had begun the step; none at a step's beginning.
+  void begin(std::uint32_t term, const stage::routing::step_size& size, std::set<net::peer_id> from = {}) {
+    term_ = term;
+    size_ = size;
+    batches_.assign(size.micro_batches, batch{size.stages});
+    std::fill(summed_.begin(), summed_.end(), false);
+    stale_.clear();
+    next_ = 0;
+    reporters_ = std::move(from);
+    router_.begin(size_, known_);
+    pump();
+  }
+
+  void take(net::peer_id from, const swarm_wire::report& r) {
+    const auto stage = stage_of_.find(from);
+    if (stage == stage_of_.end() || r.term != term_) return;
+    if (reporters_.erase(from) == 0) tell_again(from, stage->second);
+    if (r.step == size_.step && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
+    pump();
+  }
+
+  void take(net::peer_id from, const swarm_wire::contributed& c) {
+    const auto stage = stage_of_.find(from);
+    if (stage == stage_of_.end() || c.step != size_.step || c.micro_batch >= batches_.size()) return;
+    known_.measured(from, c.seconds);
+    note(from, stage->second, c.micro_batch, c.loss);
+    pump();
+  }
+
+  /// Whether a living peer of the stage has the sum of all its micro-batches: then nothing can be lost there any more.
+  void summed(std::uint32_t stage, bool has) {
+    if (summed_[stage] == has) return;
+    summed_[stage] = has;
+    for (std::uint32_t m = 0; m < batches_.size() && !has; ++m) {
+      if (batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
+    }
+    pump();
+  }
+
+  // ---- what comes out --------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
+
+  /// Every micro-batch is in the gradient of a living peer of every stage.
+  [[nodiscard]] bool complete() const {
+    return reporters_.empty() &&
+           std::all_of(batches_.begin(), batches_.end(), [this](const batch& b) { return covered(b); });
+  }
+  /// Summed over all micro-batches whose loss is known, in their order.
+  [[nodiscard]] double loss() const {
+    double sum = 0;
+    for (const batch& b : batches_) sum += b.loss;
+    return sum;
+  }
+  /// Stages that nobody serves.
+  [[nodiscard]] std::vector<std::uint32_t> unserved() const {
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (known_.at(s).empty()) all.push_back(s);
+    }
+    return all;
+  }
+  [[nodiscard]] std::uint32_t under_way() const {
+    return static_cast<std::uint32_t>(
+        std::count_if(batches_.begin(), batches_.end(), [this](const batch& b) { return b.started && !covered(b); }));
+  }
+  [[nodiscard]] std::uint32_t finished() const {
+    return static_cast<std::uint32_t>(
+        std::count_if(batches_.begin(), batches_.end(), [this](const batch& b) { return covered(b); }));
+  }
+  /// Micro-batches that were routed again after a peer had gone.
+  [[nodiscard]] std::uint64_t rerouted() const noexcept { return rerouted_; }
+
+ private:
+  struct batch {
+    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0) {}
+    stage::routing::path path;
+    std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
+    double loss = 0;
+    bool started = false;
+  };
+
+  [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
+    return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
+  }
+  [[nodiscard]] bool covered(const batch& b) const {
+    const auto m = static_cast<std::uint32_t>(&b - batches_.data());
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (!covered(m, b, s)) return false;
+    }
+    return true;
+  }
+
+  void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss) {
+    batch& b = batches_[m];
+    if (b.holders[stage] == 0) b.holders[stage] = from;
+    if (stage + 1 == size_.stages) b.loss = loss;
+  }
+
+  void take_contents(net::peer_id from, std::uint32_t stage, const swarm_wire::report& r) {
+    std::size_t losses = 0;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      batch& b = batches_[m];
+      if (r.done.has(m)) {
+        note(from, stage, m, losses < r.losses.size() ? r.losses[losses++] : 0);
+        adopt(m, stage, from);
+      } else if (b.holders[stage] == from) {  // it had to drop it
+        b.holders[stage] = 0;
+        stale_.insert(m);
+      } else if (r.begun.has(m) && b.holders[stage] == 0) {
+        adopt(m, stage, from);
+      }
+    }
+  }
+
+  // A micro-batch that an earlier driver had started goes on where it is.
+  void adopt(std::uint32_t m, std::uint32_t stage, net::peer_id at) {
+    batch& b = batches_[m];
+    if (b.started) return;
+    b.path[stage] = at;
+    adopted_.insert(m);
+  }
+
+  // Mends first, then starts as many as may be under way.
+  void pump() {
+    if (!reporters_.empty()) return;
+    for (const std::uint32_t m : std::exchange(adopted_, {})) {
+      if (!batches_[m].started) stale_.insert(m);
+      batches_[m].started = true;
+    }
+    for (const std::uint32_t m : std::exchange(stale_, {})) mend(m);
+    std::uint32_t room = window_ * static_cast<std::uint32_t>(stage_of_.size());
+    const std::uint32_t busy = under_way();
+    room = room > busy ? room - busy : 0;
+    for (; room > 0 && next_ < batches_.size(); ++next_) {
+      if (batches_[next_].started) continue;
+      if (!start(next_)) return;
+      --room;
+    }
+  }
+
+  bool start(std::uint32_t m) {
+    if (!all_served(m)) return false;
+    batch& b = batches_[m];
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
+    }
+    b.started = true;
+    tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
+    return true;
+  }
+
+  // Lost places of a path are given to others, who get what the neighbours kept. Where nobody is left to take one, it
+  // waits for who comes.
+  void mend(std::uint32_t m) {
+    batch& b = batches_[m];
+    if (covered(b)) return;
+    if (!all_served(m)) {
+      stale_.insert(m);
+      return;
+    }
+    std::vector needs(size_.stages, swarm_wire::stage_need::usual);
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (!router_.runs(size_, s, m)) continue;
+      const auto at = stage_of_.find(b.holders[s] != 0 ? b.holders[s] : b.path[s]);
+      if (at != stage_of_.end() && at->second == s) {
+        b.path[s] = at->first;
+      } else {
+        b.path[s] = router_.choose(known_, s, m);
+      }
+      needs[s] = b.holders[s] == b.path[s] ? swarm_wire::stage_need::finished : swarm_wire::stage_need::again;
+    }
+    ++rerouted_;
+    tell(m, b, needs);
+  }
+
+  // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
+  bool all_served(std::uint32_t m) {
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (!router_.runs(size_, s, m)) continue;
+      if (known_.at(s).empty()) return false;
+      if (!known_.usable(s).empty()) continue;
+      const std::vector<stage::routing::server> banned{known_.at(s).begin(), known_.at(s).end()};
+      for (const auto& p : banned) known_.announced(p.id, s);
+    }
+    return true;
+  }
+
+  void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
+    const swarm_wire::order o{size_.step, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs};
+    for (const net::peer_id p : b.path) {
+      if (p != 0) orders_.push_back({p, o});
+    }
+  }
+
+  // It may not have heard of everything: orders that it knows do no harm.
+  void tell_again(net::peer_id to, std::uint32_t stage) {
+    for (const batch& b : batches_) {
+      const auto m = static_cast<std::uint32_t>(&b - batches_.data());
+      if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
+      orders_.push_back({to,
+                         {size_.step, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
+                          std::vector(size_.stages, swarm_wire::stage_need::usual)}});
+    }
+  }
+
+  Router router_;
+  stage::routing::roster known_;
+  std::uint32_t window_;
+  stage::routing::step_size size_;
+  std::uint32_t term_ = 0;
+  std::uint32_t versions_ = 0;
+  std::uint32_t next_ = 0;
+  std::uint64_t rerouted_ = 0;
+  std::vector<batch> batches_;
+  std::vector<bool> summed_;
+  std::map<net::peer_id, std::uint32_t> stage_of_;
+  std::set<net::peer_id> reporters_;
+  std::set<std::uint32_t> stale_, adopted_;
+  std::vector<addressed_order> orders_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP

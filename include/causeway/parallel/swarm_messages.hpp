@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
+#define CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
+
+// What the peers of a swarm say to each other, and its bytes: format, run, kind, fields. docs/design/swarm.md says when.
+// Boundary tensors are no messages of this kind: they travel as data, each announced by a `parcel`.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/codec.hpp>
+#include <causeway/net/fabric.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire {
+
+inline constexpr std::uint32_t most_stages = 1024;
+inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
+inline constexpr std::size_t most_addresses = 1024;
+inline constexpr std::size_t longest_address = 256;
+
+/// A set of micro-batches of a step.
+class batch_set {
+ public:
+  batch_set() = default;
+  explicit batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
+
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
+  void add(std::uint32_t m) {
+    CAUSEWAY_EXPECT(m < size_);
+    words_[m / 64U] |= std::uint64_t{1} << (m % 64U);
+  }
+  void remove(std::uint32_t m) {
+    CAUSEWAY_EXPECT(m < size_);
+    words_[m / 64U] &= ~(std::uint64_t{1} << (m % 64U));
+  }
+  [[nodiscard]] std::uint32_t count() const noexcept {
+    int n = 0;
+    for (const std::uint64_t w : words_) n += std::popcount(w);
+    return static_cast<std::uint32_t>(n);
+  }
+  /// Precondition: of equal size.
+  [[nodiscard]] bool meets(const batch_set& other) const noexcept {
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      if ((words_[i] & other.words_[i]) != 0) return true;
+    }
+    return false;
+  }
+  void unite(const batch_set& other) noexcept {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  }
+  friend bool operator==(const batch_set&, const batch_set&) = default;
+
+  void write(net::byte_writer& out) const {
+    out.put(size_);
+    for (const std::uint64_t w : words_) out.put(w);
+  }
+  /// Allocates no more than the input backs; bits beyond the size are refused.
+  static batch_set read(net::byte_reader& in) {
+    const auto size = in.get<std::uint32_t>();
+    const std::size_t words = (std::size_t{size} + 63U) / 64U;
+    if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
+    if (!in.ok()) return {};
+    batch_set s{size};
+    for (auto& w : s.words_) w = in.get<std::uint64_t>();
+    if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
+    return s;
+  }
+
+ private:
+  std::uint32_t size_ = 0;
+  std::vector<std::uint64_t> words_;
+};
+
+/// What a stage's sum of a step came to: no stage moves its weights before every stage has its sum.
+struct stage_sum {
+  std::uint64_t step = 0;
+  double squares = -1;  ///< of the sum's 2-norm; negative: there is none
+};
+
+/// Where a peer stands. To everybody: when it changes, and with every heartbeat.
+struct status {
+  std::uint32_t stage = 0;
+  std::uint8_t serving = 0;  ///< has the weights of its stage
+  std::uint64_t step = 0;    ///< that it works on
+  std::uint32_t term = 0;    ///< of the driver that it follows
+  std::uint8_t drives = 0;   ///< it is that driver itself
+  std::uint32_t queued = 0;  ///< micro-batches that wait here
+  double seconds = 0;        ///< that one takes here; 0: not known
+  stage_sum sums[2];         ///< of its stage, for the newest two steps that have one
+};
+
+/// From a peer that takes the driving over.
+struct claim {
+  std::uint32_t term = 0;
+};
+
+/// The answer, also unasked when something was dropped: what of a step is in this peer's hands.
+struct report {
+  std::uint32_t term = 0;
+  std::uint64_t step = 0;
+  batch_set done;                ///< in its gradient
+  batch_set begun;               ///< computed forward, not back
+  std::vector<double> losses{};  ///< on the last stage: of the micro-batches in `done`, ascending
+};
+
+/// What the neighbours have to do for a stage of a micro-batch's path.
+enum class stage_need : std::uint8_t {
+  usual,     ///< send what it has not been sent
+  finished,  ///< it has contributed: nothing
+  again,     ///< another peer stands in there: send what is kept, even if it was sent before
+};
+
+/// The driver's word on one micro-batch: to every peer of its path, again with a higher version when the path changes.
+struct order {
+  std::uint64_t step = 0;
+  std::uint32_t micro_batch = 0;
+  std::uint64_t version = 0;         ///< term · 2^32 + count
+  std::vector<net::peer_id> path{};  ///< by stage; 0: left out
+  std::vector<stage_need> needs{};   ///< by stage
+};
+
+/// A boundary tensor follows as data.
+struct parcel {
+  std::uint64_t step = 0;
+  std::uint32_t micro_batch = 0;
+  std::uint8_t backward = 0;
+  std::uint64_t serial = 0;  ///< names the data among those of its sender
+};
+
+/// A micro-batch is in this peer's gradient. To the driver.
+struct contributed {
+  std::uint64_t step = 0;
+  std::uint32_t micro_batch = 0;
+  double seconds = 0;
+  double loss = 0;  ///< summed over tokens, on the last stage
+};
+
+/// Whether the driver knows every micro-batch of the step in the gradient of a living peer of every stage that it passes.
+struct verdict {
+  std::uint64_t step = 0;
+  std::uint8_t complete = 0;
+  double loss = 0;  ///< of the whole step, summed over tokens
+};
+
+/// Where to find others.
+struct addresses {
+  std::vector<std::string> list{};
+};
+
+/// The driver asks a peer to serve another stage.
+struct move_request {
+  std::uint32_t term = 0;
+  std::uint32_t stage = 0;
+};
+
+/// The place in the list is the kind on the wire: append, never reorder.
+using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request>;
+
+namespace detail {
+
+inline constexpr std::uint8_t format = 1;
+
+inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
+inline double get_real(net::byte_reader& in) {
+  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
+  if (!std::isfinite(v)) in.refuse();
+  return v;
+}
+inline std::uint8_t get_flag(net::byte_reader& in) {
+  const auto v = in.get<std::uint8_t>();
+  if (v > 1) in.refuse();
+  return v;
+}
+inline std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
+  const auto v = in.get<std::uint32_t>();
+  if (v >= limit) in.refuse();
+  return v;
+}
+
+inline void write(net::byte_writer& out, const status& m) {
+  out.put(m.stage).put(m.serving).put(m.step).put(m.term).put(m.drives).put(m.queued);
+  put_real(out, m.seconds);
+  for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
+}
+inline void read(net::byte_reader& in, status& m) {
+  m.stage = get_below(in, most_stages);
+  m.serving = get_flag(in);
+  m.step = in.get<std::uint64_t>();
+  m.term = in.get<std::uint32_t>();
+  m.drives = get_flag(in);
+  m.queued = in.get<std::uint32_t>();
+  m.seconds = get_real(in);
+  for (stage_sum& s : m.sums) {
+    s.step = in.get<std::uint64_t>();
+    s.squares = get_real(in);
+  }
+}
+
+inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
+inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
+
+inline void write(net::byte_writer& out, const report& m) {
+  out.put(m.term).put(m.step);
+  m.done.write(out);
+  m.begun.write(out);
+  out.put(static_cast<std::uint32_t>(m.losses.size()));
+  for (const double l : m.losses) put_real(out, l);
+}
+inline void read(net::byte_reader& in, report& m) {
+  m.term = in.get<std::uint32_t>();
+  m.step = in.get<std::uint64_t>();
+  m.done = batch_set::read(in);
+  m.begun = batch_set::read(in);
+  const auto n = in.get<std::uint32_t>();
+  if (m.done.size() != m.begun.size() || (n != 0 && n != m.done.count()) || std::size_t{n} * 8 > in.remaining())
+    in.refuse();
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.losses.push_back(get_real(in));
+}
+
+inline void write(net::byte_writer& out, const order& m) {
+  out.put(m.step).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
+  for (std::size_t s = 0; s < m.path.size(); ++s) out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s]));
+}
+inline void read(net::byte_reader& in, order& m) {
+  m.step = in.get<std::uint64_t>();
+  m.micro_batch = get_below(in, most_micro_batches);
+  m.version = in.get<std::uint64_t>();
+  const auto stages = get_below(in, most_stages + 1);
+  for (std::uint32_t s = 0; s < stages && in.ok(); ++s) {
+    m.path.push_back(in.get<std::uint64_t>());
+    const auto need = in.get<std::uint8_t>();
+    if (need > 2) in.refuse();
+    m.needs.push_back(static_cast<stage_need>(need));
+  }
+}
+
+inline void write(net::byte_writer& out, const parcel& m) {
+  out.put(m.step).put(m.micro_batch).put(m.backward).put(m.serial);
+}
+inline void read(net::byte_reader& in, parcel& m) {
+  m.step = in.get<std::uint64_t>();
+  m.micro_batch = get_below(in, most_micro_batches);
+  m.backward = get_flag(in);
+  m.serial = in.get<std::uint64_t>();
+}
+
+inline void write(net::byte_writer& out, const contributed& m) {
+  out.put(m.step).put(m.micro_batch);
+  put_real(out, m.seconds);
+  put_real(out, m.loss);
+}
+inline void read(net::byte_reader& in, contributed& m) {
+  m.step = in.get<std::uint64_t>();
+  m.micro_batch = get_below(in, most_micro_batches);
+  m.seconds = get_real(in);
+  m.loss = get_real(in);
+}
+
+inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.step).put(m.complete), m.loss); }
+inline void read(net::byte_reader& in, verdict& m) {
+  m.step = in.get<std::uint64_t>();
+  m.complete = get_flag(in);
+  m.loss = get_real(in);
+}
+
+inline void write(net::byte_writer& out, const addresses& m) {
+  out.put(static_cast<std::uint32_t>(m.list.size()));
+  for (const std::string& a : m.list) out.put_text(a);
+}
+inline void read(net::byte_reader& in, addresses& m) {
+  const auto n = get_below(in, most_addresses + 1);
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
+}
+
+inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
+inline void read(net::byte_reader& in, move_request& m) {
+  m.term = in.get<std::uint32_t>();
+  m.stage = get_below(in, most_stages);
+}
+
+template <std::size_t I = 0>
+message read_kind(net::byte_reader& in, std::size_t kind) {
+  if constexpr (I < std::variant_size_v<message>) {
+    if (kind != I) return read_kind<I + 1>(in, kind);
+    std::variant_alternative_t<I, message> m;
+    read(in, m);
+    return m;
+  } else {
+    in.refuse();
+    return {};
+  }
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+  net::byte_writer out;
+  out.put(detail::format).put(run).put(static_cast<std::uint8_t>(m.index()));
+  std::visit([&out](const auto& which) { detail::write(out, which); }, m);
+  return std::move(out).take();
+}
+
+/// errc::wrong_run for another run's, errc::corrupt or errc::too_large for what no encoder makes.
+[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
+  net::byte_reader in{bytes};
+  if (in.get<std::uint8_t>() != detail::format) {
+    return fail(errc::version_mismatch, "swarm message", "another format; all peers must run the same version");
+  }
+  if (in.get<std::uint64_t>() != run && in.ok()) return fail(errc::wrong_run, "swarm message", "it is of another run");
+  const auto kind = in.get<std::uint8_t>();
+  message m = detail::read_kind(in, kind);
+  CAUSEWAY_TRY(in.finish("swarm message"));
+  return m;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP
+
+// What a swarm is told, what it needs of a model, and what it gives to the membership of a stage.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/parallel/swarm_shares.hpp>
+#include <causeway/parallel/swarm_station.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct swarm_options {
+  std::uint64_t run = 0;  ///< messages of another run are refused
+  std::uint32_t stage = 0;
+  std::uint32_t stages = 1;
+  std::int64_t micro_batches = 8;   ///< of a global batch; equal on all peers
+  std::uint32_t window = 2;         ///< micro-batches under way, for each peer that serves
+  std::vector<std::string> dial{};  ///< addresses of other peers; they tell of the rest
+  duration heartbeat = std::chrono::seconds{1};
+  duration silence = std::chrono::seconds{10};   ///< after which a connection is given up
+  duration say_after = std::chrono::seconds{5};  ///< a wait longer than this is logged, then at double intervals
+};
+
+/// The gradient of one micro-batch is added; this is what goes on.
+struct swarm_gradient {
+  double loss = 0;          ///< summed over tokens; 0 but on the last stage
+  boundary_values d_input;  ///< null on the first stage
+};
+
+/// A stage of a model, as a swarm computes with it. For the trainer's thread.
+class swarm_computer {
+ public:
+  virtual ~swarm_computer() = default;
+  /// Keeps the activations until `backward`. `input`: null on the first stage; gives null on the last.
+  virtual result<boundary_values> forward(std::uint32_t micro_batch, const boundary_values& input) = 0;
+  /// `d_output`: null on the last stage.
+  virtual result<swarm_gradient> backward(std::uint32_t micro_batch, const boundary_values& d_output) = 0;
+  [[nodiscard]] virtual std::span<float> gradients() = 0;
+  /// Of the 2-norm of the gradients.
+  [[nodiscard]] virtual double squares() = 0;
+  /// Values of a boundary tensor of one micro-batch.
+  [[nodiscard]] virtual std::size_t boundary() const = 0;
+};
+
+/// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
+/// trainer's thread.
+class swarm_round {
+ public:
+  virtual ~swarm_round() = default;
+  [[nodiscard]] virtual const swarm_options& options() const noexcept = 0;
+  /// Joins the others. Once; later calls do nothing.
+  virtual void open() = 0;
+
+  /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
+  /// summed loss. `computer` must outlive the step.
+  virtual result<double> run(std::uint64_t step, swarm_computer& computer) = 0;
+  /// The same again, before another attempt at the exchange.
+  virtual result<void> complete() = 0;
+
+  /// What this peer could put into its stage's sum.
+  [[nodiscard]] virtual swarm_holding holding() = 0;
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part. errc::cancelled: the parts do
+  /// not make the whole.
+  virtual result<void> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
+  /// The gradients hold the stage's sum. Blocks until every stage has its own, and gives the squared norm of all.
+  virtual result<double> all_summed() = 0;
+  /// What the stage's peers take for that.
+  virtual void agreed(double squares) = 0;
+  [[nodiscard]] virtual float norm() const = 0;
+
+  /// Micro-batches in this peer's gradient.
+  [[nodiscard]] virtual std::uint64_t contributed() = 0;
+  /// The stage that this peer should serve from the next step on, if it should serve another.
+  [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;
+  [[nodiscard]] virtual std::string describe() = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP

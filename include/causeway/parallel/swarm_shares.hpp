@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
+
+// Who puts what into the sum of a stage's gradients, decided by all of an exchange's peers from the same facts, before
+// anything is added: this, and nothing before it, makes every micro-batch count exactly once.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/codec.hpp>
+#include <causeway/parallel/swarm_messages.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// What one peer could put in.
+struct swarm_holding {
+  std::uint64_t step = 0;
+  bool sum = false;            ///< it has the whole sum, of an exchange that was called off afterwards
+  swarm_wire::batch_set done;  ///< micro-batches in its own gradient
+};
+
+enum class swarm_part : std::uint8_t {
+  own,      ///< its own gradient
+  sum,      ///< the sum that it has
+  nothing,  ///< zeros; what it has stays as it is
+  dropped,  ///< zeros, and it must forget its gradient: others have part of it
+};
+
+struct swarm_plan {
+  std::vector<swarm_part> parts;  ///< by peer of the exchange
+  bool complete = false;          ///< the parts make the whole; else nothing may be exchanged
+};
+
+/// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
+/// it have is left out whole: its gradient cannot be taken apart.
+[[nodiscard]] inline swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+                                            const swarm_wire::batch_set& wanted) {
+  swarm_plan plan{std::vector(all.size(), swarm_part::nothing), false};
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (!all[p].sum || all[p].step != step) continue;
+    plan.parts[p] = swarm_part::sum;
+    plan.complete = true;
+    return plan;
+  }
+  swarm_wire::batch_set covered{wanted.size()};
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (all[p].step != step || all[p].done.size() != wanted.size() || all[p].done.count() == 0) continue;
+    const bool doubled = all[p].done.meets(covered);
+    plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
+    if (!doubled) covered.unite(all[p].done);
+  }
+  plan.complete = covered == wanted;
+  return plan;
+}
+
+[[nodiscard]] inline std::vector<std::byte> encode(const swarm_holding& h) {
+  net::byte_writer out;
+  out.put(h.step).put(static_cast<std::uint8_t>(h.sum ? 1 : 0));
+  h.done.write(out);
+  return std::move(out).take();
+}
+
+[[nodiscard]] inline result<swarm_holding> decode_holding(std::span<const std::byte> bytes) {
+  net::byte_reader in{bytes};
+  swarm_holding h;
+  h.step = in.get<std::uint64_t>();
+  const auto sum = in.get<std::uint8_t>();
+  if (sum > 1) in.refuse();
+  h.sum = sum == 1;
+  h.done = swarm_wire::batch_set::read(in);
+  CAUSEWAY_TRY(in.finish("swarm holding"));
+  return h;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SHARES_HPP

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_STATION_HPP
+#define CAUSEWAY_PARALLEL_SWARM_STATION_HPP
+
+// One peer's share of a step in a swarm: which micro-batches it has been given, what it has of them, what it computes next
+// and where the result goes. A state machine without network and clock: orders and tensors go in, tasks and shipments come
+// out. Everything may come twice: what is there already is passed over, so nothing is computed into the gradient twice.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/parallel/swarm_messages.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// A boundary tensor that a send may outlive.
+using boundary_values = std::shared_ptr<const std::vector<float>>;
+
+/// To be computed next.
+struct swarm_task {
+  std::uint32_t micro_batch = 0;
+  bool backward = false;
+  boundary_values input;  ///< from the stage before, or the gradient from the one behind; null at the model's ends
+};
+
+/// A tensor to be sent.
+struct swarm_shipment {
+  net::peer_id to = 0;
+  std::uint32_t micro_batch = 0;
+  bool backward = false;
+  boundary_values values;
+};
+
+/// Outputs and input gradients are kept until the step ends: a peer that stands in for a lost neighbour needs them.
+class swarm_station {
+ public:
+  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
+      : self_{self}, stage_{stage}, stages_{stages} {}
+
+  void begin(std::uint64_t step, std::uint32_t micro_batches) {
+    step_ = step;
+    slots_.clear();
+    shipments_.clear();
+    done_ = swarm_wire::batch_set{micro_batches};
+    next_turn_ = 0;
+  }
+
+  // ---- events ----------------------------------------------------------------------------------------------------------
+
+  /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
+  void take(const swarm_wire::order& o) {
+    if (o.step != step_ || o.micro_batch >= done_.size() || o.path.size() != stages_) return;
+    slot& s = at(o.micro_batch);
+    if (s.ordered && o.version <= s.path.version) return;
+    s.path = o;
+    s.ordered = o.path[stage_] == self_;
+    if (!s.ordered) return;
+    if (s.output && needs_again(s, true)) ship(o.micro_batch, s, false);
+    if (s.d_input && needs_again(s, false)) ship(o.micro_batch, s, true);
+  }
+
+  /// A tensor from a neighbouring stage; it may come before the order.
+  void arrive(std::uint32_t micro_batch, bool backward, boundary_values values) {
+    if (micro_batch >= done_.size()) return;
+    slot& s = at(micro_batch);
+    boundary_values& place = backward ? s.d_output : s.input;
+    if (done_.has(micro_batch) || place || (!backward && s.forwarded)) return;
+    place = std::move(values);
+    s.turn = next_turn_++;
+  }
+
+  /// A connection to this peer was made again: what it may have missed is sent once more.
+  void connected(net::peer_id peer) {
+    for (auto& [m, s] : slots_) {
+      if (!s.ordered) continue;
+      if (s.output && neighbour(s, true) == peer) ship(m, s, false);
+      if (s.d_input && neighbour(s, false) == peer) ship(m, s, true);
+    }
+  }
+
+  /// Another driver: what it does not hear about in a report does not happen.
+  void drop_orders() {
+    for (auto& [m, s] : slots_) s.ordered = s.ordered && (s.forwarded || done_.has(m));
+  }
+
+  /// The gradient was cleared.
+  void drop_contributions() {
+    std::erase_if(slots_, [this](const auto& s) { return done_.has(s.first); });
+    done_ = swarm_wire::batch_set{done_.size()};
+  }
+
+  // ---- work ------------------------------------------------------------------------------------------------------------
+
+  /// Gradients first: they let go of memory. Then in the order of arrival.
+  [[nodiscard]] std::optional<swarm_task> next() const {
+    const std::pair<const std::uint32_t, slot>* best = nullptr;
+    for (const auto& entry : slots_) {
+      const slot& s = entry.second;
+      if (!s.ordered || done_.has(entry.first) || !(ready_back(s) || ready_forth(s))) continue;
+      const bool better =
+          best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.turn < best->second.turn);
+      if (better) best = &entry;
+    }
+    if (best == nullptr) return std::nullopt;
+    const bool backward = ready_back(best->second);
+    return swarm_task{best->first, backward, backward ? best->second.d_output : best->second.input};
+  }
+
+  /// The forward of a task is computed; `output`: null on the last stage.
+  void forwarded(std::uint32_t micro_batch, boundary_values output) {
+    slot& s = at(micro_batch);
+    s.forwarded = true;
+    s.input.reset();
+    s.output = std::move(output);
+    s.turn = next_turn_++;
+    if (s.output) ship(micro_batch, s, false);
+  }
+
+  /// The gradient of the micro-batch is in this peer's; `d_input`: null on the first stage.
+  void contributed(std::uint32_t micro_batch, double loss, boundary_values d_input) {
+    slot& s = at(micro_batch);
+    s.d_output.reset();
+    s.d_input = std::move(d_input);
+    s.loss = loss;
+    done_.add(micro_batch);
+    if (s.d_input) ship(micro_batch, s, true);
+  }
+
+  [[nodiscard]] std::vector<swarm_shipment> take_shipments() { return std::exchange(shipments_, {}); }
+
+  // ---- to look at ------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
+  [[nodiscard]] std::uint32_t stage() const noexcept { return stage_; }
+  [[nodiscard]] const swarm_wire::batch_set& done() const noexcept { return done_; }
+  /// Micro-batches that wait for this peer.
+  [[nodiscard]] std::uint32_t queued() const {
+    std::uint32_t n = 0;
+    for (const auto& [m, s] : slots_) n += s.ordered && !done_.has(m) && (ready_back(s) || ready_forth(s)) ? 1U : 0U;
+    return n;
+  }
+  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const {
+    swarm_wire::report r{term, step_, done_, swarm_wire::batch_set{done_.size()}, {}};
+    for (const auto& [m, s] : slots_) {
+      if (s.forwarded && !done_.has(m)) r.begun.add(m);
+      if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
+    }
+    return r;
+  }
+  /// What the gradients of micro-batches computed forward are waited for from.
+  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const {
+    std::vector<std::pair<std::uint32_t, net::peer_id>> all;
+    for (const auto& [m, s] : slots_) {
+      if (!s.ordered || done_.has(m) || ready_back(s) || ready_forth(s)) continue;
+      all.emplace_back(m, neighbour(s, s.forwarded));
+    }
+    return all;
+  }
+
+ private:
+  struct slot {
+    swarm_wire::order path;
+    bool ordered = false;
+    bool forwarded = false;  // and its activations are there
+    boundary_values input, d_output;
+    boundary_values output, d_input;  // kept
+    double loss = 0;
+    std::uint64_t turn = 0;
+  };
+
+  slot& at(std::uint32_t micro_batch) {
+    const auto [place, fresh] = slots_.try_emplace(micro_batch);
+    if (fresh) place->second.turn = next_turn_++;
+    return place->second;
+  }
+
+  [[nodiscard]] bool ready_forth(const slot& s) const { return !s.forwarded && (stage_ == 0 || s.input); }
+  [[nodiscard]] bool ready_back(const slot& s) const { return s.forwarded && (stage_ + 1 == stages_ || s.d_output); }
+
+  // Of the next stage that the path passes, or of the one before. 0: none.
+  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const {
+    const std::size_t at = neighbouring_stage(s, above);
+    return at < stages_ ? s.path.path[at] : 0;
+  }
+  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const {
+    std::size_t k = stage_;
+    do {
+      k = above ? k + 1 : k - 1;  // below stage 0: beyond all stages
+    } while (k < stages_ && s.path.path[k] == 0);
+    return k;
+  }
+
+  [[nodiscard]] bool needs_again(const slot& s, bool above) const {
+    const std::size_t k = neighbouring_stage(s, above);
+    return k < stages_ && s.path.needs[k] == swarm_wire::stage_need::again;
+  }
+
+  void ship(std::uint32_t micro_batch, const slot& s, bool backward) {
+    const std::size_t k = neighbouring_stage(s, !backward);
+    if (k >= stages_ || s.path.needs[k] == swarm_wire::stage_need::finished) return;
+    shipments_.push_back({s.path.path[k], micro_batch, backward, backward ? s.d_input : s.output});
+  }
+
+  net::peer_id self_;
+  std::uint32_t stage_;
+  std::uint32_t stages_;
+  std::uint64_t step_ = 0;
+  std::uint64_t next_turn_ = 0;
+  swarm_wire::batch_set done_;
+  std::map<std::uint32_t, slot> slots_;
+  std::vector<swarm_shipment> shipments_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_STATION_HPP

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_TABLE_HPP
+#define CAUSEWAY_PARALLEL_SWARM_TABLE_HPP
+
+// What one peer knows of a swarm: who is connected, where each stands, which stages have their sums, and who drives.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/parallel/swarm_messages.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// One other peer.
+struct swarm_neighbour {
+  net::peer_index link = 0;
+  bool up = false;
+  std::string address;
+  std::optional<swarm_wire::status> said;  ///< on this connection
+  time_point heard;
+};
+
+/// Thread safety: none; the fabric's lock serves.
+class swarm_table {
+ public:
+  swarm_table(net::peer_id self, std::uint32_t stages) : self_{self}, sums_(stages) {}
+
+  void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
+    swarm_neighbour& p = peers_[id];
+    p = {link, true, address, std::nullopt, now};
+    by_link_[link] = id;
+  }
+  void down(net::peer_id id) {
+    peers_[id].up = false;
+    peers_[id].said.reset();
+  }
+  void take(net::peer_id from, const swarm_wire::status& s, time_point now) {
+    swarm_neighbour& p = peers_[from];
+    p.said = s;
+    p.heard = now;
+    term_ = std::max(term_, s.term);
+    for (const auto& sum : s.sums) remember(s.stage, sum);
+  }
+
+  /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
+  void remember(std::uint32_t stage, const swarm_wire::stage_sum& sum) {
+    if (sum.squares < 0 || stage >= sums_.size()) return;
+    sums_[stage].try_emplace(sum.step, sum.squares);
+    while (sums_[stage].size() > 4) sums_[stage].erase(sums_[stage].begin());
+  }
+  [[nodiscard]] std::optional<double> squares(std::uint32_t stage, std::uint64_t step) const {
+    const auto at = sums_[stage].find(step);
+    return at == sums_[stage].end() ? std::nullopt : std::optional{at->second};
+  }
+
+  /// Whether a connected peer of the stage has the sum of the step.
+  [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const {
+    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+      const auto& said = p.second.said;
+      if (!p.second.up || !said || said->stage != stage) return false;
+      return std::any_of(std::begin(said->sums), std::end(said->sums),
+                         [&](const auto& sum) { return sum.step == step && sum.squares >= 0; });
+    });
+  }
+
+  /// Connected, and has the weights of its stage.
+  [[nodiscard]] bool serves(net::peer_id id) const {
+    const auto at = peers_.find(id);
+    return at != peers_.end() && at->second.up && at->second.said && at->second.said->serving != 0;
+  }
+  [[nodiscard]] bool anybody_serves(std::uint32_t stage) const {
+    return std::any_of(peers_.begin(), peers_.end(),
+                       [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
+  }
+
+  struct driver_choice {
+    net::peer_id id = 0;
+    std::uint32_t term = 0;
+  };
+  /// Who says that it drives, with the highest term; of two with the same, the one with the lower id. `self`: this peer's
+  /// own claim, term 0 if it has none.
+  [[nodiscard]] driver_choice driver(std::uint32_t own_term) const {
+    driver_choice best = own_term > 0 ? driver_choice{self_, own_term} : driver_choice{};
+    for (const auto& [id, p] : peers_) {
+      if (!serves(id) || p.said->drives == 0 || p.said->term < best.term) continue;
+      if (p.said->term > best.term || id < best.id) best = {id, p.said->term};
+    }
+    return best;
+  }
+  /// Whether this peer, which serves the first stage, comes before all others that could drive.
+  [[nodiscard]] bool first_in_line() const {
+    return std::none_of(peers_.begin(), peers_.end(),
+                        [this](const auto& p) { return p.first < self_ && serves(p.first) && p.second.said->stage == 0; });
+  }
+
+  [[nodiscard]] std::map<net::peer_id, swarm_neighbour>& peers() noexcept { return peers_; }
+  [[nodiscard]] const std::map<net::peer_id, swarm_neighbour>& peers() const noexcept { return peers_; }
+  [[nodiscard]] net::peer_id at(net::peer_index link) const {
+    const auto found = by_link_.find(link);
+    return found == by_link_.end() ? 0 : found->second;
+  }
+  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id id) const {
+    const auto at = peers_.find(id);
+    return at == peers_.end() || !at->second.up ? std::nullopt : std::optional{at->second.link};
+  }
+  /// The highest that was heard of.
+  [[nodiscard]] std::uint32_t term() const noexcept { return term_; }
+  void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
+
+ private:
+  net::peer_id self_;
+  std::map<net::peer_id, swarm_neighbour> peers_;
+  std::map<net::peer_index, net::peer_id> by_link_;
+  std::vector<std::map<std::uint64_t, double>> sums_;  // by stage: step, squares
+  std::uint32_t term_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_TABLE_HPP

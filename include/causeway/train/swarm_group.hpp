@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_SWARM_GROUP_HPP
+#define CAUSEWAY_TRAIN_SWARM_GROUP_HPP
+
+// The peers of one stage of a swarm as a membership: that of train/member.hpp, with three things added. An exchange begins
+// when the stage has every micro-batch of the step, and only if its peers have each exactly once between them; what is
+// exchanged is summed, not averaged; and nobody takes the step before all stages have their sums.
+
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/gather.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/parallel/swarm_options.hpp>
+#include <causeway/parallel/swarm_shares.hpp>
+#include <causeway/policy/traits.hpp>
+#include <causeway/train/elastic_group.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Threading: as elastic_group.
+class swarm_group final : public elastic_group {
+ public:
+  /// `stage`: the membership of the peers that hold the same stage; a quota and a budget of 0 fit it, since samples are not
+  /// handed out by it.
+  swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm)
+      : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
+
+  [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
+  [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
+  [[nodiscard]] std::uint64_t parent() const override { return stage_->parent(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return stage_->state_hash(); }
+  [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
+    return stage_->draw(skipped, count);
+  }
+  [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
+
+  result<void> open(shared_state state, thread_pool& pool) override {
+    state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
+      replaced_ = true;
+      if (inner) inner({});
+    };
+    CAUSEWAY_TRY(stage_->open(std::move(state), pool));
+    replaced_ = false;
+    return {};
+  }
+
+  result<round_entry> enter(std::uint64_t) override {
+    CAUSEWAY_TRY(swarm_->complete());
+    CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed()));
+    if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
+    CAUSEWAY_TRY(divide());
+    entry_.share = 1;  // of every peer: the weighted mean is the sum then
+    return entry_;
+  }
+
+  result<void> exchanged() override {
+    CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
+    CAUSEWAY_TRY(agree_on_norm(squares));
+    return stage_->exchanged();
+  }
+
+  result<verdict> settle(const result<void>& outcome, bool candidate) override {
+    CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
+    // Gradients of a step that others have finished are worth nothing on top of it.
+    return std::exchange(replaced_, false) ? verdict::commit : judged;
+  }
+
+ private:
+  // Everybody's holdings go to everybody: M bits each.
+  result<void> divide() {
+    const parallel::swarm_holding mine = swarm_->holding();
+    const auto bytes = parallel::encode(mine);
+    const std::size_t peers = entry_.transport->size();
+    std::vector<std::vector<std::byte>> all(peers);
+    if (peers > 1) {
+      CAUSEWAY_TRY(
+          collective::all_gather(*entry_.transport, name(0), bytes, most_bytes, all, {.deadline = entry_.deadline}));
+    }
+    std::vector<parallel::swarm_holding> holdings;
+    for (std::size_t p = 0; p < peers; ++p) {
+      if (p == entry_.transport->self()) {
+        holdings.push_back(mine);
+        continue;
+      }
+      auto h = parallel::decode_holding(all[p]);
+      if (!h) return h.error();
+      holdings.push_back(std::move(*h));
+    }
+    return swarm_->take_part(holdings, entry_.transport->self());
+  }
+
+  // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike.
+  result<void> agree_on_norm(double squares) {
+    std::vector<double> all(entry_.transport->size(), squares);
+    if (all.size() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{&squares, 1}),
+                                          std::as_writable_bytes(std::span{all}), {.deadline = entry_.deadline}));
+    }
+    if (!std::isfinite(all[0]) || all[0] < 0) return fail(errc::non_finite, "peer 0", "sent a norm that is none");
+    swarm_->agreed(all[0]);
+    return {};
+  }
+
+  [[nodiscard]] net::message_id name(std::uint32_t part) const {
+    return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
+  }
+
+  static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 8) + 64;
+
+  std::shared_ptr<elastic_group> stage_;
+  std::shared_ptr<parallel::swarm_round> swarm_;
+  round_entry entry_;
+  bool replaced_ = false;  // the shared state was, since the last settle
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_SWARM_GROUP_HPP

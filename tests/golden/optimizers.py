@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/optimizers.hpp: parameters after ten steps of PyTorch's optimizers, and of Keller Jordan's Muon
-(github.com/KellerJordan/Muon, its Newton-Schulz in f32 instead of bf16). Run with any PyTorch >= 1.13:
+(github.com/KellerJordan/Muon, its Newton-Schulz in f32 instead of bf16). Run with any PyTorch >= 2.0:
 python3 tests/golden/optimizers.py"""
 import os
 import torch
@@ -52,6 +52,23 @@ def from_torch(kind, decay, **options):
     return make
 
 
+def nadam(momentum_decay):
+    """NAdam with decoupled decay, by hand: older PyTorch has it coupled only."""
+    def make(values):
+        optimizer = torch.optim.NAdam(values, lr=1.0, betas=(0.9, 0.95), eps=1e-8, momentum_decay=momentum_decay)
+
+        @torch.no_grad()
+        def step(i):
+            for p in values[:3]:
+                p.mul_(1 - rate(i) * 0.1)
+            optimizer.param_groups[0]["lr"] = rate(i)
+            optimizer.step()
+
+        return step
+
+    return make
+
+
 def newton_schulz(g):
     a, b, c = 3.4445, -4.7750, 2.0315
     x = g.T if g.shape[0] > g.shape[1] else g
@@ -88,6 +105,9 @@ CASES = {
     "momentum": from_torch(torch.optim.SGD, 0.02, momentum=0.9),
     "nesterov": from_torch(torch.optim.SGD, 0.02, momentum=0.9, nesterov=True),
     "muon": muon,
+    "nadam": nadam(0.004),
+    "nadam_half": nadam(0.0),
+    "nadam_fixed": nadam(1e9),
 }
 
 

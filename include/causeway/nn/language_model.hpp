@@ -303,6 +303,7 @@ class language_model {
 
   [[nodiscard]] result<tensor> input_gradient(tape_type& t, const stage_pass& s, tensor d_output) {
     tensor d_input;
+    refresh_low();  // parameters may be others than in the forward, where several micro-batches are on their way
     CAUSEWAY_TRY(guarded(t, true, [&] {
       if (d_output) t.contribute(s.output.slot, std::move(d_output));
       t.backward();

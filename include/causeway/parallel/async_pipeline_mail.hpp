@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAIL_HPP
+#define CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAIL_HPP
+
+// Boundary tensors of an endless stream of micro-batches, on their way to and from the neighbouring stages. Unlike
+// stage_mail it outlives the trainer's steps: what is sent and what is expected stays under way between them. What failed
+// can be asked for again: nothing that arrived is forgotten before it was decoded, nothing that was sent before it is gone.
+
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/group_view.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/parallel/stage_mail.hpp>
+#include <causeway/stage/activation.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// What all micro-batches of a stream have in common.
+struct stream_shape {
+  std::int64_t sequences = 0;
+  std::int64_t rows = 0;  ///< tokens
+  std::int64_t width = 0;
+  friend bool operator==(const stream_shape&, const stream_shape&) = default;
+};
+
+/// Names a micro-batch: its number in the stream, and the step and place in it that it belongs to.
+struct stream_place {
+  std::uint64_t number = 0;
+  std::uint64_t step = 0;
+  std::uint32_t piece = 0;
+};
+
+/// Where a rank's mail goes.
+struct stream_line {
+  stage::direction way = stage::direction::forward;
+  std::uint32_t edge = 0;
+  std::uint32_t other = 0;  ///< the rank at the other end
+};
+
+/// The mail of one rank. One thread. `view` must refer to a transport that outlives it.
+template <class Codec>
+class async_mail {
+ public:
+  struct options {
+    std::uint32_t channel = 0;  ///< two consecutive ones: forward, backward
+    std::uint64_t seed = 0;     ///< equal on both sides of a boundary
+    stream_shape shape;
+    std::size_t late = 1;  ///< messages that the other side may not need any more: it may have left
+    time_point deadline = no_deadline;
+  };
+
+  async_mail(collective::group_view view, const options& o) : view_{std::move(view)}, options_{o} {}
+  async_mail(const async_mail&) = delete;
+  async_mail& operator=(const async_mail&) = delete;
+  ~async_mail() {
+    for (auto& line : expected_) cancel(line);
+    for (auto& line : sent_) cancel(line);
+  }
+
+  /// Starts to receive a micro-batch. Those of one way are expected, and taken, in the order of the stream.
+  void expect(Codec& codec, const stream_line& l, const stream_place& m) {
+    parcel p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(crossing_of(l, m, {})))};
+    p.id = id_of(l, m);
+    expected_[index(l.way)].push_back(std::move(p));
+    post(expected_[index(l.way)].back());
+  }
+  [[nodiscard]] std::size_t expected(stage::direction way) const { return expected_[index(way)].size(); }
+
+  /// Waits for what was expected first, and decodes it into `values`. Gives the loss that came with it, 0 with a forward.
+  result<double> take(Codec& codec, thread_pool& pool, const stream_line& l, std::span<const std::uint64_t> samples,
+                      std::span<float> values) {
+    auto& line = expected_[index(l.way)];
+    CAUSEWAY_EXPECT(!line.empty());
+    parcel& p = line.front();
+    if (!p.here) {
+      if (p.op == 0) post(p);
+      CAUSEWAY_ASSIGN(p.moved, view_.wait(std::exchange(p.op, 0), options_.deadline));
+      p.here = true;
+    }
+    double loss = 0;
+    auto outcome = decode(codec, pool, l, p, samples, values, loss);
+    if (!outcome) {
+      if (outcome.error().where.empty()) outcome.error().where = "rank " + std::to_string(l.other);
+      return outcome.error();
+    }
+    spare_.push_back(std::move(p.bytes));
+    line.pop_front();
+    return loss;
+  }
+
+  /// Encodes and starts to send; `loss` goes along with a backward.
+  result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
+                    std::span<const std::uint64_t> samples, std::span<const float> values, double loss) {
+    CAUSEWAY_TRY(reap(l.way, options_.late, false));
+    const auto c = crossing_of(l, m, samples);
+    parcel p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
+    std::memcpy(p.bytes.data(), &loss, head_bytes);
+    CAUSEWAY_ASSIGN(p.moved, codec.encode(pool, c, values, std::span{p.bytes}.subspan(head_bytes)));
+    p.moved += head_bytes;
+    p.id = id_of(l, m);
+    sent_[index(l.way)].push_back(std::move(p));
+    post_send(sent_[index(l.way)].back());
+    return {};
+  }
+
+  /// Waits until all that was sent this way is gone, but for the last `leave` messages: what became of those is not asked.
+  result<void> flush(stage::direction way, std::size_t leave) { return reap(way, leave, true); }
+
+ private:
+  // The loss of the micro-batch, before what the codec made. A forward has none: its bytes are zero.
+  static constexpr std::size_t head_bytes = sizeof(double);
+
+  struct parcel {
+    stream_place at;
+    std::uint32_t peer = 0;
+    std::vector<std::byte> bytes;
+    net::message_id id{};
+    net::operation op = 0;
+    std::size_t moved = 0;
+    bool here = false;
+  };
+
+  static constexpr std::size_t index(stage::direction way) noexcept { return static_cast<std::size_t>(way); }
+
+  [[nodiscard]] stage::crossing crossing_of(const stream_line& l, const stream_place& m,
+                                            std::span<const std::uint64_t> samples) const {
+    return {.edge = l.edge,
+            .way = l.way,
+            .rows = options_.shape.rows,
+            .width = options_.shape.width,
+            .sequences = options_.shape.sequences,
+            .samples = samples,
+            .seed = mix(options_.seed, m.step, mix(l.edge, static_cast<std::uint64_t>(l.way), m.piece))};
+  }
+
+  [[nodiscard]] net::message_id id_of(const stream_line& l, const stream_place& m) const {
+    const std::uint32_t channel = options_.channel + static_cast<std::uint32_t>(l.way);
+    return {.channel = collective::numbered(channel, l.edge), .step = (m.step << most_micro_batch_bits) | m.piece};
+  }
+
+  result<void> decode(Codec& codec, thread_pool& pool, const stream_line& l, const parcel& p,
+                      std::span<const std::uint64_t> samples, std::span<float> values, double& loss) {
+    const std::span<const std::byte> bytes{p.bytes.data(), p.moved};
+    if (bytes.size() < head_bytes) return fail(errc::protocol, "", "it sent a boundary tensor without its head");
+    std::memcpy(&loss, bytes.data(), head_bytes);
+    if (!std::isfinite(loss)) return fail(errc::non_finite, "", "it sent a loss that is not finite");
+    return codec.decode(pool, crossing_of(l, p.at, samples), bytes.subspan(head_bytes), values);
+  }
+
+  void post(parcel& p) { p.op = view_.receive(p.peer, p.id, p.bytes); }
+  void post_send(parcel& p) { p.op = view_.send(p.peer, p.id, std::span<const std::byte>{p.bytes}.first(p.moved)); }
+
+  // A send that failed stays, and is made again when somebody asks next.
+  result<void> reap(stage::direction way, std::size_t leave, bool waits) {
+    auto& line = sent_[index(way)];
+    while (line.size() > leave) {
+      parcel& p = line.front();
+      if (p.op == 0) post_send(p);
+      if (!waits && !view_.done(p.op)) return {};
+      CAUSEWAY_TRY(view_.wait(std::exchange(p.op, 0), options_.deadline));
+      spare_.push_back(std::move(p.bytes));
+      line.pop_front();
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::vector<std::byte> buffer(std::size_t bytes) {
+    std::vector<std::byte> b;
+    if (!spare_.empty()) {
+      b = std::move(spare_.back());
+      spare_.pop_back();
+    }
+    b.resize(bytes);
+    return b;
+  }
+
+  void cancel(std::deque<parcel>& parcels) {
+    for (parcel& p : parcels) {
+      if (p.op != 0) (void)view_.wait(p.op, time_point{});  // a deadline in the past cancels
+    }
+  }
+
+  collective::group_view view_;
+  options options_;
+  std::array<std::deque<parcel>, 2> expected_;  // by way
+  std::array<std::deque<parcel>, 2> sent_;
+  std::vector<std::vector<std::byte>> spare_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_MAIL_HPP

@@ -167,6 +167,7 @@
 #include <causeway/optim/delayed_nesterov.hpp>
 #include <causeway/optim/fed_adam.hpp>
 #include <causeway/optim/muon.hpp>
+#include <causeway/optim/nadam.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/nesterov_in_parts.hpp>
 #include <causeway/optim/optimizer.hpp>
@@ -273,6 +274,7 @@
 
 #include <causeway/axis/arrivals.hpp>
 #include <causeway/axis/batch_by_speed.hpp>
+#include <causeway/axis/by_change.hpp>
 #include <causeway/axis/by_speed.hpp>
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/every.hpp>
@@ -321,6 +323,10 @@
 #include <causeway/comm/stacked.hpp>
 #include <causeway/fault/fail_stop.hpp>
 #include <causeway/fault/quorum.hpp>
+#include <causeway/parallel/async_pipeline.hpp>
+#include <causeway/parallel/async_pipeline_mail.hpp>
+#include <causeway/parallel/async_pipeline_stash.hpp>
+#include <causeway/parallel/async_pipeline_stream.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
@@ -328,6 +334,15 @@
 #include <causeway/parallel/pipeline_talk.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
+#include <causeway/parallel/swarm.hpp>
+#include <causeway/parallel/swarm_driver.hpp>
+#include <causeway/parallel/swarm_mail.hpp>
+#include <causeway/parallel/swarm_messages.hpp>
+#include <causeway/parallel/swarm_options.hpp>
+#include <causeway/parallel/swarm_peer.hpp>
+#include <causeway/parallel/swarm_shares.hpp>
+#include <causeway/parallel/swarm_station.hpp>
+#include <causeway/parallel/swarm_table.hpp>
 
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>
@@ -337,6 +352,7 @@
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>
 #include <causeway/train/refound.hpp>
+#include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>
 #include <causeway/train/view_transport.hpp>
 
@@ -345,6 +361,7 @@
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/presets/overlapped.hpp>
+#include <causeway/presets/pipelines.hpp>
 
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
 #include <causeway/net/asio_conversation.hpp>

@@ -64,6 +64,7 @@ class rounds : round_rules<Axes...> {
   static constexpr bool wants_counts =
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool accumulates = laws::mix.accumulates;
+  static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
 
  public:
@@ -294,6 +295,7 @@ class rounds : round_rules<Axes...> {
         s.compute_seconds += computed;
         s.waited += s.pending ? 1 : 0;
       }
+      if constexpr (chooses) trigger_.step(states_.size(), [&](std::size_t f) { return states_[f].pending; });
       counted_ = true;
     }
     for (state& s : states_) CAUSEWAY_TRY(visit(ctx, s));
@@ -310,7 +312,7 @@ class rounds : round_rules<Axes...> {
     } else if constexpr (landing_type::waits == axis::waiting::a_round) {
       if (s.pending && !s.turned && 2 * s.since >= s.due_after) CAUSEWAY_TRY(turn_begun(ctx, s));
     }
-    if (!s.is_due()) return {};
+    if (!is_due(s)) return {};
     if constexpr (landing_type::waits == axis::waiting::at_once) {
       return exchange_now(ctx, s);
     } else if constexpr (landing_type::waits == axis::waiting::some_steps) {
@@ -318,6 +320,13 @@ class rounds : round_rules<Axes...> {
     } else {
       return relay(ctx, s);
     }
+  }
+
+  /// A trigger that chooses says so for one step; who was sent in that step is not sent again when the hook is called
+  /// again.
+  [[nodiscard]] bool is_due(const state& s) const {
+    if constexpr (chooses) return trigger_.chosen(number_of(s)) && s.since > 0;
+    return s.is_due();
   }
 
   /// A blocking exchange.

@@ -4,6 +4,7 @@
 
 // Published systems that train on while an exchange is under way, as compositions; see presets/local_updates.hpp.
 
+#include <causeway/axis/by_change.hpp>
 #include <causeway/axis/every.hpp>
 #include <causeway/axis/exchange.hpp>
 #include <causeway/axis/fragments.hpp>
@@ -50,10 +51,11 @@ using eager_diloco = comm::rounds<axis::every, axis::eager, axis::split_mean<>, 
                       axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 
-/// CoCoDC (2025): Streaming DiLoCo with delay compensation of the steps that were taken meanwhile. Its choice of the next
-/// fragment by recent change is not part of this: fragments take turns.
+/// CoCoDC (2025): Streaming DiLoCo with delay compensation of the steps that were taken meanwhile, and fragments that take
+/// turns by how much they change. How many exchanges the link carries is measured before: axis::by_change::exchanges_for.
 struct cocodc_options {
   std::uint32_t local_steps = 100;
+  std::uint32_t exchanges = 0;  ///< in so many steps; 0: as many as there are fragments
   std::uint32_t blocks_in_fragment = 3;
   std::uint32_t overlap_steps = 5;
   float lambda = 0.5F;
@@ -61,10 +63,10 @@ struct cocodc_options {
   float outer_momentum = 0.9F;
 };
 using cocodc =
-    comm::rounds<axis::staggered, axis::strided, axis::split_mean<>, axis::compensated, axis::outer<optim::nesterov>>;
+    comm::rounds<axis::by_change, axis::strided, axis::split_mean<>, axis::compensated, axis::outer<optim::nesterov>>;
 [[nodiscard]] inline cocodc make(const cocodc_options& o) {
-  return cocodc{axis::staggered{o.local_steps}, axis::strided{o.blocks_in_fragment}, axis::split_mean<>{},
-                axis::compensated{o.overlap_steps, o.lambda},
+  return cocodc{axis::by_change{{.local_steps = o.local_steps, .exchanges = o.exchanges}},
+                axis::strided{o.blocks_in_fragment}, axis::split_mean<>{}, axis::compensated{o.overlap_steps, o.lambda},
                 axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
 }
 

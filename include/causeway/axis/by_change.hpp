@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_AXIS_BY_CHANGE_HPP
+#define CAUSEWAY_AXIS_BY_CHANGE_HPP
+
+// A trigger that gives fragments their turn by how much they change (CoCoDC's adaptive transmission, 2025): what moves
+// travels more often than what rests, within the number of exchanges that the link carries.
+
+#include <causeway/axis/every.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+struct by_change_options {
+  std::uint32_t local_steps = 100;  ///< H: every fragment travels at least once in so many inner steps, or a few more
+  std::uint32_t exchanges = 0;      ///< N in H inner steps, of all fragments together; 0: as many as there are fragments
+};
+
+/// An exchange every H/N inner steps, of one fragment: the one that has waited longest, if H steps or more; else the one
+/// that changed most per inner step when it travelled last, |mean| / |shared parameters| / steps, where fragments that
+/// never travelled come first. Fragments under way are passed over. All peers see the same means, so they choose alike.
+/// The published description gives the idea; the ties, the first turns and the unit are chosen here.
+class by_change {
+ public:
+  static constexpr part decides = part::trigger;
+  static constexpr bool watches_movement = true;
+
+  explicit by_change(by_change_options options = {}) : options_{options} {}
+
+  [[nodiscard]] const by_change_options& options() const noexcept { return options_; }
+
+  /// N for a link on which an exchange of one fragment takes `exchange_seconds`, of which `share` is to be used (CoCoDC's
+  /// γ): N = share · H · t_step / t_exchange, at least one for each fragment and at most one a step.
+  [[nodiscard]] static std::uint32_t exchanges_for(std::uint32_t local_steps, double step_seconds, double exchange_seconds,
+                                                   std::size_t fragments, double share = 1) {
+    const double room = share * local_steps * step_seconds / exchange_seconds;
+    const double least = std::min<double>(static_cast<double>(fragments), local_steps);
+    return static_cast<std::uint32_t>(room >= local_steps ? local_steps : std::max(room, least));
+  }
+
+  [[nodiscard]] result<void> check(std::size_t count) const {
+    CAUSEWAY_TRY(detail::check_steps(options_.local_steps, "by_change"));
+    const std::size_t all = slots(count);
+    if (all >= count && all <= options_.local_steps) return {};
+    return fail(errc::invalid_argument, "by_change",
+                std::to_string(all) + " exchanges of " + std::to_string(count) + " fragments in " +
+                    std::to_string(options_.local_steps) + " inner steps; take at least one each, and at most one a step");
+  }
+  [[nodiscard]] std::uint32_t first(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
+  [[nodiscard]] std::uint32_t next(std::size_t, std::size_t) const noexcept { return options_.local_steps; }
+
+  /// One inner step more. `is_busy(f)`: fragment f is under way.
+  template <class IsBusy>
+  void step(std::size_t count, IsBusy&& is_busy) {
+    turns_.resize(count);
+    for (turn& t : turns_) ++t.since;
+    chosen_ = none;
+    clock_ += slots(count);
+    if (clock_ < options_.local_steps) return;
+    clock_ -= options_.local_steps;
+    for (std::size_t f = 0; f < count; ++f) {
+      if (!is_busy(f) && (chosen_ == none || comes_before(turns_[f], turns_[chosen_]))) chosen_ = f;
+    }
+    if (chosen_ != none) turns_[chosen_].interval = std::exchange(turns_[chosen_].since, 0U);
+  }
+
+  /// Whether fragment f is due in this step.
+  [[nodiscard]] bool chosen(std::size_t f) const noexcept { return chosen_ == f; }
+
+  result<void> exchanged(auto&, const exchange_report& report) {
+    if (report.fragment < turns_.size()) {
+      turn& t = turns_[report.fragment];
+      t.rate = report.movement / std::max(t.interval, 1U);
+    }
+    return {};
+  }
+
+  void serialize(auto& ar) {
+    std::uint64_t count = turns_.size();
+    ar(count, clock_, chosen_);
+    turns_.resize(count);
+    for (turn& t : turns_) ar(t.since, t.interval, t.rate);
+  }
+
+ private:
+  static constexpr std::uint64_t none = std::numeric_limits<std::uint64_t>::max();
+  struct turn {
+    std::uint32_t since = 0;     ///< inner steps since it was chosen
+    std::uint32_t interval = 0;  ///< between the last two times
+    double rate = std::numeric_limits<double>::infinity();
+  };
+
+  [[nodiscard]] std::size_t slots(std::size_t count) const { return options_.exchanges == 0 ? count : options_.exchanges; }
+
+  [[nodiscard]] bool comes_before(const turn& a, const turn& b) const {
+    const bool a_late = a.since >= options_.local_steps, b_late = b.since >= options_.local_steps;
+    if (a_late != b_late) return a_late;
+    if (!a_late && a.rate != b.rate) return a.rate > b.rate;
+    return a.since > b.since;
+  }
+
+  by_change_options options_;
+  std::vector<turn> turns_;
+  std::uint64_t clock_ = 0;  ///< N for each inner step, less H for each exchange
+  std::uint64_t chosen_ = none;
+};
+static_assert(Trigger<by_change>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_BY_CHANGE_HPP

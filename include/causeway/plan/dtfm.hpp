@@ -10,8 +10,8 @@
 // The paper leaves the gains open. Here they are differences of mean link costs, and each child draws what it strives for:
 // groups of near devices (cheap averages) or of devices far from each other (so that near ones are in neighbouring stages:
 // cheap hops). A sequence of cycles may go uphill; its best point by the true cost is kept. Ours besides: half of the first
-// population deals chains of near devices out to groups, and each child ends with swaps that lower the true cost, of single
-// devices and of all that are alike. All devices are taken to compute alike.
+// population deals chains of near devices out to groups; its best ones and each child end with swaps that lower the true
+// cost, of single devices and of all that are alike. All devices are taken to compute alike.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
@@ -76,6 +76,8 @@ class dtfm_search {
       scorer_.score(p);
       population_.push_back(p);
     }
+    std::stable_sort(population_.begin(), population_.end(), [](const auto& a, const auto& b) { return a.total < b.total; });
+    for (std::size_t i = 0; i < population_.size() / 4; ++i) swap_while_better(population_[i]);
   }
 
   /// Puts the devices in a chain, each followed by the nearest one left, cuts the chain into pieces for a random number of
@@ -149,7 +151,7 @@ class dtfm_search {
     std::array<std::size_t, 5> cuts{};
     for (std::size_t& c : cuts) c = draw_.below(label.size() + 1);
     std::sort(cuts.begin(), cuts.end());
-    for (const std::size_t segment : {0, 2, 4}) {  // [c0, c1), [c2, c3), [c4, end) from the father
+    for (const std::size_t segment : {0U, 2U, 4U}) {  // [c0, c1), [c2, c3), [c4, end) from the father
       const std::size_t end = segment + 1 < cuts.size() ? cuts[segment + 1] : label.size();
       for (std::size_t d = cuts[segment]; d < end; ++d) label[d] = other[d];
     }

@@ -76,7 +76,8 @@ class dtfm_search {
       scorer_.score(p);
       population_.push_back(p);
     }
-    std::stable_sort(population_.begin(), population_.end(), [](const auto& a, const auto& b) { return a.total < b.total; });
+    std::stable_sort(population_.begin(), population_.end(),
+                     [](const auto& a, const auto& b) { return a.total < b.total; });
     for (std::size_t i = 0; i < population_.size() / 4; ++i) swap_while_better(population_[i]);
   }
 

@@ -55,6 +55,7 @@
 #include <causeway/plan/recovery.hpp>
 #include <causeway/plan/recovery_morph.hpp>
 #include <causeway/plan/recovery_neighbour.hpp>
+#include <causeway/plan/recovery_proactive.hpp>
 #include <causeway/plan/recovery_redundant.hpp>
 #include <causeway/plan/recovery_reroute.hpp>
 #include <causeway/plan/recovery_restart.hpp>

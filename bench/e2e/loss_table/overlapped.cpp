@@ -30,7 +30,7 @@ std::vector<row> overlapped_rows() {
       },
       adamw));
   rows.push_back(make_row(
-      "cocodc", "blocks one by one",
+      "cocodc", "blocks by change",
       [](const plan& p) {
         return make(
             presets::cocodc_options{.local_steps = p.local_steps, .blocks_in_fragment = 1, .outer_momentum = p.momentum});

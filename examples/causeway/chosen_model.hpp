@@ -7,6 +7,8 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/nn/language_model.hpp>
+#include <causeway/parallel/stage_model.hpp>
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/model.hpp>
 
@@ -25,6 +27,7 @@ namespace app {
 class chosen_model {
  public:
   using tokens = std::span<const std::int32_t>;
+  using stage_pass = causeway::nn::stage_pass;
 
   struct device {
     causeway::thread_pool* threads;
@@ -48,6 +51,25 @@ class chosen_model {
   }
   causeway::result<std::string> sample(text_codec& codec, const settings& s) { return it_->sample(codec, s); }
 
+  // Stage by stage: causeway::parallel::StageModel.
+  using tape_type = causeway::autograd::tape<causeway::kernels::cpu_backend>;
+  tape_type make_tape() { return it_->make_tape(); }
+  [[nodiscard]] std::int64_t blocks() const { return it_->blocks(); }
+  [[nodiscard]] std::int64_t width() const { return it_->width(); }
+  [[nodiscard]] const causeway::nn::model_part& part() const { return it_->part(); }
+  [[nodiscard]] std::size_t tied_table() const { return it_->tied_table(); }
+  causeway::result<stage_pass> forward_stage(tape_type& t, causeway::nn::block_range r, const causeway::nn::micro_batch& b,
+                                             causeway::tensor boundary, causeway::nn::pass_kind kind) {
+    return it_->forward_stage(t, r, b, std::move(boundary), kind);
+  }
+  causeway::result<causeway::tensor> backward_stage(tape_type& t, const stage_pass& s, causeway::tensor d_output) {
+    return it_->backward_stage(t, s, std::move(d_output));
+  }
+  causeway::result<causeway::tensor> backward_inputs(tape_type& t, const stage_pass& s, causeway::tensor d_output) {
+    return it_->backward_inputs(t, s, std::move(d_output));
+  }
+  causeway::result<void> backward_weights(tape_type& t) { return it_->backward_weights(t); }
+
  private:
   struct face {
     virtual ~face() = default;
@@ -57,6 +79,17 @@ class chosen_model {
     virtual causeway::result<double> forward_backward(tokens, tokens, std::int64_t, float, std::uint64_t) = 0;
     virtual causeway::result<double> evaluate(tokens, tokens, std::int64_t) = 0;
     virtual causeway::result<std::string> sample(text_codec&, const settings&) = 0;
+    virtual tape_type make_tape() = 0;
+    virtual std::int64_t blocks() = 0;
+    virtual std::int64_t width() = 0;
+    virtual const causeway::nn::model_part& part() = 0;
+    virtual std::size_t tied_table() = 0;
+    virtual causeway::result<stage_pass> forward_stage(tape_type&, causeway::nn::block_range,
+                                                       const causeway::nn::micro_batch&, causeway::tensor,
+                                                       causeway::nn::pass_kind) = 0;
+    virtual causeway::result<causeway::tensor> backward_stage(tape_type&, const stage_pass&, causeway::tensor) = 0;
+    virtual causeway::result<causeway::tensor> backward_inputs(tape_type&, const stage_pass&, causeway::tensor) = 0;
+    virtual causeway::result<void> backward_weights(tape_type&) = 0;
   };
 
   template <class M>
@@ -75,6 +108,23 @@ class chosen_model {
     causeway::result<std::string> sample(text_codec& codec, const settings& s) override {
       return sample_text(model, codec, s);
     }
+    tape_type make_tape() override { return model.make_tape(); }
+    std::int64_t blocks() override { return model.blocks(); }
+    std::int64_t width() override { return model.width(); }
+    const causeway::nn::model_part& part() override { return model.part(); }
+    std::size_t tied_table() override { return model.tied_table(); }
+    causeway::result<stage_pass> forward_stage(tape_type& t, causeway::nn::block_range r,
+                                               const causeway::nn::micro_batch& b, causeway::tensor boundary,
+                                               causeway::nn::pass_kind kind) override {
+      return model.forward_stage(t, r, b, std::move(boundary), kind);
+    }
+    causeway::result<causeway::tensor> backward_stage(tape_type& t, const stage_pass& s, causeway::tensor d) override {
+      return model.backward_stage(t, s, std::move(d));
+    }
+    causeway::result<causeway::tensor> backward_inputs(tape_type& t, const stage_pass& s, causeway::tensor d) override {
+      return model.backward_inputs(t, s, std::move(d));
+    }
+    causeway::result<void> backward_weights(tape_type& t) override { return model.backward_weights(t); }
     M model;
   };
 
@@ -82,7 +132,7 @@ class chosen_model {
 
   std::unique_ptr<face> it_;
 };
-static_assert(causeway::Model<chosen_model>);
+static_assert(causeway::Model<chosen_model> && causeway::parallel::StageModel<chosen_model>);
 
 inline causeway::result<std::string> sample_text(chosen_model& model, text_codec& codec, const settings& s) {
   return model.sample(codec, s);

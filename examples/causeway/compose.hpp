@@ -9,6 +9,7 @@
 #include <causeway/comm/periodic.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/backend.hpp>
+#include <causeway/nn/model_part.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/muon.hpp>
 #include <causeway/optim/nesterov.hpp>
@@ -24,9 +25,10 @@
 namespace app {
 
 template <class Model>
-causeway::result<Model> make_model(const typename Model::options_type& options, const settings& s) {
+causeway::result<Model> make_model(const typename Model::options_type& options, const settings& s,
+                                   causeway::nn::model_part part = {}) {
   causeway::kernels::cpu_backend backend{s.net.threads};
-  CAUSEWAY_ASSIGN(Model model, Model::create(options, std::move(backend)));
+  CAUSEWAY_ASSIGN(Model model, Model::create(options, std::move(backend), std::move(part)));
   model.initialize(s.run.seed);
   return model;
 }

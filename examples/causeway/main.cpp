@@ -71,7 +71,9 @@ causeway::result<int> conclude(const session_summary& summary, const session_inp
   std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %llu steps and %llu rounds, in %s\n",
               summary.validation, std::exp(summary.validation), static_cast<unsigned long long>(summary.step),
               static_cast<unsigned long long>(summary.round), human_seconds(summary.wall_seconds).c_str());
-  if (in.s.net.peers > 1) {
+  if (in.s.parallel.policy == "pipeline") {
+    std::printf("this peer sent %s on its sockets\n", human_bytes(bytes).c_str());
+  } else if (in.s.net.peers > 1) {
     std::printf(
         "each peer sent %s on its sockets; averaging f32 gradients in every step would send %s, %.0f times as much\n",
         human_bytes(bytes).c_str(), human_bytes(summary.every_step_bytes).c_str(),
@@ -110,6 +112,17 @@ causeway::result<session_input> make_input(const settings& s, std::uint64_t run_
   return session_input{s, std::move(data), folder, run_id, [] { return stop_requested().load(); }};
 }
 
+causeway::result<int> generate(const settings& s) {
+  const std::string folder = run_folder(s);
+  auto codec = text_codec::load(s, folder);
+  if (!codec) {
+    return fail(errc::not_found, folder, "no trained run of this name; train first, or name one with --run.name");
+  }
+  CAUSEWAY_ASSIGN(const std::string text, s.model.family == "llama" ? generate_llama(s, *codec) : generate_gpt(s, *codec));
+  std::printf("%s\n", text.c_str());
+  return 0;
+}
+
 causeway::result<int> train(settings s, const origins& from, stop_watch& watch) {
   child_peers children;
   watch.when_stopping([&] { children.stop(); });
@@ -135,8 +148,10 @@ causeway::result<int> train(settings s, const origins& from, stop_watch& watch) 
   CAUSEWAY_ASSIGN(causeway::net::membership member, host_run(in.s, run_id, children));
   CAUSEWAY_ASSIGN(const int status, train_as_member(std::move(in), &member, watch));
   const auto others = children.wait();
-  if (status == 0 && !others) return others.error();
-  return status;
+  if (status != 0) return status;
+  if (!others) return others.error();
+  return s.parallel.policy == "pipeline" && !s.quiet ? generate(s)
+                                                     : status;  // all stages are here, now that all have saved
 }
 
 // Peers that come and go: alone or with others on this machine, as the one that founds the run or as one that joins.
@@ -146,17 +161,6 @@ causeway::result<int> train_elastic(settings s, const origins& from, stop_watch&
   if (!s.net.join.empty()) return run_joiner(std::move(s), from, watch);
   if (!s.net.listen.empty()) return run_founder(std::move(s), watch);
   return supervise(std::move(s), watch);
-}
-
-causeway::result<int> generate(const settings& s) {
-  const std::string folder = run_folder(s);
-  auto codec = text_codec::load(s, folder);
-  if (!codec) {
-    return fail(errc::not_found, folder, "no trained run of this name; train first, or name one with --run.name");
-  }
-  CAUSEWAY_ASSIGN(const std::string text, s.model.family == "llama" ? generate_llama(s, *codec) : generate_gpt(s, *codec));
-  std::printf("%s\n", text.c_str());
-  return 0;
 }
 
 int show_settings(settings& s, const origins& from) {

@@ -18,7 +18,8 @@ namespace app {
 template <class Trainer>
 causeway::result<session_summary> run_trainer(Trainer trainer, session_input& in, pace moves = pace::together) {
   CAUSEWAY_ASSIGN(const session_summary summary, (session<Trainer>{trainer, in, moves}.run()));
-  if (trainer.context().self() != 0 || summary.interrupted) return summary;
+  const bool has_all = in.s.parallel.policy == "data";  // a stage alone writes no text
+  if (trainer.context().self() != 0 || summary.interrupted || !has_all) return summary;
   CAUSEWAY_ASSIGN(const std::string text, sample_text(trainer.model(), in.data.codec, in.s));
   causeway::io::posix_storage storage;
   CAUSEWAY_TRY(storage.write_atomic(in.folder + "/sample.txt", causeway::io::produce(text)));

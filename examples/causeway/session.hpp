@@ -40,7 +40,7 @@ class session {
         self_{trainer.context().self()},
         peers_{trainer.context().peers()},
         checkpoints_{causeway::io::posix_storage{}, input.folder + "/peer-" + std::to_string(self_), generations},
-        shared_{causeway::io::posix_storage{}, input.folder + "/shared", 1},
+        shared_{causeway::io::posix_storage{}, shared_folder(input, self_), 1},
         line_{input.s.quiet} {}
 
   causeway::result<session_summary> run() {
@@ -82,8 +82,9 @@ class session {
   // nothing in common, each from its own newest.
   causeway::result<void> resume() {
     CAUSEWAY_ASSIGN(auto cuts, cuts_in(checkpoints_));
-    if (pace_ == pace::nothing) {
-      for (causeway::cut& c : cuts) c.round = 0;
+    for (causeway::cut& c : cuts) {
+      if (pace_ == pace::nothing) c.round = 0;
+      if (pace_ == pace::in_step) c.round = c.step;
     }
     CAUSEWAY_ASSIGN(const auto all, gather(newest_rounds(cuts), 1));
     const auto round = newest_common(all);
@@ -98,7 +99,7 @@ class session {
     CAUSEWAY_ASSIGN(const auto file, checkpoints_.load(it->step));
     CAUSEWAY_TRY(causeway::restore_state(trainer_, file, archiver{}));
     CAUSEWAY_TRY(checkpoints_.discard_after(it->step));
-    if (self_ == 0) CAUSEWAY_TRY(shared_.discard_after(it->step));
+    if (self_ == 0 || pace_ == pace::in_step) CAUSEWAY_TRY(shared_.discard_after(it->step));
     CAUSEWAY_ASSIGN(const auto steps, gather(std::array<std::uint64_t, 1>{it->step}, 3));
     begun_at_ = std::min_element(steps.begin(), steps.end())->front();
     if (!in_.s.quiet) std::printf("resuming at step %llu, round %llu\n", ull(it->step), ull(ctx().round()));
@@ -106,7 +107,9 @@ class session {
   }
 
   causeway::result<void> prepare() {
-    const auto batch = static_cast<std::int64_t>(in_.s.train.batch * peers_);
+    share_ = ctx().self();  // those of a pipeline's peers are alike
+    shares_ = ctx().peers();
+    const auto batch = static_cast<std::int64_t>(in_.s.train.batch * shares_);
     CAUSEWAY_ASSIGN(auto batches, training_batches(in_, batch));
     batches_.emplace(std::move(batches));
     batches_->seek(ctx().step() * static_cast<std::uint64_t>(batch));
@@ -142,7 +145,7 @@ class session {
         summary_.interrupted = true;
         return {};
       }
-      CAUSEWAY_ASSIGN(const auto report, trainer_.step(batches_->current(self_, peers_)));
+      CAUSEWAY_ASSIGN(const auto report, trainer_.step(batches_->current(share_, shares_)));
       batches_->advance();
       CAUSEWAY_TRY(after_step(report));
     }
@@ -169,7 +172,9 @@ class session {
     return {};
   }
 
-  [[nodiscard]] bool alike() const { return pace_ == pace::together || pace_ == pace::overlapping; }
+  [[nodiscard]] bool alike() const {
+    return pace_ == pace::together || pace_ == pace::overlapping || pace_ == pace::in_step;
+  }
 
   // At steps or rounds that are the same for all peers, where they have such.
   causeway::result<void> save_if_due(const causeway::step_report& r) {
@@ -189,7 +194,7 @@ class session {
 
   // Every peer takes its share of the validation windows; the sums are gathered. All peers are in the same step here.
   causeway::result<void> validate(bool last) {
-    const auto part = causeway::share_of(held_out_->size(), self_, peers_);
+    const auto part = causeway::share_of(held_out_->size(), share_, shares_);
     CAUSEWAY_ASSIGN(const losses mine, own_losses(part));
     // Peers that take their own number of steps have the end in common, but not its number.
     const std::uint64_t number = alike() ? 2 + ctx().step() * 2 + (last ? 1 : 0) : 2;
@@ -205,7 +210,7 @@ class session {
   // The first peer its share, where the others are somewhere else.
   causeway::result<void> validate_alone() {
     if (self_ != 0) return {};
-    CAUSEWAY_ASSIGN(losses mine, own_losses(causeway::share_of(held_out_->size(), self_, peers_)));
+    CAUSEWAY_ASSIGN(losses mine, own_losses(causeway::share_of(held_out_->size(), share_, shares_)));
     mine[4] *= peers_;  // as if all were as quick
     note(mine);
     return {};
@@ -224,7 +229,7 @@ class session {
 
   void note(const losses& total) {
     summary_.validation = total[0] / total[1];
-    if (loss_count_ > 0) speed_ = total[4];
+    if (loss_count_ > 0) speed_ = total[4] * shares_ / peers_;  // a pipeline's peers all say its speed
     loss_sum_ = 0;
     loss_count_ = 0;
     mark_ = ctx().clock().now();
@@ -235,7 +240,7 @@ class session {
       write("validation_loss", summary_.validation);
       if (total[3] > 0) write("mean_loss", total[2] / total[3]);
       write("tokens_per_second", speed_);
-      write("bytes_sent", static_cast<double>(ctx().transport().stats().bytes_sent));
+      write("bytes_sent", static_cast<double>(ctx().world().stats().bytes_sent));
       metrics_->flush();
     }
   }
@@ -243,8 +248,8 @@ class session {
   void show(bool milestone) {
     const auto step = ctx().step();
     const double per_step = causeway::seconds(ctx().clock().now() - begin_) / static_cast<double>(step - first_step_);
-    if (speed_ == 0) speed_ = static_cast<double>(in_.s.train.batch * in_.s.model.context * peers_) / per_step;
-    const auto sent = ctx().transport().stats().bytes_sent;
+    if (speed_ == 0) speed_ = static_cast<double>(in_.s.train.batch * in_.s.model.context * shares_) / per_step;
+    const auto sent = ctx().world().stats().bytes_sent;
     line_.show({.step = step,
                 .steps = in_.s.train.steps,
                 .round = ctx().round(),
@@ -257,7 +262,9 @@ class session {
                milestone);
   }
 
+  // What data parallelism with an exchange in every step would send; nothing to compare with in a pipeline.
   double every_step_bytes() {
+    if (shares_ != peers_) return 0;
     const double parameters = static_cast<double>(trainer_.model().parameters().length());
     return 8.0 * parameters * (peers_ - 1) / peers_ * static_cast<double>(ctx().step() - first_step_);
   }
@@ -281,7 +288,7 @@ class session {
   causeway::result<void> save() {
     CAUSEWAY_ASSIGN(const auto sections, causeway::save_state(trainer_, archiver{}));
     CAUSEWAY_TRY(checkpoints_.save(ctx().step(), sections, in_.run_id));
-    return self_ == 0 ? save_shared() : causeway::result<void>{};
+    return share_ == 0 ? save_shared() : causeway::result<void>{};
   }
 
   // For those who generate: a peer's live parameters are not what the run has come to.
@@ -300,7 +307,7 @@ class session {
   session_summary summarize() {
     summary_.step = ctx().step();
     summary_.round = ctx().round();
-    summary_.bytes_sent = ctx().transport().stats().bytes_sent;
+    summary_.bytes_sent = ctx().world().stats().bytes_sent;
     summary_.every_step_bytes = every_step_bytes();
     summary_.wall_seconds = causeway::seconds(ctx().clock().now() - begin_);
     summary_.state_hash = ctx().parent();
@@ -315,7 +322,7 @@ class session {
     all[self_] = mine;
     if (peers_ == 1) return all;
     const causeway::net::message_id id{.channel = channel, .step = number};
-    CAUSEWAY_TRY(causeway::collective::all_gather(ctx().transport(), id, std::as_bytes(std::span{mine}),
+    CAUSEWAY_TRY(causeway::collective::all_gather(ctx().world(), id, std::as_bytes(std::span{mine}),
                                                   std::as_writable_bytes(std::span{all}), {}));
     return all;
   }
@@ -327,8 +334,10 @@ class session {
   pace pace_;
   std::uint32_t self_;
   std::uint32_t peers_;
+  std::uint32_t share_ = 0;  ///< of the batch; all of a pipeline's peers take the same
+  std::uint32_t shares_ = 1;
   causeway::io::checkpoint_directory<causeway::io::posix_storage> checkpoints_;
-  causeway::io::checkpoint_directory<causeway::io::posix_storage> shared_;  ///< of the first peer
+  causeway::io::checkpoint_directory<causeway::io::posix_storage> shared_;  ///< of the first peer or pipeline
   progress_line line_;
   std::optional<causeway::data::batcher> batches_;
   std::optional<causeway::data::validation_windows> held_out_;

@@ -25,7 +25,8 @@ enum class pace {
   together,     ///< steps and rounds: whoever has ended a round knows that the others can end it, too
   overlapping,  ///< steps; but when they are stopped, one may be a round or more ahead of another
   rounds,       ///< rounds; each takes as many steps as it can
-  nothing       ///< until they finish
+  nothing,      ///< until they finish
+  in_step       ///< every step: a pipeline's peers make it together
 };
 
 /// What a session is given.
@@ -51,7 +52,15 @@ struct session_summary {
 
 /// The sequences that a peer trains on. `at_once`: all peers' of a step.
 inline causeway::result<causeway::data::batcher> training_batches(const session_input& in, std::int64_t at_once) {
-  return causeway::data::batcher::make(in.data.tokens.train, {in.s.model.context, in.s.run.seed}, at_once);
+  // Codecs that remember samples need the same ones in every epoch.
+  const bool shift = !in.s.parallel.codec.starts_with("delta");
+  return causeway::data::batcher::make(in.data.tokens.train, {in.s.model.context, in.s.run.seed, shift}, at_once);
+}
+
+/// Where the parameters that peers share are kept, for those who generate; a stage has its own.
+inline std::string shared_folder(const session_input& in, std::uint32_t peer) {
+  const std::string folder = in.folder + "/shared";
+  return in.s.parallel.policy == "data" ? folder : folder + "-" + std::to_string(peer);
 }
 
 /// The windows that every validation looks at.

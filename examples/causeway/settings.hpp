@@ -41,6 +41,13 @@ struct settings {
   } model;
 
   struct {
+    std::string policy = "data";
+    std::uint32_t ranks = 0;
+    std::string schedule = "1f1b";
+    std::string codec = "none";
+  } parallel;
+
+  struct {
     std::string path;
     std::string tokenizer = "bpe";
     std::int64_t vocabulary = 1024;

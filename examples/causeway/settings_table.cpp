@@ -94,8 +94,9 @@ std::vector<setting> table(settings& s) {
       make("data.validation", s.data.validation, "share of the text kept for validation"),
       make("train.steps", s.train.steps,
            "inner steps of each peer; quorum: in all, steps * batch * peers samples, whoever takes part"),
-      make("train.batch", s.train.batch, "sequences per peer and inner step"),
-      make("train.micro_batches", s.train.micro_batches, "pieces that a batch is cut into to save memory"),
+      make("train.batch", s.train.batch, "sequences per peer (or pipeline) and inner step"),
+      make("train.micro_batches", s.train.micro_batches,
+           "pieces that a batch is cut into: to save memory, or to keep all stages of a pipeline busy"),
       make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon; sgd for demo"),
       make("train.learning_rate", s.train.learning_rate, "peak learning rate of the inner optimizer"),
       make("train.warmup", s.train.warmup, "steps to the peak"),
@@ -105,6 +106,12 @@ std::vector<setting> table(settings& s) {
       make("train.evaluate_every", s.train.evaluate_every, "steps between validations (at the next committed round)"),
       make("train.evaluate_tokens", s.train.evaluate_tokens, "validation tokens, over all peers"),
       make("train.checkpoint_every", s.train.checkpoint_every, "steps between checkpoints (at the next committed round)"),
+      make("parallel.policy", s.parallel.policy, "data: every peer holds the model; pipeline: peers hold stages of it"),
+      make("parallel.ranks", s.parallel.ranks, "pipeline: peers of one pipeline; must divide net.peers; 0 = all"),
+      make("parallel.schedule", s.parallel.schedule,
+           "pipeline: 1f1b, gpipe, interleaved, zero_bubble, varuna, or eager (1f1b, but what is ready runs first)"),
+      make("parallel.codec", s.parallel.codec,
+           "pipeline: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD)"),
       make("comm.policy", s.comm.policy, "when peers talk and what they send; see below"),
       make("comm.local_steps", s.comm.local_steps, "inner steps between exchanges (H)"),
       make("comm.outer_learning_rate", s.comm.outer_learning_rate, "of the outer optimizer (noloco: beta)"),
@@ -153,6 +160,39 @@ std::vector<setting> table(settings& s) {
   };
 }
 
+namespace {
+
+causeway::result<void> validate_pipeline(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (s.fault.policy == "quorum") return bad("fault.policy", "the peers of a pipeline are fixed; use fail_stop");
+  if (find_policy(s.comm.policy)->train != nullptr) {
+    return bad("comm.policy", s.comm.policy +
+                                  " is not offered for pipelines here; use diloco, open_diloco, local_sgd or "
+                                  "every_step, or the library");
+  }
+  const std::vector<std::string> schedules{"1f1b", "gpipe", "interleaved", "zero_bubble", "varuna", "eager"};
+  if (std::find(schedules.begin(), schedules.end(), s.parallel.schedule) == schedules.end()) {
+    return bad("parallel.schedule", "use 1f1b, gpipe, interleaved, zero_bubble, varuna or eager");
+  }
+  const std::vector<std::string> codecs{"none", "fp16", "bf16", "int8",       "sigma_int8",
+                                        "e3m0", "int4", "int2", "delta_int4", "delta_int2"};
+  if (std::find(codecs.begin(), codecs.end(), s.parallel.codec) == codecs.end()) {
+    return bad("parallel.codec", "use none, fp16, bf16, int8, sigma_int8, e3m0, int4, int2, delta_int4 or delta_int2");
+  }
+  const std::int64_t ranks = s.parallel.ranks == 0 ? s.net.peers : s.parallel.ranks;
+  if (s.net.peers % ranks != 0) {
+    return bad("parallel.ranks", "must divide net.peers (" + std::to_string(s.net.peers) + ")");
+  }
+  const std::int64_t stages = ranks * (s.parallel.schedule == "interleaved" ? 2 : 1);
+  if (stages > s.model.layers) {
+    return bad("parallel.ranks",
+               std::to_string(stages) + " stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
+  }
+  return {};
+}
+
+}  // namespace
+
 causeway::result<void> validate(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   const auto one_of = [](const std::string& value, std::initializer_list<const char*> allowed) {
@@ -179,6 +219,8 @@ causeway::result<void> validate(const settings& s) {
     return bad("comm.codec", s.comm.policy + " says itself what travels; leave it out, or use diloco with this codec");
   }
   const bool elastic = s.fault.policy == "quorum";
+  if (!one_of(s.parallel.policy, {"data", "pipeline"})) return bad("parallel.policy", "use data or pipeline");
+  if (s.parallel.policy == "pipeline") CAUSEWAY_TRY(validate_pipeline(s));
   if (elastic && !chosen->elastic()) {
     return bad("comm.policy", s.comm.policy + " needs a fixed set of peers; use --fault.policy fail_stop, or one of " +
                                   elastic_policy_names());

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program `causeway` as a person meets it: wrong input, interrupted runs, peers that do not fit.
 usage: test_program.py PATH_OF_CAUSEWAY [unittest options]"""
-import glob, os, re, signal, socket, subprocess, tempfile, time, unittest
+import glob, json, os, re, shutil, signal, socket, subprocess, tempfile, time, unittest
 
 from support import PROGRAM, Program
 
@@ -131,6 +131,52 @@ class Training(Program):
         p.send_signal(signal.SIGINT)
         p.communicate(timeout=60)
         return line
+
+
+class Pipelines(Program):
+    STAGES = ["--parallel.policy", "pipeline", "--train.micro_batches", "4", "--model.layers", "4", "--comm.policy", "every_step"]
+
+    def last(self, where, what):
+        with open(os.path.join(self.dir, where, "causeway", "metrics.jsonl")) as f:
+            return [json.loads(line)["value"] for line in f if f'"{what}"' in line][-1]
+
+    def test_stages_on_four_processes_train_as_one_peer_does(self):
+        one = self.run_it("--peers", "1", "--steps", "30", *self.STAGES[2:], where="one")
+        self.assertEqual(one.returncode, 0, one.stderr)
+        for schedule, peers in [("1f1b", "4"), ("interleaved", "2"), ("zero_bubble", "2")]:
+            with self.subTest(schedule):
+                r = self.run_it("--peers", peers, "--steps", "30", "--parallel.schedule", schedule, *self.STAGES, where=schedule)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertIn("validation loss", r.stdout)
+                self.assertAlmostEqual(self.last(schedule, "loss"), self.last("one", "loss"), delta=1e-4)
+                self.assertAlmostEqual(self.last(schedule, "validation_loss"), self.last("one", "validation_loss"), delta=1e-4)
+
+    def test_replicas_of_a_pipeline_and_text_from_its_stages(self):
+        args = ["--peers", "4", "--parallel.ranks", "2", "--parallel.codec", "int8", *self.STAGES[:-1], "diloco"]
+        r = self.run_it("--steps", "20", *args)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        g = subprocess.run(self.command(*args, command="generate"), capture_output=True, text=True, errors="replace", timeout=60)
+        self.assertEqual(g.returncode, 0, g.stderr)
+        self.assertGreater(len(g.stdout), 8)
+        shutil.rmtree(os.path.join(self.dir, "runs", "causeway", "peer-1"))
+        self.fails(subprocess.run(self.command(*args, command="generate"), capture_output=True, text=True, timeout=60), "not_found",
+                   "bring the folders of all peers")
+
+    def test_an_interrupted_pipeline_ends_with_the_same_bits(self):
+        args = ["--peers", "2", "--steps", "300", "--train.evaluate_every", "10", "--parallel.codec", "delta_int4", *self.STAGES]
+        self.assertEqual(self.run_it(*args, where="whole").returncode, 0)
+        code, _, err = Training.interrupted(self, *args, rounds=3)
+        self.assertIn(code, [0, 130], err)
+        self.assertEqual(self.run_it(*args, where="cut").returncode, 0)
+        for peer in range(2):
+            self.assertEqual(self.checkpoint("whole", peer, 300), self.checkpoint("cut", peer, 300))
+
+    def test_shapes_that_do_not_fit_are_said(self):
+        self.fails(self.run_it("--peers", "3", "--parallel.ranks", "2", *self.STAGES), "invalid_argument", "parallel.ranks", "divide")
+        self.fails(self.run_it("--peers", "8", *self.STAGES), "invalid_argument", "model.layers is 4")
+        self.fails(self.run_it("--peers", "2", "--parallel.schedule", "best", *self.STAGES), "invalid_argument", "zero_bubble")
+        self.fails(self.run_it("--peers", "2", *self.STAGES[:-1], "demo", "--train.optimizer", "sgd"), "invalid_argument", "comm.policy")
+        self.fails(self.run_it("--peers", "2", "--fault.policy", "quorum", *self.STAGES), "invalid_argument", "fail_stop")
 
 
 class BadInput(Program):

@@ -34,9 +34,10 @@ struct nadam_options {
   float beta2 = 0.999F;
   float epsilon = 1e-8F;       ///< outside the square root
   float weight_decay = 0.01F;  ///< decoupled; not for vectors
-  /// c in mu_t = beta1·(1 - c^t / 2), the look-ahead's coefficient. 0: beta1 from the first step, which is the derivation
-  /// above. 0.96^momentum_decay is PyTorch's schedule, with which the authors' program runs: see pytorch_nadam_warm_up.
-  double warm_up = 0.0;
+  /// c in mu_t = beta1·(1 - c^t / 2), the look-ahead's coefficient, which warms up from beta1 / 2. This is PyTorch's
+  /// schedule, 0.96^momentum_decay, with which the authors' program runs. 0: mu = beta1 from the first step, which is the
+  /// derivation above to the letter; it needs many thousand steps to be worth its long memory.
+  double warm_up = pytorch_nadam_warm_up;
 };
 
 namespace detail {

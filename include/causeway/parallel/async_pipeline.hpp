@@ -69,7 +69,7 @@ class async_pipeline {
  public:
   static constexpr std::string_view name = "async_pipeline";
   static constexpr parallel_traits traits{.staged = true, .global_step = false};
-  static constexpr std::uint32_t state_version = Codec::state_version;
+  static constexpr std::uint32_t state_version = 100 + Codec::state_version;
 
   explicit async_pipeline(async_pipeline_options options = {}, Codec codec = Codec{})
       : options_{std::move(options)}, codec_{std::move(codec)} {}
@@ -95,6 +95,7 @@ class async_pipeline {
       std::copy(kept_.begin(), kept_.end(), ctx.gradients().begin());  // of what this step did before it failed
     }
     begun_ = true;
+    moved_ = 0;
     const auto outcome = run_step(ctx, stream, b);
     if (!outcome) {
       kept_.assign(ctx.gradients().begin(), ctx.gradients().end());
@@ -106,9 +107,16 @@ class async_pipeline {
   }
 
   /// Of this stage alone: the others are at other steps.
-  result<float> norm(auto& ctx) { return ctx.own_norm(); }
+  result<float> norm(auto& ctx) {
+    moved_ = 1;
+    return ctx.own_norm();
+  }
 
-  result<void> after_step(auto&) { return codec_.commit_step(); }
+  result<void> after_step(auto&) {
+    CAUSEWAY_TRY(codec_.commit_step());
+    moved_ = 0;
+    return {};
+  }
 
   /// Forward only, with every stage's parameters of now, which have come to the same step. Boundaries cross as f32.
   result<double> evaluate(auto& ctx, const batch& b) {
@@ -133,7 +141,10 @@ class async_pipeline {
     return all / static_cast<double>(b.tokens());
   }
 
-  void serialize(auto& ar) { codec_.serialize(ar); }
+  void serialize(auto& ar) {
+    ar(moved_);
+    codec_.serialize(ar);
+  }
 
   [[nodiscard]] const pipeline_place& place() const noexcept { return place_; }
   /// Micro-batches between a forward and its backward on this rank.
@@ -189,10 +200,11 @@ class async_pipeline {
     return h.finish();
   }
 
-  // Stages must be given the same batches from here on: the first reads the inputs, the last the targets.
+  // Stages must be given the same batches from here on: the first reads the inputs, the last the targets. A peer that was
+  // stopped in an exchange has the step behind it, but for that.
   result<void> agree_on_step(auto& ctx, collective::group_view& view) {
     if (view.size() == 1) return {};
-    const std::uint64_t mine = ctx.step();
+    const std::uint64_t mine = ctx.step() + moved_;
     std::vector<std::uint64_t> all(view.size());
     const pipeline_talk t = talk(ctx, 0);
     CAUSEWAY_TRY(collective::all_gather(view, t.on(detail::norm_kind), std::as_bytes(std::span{&mine, 1}),
@@ -279,6 +291,7 @@ class async_pipeline {
   double yield(auto& ctx, const batch& b) {
     if (backwards_ == 0) {
       ctx.skip_inner_step();
+      moved_ = 1;
       return std::numeric_limits<double>::quiet_NaN();
     }
     const double share = static_cast<double>(backwards_) / pieces();
@@ -312,6 +325,7 @@ class async_pipeline {
   double loss_ = 0;          // of those backwards
   std::vector<float> kept_;  // gradients of a step that failed
   bool begun_ = false;       // this step has failed, and is to go on
+  std::uint8_t moved_ = 0;   // the step under way needs no more batch: what is missing is an exchange
 };
 static_assert(ParallelismPolicy<async_pipeline<>>);
 

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -88,16 +89,13 @@ class async_mail {
     auto& line = expected_[index(l.way)];
     CAUSEWAY_EXPECT(!line.empty());
     parcel& p = line.front();
-    if (!p.here) {
-      if (p.op == 0) post(p);
-      CAUSEWAY_ASSIGN(p.moved, view_.wait(std::exchange(p.op, 0), options_.deadline));
-      p.here = true;
-    }
+    CAUSEWAY_TRY(arrive(p));
     double loss = 0;
     auto outcome = decode(codec, pool, l, p, samples, values, loss);
     if (!outcome) {
-      if (outcome.error().where.empty()) outcome.error().where = "rank " + std::to_string(l.other);
-      return outcome.error();
+      std::string& where = outcome.error().where;
+      where = "rank " + std::to_string(l.other) + (where.empty() ? "" : ", " + where);
+      return std::move(outcome).error();
     }
     spare_.push_back(std::move(p.bytes));
     line.pop_front();
@@ -134,6 +132,7 @@ class async_mail {
     net::operation op = 0;
     std::size_t moved = 0;
     bool here = false;
+    std::optional<error> failed{};  // for good
   };
 
   static constexpr std::size_t index(stage::direction way) noexcept { return static_cast<std::size_t>(way); }
@@ -152,6 +151,21 @@ class async_mail {
   [[nodiscard]] net::message_id id_of(const stream_line& l, const stream_place& m) const {
     const std::uint32_t channel = options_.channel + static_cast<std::uint32_t>(l.way);
     return {.channel = collective::numbered(channel, l.edge), .step = (m.step << most_micro_batch_bits) | m.piece};
+  }
+
+  // What was late may still come; of what failed otherwise nothing will.
+  result<void> arrive(parcel& p) {
+    if (p.failed) return *p.failed;
+    if (p.here) return {};
+    if (p.op == 0) post(p);
+    const auto moved = view_.wait(std::exchange(p.op, 0), options_.deadline);
+    if (!moved) {
+      if (moved.error().code != errc::timeout) p.failed = moved.error();
+      return moved.error();
+    }
+    p.moved = *moved;
+    p.here = true;
+    return {};
   }
 
   result<void> decode(Codec& codec, thread_pool& pool, const stream_line& l, const parcel& p,

@@ -22,6 +22,7 @@
 #include "launch.hpp"
 #include "plan_pipeline.hpp"
 #include "policies.hpp"
+#include "replay_trace.hpp"
 #include "report.hpp"
 #include "run_model.hpp"
 #include "settings.hpp"
@@ -178,6 +179,7 @@ bool elastic(const settings& s) { return s.fault.policy == "quorum"; }
 causeway::result<int> run(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments[0] == "schedule") return draw_schedule({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments[0] == "plan") return plan_pipeline({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments[0] == "replay") return replay_trace({arguments.begin() + 1, arguments.end()});
   stop_watch watch;
   settings s;
   origins from;
@@ -209,8 +211,9 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
   if (line.command == "train") return train(std::move(s), from, watch);
   if (line.command == "generate") return generate(s);
   if (line.command == "config") return show_settings(s, from);
-  return fail(errc::invalid_argument, line.command,
-              "is not a command; use train, join, simulate, generate, check-journal, plan, schedule or config (--help)");
+  return fail(
+      errc::invalid_argument, line.command,
+      "is not a command; use train, join, simulate, generate, check-journal, plan, replay, schedule or config (--help)");
 }
 
 }  // namespace

@@ -290,6 +290,7 @@ std::string help_text() {
       "  causeway check-journal FOLDER...                   check what the peers of a run with --run.journal wrote down\n"
       "  causeway generate [@run.toml] [--prompt TEXT]      go on from a prompt with a trained model\n"
       "  causeway plan --links FILE --devices FILE [--help] which device should hold which stage of a pipeline, and why\n"
+      "  causeway replay --trace FILE [--help]              what is trained while instances come and go, by policy\n"
       "  causeway schedule [--schedule 1f1b] [--help]       draw what each rank of a pipeline does in a step, and when\n"
       "  causeway config --effective [@run.toml] [...]      show every setting, and where its value comes from\n\n"
       "Settings, from a TOML file (@FILE), CAUSEWAY_SECTION_NAME variables, or flags; later ones win:\n";

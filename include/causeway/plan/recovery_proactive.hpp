@@ -83,12 +83,17 @@ class proactive_recovery {
   pipeline_shape next_shape(std::size_t before) {
     std::vector<std::size_t> available{peers()};
     for (const std::size_t n : forecast(fit_availability(history_), peers(), options_.lookahead)) available.push_back(n);
+    const std::size_t had = std::max(before, shape_.instances());
+    std::vector<std::size_t> key{shape_.replicas, shape_.stages, had};
+    key.insert(key.end(), available.begin(), available.end());
+    const auto [known, fresh] = planned_.try_emplace(std::move(key));
+    if (!fresh) return known->second;
     const double copy = job_->link.seconds(largest_stage());
     const migration_costs costs{job_->regroup, job_->regroup + copy, job_->regroup + copy};
     const auto throughput = [&](const pipeline_shape& s) { return job_->samples() / seconds(s); };
-    const std::size_t had = std::max(before, shape_.instances());
-    return plan_liveput(shape_, had, available, options_.interval, options_.most_stages, costs, throughput, options_.draws)
-        .shapes.front();
+    const liveput_plan plan =
+        plan_liveput(shape_, had, available, options_.interval, options_.most_stages, costs, throughput, options_.draws);
+    return known->second = plan.shapes.front();
   }
 
   [[nodiscard]] double largest_stage() {
@@ -137,6 +142,7 @@ class proactive_recovery {
   std::vector<std::size_t> history_;
   double step_ = no_step, elapsed_ = 0;
   std::map<std::pair<std::size_t, std::size_t>, double> seconds_;  // of (replicas, stages)
+  std::map<std::vector<std::size_t>, pipeline_shape> planned_;     // of the shape, what it had, and the forecast
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan

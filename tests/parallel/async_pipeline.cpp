@@ -72,24 +72,44 @@ std::vector<float> held_by(trainer_type& t) {
   return values;
 }
 
-record run(const stream_case& c) {
+// A network operation of rank 1 that fails once, counted from the second step on; the step is then called again.
+struct failing {
+  std::uint64_t nth = 0;
+  int times_called_again = 0;
+  bool past_the_end = false;
+};
+
+record run(const stream_case& c, failing* fault = nullptr) {
   record r;
   r.parameters.resize(static_cast<std::size_t>(c.blocks));
   r.losses.resize(c.ranks);
   r.evaluated.resize(c.ranks);
-  support::run_cluster(c.ranks, [&](std::uint32_t peer, environment env) {
+  net::memory_network network{c.ranks};
+  support::run_cluster(network, c.ranks, [&](std::uint32_t peer, environment env) {
     auto t = make_peer(c, std::move(env));
     if (!t.start()) throw std::runtime_error{"start"};
+    const bool fails = fault != nullptr && peer == 1;
+    std::uint64_t failing_operation = 0;
     const auto first = static_cast<std::size_t>(t.model().part().ranges(c.blocks)[0].first);
     for (std::uint64_t s = 0; s <= c.steps; ++s) {
       const auto held = held_by(t);
       for (std::size_t b = 0; b < held.size(); ++b) r.parameters[first + b].push_back(held[b]);
       if (s == c.steps) break;
       const auto tokens = tokens_of(s, c.micro_batches);
-      const auto report = t.step({tokens, tokens, c.micro_batches});
+      auto report = t.step({tokens, tokens, c.micro_batches});
+      if (fails && s == 0) {
+        failing_operation = network.operations(1) + fault->nth;
+        network.fail_at(1, failing_operation, errc::timeout);
+      }
+      if (fails && !report) {
+        ++fault->times_called_again;
+        report = t.step({tokens, tokens, c.micro_batches});
+      }
       if (!report) throw std::runtime_error{report.error().text()};
       r.losses[peer].push_back(report->loss);
     }
+    if (fails) fault->past_the_end = network.operations(1) <= failing_operation;
+    if (fault != nullptr) return;
     const auto tokens = tokens_of(99, c.micro_batches);
     r.evaluated[peer] = t.evaluate({tokens, tokens, c.micro_batches}).value();
   });
@@ -181,6 +201,22 @@ TEST_CASE("async pipeline: stashing and its absence differ, and a run is the sam
   const auto stashed = run({});
   CHECK(stashed.parameters != run({.stashing = false}).parameters);
   CHECK(stashed.parameters == run({}).parameters);
+}
+
+TEST_CASE("async pipeline: a step that failed at any network operation goes on where it stopped, with the same bits",
+          "[parallel][fast]") {
+  const stream_case c{.ranks = 3, .blocks = 3, .micro_batches = 2, .steps = 6};
+  const auto reference = run(c);
+  int called_again = 0;
+  for (std::uint64_t n = 0;; ++n) {
+    INFO("operation " << n);
+    failing fault{.nth = n};
+    const auto again = run(c, &fault);
+    CHECK((again.parameters == reference.parameters));
+    if (fault.past_the_end) break;
+    called_again += fault.times_called_again;
+  }
+  CHECK(called_again > 20);
 }
 
 TEST_CASE("async pipeline: what it refuses", "[parallel][fast]") {

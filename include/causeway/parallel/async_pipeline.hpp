@@ -278,10 +278,10 @@ class async_pipeline {
         CAUSEWAY_TRY(stream.forward(ctx.model(), codec_, first + i, b.slice(i * each, each), ctx.dropout_stream(i)));
         ++forwards_;
       }
-      if (stream.in_flight() > delay()) {
+      if (first + forwards_ - returned_ > delay()) {  // not by what is in flight: a forward may have failed half-way
         CAUSEWAY_ASSIGN(const double loss, stream.backward(ctx.model(), codec_));
         loss_ += loss;
-        ++backwards_;
+        ++backwards_, ++returned_;
       }
     }
     return stream.end_step(ctx.model(), stream.setup().first_step + turn_);
@@ -322,10 +322,11 @@ class async_pipeline {
   std::uint64_t turn_ = 0;              // steps of this stream
   std::uint32_t forwards_ = 0;          // done in this step
   std::uint32_t backwards_ = 0;
-  double loss_ = 0;          // of those backwards
-  std::vector<float> kept_;  // gradients of a step that failed
-  bool begun_ = false;       // this step has failed, and is to go on
-  std::uint8_t moved_ = 0;   // the step under way needs no more batch: what is missing is an exchange
+  std::uint64_t returned_ = 0;  // backwards done in all steps
+  double loss_ = 0;             // of those backwards
+  std::vector<float> kept_;     // gradients of a step that failed
+  bool begun_ = false;          // this step has failed, and is to go on
+  std::uint8_t moved_ = 0;      // the step under way needs no more batch: what is missing is an exchange
 };
 static_assert(ParallelismPolicy<async_pipeline<>>);
 

@@ -105,7 +105,6 @@ class async_mail {
   /// Encodes and starts to send; `loss` goes along with a backward.
   result<void> send(Codec& codec, thread_pool& pool, const stream_line& l, const stream_place& m,
                     std::span<const std::uint64_t> samples, std::span<const float> values, double loss) {
-    CAUSEWAY_TRY(reap(l.way, options_.late, false));
     const auto c = crossing_of(l, m, samples);
     parcel p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(c))};
     std::memcpy(p.bytes.data(), &loss, head_bytes);
@@ -116,6 +115,10 @@ class async_mail {
     post_send(sent_[index(l.way)].back());
     return {};
   }
+
+  /// An error if something sent this way, but for the last `late` messages, is known not to have left. To be asked after
+  /// each `send`: a neighbour may be waiting for it, and this rank for that neighbour.
+  result<void> look_back(stage::direction way) { return reap(way, options_.late, false); }
 
   /// Waits until all that was sent this way is gone, but for the last `leave` messages: what became of those is not asked.
   result<void> flush(stage::direction way, std::size_t leave) { return reap(way, leave, true); }

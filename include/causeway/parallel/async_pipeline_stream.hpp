@@ -76,12 +76,13 @@ class async_stream final : public any_stream {
       CAUSEWAY_TRY(compute(model, number, piece, dropout));
     }
     unit& u = units_.back();
-    if (!u.pass.output.value) return {};
-    CAUSEWAY_TRY(mail_.send(codec, pool, line(stage::direction::forward, true), u.place, u.samples,
-                            u.pass.output.value.template span<float>(), 0.0));
-    u.pass.output.value.reset();  // the backward needs only its slot
-    if (!last()) mail_.expect(codec, line(stage::direction::backward, false), u.place);
-    return {};
+    if (u.pass.output.value) {
+      CAUSEWAY_TRY(mail_.send(codec, pool, line(stage::direction::forward, true), u.place, u.samples,
+                              u.pass.output.value.template span<float>(), 0.0));
+      u.pass.output.value.reset();  // the backward needs only its slot
+      mail_.expect(codec, line(stage::direction::backward, false), u.place);
+    }
+    return mail_.look_back(stage::direction::forward);
   }
 
   /// The backward of the oldest micro-batch in flight: takes the gradient of its output, computes, sends that of its
@@ -98,9 +99,10 @@ class async_stream final : public any_stream {
     if (u.d_input) {
       CAUSEWAY_TRY(mail_.send(codec, pool, line(stage::direction::backward, true), u.place, u.samples,
                               u.d_input.template span<float>(), u.pass.loss));
+      u.d_input.reset();
     }
+    CAUSEWAY_TRY(mail_.look_back(stage::direction::backward));
     const double loss = u.pass.loss;
-    u.d_input.reset();
     u.tape->clear();
     spare_.push_back(std::move(*u.tape));
     units_.pop_front();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/swarm.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "parallel/swarm_world.hpp"
 #include "support/catch.hpp"
@@ -13,8 +15,10 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr std::uint32_t nobody = UINT32_MAX;
+
 template <class World>
-void all_like_unsplit(World& swarm, std::uint32_t except = UINT32_MAX) {
+void all_like_unsplit(World& swarm, std::uint32_t except = nobody) {
   const auto want = swarm.unsplit();
   for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
     if (h == except) continue;
@@ -24,15 +28,122 @@ void all_like_unsplit(World& swarm, std::uint32_t except = UINT32_MAX) {
   }
 }
 
+const support::swarm_world_options three_stages{
+    .speeds = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, .steps = 3, .micro_batches = 8, .block_seconds = 0.01};
+
+/// Kills `victim` at its network calls from, from + by, ...; started again after `back`, or never (0).
+void kill_at_every(std::uint32_t victim, std::uint64_t from, std::uint64_t by, duration back) {
+  for (std::uint64_t n = from;; n += by) {
+    INFO("host " << victim << " is killed at its network call " << n);
+    support::swarm_world_options o = three_stages;
+    o.victim = victim;
+    o.dies_at = n;
+    o.back_after = back;
+    support::swarm_world<> swarm{o};
+    const bool dies_for_good = back == 0s;
+    if (dies_for_good) swarm.wanted = swarm.hosts() - 1;
+    swarm.boot();
+    swarm.run(2min);
+    if (swarm.at(victim).calls <= n) return;  // it has outlived the run
+    all_like_unsplit(swarm, dies_for_good ? victim : nobody);
+  }
+}
+
+struct said {
+  std::vector<std::string> lines;
+  [[nodiscard]] bool about(const std::string& part) const {
+    return std::any_of(lines.begin(), lines.end(), [&](const auto& l) { return l.find(part) != std::string::npos; });
+  }
+};
+
 }  // namespace
 
 TEST_CASE("swarm: whichever peers a micro-batch goes through, the result is that of the unsplit model",
           "[parallel][fast]") {
-  support::swarm_world_options o;
-  support::swarm_world<> swarm{o};
+  support::swarm_world<> swarm{three_stages};
   swarm.boot();
   swarm.run(2min);
   all_like_unsplit(swarm);
   const auto want = swarm.unsplit();
   for (std::size_t s = 0; s < want.losses.size(); ++s) CHECK(swarm.at(0).losses[s] == Approx(want.losses[s]).epsilon(1e-6));
+  // One micro-batch more or less would show.
+  for (std::size_t m = 0; m < 8; ++m) CHECK(swarm.distance(0, swarm.unsplit(m)) > 1e-5);
+}
+
+TEST_CASE("swarm: one peer per stage is a pipeline", "[parallel][fast]") {
+  support::swarm_world<> swarm{{.speeds = {{1}, {1}, {1}, {1}}}};
+  swarm.boot();
+  swarm.run(2min);
+  all_like_unsplit(swarm);
+}
+
+TEST_CASE("swarm: the same seed gives the same bits at the same moments", "[parallel][fast]") {
+  support::swarm_world<> a{three_stages}, b{three_stages};
+  a.boot(), b.boot();
+  a.run(2min), b.run(2min);
+  CHECK(a.world().history_hash() == b.world().history_hash());
+  CHECK(a.at(4).parameters == b.at(4).parameters);
+}
+
+TEST_CASE("swarm: whoever is killed, no micro-batch is lost or counted twice", "[parallel][fast]") {
+  // The driver and founder comes back; of the others, who are killed after the first round, nobody does.
+  kill_at_every(0, 7, 41, 1500ms);
+  kill_at_every(1, 190, 43, 0s);
+  kill_at_every(4, 190, 37, 0s);
+  kill_at_every(8, 190, 31, 0s);
+}
+
+TEST_CASE("swarm: whoever is killed at any of its network calls and comes back", "[parallel][slow]") {
+  for (const std::uint32_t victim : {0U, 1U, 2U, 4U, 8U}) kill_at_every(victim, 0, 1, 1500ms);
+  for (const std::uint32_t victim : {1U, 2U, 4U, 8U}) kill_at_every(victim, 190, 1, 0s);
+}
+
+TEST_CASE("swarm: a peer joins during a run, takes its mates' state and its share of the work", "[parallel][fast]") {
+  support::swarm_world_options o{.speeds = {{1, 1}, {1, 1}}, .steps = 8, .micro_batches = 16, .block_seconds = 0.02};
+  o.late = {3};
+  support::swarm_world<> swarm{o};
+  swarm.boot();
+  swarm.world().run_until(time_point{4s});
+  REQUIRE(!swarm.at(0).ends.empty());
+  swarm.boot(3);
+  swarm.run(5min);
+  all_like_unsplit(swarm);
+  CHECK(swarm.at(3).ends.size() < 8);  // it began late
+  const auto& ends = swarm.at(0).ends;
+  CHECK(ends[7] - ends[6] < 0.75 * (ends[1] - ends[0]));  // stage 1 was the bottleneck
+}
+
+TEST_CASE("swarm: when a stage's last peer goes, the others say which stage it is, and go on when it is back",
+          "[parallel][fast]") {
+  said log;
+  support::swarm_world_options o{.speeds = {{1, 1}, {1}, {1, 1}}, .steps = 6, .block_seconds = 0.02};
+  o.trace = [&](const std::string& line) { log.lines.push_back(line); };
+  support::swarm_world<> swarm{o};
+  swarm.boot();
+  swarm.world().run_until(time_point{3s});
+  const auto taken = swarm.at(0).ends.size();
+  REQUIRE(taken > 0);
+  REQUIRE(taken < 6);
+  swarm.world().kill(2);
+  swarm.world().run_until(time_point{30s});
+  CHECK(swarm.at(0).ends.size() <= taken + 1);
+  CHECK(log.about("stage 1 is served by nobody: start one of its peers again"));
+  swarm.world().restart(2);
+  swarm.run(2min);
+  all_like_unsplit(swarm);
+}
+
+TEST_CASE("swarm: unequal peers reach nine tenths of their summed speed", "[parallel][fast]") {
+  support::swarm_world_options o{.speeds = {{1, 2, 4}, {4, 1, 2}}, .steps = 4, .micro_batches = 140, .block_seconds = 0.1};
+  o.link.latency = 2ms;
+  support::swarm_world<> swarm{o};
+  swarm.boot();
+  swarm.run(10min);
+  all_like_unsplit(swarm);
+  const auto& ends = swarm.at(0).ends;
+  const double step = seconds(ends[3] - ends[1]) / 2;  // once speeds are known
+  const double one = 2 * 3 * 0.1;                      // blocks, times, seconds: of a peer of speed 1
+  const double ideal = 140 * one / 7;
+  INFO(step << " s a step, " << ideal << " at the summed speed");
+  CHECK(ideal / step >= 0.9);
 }

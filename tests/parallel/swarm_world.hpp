@@ -162,7 +162,8 @@ class swarm_world {
     std::vector<std::vector<float>> stages;
     std::vector<double> losses;
   };
-  [[nodiscard]] reference unsplit() const {
+  /// `but`: a micro-batch of the first step that is left out.
+  [[nodiscard]] reference unsplit(std::size_t but = SIZE_MAX) const {
     timed_stages model{blocks(), width, {}, {}};
     reference r;
     causeway::optim::sgd inner;
@@ -175,6 +176,7 @@ class swarm_world {
       double loss = 0;
       const auto per = static_cast<std::size_t>(length);
       for (std::size_t m = 0; m < tokens.size() / per; ++m) {
+        if (step == 0 && m == but) continue;
         const std::span<const std::int32_t> piece{tokens.data() + m * per, per};
         loss += model.forward_backward(piece, piece, 1, 1.0F / static_cast<float>(tokens.size()), 0).value();
       }
@@ -241,6 +243,7 @@ class swarm_world {
       if (std::find(options_.late.begin(), options_.late.end(), h) == options_.late.end()) ++o.protocol.expected;
       if (h != host && !founds) o.dial.push_back(world_.address(h));
     }
+    o.enters_afresh = true;
     o.secret = causeway::mix(options_.seed, host);
     return o;
   }
@@ -253,11 +256,10 @@ class swarm_world {
     auto disk = p.storage();
     const std::string folder = "member-" + std::to_string(stage);
     const bool founds = host == first(stage) && !disk.read(folder + "/record");
-    const auto options = member_options(host, stage, founds);
+    auto options = member_options(host, stage, founds);
     const auto fresh = mix(options_.seed, host + 1, p.incarnation()) | 1U;
     const auto id = member_identity(p.storage(), folder, options.protocol.run, fresh);
-    auto group = member::make(fabric(p, id), p.storage(), options, p.log());
-    if (!group) return void(me.error = group.error().text());
+    const auto first_fabric = fabric(p, id);
     parallel::swarm_options so;
     so.run = run_id;
     so.stage = stage;
@@ -268,6 +270,9 @@ class swarm_world {
       if (h != host) so.dial.push_back(second_address(h));
     }
     const auto swarm_peer = std::make_shared<peer_type>(fabric(p, id), so, router_, p.log());
+    options.called_away = [swarm_peer] { return swarm_peer->called_away(); };
+    auto group = member::make(first_fabric, p.storage(), options, p.log());
+    if (!group) return void(me.error = group.error().text());
     environment env;
     env.clock = p.clock();
     env.log = p.log();

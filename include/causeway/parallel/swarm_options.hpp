@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,9 +66,12 @@ class swarm_round {
   /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
   /// summed loss. `computer` must outlive the step.
   virtual result<double> run(std::uint64_t step, swarm_computer& computer) = 0;
-  /// The same again, before another attempt at the exchange.
-  virtual result<void> complete() = 0;
+  /// The same again, before another attempt at the exchange. Ends also when `summoned` says that the stage's peers wait in
+  /// an exchange: they are told there what is missing.
+  virtual result<void> complete(const std::function<bool()>& summoned) = 0;
 
+  /// Whether something is to be computed before the stage's peers can exchange. From any thread.
+  [[nodiscard]] virtual bool called_away() const noexcept = 0;
   /// What this peer could put into its stage's sum.
   [[nodiscard]] virtual swarm_holding holding() = 0;
   /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part. errc::cancelled: the parts do

@@ -21,10 +21,12 @@
 #include <causeway/stage/routing.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -60,7 +62,10 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
   void open() override {
     if (std::exchange(open_, true)) return;
     fabric_->attach(this);
-    locked([this] { heartbeat(); });
+    locked([this] {
+      claims_from_ = fabric_->now() + options_.heartbeat;
+      heartbeat();
+    });
   }
 
   // ---- a step --------------------------------------------------------------------------------------------------------
@@ -69,15 +74,16 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
     computer_ = &computer;
     mail_.clear();
     locked([&] { begin(step); });
-    CAUSEWAY_TRY(complete());
+    CAUSEWAY_TRY(work_until([this] { return may_enter(); }));
     return verdict_.step == step ? verdict_.loss : 0.0;
   }
 
-  result<void> complete() override {
+  result<void> complete(const std::function<bool()>& summoned) override {
     restore_own();
-    return work_until(
-        [this] { return verdict_.step > station_.step() || (verdict_.step == station_.step() && verdict_.complete != 0); });
+    return work_until([this] { return may_enter(); }, &summoned);
   }
+
+  [[nodiscard]] bool called_away() const noexcept override { return called_away_; }
 
   [[nodiscard]] swarm_holding holding() override {
     swarm_holding h;
@@ -174,7 +180,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
   // ---- the trainer's thread --------------------------------------------------------------------------------------------
 
   template <class Done>
-  result<void> work_until(Done&& done) {
+  result<void> work_until(Done&& done, const std::function<bool()>* summoned = nullptr) {
     waited_ = duration{0};
     say_at_ = options_.say_after;
     for (;;) {
@@ -189,18 +195,20 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
       if (task) {
         CAUSEWAY_TRY(compute(*task));
         waited_ = duration{0};
+      } else if (summoned != nullptr && (*summoned)()) {
+        return {};
       } else {
-        CAUSEWAY_TRY(wait_a_while(done));
+        CAUSEWAY_TRY(wait_a_while(done, summoned == nullptr ? duration::max() : look_around));
       }
     }
   }
 
   template <class Done>
-  result<void> wait_a_while(Done&& done) {
+  result<void> wait_a_while(Done&& done, duration most) {
     time_point begin;
     locked([&] { begin = fabric_->now(); });
     const auto something = [&] { return done() || news_ || mail_.any_done() || station_.next().has_value(); };
-    CAUSEWAY_ASSIGN(const bool happened, fabric_->block(something, begin + std::min(options_.say_after, say_at_)));
+    CAUSEWAY_ASSIGN(const bool happened, fabric_->block(something, begin + std::min({options_.say_after, say_at_, most})));
     (void)happened;
     duration more{};
     locked([&] { more = fabric_->now() - begin; });
@@ -312,6 +320,12 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
     return all;
   }
 
+  // All stages have all micro-batches, or others of this stage are beyond the step: the membership has their state.
+  [[nodiscard]] bool may_enter() const {
+    const std::uint64_t step = station_.step();
+    return verdict_.step > step || (verdict_.step == step && verdict_.complete != 0) ||
+           table_.anybody_beyond(options_.stage, step);
+  }
   [[nodiscard]] bool barrier_passed(std::uint64_t step) const {
     for (std::uint32_t s = 0; s < options_.stages; ++s) {
       if (!table_.squares(s, step)) return false;
@@ -375,7 +389,8 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
     if (!serving_) return;
     auto d = table_.driver(drives_ ? term_ : 0);
     if (drives_ && d.id != fabric_->id()) drives_ = false;
-    if (d.id == 0 && options_.stage == 0 && table_.first_in_line()) return claim_driving();
+    const bool may_claim = options_.stage == 0 && table_.first_in_line() && fabric_->now() >= claims_from_;
+    if (d.id == 0 && may_claim) return claim_driving();
     if (d.id != 0 && (d.id != followed_.id || d.term != followed_.term)) follow(d);
   }
 
@@ -423,6 +438,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
       if (complete || verdict_.step == station_.step()) verdict_ = judge();
     }
     news_ = true;
+    called_away_ = !may_enter();
   }
 
   [[nodiscard]] swarm_wire::verdict judge() const {
@@ -592,6 +608,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
     return text + "\n";
   }
 
+  static constexpr duration look_around = std::chrono::milliseconds{100};
   static constexpr std::size_t most_early_orders = std::size_t{1} << 20U;
 
   std::shared_ptr<net::fabric> fabric_;
@@ -624,6 +641,8 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
   bool asked_ = false;  // every peer's report on the step at which the driving began
   bool told_complete_ = false;
   bool news_ = false;
+  std::atomic<bool> called_away_ = false;
+  time_point claims_from_;  // before, others that drive already are listened for
   duration waited_{0};
   duration say_at_;
 };

@@ -60,11 +60,13 @@ class swarm_station {
     if (o.step != step_ || o.micro_batch >= done_.size() || o.path.size() != stages_) return;
     slot& s = at(o.micro_batch);
     if (s.ordered && o.version <= s.path.version) return;
+    const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
+    const net::peer_id below = s.ordered ? neighbour(s, false) : 0;
     s.path = o;
     s.ordered = o.path[stage_] == self_;
     if (!s.ordered) return;
-    if (s.output && needs_again(s, true)) ship(o.micro_batch, s, false);
-    if (s.d_input && needs_again(s, false)) ship(o.micro_batch, s, true);
+    if (s.output && (needs_again(s, true) || neighbour(s, true) != above)) ship(o.micro_batch, s, false);
+    if (s.d_input && (needs_again(s, false) || neighbour(s, false) != below)) ship(o.micro_batch, s, true);
   }
 
   /// A tensor from a neighbouring stage; it may come before the order.
@@ -121,7 +123,7 @@ class swarm_station {
     s.input.reset();
     s.output = std::move(output);
     s.turn = next_turn_++;
-    if (s.output) ship(micro_batch, s, false);
+    if (s.output && s.ordered) ship(micro_batch, s, false);
   }
 
   /// The gradient of the micro-batch is in this peer's; `d_input`: null on the first stage.
@@ -131,7 +133,7 @@ class swarm_station {
     s.d_input = std::move(d_input);
     s.loss = loss;
     done_.add(micro_batch);
-    if (s.d_input) ship(micro_batch, s, true);
+    if (s.d_input && s.ordered) ship(micro_batch, s, true);
   }
 
   [[nodiscard]] std::vector<swarm_shipment> take_shipments() { return std::exchange(shipments_, {}); }

@@ -82,6 +82,12 @@ class swarm_table {
                        [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
   }
 
+  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t step) const {
+    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+      return serves(p.first) && p.second.said->stage == stage && p.second.said->step > step;
+    });
+  }
+
   struct driver_choice {
     net::peer_id id = 0;
     std::uint32_t term = 0;

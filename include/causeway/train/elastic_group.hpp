@@ -51,6 +51,9 @@ class elastic_group {
   /// contribution. Entering again before the exchange failed gives the same entry.
   virtual result<round_entry> enter(std::uint64_t samples) = 0;
 
+  /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
+  [[nodiscard]] virtual bool exchange_waits() const { return false; }
+
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
   /// come of it.
   virtual result<void> exchanged() = 0;

@@ -105,13 +105,22 @@ class member final : public elastic_group {
           break;
         }
         case situation::kind::adopt: return fail(errc::cancelled, "round", "others have finished it; taking it over");
-        case situation::kind::fetch: CAUSEWAY_TRY(fetch(now, keeps_progress())); break;
+        case situation::kind::fetch: {
+          CAUSEWAY_ASSIGN(const bool held, fetch(now, keeps_progress()));
+          if (held && options_.enters_afresh) return fail(errc::cancelled, "round", "others have finished it");
+          break;
+        }
         case situation::kind::failed:
         case situation::kind::left: return gone(now);
-        default: CAUSEWAY_TRY(await_change(now));
+        default: {
+          CAUSEWAY_ASSIGN(const bool changed, await_change_or_call(now));
+          if (!changed) return fail(errc::cancelled, "round", "there is something to do first");
+        }
       }
     }
   }
+
+  [[nodiscard]] bool exchange_waits() const override { return look().is == situation::kind::exchange; }
 
   result<void> exchanged() override {
     passing("exchanged");
@@ -245,6 +254,21 @@ class member final : public elastic_group {
   result<void> await_change(const situation& before) {
     CAUSEWAY_TRY(await([&](const situation& s) { return s.changes != before.changes; }));
     return {};
+  }
+
+  // False: something else is to be done first. Nobody wakes this peer for that, so it looks.
+  result<bool> await_change_or_call(const situation& before) {
+    if (!options_.called_away) {
+      CAUSEWAY_TRY(await_change(before));
+      return true;
+    }
+    for (;;) {
+      if (options_.called_away()) return false;
+      const auto over = [&] { return control_->now_what().changes != before.changes || options_.called_away(); };
+      CAUSEWAY_ASSIGN(const bool happened, block_a_while(over, look_around));
+      if (happened) return look().changes != before.changes;
+      CAUSEWAY_TRY(give_up_if_alone());
+    }
   }
 
   static bool settled_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
@@ -552,6 +576,7 @@ class member final : public elastic_group {
     if (options_.passing) options_.passing(point);
   }
 
+  static constexpr duration look_around = std::chrono::milliseconds{100};
   static constexpr duration retry_fetch = std::chrono::milliseconds{500};
 
   /// A round in memory of its own.

@@ -44,6 +44,12 @@ struct member_options {
   duration patience{0};
   /// A member of the last round known waits for the others for ever, as long as there is something to train.
   bool members_wait = true;
+  /// What this peer has for a round is worth nothing on top of a later one: when it has to fetch a state instead of taking
+  /// part, `enter` ends with errc::cancelled, and the step with verdict::commit of the others' round.
+  bool enters_afresh = false;
+  /// Asked, with the fabric's lock held, while `enter` waits for an exchange: true ends it with errc::cancelled, because
+  /// something else has to be done first. For work that others need before they can come.
+  std::function<bool()> called_away{};
   /// A number that others cannot guess, from the system's source of such numbers: it protects what this peer gives away
   /// from receipts for what never arrived. 0: made of the id and the time, which is less.
   std::uint64_t secret = 0;

@@ -44,6 +44,7 @@ class swarm_group final : public elastic_group {
     return stage_->draw(skipped, count);
   }
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
+  [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
 
   result<void> open(shared_state state, thread_pool& pool) override {
     state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
@@ -56,7 +57,7 @@ class swarm_group final : public elastic_group {
   }
 
   result<round_entry> enter(std::uint64_t) override {
-    CAUSEWAY_TRY(swarm_->complete());
+    CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
     CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed()));
     if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
     CAUSEWAY_TRY(divide());

@@ -55,8 +55,8 @@ struct nadam_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* p, const float* g, float* m, float* v, std::int64_t count,
                                          nadam_coefficients c) {
-    using namespace kernels::detail;
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+    using kernels::detail::f32x16, kernels::detail::load, kernels::detail::square_root, kernels::detail::store;
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
       CAUSEWAY_EXACT_BODY
       f32x16 value, gradient, first, second;
       load(value, p + i, part);

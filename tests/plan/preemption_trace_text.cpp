@@ -2,6 +2,7 @@
 #include <causeway/plan/preemption_trace_text.hpp>
 
 #include <string>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -106,4 +107,38 @@ TEST_CASE("counts that jump up and down do not make a trace without bound", "[pl
   const auto t = read_trace(text);
   REQUIRE_FALSE(t);
   CHECK(t.error().code == errc::too_large);
+}
+
+TEST_CASE("a trace with changed bytes is refused, or is one in which instances leave only where they are", "[plan][fast]") {
+  trace_options o;
+  o.hours = 2;
+  o.instances = 5;
+  o.hourly_loss_share = 1;
+  const std::string whole = write_trace(make_trace(o, 6));
+  rng draw{12};
+  std::size_t read = 0, refused = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::string text = whole;
+    for (std::uint64_t n = 1 + draw.below(3); n > 0; --n)
+      text[draw.below(text.size())] = "0123456789,adn\n#\0 e-."[draw.below(22)];
+    const auto t = read_trace(text);
+    if (!t) {
+      ++refused;
+      continue;
+    }
+    ++read;
+    std::vector<int> here(t->instances.size());
+    double last = 0;
+    for (const instance_event& e : t->events) {
+      REQUIRE(e.seconds >= last);
+      REQUIRE(e.instance < here.size());
+      REQUIRE(here[e.instance] == (e.arrives ? 0 : 1));
+      REQUIRE(t->instances[e.instance].zone < t->zones.size());
+      here[e.instance] = e.arrives ? 1 : 0;
+      last = e.seconds;
+    }
+    REQUIRE(t->seconds >= last);
+  }
+  CHECK(read > 100);
+  CHECK(refused > 100);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/async_pipeline.hpp>
 
+#include <causeway/comm/every_step.hpp>
 #include <causeway/comm/periodic.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/train/trainer.hpp>
@@ -218,6 +219,9 @@ TEST_CASE("async pipeline: a step that failed at any network operation goes on w
   }
   CHECK(called_again > 20);
 }
+
+static_assert(!rules::c3(comm::every_step<>::traits, async_pipeline<>::traits));
+static_assert(rules::c3(comm::periodic<>::traits, async_pipeline<>::traits));
 
 TEST_CASE("async pipeline: what it refuses", "[parallel][fast]") {
   const auto start = [](const stream_case& c, auto change) {

@@ -36,7 +36,7 @@ struct nadam_options {
   float weight_decay = 0.01F;  ///< decoupled; not for vectors
   /// c in mu_t = beta1·(1 - c^t / 2), the look-ahead's coefficient, which warms up from beta1 / 2. This is PyTorch's
   /// schedule, 0.96^momentum_decay, with which the authors' program runs. 0: mu = beta1 from the first step, which is the
-  /// derivation above to the letter; it needs many thousand steps to be worth its long memory.
+  /// derivation above to the letter; in our short runs it learned worse.
   double warm_up = pytorch_nadam_warm_up;
 };
 

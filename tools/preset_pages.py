@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "include/causeway/presets"
 PAGES = ROOT / "docs/presets"
-RUN = {"muloco": "optim::muon<>{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}"}
+RUN = {"muloco": "optim::muon<>{}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}"}
 
 
 def comment_before(lines, i):

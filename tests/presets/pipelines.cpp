@@ -2,10 +2,13 @@
 #include <causeway/presets/pipelines.hpp>
 
 #include <causeway/comm/every_step.hpp>
+#include <causeway/comm/periodic.hpp>
 #include <causeway/optim/adamw.hpp>
+#include <causeway/optim/nadam.hpp>
 #include <causeway/plan/link_fixtures.hpp>
 #include <causeway/train/trainer.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <vector>
@@ -69,4 +72,26 @@ TEST_CASE("presets: dtfm takes its places from a plan", "[presets][fast]") {
   o.where = plan::placed_by_stage({.replicas = 3, .stages = 2});
   const auto rows = presets::detail::rows_of(o.where);
   CHECK(rows == std::vector<std::vector<net::peer_index>>{{0, 3}, {1, 4}, {2, 5}});
+}
+
+TEST_CASE("presets: nag_pp streams without a flush; its losses come when their gradients do", "[presets][fast]") {
+  const presets::nag_pp_options options{.ranks = 2};
+  std::vector<double> seen;
+  support::run_cluster(2, [&](std::uint32_t peer, environment env) {
+    const parallel::pipeline_options cut{.micro_batches = 1, .ranks = 2};
+    const auto place = parallel::place_in(cut, peer, 2).value();
+    support::timed_stages model{4, 8, parallel::part_of(cut, place, 4).value()};
+    auto t = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::periodic<>{{.local_steps = 1000}},
+                          make(options), optim::nadam{});
+    if (!t.start()) throw std::runtime_error{"start"};
+    for (std::uint64_t s = 0; s < 6; ++s) {
+      const std::vector<std::int32_t> tokens(8, 3);
+      const auto report = t.step({tokens, tokens, 4});
+      if (!report) throw std::runtime_error{report.error().text()};
+      if (place.rank == 0) seen.push_back(report->loss);
+    }
+  });
+  REQUIRE(seen.size() == 6);
+  CHECK(std::isnan(seen[0]));  // the first gradient is still on its way back
+  CHECK(seen[5] < seen[1]);
 }

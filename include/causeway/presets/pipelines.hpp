@@ -9,6 +9,7 @@
 #include <causeway/compress/bf16.hpp>
 #include <causeway/compress/fp16.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/parallel/async_pipeline.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/plan/placement.hpp>
 #include <causeway/plan/stage_costs.hpp>
@@ -105,6 +106,19 @@ using fusion_llm = parallel::pipeline<stage::gpipe, stage::adaptive_top_k<>>;
   return fusion_llm{{.micro_batches = o.micro_batches, .ranks = o.ranks, .cuts = o.cuts},
                     {},
                     stage::adaptive_top_k<>{{.ratio = o.ratio, .speeds = o.speeds}}};
+}
+
+/// NAG-PP (Ajanthan et al., ICML 2025): stages that never wait for a flush, late gradients, and an inner optim::nadam whose
+/// look-ahead makes up for the delay. Stages keep no old parameters.
+struct nag_pp_options {
+  std::int64_t micro_batches = 1;  ///< between two updates
+  std::uint32_t ranks = 0;
+  bool stashing = false;    ///< keep the parameters of each forward for its backward, as PipeDream does
+  std::uint32_t ahead = 0;  ///< micro-batches in flight on each boundary besides one: hides latency, delays gradients
+};
+using nag_pp = parallel::async_pipeline<stage::plain>;
+[[nodiscard]] inline nag_pp make(const nag_pp_options& o) {
+  return nag_pp{{.cut = {.micro_batches = o.micro_batches, .ranks = o.ranks}, .stashing = o.stashing, .ahead = o.ahead}};
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets

@@ -147,3 +147,42 @@ TEST_CASE("swarm: unequal peers reach nine tenths of their summed speed", "[para
   INFO(step << " s a step, " << ideal << " at the summed speed");
   CHECK(ideal / step >= 0.9);
 }
+
+TEST_CASE("swarm: a peer of an idle stage moves to the starved one, and throughput follows", "[parallel][fast]") {
+  support::swarm_world_options o{.speeds = {{1, 1, 1}, {1}}, .steps = 12, .micro_batches = 32, .block_seconds = 0.05};
+  o.rebalance_every = 25s;
+  support::swarm_world<> swarm{o};
+  swarm.boot();
+  swarm.run(10min);
+  all_like_unsplit(swarm);
+  const auto& ends = swarm.at(3).ends;
+  REQUIRE(ends.size() == 12);
+  const auto before = ends[1] - ends[0], after = ends[11] - ends[10];
+  INFO(seconds(before) << " s a step before, " << seconds(after) << " s after");
+  CHECK(seconds(before) / seconds(after) > 1.7);  // two peers instead of one
+  CHECK(swarm.at_stage(0) == 2);
+  CHECK(swarm.at_stage(1) == 2);
+}
+
+TEST_CASE("swarm: the result does not depend on the router", "[parallel][fast]") {
+  support::swarm_world<stage::routing::random> by_chance{three_stages, stage::routing::random{{.seed = 3}}};
+  by_chance.boot();
+  by_chance.run(2min);
+  all_like_unsplit(by_chance);
+  support::swarm_world<stage::routing::min_cost_flow> by_flow{three_stages};
+  by_flow.boot();
+  by_flow.run(2min);
+  all_like_unsplit(by_flow);
+}
+
+TEST_CASE("swarm: where micro-batches leave stages out, the peers of a stage still end alike", "[parallel][fast]") {
+  support::swarm_world_options o = three_stages;
+  o.speeds = {{1}, {1, 1}, {1, 1}, {1}};
+  support::swarm_world<stage::routing::skip<>> swarm{o};
+  swarm.boot();
+  swarm.run(2min);
+  REQUIRE(swarm.finished() == 6);
+  CHECK(swarm.at(1).parameters == swarm.at(2).parameters);
+  CHECK(swarm.at(3).parameters == swarm.at(4).parameters);
+  CHECK(swarm.distance(0, swarm.unsplit()) > 1e-4);  // it is another computation
+}

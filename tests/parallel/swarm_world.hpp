@@ -13,6 +13,8 @@
 #include <causeway/sim/disk.hpp>
 #include <causeway/sim/world.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
+#include <causeway/stage/routing_flow.hpp>
+#include <causeway/stage/routing_skip.hpp>
 #include <causeway/train/member.hpp>
 #include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>
@@ -90,6 +92,7 @@ struct swarm_world_options {
   std::uint64_t seed = 1;
   causeway::sim::link_options link{.latency = 5ms};
   std::uint32_t window = 2;
+  causeway::duration rebalance_every{0};
   std::uint32_t victim = UINT32_MAX;  ///< dies at its `dies_at`th network call
   std::uint64_t dies_at = 0;
   causeway::duration back_after{0};                 ///< the victim is started again; 0: not
@@ -119,6 +122,7 @@ class swarm_world {
                        std::string{text});
       });
     }
+    for (std::uint32_t s = 0; s < stages(); ++s) founders_.push_back(first(s));
     results_.resize(hosts());
   }
 
@@ -141,6 +145,9 @@ class swarm_world {
   causeway::sim::world& world() { return world_; }
   causeway::sim::disk& disk(std::uint32_t host) { return disks_[host]; }
   result_of_host& at(std::uint32_t host) { return results_[host]; }
+  [[nodiscard]] std::uint32_t at_stage(std::uint32_t stage) const {
+    return static_cast<std::uint32_t>(std::count(stage_of_.begin(), stage_of_.end(), stage));
+  }
   [[nodiscard]] std::uint32_t finished() const {
     return static_cast<std::uint32_t>(std::count_if(results_.begin(), results_.end(), [](auto& r) { return r.finished; }));
   }
@@ -249,15 +256,19 @@ class swarm_world {
   }
 
   void live(causeway::sim::process& p) {
+    while (const auto to = serve(p)) stage_of_[p.host()] = *to;  // asked to serve another stage
+  }
+
+  std::optional<std::uint32_t> serve(causeway::sim::process& p) {
     using namespace causeway;
     const std::uint32_t host = p.host(), stage = stage_of_[host];
     result_of_host& me = results_[host];
     me.finished = false;
     auto disk = p.storage();
     const std::string folder = "member-" + std::to_string(stage);
-    const bool founds = host == first(stage) && !disk.read(folder + "/record");
+    const bool founds = host == founders_[stage] && !disk.read(folder + "/record");
     auto options = member_options(host, stage, founds);
-    const auto fresh = mix(options_.seed, host + 1, p.incarnation()) | 1U;
+    const auto fresh = mix(options_.seed, host + 1 + 1000 * stage, p.incarnation()) | 1U;
     const auto id = member_identity(p.storage(), folder, options.protocol.run, fresh);
     const auto first_fabric = fabric(p, id);
     parallel::swarm_options so;
@@ -266,13 +277,17 @@ class swarm_world {
     so.stages = stages();
     so.micro_batches = options_.micro_batches;
     so.window = options_.window;
+    so.rebalance_every = options_.rebalance_every;
     for (std::uint32_t h = 0; h < hosts(); ++h) {
       if (h != host) so.dial.push_back(second_address(h));
     }
     const auto swarm_peer = std::make_shared<peer_type>(fabric(p, id), so, router_, p.log());
     options.called_away = [swarm_peer] { return swarm_peer->called_away(); };
     auto group = member::make(first_fabric, p.storage(), options, p.log());
-    if (!group) return void(me.error = group.error().text());
+    if (!group) {
+      me.error = group.error().text();
+      return std::nullopt;
+    }
     environment env;
     env.clock = p.clock();
     env.log = p.log();
@@ -293,10 +308,12 @@ class swarm_world {
     for (std::int64_t b = 0; b < options_.blocks_per_stage; ++b) {
       me.parameters.push_back(*trainer.model().parameters().value(static_cast<std::size_t>(b)));
     }
-    if (!outcome) return void(me.error = outcome.error().text());
+    if (!outcome) me.error = outcome.error().text();
+    if (!outcome) return swarm_peer->asked_to_move();
     me.finished = true;
     if (finished() >= std::min(wanted, hosts())) world_.end_run();
     p.sleep(10h);  // stays to help those who are behind
+    return std::nullopt;
   }
 
   template <class Trainer>
@@ -323,6 +340,7 @@ class swarm_world {
   swarm_world_options options_;
   Router router_;
   std::vector<std::uint32_t> stage_of_;
+  std::vector<std::uint32_t> founders_;  // of the stages
   std::vector<result_of_host> results_;
   std::deque<causeway::sim::disk> disks_;
   causeway::sim::world world_;  // last: its processes refer to the rest

@@ -93,7 +93,8 @@ class leader {
 
   void on(net::peer_id from, const failure& m) {
     if (!active_ || m.at.term != term_) return;
-    if (m.suspects.empty()) complaints_.push_back({{from, from}, m.why});
+    // Who ends an exchange of its own accord blames nobody.
+    if (m.suspects.empty() && m.why != errc::cancelled) complaints_.push_back({{from, from}, m.why});
     for (const net::peer_id id : m.suspects) complaints_.push_back({{from, id}, m.why});
     if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
   }

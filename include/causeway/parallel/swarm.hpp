@@ -145,9 +145,6 @@ class swarm {
   }
 
   result<double> forward_backward(auto& ctx, const batch& b) {
-    if (const auto to = peer_->asked_to_move()) {
-      return fail(errc::cancelled, "swarm", "this peer is to serve stage " + std::to_string(*to) + " from now on");
-    }
     const std::int64_t n = peer_->options().micro_batches;
     if (b.sequences == 0 || b.sequences % n != 0) {
       return fail(errc::invalid_argument, "swarm",

@@ -29,8 +29,10 @@ struct swarm_options {
   std::uint32_t window = 2;         ///< micro-batches under way, for each peer that serves
   std::vector<std::string> dial{};  ///< addresses of other peers; they tell of the rest
   duration heartbeat = std::chrono::seconds{1};
-  duration silence = std::chrono::seconds{10};   ///< after which a connection is given up
-  duration say_after = std::chrono::seconds{5};  ///< a wait longer than this is logged, then at double intervals
+  duration silence = std::chrono::seconds{10};         ///< after which a connection is given up
+  duration rebalance_every = std::chrono::minutes{5};  ///< how often a peer may be asked to serve another stage; 0: never
+  double hysteresis = 1;                               ///< waiting micro-batches per peer that make it worth it
+  duration say_after = std::chrono::seconds{5};        ///< a wait longer than this is logged, then at double intervals
 };
 
 /// The gradient of one micro-batch is added; this is what goes on.
@@ -85,7 +87,8 @@ class swarm_round {
 
   /// Micro-batches in this peer's gradient.
   [[nodiscard]] virtual std::uint64_t contributed() = 0;
-  /// The stage that this peer should serve from the next step on, if it should serve another.
+  /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
+  /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
   [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;
   [[nodiscard]] virtual std::string describe() = 0;
 };

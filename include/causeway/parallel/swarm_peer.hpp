@@ -11,6 +11,7 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/parallel/swarm_balance.hpp>
 #include <causeway/parallel/swarm_driver.hpp>
 #include <causeway/parallel/swarm_mail.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
@@ -80,7 +81,13 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
 
   result<void> complete(const std::function<bool()>& summoned) override {
     restore_own();
-    return work_until([this] { return may_enter(); }, &summoned);
+    const auto rested = [this] { return fabric_->now() >= again_from_; };
+    const auto called = [&] {
+      bool ready = false;
+      locked([&] { ready = rested(); });
+      return ready && summoned();
+    };
+    return work_until([&] { return may_enter() && rested(); }, called);
   }
 
   [[nodiscard]] bool called_away() const noexcept override { return called_away_; }
@@ -101,6 +108,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
     if (!plan.complete) {
       locked([this] {
         verdict_.complete = 0;
+        again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
         send_report();
         settle();
       });
@@ -180,7 +188,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
   // ---- the trainer's thread --------------------------------------------------------------------------------------------
 
   template <class Done>
-  result<void> work_until(Done&& done, const std::function<bool()>* summoned = nullptr) {
+  result<void> work_until(Done&& done, const std::function<bool()>& summoned = {}) {
     waited_ = duration{0};
     say_at_ = options_.say_after;
     for (;;) {
@@ -195,10 +203,10 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
       if (task) {
         CAUSEWAY_TRY(compute(*task));
         waited_ = duration{0};
-      } else if (summoned != nullptr && (*summoned)()) {
+      } else if (summoned && summoned()) {
         return {};
       } else {
-        CAUSEWAY_TRY(wait_a_while(done, summoned == nullptr ? duration::max() : look_around));
+        CAUSEWAY_TRY(wait_a_while(done, summoned ? look_around : duration::max()));
       }
     }
   }
@@ -345,8 +353,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
     forward_seconds_.clear();
     own_.clear();
     if (sum_step_ != step) sum_.clear();
-    serving_ = true;
-    move_to_.reset();
+    serving_ = !move_to_;
     std::erase_if(orders_, [&](const auto& o) {
       if (o.second.step == step) accept(o.first, o.second);
       return o.second.step <= step;
@@ -455,6 +462,30 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
     }
   }
 
+  // Queues are looked at with every heartbeat, and compared when it is time.
+  void balance(time_point now) {
+    if (options_.rebalance_every == duration{0}) return;
+    for (const auto& [id, p] : table_.peers()) {
+      if (table_.serves(id)) queues_[id] += p.said->queued;
+    }
+    queues_[fabric_->id()] += station_.queued();
+    ++looks_;
+    if (balance_at_ == time_point{}) balance_at_ = now + options_.rebalance_every;
+    if (now < balance_at_) return;
+    balance_at_ = now + options_.rebalance_every;
+    std::vector<std::vector<balanced_peer>> stages(options_.stages);
+    for (const auto& [id, p] : table_.peers()) {
+      if (table_.serves(id)) stages[p.said->stage].push_back({id, p.said->seconds, queues_[id] / looks_, true});
+    }
+    stages[options_.stage].push_back({fabric_->id(), seconds_, queues_[fabric_->id()] / looks_, false});
+    queues_.clear();
+    looks_ = 0;
+    const auto move = choose_move(stages, options_.hysteresis);
+    if (!move) return;
+    log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
+    post(move->who, swarm_wire::move_request{term_, move->to});
+  }
+
   // ---- net::fabric_events
   // ------------------------------------------------------------------------------------------------
 
@@ -511,6 +542,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
     for (const std::string& a : addresses_) {
       if (a != fabric_->address()) fabric_->dial(a);
     }
+    if (drives_) balance(now);
     fabric_->wake_at(now + options_.heartbeat);
   }
 
@@ -625,6 +657,9 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
   std::vector<std::pair<net::peer_id, swarm_wire::order>> orders_;       // of steps to come
   std::vector<std::pair<net::peer_index, swarm_wire::parcel>> parcels_;  // whose data is not expected yet
   std::map<std::uint32_t, double> forward_seconds_;
+  std::map<net::peer_id, double> queues_;  // summed over looks_
+  double looks_ = 0;
+  time_point balance_at_;
   swarm_table::driver_choice followed_;
   swarm_wire::verdict verdict_;
   swarm_wire::stage_sum own_sums_[2];
@@ -642,6 +677,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
   bool told_complete_ = false;
   bool news_ = false;
   std::atomic<bool> called_away_ = false;
+  time_point again_from_;   // another attempt at the exchange
   time_point claims_from_;  // before, others that drive already are listened for
   duration waited_{0};
   duration say_at_;

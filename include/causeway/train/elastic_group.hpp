@@ -54,6 +54,9 @@ class elastic_group {
   /// Whether others have begun an exchange that this peer said it was ready for, and wait for it to enter.
   [[nodiscard]] virtual bool exchange_waits() const { return false; }
 
+  /// This peer goes. It takes part until the others do without it; then `enter` or `settle` ends with errc::cancelled.
+  virtual void leave() {}
+
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
   /// come of it.
   virtual result<void> exchanged() = 0;

@@ -157,7 +157,7 @@ class member final : public elastic_group {
   [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
 
   /// Tells the others that this peer goes, so that they need not find out.
-  void leave() {
+  void leave() override {
     locked([&] { control_->leave(); });
   }
 

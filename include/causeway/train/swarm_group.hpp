@@ -44,6 +44,7 @@ class swarm_group final : public elastic_group {
     return stage_->draw(skipped, count);
   }
   [[nodiscard]] bool budget_used() const override { return stage_->budget_used(); }
+  void leave() override { stage_->leave(); }
   [[nodiscard]] bool exchange_waits() const override { return stage_->exchange_waits(); }
 
   result<void> open(shared_state state, thread_pool& pool) override {
@@ -73,6 +74,7 @@ class swarm_group final : public elastic_group {
 
   result<verdict> settle(const result<void>& outcome, bool candidate) override {
     CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
+    if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
     // Gradients of a step that others have finished are worth nothing on top of it.
     return std::exchange(replaced_, false) ? verdict::commit : judged;
   }
@@ -101,12 +103,13 @@ class swarm_group final : public elastic_group {
     return swarm_->take_part(holdings, entry_.transport->self());
   }
 
-  // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike.
+  // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike. The
+  // exchange's deadline does not hold here: the other stages take the time that they take. Who is lost ends the wait.
   result<void> agree_on_norm(double squares) {
     std::vector<double> all(entry_.transport->size(), squares);
     if (all.size() > 1) {
       CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{&squares, 1}),
-                                          std::as_writable_bytes(std::span{all}), {.deadline = entry_.deadline}));
+                                          std::as_writable_bytes(std::span{all}), {}));
     }
     if (!std::isfinite(all[0]) || all[0] < 0) return fail(errc::non_finite, "peer 0", "sent a norm that is none");
     swarm_->agreed(all[0]);
@@ -122,6 +125,7 @@ class swarm_group final : public elastic_group {
   std::shared_ptr<elastic_group> stage_;
   std::shared_ptr<parallel::swarm_round> swarm_;
   round_entry entry_;
+  bool leaves_ = false;
   bool replaced_ = false;  // the shared state was, since the last settle
 };
 

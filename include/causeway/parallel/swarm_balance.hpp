@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_BALANCE_HPP
+#define CAUSEWAY_PARALLEL_SWARM_BALANCE_HPP
+
+// Which peer of a swarm should serve another stage (SWARM, ICML 2023, section 3.3): from time to time queues are compared,
+// and the least useful peer of the least loaded stage goes to the most loaded one.
+
+#include <causeway/config/config.hpp>
+#include <causeway/net/fabric.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// A peer as the balance sees it.
+struct balanced_peer {
+  net::peer_id id = 0;
+  double seconds = 0;    ///< of one micro-batch; 0: not known
+  double queued = 0;     ///< micro-batches that waited there, on average
+  bool may_move = true;  ///< the driver does not
+};
+
+struct swarm_move {
+  net::peer_id who = 0;
+  std::uint32_t to = 0;
+};
+
+/// Waiting micro-batches per peer of the stage; 0 where nobody serves it.
+[[nodiscard]] inline double load_of(const std::vector<balanced_peer>& stage) {
+  double sum = 0;
+  for (const balanced_peer& p : stage) sum += p.queued;
+  return stage.empty() ? 0 : sum / static_cast<double>(stage.size());
+}
+
+/// Where a newcomer helps most: a stage that nobody serves, else the one with the longest queues.
+[[nodiscard]] inline std::uint32_t most_loaded(std::span<const std::vector<balanced_peer>> stages) {
+  std::uint32_t most = 0;
+  for (std::uint32_t s = 0; s < stages.size(); ++s) {
+    if (stages[s].empty()) return s;
+    if (load_of(stages[s]) > load_of(stages[most])) most = s;
+  }
+  return most;
+}
+
+/// Nobody moves where queues differ by less than `hysteresis` micro-batches per peer, and no stage loses its last peer. The
+/// least useful peer of a stage is the slowest; of those with equal speed, the one with the highest id.
+[[nodiscard]] inline std::optional<swarm_move> choose_move(std::span<const std::vector<balanced_peer>> stages,
+                                                           double hysteresis) {
+  const std::uint32_t most = most_loaded(stages);
+  std::optional<std::uint32_t> least;
+  for (std::uint32_t s = 0; s < stages.size(); ++s) {
+    if (s == most || stages[s].size() < 2) continue;
+    if (!least || load_of(stages[s]) < load_of(stages[*least])) least = s;
+  }
+  if (!least || (!stages[most].empty() && load_of(stages[most]) < load_of(stages[*least]) + hysteresis))
+    return std::nullopt;
+  const balanced_peer* who = nullptr;
+  for (const balanced_peer& p : stages[*least]) {
+    if (p.may_move && (who == nullptr || p.seconds >= who->seconds)) who = &p;
+  }
+  if (who == nullptr) return std::nullopt;
+  return swarm_move{who->id, most};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_BALANCE_HPP

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/swarm_driver.hpp>
+
+#include <causeway/stage/routing_by_chance.hpp>
+#include <causeway/stage/routing_skip.hpp>
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway::parallel {
+namespace {
+
+using stage::routing::least_load;
+using stage::routing::step_size;
+using swarm_wire::stage_need;
+
+constexpr std::uint32_t stages = 3, batches = 8;
+
+/// Peers 10, 11 of stage 0, 20, 21 of stage 1, 30, 31 of stage 2.
+swarm_driver<least_load> six_peers(std::uint32_t window = 2) {
+  swarm_driver<least_load> d{stages, least_load{}, window};
+  for (std::uint32_t s = 0; s < stages; ++s) {
+    d.serves(10 * (s + 1), s);
+    d.serves(10 * (s + 1) + 1, s);
+  }
+  d.begin(1, step_size{0, batches, stages});
+  return d;
+}
+
+/// The newest path of each micro-batch.
+std::map<std::uint32_t, swarm_wire::order> newest(std::vector<addressed_order> orders) {
+  std::map<std::uint32_t, swarm_wire::order> all;
+  for (const auto& o : orders) {
+    auto& known = all[o.what.micro_batch];
+    if (o.what.version >= known.version) known = o.what;
+  }
+  return all;
+}
+
+void finish(swarm_driver<least_load>& d, const swarm_wire::order& o, std::uint32_t from_stage = 0) {
+  for (std::uint32_t s = stages; s-- > from_stage;)
+    d.take(o.path[s], swarm_wire::contributed{0, o.micro_batch, 1, s == 2 ? 2.0 : 0});
+}
+
+}  // namespace
+
+TEST_CASE("swarm driver: every micro-batch gets a whole path, and no more are under way than the window",
+          "[parallel][fast]") {
+  auto d = six_peers(1);
+  const auto orders = d.take_orders();
+  CHECK(orders.size() == 6 * stages);  // one for each peer
+  CHECK(d.under_way() == 6);
+  for (const auto& [m, o] : newest(orders)) {
+    for (std::uint32_t s = 0; s < stages; ++s) CHECK(o.path[s] / 10 == s + 1);
+  }
+}
+
+TEST_CASE("swarm driver: the step is complete when all stages have all micro-batches, and the loss is their sum",
+          "[parallel][fast]") {
+  auto d = six_peers(8);
+  const auto paths = newest(d.take_orders());
+  REQUIRE(paths.size() == batches);
+  for (const auto& [m, o] : paths) {
+    CHECK_FALSE(d.complete());
+    finish(d, o);
+    finish(d, o);  // told twice
+  }
+  CHECK(d.complete());
+  CHECK(d.loss() == 2.0 * batches);
+}
+
+TEST_CASE("swarm driver: only what a lost peer had is routed again, and neighbours that are done are told so",
+          "[parallel][fast]") {
+  auto d = six_peers(8);
+  const auto paths = newest(d.take_orders());
+  std::set<std::uint32_t> lost;
+  for (const auto& [m, o] : paths) {
+    finish(d, o);
+    if (o.path[1] == 20) lost.insert(m);
+  }
+  REQUIRE(!lost.empty());
+  d.gone(20);
+  CHECK_FALSE(d.complete());
+  const auto again = newest(d.take_orders());
+  CHECK(again.size() == lost.size());
+  for (const auto& [m, o] : again) {
+    CHECK(lost.contains(m));
+    CHECK(o.path == stage::routing::path{paths.at(m).path[0], 21, paths.at(m).path[2]});
+    CHECK(o.needs == std::vector{stage_need::finished, stage_need::again, stage_need::finished});
+    d.take(21, swarm_wire::contributed{0, m, 1, 0});
+  }
+  CHECK(d.complete());
+  CHECK(d.rerouted() == lost.size());
+}
+
+TEST_CASE("swarm driver: a stage without peers stalls, and goes on with the first that comes", "[parallel][fast]") {
+  auto d = six_peers(8);
+  (void)d.take_orders();
+  d.gone(20);
+  d.gone(21);
+  (void)d.take_orders();
+  CHECK(d.unserved() == std::vector<std::uint32_t>{1});
+  d.serves(22, 1);
+  d.take(22, swarm_wire::report{1, 0, swarm_wire::batch_set{batches}, swarm_wire::batch_set{batches}, {}});
+  const auto again = newest(d.take_orders());
+  REQUIRE(again.size() == batches);
+  for (const auto& [m, o] : again) CHECK(o.path[1] == 22);
+}
+
+TEST_CASE("swarm driver: a stage that has its sum loses nothing more, unless the sum is lost", "[parallel][fast]") {
+  auto d = six_peers(8);
+  for (const auto& [m, o] : newest(d.take_orders())) finish(d, o);
+  d.summed(1, true);
+  d.gone(20);
+  CHECK(d.complete());
+  d.summed(1, false);
+  CHECK_FALSE(d.complete());
+}
+
+TEST_CASE("swarm driver: who takes over waits for reports, and starts nothing that is done or begun", "[parallel][fast]") {
+  swarm_driver<least_load> d{stages, least_load{}, 8};
+  for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
+  d.begin(4, step_size{0, batches, stages}, {10, 20, 30});
+  CHECK(d.take_orders().empty());
+  swarm_wire::batch_set all{batches}, none{batches}, one{batches};
+  for (std::uint32_t m = 0; m < batches; ++m) all.add(m);
+  one.add(5);
+  d.take(30, swarm_wire::report{4, 0, all, none, std::vector<double>(batches, 1.0)});
+  d.take(20, swarm_wire::report{4, 0, none, all, {}});
+  CHECK(d.take_orders().empty());
+  d.take(10, swarm_wire::report{4, 0, one, none, {}});
+  const auto orders = newest(d.take_orders());
+  REQUIRE(orders.size() == batches);
+  CHECK(orders.at(5).needs == std::vector{stage_need::finished, stage_need::again, stage_need::finished});
+  CHECK(d.loss() == batches);
+}
+
+TEST_CASE("swarm driver: a peer that had to drop its gradient computes it again", "[parallel][fast]") {
+  auto d = six_peers(8);
+  for (const auto& [m, o] : newest(d.take_orders())) finish(d, o);
+  REQUIRE(d.complete());
+  d.take(20, swarm_wire::report{1, 0, swarm_wire::batch_set{batches}, swarm_wire::batch_set{batches}, {}});
+  CHECK_FALSE(d.complete());
+  for (const auto& [m, o] : newest(d.take_orders())) d.take(o.path[1], swarm_wire::contributed{0, m, 1, 0});
+  CHECK(d.complete());
+}
+
+TEST_CASE("swarm driver: stages that a micro-batch leaves out are not waited for", "[parallel][fast]") {
+  swarm_driver<stage::routing::skip<>> d{4, stage::routing::skip<>{}, 8};
+  for (std::uint32_t s = 0; s < 4; ++s) d.serves(10 * (s + 1), s);
+  d.begin(1, step_size{0, 4, 4});
+  for (const auto& [m, o] : newest(d.take_orders())) {
+    CHECK(std::count(o.path.begin(), o.path.end(), net::peer_id{0}) == 1);
+    for (const auto p : o.path) {
+      if (p != 0) d.take(p, swarm_wire::contributed{0, m, 1, 0});
+    }
+  }
+  CHECK(d.complete());
+}
+
+TEST_CASE("swarm driver: strangers, other steps and numbers beyond the batch change nothing", "[parallel][fast]") {
+  auto d = six_peers(8);
+  (void)d.take_orders();
+  d.take(99, swarm_wire::contributed{0, 0, 1, 0});
+  d.take(10, swarm_wire::contributed{1, 0, 1, 0});
+  d.take(10, swarm_wire::contributed{0, batches, 1, 0});
+  d.take(10, swarm_wire::report{1, 0, swarm_wire::batch_set{1000}, swarm_wire::batch_set{1000}, {}});
+  CHECK(d.finished() == 0);
+}
+
+}  // namespace causeway::parallel

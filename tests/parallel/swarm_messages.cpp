@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/swarm_messages.hpp>
+
+#include <causeway/core/rng.hpp>
+
+#include <limits>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway::parallel::swarm_wire {
+namespace {
+
+std::vector<message> one_of_each() {
+  batch_set some{70};
+  some.add(3);
+  some.add(69);
+  status s;
+  s.stage = 2, s.serving = 1, s.step = 8, s.term = 3, s.queued = 4, s.seconds = 0.5;
+  s.sums[0] = {8, 1.5};
+  return {s,
+          claim{5},
+          report{5, 8, some, batch_set{70}, {1.0, 2.0}},
+          order{8, 69, 1ULL << 40U, {11, 0, 12}, {stage_need::finished, stage_need::usual, stage_need::again}},
+          parcel{8, 69, 1, 77},
+          contributed{8, 69, 0.25, 3.5},
+          verdict{8, 1, 10.0},
+          addresses{{"a:1", "b:2"}},
+          move_request{5, 1}};
+}
+
+constexpr std::uint64_t run = 99;
+
+}  // namespace
+
+TEST_CASE("swarm messages: each comes back from its bytes", "[parallel][fast]") {
+  for (const message& m : one_of_each()) {
+    const auto bytes = encode(run, m);
+    const auto back = decode(run, bytes);
+    REQUIRE(back);
+    CHECK(back->index() == m.index());
+    CHECK(encode(run, *back) == bytes);
+  }
+}
+
+TEST_CASE("swarm messages: cut, lengthened, of another run or kind they are refused", "[parallel][fast]") {
+  for (const message& m : one_of_each()) {
+    auto bytes = encode(run, m);
+    for (std::size_t n = 0; n < bytes.size(); ++n) CHECK_FALSE(decode(run, std::span{bytes}.first(n)));
+    const auto other = decode(run + 1, bytes);
+    REQUIRE_FALSE(other);
+    CHECK(other.error().code == errc::wrong_run);
+    auto longer = bytes;
+    longer.push_back(std::byte{0});
+    CHECK_FALSE(decode(run, longer));
+    bytes[9] = std::byte{200};
+    CHECK_FALSE(decode(run, bytes));
+  }
+}
+
+TEST_CASE("swarm messages: numbers that are none and sizes beyond the limits are refused", "[parallel][fast]") {
+  CHECK_FALSE(decode(run, encode(run, contributed{1, 2, std::numeric_limits<double>::quiet_NaN(), 0})));
+  CHECK_FALSE(decode(run, encode(run, verdict{1, 1, std::numeric_limits<double>::infinity()})));
+  CHECK_FALSE(decode(run, encode(run, parcel{1, most_micro_batches, 0, 0})));
+  CHECK_FALSE(decode(run, encode(run, move_request{1, most_stages})));
+  CHECK_FALSE(decode(run, encode(run, report{1, 1, batch_set{70}, batch_set{71}, {}})));
+  CHECK_FALSE(decode(run, encode(run, report{1, 1, batch_set{70}, batch_set{70}, {1.0}})));
+}
+
+TEST_CASE("swarm messages: no bytes make the decoder read or write elsewhere", "[parallel][fast]") {
+  rng draw{1, 2};
+  for (const message& m : one_of_each()) {
+    const auto good = encode(run, m);
+    for (int i = 0; i < 2000; ++i) {
+      auto bytes = good;
+      for (int k = 0; k < 3; ++k) bytes[9 + draw.below(bytes.size() - 9)] = static_cast<std::byte>(draw.below(256));
+      const auto back = decode(run, bytes);  // the sanitizers look on
+      if (back) CHECK(encode(run, *back).size() <= bytes.size());
+    }
+  }
+}
+
+}  // namespace causeway::parallel::swarm_wire

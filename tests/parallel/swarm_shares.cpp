@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/swarm_shares.hpp>
+
+#include <initializer_list>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway::parallel {
+namespace {
+
+swarm_wire::batch_set set_of(std::initializer_list<std::uint32_t> members, std::uint32_t size = 4) {
+  swarm_wire::batch_set s{size};
+  for (const auto m : members) s.add(m);
+  return s;
+}
+
+using part = swarm_part;
+
+}  // namespace
+
+TEST_CASE("swarm shares: sets that make the whole are added up as they are", "[parallel][fast]") {
+  const std::vector<swarm_holding> all{{7, false, set_of({0, 3})}, {7, false, set_of({})}, {7, false, set_of({1, 2})}};
+  const auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(plan.complete);
+  CHECK(plan.parts == std::vector{part::own, part::nothing, part::own});
+}
+
+TEST_CASE("swarm shares: nothing is exchanged while a micro-batch is missing", "[parallel][fast]") {
+  const std::vector<swarm_holding> all{{7, false, set_of({0, 3})}, {7, false, set_of({1})}};
+  CHECK_FALSE(plan_shares(all, 7, set_of({0, 1, 2, 3})).complete);
+  CHECK(plan_shares(all, 7, set_of({0, 1, 3})).complete);  // where the stage is left out by micro-batch 2
+}
+
+TEST_CASE("swarm shares: who has what another has too is left out whole", "[parallel][fast]") {
+  const std::vector<swarm_holding> all{{7, false, set_of({0, 1})}, {7, false, set_of({1, 2})}, {7, false, set_of({2, 3})}};
+  const auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(plan.complete);
+  CHECK(plan.parts == std::vector{part::own, part::dropped, part::own});
+}
+
+TEST_CASE("swarm shares: one sum is taken alone, and what belongs to another step counts for nothing", "[parallel][fast]") {
+  const std::vector<swarm_holding> all{
+      {6, true, set_of({})}, {7, false, set_of({0})}, {7, true, set_of({1})}, {7, true, set_of({2})}};
+  const auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(plan.complete);
+  CHECK(plan.parts == std::vector{part::nothing, part::nothing, part::sum, part::nothing});
+  const std::vector<swarm_holding> old{{6, false, set_of({0, 1})}, {7, false, set_of({2, 3})}};
+  CHECK_FALSE(plan_shares(old, 7, set_of({0, 1, 2, 3})).complete);
+}
+
+TEST_CASE("swarm shares: a holding comes back from its bytes, and no other bytes do", "[parallel][fast]") {
+  const swarm_holding h{9, true, set_of({0, 64, 99}, 100)};
+  const auto bytes = encode(h);
+  const auto back = decode_holding(bytes);
+  REQUIRE(back);
+  CHECK(back->step == 9);
+  CHECK(back->sum);
+  CHECK(back->done == h.done);
+  for (std::size_t n = 0; n < bytes.size(); ++n) CHECK_FALSE(decode_holding(std::span{bytes}.first(n)));
+  auto beyond = bytes;
+  beyond.back() = std::byte{0xFF};  // micro-batches 120 to 127 of 100
+  CHECK_FALSE(decode_holding(beyond));
+  auto huge = bytes;
+  huge[12] = std::byte{0xFF};  // a size that nothing backs
+  CHECK_FALSE(decode_holding(huge));
+}
+
+}  // namespace causeway::parallel

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/swarm_station.hpp>
+
+#include <memory>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway::parallel {
+namespace {
+
+using swarm_wire::stage_need;
+
+boundary_values tensor_of(float v) { return std::make_shared<const std::vector<float>>(1, v); }
+
+swarm_wire::order order_of(std::uint32_t m, std::uint64_t version, std::vector<net::peer_id> path,
+                           std::vector<stage_need> needs = std::vector(3, stage_need::usual)) {
+  return {5, m, version, std::move(path), std::move(needs)};
+}
+
+/// Peer 2, the middle of three stages, at step 5.
+swarm_station middle() {
+  swarm_station s{2, 1, 3};
+  s.begin(5, 8);
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("swarm station: a tensor and an order make a task, in whichever order they come", "[parallel][fast]") {
+  for (const bool tensor_first : {true, false}) {
+    swarm_station s = middle();
+    if (tensor_first) s.arrive(3, false, tensor_of(1));
+    CHECK_FALSE(s.next());
+    s.take(order_of(3, 1, {1, 2, 3}));
+    if (!tensor_first) s.arrive(3, false, tensor_of(1));
+    const auto task = s.next();
+    REQUIRE(task);
+    CHECK(task->micro_batch == 3);
+    CHECK_FALSE(task->backward);
+    CHECK(task->input->front() == 1);
+  }
+}
+
+TEST_CASE("swarm station: results go to the neighbours, and nothing is computed twice", "[parallel][fast]") {
+  swarm_station s = middle();
+  s.take(order_of(3, 1, {1, 2, 3}));
+  s.arrive(3, false, tensor_of(1));
+  s.forwarded(3, tensor_of(2));
+  auto out = s.take_shipments();
+  REQUIRE(out.size() == 1);
+  CHECK(out[0].to == 3);
+  s.arrive(3, false, tensor_of(1));  // again
+  CHECK_FALSE(s.next());
+  s.arrive(3, true, tensor_of(3));
+  REQUIRE(s.next());
+  CHECK(s.next()->backward);
+  s.contributed(3, 0, tensor_of(4));
+  out = s.take_shipments();
+  REQUIRE(out.size() == 1);
+  CHECK(out[0].to == 1);
+  CHECK(out[0].backward);
+  s.arrive(3, true, tensor_of(3));
+  s.take(order_of(3, 2, {1, 2, 3}));
+  CHECK_FALSE(s.next());
+  CHECK(s.done().count() == 1);
+}
+
+TEST_CASE("swarm station: who stands in for a neighbour is sent what was kept, who has finished is not",
+          "[parallel][fast]") {
+  swarm_station s = middle();
+  s.take(order_of(3, 1, {1, 2, 3}));
+  s.arrive(3, false, tensor_of(1));
+  s.forwarded(3, tensor_of(2));
+  s.arrive(3, true, tensor_of(3));
+  s.contributed(3, 0, tensor_of(4));
+  (void)s.take_shipments();
+  s.take(order_of(3, 2, {1, 2, 9}, {stage_need::finished, stage_need::finished, stage_need::again}));
+  auto out = s.take_shipments();
+  REQUIRE(out.size() == 1);
+  CHECK(out[0].to == 9);
+  CHECK(out[0].values->front() == 2);
+  s.take(order_of(3, 1, {7, 2, 8}, {stage_need::again, stage_need::usual, stage_need::again}));  // an older word
+  CHECK(s.take_shipments().empty());
+  s.connected(9);  // it may have missed it
+  CHECK(s.take_shipments().size() == 1);
+}
+
+TEST_CASE("swarm station: a stage that is left out is passed over", "[parallel][fast]") {
+  swarm_station s{1, 0, 4};
+  s.begin(5, 8);
+  s.take(order_of(0, 1, {1, 0, 0, 4}, std::vector(4, stage_need::usual)));
+  s.forwarded(0, tensor_of(1));
+  const auto out = s.take_shipments();
+  REQUIRE(out.size() == 1);
+  CHECK(out[0].to == 4);
+}
+
+TEST_CASE("swarm station: orders of another step, for more micro-batches or of another length change nothing",
+          "[parallel][fast]") {
+  swarm_station s = middle();
+  s.arrive(3, false, tensor_of(1));
+  auto wrong = order_of(3, 1, {1, 2, 3});
+  wrong.step = 4;
+  s.take(wrong);
+  s.take(order_of(8, 1, {1, 2, 3}));
+  s.take(order_of(3, 1, {1, 2}));
+  s.take(order_of(3, 1, {1, 7, 3}));  // somebody else's
+  s.arrive(8, false, tensor_of(1));
+  CHECK_FALSE(s.next());
+}
+
+TEST_CASE("swarm station: another driver hears what is done and what is begun; the rest waits for its word",
+          "[parallel][fast]") {
+  swarm_station s = middle();
+  for (const std::uint32_t m : {0U, 1U, 2U}) {
+    s.take(order_of(m, 1, {1, 2, 3}));
+    s.arrive(m, false, tensor_of(1));
+  }
+  s.forwarded(0, tensor_of(2));
+  s.forwarded(1, tensor_of(2));
+  s.arrive(0, true, tensor_of(3));
+  s.contributed(0, 0, tensor_of(4));
+  s.drop_orders();
+  CHECK_FALSE(s.next());
+  const auto r = s.summary(7);
+  CHECK(r.done.count() == 1);
+  CHECK(r.done.has(0));
+  CHECK(r.begun.has(1));
+  CHECK_FALSE(r.begun.has(2));
+  s.take(order_of(2, 7ULL << 32U, {1, 2, 3}));
+  REQUIRE(s.next());  // the tensor was kept
+  s.drop_contributions();
+  CHECK(s.done().count() == 0);
+}
+
+}  // namespace causeway::parallel

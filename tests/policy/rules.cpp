@@ -24,4 +24,8 @@ TEST_CASE("rules: a global step must exist where it is needed", "[policy][fast]"
   STATIC_REQUIRE(rules::c3({.needs_global_step = true}, {}));
   STATIC_REQUIRE(!rules::c3({.needs_global_step = true}, {.global_step = false}));
   STATIC_REQUIRE(rules::c3({}, {.global_step = false}));
+  STATIC_REQUIRE(rules::c4({.rounds_by_steps = false}, {}));
+  STATIC_REQUIRE(!rules::c4({.rounds_by_steps = false}, {.staged = true}));
+  STATIC_REQUIRE(rules::c4({.rounds_by_steps = false}, {.staged = true, .global_step = false}));
+  STATIC_REQUIRE(rules::c4({}, {.staged = true}));
 }

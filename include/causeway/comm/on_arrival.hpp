@@ -68,7 +68,7 @@ class on_arrival : arrival_rules<Axes...> {
 
  public:
   static constexpr std::string_view name = "on_arrival";
-  static constexpr comm_traits traits{.identical_replicas = false};
+  static constexpr comm_traits traits{.identical_replicas = false, .rounds_by_steps = false};
   static constexpr std::uint32_t state_version = 2;
 
   on_arrival() : on_arrival(std::tuple<>{}) {}

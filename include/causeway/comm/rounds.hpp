@@ -71,7 +71,8 @@ class rounds : round_rules<Axes...> {
   static constexpr std::string_view name = "rounds";
   static constexpr comm_traits traits{.tolerates = laws::elastic ? peers::elastic : peers::fixed,
                                       .needs_global_step = content_type::before_inner_step,
-                                      .identical_replicas = laws::identical};
+                                      .identical_replicas = laws::identical,
+                                      .rounds_by_steps = !measures_speed && !accumulates && !laws::mix.watches_movement};
   static constexpr std::uint32_t state_version = 1;
 
   rounds() : rounds(std::tuple<>{}) {}

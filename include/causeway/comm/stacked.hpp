@@ -23,7 +23,8 @@ class stacked {
   static constexpr comm_traits traits{
       .tolerates = peers::fixed,
       .needs_global_step = First::traits.needs_global_step || Second::traits.needs_global_step,
-      .identical_replicas = Second::traits.identical_replicas};
+      .identical_replicas = Second::traits.identical_replicas,
+      .rounds_by_steps = First::traits.rounds_by_steps && Second::traits.rounds_by_steps};
   static constexpr std::uint32_t state_version = 1;
 
   explicit stacked(First first = First{}, Second second = Second{})

@@ -22,6 +22,9 @@ constexpr bool c2(parallel_traits p, fault_traits f) {
 /// A policy that needs the same step everywhere needs a parallelism that has one.
 constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c.needs_global_step; }
 
+/// Stages that make the same steps must also make the same rounds, each in its own group of peers.
+constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
+
 }  // namespace rules
 
 namespace detail {
@@ -38,6 +41,10 @@ struct compatible {
       rules::c3(Comm::traits, Parallel::traits),
       "causeway-C3: this communication policy needs every peer to finish the same step, but stages run on their own "
       "time here. Use comm::periodic. docs/reference/rules.md#c3");
+  static_assert(rules::c4(Comm::traits, Parallel::traits),
+                "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
+                "quick enough or "
+                "have enough to say. Use a policy whose rounds come after a number of steps. docs/reference/rules.md#c4");
 };
 
 struct unchecked {};

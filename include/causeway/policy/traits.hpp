@@ -26,6 +26,7 @@ struct comm_traits {
   peers tolerates = peers::fixed;  ///< whether it still works when peers come and go
   bool needs_global_step = false;  ///< whether all peers must finish the same step together
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
+  bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
 };
 
 /// A parallelism policy: how a batch becomes gradients.

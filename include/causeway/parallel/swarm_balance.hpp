@@ -6,10 +6,12 @@
 // and the least useful peer of the least loaded stage goes to the most loaded one.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
 #include <causeway/net/fabric.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -65,6 +67,33 @@ struct swarm_move {
   if (who == nullptr) return std::nullopt;
   return swarm_move{who->id, most};
 }
+
+/// Queues as they were seen since the last comparison.
+class queue_watch {
+ public:
+  void saw(net::peer_id id, std::uint32_t queued) { sums_[id] += queued; }
+  void looked() { ++looks_; }
+  [[nodiscard]] double mean(net::peer_id id) const {
+    const auto at = sums_.find(id);
+    return at == sums_.end() || looks_ == 0 ? 0 : at->second / looks_;
+  }
+  /// Whether it is time to compare; the first time one period after the first question.
+  bool due(time_point now, duration every) {
+    if (at_ == time_point{}) at_ = now + every;
+    if (every == duration{0} || now < at_) return false;
+    at_ = now + every;
+    return true;
+  }
+  void clear() {
+    sums_.clear();
+    looks_ = 0;
+  }
+
+ private:
+  std::map<net::peer_id, double> sums_;
+  double looks_ = 0;
+  time_point at_;
+};
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 

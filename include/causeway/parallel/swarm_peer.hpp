@@ -19,6 +19,7 @@
 #include <causeway/parallel/swarm_shares.hpp>
 #include <causeway/parallel/swarm_station.hpp>
 #include <causeway/parallel/swarm_table.hpp>
+#include <causeway/parallel/swarm_talk.hpp>
 #include <causeway/stage/routing.hpp>
 
 #include <algorithm>
@@ -42,20 +43,14 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 /// Threading: functions of swarm_round from the trainer's thread; `describe` from any.
 template <stage::routing::Router Router>
-class swarm_peer final : public swarm_round, private net::fabric_events {
+class swarm_peer final : public swarm_round, private net::fabric_events, private swarm_talk {
  public:
   swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        log_{std::move(log)},
+      : swarm_talk{std::move(fabric), std::move(options), std::move(log)},
         rule_{router},
-        table_{fabric_->id(), options_.stages},
-        station_{fabric_->id(), options_.stage, options_.stages},
         driver_{options_.stages, std::move(router), options_.window},
         mail_{*fabric_},
-        say_at_{options_.say_after} {
-    for (const std::string& a : options_.dial) addresses_.insert(a);
-  }
+        say_at_{options_.say_after} {}
   ~swarm_peer() override { fabric_->attach(nullptr); }
 
   [[nodiscard]] const swarm_options& options() const noexcept override { return options_; }
@@ -80,7 +75,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
   }
 
   result<void> complete(const std::function<bool()>& summoned) override {
-    restore_own();
+    gradients_.restore(computer_->gradients());
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] {
       bool ready = false;
@@ -115,38 +110,29 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
       return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
                   "micro-batches are missing; they are computed first");
     }
-    put_in(plan.parts[self]);
+    gradients_.put_in(plan.parts[self], computer_->gradients());
     return {};
   }
 
   result<double> all_summed() override {
-    const auto g = computer_->gradients();
-    sum_.assign(g.begin(), g.end());
-    const double squares = computer_->squares();
-    if (!std::isfinite(squares)) {
+    const std::uint64_t step = station_.step();
+    const double own = computer_->squares();
+    if (!std::isfinite(own)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
+    gradients_.keep_sum(step, computer_->gradients());
     locked([&] {
-      sum_step_ = station_.step();
-      table_.remember(options_.stage, {sum_step_, squares});
-      own_sums_[1] = own_sums_[0];
-      own_sums_[0] = {sum_step_, squares};
+      table_.remember(options_.stage, {step, own});
+      if (own_sums_[0].step != step) own_sums_[1] = own_sums_[0];
+      own_sums_[0] = {step, own};
       announce();
       settle();
     });
-    const std::uint64_t step = station_.step();
-    CAUSEWAY_TRY(work_until([&] { return barrier_passed(step) || left_behind(step); }));
-    double all = 0;
-    bool behind = false;
-    locked([&] {
-      for (std::uint32_t s = 0; s < options_.stages; ++s) {
-        const auto part = table_.squares(s, step);
-        behind = behind || !part;
-        all += part.value_or(0);
-      }
-    });
-    if (behind) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
-    return all;
+    CAUSEWAY_TRY(work_until([&] { return table_.squares(step).has_value() || table_.left_behind(step); }));
+    std::optional<double> all;
+    locked([&] { all = table_.squares(step); });
+    if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
+    return *all;
   }
 
   void agreed(double squares) override { norm_ = std::sqrt(squares); }
@@ -297,24 +283,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
 
   // ---- the gradient ----------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] bool has_sum() const noexcept { return sum_step_ == station_.step() && !sum_.empty(); }
-
-  void put_in(swarm_part part) {
-    const auto g = computer_->gradients();
-    if (part == swarm_part::own || part == swarm_part::dropped) return;
-    own_.assign(g.begin(), g.end());
-    if (part == swarm_part::sum) {
-      std::copy(sum_.begin(), sum_.end(), g.begin());
-    } else {
-      std::fill(g.begin(), g.end(), 0.0F);
-    }
-  }
-
-  void restore_own() {
-    if (own_.empty()) return;
-    std::copy(own_.begin(), own_.end(), computer_->gradients().begin());
-    own_.clear();
-  }
+  [[nodiscard]] bool has_sum() const noexcept { return gradients_.has_sum(station_.step()); }
 
   [[nodiscard]] stage::routing::step_size size() const {
     return {station_.step(), static_cast<std::uint32_t>(options_.micro_batches), options_.stages};
@@ -334,16 +303,6 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
     return verdict_.step > step || (verdict_.step == step && verdict_.complete != 0) ||
            table_.anybody_beyond(options_.stage, step);
   }
-  [[nodiscard]] bool barrier_passed(std::uint64_t step) const {
-    for (std::uint32_t s = 0; s < options_.stages; ++s) {
-      if (!table_.squares(s, step)) return false;
-    }
-    return true;
-  }
-  [[nodiscard]] bool left_behind(std::uint64_t step) const {
-    return std::any_of(table_.peers().begin(), table_.peers().end(),
-                       [&](const auto& p) { return table_.serves(p.first) && p.second.said->step > step + 1; });
-  }
 
   // ---- with the lock held: a step begins -------------------------------------------------------------------------------
 
@@ -351,8 +310,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
     fabric_->cancel_before(static_cast<std::uint32_t>(step) + 1);
     station_.begin(step, static_cast<std::uint32_t>(options_.micro_batches));
     forward_seconds_.clear();
-    own_.clear();
-    if (sum_step_ != step) sum_.clear();
+    gradients_.begin(step);
     serving_ = !move_to_;
     std::erase_if(orders_, [&](const auto& o) {
       if (o.second.step == step) accept(o.first, o.second);
@@ -464,22 +422,19 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
 
   // Queues are looked at with every heartbeat, and compared when it is time.
   void balance(time_point now) {
-    if (options_.rebalance_every == duration{0}) return;
+    const net::peer_id self = fabric_->id();
     for (const auto& [id, p] : table_.peers()) {
-      if (table_.serves(id)) queues_[id] += p.said->queued;
+      if (table_.serves(id)) queues_.saw(id, p.said->queued);
     }
-    queues_[fabric_->id()] += station_.queued();
-    ++looks_;
-    if (balance_at_ == time_point{}) balance_at_ = now + options_.rebalance_every;
-    if (now < balance_at_) return;
-    balance_at_ = now + options_.rebalance_every;
+    queues_.saw(self, station_.queued());
+    queues_.looked();
+    if (!queues_.due(now, options_.rebalance_every)) return;
     std::vector<std::vector<balanced_peer>> stages(options_.stages);
     for (const auto& [id, p] : table_.peers()) {
-      if (table_.serves(id)) stages[p.said->stage].push_back({id, p.said->seconds, queues_[id] / looks_, true});
+      if (table_.serves(id)) stages[p.said->stage].push_back({id, p.said->seconds, queues_.mean(id), true});
     }
-    stages[options_.stage].push_back({fabric_->id(), seconds_, queues_[fabric_->id()] / looks_, false});
+    stages[options_.stage].push_back({self, seconds_, queues_.mean(self), false});
     queues_.clear();
-    looks_ = 0;
     const auto move = choose_move(stages, options_.hysteresis);
     if (!move) return;
     log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
@@ -491,13 +446,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
 
   void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
     table_.up(id, link, address, fabric_->now());
-    if (!address.empty()) addresses_.insert(address);
-    swarm_wire::addresses all;
-    for (const auto& a : addresses_) {
-      if (all.list.size() < swarm_wire::most_addresses && a.size() <= swarm_wire::longest_address) all.list.push_back(a);
-    }
-    post(id, all);
-    post(id, own_status());
+    greet(id, address);
     station_.connected(id);
     settle();
   }
@@ -533,15 +482,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
   void heartbeat() {
     const time_point now = fabric_->now();
     announce();
-    for (const auto& [id, p] : table_.peers()) {
-      if (p.up && now - p.heard > options_.silence) {
-        log_(severity::warning, "peer " + std::to_string(id) + " is silent");
-        fabric_->close(p.link, "silent for too long");
-      }
-    }
-    for (const std::string& a : addresses_) {
-      if (a != fabric_->address()) fabric_->dial(a);
-    }
+    look_around_for_peers(now);
     if (drives_) balance(now);
     fabric_->wake_at(now + options_.heartbeat);
   }
@@ -583,96 +524,36 @@ class swarm_peer final : public swarm_round, private net::fabric_events {
   void take(net::peer_index, net::peer_id from, const swarm_wire::verdict& v) {
     if (from == followed_.id && v.step >= verdict_.step) verdict_ = v;
   }
-  void take(net::peer_index, net::peer_id, const swarm_wire::addresses& a) {
-    for (const std::string& one : a.list) {
-      if (addresses_.size() >= swarm_wire::most_addresses || !addresses_.insert(one).second) continue;
-      if (one != fabric_->address()) fabric_->dial(one);
-    }
-  }
+  void take(net::peer_index, net::peer_id, const swarm_wire::addresses& a) { learn(a); }
   void take(net::peer_index, net::peer_id from, const swarm_wire::move_request& m) {
     if (from == followed_.id && m.stage < options_.stages && m.stage != options_.stage) move_to_ = m.stage;
   }
 
-  template <class M>
-  void post(net::peer_id to, M&& m) {
-    const auto link = table_.link_to(to);
-    if (link) fabric_->post(*link, swarm_wire::encode(options_.run, swarm_wire::message{std::forward<M>(m)}));
-  }
-  template <class M>
-  void tell_all(const M& m) {
-    for (const auto& [id, p] : table_.peers()) {
-      if (p.up) post(id, m);
-    }
-  }
-
-  [[nodiscard]] swarm_wire::status own_status() const {
-    return {options_.stage,
-            serving_ ? std::uint8_t{1} : std::uint8_t{0},
-            station_.step(),
-            followed_.term,
-            drives_ ? std::uint8_t{1} : std::uint8_t{0},
-            station_.queued(),
-            seconds_,
-            {own_sums_[0], own_sums_[1]}};
-  }
-  void announce() { tell_all(own_status()); }
-
-  [[nodiscard]] std::string describe_locked() {
-    std::string text = "stage " + std::to_string(options_.stage) + ", step " + std::to_string(station_.step()) + ", " +
-                       std::to_string(station_.done().count()) + " micro-batches done here";
-    for (std::uint32_t s = 0; s < options_.stages; ++s) {
-      if (s == options_.stage || table_.anybody_serves(s)) continue;
-      text += "; stage " + std::to_string(s) +
-              " is served by nobody: start one of its peers again, where its disk is, and the run goes on";
-    }
-    if (followed_.id == 0) {
-      text += "; nobody drives yet: a peer of stage 0 does, once it has its weights";
-    } else if (drives_) {
-      text += "; driving, " + std::to_string(driver_.finished()) + " of " + std::to_string(options_.micro_batches) +
-              " micro-batches are through";
-    } else {
-      text += "; peer " + std::to_string(followed_.id) + " drives";
-    }
-    for (const auto& [m, peer] : station_.waiting_for()) {
-      text += "; micro-batch " + std::to_string(m) + " is to come from peer " + std::to_string(peer);
-      break;
-    }
-    return text + "\n";
+  [[nodiscard]] std::string describe_locked() const {
+    if (!drives_) return describe_swarm() + "\n";
+    return describe_swarm() + "; driving, " + std::to_string(driver_.finished()) + " of " +
+           std::to_string(options_.micro_batches) + " micro-batches are through\n";
   }
 
   static constexpr duration look_around = std::chrono::milliseconds{100};
   static constexpr std::size_t most_early_orders = std::size_t{1} << 20U;
 
-  std::shared_ptr<net::fabric> fabric_;
-  swarm_options options_;
-  log_sink log_;
   Router rule_;  // for runs() alone
-  swarm_table table_;
-  swarm_station station_;
   swarm_driver<Router> driver_;
   swarm_mail mail_;
   swarm_computer* computer_ = nullptr;
 
-  std::set<std::string> addresses_;
   std::vector<std::pair<net::peer_id, swarm_wire::order>> orders_;       // of steps to come
   std::vector<std::pair<net::peer_index, swarm_wire::parcel>> parcels_;  // whose data is not expected yet
   std::map<std::uint32_t, double> forward_seconds_;
-  std::map<net::peer_id, double> queues_;  // summed over looks_
-  double looks_ = 0;
-  time_point balance_at_;
-  swarm_table::driver_choice followed_;
+  queue_watch queues_;
   swarm_wire::verdict verdict_;
-  swarm_wire::stage_sum own_sums_[2];
   std::optional<std::uint32_t> move_to_;
-  std::vector<float> own_, sum_;
-  std::uint64_t sum_step_ = 0;
+  swarm_gradients gradients_;
   std::uint64_t serial_ = 0;
   std::uint32_t term_ = 0;
-  double seconds_ = 0;
   double norm_ = 0;
   bool open_ = false;
-  bool serving_ = false;
-  bool drives_ = false;
   bool asked_ = false;  // every peer's report on the step at which the driving began
   bool told_complete_ = false;
   bool news_ = false;

@@ -11,6 +11,7 @@
 #include <causeway/net/codec.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -59,6 +60,39 @@ struct swarm_plan {
   plan.complete = covered == wanted;
   return plan;
 }
+
+/// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
+class swarm_gradients {
+ public:
+  void begin(std::uint64_t step) {
+    own_.clear();
+    if (step_ != step) sum_.clear();
+  }
+  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
+  void keep_sum(std::uint64_t step, std::span<const float> gradients) {
+    sum_.assign(gradients.begin(), gradients.end());
+    step_ = step;
+  }
+
+  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
+  void put_in(swarm_part part, std::span<float> gradients) {
+    if (part == swarm_part::own) return;
+    if (part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
+    if (part == swarm_part::sum) {
+      std::copy(sum_.begin(), sum_.end(), gradients.begin());
+    } else {
+      std::fill(gradients.begin(), gradients.end(), 0.0F);
+    }
+  }
+  void restore(std::span<float> gradients) {
+    if (!own_.empty()) std::copy(own_.begin(), own_.end(), gradients.begin());
+    own_.clear();
+  }
+
+ private:
+  std::vector<float> own_, sum_;
+  std::uint64_t step_ = 0;
+};
 
 [[nodiscard]] inline std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;

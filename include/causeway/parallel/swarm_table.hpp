@@ -62,6 +62,22 @@ class swarm_table {
     return at == sums_[stage].end() ? std::nullopt : std::optional{at->second};
   }
 
+  /// Of all stages; nothing while one of them is missing.
+  [[nodiscard]] std::optional<double> squares(std::uint64_t step) const {
+    double all = 0;
+    for (std::uint32_t s = 0; s < sums_.size(); ++s) {
+      const auto part = squares(s, step);
+      if (!part) return std::nullopt;
+      all += *part;
+    }
+    return all;
+  }
+  /// Somebody is so far ahead that nobody speaks of this step's sums any more.
+  [[nodiscard]] bool left_behind(std::uint64_t step) const {
+    return std::any_of(peers_.begin(), peers_.end(),
+                       [&](const auto& p) { return serves(p.first) && p.second.said->step > step + 1; });
+  }
+
   /// Whether a connected peer of the stage has the sum of the step.
   [[nodiscard]] bool has_sum(std::uint32_t stage, std::uint64_t step) const {
     return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/swarm_table.hpp>
+
+#include "support/catch.hpp"
+
+namespace causeway::parallel {
+namespace {
+
+swarm_wire::status says(std::uint32_t stage, std::uint64_t step, std::uint32_t term = 0, bool drives = false) {
+  swarm_wire::status s;
+  s.stage = stage, s.serving = 1, s.step = step, s.term = term, s.drives = drives ? 1 : 0;
+  return s;
+}
+
+/// Peer 5, which knows 3 and 7 of stage 0 and 9 of stage 1.
+swarm_table three_others() {
+  swarm_table t{5, 2};
+  for (const net::peer_id id : {3U, 7U, 9U}) {
+    t.up(id, static_cast<net::peer_index>(id), "", time_point{});
+    t.take(id, says(id == 9 ? 1 : 0, 4), time_point{});
+  }
+  return t;
+}
+
+}  // namespace
+
+TEST_CASE("swarm table: the highest term drives, of equal ones the lower id, and only who serves", "[parallel][fast]") {
+  swarm_table t = three_others();
+  CHECK(t.driver(0).id == 0);
+  CHECK(t.driver(2).id == 5);  // our own claim
+  t.take(7, says(0, 4, 2, true), time_point{});
+  CHECK(t.driver(2).id == 5);
+  t.take(3, says(0, 4, 2, true), time_point{});
+  CHECK(t.driver(2).id == 3);
+  t.take(7, says(0, 4, 3, true), time_point{});
+  CHECK(t.driver(2).id == 7);
+  t.down(7);
+  CHECK(t.driver(2).id == 3);
+  CHECK(t.term() == 3);
+}
+
+TEST_CASE("swarm table: the first in line is the lowest serving peer of stage 0", "[parallel][fast]") {
+  swarm_table t = three_others();
+  CHECK_FALSE(t.first_in_line());
+  t.down(3);
+  CHECK(t.first_in_line());
+}
+
+TEST_CASE("swarm table: the barrier opens when every stage has told its sum, and the first word counts",
+          "[parallel][fast]") {
+  swarm_table t = three_others();
+  t.remember(0, {4, 1.0});
+  CHECK_FALSE(t.squares(4));
+  auto s = says(1, 4);
+  s.sums[0] = {4, 2.0};
+  t.take(9, s, time_point{});
+  CHECK(t.squares(4) == 3.0);
+  CHECK(t.has_sum(1, 4));
+  s.sums[0] = {4, 2.5};
+  t.take(9, s, time_point{});
+  CHECK(t.squares(4) == 3.0);
+  t.down(9);
+  CHECK(t.squares(4) == 3.0);    // who waits has heard it
+  CHECK_FALSE(t.has_sum(1, 4));  // but nobody has it now
+}
+
+TEST_CASE("swarm table: who is steps behind sees it", "[parallel][fast]") {
+  swarm_table t = three_others();
+  CHECK_FALSE(t.left_behind(3));
+  CHECK(t.left_behind(2));
+  CHECK(t.anybody_beyond(1, 3));
+  CHECK_FALSE(t.anybody_beyond(1, 4));
+}
+
+}  // namespace causeway::parallel

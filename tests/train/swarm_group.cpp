@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/train/swarm_group.hpp>
+
+#include <causeway/net/memory_transport.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway {
+namespace {
+
+/// A membership of one peer that notes what is asked of it.
+struct lone_stage final : elastic_group {
+  [[nodiscard]] std::uint64_t identity() const override { return 1; }
+  result<void> open(shared_state state, thread_pool&) override {
+    held = std::move(state);
+    return {};
+  }
+  result<round_entry> enter(std::uint64_t samples) override {
+    entered_with = samples;
+    if (replaces) held.adopted({});
+    return round_entry{&transport, 3, 4, no_deadline, 0.25, false};
+  }
+  result<void> exchanged() override {
+    ++exchanges;
+    return {};
+  }
+  result<verdict> settle(const result<void>&, bool) override { return judged; }
+  void leave() override { left = true; }
+  [[nodiscard]] std::uint64_t round() const override { return 2; }
+  [[nodiscard]] std::uint64_t parent() const override { return 0; }
+  [[nodiscard]] std::uint64_t state_hash() const override { return 0; }
+  [[nodiscard]] std::uint64_t contributed() const override { return 0; }
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t, std::uint64_t) override { return {}; }
+  [[nodiscard]] bool budget_used() const override { return false; }
+
+  net::any_transport transport{};
+  shared_state held;
+  std::uint64_t entered_with = 0;
+  int exchanges = 0;
+  bool replaces = false;
+  bool left = false;
+  verdict judged = verdict::commit;
+};
+
+struct scripted_swarm final : parallel::swarm_round {
+  [[nodiscard]] const parallel::swarm_options& options() const noexcept override { return o; }
+  void open() override {}
+  result<double> run(std::uint64_t, parallel::swarm_computer&) override { return 0.0; }
+  result<void> complete(const std::function<bool()>&) override {
+    ++completions;
+    return {};
+  }
+  [[nodiscard]] bool called_away() const noexcept override { return false; }
+  [[nodiscard]] parallel::swarm_holding holding() override { return {}; }
+  result<void> take_part(std::span<const parallel::swarm_holding> all, std::size_t self) override {
+    REQUIRE(self < all.size());
+    if (missing) return fail(errc::cancelled, "stage 0", "micro-batches are missing");
+    return {};
+  }
+  result<double> all_summed() override { return 9.0; }
+  void agreed(double squares) override { norm_squares = squares; }
+  [[nodiscard]] float norm() const override { return 0; }
+  [[nodiscard]] std::uint64_t contributed() override { return 5; }
+  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return to; }
+  [[nodiscard]] std::string describe() override { return {}; }
+
+  parallel::swarm_options o;
+  std::optional<std::uint32_t> to;
+  double norm_squares = 0;
+  int completions = 0;
+  bool missing = false;
+};
+
+struct group_of_one {
+  std::shared_ptr<lone_stage> stage = std::make_shared<lone_stage>();
+  std::shared_ptr<scripted_swarm> swarm = std::make_shared<scripted_swarm>();
+  swarm_group group{stage, swarm};
+  thread_pool pool{1};
+  group_of_one() { REQUIRE(group.open({}, pool)); }
+};
+
+}  // namespace
+
+TEST_CASE("swarm group: an exchange begins when the stage is complete, and sums", "[train][fast]") {
+  group_of_one g;
+  const auto entry = g.group.enter(100);
+  REQUIRE(entry);
+  CHECK(g.swarm->completions == 1);
+  CHECK(g.stage->entered_with == 6);  // never nothing: a round without contributions would not be exchanged
+  CHECK(entry->share == 1);
+  CHECK(entry->round == 3);
+}
+
+TEST_CASE("swarm group: nothing is exchanged while micro-batches are missing", "[train][fast]") {
+  group_of_one g;
+  g.swarm->missing = true;
+  const auto entry = g.group.enter(100);
+  REQUIRE_FALSE(entry);
+  CHECK(entry.error().code == errc::cancelled);
+}
+
+TEST_CASE("swarm group: the step waits for all stages, and the norm is theirs", "[train][fast]") {
+  group_of_one g;
+  REQUIRE(g.group.enter(1));
+  REQUIRE(g.group.exchanged());
+  CHECK(g.swarm->norm_squares == 9.0);
+  CHECK(g.stage->exchanges == 1);
+}
+
+TEST_CASE("swarm group: gradients of a step that others have finished are thrown away", "[train][fast]") {
+  group_of_one g;
+  g.stage->replaces = true;
+  g.stage->judged = verdict::retry;
+  const auto entry = g.group.enter(1);
+  REQUIRE_FALSE(entry);
+  CHECK(g.group.settle(entry.error(), false).value() == verdict::commit);
+  CHECK(g.group.settle(entry.error(), false).value() == verdict::retry);  // once
+}
+
+TEST_CASE("swarm group: who is asked to move leaves its stage after a commit", "[train][fast]") {
+  group_of_one g;
+  REQUIRE(g.group.settle({}, true));
+  CHECK_FALSE(g.stage->left);
+  g.swarm->to = 2;
+  REQUIRE(g.group.settle({}, true));
+  CHECK(g.stage->left);
+}
+
+}  // namespace causeway

@@ -31,6 +31,7 @@ TESTED_THROUGH = [
     (r"comm/round_(rows|state)\.hpp", "tests/comm/rounds.cpp"),
     (r"config/config\.hpp", "tests/core/result.cpp"),
     (r"parallel/(pipeline_pass|stage_mail|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
+    (r"(parallel/swarm_(mail|options|peer|table)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
     (r"policy/(traits|archetype)\.hpp", "tests/policy/concepts.cpp"),
     (r"kernels/attention_\w+\.hpp", "tests/kernels/attention.cpp"),
     (r"kernels/packed_gemm_\w+\.hpp", "tests/kernels/packed_gemm.cpp"),
@@ -47,7 +48,7 @@ TESTED_THROUGH = [
     (r"sim/table_text\.hpp", "tests/sim/link_table.cpp"),
     (r"membership/(attempt|candidate|finder|follower|leader|peer_table|situation)\.hpp",
      "tests/membership/protocol.cpp"),
-    (r"train/(elastic_group|member_control|view_transport)\.hpp", "tests/train/member.cpp"),
+    (r"train/(elastic_group|member_control|spare_round|view_transport)\.hpp", "tests/train/member.cpp"),
 ]
 
 # (pattern, where it is banned, why). The code is searched without its comments and string literals.

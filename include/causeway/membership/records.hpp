@@ -72,6 +72,14 @@ struct commit_record {
   /// Names this record and, through `parent`, all before it. Cost: one hash of the record.
   [[nodiscard]] std::uint64_t chain() const;
 
+  /// Samples of `peer` that are in the state.
+  [[nodiscard]] std::uint64_t contribution_of(net::peer_id peer) const noexcept {
+    for (const contribution& c : contributions) {
+      if (c.peer == peer) return c.samples;
+    }
+    return 0;
+  }
+
   friend bool operator==(const commit_record&, const commit_record&) = default;
 };
 

@@ -6,6 +6,7 @@
 // stands (situation).
 
 #include <causeway/core/clock.hpp>
+#include <causeway/core/error.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/membership/durable_record.hpp>
 #include <causeway/membership/history.hpp>
@@ -113,6 +114,9 @@ struct situation {
   std::vector<located_peer> holders;
   std::uint64_t changes = 0;  ///< grows with every change of what is above
   std::string why;            ///< for people
+
+  /// What is said of a peer that is out, failed or left.
+  [[nodiscard]] error gone() const { return fail(is == left ? errc::cancelled : errc::io_failed, "membership", why); }
 };
 
 [[nodiscard]] constexpr std::string_view to_string(situation::kind k) noexcept {

@@ -19,11 +19,11 @@
 #include <causeway/net/link_transport.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/member_control.hpp>
+#include <causeway/train/spare_round.hpp>
 #include <causeway/train/view_transport.hpp>
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -71,7 +71,7 @@ class member final : public elastic_group {
     locked([&] { control_->begin(stored, root); });
     for (;;) {
       CAUSEWAY_ASSIGN(const situation now, await([](const situation& s) { return settled_in(s.is); }));
-      if (now.is == situation::kind::failed || now.is == situation::kind::left) return gone(now);
+      if (now.is == situation::kind::failed || now.is == situation::kind::left) return now.gone();
       if (now.is == situation::kind::fetch) {
         CAUSEWAY_TRY(fetch(now, false));
       } else if (now.is == situation::kind::adopt) {
@@ -111,7 +111,7 @@ class member final : public elastic_group {
           break;
         }
         case situation::kind::failed:
-        case situation::kind::left: return gone(now);
+        case situation::kind::left: return now.gone();
         default: {
           CAUSEWAY_ASSIGN(const bool changed, await_change_or_call(now));
           if (!changed) return fail(errc::cancelled, "round", "there is something to do first");
@@ -273,10 +273,6 @@ class member final : public elastic_group {
 
   static bool settled_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
 
-  static error gone(const situation& s) {
-    return fail(s.is == situation::kind::left ? errc::cancelled : errc::io_failed, "membership", s.why);
-  }
-
   // ---- an exchange --------------------------------------------------------------------------------------------------
 
   // None if a member of the view is out of reach: that is reported, and the situation changes.
@@ -382,7 +378,7 @@ class member final : public elastic_group {
           voted = true;
           break;
         case situation::kind::fetch: {
-          const std::uint64_t ours = contribution_in(now.newest);
+          const std::uint64_t ours = now.newest.contribution_of(identity());
           const bool keep = !voted && ours == 0 && keeps_progress();
           CAUSEWAY_ASSIGN(const bool held, fetch(now, keep));
           if (!held) break;
@@ -396,7 +392,7 @@ class member final : public elastic_group {
           CAUSEWAY_TRY(await_change(now));
           break;
         case situation::kind::failed:
-        case situation::kind::left: return gone(now);
+        case situation::kind::left: return now.gone();
         case situation::kind::idle:
         case situation::kind::gathering:
           // The vote came too late for its attempt, and another was not for this state. What is in memory is nobody's now.
@@ -433,7 +429,7 @@ class member final : public elastic_group {
   }
 
   verdict committed(const membership::commit_record& record) {
-    contributed_ = record.round == candidate_.round ? contribution_in(record) : uncommitted_;
+    contributed_ = record.round == candidate_.round ? record.contribution_of(identity()) : uncommitted_;
     hold(record);
     passing("committed");
     return verdict::commit;
@@ -449,13 +445,6 @@ class member final : public elastic_group {
       control_->offer(held_.round, image_);
     });
     if (spare_ && spare_->round <= held_.round) spare_.reset();
-  }
-
-  [[nodiscard]] std::uint64_t contribution_in(const membership::commit_record& record) const {
-    for (const auto& c : record.contributions) {
-      if (c.peer == identity()) return c.samples;
-    }
-    return 0;
   }
 
   // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples.
@@ -500,15 +489,8 @@ class member final : public elastic_group {
   }
 
   void load_spare(const member_control::named_round& vote) {
-    auto copy = std::make_unique<spare_state>();
-    copy->round = vote.round;
-    std::vector<std::span<std::byte>> parts;
-    for (const auto part : state_.parts) parts.emplace_back(copy->memory.emplace_back(part.size()));
-    if (!store_.load(vote.round, vote.hash, parts)) return;
-    for (const auto part : parts) copy->image.add(part);
-    if (copy->image.root(pool_) != vote.hash) return;
-    spare_ = std::move(copy);
-    locked([&] { control_->offer_spare(spare_->round, spare_->image); });
+    spare_ = spare_round::load(store_, vote.round, vote.hash, state_.parts, pool_);
+    if (spare_) locked([&] { control_->offer_spare(spare_->round, spare_->image); });
   }
 
   /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
@@ -579,13 +561,6 @@ class member final : public elastic_group {
   static constexpr duration look_around = std::chrono::milliseconds{100};
   static constexpr duration retry_fetch = std::chrono::milliseconds{500};
 
-  /// A round in memory of its own.
-  struct spare_state {
-    std::uint64_t round = 0;
-    std::deque<std::vector<std::byte>> memory;
-    membership::state_image image;
-  };
-
   struct candidate_state {
     std::uint64_t round = 0;
     std::uint64_t hash = 0;
@@ -599,7 +574,7 @@ class member final : public elastic_group {
   membership::state_image image_;
   shared_state state_;
   thread_pool* pool_ = nullptr;
-  std::unique_ptr<spare_state> spare_;
+  std::unique_ptr<spare_round> spare_;
   membership::commit_record held_;
   candidate_state candidate_;
   membership::ledger samples_;     // as of held_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_SPARE_ROUND_HPP
+#define CAUSEWAY_TRAIN_SPARE_ROUND_HPP
+
+// A round in memory of its own, beside the shared state: what a peer voted for before it was restarted. Others may need it.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/membership/round_store.hpp>
+#include <causeway/membership/state_image.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+struct spare_round {
+  std::uint64_t round = 0;
+  std::deque<std::vector<std::byte>> memory;
+  membership::state_image image;
+
+  /// From `store`, in pieces as large as those of `like`. Null if it is not there whole, with that hash.
+  static std::unique_ptr<spare_round> load(membership::round_store& store, std::uint64_t round, std::uint64_t hash,
+                                           std::span<const std::span<std::byte>> like, thread_pool* pool) {
+    auto copy = std::make_unique<spare_round>();
+    copy->round = round;
+    std::vector<std::span<std::byte>> parts;
+    for (const auto part : like) parts.emplace_back(copy->memory.emplace_back(part.size()));
+    if (!store.load(round, hash, parts)) return nullptr;
+    for (const auto part : parts) copy->image.add(part);
+    return copy->image.root(pool) == hash ? std::move(copy) : nullptr;
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_SPARE_ROUND_HPP

@@ -336,6 +336,7 @@
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/swarm.hpp>
+#include <causeway/parallel/swarm_balance.hpp>
 #include <causeway/parallel/swarm_driver.hpp>
 #include <causeway/parallel/swarm_mail.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
@@ -344,6 +345,7 @@
 #include <causeway/parallel/swarm_shares.hpp>
 #include <causeway/parallel/swarm_station.hpp>
 #include <causeway/parallel/swarm_table.hpp>
+#include <causeway/parallel/swarm_talk.hpp>
 
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>
@@ -353,6 +355,7 @@
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>
 #include <causeway/train/refound.hpp>
+#include <causeway/train/spare_round.hpp>
 #include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>
 #include <causeway/train/view_transport.hpp>

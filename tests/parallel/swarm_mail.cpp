@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/swarm_mail.hpp>
+
+#include <causeway/sim/world.hpp>
+
+#include <chrono>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "support/catch.hpp"
+
+using namespace causeway;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct first_link final : net::fabric_events {
+  void on_up(net::peer_index l, net::peer_id, const std::string&) override { link = l; }
+  void on_down(net::peer_index, const error&) override {}
+  void on_unreachable(const std::string&, const error&) override {}
+  void on_control(net::peer_index, std::span<const std::byte>) override {}
+  void on_wake() override {}
+  std::optional<net::peer_index> link;
+};
+
+}  // namespace
+
+TEST_CASE("swarm mail: tensors arrive whole; one of another size or with a number that is none does not",
+          "[parallel][fast]") {
+  sim::world world{{.seed = 1}};
+  for (int h = 0; h < 2; ++h) (void)world.add_host();
+  std::vector<parallel::swarm_mail::arrival> got;
+  for (std::uint32_t h = 0; h < 2; ++h) {
+    world.boot(h, [&, h](sim::process& p) {
+      first_link events;
+      const auto fabric = p.make_fabric(h + 1);
+      fabric->attach(&events);
+      if (h == 0) fabric->dial(world.address(1));
+      p.sleep(1s);
+      parallel::swarm_mail mail{*fabric};
+      const float nan = std::numeric_limits<float>::quiet_NaN();
+      const std::vector<std::vector<float>> tensors{{1, 2, 3}, {1, nan, 3}, {1, 2}};
+      for (std::uint32_t m = 0; m < 3; ++m) {
+        const parallel::swarm_wire::parcel what{7, m, 1, m + 1};
+        if (h == 0) mail.send(*events.link, what, std::make_shared<const std::vector<float>>(tensors[m]));
+        if (h == 1) mail.expect(*events.link, what, 3);
+      }
+      p.sleep(1s);
+      CHECK(mail.any_done());
+      for (auto& a : mail.collect()) got.push_back(std::move(a));
+      CHECK_FALSE(mail.any_done());
+      p.sleep(1s);
+      fabric->attach(nullptr);
+    });
+  }
+  REQUIRE(world.run());
+  REQUIRE(got.size() == 1);
+  CHECK(got[0].micro_batch == 0);
+  CHECK(got[0].backward);
+  CHECK(*got[0].values == std::vector<float>{1, 2, 3});
+}

@@ -25,6 +25,9 @@ constexpr bool c3(comm_traits c, parallel_traits p) { return p.global_step || !c
 /// Stages that make the same steps must also make the same rounds, each in its own group of peers.
 constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.global_step || c.rounds_by_steps; }
 
+/// Parts of a gradient are worth nothing alone.
+constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.needs_global_step; }
+
 }  // namespace rules
 
 namespace detail {
@@ -45,6 +48,10 @@ struct compatible {
                 "causeway-C4: the stages of a pipeline must make the same rounds, but here rounds come when peers are "
                 "quick enough or "
                 "have enough to say. Use a policy whose rounds come after a number of steps. docs/reference/rules.md#c4");
+  static_assert(
+      rules::c5(Comm::traits, Parallel::traits),
+      "causeway-C5: each peer of a swarm computes a part of its stage's gradient, which must be summed in every step. "
+      "Use comm::every_step. docs/reference/rules.md#c5");
 };
 
 struct unchecked {};

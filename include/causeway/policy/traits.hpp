@@ -31,9 +31,10 @@ struct comm_traits {
 
 /// A parallelism policy: how a batch becomes gradients.
 struct parallel_traits {
-  bool staged = false;      ///< the model is cut into stages on several peers
-  bool reroutes = false;    ///< a lost peer's work goes to another of its stage
-  bool global_step = true;  ///< all peers finish the same step together
+  bool staged = false;           ///< the model is cut into stages on several peers
+  bool reroutes = false;         ///< a lost peer's work goes to another of its stage
+  bool global_step = true;       ///< all peers finish the same step together
+  bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
 };
 
 /// A fault policy: what a step is worth when somebody is slow, gone or lying.

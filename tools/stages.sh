@@ -83,7 +83,7 @@ clang() {
   (cd "$root" && ctest --preset clang --parallel "$jobs" -L "^($(echo $clang_folders compile_fail | tr ' ' '|'))\$")
 }
 
-single_folders="single_include odr tensor compress"
+single_folders="single_include odr tensor policy fault"
 single() {
   configure single
   build_existing single test_ $single_folders

@@ -89,9 +89,11 @@ class pipeline {
   /// exchanges of the two groups add up in different orders.
   result<void> after_step(auto& ctx) {
     if (ctx.round() != round_) {
-      auto view = view_of(ctx);
-      if (has_tied_table(ctx)) CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), talk(ctx)));
-      ctx.parameters_changed();
+      if (has_tied_table(ctx)) {
+        auto view = view_of(ctx);
+        CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), talk(ctx)));
+        ctx.parameters_changed();
+      }
       round_ = ctx.round();
     }
     return codec_.commit_step();
@@ -214,8 +216,10 @@ class pipeline {
 
   // The squared norm of this rank's gradient; a tied table counts on the first rank only.
   [[nodiscard]] double squares(auto& ctx) const {
-    const double all = ctx.own_norm();
-    if (!has_tied_table(ctx) || place_.rank == 0) return all * all;
+    if (!has_tied_table(ctx) || place_.rank == 0) {
+      const double all = ctx.own_norm();
+      return all * all;
+    }
     const auto table = tied(ctx, ctx.gradients());
     const auto from = static_cast<std::size_t>(table.data() - ctx.gradients().data());
     const double before = ctx.norm_of(ctx.gradients().first(from));

@@ -5,6 +5,7 @@
 // The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
 // gradient's norm, and the table that first and last stage share.
 
+#include <causeway/collective/broadcast.hpp>
 #include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/collective/options.hpp>
@@ -115,11 +116,8 @@ inline result<void> agree_on_parts(collective::group_view& view, const part_agre
 
 /// The loss, which the last rank knows, on all ranks. 8 bytes to each.
 inline result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
-  if (view.size() == 1) return loss;
-  std::vector<double> all(view.size());
-  CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::loss_kind), std::as_bytes(std::span{&loss, 1}),
-                                      std::as_writable_bytes(std::span{all}), talk.options));
-  return all.back();
+  CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), view.size() - 1, std::span{&loss, 1}, talk.options));
+  return loss;
 }
 
 /// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.

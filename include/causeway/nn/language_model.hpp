@@ -127,11 +127,8 @@ class language_model {
                                         std::int64_t batch) {
     CAUSEWAY_TRY(check_whole());
     const micro_batch b{inputs, targets, batch, 0.0F, 0};
-    CAUSEWAY_TRY(check_stage(b, {0, blocks()}, {}));
-    return guarded([&](tape_type& t) {
-      const auto p = prepare(b, false);
-      return loss_of(t, p, run_blocks(t, p, {0, blocks()}, family().embed(t, p, b.inputs)), b);
-    });
+    CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(engine_->tape, {0, blocks()}, b, {}, pass_kind::evaluation));
+    return all.loss;
   }
 
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
@@ -144,12 +141,12 @@ class language_model {
                   "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
                       std::to_string(vocabulary()));
     }
-    CAUSEWAY_TRY(guarded([&](tape_type& t) {
+    tape_type& t = engine_->tape;
+    CAUSEWAY_TRY(guarded(t, false, [&] {
       const auto p = prepare(b, false);
       const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
       const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
       write_logits(p, family().finish(t, p, {last}).value, out);
-      return 0.0;
     }));
     return {};
   }
@@ -293,12 +290,6 @@ class language_model {
       return fail(errc::out_of_memory, std::string{Family::name},
                   "no memory for the activations: use a smaller micro-batch, or recompute = true");
     }
-  }
-  template <class F>
-  [[nodiscard]] result<double> guarded(F&& f) {
-    double value = 0.0;
-    CAUSEWAY_TRY(guarded(engine_->tape, false, [&] { value = f(engine_->tape); }));
-    return value;
   }
 
   [[nodiscard]] result<tensor> input_gradient(tape_type& t, const stage_pass& s, tensor d_output) {

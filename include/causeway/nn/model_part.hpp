@@ -42,10 +42,7 @@ class model_part {
   [[nodiscard]] bool is_whole(std::int64_t layers) const {
     return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
   }
-  [[nodiscard]] bool holds(std::int64_t block) const noexcept {
-    return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(),
-                                          [block](const block_range& r) { return r.first <= block && block < r.last; });
-  }
+  [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
   [[nodiscard]] bool holds(const block_range& wanted) const noexcept {
     return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
              return r.first <= wanted.first && wanted.last <= r.last;

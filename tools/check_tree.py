@@ -30,7 +30,7 @@ TESTED_THROUGH = [
     (r"config/version\.hpp", "tests/consumers/main.cpp"),
     (r"comm/round_(rows|state)\.hpp", "tests/comm/rounds.cpp"),
     (r"config/config\.hpp", "tests/core/result.cpp"),
-    (r"parallel/(pipeline_pass|stage_mail|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
+    (r"parallel/(pipeline_batch|pipeline_pass|stage_mail|stage_model)\.hpp", "tests/parallel/pipeline.cpp"),
     (r"(parallel/swarm_(mail|options|peer|table)|train/swarm_group)\.hpp", "tests/parallel/swarm.cpp"),
     (r"policy/(traits|archetype)\.hpp", "tests/policy/concepts.cpp"),
     (r"kernels/attention_\w+\.hpp", "tests/kernels/attention.cpp"),

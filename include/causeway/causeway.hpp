@@ -330,6 +330,7 @@
 #include <causeway/parallel/async_pipeline_stream.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/parallel/pipeline.hpp>
+#include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>

@@ -7809,6 +7809,18 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
+/// Forwards alone, chunk by chunk: an evaluation.
+[[nodiscard]] inline result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
+                                                    std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
+  for (auto& order : s.orders) {
+    for (std::uint32_t c = 0; c < chunks; ++c) {
+      for (std::uint32_t m = 0; m < micro_batches; ++m) order.push_back({work::forward, m, c});
+    }
+  }
+  return s;
+}
+
 /// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
 /// of GPipe, but at most p - r sets of activations on rank r.
 [[nodiscard]] inline result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches) {
@@ -36312,10 +36324,7 @@ class model_part {
   [[nodiscard]] bool is_whole(std::int64_t layers) const {
     return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
   }
-  [[nodiscard]] bool holds(std::int64_t block) const noexcept {
-    return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(),
-                                          [block](const block_range& r) { return r.first <= block && block < r.last; });
-  }
+  [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
   [[nodiscard]] bool holds(const block_range& wanted) const noexcept {
     return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
              return r.first <= wanted.first && wanted.last <= r.last;
@@ -36834,11 +36843,8 @@ class language_model {
                                         std::int64_t batch) {
     CAUSEWAY_TRY(check_whole());
     const micro_batch b{inputs, targets, batch, 0.0F, 0};
-    CAUSEWAY_TRY(check_stage(b, {0, blocks()}, {}));
-    return guarded([&](tape_type& t) {
-      const auto p = prepare(b, false);
-      return loss_of(t, p, run_blocks(t, p, {0, blocks()}, family().embed(t, p, b.inputs)), b);
-    });
+    CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(engine_->tape, {0, blocks()}, b, {}, pass_kind::evaluation));
+    return all.loss;
   }
 
   /// Scores of the token that follows `tokens` (1 to context length of them) into `out`, one for each of the vocabulary.
@@ -36851,12 +36857,12 @@ class language_model {
                   "room for " + std::to_string(out.size()) + " numbers; it must be the vocabulary, " +
                       std::to_string(vocabulary()));
     }
-    CAUSEWAY_TRY(guarded([&](tape_type& t) {
+    tape_type& t = engine_->tape;
+    CAUSEWAY_TRY(guarded(t, false, [&] {
       const auto p = prepare(b, false);
       const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
       const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
       write_logits(p, family().finish(t, p, {last}).value, out);
-      return 0.0;
     }));
     return {};
   }
@@ -37000,12 +37006,6 @@ class language_model {
       return fail(errc::out_of_memory, std::string{Family::name},
                   "no memory for the activations: use a smaller micro-batch, or recompute = true");
     }
-  }
-  template <class F>
-  [[nodiscard]] result<double> guarded(F&& f) {
-    double value = 0.0;
-    CAUSEWAY_TRY(guarded(engine_->tape, false, [&] { value = f(engine_->tape); }));
-    return value;
   }
 
   [[nodiscard]] result<tensor> input_gradient(tape_type& t, const stage_pass& s, tensor d_output) {
@@ -45583,6 +45583,201 @@ class pipeline_pass {
 
 #endif  // CAUSEWAY_PARALLEL_PIPELINE_PASS_HPP
 
+// ---- causeway/parallel/pipeline_talk.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+
+// The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
+// gradient's norm, and the table that first and last stage share.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Names and bounds one of these conversations.
+struct pipeline_talk {
+  net::message_id id;  ///< of consecutive channels, one for each kind
+  collective::collective_options options;
+
+  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept {
+    net::message_id named = id;
+    named.channel += kind;
+    return named;
+  }
+};
+
+namespace detail {
+
+enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5 };  // a gather takes two channels
+
+/// One message each way between first and last rank.
+inline result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
+                              const pipeline_talk& talk) {
+  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
+  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
+  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
+  const auto sent = view.wait(outward, talk.options.deadline);
+  const auto got = view.wait(inward, talk.options.deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != theirs.size_bytes()) {
+    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
+  }
+  return {};
+}
+
+[[nodiscard]] inline bool is_an_end(const collective::group_view& view) {
+  return view.self() == 0 || view.self() + 1 == view.size();
+}
+
+}  // namespace detail
+
+/// What a peer must share with the others of its pipeline.
+struct part_agreement {
+  std::uint64_t hash = 0;  ///< of model, schedule and codec
+  std::int64_t layers = 0;
+  std::uint32_t chunks = 1;
+};
+
+/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. 16 bytes a chunk and 8 more
+/// from and to everybody.
+inline result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                   std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
+  if (chunks.size() != mine.chunks) {
+    return fail(errc::invalid_argument, "pipeline",
+                "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
+                    std::to_string(mine.chunks) + "; build it with parallel::part_of");
+  }
+  const std::size_t row = 1 + 2 * chunks.size();
+  std::vector<std::int64_t> all(row * view.size());
+  const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
+  std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    own[1 + 2 * c] = chunks[c].first;
+    own[2 + 2 * c] = chunks[c].last;
+  }
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::parts_kind), std::as_bytes(own),
+                                        std::as_writable_bytes(std::span{all}), talk.options));
+  }
+  std::int64_t next = 0;
+  for (std::size_t v = 0; v < std::size_t{view.size()} * chunks.size(); ++v) {
+    const std::size_t rank = v % view.size();
+    const std::int64_t* at = all.data() + row * rank;
+    if (at[0] != own[0]) {
+      return fail(errc::wrong_model, "rank " + std::to_string(rank),
+                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
+    }
+    const nn::block_range held{at[1 + 2 * (v / view.size())], at[2 + 2 * (v / view.size())]};
+    if (held.first != next) {
+      return fail(errc::wrong_model, "rank " + std::to_string(rank),
+                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
+                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
+    }
+    next = held.last;
+  }
+  if (next == mine.layers) return {};
+  return fail(errc::wrong_model, "pipeline",
+              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
+}
+
+/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
+inline result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
+  CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), view.size() - 1, std::span{&loss, 1}, talk.options));
+  return loss;
+}
+
+/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
+inline result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
+  std::vector<double> all(view.size(), squares);
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::norm_kind), std::as_bytes(std::span{&squares, 1}),
+                                        std::as_writable_bytes(std::span{all}), talk.options));
+  }
+  double sum = 0;
+  for (const double s : all) sum += s;
+  return static_cast<float>(std::sqrt(sum));
+}
+
+/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
+/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
+inline result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                             std::vector<float>& other, const pipeline_talk& talk) {
+  if (!detail::is_an_end(view)) return {};
+  other.resize(table.size());
+  CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
+  kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
+  return {};
+}
+
+/// The last rank's table becomes that of the first. Bytes: the table, once.
+inline result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
+  if (!detail::is_an_end(view)) return {};
+  const bool sends = view.self() == 0;
+  const auto id = talk.on(detail::table_kind + 1);
+  const auto op =
+      sends ? view.send(view.size() - 1, id, std::as_bytes(table)) : view.receive(0, id, std::as_writable_bytes(table));
+  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
+  if (moved == table.size_bytes()) return {};
+  return fail(errc::protocol, "rank 0", "it sent a token table of another size");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+
+// ---- causeway/parallel/pipeline_batch.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_BATCH_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_BATCH_HPP
+
+// A batch through all stages of a pipeline, and the loss on all of its peers: for training in the order of a schedule, and
+// forward only. The synchronous and the asynchronous pipeline evaluate alike.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// How stages talk while a batch goes through. Equal on all peers of the pipeline.
+struct batch_talk {
+  std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
+  std::uint64_t seed = 0;
+  std::uint32_t window = 2;  ///< receives posted ahead, for each source
+  pipeline_talk stages;      ///< for the loss
+};
+
+/// The mean loss over the batch of `setup`, whose sequences its schedule's micro-batches must divide. See pipeline_pass.
+template <class Context, class Codec>
+result<double> run_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
+                         const pass_setup& setup, const batch_talk& talk) {
+  stage_mail<Codec> mail{view,
+                         codec,
+                         {.pool = ctx.pool(),
+                          .schedule = setup.schedule,
+                          .whole = setup.whole,
+                          .width = ctx.model().width(),
+                          .channel = talk.channel,
+                          .step = ctx.step(),
+                          .seed = talk.seed,
+                          .window = talk.window,
+                          .deadline = ctx.exchange_options().deadline}};
+  pipeline_pass run{ctx.model(), mail, setup};
+  CAUSEWAY_ASSIGN(const double sum, run.run(cursor));
+  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, talk.stages));
+  return all / static_cast<double>(setup.whole.tokens());
+}
+
+/// The mean loss over `b`, forward only and without dropout, in `micro_batches` pieces that divide its sequences;
+/// boundaries cross as f32. `chunks`: the blocks of each of this rank's chunks.
+template <class Context>
+result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::span<const nn::block_range> chunks,
+                              std::uint32_t micro_batches, const batch& b, const batch_talk& talk) {
+  stage::plain exact;
+  CAUSEWAY_ASSIGN(const plan::schedule forwards,
+                  plan::forwards_only(view.size(), static_cast<std::uint32_t>(chunks.size()), micro_batches));
+  plan::schedule_cursor cursor{forwards, view.self(), plan::run_order::strict};
+  return run_batch(ctx, view, exact, cursor, {forwards, view.self(), chunks, b, 0.0F, false}, talk);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_BATCH_HPP
+
 // ---- causeway/parallel/pipeline_place.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_PLACE_HPP
 #define CAUSEWAY_PARALLEL_PIPELINE_PLACE_HPP
@@ -45696,150 +45891,6 @@ inline error wrong_placement(const std::string& what) { return fail(errc::invali
 
 #endif  // CAUSEWAY_PARALLEL_PIPELINE_PLACE_HPP
 
-// ---- causeway/parallel/pipeline_talk.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
-
-// The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
-// gradient's norm, and the table that first and last stage share.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// Names and bounds one of these conversations.
-struct pipeline_talk {
-  net::message_id id;  ///< of consecutive channels, one for each kind
-  collective::collective_options options;
-
-  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept {
-    net::message_id named = id;
-    named.channel += kind;
-    return named;
-  }
-};
-
-namespace detail {
-
-enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5 };  // a gather takes two channels
-
-/// One message each way between first and last rank.
-inline result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                              const pipeline_talk& talk) {
-  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
-  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
-  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
-  const auto sent = view.wait(outward, talk.options.deadline);
-  const auto got = view.wait(inward, talk.options.deadline);
-  if (!sent) return sent.error();
-  if (!got) return got.error();
-  if (*got != theirs.size_bytes()) {
-    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
-  }
-  return {};
-}
-
-[[nodiscard]] inline bool is_an_end(const collective::group_view& view) {
-  return view.self() == 0 || view.self() + 1 == view.size();
-}
-
-}  // namespace detail
-
-/// What a peer must share with the others of its pipeline.
-struct part_agreement {
-  std::uint64_t hash = 0;  ///< of model, schedule and codec
-  std::int64_t layers = 0;
-  std::uint32_t chunks = 1;
-};
-
-/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. 16 bytes a chunk and 8 more
-/// from and to everybody.
-inline result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                   std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
-  if (chunks.size() != mine.chunks) {
-    return fail(errc::invalid_argument, "pipeline",
-                "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
-                    std::to_string(mine.chunks) + "; build it with parallel::part_of");
-  }
-  const std::size_t row = 1 + 2 * chunks.size();
-  std::vector<std::int64_t> all(row * view.size());
-  const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
-  std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
-  for (std::size_t c = 0; c < chunks.size(); ++c) {
-    own[1 + 2 * c] = chunks[c].first;
-    own[2 + 2 * c] = chunks[c].last;
-  }
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::parts_kind), std::as_bytes(own),
-                                        std::as_writable_bytes(std::span{all}), talk.options));
-  }
-  std::int64_t next = 0;
-  for (std::size_t v = 0; v < std::size_t{view.size()} * chunks.size(); ++v) {
-    const std::size_t rank = v % view.size();
-    const std::int64_t* at = all.data() + row * rank;
-    if (at[0] != own[0]) {
-      return fail(errc::wrong_model, "rank " + std::to_string(rank),
-                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
-    }
-    const nn::block_range held{at[1 + 2 * (v / view.size())], at[2 + 2 * (v / view.size())]};
-    if (held.first != next) {
-      return fail(errc::wrong_model, "rank " + std::to_string(rank),
-                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
-                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
-    }
-    next = held.last;
-  }
-  if (next == mine.layers) return {};
-  return fail(errc::wrong_model, "pipeline",
-              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
-}
-
-/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
-inline result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
-  if (view.size() == 1) return loss;
-  std::vector<double> all(view.size());
-  CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::loss_kind), std::as_bytes(std::span{&loss, 1}),
-                                      std::as_writable_bytes(std::span{all}), talk.options));
-  return all.back();
-}
-
-/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
-inline result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
-  std::vector<double> all(view.size(), squares);
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::norm_kind), std::as_bytes(std::span{&squares, 1}),
-                                        std::as_writable_bytes(std::span{all}), talk.options));
-  }
-  double sum = 0;
-  for (const double s : all) sum += s;
-  return static_cast<float>(std::sqrt(sum));
-}
-
-/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
-/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
-inline result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                             std::vector<float>& other, const pipeline_talk& talk) {
-  if (!detail::is_an_end(view)) return {};
-  other.resize(table.size());
-  CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
-  kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
-  return {};
-}
-
-/// The last rank's table becomes that of the first. Bytes: the table, once.
-inline result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
-  if (!detail::is_an_end(view)) return {};
-  const bool sends = view.self() == 0;
-  const auto id = talk.on(detail::table_kind + 1);
-  const auto op =
-      sends ? view.send(view.size() - 1, id, std::as_bytes(table)) : view.receive(0, id, std::as_writable_bytes(table));
-  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
-  if (moved == table.size_bytes()) return {};
-  return fail(errc::protocol, "rank 0", "it sent a token table of another size");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
-
 // ---- causeway/parallel/async_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
@@ -45932,23 +45983,8 @@ class async_pipeline {
   result<double> evaluate(auto& ctx, const batch& b) {
     CAUSEWAY_TRY(check_batch(ctx, b, false));
     auto view = view_of(ctx);
-    stage::plain exact;
-    const plan::schedule forwards = forwards_only();
-    stage_mail<stage::plain> mail{view,
-                                  exact,
-                                  {.pool = ctx.pool(),
-                                   .schedule = forwards,
-                                   .whole = b,
-                                   .width = ctx.model().width(),
-                                   .channel = evaluation_channel,
-                                   .step = ctx.step(),
-                                   .seed = place_.replica,
-                                   .deadline = ctx.exchange_options().deadline}};
-    plan::schedule_cursor cursor{forwards, place_.rank, plan::run_order::strict};
-    pipeline_pass run{ctx.model(), mail, {forwards, place_.rank, chunks_, b, 0.0F, false}};
-    CAUSEWAY_ASSIGN(const double sum, run.run(cursor));
-    CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, talk(ctx, ctx.step())));
-    return all / static_cast<double>(b.tokens());
+    return evaluate_batch(ctx, view, chunks_, pieces(), b,
+                          {.channel = evaluation_channel, .seed = place_.replica, .stages = talk(ctx, ctx.step())});
   }
 
   void serialize(auto& ar) {
@@ -46112,15 +46148,6 @@ class async_pipeline {
     return loss_ / (share * static_cast<double>(b.tokens()));
   }
 
-  [[nodiscard]] plan::schedule forwards_only() const {
-    plan::schedule s{place_.ranks(), 1, pieces(), true, {}};
-    s.orders.resize(s.ranks);
-    for (auto& order : s.orders) {
-      for (std::uint32_t m = 0; m < s.micro_batches; ++m) order.push_back({plan::work::forward, m});
-    }
-    return s;
-  }
-
   static constexpr std::uint32_t most_ahead_bits = 16;
 
   async_pipeline_options options_;
@@ -46244,11 +46271,14 @@ class pipeline {
 
   result<double> forward_backward(auto& ctx, const batch& b) {
     codec_.begin_step();
+    CAUSEWAY_TRY(check_batch(b, options_.micro_batches));
     completed_ = false;
     std::vector<std::uint64_t> dropout(schedule_.micro_batches);
     for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) dropout[m] = ctx.dropout_stream(m);
     const float scale = 1.0F / static_cast<float>(b.tokens());
-    return pass(ctx, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout}, first_channel);
+    auto view = view_of(ctx);
+    return run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
+                     {first_channel, place_.replica, window_, talk(ctx)});
   }
 
   /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
@@ -46263,9 +46293,11 @@ class pipeline {
   /// exchanges of the two groups add up in different orders.
   result<void> after_step(auto& ctx) {
     if (ctx.round() != round_) {
-      auto view = view_of(ctx);
-      if (has_tied_table(ctx)) CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), talk(ctx)));
-      ctx.parameters_changed();
+      if (has_tied_table(ctx)) {
+        auto view = view_of(ctx);
+        CAUSEWAY_TRY(copy_to_last(view, tied(ctx, ctx.parameters()), talk(ctx)));
+        ctx.parameters_changed();
+      }
       round_ = ctx.round();
     }
     return codec_.commit_step();
@@ -46274,17 +46306,11 @@ class pipeline {
   /// Boundaries cross as f32 here, whatever the codec. Any number of sequences; a batch goes through in at most as many
   /// micro-batches as in training.
   result<double> evaluate(auto& ctx, const batch& b) {
-    stage::plain exact;
-    plan::schedule forwards = schedule_;
-    forwards.micro_batches = static_cast<std::uint32_t>(std::gcd(b.sequences, options_.micro_batches));
-    for (auto& order : forwards.orders) {
-      order.clear();
-      for (std::uint32_t c = 0; c < forwards.chunks; ++c) {
-        for (std::uint32_t m = 0; m < forwards.micro_batches; ++m) order.push_back({plan::work::forward, m, c});
-      }
-    }
-    plan::schedule_cursor cursor{forwards, place_.rank, plan::run_order::strict};
-    return pass(ctx, exact, cursor, {forwards, place_.rank, chunks_, b, 0.0F, false}, evaluation_channel);
+    const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
+    CAUSEWAY_TRY(check_batch(b, pieces));
+    auto view = view_of(ctx);
+    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b,
+                          {evaluation_channel, place_.replica, window_, talk(ctx)});
   }
 
   void serialize(auto& ar) { codec_.serialize(ar); }
@@ -46346,31 +46372,11 @@ class pipeline {
     return h.finish();
   }
 
-  template <class AnyCodec>
-  result<double> pass(auto& ctx, AnyCodec& codec, plan::schedule_cursor& cursor, const pass_setup& setup,
-                      std::uint32_t channel) {
-    const batch& b = setup.whole;
-    if (b.sequences % setup.schedule.micro_batches != 0 || b.sequences == 0) {
-      return fail(errc::invalid_argument, "pipeline",
-                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " +
-                      std::to_string(setup.schedule.micro_batches) + " equal micro-batches; choose a divisor");
-    }
-    auto view = view_of(ctx);
-    stage_mail<AnyCodec> mail{view,
-                              codec,
-                              {.pool = ctx.pool(),
-                               .schedule = setup.schedule,
-                               .whole = b,
-                               .width = ctx.model().width(),
-                               .channel = channel,
-                               .step = ctx.step(),
-                               .seed = place_.replica,
-                               .window = window_,
-                               .deadline = ctx.exchange_options().deadline}};
-    pipeline_pass run{ctx.model(), mail, setup};
-    CAUSEWAY_ASSIGN(const double sum, run.run(cursor));
-    CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, talk(ctx)));
-    return all / static_cast<double>(b.tokens());
+  [[nodiscard]] static result<void> check_batch(const batch& b, std::int64_t pieces) {
+    if (b.sequences != 0 && b.sequences % pieces == 0) return {};
+    return fail(errc::invalid_argument, "pipeline",
+                "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
+                    " equal micro-batches; choose a divisor");
   }
 
   [[nodiscard]] bool has_tied_table(auto& ctx) const {
@@ -46388,8 +46394,10 @@ class pipeline {
 
   // The squared norm of this rank's gradient; a tied table counts on the first rank only.
   [[nodiscard]] double squares(auto& ctx) const {
-    const double all = ctx.own_norm();
-    if (!has_tied_table(ctx) || place_.rank == 0) return all * all;
+    if (!has_tied_table(ctx) || place_.rank == 0) {
+      const double all = ctx.own_norm();
+      return all * all;
+    }
     const auto table = tied(ctx, ctx.gradients());
     const auto from = static_cast<std::size_t>(table.data() - ctx.gradients().data());
     const double before = ctx.norm_of(ctx.gradients().first(from));

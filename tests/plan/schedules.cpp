@@ -130,3 +130,11 @@ TEST_CASE("Sizes that no schedule has are errors that say so", "[plan][fast]") {
   REQUIRE_FALSE(odd);
   CHECK(odd.error().message.find("4 ranks divide, not 6") != std::string::npos);
 }
+
+TEST_CASE("Forwards alone go chunk by chunk, each in the order of micro-batches", "[plan][fast]") {
+  const plan::schedule s = *plan::forwards_only(2, 2, 2);
+  const std::vector<plan::operation> order{
+      {plan::work::forward, 0, 0}, {plan::work::forward, 1, 0}, {plan::work::forward, 0, 1}, {plan::work::forward, 1, 1}};
+  CHECK(s.orders == std::vector{order, order});
+  CHECK_FALSE(plan::forwards_only(2, 1, 0));
+}

@@ -17,13 +17,11 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/async_pipeline_stream.hpp>
-#include <causeway/parallel/pipeline_pass.hpp>
+#include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
-#include <causeway/plan/schedule.hpp>
-#include <causeway/plan/schedule_cursor.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 
@@ -122,23 +120,8 @@ class async_pipeline {
   result<double> evaluate(auto& ctx, const batch& b) {
     CAUSEWAY_TRY(check_batch(ctx, b, false));
     auto view = view_of(ctx);
-    stage::plain exact;
-    const plan::schedule forwards = forwards_only();
-    stage_mail<stage::plain> mail{view,
-                                  exact,
-                                  {.pool = ctx.pool(),
-                                   .schedule = forwards,
-                                   .whole = b,
-                                   .width = ctx.model().width(),
-                                   .channel = evaluation_channel,
-                                   .step = ctx.step(),
-                                   .seed = place_.replica,
-                                   .deadline = ctx.exchange_options().deadline}};
-    plan::schedule_cursor cursor{forwards, place_.rank, plan::run_order::strict};
-    pipeline_pass run{ctx.model(), mail, {forwards, place_.rank, chunks_, b, 0.0F, false}};
-    CAUSEWAY_ASSIGN(const double sum, run.run(cursor));
-    CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, talk(ctx, ctx.step())));
-    return all / static_cast<double>(b.tokens());
+    return evaluate_batch(ctx, view, chunks_, pieces(), b,
+                          {.channel = evaluation_channel, .seed = place_.replica, .stages = talk(ctx, ctx.step())});
   }
 
   void serialize(auto& ar) {
@@ -300,15 +283,6 @@ class async_pipeline {
       kernels::scale(ctx.pool(), g.data(), static_cast<float>(1.0 / share), static_cast<std::int64_t>(g.size()));
     }
     return loss_ / (share * static_cast<double>(b.tokens()));
-  }
-
-  [[nodiscard]] plan::schedule forwards_only() const {
-    plan::schedule s{place_.ranks(), 1, pieces(), true, {}};
-    s.orders.resize(s.ranks);
-    for (auto& order : s.orders) {
-      for (std::uint32_t m = 0; m < s.micro_batches; ++m) order.push_back({plan::work::forward, m});
-    }
-    return s;
   }
 
   static constexpr std::uint32_t most_ahead_bits = 16;

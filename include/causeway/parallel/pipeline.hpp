@@ -15,6 +15,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
@@ -70,11 +71,14 @@ class pipeline {
 
   result<double> forward_backward(auto& ctx, const batch& b) {
     codec_.begin_step();
+    CAUSEWAY_TRY(check_batch(b, options_.micro_batches));
     completed_ = false;
     std::vector<std::uint64_t> dropout(schedule_.micro_batches);
     for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) dropout[m] = ctx.dropout_stream(m);
     const float scale = 1.0F / static_cast<float>(b.tokens());
-    return pass(ctx, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout}, first_channel);
+    auto view = view_of(ctx);
+    return run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
+                     {first_channel, place_.replica, window_, talk(ctx)});
   }
 
   /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
@@ -102,17 +106,11 @@ class pipeline {
   /// Boundaries cross as f32 here, whatever the codec. Any number of sequences; a batch goes through in at most as many
   /// micro-batches as in training.
   result<double> evaluate(auto& ctx, const batch& b) {
-    stage::plain exact;
-    plan::schedule forwards = schedule_;
-    forwards.micro_batches = static_cast<std::uint32_t>(std::gcd(b.sequences, options_.micro_batches));
-    for (auto& order : forwards.orders) {
-      order.clear();
-      for (std::uint32_t c = 0; c < forwards.chunks; ++c) {
-        for (std::uint32_t m = 0; m < forwards.micro_batches; ++m) order.push_back({plan::work::forward, m, c});
-      }
-    }
-    plan::schedule_cursor cursor{forwards, place_.rank, plan::run_order::strict};
-    return pass(ctx, exact, cursor, {forwards, place_.rank, chunks_, b, 0.0F, false}, evaluation_channel);
+    const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
+    CAUSEWAY_TRY(check_batch(b, pieces));
+    auto view = view_of(ctx);
+    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b,
+                          {evaluation_channel, place_.replica, window_, talk(ctx)});
   }
 
   void serialize(auto& ar) { codec_.serialize(ar); }
@@ -174,31 +172,11 @@ class pipeline {
     return h.finish();
   }
 
-  template <class AnyCodec>
-  result<double> pass(auto& ctx, AnyCodec& codec, plan::schedule_cursor& cursor, const pass_setup& setup,
-                      std::uint32_t channel) {
-    const batch& b = setup.whole;
-    if (b.sequences % setup.schedule.micro_batches != 0 || b.sequences == 0) {
-      return fail(errc::invalid_argument, "pipeline",
-                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " +
-                      std::to_string(setup.schedule.micro_batches) + " equal micro-batches; choose a divisor");
-    }
-    auto view = view_of(ctx);
-    stage_mail<AnyCodec> mail{view,
-                              codec,
-                              {.pool = ctx.pool(),
-                               .schedule = setup.schedule,
-                               .whole = b,
-                               .width = ctx.model().width(),
-                               .channel = channel,
-                               .step = ctx.step(),
-                               .seed = place_.replica,
-                               .window = window_,
-                               .deadline = ctx.exchange_options().deadline}};
-    pipeline_pass run{ctx.model(), mail, setup};
-    CAUSEWAY_ASSIGN(const double sum, run.run(cursor));
-    CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, talk(ctx)));
-    return all / static_cast<double>(b.tokens());
+  [[nodiscard]] static result<void> check_batch(const batch& b, std::int64_t pieces) {
+    if (b.sequences != 0 && b.sequences % pieces == 0) return {};
+    return fail(errc::invalid_argument, "pipeline",
+                "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
+                    " equal micro-batches; choose a divisor");
   }
 
   [[nodiscard]] bool has_tied_table(auto& ctx) const {

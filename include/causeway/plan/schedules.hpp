@@ -63,6 +63,18 @@ inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of
   return s;
 }
 
+/// Forwards alone, chunk by chunk: an evaluation.
+[[nodiscard]] inline result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
+                                                    std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
+  for (auto& order : s.orders) {
+    for (std::uint32_t c = 0; c < chunks; ++c) {
+      for (std::uint32_t m = 0; m < micro_batches; ++m) order.push_back({work::forward, m, c});
+    }
+  }
+  return s;
+}
+
 /// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
 /// of GPipe, but at most p - r sets of activations on rank r.
 [[nodiscard]] inline result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches) {

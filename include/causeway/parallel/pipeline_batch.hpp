@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_BATCH_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_BATCH_HPP
+
+// A batch through all stages of a pipeline, and the loss on all of its peers: for training in the order of a schedule, and
+// forward only. The synchronous and the asynchronous pipeline evaluate alike.
+
+#include <causeway/collective/group_view.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/pipeline_pass.hpp>
+#include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/stage_mail.hpp>
+#include <causeway/plan/schedule.hpp>
+#include <causeway/plan/schedule_cursor.hpp>
+#include <causeway/plan/schedules.hpp>
+#include <causeway/stage/activation.hpp>
+#include <causeway/tensor/batch.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// How stages talk while a batch goes through. Equal on all peers of the pipeline.
+struct batch_talk {
+  std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
+  std::uint64_t seed = 0;
+  std::uint32_t window = 2;  ///< receives posted ahead, for each source
+  pipeline_talk stages;      ///< for the loss
+};
+
+/// The mean loss over the batch of `setup`, whose sequences its schedule's micro-batches must divide. See pipeline_pass.
+template <class Context, class Codec>
+result<double> run_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
+                         const pass_setup& setup, const batch_talk& talk) {
+  stage_mail<Codec> mail{view,
+                         codec,
+                         {.pool = ctx.pool(),
+                          .schedule = setup.schedule,
+                          .whole = setup.whole,
+                          .width = ctx.model().width(),
+                          .channel = talk.channel,
+                          .step = ctx.step(),
+                          .seed = talk.seed,
+                          .window = talk.window,
+                          .deadline = ctx.exchange_options().deadline}};
+  pipeline_pass run{ctx.model(), mail, setup};
+  CAUSEWAY_ASSIGN(const double sum, run.run(cursor));
+  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, talk.stages));
+  return all / static_cast<double>(setup.whole.tokens());
+}
+
+/// The mean loss over `b`, forward only and without dropout, in `micro_batches` pieces that divide its sequences;
+/// boundaries cross as f32. `chunks`: the blocks of each of this rank's chunks.
+template <class Context>
+result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::span<const nn::block_range> chunks,
+                              std::uint32_t micro_batches, const batch& b, const batch_talk& talk) {
+  stage::plain exact;
+  CAUSEWAY_ASSIGN(const plan::schedule forwards,
+                  plan::forwards_only(view.size(), static_cast<std::uint32_t>(chunks.size()), micro_batches));
+  plan::schedule_cursor cursor{forwards, view.self(), plan::run_order::strict};
+  return run_batch(ctx, view, exact, cursor, {forwards, view.self(), chunks, b, 0.0F, false}, talk);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_BATCH_HPP

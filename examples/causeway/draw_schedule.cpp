@@ -9,16 +9,14 @@
 #include <causeway/plan/schedules.hpp>
 #include <causeway/plan/timeline.hpp>
 
-#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
 #include <string>
-#include <system_error>
-#include <type_traits>
-#include <variant>
 #include <vector>
+
+#include "flags.hpp"
 
 namespace app {
 namespace {
@@ -35,12 +33,7 @@ struct drawing {
   bool opportunistic = false, recomputing = false, halves = false, help = false;
 };
 
-struct option {
-  std::string name, help;
-  std::variant<std::string*, std::uint32_t*, double*, bool*> value;
-};
-
-std::vector<option> options(drawing& d) {
+std::vector<flag> options(drawing& d) {
   return {{"schedule", "gpipe, 1f1b, interleaved, zero_bubble, varuna, asynchronous or greedy", &d.schedule},
           {"stages", "ranks of the pipeline", &d.stages},
           {"micro-batches", "of one step", &d.micro_batches},
@@ -64,42 +57,6 @@ std::vector<option> options(drawing& d) {
           {"column", "seconds of a column of the picture; 0: by itself", &d.column},
           {"svg", "also write the picture to this file", &d.svg},
           {"help", "this text", &d.help}};
-}
-
-bool assign(const option& o, const std::string& text) {
-  return std::visit(
-      [&](auto* value) {
-        using type = std::remove_pointer_t<decltype(value)>;
-        if constexpr (std::is_same_v<type, std::string>) {
-          *value = text;
-          return true;
-        } else if constexpr (std::is_same_v<type, bool>) {
-          *value = text == "true";
-          return *value || text == "false";
-        } else {
-          const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), *value);
-          return code == std::errc{} && end == text.data() + text.size();
-        }
-      },
-      o.value);
-}
-
-causeway::result<void> read(const std::vector<std::string>& arguments, const std::vector<option>& all) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& name = arguments[i];
-    const option* found = nullptr;
-    for (const option& o : all) {
-      if ("--" + o.name == name) found = &o;
-    }
-    if (found == nullptr) return fail(errc::invalid_argument, name, "is no option; `causeway schedule --help` lists all");
-    const bool is_switch = std::holds_alternative<bool*>(found->value);
-    const bool has_value = i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
-    if (!is_switch && !has_value) return fail(errc::invalid_argument, name, "needs a value: " + found->help);
-    const std::string text = has_value ? arguments[++i] : "true";
-    if (!assign(*found, text))
-      return fail(errc::invalid_argument, name, "'" + text + "' does not fit (" + found->help + ")");
-  }
-  return {};
 }
 
 causeway::result<void> validate(const drawing& d) {
@@ -174,7 +131,7 @@ causeway::result<void> print_mean(const drawing& d, const plan::schedule& s, con
 
 int print_help(drawing& d) {
   std::printf("causeway schedule [--option value ...]: draws what each rank of a pipeline does in one step, and when\n\n");
-  for (const option& o : options(d)) std::printf("  --%-16s %s\n", o.name.c_str(), o.help.c_str());
+  for (const flag& f : options(d)) std::printf("  --%-16s %s\n", f.name.c_str(), f.help.c_str());
   std::printf(
       "\nWithout --room varuna stores 2 x stages inputs, greedy has room for stages x chunks sets, and an opportunistic "
       "rank "
@@ -187,7 +144,7 @@ int print_help(drawing& d) {
 
 causeway::result<int> draw_schedule(const std::vector<std::string>& arguments) {
   drawing d;
-  CAUSEWAY_TRY(read(arguments, options(d)));
+  CAUSEWAY_TRY(read_flags("schedule", arguments, options(d)));
   if (d.help) return print_help(d);
   CAUSEWAY_TRY(validate(d));
   const plan::stage_costs costs = costs_of(d);

@@ -20,7 +20,7 @@ namespace app {
 
 struct flag {
   std::string name, help;
-  std::variant<std::string*, std::uint64_t*, double*, bool*> value;
+  std::variant<std::string*, std::uint32_t*, std::uint64_t*, double*, bool*> value;
 };
 
 namespace detail {

@@ -4,21 +4,18 @@
 #include <causeway/comm/periodic.hpp>
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/optim/nadam.hpp>
-#include <causeway/sim/world.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
 #include "support/conformance.hpp"
-#include "support/networks.hpp"
+#include "support/other_networks.hpp"
 #include "support/timed_stages.hpp"
 
 // Two asynchronous pipelines of three stages, which average every third step, on every kind of network, stopped anywhere,
@@ -105,39 +102,13 @@ TEST_CASE("async pipelines: the same bits in memory, over TCP, and on slow, jitt
   }
 
   runs tcp(all_peers);
-  {
-    auto mesh = support::tcp_mesh(all_peers);
-    std::vector<std::thread> threads;
-    for (std::uint32_t p = 0; p < all_peers; ++p) {
-      threads.emplace_back([&, p, transport = std::move(mesh[p])]() mutable {
-        environment env;
-        env.transport = net::any_transport{std::move(transport)};
-        tcp[p] = run_peer(std::move(env));
-      });
-    }
-    for (auto& t : threads) t.join();
-  }
+  support::run_over_tcp(all_peers, [&](std::uint32_t p, environment env) { tcp[p] = run_peer(std::move(env)); });
   CHECK((tcp == memory));
 
   runs simulated(all_peers);
-  sim::world world{{.seed = 3,
-                    .link = {.latency = std::chrono::milliseconds{40},
-                             .bytes_per_s = 1e5,
-                             .jitter = std::chrono::milliseconds{30},
-                             .loss = 0.05}}};
-  std::vector<sim::host_index> hosts;
-  for (std::uint32_t p = 0; p < all_peers; ++p) hosts.push_back(world.add_host({}));
-  for (const auto host : hosts) {
-    world.boot(host, [&, host](sim::process& process) {
-      auto transport = process.make_transport(hosts);
-      if (!transport) throw std::runtime_error{transport.error().text()};
-      environment env;
-      env.transport = net::any_transport{std::move(*transport)};
-      env.clock = process.clock();
-      simulated[host] = run_peer(std::move(env));
-    });
-  }
-  REQUIRE(world.run());
+  const std::vector<double> speeds(all_peers, 1.0);
+  support::run_simulated(speeds, 3,
+                         [&](std::uint32_t p, environment env, sim::process&) { simulated[p] = run_peer(std::move(env)); });
   CHECK((simulated == memory));
 }
 

@@ -3,22 +3,19 @@
 
 #include <causeway/comm/every_step.hpp>
 #include <causeway/compress/block_int8.hpp>
-#include <causeway/sim/world.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
 #include "support/conformance.hpp"
-#include "support/networks.hpp"
+#include "support/other_networks.hpp"
 #include "support/pipelines.hpp"
 
 // Two pipelines of two stages on every kind of network, stopped anywhere, and broken anywhere. One type of trainer: it
@@ -89,39 +86,15 @@ TEST_CASE("pipelines: the same bits in memory, over TCP, and on slow, jittery, l
   for (const auto& h : memory) REQUIRE(h.finished);
 
   histories tcp(all_peers);
-  {
-    auto mesh = support::tcp_mesh(all_peers);
-    std::vector<std::thread> threads;
-    for (std::uint32_t p = 0; p < all_peers; ++p) {
-      threads.emplace_back([&, p, transport = std::move(mesh[p])]() mutable {
-        environment env;
-        env.transport = net::any_transport{std::move(transport)};
-        tcp[p] = run_peer(std::move(env), nullptr, shape.steps);
-      });
-    }
-    for (auto& t : threads) t.join();
-  }
+  support::run_over_tcp(all_peers,
+                        [&](std::uint32_t p, environment env) { tcp[p] = run_peer(std::move(env), nullptr, shape.steps); });
   support::same_end(memory, tcp);
 
   histories simulated(all_peers);
-  sim::world world{{.seed = 3,
-                    .link = {.latency = std::chrono::milliseconds{40},
-                             .bytes_per_s = 1e5,
-                             .jitter = std::chrono::milliseconds{30},
-                             .loss = 0.05}}};
-  std::vector<sim::host_index> hosts;
-  for (std::uint32_t p = 0; p < all_peers; ++p) hosts.push_back(world.add_host({}));
-  for (const auto host : hosts) {
-    world.boot(host, [&, host](sim::process& process) {
-      auto transport = process.make_transport(hosts);
-      if (!transport) throw std::runtime_error{transport.error().text()};
-      environment env;
-      env.transport = net::any_transport{std::move(*transport)};
-      env.clock = process.clock();
-      simulated[host] = run_peer(std::move(env), nullptr, shape.steps);
-    });
-  }
-  REQUIRE(world.run());
+  const std::vector<double> speeds(all_peers, 1.0);
+  support::run_simulated(speeds, 3, [&](std::uint32_t p, environment env, sim::process&) {
+    simulated[p] = run_peer(std::move(env), nullptr, shape.steps);
+  });
   support::same_end(memory, simulated);
 }
 

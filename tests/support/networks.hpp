@@ -5,18 +5,15 @@
 // A policy whose exchanges wait for all peers gives the same bits whatever carries the messages: the in-process network,
 // TCP on this machine, and the simulator with lines that are slow, jittery and lossy, between peers of unequal speed.
 
-#include <causeway/sim/world.hpp>
-
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/blocky.hpp"
 #include "support/conformance.hpp"
-#include "support/tcp_peers.hpp"
+#include "support/other_networks.hpp"
 
 namespace support {
 
@@ -56,39 +53,17 @@ void check_networks(MakePolicy make, std::uint32_t peers = 4, std::uint64_t step
   });
 
   result_list tcp(peers);
-  {
-    auto mesh = tcp_mesh(peers);
-    std::vector<std::thread> threads;
-    for (std::uint32_t p = 0; p < peers; ++p) {
-      threads.emplace_back([&, p, transport = std::move(mesh[p])]() mutable {
-        causeway::environment env;
-        env.transport = causeway::net::any_transport{std::move(transport)};
-        tcp[p] = detail::trained<Inner, M>(p, std::move(env), make, steps, nothing);
-      });
-    }
-    for (auto& t : threads) t.join();
-  }
+  run_over_tcp(peers, [&](std::uint32_t p, causeway::environment env) {
+    tcp[p] = detail::trained<Inner, M>(p, std::move(env), make, steps, nothing);
+  });
 
   result_list simulated(peers);
-  causeway::sim::world world{{.seed = 11,
-                              .link = {.latency = std::chrono::milliseconds{40},
-                                       .bytes_per_s = 1e5,
-                                       .jitter = std::chrono::milliseconds{30},
-                                       .loss = 0.05}}};
-  std::vector<causeway::sim::host_index> hosts;
-  for (std::uint32_t p = 0; p < peers; ++p) hosts.push_back(world.add_host({.speed = 1.0 + p}));
-  for (const auto host : hosts) {
-    world.boot(host, [&, host](causeway::sim::process& process) {
-      auto transport = process.make_transport(hosts);
-      if (!transport) throw std::runtime_error{transport.error().text()};
-      causeway::environment env;
-      env.transport = causeway::net::any_transport{std::move(*transport)};
-      env.clock = process.clock();
-      const auto compute = [&] { process.compute(std::chrono::milliseconds{100}); };
-      simulated[host] = detail::trained<Inner, M>(host, std::move(env), make, steps, compute);
-    });
-  }
-  REQUIRE(world.run());
+  std::vector<double> speeds;
+  for (std::uint32_t p = 0; p < peers; ++p) speeds.push_back(1.0 + p);
+  run_simulated(speeds, 11, [&](std::uint32_t p, causeway::environment env, causeway::sim::process& process) {
+    const auto compute = [&] { process.compute(std::chrono::milliseconds{100}); };
+    simulated[p] = detail::trained<Inner, M>(p, std::move(env), make, steps, compute);
+  });
 
   const bool over_tcp = tcp == memory;
   const bool on_the_simulator = simulated == memory;

@@ -26,7 +26,7 @@ using causeway::net::peer_index;
 inline const message_id some_id{.channel = 32, .epoch = 1, .step = 7, .parent = 99};
 
 /// A moment on the steady clock that a test reaches only when it hangs.
-inline causeway::time_point soon(int seconds = 20) {
+inline causeway::time_point soon(int seconds = 300) {
   return causeway::steady_clock{}.now() + std::chrono::seconds{seconds};
 }
 

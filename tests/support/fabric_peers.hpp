@@ -192,6 +192,24 @@ class raw_fabric_peer {
     return all;
   }
 
+  /// Makes this connection a data stream of the link with that number.
+  void open_stream(std::uint64_t serial) {
+    const net::detail::stream_request request{{id_, incarnation_, serial}, 0};
+    socket.write(frame(frame_kind::stream, request.encode()));
+    const auto answer = socket.read();
+    REQUIRE(answer);
+    REQUIRE(answer->kind == frame_kind::stream_ok);
+  }
+  /// The header and digest of a message that is one chunk; its content follows.
+  [[nodiscard]] std::vector<std::byte> chunk(const message_id& id, std::uint64_t sequence,
+                                             const std::vector<std::byte>& content) const {
+    frame_header h = data_header(id, sequence, content.size(), 0, content.size());
+    h.sender = static_cast<std::uint32_t>(id_);
+    net::detail::outgoing_frame out;
+    out.begin(h, content, true);
+    return {out.header.begin(), out.header.end()};
+  }
+
   raw_peer socket;
   net::detail::introduction them;
   std::optional<error> refusal;

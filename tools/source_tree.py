@@ -25,7 +25,7 @@ RANKS = {
     "presets": 9,
 }
 # Folders beside the ladder: who they may include; nobody but the umbrella includes them.
-SIDE = {"cuda": ("config", "core", "tensor", "kernels")}
+SIDE = {"cuda": ("config", "core", "tensor", "kernels", "compress")}
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ DOORS = {
                    "__has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)"),
     "onednn": Door(r"oneapi/|dnnl", r"kernels/onednn_gemm\.hpp$", "defined(CAUSEWAY_HAS_ONEDNN)"),
     "blas": Door(r"cblas|openblas", r"kernels/cblas_gemm\.hpp$", "defined(CAUSEWAY_HAS_CBLAS)"),
-    "cuda": Door(r"cuda|cub/|cublas|mma\.h|nvrtc|nccl", r"cuda/\w+\.cuh$", "defined(__CUDACC__)"),
+    "cuda": Door(r"cuda|cub/|cublas|mma\.h|nvrtc|nccl", r"cuda/\w+\.(cuh|hpp)$", "defined(__CUDACC__)"),
 }
 
 DIRECTIVE = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|else|endif|include|define|pragma)\b\s*(.*?)\s*$")

@@ -7,6 +7,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/tensor/dtype.hpp>
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +20,11 @@ causeway::error error_of(int cuda_error);
 causeway::result<std::vector<std::string>> devices();
 /// A reservation larger than any device's memory.
 causeway::result<void> reserve_too_much();
+
+/// How often the arena asks the device for memory in the second of two equal steps.
+causeway::result<std::size_t> reservations_of_second_step();
+/// The values, copied to the device in one stream and back in another that waits for an event of the first.
+causeway::result<std::vector<int>> through_two_streams(const std::vector<int>& values);
 
 template <class Half>
 causeway::result<std::vector<Half>> convert_on_device(std::span<const float> values);

@@ -65,14 +65,66 @@ struct device_properties {
   int major = 0;  ///< compute capability: 9.0 is major 9, minor 0
   int minor = 0;
   int multiprocessors = 0;
-  std::size_t memory = 0;  ///< bytes
+  std::size_t memory = 0;              ///< bytes
+  std::size_t shared_memory = 0;       ///< bytes, the most that one block can ask for
+  std::size_t second_level_cache = 0;  ///< bytes
+  int copy_engines = 0;                ///< 2: copies to and from the device run at once, beside kernels
+  int memory_bus = 0;                  ///< bits
+  bool integrated = false;             ///< shares the memory of the host
 };
 
 [[nodiscard]] inline result<device_properties> describe_device(int device = 0) {
   cudaDeviceProp p{};
   CAUSEWAY_TRY(check(cudaGetDeviceProperties(&p, device), "describing a CUDA device"));
-  return device_properties{p.name, p.major, p.minor, p.multiProcessorCount, p.totalGlobalMem};
+  return device_properties{.name = p.name,
+                           .major = p.major,
+                           .minor = p.minor,
+                           .multiprocessors = p.multiProcessorCount,
+                           .memory = p.totalGlobalMem,
+                           .shared_memory = p.sharedMemPerBlockOptin,
+                           .second_level_cache = static_cast<std::size_t>(p.l2CacheSize),
+                           .copy_engines = p.asyncEngineCount,
+                           .memory_bus = p.memoryBusWidth,
+                           .integrated = p.integrated != 0};
 }
+
+/// Bytes that a device has and that nobody has reserved, at this moment.
+struct memory_state {
+  std::size_t free = 0;
+  std::size_t total = 0;
+};
+
+/// Makes a device the calling thread's current one for as long as it lives. Streams, events and memory belong to the device
+/// that is current when they are made; a process with several devices makes each one's in a scope of its own.
+class device_scope {
+ public:
+  [[nodiscard]] static result<device_scope> enter(int device) {
+    int before = 0;
+    CAUSEWAY_TRY(check(cudaGetDevice(&before), "asking for the current CUDA device"));
+    if (before != device) CAUSEWAY_TRY(check(cudaSetDevice(device), "choosing a CUDA device"));
+    return device_scope{before == device ? -1 : before};
+  }
+
+  device_scope(device_scope&& other) noexcept : before_{std::exchange(other.before_, -1)} {}
+  device_scope& operator=(device_scope&&) = delete;
+  ~device_scope() {
+    if (before_ >= 0) (void)cudaSetDevice(before_);
+  }
+
+ private:
+  explicit device_scope(int before) noexcept : before_{before} {}
+
+  int before_;  // -1: nothing to restore
+};
+
+[[nodiscard]] inline result<memory_state> memory_of(int device) {
+  CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device));
+  memory_state state;
+  CAUSEWAY_TRY(check(cudaMemGetInfo(&state.free, &state.total), "asking for free device memory"));
+  return state;
+}
+
+class event;
 
 /// A queue of work on the current device; owns it. Work of one stream runs in order. Movable, not copyable; one thread at a
 /// time.
@@ -96,6 +148,9 @@ class stream {
   /// Blocks until all work given so far is done; a fault of any of it comes back here.
   [[nodiscard]] result<void> synchronize() { return check(cudaStreamSynchronize(handle_), "waiting for a CUDA stream"); }
 
+  /// What is given to this stream from now on starts only when the event has happened. Does not block the host.
+  [[nodiscard]] result<void> wait(const event& e);
+
   [[nodiscard]] cudaStream_t handle() const noexcept { return handle_; }
 
  private:
@@ -103,6 +158,64 @@ class stream {
 
   cudaStream_t handle_ = nullptr;
 };
+
+enum class event_timing : bool { off, on };
+
+/// A point in a stream that other streams and the host can wait for. Recording it again moves it. Movable, not copyable.
+class event {
+ public:
+  [[nodiscard]] static result<event> create(event_timing timing = event_timing::off) {
+    cudaEvent_t handle = nullptr;
+    const unsigned flags = timing == event_timing::on ? cudaEventDefault : cudaEventDisableTiming;
+    CAUSEWAY_TRY(check(cudaEventCreateWithFlags(&handle, flags), "creating a CUDA event"));
+    return event{handle};
+  }
+
+  event(event&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  event& operator=(event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~event() {
+    if (handle_ != nullptr) (void)cudaEventDestroy(handle_);
+  }
+
+  /// Happens when all work that `s` has by now is done.
+  [[nodiscard]] result<void> record(stream& s) {
+    return check(cudaEventRecord(handle_, s.handle()), "recording a CUDA event");
+  }
+
+  /// Blocks until it has happened; at once if it was never recorded.
+  [[nodiscard]] result<void> synchronize() const {
+    return check(cudaEventSynchronize(handle_), "waiting for a CUDA event");
+  }
+
+  /// Whether it has happened; does not block.
+  [[nodiscard]] result<bool> happened() const {
+    const cudaError_t code = cudaEventQuery(handle_);
+    if (code == cudaErrorNotReady) return false;
+    CAUSEWAY_TRY(check(code, "asking for a CUDA event"));
+    return true;
+  }
+
+  /// Milliseconds between two events that have happened, both made with event_timing::on.
+  [[nodiscard]] result<float> milliseconds_since(const event& begin) const {
+    float elapsed = 0;
+    CAUSEWAY_TRY(check(cudaEventElapsedTime(&elapsed, begin.handle_, handle_), "timing between CUDA events"));
+    return elapsed;
+  }
+
+  [[nodiscard]] cudaEvent_t handle() const noexcept { return handle_; }
+
+ private:
+  explicit event(cudaEvent_t handle) noexcept : handle_{handle} {}
+
+  cudaEvent_t handle_ = nullptr;
+};
+
+inline result<void> stream::wait(const event& e) {
+  return check(cudaStreamWaitEvent(handle_, e.handle(), 0), "letting a CUDA stream wait");
+}
 
 /// A fixed number of values of a trivially copyable type in device memory, not initialised. Movable, not copyable.
 template <class T>

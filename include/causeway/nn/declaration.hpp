@@ -33,6 +33,12 @@ struct initial_distribution {
 /// The segment of a parameter that this peer does not hold.
 inline constexpr std::size_t not_held = static_cast<std::size_t>(-1);
 
+/// Segments that are added up for every token and position.
+struct embedding_tables {
+  std::size_t tokens = not_held;     ///< [vocabulary, width]
+  std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
+};
+
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
 [[nodiscard]] inline float residual_deviation(std::int64_t layers) noexcept {

@@ -85,6 +85,9 @@ class gpt_family {
   /// The segment of the table that is both embedding and output layer; `not_held` where there is none here.
   [[nodiscard]] std::size_t tied() const noexcept { return options_.tie ? tokens_ : not_held; }
 
+  /// The segments that make the residual stream of tokens; `not_held` where they are not here.
+  [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
+
   void hash_into(hasher& h) const noexcept {
     const auto& o = options_;
     h.add_value(o.layers).add_value(o.heads).add_value(o.width).add_value(o.context).add_value(o.vocabulary);

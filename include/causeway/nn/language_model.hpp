@@ -87,6 +87,10 @@ class language_model {
   [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
   /// The segment of a token table that is the output layer too; `not_held` where the model has none here.
   [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
+  /// The segments of the embedding; `not_held` where the model has none here.
+  [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
+  /// The share of values dropped in training, after the embedding and of what blocks add.
+  [[nodiscard]] float dropout() const noexcept { return family().dropout(); }
   [[nodiscard]] parameter_store& parameters() noexcept { return store(); }
   [[nodiscard]] BackendType& backend() noexcept { return engine_->backend; }
   /// The pool that activations come from, for its statistics.

@@ -15,6 +15,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/embedding_base.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
@@ -78,7 +79,7 @@ class pipeline {
     const float scale = 1.0F / static_cast<float>(b.tokens());
     auto view = view_of(ctx);
     return run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                     {first_channel, place_.replica, window_, talk(ctx)});
+                     {first_channel, place_.replica, window_, talk(ctx), base_.empty() ? nullptr : &base_});
   }
 
   /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
@@ -135,6 +136,9 @@ class pipeline {
     auto view = view_of(ctx);
     CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks}, chunks_, talk(ctx)));
     round_ = ctx.round();
+    if constexpr (stage::UsesBase<Codec>) {
+      if (place_.ranks() > 1) return base_.share(view, ctx.pool(), ctx.model(), codec_, talk(ctx));
+    }
     return {};
   }
 
@@ -212,6 +216,7 @@ class pipeline {
   plan::schedule schedule_;
   std::optional<plan::schedule_cursor> cursor_;
   std::vector<nn::block_range> chunks_;
+  embedding_base base_;           // empty where the codec uses none
   std::vector<float> other_end_;  // a tied table's gradient of the other end
   std::uint64_t round_ = 0;
   std::uint32_t window_ = 1;

@@ -27,8 +27,9 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 struct batch_talk {
   std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
   std::uint64_t seed = 0;
-  std::uint32_t window = 2;  ///< receives posted ahead, for each source
-  pipeline_talk stages;      ///< for the loss
+  std::uint32_t window = 2;              ///< receives posted ahead, for each source
+  pipeline_talk stages;                  ///< for the loss
+  const embedding_base* base = nullptr;  ///< where the codec uses one
 };
 
 /// The mean loss over the batch of `setup`, whose sequences its schedule's micro-batches must divide. See pipeline_pass.
@@ -45,7 +46,8 @@ result<double> run_batch(Context& ctx, collective::group_view& view, Codec& code
                           .step = ctx.step(),
                           .seed = talk.seed,
                           .window = talk.window,
-                          .deadline = ctx.exchange_options().deadline}};
+                          .deadline = ctx.exchange_options().deadline,
+                          .base = talk.base}};
   pipeline_pass run{ctx.model(), mail, setup};
   CAUSEWAY_ASSIGN(const double sum, run.run(cursor));
   CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, talk.stages));

@@ -41,7 +41,7 @@ struct pipeline_talk {
 
 namespace detail {
 
-enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5 };  // a gather takes two channels
+enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5, base_kind = 7 };  // a gather takes two
 
 /// One message each way between first and last rank.
 inline result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,

@@ -15,6 +15,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/parallel/embedding_base.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/tensor/batch.hpp>
@@ -44,6 +45,7 @@ struct mail_setup {
   std::uint64_t seed = 0;    ///< equal on both sides of a boundary
   std::uint32_t window = 2;  ///< receives posted ahead, for each source
   time_point deadline = no_deadline;
+  const embedding_base* base = nullptr;  ///< where the codec uses one
 };
 
 /// The mail of one rank. One thread.
@@ -91,7 +93,8 @@ class stage_mail {
     parcel got = std::move(l.expected.front());
     l.expected.pop_front();
     ++l.taken;
-    const auto c = crossing_of(l.way, l.edge, op.micro_batch);
+    auto c = crossing_of(l.way, l.edge, op.micro_batch);
+    CAUSEWAY_TRY(add_base(c, op.micro_batch));
     auto outcome = codec_.decode(setup_.pool, c, std::span{got.bytes}.first(got.moved), values);
     spare_.push_back(std::move(got.bytes));
     top_up(l);
@@ -103,7 +106,8 @@ class stage_mail {
   result<void> send(const plan::operation& op, std::span<const float> values) {
     const auto target = plan::target_of(setup_.schedule, view_.self(), op);
     CAUSEWAY_EXPECT(target.has_value());
-    const auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
+    auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
+    CAUSEWAY_TRY(add_base(c, op.micro_batch));
     parcel p{.bytes = buffer(codec_.most_bytes(c))};
     CAUSEWAY_ASSIGN(p.moved, codec_.encode(setup_.pool, c, values, p.bytes));
     CAUSEWAY_TRY(reap(false));
@@ -147,16 +151,26 @@ class stage_mail {
     return op.kind == plan::work::forward ? v : v - 1;
   }
 
-  [[nodiscard]] stage::crossing crossing_of(stage::direction way, std::uint32_t edge, std::uint32_t micro_batch) const {
+  [[nodiscard]] batch piece_of(std::uint32_t micro_batch) const {
     const std::int64_t sequences = setup_.whole.sequences / setup_.schedule.micro_batches;
-    const batch piece = setup_.whole.slice(micro_batch * sequences, sequences);
+    return setup_.whole.slice(micro_batch * sequences, sequences);
+  }
+  [[nodiscard]] stage::crossing crossing_of(stage::direction way, std::uint32_t edge, std::uint32_t micro_batch) const {
+    const batch piece = piece_of(micro_batch);
     return {.edge = edge,
             .way = way,
             .rows = piece.tokens(),
             .width = setup_.width,
-            .sequences = sequences,
+            .sequences = piece.sequences,
             .samples = piece.samples,
             .seed = mix(setup_.seed, setup_.step, mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
+  }
+  // Gradients have none. The rows live until the next call.
+  result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
+    if (setup_.base == nullptr || c.way == stage::direction::backward) return {};
+    base_.resize(c.count());
+    c.base = base_;
+    return setup_.base->rows(setup_.pool, piece_of(micro_batch), base_);
   }
   [[nodiscard]] net::message_id id_of(const stage::crossing& c, std::uint32_t micro_batch) const {
     const std::uint32_t channel = setup_.channel + static_cast<std::uint32_t>(c.way);
@@ -209,6 +223,7 @@ class stage_mail {
   std::vector<line> lines_;  // [chunk]: forward, backward
   std::deque<parcel> sent_;
   std::vector<std::vector<std::byte>> spare_;
+  std::vector<float> base_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel

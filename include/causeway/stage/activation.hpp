@@ -81,6 +81,14 @@ concept ActivationCodec = std::movable<A> && std::default_initializable<A> && St
   { fixed.agreement() } -> std::same_as<std::uint64_t>;
 };
 
+/// Of codecs with traits.uses_base: `leave_outside(pool, width, rows)` turns rows of embedding tables into the rows of the
+/// tables that `base` is made of, on one peer; the others get them from it.
+template <class A>
+concept UsesBase = ActivationCodec<A> &&
+                   A::traits.uses_base&& requires(A& a, thread_pool& pool, std::int64_t width, std::span<float> rows) {
+  { a.leave_outside(pool, width, rows) } -> std::same_as<result<void>>;
+};
+
 namespace detail {
 
 /// Names one after another, as characters that live as long as the program.

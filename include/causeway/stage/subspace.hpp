@@ -103,6 +103,16 @@ class subspace {
     return {};
   }
 
+  /// Takes the part that lies in the subspace out of `rows` [n, width]: of a table, what is left is what every side needs
+  /// to make e of it. It does not change while the table is trained within the subspace. Memory: a copy of the rows.
+  result<void> leave_outside(thread_pool& pool, std::int64_t width, std::span<float> rows) {
+    CAUSEWAY_TRY(make_basis({.rows = 1, .width = width}));
+    std::vector<float> inside{rows.begin(), rows.end()};
+    basis_.project_rows(pool, inside);
+    kernels::axpy(pool, rows.data(), -1.0F, inside.data(), static_cast<std::int64_t>(rows.size()));
+    return {};
+  }
+
   void begin_step() {}
   result<void> commit_step() { return {}; }
 

@@ -13,7 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "include/causeway/presets"
 PAGES = ROOT / "docs/presets"
-RUN = {"muloco": "optim::muon<>{}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}"}
+RUN = {"muloco": "optim::muon<>{}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}",
+       "protocol_models": "std::move(*inner)"}
+BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);"}
 
 
 def comment_before(lines, i):
@@ -65,6 +67,7 @@ def page(p, all_presets):
         out += [""]
     out += ["**Use**", "", "```cpp", "using namespace causeway;",
             f"auto policy = presets::make(presets::{p['name']}_options{{}});",
+            *([BEFORE[p["name"]]] if p["name"] in BEFORE else []),
             "auto t = make_trainer(model, env, options, std::move(policy)" + (f", {inner}" if inner else "") + ");", "```", ""]
     if p["type"].startswith("parallel::"):
         kind = re.match(r"parallel::(\w+)", p["type"])[1]

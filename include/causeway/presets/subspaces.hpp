@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_SUBSPACES_HPP
+#define CAUSEWAY_PRESETS_SUBSPACES_HPP
+
+// Protocol Models: a pipeline of a model that is made for its links. Pipeline and inner optimizer must know the same
+// subspace, and the parameters must start in it; both come from the same options here.
+
+#include <causeway/core/result.hpp>
+#include <causeway/optim/adamw.hpp>
+#include <causeway/parallel/pipeline.hpp>
+#include <causeway/stage/schedules.hpp>
+#include <causeway/stage/subspace.hpp>
+#include <causeway/stage/subspace_adamw.hpp>
+#include <causeway/stage/subspace_basis.hpp>
+#include <causeway/stage/subspace_pieces.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// Protocol Models (Ramasinghe et al. 2025): blocks write into the residual stream along `rank` directions only, which all
+/// stages know, so that `rank` numbers for each token cross a boundary in place of `width`, both ways, and nothing is lost
+/// of the model that is trained. That model is a smaller one than without the limit: see the benchmark. The order of
+/// micro-batches and the first directions are our choice; directions stay as they are, for stage::refreshed is not wired
+/// in.
+struct protocol_models_options {
+  std::int64_t micro_batches = 8;
+  std::uint32_t ranks = 0;
+  std::int64_t rank = 64;  ///< directions of the residual stream; the paper goes down to a hundredth of its width
+  std::uint64_t seed = 0;  ///< of the directions: the same on all peers
+};
+using protocol_models = parallel::pipeline<stage::gpipe, stage::subspace<>>;
+[[nodiscard]] inline protocol_models make(const protocol_models_options& o) {
+  return protocol_models{
+      {.micro_batches = o.micro_batches, .ranks = o.ranks}, {}, stage::subspace<>{{.rank = o.rank, .seed = o.seed}}};
+}
+
+/// Puts the parameters of an nn::gpt or nn::llama, or of a part of one, into the subspace, and gives the inner optimizer
+/// that keeps them there. Before training; not for a checkpoint that is resumed, whose parameters are in it.
+template <class Model>
+[[nodiscard]] result<stage::subspace_adamw> confined_adamw(const protocol_models_options& o, Model& model,
+                                                           const optim::adamw_options& adamw = {}) {
+  CAUSEWAY_ASSIGN(stage::subspace_basis basis, stage::subspace_basis::random(o.seed, model.width(), o.rank));
+  auto pieces = stage::residual_writers();
+  stage::confine(model.backend().pool(), model.parameters(), basis, pieces);
+  return stage::subspace_adamw{std::move(basis), std::move(pieces), adamw};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_SUBSPACES_HPP

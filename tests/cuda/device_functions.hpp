@@ -8,6 +8,7 @@
 #include <causeway/tensor/dtype.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,6 +26,21 @@ causeway::result<void> reserve_too_much();
 causeway::result<std::size_t> reservations_of_second_step();
 /// The values, copied to the device in one stream and back in another that waits for an event of the first.
 causeway::result<std::vector<int>> through_two_streams(const std::vector<int>& values);
+
+/// A body on the device and on the host: how many elements differ, and the largest distance (body_support.hpp).
+struct comparison {
+  std::string name;
+  std::size_t differing;
+  double distance;
+};
+using comparisons = std::vector<comparison>;
+causeway::result<comparisons> compare_exact_bodies();
+causeway::result<comparisons> compare_inexact_bodies();
+
+/// dtoken after embedding_backward on the device, from zeros.
+causeway::result<std::vector<float>> embedding_gradient_on_device(const std::vector<std::int32_t>& tokens,
+                                                                  const std::vector<float>& dx, std::int64_t columns,
+                                                                  std::int64_t vocabulary);
 
 template <class Half>
 causeway::result<std::vector<Half>> convert_on_device(std::span<const float> values);

@@ -67,3 +67,28 @@ TEST_CASE("cuda elementwise: nothing to do is fine", "[cuda][fast]") {
     CHECK(none.error().code == causeway::errc::unsupported);
   }
 }
+
+namespace {
+
+void check_all(const causeway::result<causeway_test::comparisons>& list, double most, std::size_t most_different) {
+  if (!list) {
+    CHECK(list.error().code == causeway::errc::unsupported);
+    WARN("not compared: " << list.error().text());
+    return;
+  }
+  for (const auto& one : list.value()) {
+    INFO(one.name << ": " << one.differing << " elements differ, the worst by " << one.distance);
+    CHECK(one.distance <= most);
+    CHECK(one.differing <= most_different);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("cuda elementwise: updates have the same bits on the device and the host", "[cuda][fast]") {
+  check_all(causeway_test::compare_exact_bodies(), 0, 0);
+}
+
+TEST_CASE("cuda elementwise: activations agree on the device and the host to rounding", "[cuda][fast]") {
+  check_all(causeway_test::compare_inexact_bodies(), 0x1p-7, 1U << 20U);
+}

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/cuda/elementwise.cuh>
 
+#include <causeway/cuda/activation_bodies.hpp>
+#include <causeway/cuda/embedding_bodies.hpp>
+#include <causeway/cuda/update_bodies.hpp>
 #include <causeway/tensor/dtype.hpp>
 
+#include "cuda/body_support.hpp"
 #include "cuda/device_functions.hpp"
+
+#include <algorithm>
+#include <utility>
 
 namespace causeway_test {
 namespace {
@@ -22,7 +29,97 @@ causeway::result<std::vector<Out>> convert(std::span<const In> values) {
   return converted;
 }
 
+using namespace causeway::cuda;
+using causeway::bf16;
+
+constexpr std::int64_t rows = 300, width = 260, all = rows * width;
+
+/// Memory that the host and the device see, with the same numbers each time it is made.
+template <class T>
+class shared_numbers {
+ public:
+  static causeway::result<shared_numbers> create(std::size_t count) {
+    T* data = nullptr;
+    CAUSEWAY_TRY(check(cudaMallocManaged(reinterpret_cast<void**>(&data), count * sizeof(T)), "reserving"));
+    const auto values = numbers<T>(count, 77);
+    std::copy(values.begin(), values.end(), data);
+    return shared_numbers{data};
+  }
+  shared_numbers(shared_numbers&& other) noexcept : data_{std::exchange(other.data_, nullptr)} {}
+  ~shared_numbers() {
+    if (data_ != nullptr) (void)cudaFree(data_);
+  }
+  T* data() const { return data_; }
+
+ private:
+  explicit shared_numbers(T* data) : data_{data} {}
+  T* data_;
+};
+
+/// Runs the body that `make(memory, memory of tokens)` makes on the device and here, each on four arrays of numbers.
+template <class T, class Make>
+causeway::result<void> compare(comparisons& list, const char* name, std::int64_t count, Make make) {
+  constexpr std::size_t n = 4 * all;
+  CAUSEWAY_ASSIGN(auto s, stream::create());
+  CAUSEWAY_ASSIGN(auto there, shared_numbers<T>::create(n));
+  CAUSEWAY_ASSIGN(auto here, shared_numbers<T>::create(n));
+  CAUSEWAY_TRY(elementwise(s, count, make(there.data())));
+  CAUSEWAY_TRY(s.synchronize());
+  run_here(make(here.data()), count);
+  const std::vector<T> got(there.data(), there.data() + n), expected(here.data(), here.data() + n);
+  list.push_back({name, differing(got, expected), distance(got, expected)});
+  return {};
+}
+
+template <class T>
+causeway::result<void> compare_activations(comparisons& list) {
+  CAUSEWAY_TRY(compare<T>(list, "gelu", all - 1, [](T* x) { return gelu_forward_body<T>{x, x + all}; }));
+  CAUSEWAY_TRY(compare<T>(list, "gelu, backward", all, [](T* x) { return gelu_backward_body<T>{x, x + all, x + all}; }));
+  CAUSEWAY_TRY(compare<T>(list, "swiglu", all, [](T* x) { return swiglu_forward_body<T>{x, x + 2 * all, width}; }));
+  CAUSEWAY_TRY(compare<T>(list, "swiglu, backward", all, [](T* x) {
+    return swiglu_backward_body<T>{x, x + 2 * all, x, width};
+  }));
+  return compare<T>(list, "add", all - 4, [](T* x) { return add_body<T>{x, x + all, x + 2 * all + 1}; });
+}
+
 }  // namespace
+
+causeway::result<comparisons> compare_inexact_bodies() {
+  comparisons list;
+  CAUSEWAY_TRY(compare_activations<float>(list));
+  CAUSEWAY_TRY(compare_activations<bf16>(list));
+  CAUSEWAY_TRY(compare<float>(list, "rotary", rows * width / 2, [](float* x) {
+    return rotary_body<float>{x + all, x + 2 * all, x, 100, width, 5, width / 10, -1.0F};
+  }));
+  return list;
+}
+
+causeway::result<comparisons> compare_exact_bodies() {
+  comparisons list;
+  CAUSEWAY_TRY(compare<float>(list, "adamw", all, [](float* x) {
+    const auto positive = [](float* v) {
+      for (std::int64_t i = 0; i < all; ++i) v[i] = v[i] * v[i];
+      return v;
+    };
+    return adamw_body{x, x + all, x + 2 * all, positive(x + 3 * all), {.weight_decay = 0.1F}};
+  }));
+  const causeway::kernels::sgd_coefficients c{.learning_rate = 0.7F, .momentum = 0.9F, .weight_decay = 0.01F};
+  CAUSEWAY_TRY(compare<float>(list, "nesterov", all - 3, [&](float* x) {
+    return momentum_body<true>{x, x + all, x + 2 * all, c};
+  }));
+  CAUSEWAY_TRY(compare<float>(list, "sgd", all - 3, [&](float* x) { return sgd_body{x + 1, x + all, c}; }));
+  CAUSEWAY_TRY(compare<float>(list, "delayed nesterov", all, [](float* x) {
+    return delayed_nesterov_body<true>{x, x + all, x + 2 * all, x + 3 * all, {.share = 0.3F, .momentum_now = 0.9F}};
+  }));
+  CAUSEWAY_TRY(compare<float>(list, "axpy", all, [](float* x) { return axpy_body{x, 0.3F, x + all}; }));
+  CAUSEWAY_TRY(compare<float>(list, "lerp", all, [](float* x) { return lerp_body{x, x + all, 0.3F}; }));
+  CAUSEWAY_TRY(compare<float>(list, "scale", all, [](float* x) { return scale_body{x + 3, 0.3F}; }));
+  CAUSEWAY_TRY(compare<float>(list, "fill", all, [](float* x) { return fill_body{x, 0.3F}; }));
+  CAUSEWAY_TRY(compare<float>(list, "positions, backward", 10 * width, [](float* x) {
+    return position_backward_body{x, x + all, rows / 10, 10, width};
+  }));
+  return list;
+}
 
 template <class Half>
 causeway::result<std::vector<Half>> convert_on_device(std::span<const float> values) {

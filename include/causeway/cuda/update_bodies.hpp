@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_CUDA_UPDATE_BODIES_HPP
+#define CAUSEWAY_CUDA_UPDATE_BODIES_HPP
+
+// Parameter updates and vector arithmetic, element by element, one rounding an operation: the bits of
+// kernels/optimizer.hpp, kernels/outer_update.hpp and kernels/elementwise.hpp. So a replica on a GPU and one on a CPU that
+// apply the same update to the same numbers stay equal. Subnormal numbers are kept: do not build with nvcc's
+// --use_fast_math or -ftz.
+
+#include <causeway/config/config.hpp>
+#include <causeway/cuda/pack.hpp>
+#include <causeway/kernels/optimizer.hpp>
+#include <causeway/kernels/outer_update.hpp>
+#include <causeway/tensor/dtype.hpp>
+
+#include <cstdint>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// One step of AdamW on f32 masters. `copy`, when not null, receives the new values in bf16, for the matrix products of the
+/// next step. `gradient_scale`, when not null, is one number on the device that multiplies the coefficients' (clipping), so
+/// that the host need not wait for the norm.
+struct adamw_body {
+  float* p = nullptr;
+  const float* g = nullptr;
+  float* m = nullptr;
+  float* v = nullptr;
+  bf16* copy = nullptr;
+  const float* gradient_scale = nullptr;
+  kernels::detail::adamw_factors c{};
+
+  adamw_body(float* value, const float* gradient, float* first, float* second, const kernels::adamw_coefficients& how,
+             bf16* rounded = nullptr, const float* scale = nullptr)
+      : p{value},
+        g{gradient},
+        m{first},
+        v{second},
+        copy{rounded},
+        gradient_scale{scale},
+        c{kernels::detail::factors_of(how)} {}
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(p, m, v) && detail::on_packs(g) && detail::on_packs(copy); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::over, detail::root, detail::times;
+    const float scale = gradient_scale == nullptr ? c.gradient_scale : times(c.gradient_scale, *gradient_scale);
+    float value[N], gradient[N], first[N], second[N];
+    detail::load(value, p + i);
+    detail::load(gradient, g + i);
+    detail::load(first, m + i);
+    detail::load(second, v + i);
+    for (int k = 0; k < N; ++k) {
+      const float d = times(gradient[k], scale);
+      first[k] = times(c.beta1, first[k]) + times(c.rest1, d);
+      second[k] = times(c.beta2, second[k]) + times(c.rest2, times(d, d));
+      const float spread = times(root(second[k]), c.root_scale) + c.epsilon;
+      value[k] = times(value[k], c.decay) - times(c.step, over(first[k], spread));
+    }
+    detail::store(m + i, first);
+    detail::store(v + i, second);
+    detail::store(p + i, value);
+    if (copy != nullptr) detail::store(copy + i, value);
+  }
+};
+
+/// u = mu·u + g + wd·p; p -= lr·u, or with `Nesterov` p -= lr·(g + wd·p + mu·u): kernels::momentum_update and
+/// kernels::nesterov_update. The outer step of DiLoCo is the latter.
+template <bool Nesterov>
+struct momentum_body {
+  float* p = nullptr;
+  const float* g = nullptr;
+  float* u = nullptr;
+  kernels::sgd_coefficients c{};
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(p, u) && detail::on_packs(g); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float value[N], gradient[N], velocity[N];
+    detail::load(value, p + i);
+    detail::load(gradient, g + i);
+    detail::load(velocity, u + i);
+    for (int k = 0; k < N; ++k) {
+      float d = times(gradient[k], c.gradient_scale);
+      if (c.weight_decay != 0.0F) d += times(c.weight_decay, value[k]);
+      velocity[k] = times(c.momentum, velocity[k]) + d;
+      value[k] -= times(c.learning_rate, Nesterov ? d + times(c.momentum, velocity[k]) : velocity[k]);
+    }
+    detail::store(u + i, velocity);
+    detail::store(p + i, value);
+  }
+};
+
+/// p -= lr·(g + wd·p): kernels::sgd_update.
+struct sgd_body {
+  float* p = nullptr;
+  const float* g = nullptr;
+  kernels::sgd_coefficients c{};
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(p) && detail::on_packs(g); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float value[N], gradient[N];
+    detail::load(value, p + i);
+    detail::load(gradient, g + i);
+    for (int k = 0; k < N; ++k) {
+      float d = times(gradient[k], c.gradient_scale);
+      if (c.weight_decay != 0.0F) d += times(c.weight_decay, value[k]);
+      value[k] -= times(c.learning_rate, d);
+    }
+    detail::store(p + i, value);
+  }
+};
+
+/// One push of delayed Nesterov: kernels::delayed_nesterov_update.
+template <bool Refresh>
+struct delayed_nesterov_body {
+  float* p = nullptr;
+  const float* g = nullptr;
+  float* m = nullptr;
+  float* b = nullptr;
+  kernels::delayed_nesterov_coefficients c{};
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(p, m, b) && detail::on_packs(g); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float value[N], push[N], momentum[N], buffer[N];
+    detail::load(value, p + i);
+    detail::load(push, g + i);
+    detail::load(momentum, m + i);
+    detail::load(buffer, b + i);
+    for (int k = 0; k < N; ++k) {
+      push[k] = times(push[k], c.gradient_scale);
+      buffer[k] += push[k];
+      if constexpr (Refresh) {
+        momentum[k] = times(c.beta, momentum[k]) + times(c.share, buffer[k]);
+        buffer[k] = 0.0F;
+      }
+      const float move = times(c.share, push[k]) + times(c.momentum_now, momentum[k]);
+      value[k] -= times(c.learning_rate, move);
+    }
+    if constexpr (Refresh) detail::store(m + i, momentum);
+    detail::store(b + i, buffer);
+    detail::store(p + i, value);
+  }
+};
+
+/// y += alpha · x.
+struct axpy_body {
+  float* y = nullptr;
+  float alpha = 1.0F;
+  const float* x = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], w[N];
+    detail::load(v, y + i);
+    detail::load(w, x + i);
+    for (int k = 0; k < N; ++k) v[k] += detail::times(alpha, w[k]);
+    detail::store(y + i, v);
+  }
+};
+
+/// y += weight · (x - y).
+struct lerp_body {
+  float* y = nullptr;
+  const float* x = nullptr;
+  float weight = 1.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], w[N];
+    detail::load(v, y + i);
+    detail::load(w, x + i);
+    for (int k = 0; k < N; ++k) v[k] += detail::times(weight, w[k] - v[k]);
+    detail::store(y + i, v);
+  }
+};
+
+/// y *= alpha.
+struct scale_body {
+  float* y = nullptr;
+  float alpha = 1.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N];
+    detail::load(v, y + i);
+    for (float& e : v) e = detail::times(alpha, e);
+    detail::store(y + i, v);
+  }
+};
+
+/// y = value.
+struct fill_body {
+  float* y = nullptr;
+  float value = 0.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N];
+    for (float& e : v) e = value;
+    detail::store(y + i, v);
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_UPDATE_BODIES_HPP

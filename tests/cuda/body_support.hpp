@@ -8,6 +8,7 @@
 #include <causeway/tensor/dtype.hpp>
 
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,8 +17,9 @@
 namespace causeway_test {
 
 /// Normal values times `spread`, and at the front the kinds that go wrong first.
-template <class T = float>
-std::vector<T> numbers(std::size_t count, std::uint64_t seed, float spread = 1.0F) {
+template <class T = float, std::integral Count>
+std::vector<T> numbers(Count how_many, std::uint64_t seed, float spread = 1.0F) {
+  const auto count = static_cast<std::size_t>(how_many);
   causeway::rng draw{seed};
   std::vector<T> values;
   for (const float v : {0.0F, -0.0F, 30.0F, -30.0F, 1e-30F, -1e-40F}) {

@@ -33,7 +33,7 @@ TEST_CASE("cuda embedding: look-ups are the CPU's to the bit, with and without p
   const auto tokens = text();
   for (const std::int64_t columns : {8, 6}) {
     const auto table = numbers(vocabulary * columns, 1), places = numbers(positions * columns, 2);
-    std::vector<float> expected(batch * positions * columns), got(expected.size());
+    std::vector<float> expected(static_cast<std::size_t>(batch * positions * columns)), got(expected.size());
     for (const float* place : {static_cast<const float*>(nullptr), places.data()}) {
       kernels::embedding_forward(pool, tokens.data(), table.data(), place, expected.data(), batch, positions, columns);
       cuda::run_here(cuda::embedding_forward_body{tokens.data(), table.data(), place, got.data(), positions, columns},

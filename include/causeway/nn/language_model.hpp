@@ -27,6 +27,7 @@
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/tensor/tensor.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -109,8 +110,23 @@ class language_model {
 
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
   void initialize(std::uint64_t seed) {
+    engine_->seed = seed;
     fill_initial(backend().pool(), store(), family().initial(), seed);
     store().touch();
+  }
+
+  /// From now on this is another part of the model. Parameters that were here stay as they are, others start as
+  /// `initialize` left them, gradients are zero. No tape may be under way. Both parts are in memory at once; on an error
+  /// all is as it was.
+  [[nodiscard]] result<void> hold(model_part part) {
+    CAUSEWAY_TRY(part.check(blocks()));
+    try {
+      engine_->hold(std::move(part));
+      return {};
+    } catch (const std::bad_alloc&) {
+      return fail(errc::out_of_memory, std::string{Family::name},
+                  "no memory for another part of the model beside this one");
+    }
   }
 
   /// Adds the gradient of grad_scale · Σ loss to `parameters().gradients()` and returns Σ loss over the tokens.
@@ -219,12 +235,35 @@ class language_model {
     engine(const options_type& options, BackendType b, model_part held)
         : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
       store.allocate();
-      if (options.precision == precision::bf16) low = aligned_buffer<bf16>{static_cast<std::size_t>(store.length())};
+      low = copies_of(store, options);
     }
+
+    static aligned_buffer<bf16> copies_of(const parameter_store& all, const options_type& options) {
+      if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
+      return aligned_buffer<bf16>{static_cast<std::size_t>(all.length())};
+    }
+
+    void hold(model_part wanted) {
+      parameter_store fresh;
+      Family declared{family.options(), fresh, wanted};
+      fresh.allocate();
+      auto copies = copies_of(fresh, family.options());
+      fill_initial(backend.pool(), fresh, declared.initial(), seed);
+      for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
+        std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
+      });
+      store = std::move(fresh);
+      family = std::move(declared);
+      part = std::move(wanted);
+      low = std::move(copies);
+      low_version = 0;
+    }
+
     BackendType backend;
     model_part part;
     parameter_store store;
     Family family;
+    std::uint64_t seed = 0;
     aligned_buffer<bf16> low;
     std::uint64_t low_version = 0;
     buffer_pool memory;

@@ -44,6 +44,12 @@ class adam_clock {
 
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
 
+  /// As after `steps` steps.
+  void resume(const adamw_options& o, std::uint64_t steps) noexcept {
+    *this = {};
+    while (steps_ < steps) advance(o, {});
+  }
+
   template <class Archive>
   void serialize(Archive& ar) {
     ar(steps_, power1_, power2_);
@@ -75,6 +81,11 @@ class adamw {
     first_ = state_buffer{length};
     second_ = state_buffer{length};
     clock_ = {};
+  }
+  /// As after `steps` steps whose moments are all zero.
+  void resume(std::int64_t length, std::uint64_t steps) {
+    reset(length);
+    clock_.resume(options_, steps);
   }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {

@@ -11,6 +11,8 @@
 #include <causeway/core/result.hpp>
 #include <causeway/tensor/buffer.hpp>
 
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -45,6 +47,17 @@ struct parameter_view {
   std::span<float> gradients;
   std::span<const parameter_segment> segments;
 };
+
+/// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
+/// have one size.
+template <class F>
+  requires std::invocable<F&, const parameter_segment&, const parameter_segment&>
+void for_common_pieces(std::span<const parameter_segment> from, std::span<const parameter_segment> to, F&& f) {
+  for (const parameter_segment& t : to) {
+    const auto found = std::find_if(from.begin(), from.end(), [&](const auto& s) { return s.name == t.name; });
+    if (found != from.end()) f(*found, t);
+  }
+}
 
 /// Owns the buffers. Add all segments first, then `allocate()`. Not safe to share between threads.
 class parameter_store {

@@ -18,7 +18,9 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/nn/model_part.hpp>
 #include <causeway/optim/clip.hpp>
+#include <causeway/optim/divisible.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/optim/schedule.hpp>
 #include <causeway/tensor/batch.hpp>
@@ -107,6 +109,20 @@ class training_context {
       return fail(errc::unsupported, std::string{Inner::name},
                   "this inner optimizer does not report its updates; use pseudo_gradient::difference, or optim::sgd");
     }
+  }
+
+  /// From now on this peer holds another part of the model: see nn::language_model::hold. The inner optimizer's state goes
+  /// with the parameters, zero where they are new; it counts `steps`.
+  result<void> hold(nn::model_part part, std::uint64_t steps)
+    requires optim::Divisible<Inner>
+  {
+    const auto segments = model_.parameters().segments();
+    const std::vector<parameter_segment> before{segments.begin(), segments.end()};
+    CAUSEWAY_TRY(model_.hold(std::move(part)));
+    auto& store = model_.parameters();
+    optim::divide(inner_, before, store.segments(), store.length(), steps);
+    parameters_changed();
+    return {};
   }
 
   /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum. Dropout masks are a function of

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_CREW_HPP
+#define CAUSEWAY_PARALLEL_CREW_HPP
+
+// What elastic pipelines ask of the membership of all their peers: who takes part in an attempt, and whether the run has
+// taken the step that came of it. train/crew_group.hpp makes one.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// What all peers hold alike. Parameters are not among it: with the norm, everybody whose gradient is complete makes the
+/// same step from them.
+struct crew_words {
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them
+  double norm = 0;          ///< of the last step's gradient, over the whole model
+
+  friend bool operator==(const crew_words&, const crew_words&) = default;
+};
+
+/// Peers that try a step together.
+struct crew_attempt {
+  net::any_transport* transport = nullptr;
+  std::uint64_t round = 0;
+  std::uint64_t parent = 0;
+  time_point deadline = no_deadline;
+};
+
+/// All calls from the trainer's thread.
+class crew {
+ public:
+  virtual ~crew() = default;
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+  [[nodiscard]] virtual const crew_words& words() const = 0;
+  /// Blocks until the next attempt begins. Errors that another attempt may cure are for the fault policy.
+  virtual result<crew_attempt> begin_attempt() = 0;
+  /// The gradient is complete on all peers. Success: the run has taken a step; `words()` say which.
+  virtual result<void> propose(const crew_words& next) = 0;
+  /// The step under way was finished by others: the next verdict is commit.
+  virtual void finished_by_others() = 0;
+  /// Waits, because there is nothing to do until other peers come.
+  virtual void pause(duration d) = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_HPP

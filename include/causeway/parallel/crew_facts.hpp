@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+#define CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+
+// What the peers of an attempt tell each other before they can agree on a layout: who they are and what they hold.
+
+#include <causeway/collective/gather.hpp>
+#include <causeway/collective/options.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/net/codec.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/stage/recovery.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// What must be equal on all peers, and is checked.
+struct crew_agreement {
+  std::uint64_t hash = 0;  ///< of model, schedule, codec, recovery
+  std::int64_t layers = 0;
+  std::uint32_t micro_batches = 0;
+};
+
+namespace detail {
+
+inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
+
+inline void put_range(net::byte_writer& w, const nn::block_range& r) {
+  w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
+}
+
+/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
+inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
+  const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
+  const auto most = static_cast<std::uint64_t>(layers);
+  if (last > most || first > last || (first == last && !may_be_empty)) r.refuse();
+  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline std::vector<std::byte> encode(const stage::present_peer& p, std::uint64_t agreed) {
+  CAUSEWAY_EXPECT(p.holds.size() <= detail::most_ranges);
+  net::byte_writer w;
+  w.put(agreed).put(p.id).put(p.replica);
+  detail::put_range(w, p.computes);
+  w.put(static_cast<std::uint32_t>(p.holds.size()));
+  for (const nn::block_range& r : p.holds) detail::put_range(w, r);
+  return std::move(w).take();
+}
+
+/// errc::wrong_model: another model or other options than ours.
+[[nodiscard]] inline result<stage::present_peer> decode_present_peer(std::span<const std::byte> bytes,
+                                                                     const crew_agreement& ours) {
+  net::byte_reader r{bytes};
+  const auto agreed = r.get<std::uint64_t>();
+  if (r.ok() && agreed != ours.hash) {
+    return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
+  }
+  stage::present_peer p;
+  p.id = r.get<std::uint64_t>();
+  p.replica = r.get<std::uint32_t>();
+  p.computes = detail::get_range(r, ours.layers, true);
+  const auto ranges = r.get<std::uint32_t>();
+  if (ranges > detail::most_ranges) r.refuse();
+  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
+    p.holds.push_back(detail::get_range(r, ours.layers, false));
+    if (i > 0 && p.holds[i].first <= p.holds[i - 1].last) r.refuse();
+  }
+  CAUSEWAY_TRY(r.finish("what a peer holds"));
+  return p;
+}
+
+/// The peers of an attempt, and the transport's number of each.
+struct crew_facts {
+  stage::gathering gathered;
+  std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
+  net::peer_index self = 0;               ///< place of this peer
+};
+
+/// From and to everybody; 44 bytes and 16 for each range.
+inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
+                                       const stage::present_peer& own, const crew_agreement& ours,
+                                       const collective::collective_options& options) {
+  constexpr std::size_t most = 64 + 16 * detail::most_ranges;
+  std::vector<std::vector<std::byte>> all(transport.size());
+  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
+  std::vector<std::pair<stage::present_peer, net::peer_index>> peers;
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    auto one = p == transport.self() ? result<stage::present_peer>{own} : decode_present_peer(all[p], ours);
+    if (!one) {
+      if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
+      return one.error();
+    }
+    peers.emplace_back(std::move(*one), p);
+  }
+  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.id < b.first.id; });
+  crew_facts facts{{ours.layers, ours.micro_batches, {}}, {}, 0};
+  for (auto& [peer, index] : peers) {
+    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == peer.id) {
+      return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
+    }
+    if (index == transport.self()) facts.self = static_cast<net::peer_index>(facts.index_of.size());
+    facts.gathered.peers.push_back(std::move(peer));
+    facts.index_of.push_back(index);
+  }
+  return facts;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_FACTS_HPP

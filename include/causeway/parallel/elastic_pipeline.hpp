@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
+
+// Pipelines that are laid out anew when peers come and go. Each attempt at a step begins with who is there and what they
+// hold; a recovery policy makes a layout of it, blocks move to who is to have them, and the global batch is shared out. So a
+// lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block.
+
+#include <causeway/collective/all_reduce.hpp>
+#include <causeway/collective/channels.hpp>
+#include <causeway/collective/gather.hpp>
+#include <causeway/collective/group_view.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/hash.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/kernels/elementwise.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/crew.hpp>
+#include <causeway/parallel/crew_facts.hpp>
+#include <causeway/parallel/held_blocks.hpp>
+#include <causeway/parallel/pipeline_pass.hpp>
+#include <causeway/parallel/stage_mail.hpp>
+#include <causeway/parallel/stage_model.hpp>
+#include <causeway/plan/schedule.hpp>
+#include <causeway/plan/schedule_cursor.hpp>
+#include <causeway/policy/concepts.hpp>
+#include <causeway/stage/activation.hpp>
+#include <causeway/stage/layout.hpp>
+#include <causeway/stage/recovery.hpp>
+#include <causeway/stage/schedules.hpp>
+#include <causeway/tensor/batch.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct elastic_pipeline_options {
+  std::int64_t micro_batches = 8;  ///< of a global batch, shared out over the pipelines; equal on all peers
+};
+
+/// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which layout:
+/// the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function of
+/// trainer.context().step(). Needs an environment whose group is a crew_group, the same object here, fault::quorum,
+/// comm::every_step, an inner optimizer whose state can be divided (optim::Divisible), and untied embeddings.
+///
+/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders; about 100 bytes from
+/// and to everybody. On a change: 12 bytes a parameter of each block that moves (AdamW).
+/// Memory: as the layout says; while it changes, both parts, and what this peer gives away.
+template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
+          stage::ActivationCodec Codec = stage::plain>
+class elastic_pipeline {
+ public:
+  static constexpr std::string_view name = "elastic_pipeline";
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit elastic_pipeline(std::shared_ptr<crew> peers = nullptr, elastic_pipeline_options options = {},
+                            Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
+      : crew_{std::move(peers)},
+        options_{options},
+        recovery_{std::move(recovery)},
+        order_{std::move(schedule)},
+        codec_{std::move(codec)} {}
+
+  result<void> start(auto& ctx) {
+    static_assert(StageModel<std::remove_cvref_t<decltype(ctx.model())>>,
+                  "causeway-P5: a pipeline needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
+                  "docs/reference/rules.md#p5");
+    if (crew_ == nullptr || !ctx.elastic()) {
+      return fail(errc::invalid_argument, "elastic pipeline",
+                  "it needs a membership: give it and environment::group the same crew_group");
+    }
+    if (options_.micro_batches < 1 || options_.micro_batches >= std::int64_t{1} << most_micro_batch_bits)
+      return fail(errc::invalid_argument, "elastic pipeline", "choose at least 1 micro-batch, below a million");
+    if (order_.chunks() != 1)
+      return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
+    if (ctx.model().tied_table() != nn::not_held) {
+      return fail(errc::unsupported, "elastic pipeline",
+                  "first and last stage would share a table; build the model with untied embeddings");
+    }
+    held_.begin(ctx.model().part(), ctx.model().blocks());
+    return {};
+  }
+
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    if (b.sequences == 0 || b.sequences % options_.micro_batches != 0) {
+      return fail(errc::invalid_argument, "elastic pipeline",
+                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " +
+                      std::to_string(options_.micro_batches) + " equal micro-batches; choose a divisor");
+    }
+    whole_ = b;
+    CAUSEWAY_TRY(attempt(ctx));
+    return loss_ / static_cast<double>(b.tokens());
+  }
+
+  /// Of the whole model. The run takes the step here: what follows needs nobody else.
+  result<float> norm(auto& ctx) {
+    while (!taken(ctx)) {
+      if (!proposes_) {
+        CAUSEWAY_TRY(attempt(ctx));
+      } else {
+        CAUSEWAY_TRY(propose());
+      }
+    }
+    complete_ = proposes_ = false;
+    held_.moved_to(crew_->words().state);
+    return static_cast<float>(crew_->words().norm);
+  }
+
+  result<void> after_step(auto&) { return codec_.commit_step(); }
+
+  result<double> evaluate(auto&, const batch&) {
+    return fail(errc::unsupported, "elastic pipeline",
+                "it does not evaluate; load a checkpoint of all blocks into a whole model");
+  }
+
+  void serialize(auto& ar) {
+    held_.serialize(ar);
+    codec_.serialize(ar);
+  }
+
+  /// Of the last attempt.
+  [[nodiscard]] const stage::layout& layout() const noexcept { return layout_; }
+  /// Blocks that this peer has received since it was built.
+  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
+
+ private:
+  // Kinds of messages on the channel of state; a gather takes two.
+  enum channel : std::uint32_t { facts_channel = 0, sums_channel = 4, move_channel = 8 };
+
+  [[nodiscard]] net::message_id named(std::uint32_t on) const {
+    return {.channel = on, .step = attempt_.round, .parent = attempt_.parent};
+  }
+  [[nodiscard]] collective::collective_options how(auto& ctx) const {
+    collective::collective_options options = ctx.exchange_options();
+    options.deadline = attempt_.deadline;
+    return options;
+  }
+
+  // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left.
+  [[nodiscard]] bool taken(auto& ctx) const { return complete_ && crew_->words().step == ctx.step() + 1; }
+
+  result<void> propose() {
+    proposes_ = false;  // once; the gradient may still be used when others go through with it
+    const double norm = std::sqrt(squares_);
+    if (!std::isfinite(norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
+    const crew_words& now = crew_->words();
+    return crew_->propose({now.step + 1, mix(now.state, now.step, std::bit_cast<std::uint64_t>(norm)), norm});
+  }
+
+  // All of a step but the move of the parameters.
+  result<void> attempt(auto& ctx) {
+    proposes_ = false;
+    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
+    if (taken(ctx)) return {};  // the attempt just begun is the next step's
+    complete_ = false;
+    codec_.begin_step();
+    if (crew_->words().step != ctx.step()) {
+      ctx.resume_at(crew_->words().step);
+      crew_->finished_by_others();
+      return fail(errc::cancelled, "step", "the others have finished it");
+    }
+    CAUSEWAY_TRY(assemble(ctx));
+    CAUSEWAY_TRY(compute(ctx));
+    CAUSEWAY_TRY(sum_gradients(ctx));
+    CAUSEWAY_TRY(tell_sums(ctx));
+    complete_ = proposes_ = true;
+    return {};
+  }
+
+  // ---- who holds what ---------------------------------------------------------------------------------------------------
+
+  result<void> assemble(auto& ctx) {
+    stage::present_peer own = held_.described(crew_->words(), ctx.model().blocks());
+    own.id = crew_->identity();
+    const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
+    CAUSEWAY_ASSIGN(const crew_facts facts,
+                    gather_facts(*attempt_.transport, named(collective::channels::state + facts_channel), own, ours,
+                                 how(ctx)));
+    auto made = recovery_.arrange(facts.gathered);
+    if (!made) return wait_for_more(ctx, made.error());
+    layout_ = std::move(*made);
+    CAUSEWAY_TRY(layout_.check(ours.layers, ours.micro_batches));
+    for (std::int64_t b = 0; b < ours.layers; ++b) {
+      if (!facts.gathered.somebody_holds(b)) {
+        return wait_for_more(ctx, fail(errc::not_found, "block " + std::to_string(b),
+                                       "no peer that is there has it; the run goes on when one that has it is back"));
+      }
+    }
+    index_of_.clear();
+    for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
+    seat_ = layout_.find(crew_->identity(), &place_);
+    return take_seat(ctx, facts);
+  }
+
+  // The attempt comes to nothing; another begins when somebody may have come.
+  result<void> wait_for_more(auto& ctx, const error& why) {
+    if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
+    if (why.message != said_) ctx.log()(severity::warning, "step " + std::to_string(ctx.step() + 1) + " waits: " + why.text());
+    said_ = why.message;
+    crew_->pause(std::chrono::seconds{1});
+    return fail(errc::cancelled, "step", "too few peers are there");
+  }
+
+  // What is here of other blocks than the seat's is given away, and kept until the step is done.
+  result<void> take_seat(auto& ctx, const crew_facts& facts) {
+    said_.clear();
+    const std::int64_t layers = ctx.model().blocks();
+    const auto moves = moves_for(layout_, facts.gathered);
+    const nn::model_part part = seat_ != nullptr ? nn::model_part{seat_->held()} : ctx.model().part();
+    const bool same = held_.is_at(crew_->words()) && part.ranges(layers) == ctx.model().part().ranges(layers);
+    if (!same || !moves.empty()) {
+      std::map<std::int64_t, block_contents> outward, inward;
+      for (const block_move& m : moves) {
+        if (m.from == facts.self) outward[m.block] = held_.contents(ctx, m.block);
+      }
+      if (!same) CAUSEWAY_TRY(held_.change(ctx, part, crew_->words()));
+      for (const block_move& m : moves) {
+        if (m.to == facts.self) inward[m.block].resize(held_.contents_size(ctx, m.block));
+      }
+      CAUSEWAY_TRY(move_blocks(*attempt_.transport, named(collective::channels::state + move_channel), attempt_.deadline,
+                               moves, facts.self, facts.index_of, outward, inward));
+      for (const auto& [block, contents] : inward) held_.put(ctx, block, contents);
+      received_blocks_ += inward.size();
+    }
+    held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
+    return {};
+  }
+
+  // ---- the step ---------------------------------------------------------------------------------------------------------
+
+  result<void> compute(auto& ctx) {
+    const auto gradients = ctx.gradients();
+    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
+    loss_ = 0;
+    if (seat_ == nullptr || layout_.replicas[place_.replica].micro_batches == 0) return {};
+    const stage::replica& mine = layout_.replicas[place_.replica];
+    const auto rank = static_cast<std::uint32_t>(place_.rank);
+    CAUSEWAY_ASSIGN(const plan::schedule schedule,
+                    order_.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
+    plan::held_memory limit = plan::peak_memory(schedule, rank);
+    limit += {order_.room(), order_.room()};
+    plan::schedule_cursor cursor{schedule, rank, order_.order(), limit};
+    std::uint32_t window = 1;
+    for (std::uint32_t r = 0; r < schedule.ranks; ++r) {
+      const plan::held_memory held = plan::peak_memory(schedule, r);
+      window = std::max(window, static_cast<std::uint32_t>(held.activations + held.inputs) + order_.room());
+    }
+    const std::int64_t sequences = whole_.sequences / options_.micro_batches;
+    const std::uint32_t first = layout_.first_micro_batch(place_.replica);
+    const batch piece = whole_.slice(first * sequences, mine.micro_batches * sequences);
+    std::vector<std::uint64_t> dropout;
+    for (std::uint32_t m = 0; m < mine.micro_batches; ++m) dropout.push_back(mix(ctx.step(), first + m, dropout_stream));
+    collective::group_view view{*attempt_.transport, peers_of(mine)};
+    stage_mail<Codec> mail{view,
+                           codec_,
+                           {.pool = ctx.pool(),
+                            .schedule = schedule,
+                            .whole = piece,
+                            .width = ctx.model().width(),
+                            .channel = collective::channels::activations,
+                            .step = attempt_.round,
+                            .seed = ctx.step(),
+                            .window = window,
+                            .deadline = attempt_.deadline}};
+    const std::array chunk{seat_->computes};
+    const float scale = 1.0F / static_cast<float>(whole_.tokens());
+    pipeline_pass run{ctx.model(), mail, {schedule, rank, chunk, piece, scale, true, dropout}};
+    CAUSEWAY_ASSIGN(loss_, run.run(cursor));
+    return {};
+  }
+
+  [[nodiscard]] std::vector<net::peer_index> peers_of(const stage::replica& r) const {
+    std::vector<net::peer_index> peers;
+    for (const stage::seat& s : r.seats) peers.push_back(index_of_.at(s.peer));
+    return peers;
+  }
+
+  // Blocks in a row that the same peers hold, and those peers.
+  struct shared_run {
+    nn::block_range blocks;
+    std::vector<std::uint64_t> holders;
+  };
+  [[nodiscard]] std::vector<shared_run> shared_runs(std::int64_t layers) const {
+    std::vector<shared_run> runs;
+    for (std::int64_t b = 0; b < layers; ++b) {
+      auto holders = layout_.holders(b);
+      if (!runs.empty() && runs.back().holders == holders) {
+        runs.back().blocks.last = b + 1;
+      } else {
+        runs.push_back({{b, b + 1}, std::move(holders)});
+      }
+    }
+    return runs;
+  }
+
+  // Those who hold a block without computing it put in zeros, and get the sum that keeps it up to date.
+  result<void> sum_gradients(auto& ctx) {
+    squares_ = 0;
+    std::size_t number = 0;
+    for (const shared_run& run : shared_runs(ctx.model().blocks())) {
+      const std::size_t piece = number++;
+      const auto mine = std::find(run.holders.begin(), run.holders.end(), crew_->identity());
+      if (mine == run.holders.end()) continue;
+      const auto part = blocks_in(ctx.gradients(), ctx.model().parameters().segments(), run.blocks, ctx.model().blocks());
+      if (run.holders.size() > 1) {
+        std::vector<net::peer_index> peers;
+        for (const std::uint64_t id : run.holders) peers.push_back(index_of_.at(id));
+        collective::group_view view{*attempt_.transport, std::move(peers)};
+        net::message_id id = named(collective::channels::gradients);
+        id.step = mix(id.step, piece);
+        CAUSEWAY_TRY(collective::all_reduce_sum(view, id, part, how(ctx)));
+      }
+      if (mine != run.holders.begin()) continue;  // counted by the first
+      const double norm = ctx.norm_of(part);
+      squares_ += norm * norm;
+    }
+    return {};
+  }
+
+  // Loss and squared norm of the whole, added up in the order of the transport's numbers: the same bits on all peers. Who
+  // has heard from everybody knows that every gradient is complete.
+  result<void> tell_sums(auto& ctx) {
+    net::any_transport& transport = *attempt_.transport;
+    const std::array<double, 2> own{loss_, squares_};
+    std::vector<std::array<double, 2>> all(transport.size(), own);
+    if (transport.size() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(transport, named(collective::channels::state + sums_channel),
+                                          std::as_bytes(std::span{own}), std::as_writable_bytes(std::span{all}), how(ctx)));
+    }
+    loss_ = squares_ = 0;
+    for (const auto& [loss, squares] : all) {
+      loss_ += loss;
+      squares_ += squares;
+    }
+    return {};
+  }
+
+  // Equal on peers that can be stages of one pipeline.
+  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
+    hasher h;
+    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
+    h.add_value(hash_text(Recovery::name)).add_value(codec_.agreement()).add_value(options_.micro_batches);
+    return h.finish();
+  }
+
+  static constexpr std::uint64_t dropout_stream = 0x656C7069;
+
+  std::shared_ptr<crew> crew_;
+  elastic_pipeline_options options_;
+  Recovery recovery_;
+  Schedule order_;
+  Codec codec_;
+  held_blocks held_;
+
+  batch whole_;
+  crew_attempt attempt_;
+  stage::layout layout_;
+  std::map<std::uint64_t, net::peer_index> index_of_;  // by id
+  const stage::seat* seat_ = nullptr;                  // in layout_; none: spare
+  stage::layout::place place_;
+  double loss_ = 0;
+  double squares_ = 0;
+  bool complete_ = false;  // the gradients are those of the whole batch
+  bool proposes_ = false;  // and the attempt that made them so is under way
+  std::string said_;
+  std::uint64_t received_blocks_ = 0;
+};
+static_assert(ParallelismPolicy<elastic_pipeline<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+
+// The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
+// taken another step, so that nothing is lost while blocks are on their way.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/crew.hpp>
+#include <causeway/stage/recovery.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// `ctx` is the context of the trainer whose model it is. Before the first step everybody has every block, since initial
+/// values follow from the seed.
+class held_blocks {
+ public:
+  void begin(const nn::model_part& part, std::int64_t layers) {
+    if (!valid_.empty()) return;  // restored
+    for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
+  }
+
+  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
+
+  /// What others are told; the id is theirs to fill in.
+  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const {
+    stage::present_peer p;
+    p.replica = replica_;
+    p.computes = computes_;
+    for (std::int64_t b = 0; b < layers; ++b) {
+      if (!has(w, b)) continue;
+      if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
+      p.holds.back().last = b + 1;
+    }
+    return p;
+  }
+
+  /// Its seat in the attempt under way; none where it is spare.
+  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
+    computes_ = computes;
+    replica_ = replica;
+  }
+
+  /// Parameters and moments of a block. Precondition: `described` names it.
+  [[nodiscard]] block_contents contents(auto& ctx, std::int64_t block) const {
+    const auto left = attic_.find(block);
+    if (left != attic_.end()) return left->second;
+    block_contents all;
+    for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
+    return all;
+  }
+  /// Precondition for this and `put`: the block is in the model's part.
+  [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
+    std::size_t size = 0;
+    for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
+    return size;
+  }
+  void put(auto& ctx, std::int64_t block, const block_contents& contents) {
+    auto from = contents.begin();
+    for_parts(ctx, block, [&](std::span<float> part) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    });
+    ctx.parameters_changed();
+    valid_[static_cast<std::size_t>(block)] = 1;
+  }
+
+  /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
+  result<void> change(auto& ctx, const nn::model_part& part, const crew_words& w) {
+    const auto layers = static_cast<std::int64_t>(valid_.size());
+    if (!is_at(w)) forget();
+    for (std::int64_t b = 0; b < layers; ++b) {
+      const bool leaves = valid_[static_cast<std::size_t>(b)] != 0 && !part.holds(b) && ctx.model().part().holds(b);
+      if (leaves && w.step > 0) attic_[b] = contents(ctx, b);
+    }
+    CAUSEWAY_TRY(ctx.hold(part, w.step));
+    state_ = w.state;
+    for (std::int64_t b = 0; b < layers; ++b) {
+      std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
+      valid = part.holds(b) && (valid != 0 || w.step == 0) ? 1 : 0;
+      if (valid != 0 || !part.holds(b)) continue;
+      if (const auto kept = attic_.extract(b)) put(ctx, b, kept.mapped());
+    }
+    return {};
+  }
+
+  /// The run took a step: what this peer computes with is of the new state, the rest of the old one.
+  void moved_to(std::uint64_t state) {
+    state_ = state;
+    attic_.clear();
+    if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(state_, valid_);
+  }
+
+ private:
+  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const {
+    if (!is_at(w)) return false;
+    return w.step == 0 || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
+  }
+
+  void forget() {
+    std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+    attic_.clear();
+  }
+
+  template <class F>
+  static void for_parts(auto& ctx, std::int64_t block, F&& f) {
+    const auto place = [&](std::span<float> flat) {
+      return blocks_in(flat, ctx.model().parameters().segments(), {block, block + 1}, ctx.model().blocks());
+    };
+    f(place(ctx.parameters()));
+    for (const std::span<float> moment : ctx.inner().moments()) f(place(moment));
+  }
+
+  std::uint64_t state_ = 0;          // crew_words::state that the blocks are of
+  std::vector<std::uint8_t> valid_;  // by block: in the model's part, and of that state
+  std::map<std::int64_t, block_contents> attic_;
+  nn::block_range computes_{};
+  std::uint32_t replica_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_STAGE_RECOVERY_HPP
+#define CAUSEWAY_STAGE_RECOVERY_HPP
+
+// What becomes of the stages of pipelines when peers come and go, as a policy: a function from who is there and what they
+// hold to a layout. The same facts give the same layout on all peers, so nobody has to be told.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/stage/layout.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// What a peer says when an attempt begins.
+struct present_peer {
+  std::uint64_t id = 0;
+  std::vector<nn::block_range> holds;  ///< in the newest state; rising and apart
+  /// Its seat in the last attempt that it took part in; `computes` is empty without one.
+  std::uint32_t replica = 0;
+  nn::block_range computes{};
+
+  [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const {
+    std::int64_t sum = 0;
+    for (const nn::block_range& r : holds) {
+      sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
+    }
+    return sum;
+  }
+  [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
+};
+
+/// What all peers of an attempt know.
+struct gathering {
+  std::int64_t layers = 0;
+  std::uint32_t micro_batches = 0;  ///< of the global batch
+  std::vector<present_peer> peers;  ///< by rising id
+
+  [[nodiscard]] bool somebody_holds(std::int64_t block) const {
+    return std::any_of(peers.begin(), peers.end(),
+                       [&](const present_peer& p) { return p.overlap({block, block + 1}) == 1; });
+  }
+};
+
+/// What to do about blocks that nobody holds any more.
+enum class lost_blocks : std::uint8_t {
+  wait,        ///< the run stands until a peer that has them is back
+  neighbours,  ///< they are made up from the stages beside them
+};
+
+struct recovery_traits {
+  lost_blocks lost = lost_blocks::wait;
+};
+
+/// - `arrange(gathering)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
+///   waits for more.
+template <class R>
+concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const gathering& g) {
+  { R::name } -> std::convertible_to<std::string_view>;
+  { R::traits } -> std::convertible_to<recovery_traits>;
+  { r.arrange(g) } -> std::same_as<result<layout>>;
+};
+
+/// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
+/// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
+[[nodiscard]] inline layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                       std::span<const std::uint32_t> micro_batches, const gathering& g) {
+  struct open_seat {
+    std::size_t replica, rank;
+  };
+  layout made;
+  std::vector<open_seat> open;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    made.replicas.push_back({std::vector<seat>(rows[r].size()), micro_batches[r]});
+    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
+  }
+  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
+  std::vector<const present_peer*> free;
+  for (const present_peer& p : g.peers) free.push_back(&p);
+  while (!open.empty()) {
+    std::size_t best_seat = 0, best_peer = 0;
+    std::pair<std::int64_t, bool> best{-1, false};
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const nn::block_range& range = rows[open[i].replica][open[i].rank];
+      for (std::size_t p = 0; p < free.size(); ++p) {
+        const bool sat = free[p]->computes == range && free[p]->replica == open[i].replica;
+        const std::pair fit{free[p]->overlap(range), sat};
+        if (fit > best) best = fit, best_seat = i, best_peer = p;
+      }
+    }
+    const open_seat at = open[best_seat];
+    made.replicas[at.replica].seats[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_seat));
+    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
+  }
+  return made;
+}
+
+namespace recovery {
+
+[[nodiscard]] inline error too_few(std::size_t peers, std::int64_t needed) {
+  return fail(errc::out_of_memory, "layout",
+              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
+                  "; the run goes on when more are there");
+}
+
+/// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's seat goes to a
+/// spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
+class regroup {
+ public:
+  static constexpr std::string_view name = "regroup";
+  static constexpr recovery_traits traits{};
+
+  explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
+
+  result<layout> arrange(const gathering& g) {
+    if (stages_ < 1 || stages_ > g.layers) {
+      return fail(errc::invalid_argument, "regroup",
+                  std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
+    }
+    const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
+    if (most == 0) return too_few(g.peers.size(), stages_);
+    const std::vector rows(most, even_cut(g.layers, stages_));
+    return seat_peers(rows, even_shares(g.micro_batches, most), g);
+  }
+
+ private:
+  std::int64_t stages_;
+};
+static_assert(Recovery<regroup>);
+
+}  // namespace recovery
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_HPP

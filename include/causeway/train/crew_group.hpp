@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_CREW_GROUP_HPP
+#define CAUSEWAY_TRAIN_CREW_GROUP_HPP
+
+// All peers of elastic pipelines as one membership. A round is a step. What the peers vote on is not the parameters, of
+// which each has a part, but that the step's gradient is complete everywhere, and its norm: whoever knows that makes the
+// same step, now or when it hears of it. So no state has to be taken back when an attempt fails.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/parallel/crew.hpp>
+#include <causeway/policy/traits.hpp>
+#include <causeway/train/elastic_group.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// environment::group and the policy's crew in one. The communication policy sees a peer that is alone: the gradients are
+/// summed by the pipelines. Threading: as elastic_group.
+class crew_group final : public elastic_group, public parallel::crew {
+ public:
+  /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
+  /// member_options::enters_afresh must be set.
+  explicit crew_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
+
+  // ---- for the context ------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::uint64_t identity() const override { return below_->identity(); }
+  [[nodiscard]] std::uint64_t round() const override { return below_->round(); }
+  [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return words_.state; }
+  [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
+    return below_->draw(skipped, count);
+  }
+  [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
+  void leave() override { below_->leave(); }
+  void pause(duration d) override { below_->pause(d); }
+
+  /// What the others hold alike is not what the context would share.
+  result<void> open(shared_state, thread_pool& pool) override {
+    return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
+  }
+
+  result<round_entry> enter(std::uint64_t) override {
+    return round_entry{&alone_, below_->round() + 1, below_->parent(), no_deadline, 1, false};
+  }
+  result<void> exchanged() override { return {}; }
+
+  result<verdict> settle(const result<void>& outcome, bool) override {
+    if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
+    if (outcome) return verdict::commit;                                    // `propose` came before
+    CAUSEWAY_TRY(below_->settle(outcome, false));
+    return verdict::retry;  // what became of it, the pipelines see in the words
+  }
+
+  // ---- for the pipelines ----------------------------------------------------------------------------------------------
+
+  [[nodiscard]] const parallel::crew_words& words() const override { return words_; }
+
+  result<parallel::crew_attempt> begin_attempt() override {
+    CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1));
+    return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline};
+  }
+
+  result<void> propose(const parallel::crew_words& next) override {
+    CAUSEWAY_TRY(below_->exchanged());
+    words_ = next;
+    CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
+    if (judged == verdict::commit) return {};
+    return fail(errc::cancelled, "step", "the others did not vote for it");
+  }
+
+  void finished_by_others() override { finished_by_others_ = true; }
+
+ private:
+  std::shared_ptr<elastic_group> below_;
+  parallel::crew_words words_;
+  net::any_transport alone_{};
+  bool finished_by_others_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_CREW_GROUP_HPP

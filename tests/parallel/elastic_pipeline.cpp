@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/elastic_pipeline.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "elastic_world.hpp"
+#include "support/catch.hpp"
+
+namespace causeway {
+namespace {
+
+using support::elastic_world;
+using support::elastic_world_options;
+
+TEST_CASE("elastic pipelines: with peers that stay, the losses and parameters of the unsplit model", "[parallel][fast]") {
+  elastic_world_options o;
+  if (std::getenv("TRACE") != nullptr) o.trace = [](const std::string& s) { std::cerr << s << "\n"; };
+  elastic_world<> w{o, stage::recovery::regroup{2}};
+  w.boot();
+  w.run();
+  for (std::uint32_t h = 0; h < o.hosts; ++h) {
+    INFO(w.at(h).error);
+    CHECK(w.at(h).finished);
+    CHECK(w.at(h).received == 0);
+  }
+  CHECK(w.distance(w.unsplit()) < 1e-5);
+}
+
+TEST_CASE("elastic pipelines: a peer killed at any network call costs nothing that was committed", "[parallel][fast]") {
+  elastic_world_options o;
+  o.victim = GENERATE(0U, 3U);
+  const auto calls = [&] {
+    elastic_world<> w{o, stage::recovery::regroup{2}};
+    w.boot();
+    w.run();
+    return w.at(o.victim).calls;
+  };
+  o.dies_at = UINT64_MAX;
+  const std::uint64_t all = calls();
+  const auto whole = elastic_world<>{o}.unsplit();
+  std::uint64_t stride = std::getenv("ALL") != nullptr ? 1 : all / 20;
+  for (std::uint64_t n = 75; n < all; n += stride) {
+    o.dies_at = n;
+    elastic_world<> w{o, stage::recovery::regroup{2}};
+    w.wanted = 3;
+    w.boot();
+    w.run();
+    CAPTURE(n, o.victim);
+    std::string errors;
+    for (std::uint32_t h = 0; h < o.hosts; ++h) errors += w.at(h).error;
+    CHECK(errors.empty());
+    CHECK(w.finished() >= 3);
+    CHECK(w.distance(whole) < 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace causeway

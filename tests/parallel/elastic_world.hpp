@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TESTS_PARALLEL_ELASTIC_WORLD_HPP
+#define CAUSEWAY_TESTS_PARALLEL_ELASTIC_WORLD_HPP
+
+// Elastic pipelines in a simulated world: the real trainer, membership, transfer and disk code with a small GPT, and hosts
+// that die at chosen network calls, come late, or come back.
+
+#include <causeway/comm/every_step.hpp>
+#include <causeway/fault/quorum.hpp>
+#include <causeway/nn/gpt.hpp>
+#include <causeway/parallel/elastic_pipeline.hpp>
+#include <causeway/sim/disk.hpp>
+#include <causeway/sim/world.hpp>
+#include <causeway/train/crew_group.hpp>
+#include <causeway/train/member.hpp>
+#include <causeway/train/trainer.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/counted_fabric.hpp"
+#include "support/pipelines.hpp"
+
+namespace support {
+
+using namespace std::chrono_literals;
+
+struct elastic_world_options {
+  std::uint32_t hosts = 4;
+  std::int64_t layers = 4;
+  std::int64_t micro_batches = 4;
+  std::uint64_t steps = 4;
+  std::uint64_t seed = 1;
+  float clip_norm = 1;
+  causeway::sim::link_options link{.latency = 5ms};
+  std::uint32_t victim = UINT32_MAX;  ///< dies at its `dies_at`th network call
+  std::uint64_t dies_at = 0;
+  causeway::duration back_after{0};                 ///< the victim is started again; 0: not
+  std::vector<std::uint32_t> late{};                ///< hosts that are not booted with the rest
+  std::function<void(std::uint32_t, std::uint64_t)> before_step{};  ///< host, step
+  std::function<void(const std::string&)> trace{};                  ///< every line that a peer logs
+};
+
+template <class Recovery = causeway::stage::recovery::regroup>
+class elastic_world {
+ public:
+  using pipeline = causeway::parallel::elastic_pipeline<Recovery>;
+
+  explicit elastic_world(elastic_world_options options, Recovery recovery = Recovery{})
+      : options_{std::move(options)}, recovery_{std::move(recovery)}, world_{world_options()} {
+    for (std::uint32_t h = 0; h < options_.hosts; ++h) {
+      const auto host = world_.add_host({});
+      disks_.emplace_back(causeway::sim::disk_options{.seed = causeway::mix(options_.seed, host)});
+      world_.set_storage(host, causeway::io::any_storage{causeway::io::basic_file_storage{disks_.back()}});
+    }
+    if (options_.trace) {
+      world_.set_log([this](causeway::time_point t, std::uint32_t host, causeway::severity, std::string_view text) {
+        options_.trace(std::to_string(causeway::seconds(t.since_start)) + " host " + std::to_string(host) + ": " +
+                       std::string{text});
+      });
+    }
+    results_.resize(options_.hosts);
+  }
+
+  struct result_of_host {
+    bool finished = false;
+    std::map<std::string, std::vector<float>> parameters;  ///< of the blocks that it computed in the last step
+    std::map<std::uint64_t, double> losses;                ///< by step
+    std::map<std::uint64_t, causeway::stage::layout> layouts;
+    std::map<std::uint64_t, causeway::time_point> ends;
+    std::string error;
+    std::uint64_t received = 0;
+    std::uint64_t calls = 0;  ///< of the network
+  };
+
+  causeway::sim::world& world() { return world_; }
+  result_of_host& at(std::uint32_t host) { return results_[host]; }
+  [[nodiscard]] std::uint32_t finished() const {
+    return static_cast<std::uint32_t>(std::count_if(results_.begin(), results_.end(), [](auto& r) { return r.finished; }));
+  }
+  void boot() {
+    for (std::uint32_t h = 0; h < options_.hosts; ++h) {
+      if (std::find(options_.late.begin(), options_.late.end(), h) == options_.late.end()) boot(h);
+    }
+  }
+  void boot(std::uint32_t host) {
+    world_.boot(host, [this](causeway::sim::process& p) { live(p); });
+  }
+  /// Until all live hosts of `wanted` have finished, or the time is over.
+  void run(causeway::duration end = 1h) { world_.run_until(causeway::time_point{end}); }
+  std::uint32_t wanted = UINT32_MAX;  ///< hosts that have to finish; the default is all
+
+  /// The whole model, trained on the same batches.
+  [[nodiscard]] trained_model unsplit() const {
+    const pipeline_case c{.ranks = 1,
+                          .micro_batches = options_.micro_batches,
+                          .sequences = options_.micro_batches,
+                          .steps = options_.steps,
+                          .clip_norm = options_.clip_norm};
+    return train_whole(small_gpt(options_.layers), c, [] { return causeway::comm::every_step<>{}; });
+  }
+
+  /// How far what the hosts computed is from that. Not a number where they do not make the whole model together.
+  [[nodiscard]] double distance(const trained_model& whole) const {
+    double worst = 0;
+    for (const auto& [name, want] : whole.parameters) {
+      bool seen = false;
+      for (const auto& r : results_) {
+        const auto found = r.parameters.find(name);
+        if (!r.finished || found == r.parameters.end()) continue;
+        seen = true;
+        for (std::size_t i = 0; i < want.size(); ++i) {
+          worst = std::max(worst, std::abs(double(found->second.at(i)) - double(want[i])));
+        }
+      }
+      if (!seen) return NAN;
+    }
+    for (const auto& r : results_) {
+      for (const auto& [step, loss] : r.losses) worst = std::max(worst, std::abs(loss - whole.losses.at(step - 1)));
+    }
+    return worst;
+  }
+
+ private:
+  causeway::sim::world_options world_options() const {
+    causeway::sim::world_options o;
+    o.seed = options_.seed;
+    o.link = options_.link;
+    return o;
+  }
+
+  [[nodiscard]] std::shared_ptr<causeway::net::fabric> fabric(causeway::sim::process& p, std::uint64_t id) {
+    return std::make_shared<counted_fabric>(p.make_fabric(id), [this, &p] {
+      if (results_[p.host()].calls++ != options_.dies_at || p.host() != options_.victim) return;
+      world_.kill(p.host());
+      if (options_.back_after > 0s) world_.after(options_.back_after, [this, h = p.host()] { world_.restart(h); });
+      if (world_.running() == &p) p.sleep(1h);
+    });
+  }
+
+  causeway::member_options member_options(std::uint32_t host, bool founds) {
+    causeway::member_options o;
+    o.protocol.run = 4711;
+    o.protocol.expected = options_.hosts - static_cast<std::uint32_t>(options_.late.size());
+    for (std::uint32_t h = 0; h < options_.hosts; ++h) {
+      if (h != host && !founds) o.dial.push_back(world_.address(h));
+    }
+    o.enters_afresh = true;
+    o.secret = causeway::mix(options_.seed, host);
+    return o;
+  }
+
+  void live(causeway::sim::process& p) {
+    using namespace causeway;
+    const std::uint32_t host = p.host();
+    result_of_host& me = results_[host];
+    me.finished = false;
+    auto disk = p.storage();
+    const bool founds = host == 0 && !disk.read("member/record");
+    const auto fresh = mix(options_.seed, host + 1, p.incarnation()) | 1U;
+    const auto id = member_identity(p.storage(), "member", 4711, fresh);
+    auto group = member::make(fabric(p, id), p.storage(), member_options(host, founds), p.log());
+    if (!group) {
+      me.error = group.error().text();
+      return;
+    }
+    const auto crew = std::make_shared<crew_group>(*group);
+    environment env;
+    env.clock = p.clock();
+    env.log = p.log();
+    env.group = crew;
+    trainer_options to;
+    to.learning_rate = optim::constant{0.01F};
+    to.clip_norm = options_.clip_norm;
+    auto model = nn::gpt::create(small_gpt(options_.layers), kernels::cpu_backend{1}, nn::model_part{{0, 1}});
+    auto trainer = make_trainer(std::move(*model), std::move(env), to, comm::every_step<>{}, optim::adamw{}, fault::quorum{},
+                                pipeline{crew, {.micro_batches = options_.micro_batches}, recovery_});
+    const auto outcome = train(p, trainer, me, id);
+    if (!outcome) me.error = outcome.error().text();
+    if (!outcome) return;
+    me.finished = true;
+    if (finished() >= std::min(wanted, options_.hosts)) world_.end_run();
+    p.sleep(10h);  // stays to help those who are behind
+  }
+
+  template <class Trainer>
+  causeway::result<void> train(causeway::sim::process& p, Trainer& trainer, result_of_host& me, std::uint64_t id) {
+    CAUSEWAY_TRY(trainer.start());
+    while (trainer.context().step() < options_.steps) {
+      const std::uint64_t step = trainer.context().step();
+      if (options_.before_step) options_.before_step(p.host(), step);
+      const token_batch b{0, step, options_.micro_batches};
+      CAUSEWAY_ASSIGN(const auto report, trainer.step(b.view()));
+      if (report.step != step + 1) continue;  // others had taken it
+      me.losses[report.step] = report.loss;
+      me.layouts[report.step] = trainer.parallel().layout();
+      me.ends[report.step] = p.now();
+    }
+    me.received = trainer.parallel().received_blocks();
+    const auto* seat = trainer.parallel().layout().find(id);
+    if (seat != nullptr) detail::collect(trainer.model().parameters(), me.parameters);
+    return {};
+  }
+
+  elastic_world_options options_;
+  Recovery recovery_;
+  std::vector<result_of_host> results_;
+  std::deque<causeway::sim::disk> disks_;
+  causeway::sim::world world_;  // last: its processes refer to the rest
+};
+
+}  // namespace support
+
+#endif  // CAUSEWAY_TESTS_PARALLEL_ELASTIC_WORLD_HPP

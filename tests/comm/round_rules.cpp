@@ -36,7 +36,8 @@ constexpr named exchanges[] = {
 
 constexpr named others[] = {
     {"all peers, `blocking`", [](comm::round_mix&) {}},
-    {"groups", [](comm::round_mix& m) { m.everybody = false; }},
+    {"groups", [](comm::round_mix& m) { m.everybody = m.lasting = false; }},
+    {"`module_groups`", [](comm::round_mix& m) { m.everybody = false; }},
     {"`delayed`", [](comm::round_mix& m) { m.waits_at_once = false; }},
     {"`one_round_late`", [](comm::round_mix& m) { m.waits_at_once = false, m.waits_a_round = true; }},
     {"`eager`", [](comm::round_mix& m) { m.waits_at_once = false, m.waits_a_round = m.own_is_fresh = true; }},
@@ -112,7 +113,9 @@ TEST_CASE("round rules: each rule refuses what it is about, and nothing else", "
   CHECK(verdict([](mix& m) { m.sparse = m.shared_support = true; }) == "elastic");
   CHECK(verdict([](mix& m) { m.waits_at_once = false; }) == "A3");
   CHECK(verdict([](mix& m) { m.wants_mean_shared = true; }) == "A4");
-  CHECK(verdict([](mix& m) { m.everybody = m.by_context = false; }) == "A5");
+  CHECK(verdict([](mix& m) { m.everybody = m.lasting = m.by_context = false; }) == "A5");
+  CHECK(verdict([](mix& m) { m.everybody = m.by_context = false; }) == "yes");
+  CHECK(verdict([](mix& m) { m.everybody = m.by_context = m.bit_parity = false; }) == "A7");
   CHECK(verdict([](mix& m) { m.everybody = m.anchored = false; }) == "A6");
   CHECK(verdict([](mix& m) { m.bit_parity = false; }) == "A7");
   CHECK(verdict([](mix& m) { m.keeps_residual = true, m.gives_residual = false; }) == "A8");

@@ -25,18 +25,27 @@ struct group_question {
   std::uint64_t number = 0;
   net::peer_index self = 0;
   std::uint32_t peers = 1;
+  std::size_t fragment = 0;  ///< which part of the parameters
 };
 
 /// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers;
 /// - `members(question)`: the peers of self's group, ascending, self included;
 /// - `formed(question)`: that exchange is over; groups with a memory move on;
-/// - `everybody`: there is only one group.
+/// - `everybody`: there is only one group;
+/// - optional, `lasting`: a fragment's groups are the same in all exchanges, so that their members stay alike;
+///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0.
 template <class G>
 concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
   { c.check(q.peers) } -> std::same_as<result<void>>;
   { c.members(q) } -> std::same_as<std::vector<net::peer_index>>;
   { g.formed(q) } -> std::same_as<void>;
   {bool{G::everybody}};
+};
+
+/// Whether a fragment's groups are the same in all exchanges.
+template <class G>
+inline constexpr bool groups_last = requires {
+  requires G::lasting;
 };
 
 namespace detail {

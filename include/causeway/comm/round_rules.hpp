@@ -24,6 +24,7 @@ struct round_mix {
   bool before_inner_step = false;  ///< content: gradients
   bool sends_anchor = false;       ///< content: shared parameters travel too
   bool everybody = true;           ///< group
+  bool lasting = true;             ///< group: the same peers in all exchanges of a fragment
   bool by_context = true;          ///< exchange: the context's all-reduce
   bool bit_parity = true;          ///< exchange
   bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
@@ -55,12 +56,12 @@ constexpr bool a2(round_mix m) { return !m.sparse || m.own_support || m.shared_s
 constexpr bool a3(round_mix m) { return m.waits_at_once || !m.by_context; }
 /// A gossip step needs the others' shared parameters, and only that wants them.
 constexpr bool a4(round_mix m) { return m.wants_mean_shared == m.sends_anchor; }
-/// Where only some peers meet, shared parameters cannot stay equal: they must travel, or there must be none.
-constexpr bool a5(round_mix m) { return m.everybody || !m.anchored || m.sends_anchor; }
+/// Where others meet each time, shared parameters cannot stay equal: they must travel, or there must be none.
+constexpr bool a5(round_mix m) { return m.lasting || !m.anchored || m.sends_anchor; }
 /// The context's all-reduce is always among all peers.
 constexpr bool a6(round_mix m) { return m.everybody || !m.by_context; }
 /// Shared parameters that all hold alike need the same bits everywhere.
-constexpr bool a7(round_mix m) { return !(m.anchored && m.everybody) || m.bit_parity; }
+constexpr bool a7(round_mix m) { return !(m.anchored && m.lasting) || m.bit_parity; }
 /// Who keeps what was not sent must know what was sent.
 constexpr bool a8(round_mix m) {
   const bool changes = (m.anchored && !m.sends_anchor) || m.before_inner_step;  // parameters themselves leave nothing out
@@ -140,6 +141,7 @@ struct round_rules {
                                  .before_inner_step = content_axis::before_inner_step,
                                  .sends_anchor = content_axis::with_anchor,
                                  .everybody = group_axis::everybody,
+                                 .lasting = group_axis::everybody || axis::groups_last<group_axis>,
                                  .by_context = axis::by_context<exchange_axis>,
                                  .bit_parity = exchange_axis::traits.bit_parity,
                                  .own_support = exchange_axis::traits.own_support,
@@ -175,9 +177,10 @@ struct round_rules {
   static_assert(rules::a4(mix),
                 "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
                 "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-  static_assert(rules::a5(mix),
-                "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-                "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov. docs/reference/rules.md#a5");
+  static_assert(
+      rules::a5(mix),
+      "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+      "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
   static_assert(rules::a6(mix),
                 "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
                 "axis::split_mean. docs/reference/rules.md#a6");

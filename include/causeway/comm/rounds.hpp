@@ -65,6 +65,7 @@ class rounds : round_rules<Axes...> {
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool accumulates = laws::mix.accumulates;
   static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
+  static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
 
  public:
@@ -88,6 +89,9 @@ class rounds : round_rules<Axes...> {
     CAUSEWAY_TRY(check(ctx));
     CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
     CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    if constexpr (requires { group_.check_fragments(cuts_.size()); }) {
+      CAUSEWAY_TRY(group_.check_fragments(cuts_.size()));
+    }
     if (states_.empty()) found(ctx);
     for (std::size_t i = 0; i < states_.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows_.updates()));
@@ -123,7 +127,7 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Ends what is under way, and brings the peers together: after a last exchange of what is left, and a mean over all
-  /// where they would not be alike otherwise.
+  /// where they would not be alike otherwise, unless their models are different ones (module groups).
   result<void> finish(auto& ctx) {
     if constexpr (accumulates) return finish_samples(ctx);
     if constexpr (content_type::before_inner_step) return {};
@@ -131,7 +135,7 @@ class rounds : round_rules<Axes...> {
       if (s.pending) CAUSEWAY_TRY(complete(ctx, s));
       if (s.since > 0) CAUSEWAY_TRY(exchange_now(ctx, s));
     }
-    if constexpr (!laws::identical) {
+    if constexpr (!laws::identical && !parted) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
       std::copy_n(ctx.parameters().begin(), rows_.anchor().size(), rows_.anchor().begin());
       ctx.commit_round(ctx.parameters());
@@ -420,7 +424,11 @@ class rounds : round_rules<Axes...> {
 
   [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
     const std::uint64_t seed = mix(ctx.options().seed, stream, number_of(s));
-    return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers()};
+    return {.seed = seed,
+            .number = s.number,
+            .self = ctx.self(),
+            .peers = ctx.peers(),
+            .fragment = number_of(s) % cuts_.size()};
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
     if (ctx.elastic()) return ctx.exchange_id(channel);
@@ -440,6 +448,7 @@ class rounds : round_rules<Axes...> {
       weight *= share;
     }
     axis::group_question q = question(ctx, s);
+    if constexpr (requires { group_.weight(q); }) weight *= group_.weight(q);
     s.terms = {.members = s.group_axis.members(q),
                .contributors = 0,
                .contributes = participation_.contributes(q) && weight > 0,

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_MODULAR_HPP
+#define CAUSEWAY_PRESETS_MODULAR_HPP
+
+// Models of modules, of which each peer trains a path, as compositions of axes.
+
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/exchange.hpp>
+#include <causeway/axis/fragments.hpp>
+#include <causeway/axis/module_groups.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/comm/rounds.hpp>
+#include <causeway/optim/nesterov.hpp>
+
+#include <cstdint>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// DiPaCo (Douillard et al. 2024): blocks are cut into levels with several versions each, and a peer trains one path
+/// through them by DiLoCo's rounds; every module moves by the mean pseudo-gradient of the peers whose paths have it. What
+/// lies outside of blocks is shared by all. Which documents go to which path (the paper: k-means of their features, then a
+/// router that is trained) is the caller's: give each peer its shard. All peers start from one model, which the paper
+/// trains before. Rounds are DiLoCo's; the paper's own numbers are not known to us.
+struct dipaco_options {
+  axis::module_paths paths = axis::every_path({2, 2}, 4);  ///< [peer]: 0, then the version of each level
+  std::uint32_t blocks_per_level = 6;
+  std::vector<double> weights{};  ///< of each peer in the means of its modules: the size of its shard; none: all alike
+  std::uint32_t local_steps = 500;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using dipaco =
+    comm::rounds<axis::every, axis::consecutive, axis::module_groups, axis::split_mean<>, axis::outer<optim::nesterov>>;
+[[nodiscard]] inline dipaco make(const dipaco_options& o) {
+  return dipaco{axis::every{o.local_steps}, axis::consecutive{o.blocks_per_level}, axis::module_groups{o.paths, o.weights},
+                axis::split_mean<>{},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_MODULAR_HPP

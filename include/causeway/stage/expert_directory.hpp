@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP
+#define CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP
+
+// Experts on a grid, and which of them are alive (Learning@home: Ryabinin and Gusev, NeurIPS 2020). An expert is named by
+// its coordinates, "ffn.3.17", and announces itself for a time. Whoever looks for experts asks for what follows a prefix of
+// coordinates, as the paper's DHT is asked, and never needs the whole list. Here the entries lie in one ordered map.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// Number of an expert: its coordinates as the digits of a number, the first the most significant. The same for prefixes.
+using expert_id = std::uint64_t;
+
+/// sides[i] places on axis i. 1 to 16 axes, fewer than 2^63 places in all.
+class expert_grid {
+ public:
+  explicit expert_grid(std::vector<std::uint32_t> sides) : sides_{std::move(sides)}, below_(sides_.size(), 1) {
+    CAUSEWAY_EXPECT(!sides_.empty() && sides_.size() <= 16);
+    for (std::size_t i = sides_.size(); i > 0; --i) {
+      CAUSEWAY_EXPECT(sides_[i - 1] >= 1 && count_ <= (std::uint64_t{1} << 62U) / sides_[i - 1]);
+      below_[i - 1] = count_;
+      count_ *= sides_[i - 1];
+      heads_ += sides_[i - 1];
+    }
+  }
+
+  [[nodiscard]] std::size_t axes() const noexcept { return sides_.size(); }
+  [[nodiscard]] std::span<const std::uint32_t> sides() const noexcept { return sides_; }
+  [[nodiscard]] std::uint64_t places() const noexcept { return count_; }
+  /// The sum of the sides: as many scores as a gate makes.
+  [[nodiscard]] std::size_t heads() const noexcept { return heads_; }
+  /// Places that share the first axis + 1 coordinates.
+  [[nodiscard]] std::uint64_t below(std::size_t axis) const noexcept { return below_[axis]; }
+  [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept {
+    return static_cast<std::uint32_t>(e / below_[axis] % sides_[axis]);
+  }
+
+ private:
+  std::vector<std::uint32_t> sides_;
+  std::vector<std::uint64_t> below_;
+  std::uint64_t count_ = 1;
+  std::size_t heads_ = 0;
+};
+
+/// `extensions(prefix, axis, out)`: which coordinates on `axis` an alive expert has whose coordinates before are `prefix`
+/// (0 for axis 0), ascending. One question to a DHT.
+template <class D>
+concept ExpertDirectory = requires(const D& d, expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) {
+  { d.grid() } -> std::same_as<const expert_grid&>;
+  { d.extensions(prefix, axis, out) } -> std::same_as<void>;
+};
+
+/// All entries in one place. Not safe to share between threads while it changes.
+class expert_directory {
+ public:
+  explicit expert_directory(expert_grid grid) : grid_{std::move(grid)} {}
+
+  [[nodiscard]] const expert_grid& grid() const noexcept { return grid_; }
+  [[nodiscard]] std::size_t size() const noexcept { return alive_.size(); }
+  [[nodiscard]] bool contains(expert_id e) const { return alive_.contains(e); }
+
+  /// The expert is there until then, or longer if it was said before. Precondition: a place of the grid.
+  void announce(expert_id e, time_point until = no_deadline) {
+    CAUSEWAY_EXPECT(e < grid_.places());
+    time_point& known = alive_.try_emplace(e, until).first->second;
+    if (known < until) known = until;
+  }
+  /// The expert did not answer.
+  void remove(expert_id e) { alive_.erase(e); }
+  /// Forgets whoever did not announce itself again.
+  void expire(time_point now) {
+    std::erase_if(alive_, [&](const auto& entry) { return entry.second <= now; });
+  }
+
+  void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const {
+    out.clear();
+    const std::uint64_t each = grid_.below(axis), side = grid_.sides()[axis];
+    const expert_id first = prefix * side * each, last = first + side * each;
+    for (auto at = alive_.lower_bound(first); at != alive_.end() && at->first < last;) {
+      const std::uint64_t place = (at->first - first) / each;
+      out.push_back(static_cast<std::uint32_t>(place));
+      at = alive_.lower_bound(first + (place + 1) * each);
+    }
+  }
+
+ private:
+  expert_grid grid_;
+  std::map<expert_id, time_point> alive_;  // until when
+};
+static_assert(ExpertDirectory<expert_directory>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP

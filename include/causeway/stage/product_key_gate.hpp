@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_STAGE_PRODUCT_KEY_GATE_HPP
+#define CAUSEWAY_STAGE_PRODUCT_KEY_GATE_HPP
+
+// The gate of Learning@home's mixture of experts (Ryabinin and Gusev, NeurIPS 2020): an expert's score is a sum over the
+// axes of the grid, g(x, e) = Σ_i (W_i·x)[e_i], so that a few hundred numbers score millions of experts, and a beam search
+// along the axes finds the best among those that are alive. An expert that does not answer is left out, and the weights of
+// the others are those of a softmax over them alone. A softmax for each axis would change nothing: it takes the same from
+// all scores of a row.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/packed_gemm.hpp>
+#include <causeway/stage/expert_directory.hpp>
+#include <causeway/tensor/scratch.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// An expert for a row.
+struct expert_choice {
+  expert_id expert = 0;
+  float score = 0;
+};
+
+/// What was chosen for the rows of a micro-batch: choices [first[r], first[r + 1]) are of row r, best first.
+struct expert_choices {
+  std::vector<std::size_t> first;
+  std::vector<expert_choice> all;
+
+  [[nodiscard]] std::size_t rows() const noexcept { return first.empty() ? 0 : first.size() - 1; }
+};
+
+struct product_key_options {
+  std::uint32_t chosen = 4;  ///< experts a row: k
+  std::uint32_t beam = 0;    ///< prefixes kept on each axis, at least `chosen`; 0: as many (the paper's)
+  std::uint64_t seed = 0;    ///< of the first weights
+};
+
+namespace detail {
+
+/// A total order: no two experts are equal.
+[[nodiscard]] inline bool better(const expert_choice& a, const expert_choice& b) noexcept {
+  return a.score != b.score ? a.score > b.score : a.expert < b.expert;
+}
+
+}  // namespace detail
+
+/// The best `chosen` alive experts by a beam search, best first, ties by number; fewer where fewer are alive. `scores`: of
+/// one row, axis after axis; finite. Asks the directory 1 + beam · (axes - 1) times and scores beam · side experts an axis.
+///
+/// With all experts alive the result is exact: each prefix that is left out loses to `beam` others, and all have the same
+/// best continuation. Where experts are missing, it may miss an expert whose prefix is poor but whose betters have lost
+/// their best; a wider beam misses fewer, one as wide as there are prefixes none.
+template <ExpertDirectory Directory>
+[[nodiscard]] std::vector<expert_choice> best_experts(const Directory& directory, std::span<const float> scores,
+                                                      std::uint32_t chosen, std::uint32_t beam) {
+  const expert_grid& grid = directory.grid();
+  CAUSEWAY_EXPECT(scores.size() == grid.heads() && chosen >= 1 && beam >= chosen);
+  std::vector<expert_choice> kept{{}}, next;
+  std::vector<std::uint32_t> places;
+  for (std::size_t axis = 0; axis < grid.axes(); ++axis) {
+    const std::uint32_t side = grid.sides()[axis];
+    next.clear();
+    for (const expert_choice& prefix : kept) {
+      directory.extensions(prefix.expert, axis, places);
+      for (const std::uint32_t p : places) next.push_back({prefix.expert * side + p, prefix.score + scores[p]});
+    }
+    const std::size_t width = axis + 1 == grid.axes() ? chosen : beam;
+    const auto end = next.begin() + static_cast<std::ptrdiff_t>(std::min(width, next.size()));
+    std::partial_sort(next.begin(), end, next.end(), detail::better);
+    next.erase(end, next.end());
+    kept.swap(next);
+    scores = scores.subspan(side);
+  }
+  return kept;
+}
+
+/// weights[c] = softmax over the choices of each row that answered; 0 for the others, and for all where none did.
+/// `answered`: one for each choice, 0 where the expert is missing.
+inline void weigh_experts(const expert_choices& choices, std::span<const std::uint8_t> answered, std::span<float> weights) {
+  CAUSEWAY_EXPECT(answered.size() == choices.all.size() && weights.size() == answered.size());
+  std::fill(weights.begin(), weights.end(), 0.0F);
+  for (std::size_t r = 0; r < choices.rows(); ++r) {
+    const float* best = nullptr;  // choices are in the order of scores
+    double sum = 0;
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      if (answered[c] == 0) continue;
+      if (best == nullptr) best = &choices.all[c].score;
+      weights[c] = std::exp(choices.all[c].score - *best);
+      sum += static_cast<double>(weights[c]);
+    }
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      if (sum > 0) weights[c] = static_cast<float>(static_cast<double>(weights[c]) / sum);
+    }
+  }
+}
+
+/// The gradient of the scores from that of the weights, which `weigh_experts` made: ds = w·(dw - Σ w·dw), in place.
+inline void weigh_experts_backward(const expert_choices& choices, std::span<const float> weights,
+                                   std::span<float> gradient) {
+  CAUSEWAY_EXPECT(weights.size() == choices.all.size() && gradient.size() == weights.size());
+  for (std::size_t r = 0; r < choices.rows(); ++r) {
+    double mean = 0;
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      mean += static_cast<double>(weights[c]) * static_cast<double>(gradient[c]);
+    }
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      gradient[c] = weights[c] * static_cast<float>(static_cast<double>(gradient[c]) - mean);
+    }
+  }
+}
+
+/// The trained part: W, [heads, width], one row for each place of each axis. One thread at a time.
+class product_key_gate {
+ public:
+  /// errc::invalid_argument for options that cannot work.
+  static result<product_key_gate> create(std::int64_t width, const expert_grid& grid,
+                                         const product_key_options& options = {}) {
+    const std::uint32_t beam = options.beam == 0 ? options.chosen : options.beam;
+    if (width < 1 || options.chosen < 1 || beam < options.chosen) {
+      return fail(errc::invalid_argument, "product_key_gate",
+                  "rows of " + std::to_string(width) + " values, " + std::to_string(options.chosen) +
+                      " experts each, a beam of " + std::to_string(beam) +
+                      "; all must be at least 1, the beam at least the experts");
+    }
+    return product_key_gate{width, grid, {options.chosen, beam, options.seed}};
+  }
+
+  [[nodiscard]] const product_key_options& options() const noexcept { return options_; }
+  [[nodiscard]] std::span<float> weights() noexcept { return weights_; }
+  [[nodiscard]] std::span<const float> weights() const noexcept { return weights_; }
+  [[nodiscard]] std::span<float> gradients() noexcept { return gradients_; }
+
+  /// Experts for each row of x [rows, width]. errc::non_finite where a row's scores are not finite.
+  template <ExpertDirectory Directory>
+  result<expert_choices> choose(thread_pool& pool, std::span<const float> x, const Directory& directory) {
+    const std::size_t rows = rows_of(x), heads = grid_.heads();
+    CAUSEWAY_EXPECT(std::ranges::equal(directory.grid().sides(), grid_.sides()));
+    scores_.resize(rows * heads);
+    kernels::gemm_args<float, float> args = shape(rows, heads, width_);
+    args.transpose_b = true;
+    args.a = x.data(), args.lda = args.k, args.b = weights_.data(), args.ldb = args.k;
+    args.c = scores_.data(), args.ldc = args.n;
+    if (rows > 0) kernels::packed_gemm{}.multiply(pool, memory_, args);
+    expert_choices choices{{0}, {}};
+    for (std::size_t r = 0; r < rows; ++r) {
+      const auto row = std::span<const float>{scores_}.subspan(r * heads, heads);
+      if (!std::all_of(row.begin(), row.end(), [](float v) { return std::isfinite(v); })) {
+        return fail(errc::non_finite, "product_key_gate",
+                    "row " + std::to_string(r) + " has scores that are NaN or infinite; lower the learning rate");
+      }
+      const auto best = best_experts(directory, row, options_.chosen, options_.beam);
+      choices.all.insert(choices.all.end(), best.begin(), best.end());
+      choices.first.push_back(choices.all.size());
+    }
+    return choices;
+  }
+
+  /// Adds to the gradients of W, and to `dx` [rows, width], from `d_scores`, one for each choice.
+  void backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices, std::span<const float> d_scores,
+                std::span<float> dx) {
+    const std::size_t rows = rows_of(x), heads = grid_.heads();
+    CAUSEWAY_EXPECT(choices.rows() == rows && d_scores.size() == choices.all.size() && dx.size() == x.size());
+    if (rows == 0) return;
+    spread(choices, d_scores);
+    kernels::gemm_args<float, float> args = shape(heads, width_, rows);
+    args.transpose_a = true, args.accumulate = true;
+    args.a = scores_.data(), args.lda = args.m, args.b = x.data(), args.ldb = args.n;
+    args.c = gradients_.data(), args.ldc = args.n;
+    kernels::packed_gemm{}.multiply(pool, memory_, args);
+    args = shape(rows, width_, heads);
+    args.accumulate = true;
+    args.a = scores_.data(), args.lda = args.k, args.b = weights_.data(), args.ldb = args.n;
+    args.c = dx.data(), args.ldc = args.n;
+    kernels::packed_gemm{}.multiply(pool, memory_, args);
+  }
+
+  void serialize(auto& ar) { ar(weights_); }
+
+ private:
+  product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options)
+      : grid_{grid},
+        options_{options},
+        width_{static_cast<std::size_t>(width)},
+        weights_(grid.heads() * width_),
+        gradients_(weights_.size()) {
+    rng draw{options.seed, 0x67617465U};
+    const float deviation = 1.0F / std::sqrt(static_cast<float>(width));
+    for (float& w : weights_) w = deviation * draw.normal();
+  }
+
+  [[nodiscard]] std::size_t rows_of(std::span<const float> x) const {
+    CAUSEWAY_EXPECT(x.size() % width_ == 0);
+    return x.size() / width_;
+  }
+  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k) {
+    kernels::gemm_args<float, float> args;
+    args.m = static_cast<std::int64_t>(m), args.n = static_cast<std::int64_t>(n), args.k = static_cast<std::int64_t>(k);
+    return args;
+  }
+
+  /// scores_ ← the gradient of all scores [rows, heads]: a choice's goes to its place on every axis.
+  void spread(const expert_choices& choices, std::span<const float> d_scores) {
+    const std::size_t heads = grid_.heads();
+    scores_.assign(choices.rows() * heads, 0.0F);
+    for (std::size_t r = 0; r < choices.rows(); ++r) {
+      for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+        std::size_t at = r * heads;
+        for (std::size_t axis = 0; axis < grid_.axes(); ++axis) {
+          scores_[at + grid_.coordinate(choices.all[c].expert, axis)] += d_scores[c];
+          at += grid_.sides()[axis];
+        }
+      }
+    }
+  }
+
+  expert_grid grid_;
+  product_key_options options_;
+  std::size_t width_;
+  std::vector<float> weights_, gradients_;
+  std::vector<float> scores_;  // working memory
+  scratch memory_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_PRODUCT_KEY_GATE_HPP

@@ -36,6 +36,7 @@ struct comparison {
 using comparisons = std::vector<comparison>;
 causeway::result<comparisons> compare_exact_bodies();
 causeway::result<comparisons> compare_inexact_bodies();
+causeway::result<comparisons> compare_reductions();
 
 /// dtoken after embedding_backward on the device, from zeros.
 causeway::result<std::vector<float>> embedding_gradient_on_device(const std::vector<std::int32_t>& tokens,

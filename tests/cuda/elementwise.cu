@@ -8,9 +8,7 @@
 
 #include "cuda/body_support.hpp"
 #include "cuda/device_functions.hpp"
-
-#include <algorithm>
-#include <utility>
+#include "cuda/shared_numbers.cuh"
 
 namespace causeway_test {
 namespace {
@@ -33,28 +31,6 @@ using namespace causeway::cuda;
 using causeway::bf16;
 
 constexpr std::int64_t rows = 300, width = 260, all = rows * width;
-
-/// Memory that the host and the device see, with the same numbers each time it is made.
-template <class T>
-class shared_numbers {
- public:
-  static causeway::result<shared_numbers> create(std::size_t count) {
-    T* data = nullptr;
-    CAUSEWAY_TRY(check(cudaMallocManaged(reinterpret_cast<void**>(&data), count * sizeof(T)), "reserving"));
-    const auto values = numbers<T>(count, 77);
-    std::copy(values.begin(), values.end(), data);
-    return shared_numbers{data};
-  }
-  shared_numbers(shared_numbers&& other) noexcept : data_{std::exchange(other.data_, nullptr)} {}
-  ~shared_numbers() {
-    if (data_ != nullptr) (void)cudaFree(data_);
-  }
-  T* data() const { return data_; }
-
- private:
-  explicit shared_numbers(T* data) : data_{data} {}
-  T* data_;
-};
 
 /// Runs the body that `make(memory, memory of tokens)` makes on the device and here, each on four arrays of numbers.
 template <class T, class Make>

@@ -44,8 +44,8 @@ struct elastic_world_options {
   causeway::sim::link_options link{.latency = 5ms};
   std::uint32_t victim = UINT32_MAX;  ///< dies at its `dies_at`th network call
   std::uint64_t dies_at = 0;
-  causeway::duration back_after{0};                 ///< the victim is started again; 0: not
-  std::vector<std::uint32_t> late{};                ///< hosts that are not booted with the rest
+  causeway::duration back_after{0};                                 ///< the victim is started again; 0: not
+  std::vector<std::uint32_t> late{};                                ///< hosts that are not booted with the rest
   std::function<void(std::uint32_t, std::uint64_t)> before_step{};  ///< host, step
   std::function<void(const std::string&)> trace{};                  ///< every line that a peer logs
 };
@@ -78,7 +78,9 @@ class elastic_world {
     std::map<std::uint64_t, causeway::stage::layout> layouts;
     std::map<std::uint64_t, causeway::time_point> ends;
     std::string error;
+    std::uint64_t id = 0;
     std::uint64_t received = 0;
+    std::uint64_t made_up = 0;
     std::uint64_t calls = 0;  ///< of the network
   };
 
@@ -98,6 +100,12 @@ class elastic_world {
   /// Until all live hosts of `wanted` have finished, or the time is over.
   void run(causeway::duration end = 1h) { world_.run_until(causeway::time_point{end}); }
   std::uint32_t wanted = UINT32_MAX;  ///< hosts that have to finish; the default is all
+
+  /// A host's seat in the last step that it noted; nullptr: spare, or none.
+  [[nodiscard]] const causeway::stage::seat* last_seat(std::uint32_t host) const {
+    const auto& r = results_[host];
+    return r.layouts.empty() ? nullptr : r.layouts.rbegin()->second.find(r.id);
+  }
 
   /// The whole model, trained on the same batches.
   [[nodiscard]] trained_model unsplit() const {
@@ -168,6 +176,7 @@ class elastic_world {
     const bool founds = host == 0 && !disk.read("member/record");
     const auto fresh = mix(options_.seed, host + 1, p.incarnation()) | 1U;
     const auto id = member_identity(p.storage(), "member", 4711, fresh);
+    me.id = id;
     auto group = member::make(fabric(p, id), p.storage(), member_options(host, founds), p.log());
     if (!group) {
       me.error = group.error().text();
@@ -182,9 +191,9 @@ class elastic_world {
     to.learning_rate = optim::constant{0.01F};
     to.clip_norm = options_.clip_norm;
     auto model = nn::gpt::create(small_gpt(options_.layers), kernels::cpu_backend{1}, nn::model_part{{0, 1}});
-    auto trainer = make_trainer(std::move(*model), std::move(env), to, comm::every_step<>{}, optim::adamw{}, fault::quorum{},
-                                pipeline{crew, {.micro_batches = options_.micro_batches}, recovery_});
-    const auto outcome = train(p, trainer, me, id);
+    auto trainer = make_trainer(std::move(*model), std::move(env), to, comm::every_step<>{}, optim::adamw{},
+                                fault::quorum{}, pipeline{crew, {.micro_batches = options_.micro_batches}, recovery_});
+    const auto outcome = train(p, trainer, me);
     if (!outcome) me.error = outcome.error().text();
     if (!outcome) return;
     me.finished = true;
@@ -193,7 +202,7 @@ class elastic_world {
   }
 
   template <class Trainer>
-  causeway::result<void> train(causeway::sim::process& p, Trainer& trainer, result_of_host& me, std::uint64_t id) {
+  causeway::result<void> train(causeway::sim::process& p, Trainer& trainer, result_of_host& me) {
     CAUSEWAY_TRY(trainer.start());
     while (trainer.context().step() < options_.steps) {
       const std::uint64_t step = trainer.context().step();
@@ -206,8 +215,8 @@ class elastic_world {
       me.ends[report.step] = p.now();
     }
     me.received = trainer.parallel().received_blocks();
-    const auto* seat = trainer.parallel().layout().find(id);
-    if (seat != nullptr) detail::collect(trainer.model().parameters(), me.parameters);
+    me.made_up = trainer.parallel().made_up_blocks();
+    if (trainer.parallel().layout().find(me.id) != nullptr) detail::collect(trainer.model().parameters(), me.parameters);
     return {};
   }
 

@@ -108,6 +108,14 @@ class language_model {
     return h.add_value(whole.layout_hash()).finish();
   }
 
+  /// Values of a block in flat buffers, padding counted, with what stands before the first and behind the last one; held or
+  /// not.
+  [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
+    parameter_store alone;
+    const Family declared{options(), alone, model_part{block_range{block, block + 1}}};
+    return alone.length();
+  }
+
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
   void initialize(std::uint64_t seed) {
     engine_->seed = seed;

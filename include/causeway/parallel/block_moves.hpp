@@ -62,9 +62,7 @@ struct block_move {
 /// goes with it, what stands behind the last likewise. Precondition: they are held.
 [[nodiscard]] inline std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
                                                 const nn::block_range& range, std::int64_t layers) {
-  const auto block_of = [layers](const parameter_segment& s) {
-    return std::clamp<std::int64_t>(s.block, 0, layers - 1);
-  };
+  const auto block_of = [layers](const parameter_segment& s) { return std::clamp<std::int64_t>(s.block, 0, layers - 1); };
   const auto from =
       std::find_if(segments.begin(), segments.end(), [&](const auto& s) { return block_of(s) >= range.first; });
   const auto behind = std::find_if(from, segments.end(), [&](const auto& s) { return block_of(s) >= range.last; });

@@ -45,8 +45,6 @@ class crew {
   virtual result<void> propose(const crew_words& next) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
-  /// Waits, because there is nothing to do until other peers come.
-  virtual void pause(duration d) = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel

@@ -15,6 +15,8 @@
 #include <causeway/stage/recovery.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -56,6 +58,8 @@ inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool 
   detail::put_range(w, p.computes);
   w.put(static_cast<std::uint32_t>(p.holds.size()));
   for (const nn::block_range& r : p.holds) detail::put_range(w, r);
+  w.put(static_cast<std::uint32_t>(p.squares.size()));
+  for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
   return std::move(w).take();
 }
 
@@ -77,6 +81,12 @@ inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool 
     p.holds.push_back(detail::get_range(r, ours.layers, false));
     if (i > 0 && p.holds[i].first <= p.holds[i - 1].last) r.refuse();
   }
+  const auto squares = r.get<std::uint32_t>();
+  if (squares > ours.layers) r.refuse();
+  for (std::uint32_t i = 0; i < squares && r.ok(); ++i) {
+    p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
+    if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
+  }
   CAUSEWAY_TRY(r.finish("what a peer holds"));
   return p;
 }
@@ -88,11 +98,11 @@ struct crew_facts {
   net::peer_index self = 0;               ///< place of this peer
 };
 
-/// From and to everybody; 44 bytes and 16 for each range.
+/// From and to everybody; 44 bytes, 16 for each range and 8 for each block that a peer holds.
 inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
                                        const stage::present_peer& own, const crew_agreement& ours,
                                        const collective::collective_options& options) {
-  constexpr std::size_t most = 64 + 16 * detail::most_ranges;
+  const std::size_t most = 64 + 16 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
   std::vector<std::vector<std::byte>> all(transport.size());
   if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
   std::vector<std::pair<stage::present_peer, net::peer_index>> peers;

@@ -3,8 +3,8 @@
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 
 // Pipelines that are laid out anew when peers come and go. Each attempt at a step begins with who is there and what they
-// hold; a recovery policy makes a layout of it, blocks move to who is to have them, and the global batch is shared out. So a
-// lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block.
+// hold; a recovery policy makes a layout of it, blocks move to who is to have them, and the global batch is shared out. So
+// a lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block.
 
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/channels.hpp>
@@ -21,6 +21,7 @@
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/held_blocks.hpp>
+#include <causeway/parallel/made_up_blocks.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
@@ -36,7 +37,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -55,14 +55,14 @@ struct elastic_pipeline_options {
   std::int64_t micro_batches = 8;  ///< of a global batch, shared out over the pipelines; equal on all peers
 };
 
-/// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which layout:
-/// the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function of
-/// trainer.context().step(). Needs an environment whose group is a crew_group, the same object here, fault::quorum,
+/// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
+/// layout: the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function
+/// of trainer.context().step(). Needs an environment whose group is a crew_group, the same object here, fault::quorum,
 /// comm::every_step, an inner optimizer whose state can be divided (optim::Divisible), and untied embeddings.
 ///
-/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders; about 100 bytes from
-/// and to everybody. On a change: 12 bytes a parameter of each block that moves (AdamW).
-/// Memory: as the layout says; while it changes, both parts, and what this peer gives away.
+/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders; about 100 bytes
+/// from and to everybody. On a change: 12 bytes a parameter of each block that moves (AdamW). Memory: as the layout says;
+/// while it changes, both parts, and what this peer gives away.
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
@@ -120,7 +120,7 @@ class elastic_pipeline {
       }
     }
     complete_ = proposes_ = false;
-    held_.moved_to(crew_->words().state);
+    held_.moved_to(crew_->words().state, std::move(block_squares_));
     return static_cast<float>(crew_->words().norm);
   }
 
@@ -138,12 +138,13 @@ class elastic_pipeline {
 
   /// Of the last attempt.
   [[nodiscard]] const stage::layout& layout() const noexcept { return layout_; }
-  /// Blocks that this peer has received since it was built.
+  /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
+  [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
 
  private:
   // Kinds of messages on the channel of state; a gather takes two.
-  enum channel : std::uint32_t { facts_channel = 0, sums_channel = 4, move_channel = 8 };
+  enum channel : std::uint32_t { facts_channel = 0, sums_channel = 4, move_channel = 8, source_channel = 9 };
 
   [[nodiscard]] net::message_id named(std::uint32_t on) const {
     return {.channel = on, .step = attempt_.round, .parent = attempt_.parent};
@@ -191,18 +192,18 @@ class elastic_pipeline {
     stage::present_peer own = held_.described(crew_->words(), ctx.model().blocks());
     own.id = crew_->identity();
     const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
-    CAUSEWAY_ASSIGN(const crew_facts facts,
-                    gather_facts(*attempt_.transport, named(collective::channels::state + facts_channel), own, ours,
-                                 how(ctx)));
+    CAUSEWAY_ASSIGN(
+        const crew_facts facts,
+        gather_facts(*attempt_.transport, named(collective::channels::state + facts_channel), own, ours, how(ctx)));
     auto made = recovery_.arrange(facts.gathered);
     if (!made) return wait_for_more(ctx, made.error());
     layout_ = std::move(*made);
     CAUSEWAY_TRY(layout_.check(ours.layers, ours.micro_batches));
-    for (std::int64_t b = 0; b < ours.layers; ++b) {
-      if (!facts.gathered.somebody_holds(b)) {
-        return wait_for_more(ctx, fail(errc::not_found, "block " + std::to_string(b),
-                                       "no peer that is there has it; the run goes on when one that has it is back"));
-      }
+    for (const nn::block_range& r : lost_runs(facts.gathered)) {
+      const bool between = r.first > 0 && r.last < ours.layers;
+      if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
+      return wait_for_more(ctx, fail(errc::not_found, "blocks " + nn::model_part::text(r),
+                                     "no peer that is there has them; the run goes on when one that has them is back"));
     }
     index_of_.clear();
     for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
@@ -210,38 +211,69 @@ class elastic_pipeline {
     return take_seat(ctx, facts);
   }
 
-  // The attempt comes to nothing; another begins when somebody may have come.
+  // The attempt comes to nothing; the membership begins another, ever later.
   result<void> wait_for_more(auto& ctx, const error& why) {
     if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
-    if (why.message != said_) ctx.log()(severity::warning, "step " + std::to_string(ctx.step() + 1) + " waits: " + why.text());
+    if (why.message != said_)
+      ctx.log()(severity::warning, "step " + std::to_string(ctx.step() + 1) + " waits: " + why.text());
     said_ = why.message;
-    crew_->pause(std::chrono::seconds{1});
     return fail(errc::cancelled, "step", "too few peers are there");
   }
 
-  // What is here of other blocks than the seat's is given away, and kept until the step is done.
   result<void> take_seat(auto& ctx, const crew_facts& facts) {
     said_.clear();
     const std::int64_t layers = ctx.model().blocks();
     const auto moves = moves_for(layout_, facts.gathered);
+    const auto made = made_up_for(facts.gathered);
     const nn::model_part part = seat_ != nullptr ? nn::model_part{seat_->held()} : ctx.model().part();
     const bool same = held_.is_at(crew_->words()) && part.ranges(layers) == ctx.model().part().ranges(layers);
-    if (!same || !moves.empty()) {
-      std::map<std::int64_t, block_contents> outward, inward;
-      for (const block_move& m : moves) {
-        if (m.from == facts.self) outward[m.block] = held_.contents(ctx, m.block);
-      }
-      if (!same) CAUSEWAY_TRY(held_.change(ctx, part, crew_->words()));
-      for (const block_move& m : moves) {
-        if (m.to == facts.self) inward[m.block].resize(held_.contents_size(ctx, m.block));
-      }
-      CAUSEWAY_TRY(move_blocks(*attempt_.transport, named(collective::channels::state + move_channel), attempt_.deadline,
-                               moves, facts.self, facts.index_of, outward, inward));
-      for (const auto& [block, contents] : inward) held_.put(ctx, block, contents);
-      received_blocks_ += inward.size();
-    }
+    if (!same || !moves.empty() || !made.empty()) CAUSEWAY_TRY(change_part(ctx, facts, part, moves, made));
     held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
     return {};
+  }
+
+  // What others need is copied before this peer's own part changes.
+  result<void> change_part(auto& ctx, const crew_facts& facts, const nn::model_part& part,
+                           const std::vector<block_move>& moves, const std::vector<made_up_block>& made) {
+    const std::size_t moments = ctx.inner().moments().size();
+    auto sources = sources_of(made, layout_, facts.gathered);
+    std::map<std::int64_t, block_contents> outward, inward, source_outward, source_inward;
+    for (const block_move& m : moves) {
+      if (m.from == facts.self) outward[m.block] = held_.contents(ctx, m.block);
+    }
+    for (const block_move& m : sources) {
+      if (m.from == facts.self) source_outward[m.block] = parameters_of(held_.contents(ctx, m.block), moments);
+    }
+    CAUSEWAY_TRY(held_.change(ctx, part, crew_->words()));
+    for (const block_move& m : moves) {
+      if (m.to == facts.self) inward[m.block].resize(held_.contents_size(ctx, m.block));
+    }
+    CAUSEWAY_TRY(exchange(move_channel, facts, moves, outward, inward));
+    for (const auto& [block, contents] : inward) held_.put(ctx, block, contents);
+    received_blocks_ += inward.size();
+    if (made.empty()) return {};
+    for (const block_move& m : sources) {
+      if (m.to != facts.self) continue;
+      auto& room = source_inward[m.block];
+      if (m.from == facts.self) room = source_outward.at(m.block);
+      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
+    }
+    std::erase_if(sources, [](const block_move& m) { return m.from == m.to; });
+    CAUSEWAY_TRY(exchange(source_channel, facts, sources, source_outward, source_inward));
+    for (const made_up_block& m : made) {
+      if (!part.holds(m.block)) continue;
+      const std::size_t size = held_.contents_size(ctx, m.block);
+      held_.put(ctx, m.block, made_up(m, size, moments, source_inward.at(m.before), source_inward.at(m.behind)));
+      ++made_up_blocks_;
+    }
+    return {};
+  }
+
+  result<void> exchange(std::uint32_t kind, const crew_facts& facts, const std::vector<block_move>& moves,
+                        const std::map<std::int64_t, block_contents>& outward,
+                        std::map<std::int64_t, block_contents>& inward) {
+    return move_blocks(*attempt_.transport, named(collective::channels::state + kind), attempt_.deadline, moves, facts.self,
+                       facts.index_of, outward, inward);
   }
 
   // ---- the step ---------------------------------------------------------------------------------------------------------
@@ -314,6 +346,7 @@ class elastic_pipeline {
   // Those who hold a block without computing it put in zeros, and get the sum that keeps it up to date.
   result<void> sum_gradients(auto& ctx) {
     squares_ = 0;
+    block_squares_.clear();
     std::size_t number = 0;
     for (const shared_run& run : shared_runs(ctx.model().blocks())) {
       const std::size_t piece = number++;
@@ -328,9 +361,12 @@ class elastic_pipeline {
         id.step = mix(id.step, piece);
         CAUSEWAY_TRY(collective::all_reduce_sum(view, id, part, how(ctx)));
       }
-      if (mine != run.holders.begin()) continue;  // counted by the first
-      const double norm = ctx.norm_of(part);
-      squares_ += norm * norm;
+      for (std::int64_t b = run.blocks.first; b < run.blocks.last; ++b) {
+        const double norm =
+            ctx.norm_of(blocks_in(ctx.gradients(), ctx.model().parameters().segments(), {b, b + 1}, ctx.model().blocks()));
+        block_squares_[b] = norm * norm;
+        if (mine == run.holders.begin()) squares_ += norm * norm;  // counted by the first
+      }
     }
     return {};
   }
@@ -378,10 +414,12 @@ class elastic_pipeline {
   stage::layout::place place_;
   double loss_ = 0;
   double squares_ = 0;
-  bool complete_ = false;  // the gradients are those of the whole batch
-  bool proposes_ = false;  // and the attempt that made them so is under way
+  std::map<std::int64_t, double> block_squares_;  // of the blocks that are held
+  bool complete_ = false;                         // the gradients are those of the whole batch
+  bool proposes_ = false;                         // and the attempt that made them so is under way
   std::string said_;
   std::uint64_t received_blocks_ = 0;
+  std::uint64_t made_up_blocks_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);
 

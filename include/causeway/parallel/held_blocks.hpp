@@ -42,6 +42,9 @@ class held_blocks {
       if (!has(w, b)) continue;
       if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
       p.holds.back().last = b + 1;
+      if (w.step == 0) continue;
+      const auto known = squares_.find(b);
+      p.squares.push_back(known != squares_.end() ? known->second : 0);
     }
     return p;
   }
@@ -95,8 +98,10 @@ class held_blocks {
     return {};
   }
 
-  /// The run took a step: what this peer computes with is of the new state, the rest of the old one.
-  void moved_to(std::uint64_t state) {
+  /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
+  /// new state, the rest of the old one.
+  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
+    squares_ = std::move(squares);
     state_ = state;
     attic_.clear();
     if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
@@ -130,6 +135,7 @@ class held_blocks {
   std::uint64_t state_ = 0;          // crew_words::state that the blocks are of
   std::vector<std::uint8_t> valid_;  // by block: in the model's part, and of that state
   std::map<std::int64_t, block_contents> attic_;
+  std::map<std::int64_t, double> squares_;
   nn::block_range computes_{};
   std::uint32_t replica_ = 0;
 };

@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_STAGE_LAYOUT_HPP
 #define CAUSEWAY_STAGE_LAYOUT_HPP
 
-// Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of different
-// length. All peers of an attempt work out the same layout from the same facts.
+// Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of
+// different length. All peers of an attempt work out the same layout from the same facts.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>

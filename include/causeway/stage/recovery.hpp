@@ -30,6 +30,8 @@ struct present_peer {
   /// Its seat in the last attempt that it took part in; `computes` is empty without one.
   std::uint32_t replica = 0;
   nn::block_range computes{};
+  /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
+  std::vector<double> squares{};
 
   [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const {
     std::int64_t sum = 0;
@@ -39,6 +41,18 @@ struct present_peer {
     return sum;
   }
   [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
+  /// 0 where it does not know.
+  [[nodiscard]] double squares_of(std::int64_t block) const {
+    std::size_t place = 0;
+    for (const nn::block_range& r : holds) {
+      if (r.first <= block && block < r.last) {
+        place += static_cast<std::size_t>(block - r.first);
+        return place < squares.size() ? squares[place] : 0;
+      }
+      place += static_cast<std::size_t>(r.size());
+    }
+    return 0;
+  }
 };
 
 /// What all peers of an attempt know.
@@ -47,10 +61,14 @@ struct gathering {
   std::uint32_t micro_batches = 0;  ///< of the global batch
   std::vector<present_peer> peers;  ///< by rising id
 
-  [[nodiscard]] bool somebody_holds(std::int64_t block) const {
-    return std::any_of(peers.begin(), peers.end(),
-                       [&](const present_peer& p) { return p.overlap({block, block + 1}) == 1; });
+  /// The place of the first peer that holds a block; peers.size() where nobody does.
+  [[nodiscard]] std::size_t first_holder(std::int64_t block) const {
+    const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
+      return p.overlap({block, block + 1}) == 1;
+    });
+    return static_cast<std::size_t>(found - peers.begin());
   }
+  [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
 };
 
 /// What to do about blocks that nobody holds any more.
@@ -139,6 +157,23 @@ class regroup {
   std::int64_t stages_;
 };
 static_assert(Recovery<regroup>);
+
+/// As regroup; a stage that nobody has any more is made up from the stages beside it, and training goes on without a
+/// checkpoint: CheckFree (Blagoev et al., 2025). First and last stage have one neighbour only: the run waits for a peer
+/// that has them. The made-up stage's optimizer starts from zero moments (derived; so is that the learning rate stays).
+class neighbour_init {
+ public:
+  static constexpr std::string_view name = "neighbour_init";
+  static constexpr recovery_traits traits{lost_blocks::neighbours};
+
+  explicit neighbour_init(std::int64_t stages = 3) : even_{stages} {}
+
+  result<layout> arrange(const gathering& g) { return even_.arrange(g); }
+
+ private:
+  regroup even_;
+};
+static_assert(Recovery<neighbour_init>);
 
 }  // namespace recovery
 

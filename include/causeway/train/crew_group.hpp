@@ -43,7 +43,6 @@ class crew_group final : public elastic_group, public parallel::crew {
   }
   [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
   void leave() override { below_->leave(); }
-  void pause(duration d) override { below_->pause(d); }
 
   /// What the others hold alike is not what the context would share.
   result<void> open(shared_state, thread_pool& pool) override {

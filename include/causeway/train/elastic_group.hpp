@@ -5,7 +5,6 @@
 // What the context asks of a membership that changes during a run. train/member.hpp implements it over net::fabric; a run
 // with a fixed set of peers has none.
 
-#include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
@@ -57,9 +56,6 @@ class elastic_group {
 
   /// This peer goes. It takes part until the others do without it; then `enter` or `settle` ends with errc::cancelled.
   virtual void leave() {}
-
-  /// Waits that long, or until this peer is asked to stop.
-  virtual void pause(duration) {}
 
   /// The exchange went through; the shared state is about to change. errc::cancelled: the attempt is over, nothing may
   /// come of it.

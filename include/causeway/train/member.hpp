@@ -161,8 +161,6 @@ class member final : public elastic_group {
     locked([&] { control_->leave(); });
   }
 
-  void pause(duration d) override { (void)fabric_->block([] { return false; }, fabric_now() + d); }
-
   /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
   [[nodiscard]] std::string describe() const {
     std::string text;

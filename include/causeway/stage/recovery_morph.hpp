@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_STAGE_RECOVERY_MORPH_HPP
+#define CAUSEWAY_STAGE_RECOVERY_MORPH_HPP
+
+// Another number of stages and pipelines whenever the number of peers changes: Varuna's job morphing (Athlur et al.,
+// EuroSys 2022). The global batch stays, so the optimisation problem does; what peers have is copied from peer to peer,
+// where the paper loads a checkpoint.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/plan/varuna_search.hpp>
+#include <causeway/stage/layout.hpp>
+#include <causeway/stage/recovery.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+/// Equal on all peers.
+struct morph_options {
+  /// Of micro-batches as the run has them: one size. A cut-point is a block, with what the first or last stage has besides.
+  /// None: all blocks alike, links that cost nothing.
+  plan::varuna_calibration calibration{};
+  double device_memory = std::numeric_limits<double>::infinity();  ///< bytes
+};
+
+/// The quickest shape for the peers that are there: plan::plan_varuna. Who is left over is spare.
+class morph {
+ public:
+  static constexpr std::string_view name = "morph";
+  static constexpr recovery_traits traits{};
+
+  explicit morph(morph_options options = {}) : options_{std::move(options)} {}
+
+  result<layout> arrange(const gathering& g) {
+    plan::varuna_calibration calibration = options_.calibration;
+    if (calibration.points.empty()) {
+      calibration.sizes = {1};
+      calibration.points.assign(static_cast<std::size_t>(g.layers), {{1}, {2}, 0, 1, 0});
+    }
+    if (calibration.points.size() != static_cast<std::size_t>(g.layers) || calibration.sizes.size() != 1) {
+      return fail(errc::invalid_argument, "morph",
+                  "its calibration needs one cut-point for every block of the model, for one size of micro-batches");
+    }
+    calibration.sizes = {1};  // counted in micro-batches
+    const plan::varuna_options search{
+        .devices = g.peers.size(), .global_batch = g.micro_batches, .device_memory = options_.device_memory};
+    CAUSEWAY_ASSIGN(const plan::varuna_plan plan, plan::plan_varuna(calibration, search));
+    std::vector<nn::block_range> row;
+    for (std::size_t s = 0; s < plan.stages(); ++s) {
+      row.push_back({static_cast<std::int64_t>(plan.split.first_block[s]), static_cast<std::int64_t>(plan.split.end(s))});
+    }
+    const std::size_t replicas = std::min<std::size_t>(plan.replicas, g.micro_batches);
+    return seat_peers(std::vector(replicas, row), even_shares(g.micro_batches, replicas), g);
+  }
+
+ private:
+  morph_options options_;
+};
+static_assert(Recovery<morph>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_MORPH_HPP

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP
+#define CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP
+
+// Pipelines of different length, from templates that are worked out once: Oobleck (Jang et al., SOSP 2023). With f + 1
+// pipelines at least, every block outlives f peers that are lost at once.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/plan/stage_split.hpp>
+#include <causeway/plan/template_choice.hpp>
+#include <causeway/plan/templates.hpp>
+#include <causeway/stage/layout.hpp>
+#include <causeway/stage/recovery.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+/// Equal on all peers: what is chosen must not depend on what a peer has seen.
+struct templates_options {
+  std::size_t failures = 1;    ///< f
+  std::size_t most_peers = 8;  ///< that the run may have; more are spare
+  plan::model_cost model{};    ///< of the blocks; none: all alike
+  plan::template_peers kind{};
+};
+
+/// All peers together make the pipelines that take the least time for the global batch, which is split so that they end
+/// together: plan::choose_templates. Peers keep as many of their blocks as can be. With fewer than (f + 1) n0 peers the run
+/// waits for more.
+class templates {
+ public:
+  static constexpr std::string_view name = "templates";
+  static constexpr recovery_traits traits{};
+
+  explicit templates(templates_options options = {}) : options_{std::move(options)} {}
+
+  result<layout> arrange(const gathering& g) {
+    if (!set_) {
+      plan::model_cost model = options_.model;
+      if (model.blocks.empty()) model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
+      if (model.blocks.size() != static_cast<std::size_t>(g.layers) || options_.kind.accelerators != 1) {
+        return fail(errc::invalid_argument, "templates",
+                    "they need the cost of every block of the model, and one accelerator in a peer");
+      }
+      CAUSEWAY_ASSIGN(set_,
+                      plan::make_templates(model, options_.kind, options_.most_peers, options_.failures, g.micro_batches));
+    }
+    const std::size_t peers = std::min(g.peers.size(), options_.most_peers);
+    CAUSEWAY_ASSIGN(const plan::template_choice choice, plan::choose_templates(*set_, peers, g.micro_batches));
+    std::vector<std::vector<nn::block_range>> rows;
+    std::vector<std::uint32_t> shares;
+    for (std::size_t i = 0; i < choice.sizes.size(); ++i) {
+      std::vector<nn::block_range>& row = rows.emplace_back();
+      for (const plan::template_stage& s : set_->of(choice.sizes[i]).stages) {
+        row.push_back({static_cast<std::int64_t>(s.first_block), static_cast<std::int64_t>(s.end)});
+      }
+      shares.push_back(static_cast<std::uint32_t>(choice.micro_batches[i]));
+    }
+    return seat_peers(rows, shares, g);
+  }
+
+ private:
+  templates_options options_;
+  std::optional<plan::template_set> set_;
+};
+static_assert(Recovery<templates>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/held_blocks.hpp>
+
+#include <causeway/stage/recovery_morph.hpp>
+#include <causeway/stage/recovery_redundant.hpp>
+#include <causeway/stage/recovery_templates.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "elastic_world.hpp"
+#include "support/catch.hpp"
+
+// Every recovery policy in whole runs: whoever is killed, and whenever, the run goes on to the result of the unsplit model.
+
+namespace causeway {
+namespace {
+
+using support::elastic_world;
+using support::elastic_world_options;
+
+template <class Recovery>
+std::string errors_of(elastic_world<Recovery>& w, std::uint32_t hosts) {
+  std::string all;
+  for (std::uint32_t h = 0; h < hosts; ++h) all += w.at(h).error;
+  return all;
+}
+
+/// Kills the victim at `kills` network calls spread over the run, from the `from`th on.
+template <class Recovery>
+void kill_through_the_run(elastic_world_options o, const Recovery& recovery, std::uint64_t from, std::uint64_t kills) {
+  o.dies_at = UINT64_MAX;
+  elastic_world<Recovery> quiet{o, recovery};
+  quiet.boot();
+  quiet.run();
+  const auto whole = quiet.unsplit();
+  REQUIRE(quiet.finished() == o.hosts);
+  CHECK(quiet.distance(whole) < 5e-5);
+  const std::uint64_t calls = quiet.at(o.victim).calls;
+  for (std::uint64_t k = 0; k < kills; ++k) {
+    o.dies_at = from + k * (calls - from) / kills;
+    CAPTURE(o.victim, o.dies_at);
+    elastic_world<Recovery> w{o, recovery};
+    w.wanted = o.hosts - 1;
+    w.boot();
+    w.run();
+    CHECK(errors_of(w, o.hosts).empty());
+    CHECK(w.finished() >= o.hosts - 1);
+    CHECK(w.distance(whole) < 5e-5);
+  }
+}
+
+constexpr std::uint64_t founded = 100;  // calls of the network after which the first peer has founded the run
+
+}  // namespace
+
+TEST_CASE("recovery: redundant pipelines survive every kill", "[parallel][fast]") {
+  elastic_world_options o;
+  o.victim = GENERATE(0U, 1U, 3U);
+  kill_through_the_run(o, stage::recovery::redundant{2}, founded, 15);
+}
+
+TEST_CASE("recovery: a single redundant pipeline goes on without a stage's only peer", "[parallel][fast]") {
+  elastic_world_options o;
+  o.hosts = 3;
+  o.layers = 6;
+  o.victim = GENERATE(0U, 1U, 2U);
+  o.dies_at = 150;
+  elastic_world<stage::recovery::redundant> w{o, stage::recovery::redundant{3}};
+  w.wanted = 2;
+  w.boot();
+  w.run();
+  CHECK(errors_of(w, o.hosts).empty());
+  CHECK(w.finished() == 2);
+  CHECK(w.distance(w.unsplit()) < 5e-5);
+}
+
+TEST_CASE("recovery: a stage that nobody has any more is made up from its neighbours", "[parallel][fast]") {
+  elastic_world_options o;
+  o.hosts = 4;
+  o.layers = 6;
+  o.steps = 6;
+  o.victim = GENERATE(0U, 1U, 2U, 3U);
+  o.dies_at = 200;
+  std::string said;
+  o.trace = [&](const std::string& line) { said += line + "\n"; };
+  elastic_world<stage::recovery::neighbour_init> w{o, stage::recovery::neighbour_init{3}};
+  w.wanted = 3;
+  w.boot();
+  w.run(std::chrono::minutes{2});
+  CHECK(errors_of(w, o.hosts).empty());
+  const auto* seat = w.last_seat(o.victim);
+  const bool between = seat != nullptr && seat->computes.first > 0 && seat->computes.last < o.layers;
+  CAPTURE(said);
+  if (between || seat == nullptr) {
+    CHECK(w.finished() == 3);
+    std::uint64_t made_up = 0;
+    for (std::uint32_t h = 0; h < o.hosts; ++h) made_up += w.at(h).made_up;
+    CHECK(made_up == (between ? 2 : 0));
+  } else {
+    CHECK(w.finished() == 0);
+    CHECK(said.find("no peer that is there has them") != std::string::npos);
+  }
+}
+
+TEST_CASE("recovery: pipelines from templates survive every kill, and are of different length", "[parallel][fast]") {
+  elastic_world_options o;
+  o.hosts = 5;
+  o.layers = 6;
+  o.micro_batches = 10;
+  o.victim = GENERATE(1U, 4U);
+  stage::recovery::templates_options t;
+  t.failures = 1;
+  t.most_peers = 5;
+  t.kind.memory = 6;
+  const stage::recovery::templates policy{t};
+  kill_through_the_run(o, policy, founded, 12);
+}
+
+TEST_CASE("recovery: morphing pipelines survive every kill", "[parallel][fast]") {
+  elastic_world_options o;
+  o.hosts = 5;
+  o.layers = 4;
+  o.victim = GENERATE(0U, 4U);
+  stage::recovery::morph_options m;
+  m.calibration = {{1}, std::vector<plan::cut_point>(4, {{1}, {2}, 0, 2, 0}), 0, {}, {}};
+  m.device_memory = 4;  // two blocks
+  kill_through_the_run(o, stage::recovery::morph{m}, founded, 12);
+}
+
+}  // namespace causeway

@@ -13,6 +13,10 @@
 #include <string>
 #include <vector>
 
+namespace causeway::inline CAUSEWAY_ABI::compress {
+struct permuted_part;
+}
+
 namespace causeway_test {
 
 /// The code that our runtime gives a CUDA error number, and its text.
@@ -37,6 +41,9 @@ using comparisons = std::vector<comparison>;
 causeway::result<comparisons> compare_exact_bodies();
 causeway::result<comparisons> compare_inexact_bodies();
 causeway::result<comparisons> compare_reductions();
+
+causeway::result<std::vector<std::uint32_t>> list_permuted_on_device(std::size_t n,
+                                                                     const causeway::compress::permuted_part& part);
 
 /// dtoken after embedding_backward on the device, from zeros.
 causeway::result<std::vector<float>> embedding_gradient_on_device(const std::vector<std::int32_t>& tokens,

@@ -30,14 +30,17 @@ TEST_CASE("cuda group: threads share elements out, each to one of them, the same
   }
 }
 
-TEST_CASE("cuda group: every thread gets the sum and the largest of all", "[cuda][fast]") {
+TEST_CASE("cuda group: every thread gets the sum and the largest of all, and the sum of those before it", "[cuda][fast]") {
   for (const int threads : {1, 2, 7}) {
     std::vector<double> sums(static_cast<std::size_t>(threads)), most(sums);
+    std::vector<int> before(sums.size());
     with_group(threads, [&](auto& g) {
       const auto own = static_cast<std::size_t>(g.rank());
       sums[own] = g.sum(static_cast<double>(g.rank() + 1));
+      before[own] = g.before(g.rank() + 1);
       most[own] = static_cast<double>(g.largest(g.rank() * 2));
     });
+    for (int i = 0; i < threads; ++i) CHECK(before[static_cast<std::size_t>(i)] == i * (i + 1) / 2);
     CHECK(sums == std::vector<double>(sums.size(), threads * (threads + 1) / 2));
     CHECK(most == std::vector<double>(sums.size(), 2 * (threads - 1)));
   }

@@ -26,6 +26,7 @@ class thread_group {
     int count;
     std::barrier<> gate;
     std::array<double, most> values{};
+    std::array<float, 64> room{};
   };
 
   thread_group(shared& common, int rank) : common_{&common}, rank_{rank} {}
@@ -40,7 +41,16 @@ class thread_group {
   T largest(T v) {
     return reduce(v, [](T a, T b) { return a < b ? b : a; });
   }
+  std::int32_t before(std::int32_t v) {
+    common_->values[static_cast<std::size_t>(rank_)] = static_cast<double>(v);
+    sync();
+    double sum = 0;
+    for (int i = 0; i < rank_; ++i) sum += common_->values[static_cast<std::size_t>(i)];
+    sync();
+    return static_cast<std::int32_t>(sum);
+  }
   void sync() { common_->gate.arrive_and_wait(); }
+  float* room() { return common_->room.data(); }
 
  private:
   template <class T, class F>

@@ -54,10 +54,10 @@ struct e3m0_scale {
   static constexpr std::int32_t lowest = 8, highest = 254, not_finite = 255;
 
   /// The exponent of the nearest power of two to `largest`; what lies halfway, at 1.5 times one, goes up.
-  static CAUSEWAY_ALWAYS_INLINE std::int32_t of(float largest) {
+  CAUSEWAY_HD static CAUSEWAY_ALWAYS_INLINE std::int32_t of(float largest) {
     const auto bits = std::bit_cast<std::int32_t>(largest);
     if (bits >= 0x7F800000) return not_finite;
-    return std::clamp((bits + 0x400000) >> 23, lowest, highest);
+    return std::clamp((bits + 0x400000) >> 23, std::int32_t{lowest}, std::int32_t{highest});  // copies: device code
   }
 };
 

@@ -24,6 +24,13 @@
 
 namespace causeway::inline CAUSEWAY_ABI::compress {
 
+/// Places [begin, end) of the permutation that `seed` makes of a row.
+struct permuted_part {
+  std::uint64_t seed = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
 namespace detail {
 
 /// A pseudo-random permutation of [0, n) that is evaluated where it is needed: an alternating Feistel network over the next
@@ -38,7 +45,7 @@ class seeded_permutation {
     for (std::uint32_t i = 0; i < keys_.size(); ++i) keys_[i] = static_cast<std::uint32_t>(mix(seed, n, i));
   }
 
-  [[nodiscard]] std::uint64_t operator()(std::uint64_t i) const noexcept {
+  [[nodiscard]] CAUSEWAY_HD std::uint64_t operator()(std::uint64_t i) const noexcept {
     do i = network(i);
     while (i >= n_);
     return i;
@@ -46,13 +53,13 @@ class seeded_permutation {
 
  private:
   /// Mixes all bits of x (the finalizer of MurmurHash3).
-  static std::uint32_t scrambled(std::uint32_t x) noexcept {
+  CAUSEWAY_HD static std::uint32_t scrambled(std::uint32_t x) noexcept {
     x = (x ^ (x >> 16U)) * 0x85EBCA6BU;
     x = (x ^ (x >> 13U)) * 0xC2B2AE35U;
     return x ^ (x >> 16U);
   }
 
-  [[nodiscard]] std::uint64_t network(std::uint64_t i) const noexcept {
+  [[nodiscard]] CAUSEWAY_HD std::uint64_t network(std::uint64_t i) const noexcept {
     auto low = static_cast<std::uint32_t>(i) & low_mask_;
     auto high = static_cast<std::uint32_t>(i >> low_bits_);
     for (std::size_t round = 0; round < keys_.size(); round += 2) {
@@ -69,15 +76,14 @@ class seeded_permutation {
   std::array<std::uint32_t, 8> keys_{};
 };
 
-/// The coordinates at places [begin, end) of the permutation that `seed` makes of [0, n), ascending.
-inline void list_permuted(thread_pool& pool, std::size_t n, std::uint64_t seed, std::size_t begin, std::size_t end,
-                          std::vector<std::uint32_t>& kept) {
-  const seeded_permutation permutation{n, seed};
+/// The coordinates at these places of the permutation of [0, n), ascending.
+inline void list_permuted(thread_pool& pool, std::size_t n, const permuted_part& part, std::vector<std::uint32_t>& kept) {
+  const seeded_permutation permutation{n, part.seed};
   coordinate_set chosen{n};
   const std::span<std::uint64_t> words = chosen.words();
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(end - begin), [&](index_range r) {
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(part.end - part.begin), [&](index_range r) {
     for (std::int64_t i = r.begin; i < r.end; ++i) {
-      const std::uint64_t at = permutation(begin + static_cast<std::size_t>(i));
+      const std::uint64_t at = permutation(part.begin + static_cast<std::size_t>(i));
       std::atomic_ref{words[at / 64]}.fetch_or(std::uint64_t{1} << (at % 64), std::memory_order_relaxed);
     }
   });
@@ -143,6 +149,13 @@ class shared_mask {
     return static_cast<std::uint64_t>(std::max(1.0, std::round(1.0 / options_.share)));
   }
 
+  /// Which coordinates of a row of n values the exchange sends.
+  [[nodiscard]] permuted_part part_of(const message_context& ctx, std::size_t n) const {
+    if (options_.order == mask_order::independent) return {mix(ctx.seed, 1), 0, most_kept(ctx, n)};
+    const std::uint64_t part = ctx.round % cycle();
+    const std::uint64_t turn = options_.order == mask_order::partitions ? ctx.round / cycle() : 0;
+    return {mix(options_.seed, 2, turn), part_begin(n, part), part_begin(n, part + 1)};
+  }
   [[nodiscard]] std::size_t most_kept(const message_context& ctx, std::size_t n) const {
     if (options_.order == mask_order::independent) return detail::count_of_share(options_.share, n);
     return part_begin(n, ctx.round % cycle() + 1) - part_begin(n, ctx.round % cycle());
@@ -168,14 +181,7 @@ class shared_mask {
 
   void list(const message_context& ctx, std::size_t n, std::vector<std::uint32_t>& kept) const {
     detail::expect_row_size(n);
-    if (options_.order == mask_order::independent) {
-      detail::list_permuted(ctx.pool, n, mix(ctx.seed, 1), 0, most_kept(ctx, n), kept);
-      return;
-    }
-    const std::uint64_t part = ctx.round % cycle();
-    const std::uint64_t turn = options_.order == mask_order::partitions ? ctx.round / cycle() : 0;
-    const std::uint64_t seed = mix(options_.seed, 2, turn);
-    detail::list_permuted(ctx.pool, n, seed, part_begin(n, part), part_begin(n, part + 1), kept);
+    detail::list_permuted(ctx.pool, n, part_of(ctx, n), kept);
   }
 
   shared_mask_options options_;
@@ -231,7 +237,7 @@ class random_k {
  private:
   void list(thread_pool& pool, std::uint64_t seed, std::size_t n, std::vector<std::uint32_t>& kept) const {
     detail::expect_row_size(n);
-    detail::list_permuted(pool, n, mix(seed, 3), 0, detail::count_of_share(options_.share, n), kept);
+    detail::list_permuted(pool, n, {mix(seed, 3), 0, detail::count_of_share(options_.share, n)}, kept);
   }
 
   random_k_options options_;

@@ -34,9 +34,11 @@ inline result<void> to_result(unsigned found, std::string_view codec, std::strin
   return {};
 }
 
-constexpr std::size_t bytes_per_scale(scale_format format) noexcept { return format == scale_format::f32 ? 4 : 2; }
+CAUSEWAY_HD constexpr std::size_t bytes_per_scale(scale_format format) noexcept {
+  return format == scale_format::f32 ? 4 : 2;
+}
 
-CAUSEWAY_ALWAYS_INLINE float load_scale(const std::byte* scales, std::int64_t block, scale_format format) {
+CAUSEWAY_HD CAUSEWAY_ALWAYS_INLINE float load_scale(const std::byte* scales, std::int64_t block, scale_format format) {
   if (format == scale_format::bf16) {
     std::uint16_t bits = 0;
     std::memcpy(&bits, scales + block * 2, sizeof bits);
@@ -48,7 +50,8 @@ CAUSEWAY_ALWAYS_INLINE float load_scale(const std::byte* scales, std::int64_t bl
 }
 
 /// Stores the scale and gives back what a reader will see. Rounded up in bf16, so that no code exceeds the largest.
-CAUSEWAY_ALWAYS_INLINE float store_scale(std::byte* scales, std::int64_t block, scale_format format, float scale) {
+CAUSEWAY_HD CAUSEWAY_ALWAYS_INLINE float store_scale(std::byte* scales, std::int64_t block, scale_format format,
+                                                     float scale) {
   if (format == scale_format::bf16) {
     const auto bits = std::bit_cast<std::uint32_t>(scale);
     const bool finite = bits < 0x7F800000U;
@@ -62,7 +65,8 @@ CAUSEWAY_ALWAYS_INLINE float store_scale(std::byte* scales, std::int64_t block, 
 
 /// A scale is usable when neither it nor its reciprocal overflows. One below that is stored as 0, one that is not finite as
 /// NaN (always the same NaN: which one arithmetic makes is up to the compiler). Either way the result is 0.
-CAUSEWAY_ALWAYS_INLINE float store_usable_scale(std::byte* scales, std::int64_t block, scale_format format, float scale) {
+CAUSEWAY_HD CAUSEWAY_ALWAYS_INLINE float store_usable_scale(std::byte* scales, std::int64_t block, scale_format format,
+                                                            float scale) {
   scale = store_scale(scales, block, format, scale);
   if (scale >= std::numeric_limits<float>::min() && scale <= std::numeric_limits<float>::max()) return scale;
   const bool small = scale < std::numeric_limits<float>::min();

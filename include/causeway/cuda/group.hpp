@@ -16,20 +16,25 @@ namespace causeway::inline CAUSEWAY_ABI::cuda {
 
 /// `sum` and `largest` give every thread the same bits, for the same values and the same size of group every time. They
 /// wait for the whole group, as `sync` does, so all its threads must call them, in the same order; what a thread wrote
-/// before is seen by all others after. `largest` ignores NaN, except where one thread is alone.
+/// before is seen by all others after. `largest` ignores NaN, except where one thread is alone. `before` is the sum
+/// over the threads of lower rank. `room` are 64 values that the group shares.
 template <class G>
 concept Group = requires(G& g, float f, double d, std::int32_t i) {
   { g.rank() } -> std::same_as<int>;
   { g.size() } -> std::same_as<int>;
   { g.sum(f) } -> std::same_as<float>;
   { g.sum(d) } -> std::same_as<double>;
+  { g.sum(i) } -> std::same_as<std::int32_t>;
   { g.largest(f) } -> std::same_as<float>;
   { g.largest(i) } -> std::same_as<std::int32_t>;
+  { g.before(i) } -> std::same_as<std::int32_t>;
+  { g.room() } -> std::same_as<float*>;
   g.sync();
 };
 
 /// A group of one thread.
-struct lone_group {
+class lone_group {
+ public:
   [[nodiscard]] CAUSEWAY_HD static int rank() { return 0; }
   [[nodiscard]] CAUSEWAY_HD static int size() { return 1; }
   template <class T>
@@ -40,7 +45,12 @@ struct lone_group {
   CAUSEWAY_HD static T largest(T v) {
     return v;
   }
+  [[nodiscard]] CAUSEWAY_HD static std::int32_t before(std::int32_t) { return 0; }
   CAUSEWAY_HD static void sync() {}
+  [[nodiscard]] CAUSEWAY_HD float* room() { return room_; }
+
+ private:
+  float room_[64];
 };
 static_assert(Group<lone_group>);
 

@@ -22,6 +22,7 @@ namespace causeway::inline CAUSEWAY_ABI::cuda {
 namespace detail {
 
 inline constexpr int warp_size = 32;
+inline constexpr int warps_per_block = 8;  // where each warp has an item of its own
 
 struct add_values {
   template <class T>
@@ -51,6 +52,17 @@ __device__ T over_warp(T v) {
   return v;
 }
 
+/// The sum over the lanes up to this one.
+__device__ inline std::int32_t up_to_lane(std::int32_t v) {
+  const int lane = static_cast<int>(threadIdx.x % warp_size);
+#pragma unroll
+  for (int apart = 1; apart < warp_size; apart *= 2) {
+    const std::int32_t left = __shfl_up_sync(0xFFFFFFFFU, v, apart);
+    if (lane >= apart) v += left;
+  }
+  return v;
+}
+
 /// 32 neighbouring threads of a block.
 class warp_group {
  public:
@@ -64,7 +76,13 @@ class warp_group {
   __device__ static T largest(T v) {
     return over_warp<take_larger>(v);
   }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) { return up_to_lane(v) - v; }
   __device__ static void sync() { __syncwarp(); }
+  /// Of its own for each warp of the block.
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float rooms[warps_per_block][64];
+    return rooms[threadIdx.x / warp_size];
+  }
 };
 
 /// All threads of a block, whose number must be a multiple of 32.
@@ -80,7 +98,21 @@ class block_group {
   __device__ static T largest(T v) {
     return over_block<take_larger>(v);
   }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) {
+    __shared__ std::int32_t of_warps[warp_size];
+    const int warp = rank() / warp_size, lane = rank() % warp_size;
+    const std::int32_t sum = up_to_lane(v);
+    if (lane == warp_size - 1) of_warps[warp] = sum;
+    __syncthreads();
+    const std::int32_t warps = up_to_lane(lane < warp ? of_warps[lane] : 0);  // its last lane has all warps before
+    __syncthreads();                                                          // all have read before the next call writes
+    return __shfl_sync(0xFFFFFFFFU, warps, warp_size - 1) + sum - v;
+  }
   __device__ static void sync() { __syncthreads(); }
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float values[64];
+    return values;
+  }
 
  private:
   template <class How, class T>
@@ -175,7 +207,7 @@ template <class Body>
 /// Starts `body.run<N>(group, item)` with a warp of the device for each item of [0, items).
 template <class Body>
 [[nodiscard]] result<void> for_each_block(stream& s, std::int64_t items, Body body) {
-  constexpr std::int64_t warps = 8;
+  constexpr std::int64_t warps = detail::warps_per_block;
   CAUSEWAY_EXPECT(items >= 0 && items / warps < std::numeric_limits<std::int32_t>::max());
   if (items == 0) return {};
   const auto blocks = static_cast<unsigned>((items + warps - 1) / warps);

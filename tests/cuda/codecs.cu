@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/cuda/codecs.cuh>
+
+#include "cuda/codec_case.hpp"
+
+namespace causeway_test {
+namespace {
+
+namespace cuda = causeway::cuda;
+namespace compress = causeway::compress;
+
+constexpr std::size_t n = codec_case::n;
+
+template <class Codec>
+causeway::result<codec_result> on_device(const Codec& codec) {
+  CAUSEWAY_ASSIGN(auto s, cuda::stream::create());
+  codec_result out;
+  out.bytes.resize(codec.encoded_size(n));
+  std::vector<float> x = numbers(n, 1);
+  std::vector<std::uint32_t> found(1);
+  CAUSEWAY_ASSIGN(auto device_x, cuda::device_buffer<float>::create(n));
+  CAUSEWAY_ASSIGN(auto error, cuda::device_buffer<float>::create(n));
+  CAUSEWAY_ASSIGN(auto sum, cuda::device_buffer<float>::create(n));
+  CAUSEWAY_ASSIGN(auto bytes, cuda::device_buffer<std::byte>::create(out.bytes.size()));
+  CAUSEWAY_ASSIGN(auto device_found, cuda::device_buffer<std::uint32_t>::create(1));
+  CAUSEWAY_TRY(device_x.write(s, x));
+  CAUSEWAY_TRY(error.write(s, out.error));
+  CAUSEWAY_TRY(sum.write(s, out.sum));
+  CAUSEWAY_TRY(device_found.write(s, found));
+  const std::span<std::byte> room{bytes.data(), bytes.size()};
+  CAUSEWAY_TRY(cuda::encode(s, codec, {device_x.data(), error.data(), codec_case::gain, codec_case::decay}, n, room,
+                            device_found.data()));
+  CAUSEWAY_TRY(cuda::check_bytes(s, codec, room, n, device_found.data()));
+  CAUSEWAY_TRY(cuda::decode(s, codec, room, sum.data(), n, cuda::decoded::is_added, codec_case::weight));
+  CAUSEWAY_TRY(error.read(s, out.error));
+  CAUSEWAY_TRY(sum.read(s, out.sum));
+  CAUSEWAY_TRY(bytes.read(s, out.bytes));
+  CAUSEWAY_TRY(device_found.read(s, found));
+  CAUSEWAY_TRY(s.synchronize());
+  CAUSEWAY_TRY(cuda::verdict(found[0], Codec::name));
+  return out;
+}
+
+}  // namespace
+
+causeway::result<std::vector<codec_result>> codecs_on_device() {
+  std::vector<codec_result> list;
+  const auto add = [&](const auto& codec) -> causeway::result<void> {
+    CAUSEWAY_ASSIGN(auto made, on_device(codec));
+    list.push_back(std::move(made));
+    return {};
+  };
+  CAUSEWAY_TRY(add(compress::bf16{}));
+  CAUSEWAY_TRY(add(compress::fp16{}));
+  CAUSEWAY_TRY(add(compress::block_int8{}));
+  CAUSEWAY_TRY(add(compress::e3m0{}));
+  CAUSEWAY_TRY(add(compress::bits<1>{}));
+  CAUSEWAY_TRY(add(compress::bits<2>{codec_case::by_mean}));
+  CAUSEWAY_TRY(add(compress::bits<4>{codec_case::stochastic}));
+  return list;
+}
+
+}  // namespace causeway_test

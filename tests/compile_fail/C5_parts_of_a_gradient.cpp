@@ -4,4 +4,4 @@
 
 #include "common.hpp"
 
-causeway::trainer<support::quadratic, causeway::comm::periodic<>, causeway::parallel::swarm> mixed{support::quadratic{}};
+causeway::trainer<support::quadratic, causeway::comm::periodic<>, causeway::parallel::swarm<>> mixed{support::quadratic{}};

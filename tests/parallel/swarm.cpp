@@ -49,6 +49,28 @@ void kill_at_every(std::uint32_t victim, std::uint64_t from, std::uint64_t by, d
   }
 }
 
+/// The same in runs that evaluate before every step. What survivors heard is right; who comes back may have missed some.
+void kill_during_evaluations(std::uint32_t victim, std::uint64_t from, std::uint64_t by, duration back) {
+  for (std::uint64_t n = from;; n += by) {
+    INFO("host " << victim << " is killed at its network call " << n);
+    support::swarm_world_options o = three_stages;
+    o.evaluations = 2;
+    o.victim = victim, o.dies_at = n, o.back_after = back;
+    support::swarm_world<> swarm{o};
+    const bool dies_for_good = back == 0s;
+    if (dies_for_good) swarm.wanted = swarm.hosts() - 1;
+    swarm.boot();
+    swarm.run(2min);
+    if (swarm.at(victim).calls <= n) return;
+    all_like_unsplit(swarm, dies_for_good ? victim : nobody);
+    const auto want = swarm.unsplit();
+    for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
+      for (const auto& [step, loss] : swarm.at(h).evaluated) CHECK(loss == Approx(want.evaluated[step]).epsilon(1e-6));
+      if (h != victim) CHECK(swarm.at(h).missed == 0);
+    }
+  }
+}
+
 struct said {
   std::vector<std::string> lines;
   [[nodiscard]] bool about(const std::string& part) const {
@@ -68,6 +90,30 @@ TEST_CASE("swarm: whichever peers a micro-batch goes through, the result is that
   for (std::size_t s = 0; s < want.losses.size(); ++s) CHECK(swarm.at(0).losses[s] == Approx(want.losses[s]).epsilon(1e-6));
   // One micro-batch more or less would show.
   for (std::size_t m = 0; m < 8; ++m) CHECK(swarm.distance(0, swarm.unsplit(m)) > 1e-5);
+}
+
+TEST_CASE("swarm: evaluation goes through all stages, and every peer hears what came out", "[parallel][fast]") {
+  support::swarm_world_options o = three_stages;
+  o.evaluations = 3;
+  support::swarm_world<> swarm{o};
+  swarm.boot();
+  swarm.run(2min);
+  all_like_unsplit(swarm);
+  const auto want = swarm.unsplit();
+  for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
+    CHECK(swarm.at(h).missed == 0);
+    for (std::uint64_t step = 0; step < o.steps; ++step) {
+      CHECK(swarm.at(h).evaluated.at(step) == Approx(want.evaluated[step]).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("swarm: whoever is killed while the others evaluate, they get the result", "[parallel][fast]") {
+  // The driver comes back; of the others, who are killed after the first round, nobody does.
+  kill_during_evaluations(0, 9, 97, 1500ms);
+  kill_during_evaluations(1, 460, 61, 0s);
+  kill_during_evaluations(4, 240, 67, 0s);
+  kill_during_evaluations(8, 240, 71, 0s);
 }
 
 TEST_CASE("swarm: one peer per stage is a pipeline", "[parallel][fast]") {

@@ -4,6 +4,7 @@
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_skip.hpp>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
@@ -18,6 +19,7 @@ using stage::routing::step_size;
 using swarm_wire::stage_need;
 
 constexpr std::uint32_t stages = 3, batches = 8;
+constexpr std::uint64_t turn = swarm_wire::training_turn(0);
 
 /// Peers 10, 11 of stage 0, 20, 21 of stage 1, 30, 31 of stage 2.
 swarm_driver<least_load> six_peers(std::uint32_t window = 2) {
@@ -26,7 +28,7 @@ swarm_driver<least_load> six_peers(std::uint32_t window = 2) {
     d.serves(10 * (s + 1), s);
     d.serves(10 * (s + 1) + 1, s);
   }
-  d.begin(1, step_size{0, batches, stages});
+  d.begin(1, turn, step_size{0, batches, stages});
   return d;
 }
 
@@ -42,7 +44,7 @@ std::map<std::uint32_t, swarm_wire::order> newest(std::vector<addressed_order> o
 
 void finish(swarm_driver<least_load>& d, const swarm_wire::order& o, std::uint32_t from_stage = 0) {
   for (std::uint32_t s = stages; s-- > from_stage;)
-    d.take(o.path[s], swarm_wire::contributed{0, o.micro_batch, 1, s == 2 ? 2.0 : 0});
+    d.take(o.path[s], swarm_wire::contributed{turn, o.micro_batch, 1, s == 2 ? 2.0 : 0});
 }
 
 }  // namespace
@@ -90,7 +92,7 @@ TEST_CASE("swarm driver: only what a lost peer had is routed again, and neighbou
     CHECK(lost.contains(m));
     CHECK(o.path == stage::routing::path{paths.at(m).path[0], 21, paths.at(m).path[2]});
     CHECK(o.needs == std::vector{stage_need::finished, stage_need::again, stage_need::finished});
-    d.take(21, swarm_wire::contributed{0, m, 1, 0});
+    d.take(21, swarm_wire::contributed{turn, m, 1, 0});
   }
   CHECK(d.complete());
   CHECK(d.rerouted() == lost.size());
@@ -104,7 +106,7 @@ TEST_CASE("swarm driver: a stage without peers stalls, and goes on with the firs
   (void)d.take_orders();
   CHECK(d.unserved() == std::vector<std::uint32_t>{1});
   d.serves(22, 1);
-  d.take(22, swarm_wire::report{1, 0, swarm_wire::batch_set{batches}, swarm_wire::batch_set{batches}, {}});
+  d.take(22, swarm_wire::report{1, turn, swarm_wire::batch_set{batches}, swarm_wire::batch_set{batches}, {}});
   const auto again = newest(d.take_orders());
   REQUIRE(again.size() == batches);
   for (const auto& [m, o] : again) CHECK(o.path[1] == 22);
@@ -123,15 +125,15 @@ TEST_CASE("swarm driver: a stage that has its sum loses nothing more, unless the
 TEST_CASE("swarm driver: who takes over waits for reports, and starts nothing that is done or begun", "[parallel][fast]") {
   swarm_driver<least_load> d{stages, least_load{}, 8};
   for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
-  d.begin(4, step_size{0, batches, stages}, {10, 20, 30});
+  d.begin(4, turn, step_size{0, batches, stages}, {10, 20, 30});
   CHECK(d.take_orders().empty());
   swarm_wire::batch_set all{batches}, none{batches}, one{batches};
   for (std::uint32_t m = 0; m < batches; ++m) all.add(m);
   one.add(5);
-  d.take(30, swarm_wire::report{4, 0, all, none, std::vector<double>(batches, 1.0)});
-  d.take(20, swarm_wire::report{4, 0, none, all, {}});
+  d.take(30, swarm_wire::report{4, turn, all, none, std::vector<double>(batches, 1.0)});
+  d.take(20, swarm_wire::report{4, turn, none, all, {}});
   CHECK(d.take_orders().empty());
-  d.take(10, swarm_wire::report{4, 0, one, none, {}});
+  d.take(10, swarm_wire::report{4, turn, one, none, {}});
   const auto orders = newest(d.take_orders());
   REQUIRE(orders.size() == batches);
   CHECK(orders.at(5).needs == std::vector{stage_need::finished, stage_need::again, stage_need::finished});
@@ -142,20 +144,59 @@ TEST_CASE("swarm driver: a peer that had to drop its gradient computes it again"
   auto d = six_peers(8);
   for (const auto& [m, o] : newest(d.take_orders())) finish(d, o);
   REQUIRE(d.complete());
-  d.take(20, swarm_wire::report{1, 0, swarm_wire::batch_set{batches}, swarm_wire::batch_set{batches}, {}});
+  d.take(20, swarm_wire::report{1, turn, swarm_wire::batch_set{batches}, swarm_wire::batch_set{batches}, {}});
   CHECK_FALSE(d.complete());
-  for (const auto& [m, o] : newest(d.take_orders())) d.take(o.path[1], swarm_wire::contributed{0, m, 1, 0});
+  for (const auto& [m, o] : newest(d.take_orders())) d.take(o.path[1], swarm_wire::contributed{turn, m, 1, 0});
   CHECK(d.complete());
+}
+
+TEST_CASE("swarm driver: who sent what is of no use gets nothing new until the next turn", "[parallel][fast]") {
+  auto d = six_peers(1);
+  auto first = newest(d.take_orders());
+  const auto bad = std::find_if(first.begin(), first.end(), [](const auto& o) { return o.second.path[1] == 20; });
+  REQUIRE(bad != first.end());
+  d.failed(20, turn + 1, bad->first);  // of another turn
+  CHECK(d.take_orders().empty());
+  d.failed(20, turn, bad->first);
+  auto again = newest(d.take_orders());
+  REQUIRE(again.size() == 1);
+  CHECK(again.at(bad->first).path == stage::routing::path{bad->second.path[0], 21, bad->second.path[2]});
+  d.serves(20, 1);  // it is there, as it says with every heartbeat
+  for (const auto& [m, o] : first) finish(d, m == bad->first ? again.at(m) : o);
+  for (const auto& [m, o] : newest(d.take_orders())) CHECK(o.path[1] == 21);
+  d.begin(1, turn + 1, step_size{1, batches, stages});
+  bool chosen = false;
+  for (const auto& [m, o] : newest(d.take_orders())) chosen = chosen || o.path[1] == 20;
+  CHECK(chosen);
+}
+
+TEST_CASE("swarm driver: an evaluation is over when the last stage has all losses", "[parallel][fast]") {
+  constexpr std::uint64_t evaluation = swarm_wire::evaluation_turn(3, 0);
+  auto d = six_peers(8);
+  (void)d.take_orders();
+  d.begin(1, evaluation, step_size{3, batches, stages});
+  const auto paths = newest(d.take_orders());
+  REQUIRE(paths.size() == batches);
+  for (const auto& [m, o] : paths) {
+    CHECK_FALSE(d.complete());
+    for (std::uint32_t s = 0; s < stages; ++s)
+      d.take(o.path[s], swarm_wire::contributed{evaluation, m, 0, s == 2 ? 2.0 : 0});
+  }
+  CHECK(d.complete());
+  CHECK(d.loss() == 2.0 * batches);
+  d.gone(20);  // what it computed has been used
+  CHECK(d.complete());
+  CHECK(d.take_orders().empty());
 }
 
 TEST_CASE("swarm driver: stages that a micro-batch leaves out are not waited for", "[parallel][fast]") {
   swarm_driver<stage::routing::skip<>> d{4, stage::routing::skip<>{}, 8};
   for (std::uint32_t s = 0; s < 4; ++s) d.serves(10 * (s + 1), s);
-  d.begin(1, step_size{0, 4, 4});
+  d.begin(1, turn, step_size{0, 4, 4});
   for (const auto& [m, o] : newest(d.take_orders())) {
     CHECK(std::count(o.path.begin(), o.path.end(), net::peer_id{0}) == 1);
     for (const auto p : o.path) {
-      if (p != 0) d.take(p, swarm_wire::contributed{0, m, 1, 0});
+      if (p != 0) d.take(p, swarm_wire::contributed{turn, m, 1, 0});
     }
   }
   CHECK(d.complete());
@@ -164,10 +205,10 @@ TEST_CASE("swarm driver: stages that a micro-batch leaves out are not waited for
 TEST_CASE("swarm driver: strangers, other steps and numbers beyond the batch change nothing", "[parallel][fast]") {
   auto d = six_peers(8);
   (void)d.take_orders();
-  d.take(99, swarm_wire::contributed{0, 0, 1, 0});
-  d.take(10, swarm_wire::contributed{1, 0, 1, 0});
-  d.take(10, swarm_wire::contributed{0, batches, 1, 0});
-  d.take(10, swarm_wire::report{1, 0, swarm_wire::batch_set{1000}, swarm_wire::batch_set{1000}, {}});
+  d.take(99, swarm_wire::contributed{turn, 0, 1, 0});
+  d.take(10, swarm_wire::contributed{turn + 1, 0, 1, 0});
+  d.take(10, swarm_wire::contributed{turn, batches, 1, 0});
+  d.take(10, swarm_wire::report{1, turn, swarm_wire::batch_set{1000}, swarm_wire::batch_set{1000}, {}});
   CHECK(d.finished() == 0);
 }
 

@@ -16,7 +16,7 @@ std::vector<message> one_of_each() {
   some.add(3);
   some.add(69);
   status s;
-  s.stage = 2, s.serving = 1, s.step = 8, s.term = 3, s.queued = 4, s.seconds = 0.5;
+  s.stage = 2, s.serving = 1, s.turn = 8, s.term = 3, s.queued = 4, s.seconds = 0.5;
   s.sums[0] = {8, 1.5};
   return {s,
           claim{5},
@@ -26,7 +26,8 @@ std::vector<message> one_of_each() {
           contributed{8, 69, 0.25, 3.5},
           verdict{8, 1, 10.0},
           addresses{{"a:1", "b:2"}},
-          move_request{5, 1}};
+          move_request{5, 1},
+          refusal{8, 69, 11}};
 }
 
 constexpr std::uint64_t run = 99;
@@ -41,6 +42,16 @@ TEST_CASE("swarm messages: each comes back from its bytes", "[parallel][fast]") 
     CHECK(back->index() == m.index());
     CHECK(encode(run, *back) == bytes);
   }
+}
+
+TEST_CASE("swarm messages: turns are in the order of steps, with a step's evaluations before it", "[parallel][fast]") {
+  CHECK(training_turn(6) < evaluation_turn(7, 0));
+  CHECK(evaluation_turn(7, 0) < evaluation_turn(7, most_evaluations - 1));
+  CHECK(evaluation_turn(7, most_evaluations - 1) < training_turn(7));
+  CHECK(trains(training_turn(7)));
+  CHECK_FALSE(trains(evaluation_turn(7, most_evaluations - 1)));
+  CHECK(step_of(training_turn(7)) == 7);
+  CHECK(step_of(evaluation_turn(7, 3)) == 7);
 }
 
 TEST_CASE("swarm messages: cut, lengthened, of another run or kind they are refused", "[parallel][fast]") {
@@ -63,6 +74,7 @@ TEST_CASE("swarm messages: numbers that are none and sizes beyond the limits are
   CHECK_FALSE(decode(run, encode(run, verdict{1, 1, std::numeric_limits<double>::infinity()})));
   CHECK_FALSE(decode(run, encode(run, parcel{1, most_micro_batches, 0, 0})));
   CHECK_FALSE(decode(run, encode(run, move_request{1, most_stages})));
+  CHECK_FALSE(decode(run, encode(run, refusal{1, most_micro_batches, 1})));
   CHECK_FALSE(decode(run, encode(run, report{1, 1, batch_set{70}, batch_set{71}, {}})));
   CHECK_FALSE(decode(run, encode(run, report{1, 1, batch_set{70}, batch_set{70}, {1.0}})));
 }

@@ -37,7 +37,7 @@ class tcp_swarm {
 
   struct peer {
     support::named_parameters parameters;
-    std::map<std::uint64_t, double> losses;
+    std::map<std::uint64_t, double> losses, evaluated;  // by step
     std::string error;
   };
   std::vector<peer> peers = std::vector<peer>(stage_of.size());
@@ -93,7 +93,10 @@ class tcp_swarm {
     const std::int64_t first = stage_of[p];
     const auto body = [&](auto& trainer, auto&) -> result<void> {
       while (trainer.context().step() < schedule.steps) {
-        const auto b = job.batch(schedule, trainer.context().step());
+        const std::uint64_t now = trainer.context().step();
+        const auto other = job.batch(schedule, support::evaluation_step(now));
+        CAUSEWAY_ASSIGN(peers[p].evaluated[now], trainer.evaluate(other.view()));
+        const auto b = job.batch(schedule, now);
         CAUSEWAY_ASSIGN(const auto report, trainer.step(b.view()));
         peers[p].losses[report.step - 1] = report.loss;
       }
@@ -122,6 +125,7 @@ void check_like_unsplit(const tcp_swarm& swarm, std::size_t except = SIZE_MAX) {
     INFO("peer " << p << ": " << swarm.peers[p].error);
     CHECK(support::distance(swarm.peers[p].parameters, want) < 1e-5);
     for (const auto& [step, loss] : swarm.peers[p].losses) CHECK(loss == Approx(want.losses[step]).epsilon(1e-6));
+    for (const auto& [step, loss] : swarm.peers[p].evaluated) CHECK(loss == Approx(want.evaluated[step]).epsilon(1e-6));
   }
 }
 
@@ -134,7 +138,7 @@ TEST_CASE("swarm over TCP: a GPT's losses and parameters are those of the unspli
 }
 
 TEST_CASE("swarm over TCP: one peer of three is closed in the middle, and nothing is lost", "[parallel][fast]") {
-  for (const int sends : {9, 12}) {
+  for (const int sends : {14, 20}) {
     tcp_swarm swarm;
     swarm.run(3, sends);
     REQUIRE(swarm.peers[3].error == "closed");

@@ -5,7 +5,11 @@
 #include <causeway/stage/routing_by_chance.hpp>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -15,25 +19,36 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A stage whose output is its input plus one, and whose gradient counts micro-batches.
+/// A stage whose output is its input plus one, and whose gradient counts micro-batches. Numbers travel as one byte.
 struct counting_stage final : parallel::swarm_computer {
   explicit counting_stage(bool is_first, bool is_last) : first{is_first}, last{is_last} {}
-  result<parallel::boundary_values> forward(std::uint32_t m, const parallel::boundary_values& input) override {
-    const float in = first ? static_cast<float>(m) : input->front();
-    if (last) loss = in;
-    if (last) return parallel::boundary_values{};
-    return std::make_shared<const std::vector<float>>(1, in + 1);
+  [[nodiscard]] std::size_t most_bytes(const parallel::swarm_crossing&) const override { return 1; }
+  result<void> take_in(const parallel::swarm_crossing& c, const parallel::boundary_bytes& bytes) override {
+    in = static_cast<int>(bytes->at(0));
+    if (refused != c.micro_batch) return {};
+    refused = UINT32_MAX;  // the second time it is in order
+    ++refusals;
+    return fail(errc::corrupt, "", "not a number");
   }
-  result<parallel::swarm_gradient> backward(std::uint32_t, const parallel::boundary_values&) override {
+  result<parallel::swarm_output> forward(const parallel::swarm_crossing& output) override {
+    if (first) in = static_cast<int>(output.micro_batch);
+    if (last) loss = in;
+    return parallel::swarm_output{loss, last ? nullptr : one_byte(in + 1)};
+  }
+  result<parallel::swarm_output> backward(const parallel::swarm_crossing&) override {
     gradient[0] += 1;
-    return parallel::swarm_gradient{last ? loss : 0.0,
-                                    first ? nullptr : std::make_shared<const std::vector<float>>(1, 1.0F)};
+    return parallel::swarm_output{loss, first ? nullptr : one_byte(1)};
   }
   [[nodiscard]] std::span<float> gradients() override { return gradient; }
   [[nodiscard]] double squares() override { return double(gradient[0]) * double(gradient[0]); }
-  [[nodiscard]] std::size_t boundary() const override { return 1; }
+  static parallel::boundary_bytes one_byte(int v) {
+    return std::make_shared<const std::vector<std::byte>>(1, static_cast<std::byte>(v));
+  }
   bool first, last;
+  int in = 0;
   double loss = 0;
+  std::uint32_t refused = UINT32_MAX;  // this micro-batch
+  int refusals = 0;
   std::vector<float> gradient = std::vector<float>(1);
 };
 
@@ -52,7 +67,7 @@ TEST_CASE("swarm peer: two stages bring a batch through, and neither passes the 
       parallel::swarm_options o{.run = 5, .stage = h, .stages = 2, .micro_batches = 6};
       o.dial = {world.address(1 - h)};
       peer_type peer{p.make_fabric(h + 1), o, stage::routing::least_load{}};
-      peer.open();
+      peer.open(0);
       counting_stage stage{h == 0, h == 1};
       losses[h] = peer.run(0, stage).value();
       counts[h] = stage.gradient[0];
@@ -79,10 +94,58 @@ TEST_CASE("swarm peer: who waits says for whom", "[parallel][fast]") {
     parallel::swarm_options o{.run = 5, .stage = 0, .stages = 2, .micro_batches = 6};
     peer_type peer{p.make_fabric(1), o, stage::routing::least_load{},
                    log_sink{[&](severity, std::string_view line) { text = line; }}};
-    peer.open();
+    peer.open(0);
     counting_stage stage{true, false};
     (void)peer.run(0, stage);
   });
   world.run_until(time_point{20s});
   CHECK(text.find("stage 1 is served by nobody") != std::string::npos);
+}
+
+TEST_CASE("swarm peer: what cannot be decoded is refused, its sender sent away, and sent again", "[parallel][fast]") {
+  sim::world world{{.seed = 1}};
+  for (int h = 0; h < 2; ++h) (void)world.add_host();
+  std::vector<float> counts(2);
+  std::string text;
+  int refusals = 0;
+  for (std::uint32_t h = 0; h < 2; ++h) {
+    world.boot(h, [&, h](sim::process& p) {
+      parallel::swarm_options o{.run = 5, .stage = h, .stages = 2, .micro_batches = 6};
+      o.dial = {world.address(1 - h)};
+      peer_type peer{p.make_fabric(h + 1), o, stage::routing::least_load{},
+                     log_sink{[&](severity, std::string_view line) { text.append(line).append("\n"); }}};
+      peer.open(0);
+      counting_stage stage{h == 0, h == 1};
+      if (h == 1) stage.refused = 3;
+      (void)peer.run(0, stage);
+      counts[h] = stage.gradient[0];
+      refusals += stage.refusals;
+      p.sleep(10s);
+    });
+  }
+  world.run_until(time_point{3min});
+  CHECK(refusals == 1);
+  CHECK(counts == std::vector<float>{6, 6});
+  CHECK(text.find("peer 1 is sent away: micro-batch 3") != std::string::npos);
+}
+
+TEST_CASE("swarm peer: another codec or number of micro-batches is another run", "[parallel][fast]") {
+  for (const bool other_codec : {true, false}) {
+    sim::world world{{.seed = 1}};
+    for (int h = 0; h < 2; ++h) (void)world.add_host();
+    std::string text;
+    for (std::uint32_t h = 0; h < 2; ++h) {
+      world.boot(h, [&, h](sim::process& p) {
+        parallel::swarm_options o{.run = 5, .stage = h, .stages = 2, .micro_batches = other_codec ? 6 : 6 + h};
+        o.dial = {world.address(1 - h)};
+        peer_type peer{p.make_fabric(h + 1), o, stage::routing::least_load{},
+                       log_sink{[&](severity, std::string_view line) { text.append(line).append("\n"); }}};
+        peer.open(other_codec ? h : 0);
+        counting_stage stage{h == 0, h == 1};
+        (void)peer.run(0, stage);
+      });
+    }
+    world.run_until(time_point{20s});
+    CHECK(text.find("of another model, codec or number of micro-batches") != std::string::npos);
+  }
 }

@@ -11,7 +11,7 @@ namespace {
 
 using swarm_wire::stage_need;
 
-boundary_values tensor_of(float v) { return std::make_shared<const std::vector<float>>(1, v); }
+boundary_bytes tensor_of(int v) { return std::make_shared<const std::vector<std::byte>>(1, static_cast<std::byte>(v)); }
 
 swarm_wire::order order_of(std::uint32_t m, std::uint64_t version, std::vector<net::peer_id> path,
                            std::vector<stage_need> needs = std::vector(3, stage_need::usual)) {
@@ -38,7 +38,7 @@ TEST_CASE("swarm station: a tensor and an order make a task, in whichever order 
     REQUIRE(task);
     CHECK(task->micro_batch == 3);
     CHECK_FALSE(task->backward);
-    CHECK(task->input->front() == 1);
+    CHECK(task->input->front() == std::byte{1});
   }
 }
 
@@ -79,11 +79,26 @@ TEST_CASE("swarm station: who stands in for a neighbour is sent what was kept, w
   auto out = s.take_shipments();
   REQUIRE(out.size() == 1);
   CHECK(out[0].to == 9);
-  CHECK(out[0].values->front() == 2);
+  CHECK(out[0].bytes->front() == std::byte{2});
   s.take(order_of(3, 1, {7, 2, 8}, {stage_need::again, stage_need::usual, stage_need::again}));  // an older word
   CHECK(s.take_shipments().empty());
   s.connected(9);  // it may have missed it
   CHECK(s.take_shipments().size() == 1);
+}
+
+TEST_CASE("swarm station: what is refused may come again, and it is known from whom", "[parallel][fast]") {
+  swarm_station s = middle();
+  s.take(order_of(3, 1, {1, 2, 3}));
+  s.arrive(3, false, tensor_of(1));
+  REQUIRE(s.next());
+  CHECK(s.refuse(3, false) == 1);
+  CHECK_FALSE(s.next());
+  s.arrive(3, false, tensor_of(2));
+  REQUIRE(s.next());
+  s.forwarded(3, tensor_of(2));
+  s.arrive(3, true, tensor_of(3));
+  CHECK(s.refuse(3, true) == 3);
+  CHECK_FALSE(s.next());
 }
 
 TEST_CASE("swarm station: a stage that is left out is passed over", "[parallel][fast]") {
@@ -101,7 +116,7 @@ TEST_CASE("swarm station: orders of another step, for more micro-batches or of a
   swarm_station s = middle();
   s.arrive(3, false, tensor_of(1));
   auto wrong = order_of(3, 1, {1, 2, 3});
-  wrong.step = 4;
+  wrong.turn = 4;
   s.take(wrong);
   s.take(order_of(8, 1, {1, 2, 3}));
   s.take(order_of(3, 1, {1, 2}));

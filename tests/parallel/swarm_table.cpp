@@ -8,7 +8,7 @@ namespace {
 
 swarm_wire::status says(std::uint32_t stage, std::uint64_t step, std::uint32_t term = 0, bool drives = false) {
   swarm_wire::status s;
-  s.stage = stage, s.serving = 1, s.step = step, s.term = term, s.drives = drives ? 1 : 0;
+  s.stage = stage, s.serving = 1, s.turn = swarm_wire::training_turn(step), s.term = term, s.drives = drives ? 1 : 0;
   return s;
 }
 
@@ -68,8 +68,15 @@ TEST_CASE("swarm table: who is steps behind sees it", "[parallel][fast]") {
   swarm_table t = three_others();
   CHECK_FALSE(t.left_behind(3));
   CHECK(t.left_behind(2));
-  CHECK(t.anybody_beyond(1, 3));
-  CHECK_FALSE(t.anybody_beyond(1, 4));
+  CHECK(t.anybody_beyond(1, swarm_wire::training_turn(3)));
+  CHECK(t.anybody_beyond(1, swarm_wire::evaluation_turn(4, 7)));  // evaluations come before their step
+  CHECK_FALSE(t.anybody_beyond(1, swarm_wire::training_turn(4)));
+  CHECK_FALSE(t.anybody_beyond(swarm_wire::training_turn(4)));
+  CHECK(t.beyond(9, swarm_wire::training_turn(3)));
+  CHECK(t.reached(9, swarm_wire::training_turn(4)));
+  CHECK_FALSE(t.beyond(9, swarm_wire::training_turn(4)));
+  t.down(9);
+  CHECK_FALSE(t.beyond(9, swarm_wire::training_turn(3)));
 }
 
 }  // namespace causeway::parallel

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,7 @@ struct swarm_world_options {
   causeway::sim::link_options link{.latency = 5ms};
   std::uint32_t window = 2;
   causeway::duration rebalance_every{0};
+  int evaluations = 0;                ///< before every step
   std::uint32_t victim = UINT32_MAX;  ///< dies at its `dies_at`th network call
   std::uint64_t dies_at = 0;
   causeway::duration back_after{0};                 ///< the victim is started again; 0: not
@@ -46,7 +48,7 @@ struct swarm_world_options {
 };
 
 /// Stage s of the run has hosts first(s), first(s) + 1, ...
-template <class Router = causeway::stage::routing::least_load, class Job = timed_job>
+template <class Router = causeway::stage::routing::least_load, class Job = timed_job, class Codec = causeway::stage::plain>
 class swarm_world {
  public:
   explicit swarm_world(swarm_world_options options, Router router = Router{})
@@ -76,10 +78,13 @@ class swarm_world {
   struct result_of_host {
     bool finished = false;
     named_parameters parameters;
-    std::vector<double> losses;              ///< of the steps that it took
-    std::vector<causeway::time_point> ends;  ///< when
+    std::vector<double> losses;                 ///< of the steps that it took
+    std::vector<causeway::time_point> ends;     ///< when
+    std::map<std::uint64_t, double> evaluated;  ///< before these steps, the last of several
+    std::uint64_t missed = 0;                   ///< evaluations whose result was lost
     std::string error;
     std::uint64_t calls = 0;  ///< of the network
+    std::uint64_t bytes = 0;  ///< sent in the swarm: boundaries, and messages
   };
 
   [[nodiscard]] std::uint32_t stages() const { return static_cast<std::uint32_t>(options_.speeds.size()); }
@@ -185,14 +190,17 @@ class swarm_world {
     const block_seconds time{options_.block_seconds, options_.block_seconds, options_.block_seconds, [&p](double s) {
                                if (s > 0) p.compute(std::chrono::duration_cast<duration>(std::chrono::duration<double>(s)));
                              }};
-    const auto outcome = take_seat(seat(p, stage), router_, job_.make(nn::model_part{range}, time), schedule_,
-                                   [&](auto& trainer, auto& peer) {
-                                     const auto trained = train(p, trainer, me);
-                                     me.parameters = parameters_of(trainer.model().parameters());
-                                     if (trained) rest(p, me);
-                                     moves_to = peer.asked_to_move();
-                                     return trained;
-                                   });
+    auto here = seat(p, stage);
+    const auto fabric = here.swarm;
+    const auto outcome = take_seat<Codec>(std::move(here), router_, job_.make(nn::model_part{range}, time), schedule_,
+                                          [&](auto& trainer, auto& peer) {
+                                            const auto trained = train(p, trainer, me);
+                                            me.bytes = fabric->stats().bytes_sent;
+                                            me.parameters = parameters_of(trainer.model().parameters());
+                                            if (trained) rest(p, me);
+                                            moves_to = peer.asked_to_move();
+                                            return trained;
+                                          });
     if (!outcome) me.error = outcome.error().text();
     return moves_to;
   }
@@ -206,12 +214,24 @@ class swarm_world {
   template <class Trainer>
   causeway::result<void> train(causeway::sim::process& p, Trainer& trainer, result_of_host& me) {
     while (trainer.context().step() < options_.steps) {
+      for (int k = 0; k < options_.evaluations; ++k) CAUSEWAY_TRY(evaluate(trainer, me));
       const auto b = job_.batch(schedule_, trainer.context().step());
       CAUSEWAY_ASSIGN(const auto report, trainer.step(b.view()));
       me.losses.resize(options_.steps);
       me.losses[report.step - 1] = report.loss;
       me.ends.push_back(p.now());
     }
+    return {};
+  }
+
+  template <class Trainer>
+  causeway::result<void> evaluate(Trainer& trainer, result_of_host& me) {
+    const std::uint64_t step = trainer.context().step();
+    const auto b = job_.batch(schedule_, evaluation_step(step));
+    const auto loss = trainer.evaluate(b.view());
+    if (loss) me.evaluated[step] = *loss;
+    if (!loss && loss.error().code != causeway::errc::cancelled) return loss.error();
+    me.missed += loss ? 0 : 1;
     return {};
   }
 

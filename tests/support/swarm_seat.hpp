@@ -10,6 +10,7 @@
 #include <causeway/optim/sgd.hpp>
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm_peer.hpp>
+#include <causeway/stage/activation.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/train/member.hpp>
 #include <causeway/train/swarm_group.hpp>
@@ -127,7 +128,11 @@ struct timed_job {
 struct swarm_reference {
   named_parameters parameters;
   std::vector<double> losses;
+  std::vector<double> evaluated;  ///< before every step: the mean loss over `evaluation_step`'s batch
 };
+
+/// The step whose batch is evaluated before `step`.
+constexpr std::uint64_t evaluation_step(std::uint64_t step) { return 1000 + step; }
 
 /// The whole model, micro-batch by micro-batch. `but`: one of the first step that is left out.
 template <class Job>
@@ -141,6 +146,9 @@ swarm_reference unsplit(const Job& job, const swarm_schedule& s, std::size_t but
     const swarm_batch b = job.batch(s, step);
     const causeway::batch whole = b.view();
     const std::int64_t per = whole.sequences / s.micro_batches;
+    const swarm_batch other = job.batch(s, evaluation_step(step));
+    const double sum = model.evaluate(other.tokens, other.tokens, other.sequences).value();
+    r.evaluated.push_back(sum / static_cast<double>(other.tokens.size()));
     auto g = model.parameters().gradients();
     std::fill(g.begin(), g.end(), 0.0F);
     double loss = 0;
@@ -187,7 +195,7 @@ struct swarm_seat {
 };
 
 /// Trains on that seat: `body(trainer, peer)` takes the steps.
-template <class Router, class Model, class Body>
+template <class Codec = causeway::stage::plain, class Router, class Model, class Body>
 causeway::result<void> take_seat(swarm_seat seat, Router router, Model model, const swarm_schedule& s, Body&& body) {
   using namespace causeway;
   const auto peer = std::make_shared<parallel::swarm_peer<Router>>(seat.swarm, seat.options, std::move(router), seat.log);
@@ -202,7 +210,7 @@ causeway::result<void> take_seat(swarm_seat seat, Router router, Model model, co
   to.learning_rate = optim::constant{s.rate};
   to.clip_norm = s.clip_norm;
   auto trainer = make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, optim::sgd{}, fault::quorum{},
-                              parallel::swarm{peer});
+                              parallel::swarm<Codec>{peer});
   CAUSEWAY_TRY(trainer.start());
   return body(trainer, *peer);
 }

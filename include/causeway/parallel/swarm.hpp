@@ -8,11 +8,13 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/swarm_options.hpp>
 #include <causeway/policy/concepts.hpp>
+#include <causeway/stage/activation.hpp>
 #include <causeway/tensor/batch.hpp>
 #include <causeway/tensor/tensor.hpp>
 
@@ -22,6 +24,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,45 +37,54 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 namespace detail {
 
 /// The stage that a context's model holds, over one batch.
-template <class Context>
+template <class Context, class Codec>
 class stage_computer final : public swarm_computer {
  public:
-  stage_computer(Context& ctx, const batch& whole, std::int64_t micro_batches)
+  stage_computer(Context& ctx, Codec& codec, const batch& whole, std::int64_t micro_batches, nn::pass_kind kind)
       : ctx_{ctx},
+        codec_{codec},
         whole_{whole},
         sequences_{whole.sequences / micro_batches},
+        kind_{kind},
         range_{ctx.model().part().ranges(ctx.model().blocks()).front()} {}
 
-  result<boundary_values> forward(std::uint32_t m, const boundary_values& input) override {
+  [[nodiscard]] std::size_t most_bytes(const swarm_crossing& c) const override { return codec_.most_bytes(crossing_of(c)); }
+
+  result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) override {
+    const stage::crossing crossing = crossing_of(c);
+    tape_type& tape = unit_of(c.micro_batch).tape;
+    input_ = tape.make(dtype::f32, {crossing.rows, crossing.width});
+    CAUSEWAY_TRY(codec_.decode(ctx_.pool(), crossing, *bytes, input_.template span<float>()));
+    return check_finite(input_, "what came");
+  }
+
+  result<swarm_output> forward(const swarm_crossing& output) override {
+    const std::uint32_t m = output.micro_batch;
     const batch piece = whole_.slice(m * sequences_, sequences_);
-    const float scale = 1.0F / static_cast<float>(whole_.tokens());
+    const float scale = kind_ == nn::pass_kind::recorded ? 1.0F / static_cast<float>(whole_.tokens()) : 0.0F;
     const nn::micro_batch b{piece.inputs, piece.targets, sequences_, scale, mix(ctx_.step(), m, 0x737761726D)};
-    unit& u = units_.insert_or_assign(m, unit{ctx_.model().make_tape(), {}}).first->second;
-    tensor boundary = input ? to_tensor(u.tape, *input) : tensor{};
-    CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::move(boundary), nn::pass_kind::recorded));
-    if (!u.pass.output.value) return boundary_values{};
-    boundary_values out = to_values(u.pass.output.value);
+    unit& u = unit_of(m);
+    CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::exchange(input_, {}), kind_));
+    swarm_output out{u.pass.loss, nullptr};
+    CAUSEWAY_ASSIGN(out.bytes, encoded(output, u.pass.output.value));
     u.pass.output.value.reset();
+    if (kind_ != nn::pass_kind::recorded) forget(m);
     return out;
   }
 
-  result<swarm_gradient> backward(std::uint32_t m, const boundary_values& d_output) override {
-    unit& u = units_.at(m);
-    tensor d = d_output ? to_tensor(u.tape, *d_output) : tensor{};
-    CAUSEWAY_ASSIGN(const tensor d_input, ctx_.model().backward_stage(u.tape, u.pass, std::move(d)));
-    swarm_gradient back{u.pass.loss, d_input ? to_values(d_input) : boundary_values{}};
-    u.tape.clear();
-    units_.erase(m);
-    return back;
+  result<swarm_output> backward(const swarm_crossing& d_input) override {
+    unit& u = units_.at(d_input.micro_batch);
+    CAUSEWAY_ASSIGN(const tensor d, ctx_.model().backward_stage(u.tape, u.pass, std::exchange(input_, {})));
+    swarm_output out{u.pass.loss, nullptr};
+    CAUSEWAY_ASSIGN(out.bytes, encoded(d_input, d));
+    forget(d_input.micro_batch);
+    return out;
   }
 
   [[nodiscard]] std::span<float> gradients() override { return ctx_.gradients(); }
   [[nodiscard]] double squares() override {
     const double norm = ctx_.own_norm();
     return norm * norm;
-  }
-  [[nodiscard]] std::size_t boundary() const override {
-    return static_cast<std::size_t>(whole_.length() * sequences_ * ctx_.model().width());
   }
 
  private:
@@ -82,20 +94,51 @@ class stage_computer final : public swarm_computer {
     nn::stage_pass pass;
   };
 
-  tensor to_tensor(tape_type& tape, const std::vector<float>& values) {
-    tensor t = tape.make(dtype::f32, {whole_.length() * sequences_, ctx_.model().width()});
-    std::copy(values.begin(), values.end(), t.span<float>().begin());
-    return t;
+  unit& unit_of(std::uint32_t m) {
+    const auto known = units_.find(m);
+    if (known != units_.end()) return known->second;
+    return units_.emplace(m, unit{ctx_.model().make_tape(), {}}).first->second;
   }
-  static boundary_values to_values(const tensor& t) {
+  void forget(std::uint32_t m) {
+    units_.at(m).tape.clear();
+    units_.erase(m);
+  }
+
+  // Equal on both sides, whoever they are.
+  [[nodiscard]] stage::crossing crossing_of(const swarm_crossing& c) const {
+    const auto way = c.backward ? stage::direction::backward : stage::direction::forward;
+    return {.edge = c.edge,
+            .way = way,
+            .rows = whole_.length() * sequences_,
+            .width = ctx_.model().width(),
+            .sequences = sequences_,
+            .seed = mix(ctx_.step(), c.micro_batch, mix(c.edge, static_cast<std::uint64_t>(way)))};
+  }
+
+  // Nothing of nothing: at the model's ends no tensor crosses.
+  result<boundary_bytes> encoded(const swarm_crossing& c, const tensor& t) {
+    if (!t) return boundary_bytes{};
+    CAUSEWAY_TRY(check_finite(t, "what micro-batch " + std::to_string(c.micro_batch) + " came to"));
+    const stage::crossing crossing = crossing_of(c);
+    auto bytes = std::make_shared<std::vector<std::byte>>(codec_.most_bytes(crossing));
+    CAUSEWAY_ASSIGN(const std::size_t used, codec_.encode(ctx_.pool(), crossing, t.template span<float>(), *bytes));
+    bytes->resize(used);
+    return boundary_bytes{std::move(bytes)};
+  }
+
+  static result<void> check_finite(const tensor& t, const std::string& what) {
     const auto values = t.span<float>();
-    return std::make_shared<const std::vector<float>>(values.begin(), values.end());
+    if (std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) return {};
+    return fail(errc::non_finite, "swarm", what + " has values that are not finite");
   }
 
   Context& ctx_;
+  Codec& codec_;
   const batch& whole_;
   std::int64_t sequences_;
+  nn::pass_kind kind_;
   nn::block_range range_;
+  tensor input_;  // of what is computed next
   std::map<std::uint32_t, unit> units_;
 };
 
@@ -106,16 +149,27 @@ class stage_computer final : public swarm_computer {
 /// first stage reads the inputs, the last the targets), as a function of trainer.context().step(). Needs an environment
 /// whose group is a train::swarm_group over the same swarm_round, fault::quorum and a communication policy of global steps.
 ///
-/// Bytes per micro-batch and boundary: 4 · tokens · width forth and as many back, straight between the two peers.
-/// Memory: activations of the micro-batches under way; outputs and input gradients of all of the peer's in the step; the
-/// gradient twice more.
+/// Activations and their gradients cross through `Codec`, one that remembers nothing: what a micro-batch comes to must not
+/// depend on who computed the one before. With stage::plain the result is that of the unsplit model up to the order of
+/// sums.
+///
+/// Bytes per micro-batch and boundary: what the codec makes of [tokens, width], forth and back, straight between the two
+/// peers. Memory: activations of the micro-batches under way; encoded outputs and input gradients of all of the peer's in
+/// the step; the gradient twice more.
+template <stage::ActivationCodec Codec = stage::plain>
 class swarm {
+  static_assert(
+      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
+      "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec with "
+      "a memory or a shared base remembers; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
+
  public:
   static constexpr std::string_view name = "swarm";
   static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit swarm(std::shared_ptr<swarm_round> peer = nullptr) : peer_{std::move(peer)} {}
+  explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
+      : peer_{std::move(peer)}, codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
     static_assert(StageModel<std::remove_cvref_t<decltype(ctx.model())>>,
@@ -140,7 +194,7 @@ class swarm {
                   "first and last stage would share a table, and peers of two stages would have to agree on it; build the "
                   "model with untied embeddings");
     }
-    peer_->open();
+    peer_->open(mix(ctx.model().config_hash(), codec_.agreement()));
     return {};
   }
 
@@ -153,7 +207,8 @@ class swarm {
     }
     using context_type = std::remove_cvref_t<decltype(ctx)>;
     whole_ = std::make_shared<batch>(b);
-    computer_ = std::make_shared<detail::stage_computer<context_type>>(ctx, *whole_, n);
+    computer_ =
+        std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n, nn::pass_kind::recorded);
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
     return sum / static_cast<double>(b.tokens());
   }
@@ -162,18 +217,28 @@ class swarm {
   result<float> norm(auto&) { return peer_->norm(); }
   result<void> after_step(auto&) { return {}; }
 
-  result<double> evaluate(auto&, const batch&) {
-    return fail(errc::unsupported, "swarm", "it does not evaluate; load a checkpoint of all stages into a whole model");
+  /// Every peer of every stage calls it with the same batch, as often before the same step, and gets the same mean. Any
+  /// number of sequences; boundaries cross as f32, whatever the codec. errc::cancelled where the others are through with it
+  /// and its result is lost, as for a peer that comes back: train on.
+  result<double> evaluate(auto& ctx, const batch& b) {
+    const std::int64_t pieces = std::gcd(b.sequences, peer_->options().micro_batches);
+    if (b.sequences == 0) return fail(errc::invalid_argument, "swarm", "a batch without sequences");
+    using context_type = std::remove_cvref_t<decltype(ctx)>;
+    stage::plain exact;
+    detail::stage_computer<context_type, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
+    CAUSEWAY_ASSIGN(const double sum, peer_->evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
+    return sum / static_cast<double>(b.tokens());
   }
 
   void serialize(auto&) {}
 
  private:
   std::shared_ptr<swarm_round> peer_;
+  Codec codec_;
   std::shared_ptr<batch> whole_;
   std::shared_ptr<swarm_computer> computer_;
 };
-static_assert(ParallelismPolicy<swarm>);
+static_assert(ParallelismPolicy<swarm<>>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 

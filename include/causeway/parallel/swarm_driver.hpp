@@ -2,7 +2,7 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
 #define CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
 
-// Brings all micro-batches of a step through all stages of a swarm: gives each a path, sees who has contributed what, and
+// Brings all micro-batches of a turn through all stages of a swarm: gives each a path, sees who has contributed what, and
 // finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
 //
 // It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
@@ -44,9 +44,11 @@ class swarm_driver {
 
   void serves(net::peer_id id, std::uint32_t stage) {
     const auto known = stage_of_.find(id);
-    if (known != stage_of_.end() && known->second != stage) gone(id);
+    if (known != stage_of_.end() && known->second == stage) return;
+    if (known != stage_of_.end()) gone(id);
     known_.announced(id, stage);
-    if (stage_of_.try_emplace(id, stage).second) router_.begin(size_, known_);
+    stage_of_[id] = stage;
+    router_.begin(size_, known_);
   }
 
   /// It is out of reach, or serves no stage any more: what only it had is given to others.
@@ -62,24 +64,37 @@ class swarm_driver {
     pump();
   }
 
-  /// Something went wrong with it, though it is there: nothing new goes there before it is announced again.
-  void failed(net::peer_id id) { known_.ban(id); }
+  /// What it sent for a micro-batch of this turn is of no use: until the next turn nothing new goes there, and another of
+  /// its stage, if there is one, computes that micro-batch.
+  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
+    const auto stage = stage_of_.find(id);
+    if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
+    known_.ban(id);
+    batch& b = batches_[m];
+    if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
+    b.path[stage->second] = stage::routing::nobody;
+    if (b.holders[stage->second] == id) b.holders[stage->second] = 0;
+    stale_.insert(m);
+    pump();
+  }
 
   [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
   [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
 
-  // ---- a step
-  // ------------------------------------------------------------------------------------------------------------
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
 
-  /// `from`: peers whose reports are waited for, because another driver had begun the step; none at a step's beginning.
-  void begin(std::uint32_t term, const stage::routing::step_size& size, std::set<net::peer_id> from = {}) {
+  /// `from`: peers whose reports are waited for, because another driver had begun the turn; none at its beginning.
+  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
+             std::set<net::peer_id> from = {}) {
     term_ = term;
+    turn_ = turn;
     size_ = size;
     batches_.assign(size.micro_batches, batch{size.stages});
     std::fill(summed_.begin(), summed_.end(), false);
     stale_.clear();
     next_ = 0;
     reporters_ = std::move(from);
+    for (const auto& [id, stage] : stage_of_) known_.announced(id, stage);
     router_.begin(size_, known_);
     pump();
   }
@@ -88,13 +103,13 @@ class swarm_driver {
     const auto stage = stage_of_.find(from);
     if (stage == stage_of_.end() || r.term != term_) return;
     if (reporters_.erase(from) == 0) tell_again(from, stage->second);
-    if (r.step == size_.step && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
+    if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
     pump();
   }
 
   void take(net::peer_id from, const swarm_wire::contributed& c) {
     const auto stage = stage_of_.find(from);
-    if (stage == stage_of_.end() || c.step != size_.step || c.micro_batch >= batches_.size()) return;
+    if (stage == stage_of_.end() || c.turn != turn_ || c.micro_batch >= batches_.size()) return;
     known_.measured(from, c.seconds);
     note(from, stage->second, c.micro_batch, c.loss);
     pump();
@@ -114,7 +129,7 @@ class swarm_driver {
 
   [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
 
-  /// Every micro-batch is in the gradient of a living peer of every stage.
+  /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
   [[nodiscard]] bool complete() const {
     return reporters_.empty() &&
            std::all_of(batches_.begin(), batches_.end(), [this](const batch& b) { return covered(b); });
@@ -158,6 +173,7 @@ class swarm_driver {
   }
   [[nodiscard]] bool covered(const batch& b) const {
     const auto m = static_cast<std::uint32_t>(&b - batches_.data());
+    if (!swarm_wire::trains(turn_)) return b.holders.back() != 0;
     for (std::uint32_t s = 0; s < size_.stages; ++s) {
       if (!covered(m, b, s)) return false;
     }
@@ -260,7 +276,7 @@ class swarm_driver {
   }
 
   void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
-    const swarm_wire::order o{size_.step, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs};
+    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs};
     for (const net::peer_id p : b.path) {
       if (p != 0) orders_.push_back({p, o});
     }
@@ -272,7 +288,7 @@ class swarm_driver {
       const auto m = static_cast<std::uint32_t>(&b - batches_.data());
       if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
       orders_.push_back({to,
-                         {size_.step, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
+                         {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
                           std::vector(size_.stages, swarm_wire::stage_need::usual)}});
     }
   }
@@ -282,6 +298,7 @@ class swarm_driver {
   std::uint32_t window_;
   stage::routing::step_size size_;
   std::uint32_t term_ = 0;
+  std::uint64_t turn_ = 0;
   std::uint32_t versions_ = 0;
   std::uint32_t next_ = 0;
   std::uint64_t rerouted_ = 0;

@@ -14,7 +14,6 @@
 #include <causeway/parallel/swarm_station.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -36,22 +35,21 @@ class swarm_mail {
   struct arrival {
     std::uint32_t micro_batch = 0;
     bool backward = false;
-    boundary_values values;
+    boundary_bytes bytes;
   };
 
-  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_values values) {
-    const auto bytes = std::as_bytes(std::span{*values});
-    sends_.push_back({fabric_.send(to, id_of(p), bytes), std::move(values)});
+  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes) {
+    sends_.push_back({fabric_.send(to, id_of(p), *bytes), std::move(bytes)});
   }
 
-  /// `floats`: what a boundary tensor of this step has.
-  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t floats) {
-    auto room = std::make_shared<std::vector<float>>(floats);
-    const auto op = fabric_.receive(from, id_of(p), std::as_writable_bytes(std::span{*room}));
+  /// `most`: bytes of the boundary tensor, or more.
+  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most) {
+    auto room = std::make_shared<std::vector<std::byte>>(most);
+    const auto op = fabric_.receive(from, id_of(p), *room);
     receives_.push_back({op, p, std::move(room)});
   }
 
-  /// What has come, whole and of finite values. What broke is passed over: its sender sends it again, or another peer does.
+  /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
   [[nodiscard]] std::vector<arrival> collect() {
     std::vector<arrival> all;
     std::erase_if(sends_, [this](const sending& s) {
@@ -62,9 +60,9 @@ class swarm_mail {
     std::erase_if(receives_, [&](receiving& r) {
       if (!fabric_.done(r.op)) return false;
       const auto got = fabric_.wait(r.op, no_deadline);
-      if (got && *got == r.room->size() * sizeof(float) && finite(*r.room)) {
-        all.push_back({r.what.micro_batch, r.what.backward != 0, std::move(r.room)});
-      }
+      if (!got) return true;
+      r.room->resize(*got);
+      all.push_back({r.what.micro_batch, r.what.backward != 0, std::move(r.room)});
       return true;
     });
     return all;
@@ -74,6 +72,9 @@ class swarm_mail {
     return std::any_of(sends_.begin(), sends_.end(), [this](const auto& s) { return fabric_.done(s.op); }) ||
            std::any_of(receives_.begin(), receives_.end(), [this](const auto& r) { return fabric_.done(r.op); });
   }
+
+  /// What belongs to earlier steps is no longer received.
+  void forget_before(std::uint64_t turn) { fabric_.cancel_before(epoch_of(turn)); }
 
   /// Ends what is under way.
   void clear() {
@@ -86,20 +87,19 @@ class swarm_mail {
  private:
   struct sending {
     net::operation op = 0;
-    boundary_values values;
+    boundary_bytes bytes;
   };
   struct receiving {
     net::operation op = 0;
     swarm_wire::parcel what;
-    std::shared_ptr<std::vector<float>> room;
+    std::shared_ptr<std::vector<std::byte>> room;
   };
 
-  static net::message_id id_of(const swarm_wire::parcel& p) {
-    return {
-        .channel = collective::channels::activations, .epoch = static_cast<std::uint32_t>(p.step) + 1, .step = p.serial};
+  static std::uint32_t epoch_of(std::uint64_t turn) noexcept {
+    return static_cast<std::uint32_t>(swarm_wire::step_of(turn)) + 1;
   }
-  static bool finite(const std::vector<float>& values) {
-    return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+  static net::message_id id_of(const swarm_wire::parcel& p) {
+    return {.channel = collective::channels::activations, .epoch = epoch_of(p.turn), .step = p.serial};
   }
 
   net::fabric& fabric_;

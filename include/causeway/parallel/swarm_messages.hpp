@@ -28,7 +28,20 @@ inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
 inline constexpr std::size_t most_addresses = 1024;
 inline constexpr std::size_t longest_address = 256;
 
-/// A set of micro-batches of a step.
+/// What a swarm does one after the other: the evaluations before a step, in their order, and the step itself. A turn is
+/// what messages and tensors belong to.
+inline constexpr unsigned turn_bits = 20;
+inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits) - 1;  // of a step
+[[nodiscard]] constexpr std::uint64_t evaluation_turn(std::uint64_t step, std::uint64_t count) noexcept {
+  return step << turn_bits | count;
+}
+[[nodiscard]] constexpr std::uint64_t training_turn(std::uint64_t step) noexcept {
+  return evaluation_turn(step, most_evaluations);
+}
+[[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
+[[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return (turn & most_evaluations) == most_evaluations; }
+
+/// A set of micro-batches of a turn.
 class batch_set {
  public:
   batch_set() = default;
@@ -92,7 +105,7 @@ struct stage_sum {
 struct status {
   std::uint32_t stage = 0;
   std::uint8_t serving = 0;  ///< has the weights of its stage
-  std::uint64_t step = 0;    ///< that it works on
+  std::uint64_t turn = 0;    ///< that it works on
   std::uint32_t term = 0;    ///< of the driver that it follows
   std::uint8_t drives = 0;   ///< it is that driver itself
   std::uint32_t queued = 0;  ///< micro-batches that wait here
@@ -105,11 +118,11 @@ struct claim {
   std::uint32_t term = 0;
 };
 
-/// The answer, also unasked when something was dropped: what of a step is in this peer's hands.
+/// The answer, also unasked when something was dropped: what of a turn is in this peer's hands.
 struct report {
   std::uint32_t term = 0;
-  std::uint64_t step = 0;
-  batch_set done;                ///< in its gradient
+  std::uint64_t turn = 0;
+  batch_set done;                ///< in its gradient; in an evaluation: computed
   batch_set begun;               ///< computed forward, not back
   std::vector<double> losses{};  ///< on the last stage: of the micro-batches in `done`, ascending
 };
@@ -123,7 +136,7 @@ enum class stage_need : std::uint8_t {
 
 /// The driver's word on one micro-batch: to every peer of its path, again with a higher version when the path changes.
 struct order {
-  std::uint64_t step = 0;
+  std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
   std::uint64_t version = 0;         ///< term · 2^32 + count
   std::vector<net::peer_id> path{};  ///< by stage; 0: left out
@@ -132,25 +145,26 @@ struct order {
 
 /// A boundary tensor follows as data.
 struct parcel {
-  std::uint64_t step = 0;
+  std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
   std::uint8_t backward = 0;
   std::uint64_t serial = 0;  ///< names the data among those of its sender
 };
 
-/// A micro-batch is in this peer's gradient. To the driver.
+/// A micro-batch is in this peer's gradient, or in an evaluation computed. To the driver.
 struct contributed {
-  std::uint64_t step = 0;
+  std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
-  double seconds = 0;
-  double loss = 0;  ///< summed over tokens, on the last stage
+  double seconds = 0;  ///< 0: not of a training step
+  double loss = 0;     ///< summed over tokens, on the last stage
 };
 
-/// Whether the driver knows every micro-batch of the step in the gradient of a living peer of every stage that it passes.
+/// Whether the driver knows every micro-batch of the step in the gradient of a living peer of every stage that it passes;
+/// of an evaluation, every micro-batch's loss.
 struct verdict {
-  std::uint64_t step = 0;
+  std::uint64_t turn = 0;
   std::uint8_t complete = 0;
-  double loss = 0;  ///< of the whole step, summed over tokens
+  double loss = 0;  ///< of the whole turn, summed over tokens
 };
 
 /// Where to find others.
@@ -164,12 +178,19 @@ struct move_request {
   std::uint32_t stage = 0;
 };
 
+/// What came from a peer for a micro-batch cannot be decoded. To the driver.
+struct refusal {
+  std::uint64_t turn = 0;
+  std::uint32_t micro_batch = 0;
+  net::peer_id from = 0;
+};
+
 /// The place in the list is the kind on the wire: append, never reorder.
-using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request>;
+using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request, refusal>;
 
 namespace detail {
 
-inline constexpr std::uint8_t format = 1;
+inline constexpr std::uint8_t format = 2;
 
 inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
 inline double get_real(net::byte_reader& in) {
@@ -189,14 +210,14 @@ inline std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
 }
 
 inline void write(net::byte_writer& out, const status& m) {
-  out.put(m.stage).put(m.serving).put(m.step).put(m.term).put(m.drives).put(m.queued);
+  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives).put(m.queued);
   put_real(out, m.seconds);
   for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
 }
 inline void read(net::byte_reader& in, status& m) {
   m.stage = get_below(in, most_stages);
   m.serving = get_flag(in);
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.term = in.get<std::uint32_t>();
   m.drives = get_flag(in);
   m.queued = in.get<std::uint32_t>();
@@ -211,7 +232,7 @@ inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
 inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
 
 inline void write(net::byte_writer& out, const report& m) {
-  out.put(m.term).put(m.step);
+  out.put(m.term).put(m.turn);
   m.done.write(out);
   m.begun.write(out);
   out.put(static_cast<std::uint32_t>(m.losses.size()));
@@ -219,7 +240,7 @@ inline void write(net::byte_writer& out, const report& m) {
 }
 inline void read(net::byte_reader& in, report& m) {
   m.term = in.get<std::uint32_t>();
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.done = batch_set::read(in);
   m.begun = batch_set::read(in);
   const auto n = in.get<std::uint32_t>();
@@ -229,11 +250,11 @@ inline void read(net::byte_reader& in, report& m) {
 }
 
 inline void write(net::byte_writer& out, const order& m) {
-  out.put(m.step).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
+  out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
   for (std::size_t s = 0; s < m.path.size(); ++s) out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s]));
 }
 inline void read(net::byte_reader& in, order& m) {
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.version = in.get<std::uint64_t>();
   const auto stages = get_below(in, most_stages + 1);
@@ -246,30 +267,30 @@ inline void read(net::byte_reader& in, order& m) {
 }
 
 inline void write(net::byte_writer& out, const parcel& m) {
-  out.put(m.step).put(m.micro_batch).put(m.backward).put(m.serial);
+  out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial);
 }
 inline void read(net::byte_reader& in, parcel& m) {
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.backward = get_flag(in);
   m.serial = in.get<std::uint64_t>();
 }
 
 inline void write(net::byte_writer& out, const contributed& m) {
-  out.put(m.step).put(m.micro_batch);
+  out.put(m.turn).put(m.micro_batch);
   put_real(out, m.seconds);
   put_real(out, m.loss);
 }
 inline void read(net::byte_reader& in, contributed& m) {
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.seconds = get_real(in);
   m.loss = get_real(in);
 }
 
-inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.step).put(m.complete), m.loss); }
+inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
 inline void read(net::byte_reader& in, verdict& m) {
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.complete = get_flag(in);
   m.loss = get_real(in);
 }
@@ -287,6 +308,13 @@ inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term
 inline void read(net::byte_reader& in, move_request& m) {
   m.term = in.get<std::uint32_t>();
   m.stage = get_below(in, most_stages);
+}
+
+inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
+inline void read(net::byte_reader& in, refusal& m) {
+  m.turn = in.get<std::uint64_t>();
+  m.micro_batch = get_below(in, most_micro_batches);
+  m.from = in.get<std::uint64_t>();
 }
 
 template <std::size_t I = 0>
@@ -317,7 +345,9 @@ message read_kind(net::byte_reader& in, std::size_t kind) {
   if (in.get<std::uint8_t>() != detail::format) {
     return fail(errc::version_mismatch, "swarm message", "another format; all peers must run the same version");
   }
-  if (in.get<std::uint64_t>() != run && in.ok()) return fail(errc::wrong_run, "swarm message", "it is of another run");
+  if (in.get<std::uint64_t>() != run && in.ok())
+    return fail(errc::wrong_run, "swarm message",
+                "it is of another run, or of another model, codec or number of micro-batches");
   const auto kind = in.get<std::uint8_t>();
   message m = detail::read_kind(in, kind);
   CAUSEWAY_TRY(in.finish("swarm message"));

@@ -35,25 +35,34 @@ struct swarm_options {
   duration say_after = std::chrono::seconds{5};        ///< a wait longer than this is logged, then at double intervals
 };
 
-/// The gradient of one micro-batch is added; this is what goes on.
-struct swarm_gradient {
-  double loss = 0;          ///< summed over tokens; 0 but on the last stage
-  boundary_values d_input;  ///< null on the first stage
+/// A boundary tensor of one micro-batch.
+struct swarm_crossing {
+  std::uint32_t micro_batch = 0;
+  std::uint32_t edge = 0;  ///< the lower of the stages between which it travels
+  bool backward = false;   ///< a gradient
+};
+
+/// What a stage made of a micro-batch.
+struct swarm_output {
+  double loss = 0;       ///< summed over tokens, where it is known: on the last stage
+  boundary_bytes bytes;  ///< to the next stage of the path; null at the model's ends
 };
 
 /// A stage of a model, as a swarm computes with it. For the trainer's thread.
 class swarm_computer {
  public:
   virtual ~swarm_computer() = default;
-  /// Keeps the activations until `backward`. `input`: null on the first stage; gives null on the last.
-  virtual result<boundary_values> forward(std::uint32_t micro_batch, const boundary_values& input) = 0;
-  /// `d_output`: null on the last stage.
-  virtual result<swarm_gradient> backward(std::uint32_t micro_batch, const boundary_values& d_output) = 0;
+  /// No encoded tensor of this crossing is longer.
+  [[nodiscard]] virtual std::size_t most_bytes(const swarm_crossing& c) const = 0;
+  /// The input of what is computed next. Any error: it was not what an encoder makes of finite values.
+  virtual result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) = 0;
+  /// What comes out crosses as `output`. Keeps the activations until `backward`; in an evaluation it does not.
+  virtual result<swarm_output> forward(const swarm_crossing& output) = 0;
+  /// Adds the micro-batch's gradient.
+  virtual result<swarm_output> backward(const swarm_crossing& d_input) = 0;
   [[nodiscard]] virtual std::span<float> gradients() = 0;
   /// Of the 2-norm of the gradients.
   [[nodiscard]] virtual double squares() = 0;
-  /// Values of a boundary tensor of one micro-batch.
-  [[nodiscard]] virtual std::size_t boundary() const = 0;
 };
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
@@ -62,8 +71,12 @@ class swarm_round {
  public:
   virtual ~swarm_round() = default;
   [[nodiscard]] virtual const swarm_options& options() const noexcept = 0;
-  /// Joins the others. Once; later calls do nothing.
-  virtual void open() = 0;
+  /// Joins the others. Once; later calls do nothing. `agreement`: peers with another one are refused.
+  virtual void open(std::uint64_t agreement) = 0;
+
+  /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
+  /// step. errc::cancelled: the others are through, and nobody knows any more what came out.
+  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) = 0;
 
   /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
   /// summed loss. `computer` must outlive the step.

@@ -2,7 +2,7 @@
 #ifndef CAUSEWAY_PARALLEL_SWARM_STATION_HPP
 #define CAUSEWAY_PARALLEL_SWARM_STATION_HPP
 
-// One peer's share of a step in a swarm: which micro-batches it has been given, what it has of them, what it computes next
+// One peer's share of a turn in a swarm: which micro-batches it has been given, what it has of them, what it computes next
 // and where the result goes. A state machine without network and clock: orders and tensors go in, tasks and shipments come
 // out. Everything may come twice: what is there already is passed over, so nothing is computed into the gradient twice.
 
@@ -21,14 +21,14 @@
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-/// A boundary tensor that a send may outlive.
-using boundary_values = std::shared_ptr<const std::vector<float>>;
+/// A boundary tensor as it travels, encoded. Shared, since sends may outlive the step.
+using boundary_bytes = std::shared_ptr<const std::vector<std::byte>>;
 
 /// To be computed next.
 struct swarm_task {
   std::uint32_t micro_batch = 0;
   bool backward = false;
-  boundary_values input;  ///< from the stage before, or the gradient from the one behind; null at the model's ends
+  boundary_bytes input;  ///< from the stage before, or the gradient from the one behind; null at the model's ends
 };
 
 /// A tensor to be sent.
@@ -36,28 +36,28 @@ struct swarm_shipment {
   net::peer_id to = 0;
   std::uint32_t micro_batch = 0;
   bool backward = false;
-  boundary_values values;
+  boundary_bytes bytes;
 };
 
-/// Outputs and input gradients are kept until the step ends: a peer that stands in for a lost neighbour needs them.
+/// Outputs and input gradients are kept until the turn ends: a peer that stands in for a lost neighbour needs them.
 class swarm_station {
  public:
   swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
       : self_{self}, stage_{stage}, stages_{stages} {}
 
-  void begin(std::uint64_t step, std::uint32_t micro_batches) {
-    step_ = step;
+  void begin(std::uint64_t turn, std::uint32_t micro_batches) {
+    turn_ = turn;
     slots_.clear();
     shipments_.clear();
     done_ = swarm_wire::batch_set{micro_batches};
-    next_turn_ = 0;
+    next_place_ = 0;
   }
 
   // ---- events ----------------------------------------------------------------------------------------------------------
 
   /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
   void take(const swarm_wire::order& o) {
-    if (o.step != step_ || o.micro_batch >= done_.size() || o.path.size() != stages_) return;
+    if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_) return;
     slot& s = at(o.micro_batch);
     if (s.ordered && o.version <= s.path.version) return;
     const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
@@ -70,13 +70,20 @@ class swarm_station {
   }
 
   /// A tensor from a neighbouring stage; it may come before the order.
-  void arrive(std::uint32_t micro_batch, bool backward, boundary_values values) {
+  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes) {
     if (micro_batch >= done_.size()) return;
     slot& s = at(micro_batch);
-    boundary_values& place = backward ? s.d_output : s.input;
+    boundary_bytes& place = backward ? s.d_output : s.input;
     if (done_.has(micro_batch) || place || (!backward && s.forwarded)) return;
-    place = std::move(values);
-    s.turn = next_turn_++;
+    place = std::move(bytes);
+    s.place = next_place_++;
+  }
+
+  /// What had arrived is of no use. Gives whom it is to come from; it may come again.
+  net::peer_id refuse(std::uint32_t micro_batch, bool backward) {
+    slot& s = at(micro_batch);
+    (backward ? s.d_output : s.input).reset();
+    return neighbour(s, backward);
   }
 
   /// A connection to this peer was made again: what it may have missed is sent once more.
@@ -108,7 +115,7 @@ class swarm_station {
       const slot& s = entry.second;
       if (!s.ordered || done_.has(entry.first) || !(ready_back(s) || ready_forth(s))) continue;
       const bool better =
-          best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.turn < best->second.turn);
+          best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.place < best->second.place);
       if (better) best = &entry;
     }
     if (best == nullptr) return std::nullopt;
@@ -117,17 +124,17 @@ class swarm_station {
   }
 
   /// The forward of a task is computed; `output`: null on the last stage.
-  void forwarded(std::uint32_t micro_batch, boundary_values output) {
+  void forwarded(std::uint32_t micro_batch, boundary_bytes output) {
     slot& s = at(micro_batch);
     s.forwarded = true;
     s.input.reset();
     s.output = std::move(output);
-    s.turn = next_turn_++;
+    s.place = next_place_++;
     if (s.output && s.ordered) ship(micro_batch, s, false);
   }
 
-  /// The gradient of the micro-batch is in this peer's; `d_input`: null on the first stage.
-  void contributed(std::uint32_t micro_batch, double loss, boundary_values d_input) {
+  /// The gradient of the micro-batch is in this peer's; `d_input`: null on the first stage, and in an evaluation.
+  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input) {
     slot& s = at(micro_batch);
     s.d_output.reset();
     s.d_input = std::move(d_input);
@@ -140,7 +147,7 @@ class swarm_station {
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
+  [[nodiscard]] std::uint64_t turn() const noexcept { return turn_; }
   [[nodiscard]] std::uint32_t stage() const noexcept { return stage_; }
   [[nodiscard]] const swarm_wire::batch_set& done() const noexcept { return done_; }
   /// Micro-batches that wait for this peer.
@@ -150,7 +157,7 @@ class swarm_station {
     return n;
   }
   [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const {
-    swarm_wire::report r{term, step_, done_, swarm_wire::batch_set{done_.size()}, {}};
+    swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
     for (const auto& [m, s] : slots_) {
       if (s.forwarded && !done_.has(m)) r.begun.add(m);
       if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
@@ -172,15 +179,15 @@ class swarm_station {
     swarm_wire::order path;
     bool ordered = false;
     bool forwarded = false;  // and its activations are there
-    boundary_values input, d_output;
-    boundary_values output, d_input;  // kept
+    boundary_bytes input, d_output;
+    boundary_bytes output, d_input;  // kept
     double loss = 0;
-    std::uint64_t turn = 0;
+    std::uint64_t place = 0;  // in the queue
   };
 
   slot& at(std::uint32_t micro_batch) {
     const auto [place, fresh] = slots_.try_emplace(micro_batch);
-    if (fresh) place->second.turn = next_turn_++;
+    if (fresh) place->second.place = next_place_++;
     return place->second;
   }
 
@@ -214,8 +221,8 @@ class swarm_station {
   net::peer_id self_;
   std::uint32_t stage_;
   std::uint32_t stages_;
-  std::uint64_t step_ = 0;
-  std::uint64_t next_turn_ = 0;
+  std::uint64_t turn_ = 0;
+  std::uint64_t next_place_ = 0;
   swarm_wire::batch_set done_;
   std::map<std::uint32_t, slot> slots_;
   std::vector<swarm_shipment> shipments_;

@@ -74,8 +74,9 @@ class swarm_table {
   }
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
   [[nodiscard]] bool left_behind(std::uint64_t step) const {
-    return std::any_of(peers_.begin(), peers_.end(),
-                       [&](const auto& p) { return serves(p.first) && p.second.said->step > step + 1; });
+    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+      return serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1;
+    });
   }
 
   /// Whether a connected peer of the stage has the sum of the step.
@@ -98,10 +99,18 @@ class swarm_table {
                        [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
   }
 
-  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t step) const {
-    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-      return serves(p.first) && p.second.said->stage == stage && p.second.said->step > step;
-    });
+  [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const {
+    return serves(id) && peers_.at(id).said->turn >= turn;
+  }
+  [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const {
+    return serves(id) && peers_.at(id).said->turn > turn;
+  }
+  [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const {
+    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
+  }
+  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
+    return std::any_of(peers_.begin(), peers_.end(),
+                       [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
   }
 
   struct driver_choice {

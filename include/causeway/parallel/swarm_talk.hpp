@@ -31,13 +31,14 @@ class swarm_talk {
         log_{std::move(log)},
         table_{fabric_->id(), options_.stages},
         station_{fabric_->id(), options_.stage, options_.stages},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
+        addresses_{options_.dial.begin(), options_.dial.end()},
+        run_{options_.run} {}
   ~swarm_talk() = default;
 
   template <class M>
   void post(net::peer_id to, M&& m) {
     const auto link = table_.link_to(to);
-    if (link) fabric_->post(*link, swarm_wire::encode(options_.run, swarm_wire::message{std::forward<M>(m)}));
+    if (link) fabric_->post(*link, swarm_wire::encode(run_, swarm_wire::message{std::forward<M>(m)}));
   }
   template <class M>
   void tell_all(const M& m) {
@@ -50,7 +51,7 @@ class swarm_talk {
   [[nodiscard]] swarm_wire::status own_status() const {
     return {options_.stage,
             serving_ ? std::uint8_t{1} : std::uint8_t{0},
-            station_.step(),
+            station_.turn(),
             followed_.term,
             drives_ ? std::uint8_t{1} : std::uint8_t{0},
             station_.queued(),
@@ -88,7 +89,8 @@ class swarm_talk {
   }
 
   [[nodiscard]] std::string describe_swarm() const {
-    std::string text = "stage " + std::to_string(options_.stage) + ", step " + std::to_string(station_.step()) + ", " +
+    std::string text = "stage " + std::to_string(options_.stage) + ", step " +
+                       std::to_string(swarm_wire::step_of(station_.turn())) + ", " +
                        std::to_string(station_.done().count()) + " micro-batches done here";
     for (std::uint32_t s = 0; s < options_.stages; ++s) {
       if (s == options_.stage || table_.anybody_serves(s)) continue;
@@ -111,6 +113,7 @@ class swarm_talk {
   swarm_table table_;
   swarm_station station_;
   std::set<std::string> addresses_;
+  std::uint64_t run_;  // options_.run, and what else peers have to agree on
   swarm_table::driver_choice followed_;
   swarm_wire::stage_sum own_sums_[2];
   double seconds_ = 0;  // that a micro-batch takes here

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_HEARING_HPP
+#define CAUSEWAY_PARALLEL_SWARM_HEARING_HPP
+
+// What happens on a swarm peer's network, and which message goes to which of its parts.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/parallel/swarm_lead.hpp>
+#include <causeway/parallel/swarm_messages.hpp>
+#include <causeway/stage/routing.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// To be used with the fabric's lock held, as events come.
+template <stage::routing::Router Router>
+class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events {
+ protected:
+  using base = swarm_lead<Router>;
+  using base::base, base::fabric_, base::options_, base::table_, base::station_, base::driver_, base::followed_,
+      base::drives_, base::log_;
+  ~swarm_hearing() override = default;
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
+    table_.up(id, link, address, fabric_->now());
+    this->greet(id, address);
+    station_.connected(id);
+    this->settle();
+  }
+
+  void on_down(net::peer_index link, const error& why) override {
+    const net::peer_id id = table_.at(link);
+    log_(severity::debug, "peer " + std::to_string(id) + " is down: " + why.message);
+    table_.down(id);
+    std::erase_if(parcels_, [link](const auto& p) { return p.first == link; });
+    driver_.gone(id);
+    this->settle();
+  }
+
+  void on_unreachable(const std::string&, const error&) override {}
+
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
+    const net::peer_id from = table_.at(link);
+    auto m = swarm_wire::decode(this->run_, bytes);
+    if (!m) {
+      log_(severity::warning, "peer " + std::to_string(from) + " is sent away: " + m.error().text());
+      return fabric_->close(link, m.error().message);
+    }
+    table_.peers()[from].heard = fabric_->now();
+    std::visit([&](auto& what) { take(link, from, what); }, *m);
+    this->settle();
+  }
+
+  void on_wake() override {
+    heartbeat();
+    this->settle();
+  }
+
+  void heartbeat() {
+    const time_point now = fabric_->now();
+    this->announce();
+    this->look_around_for_peers(now);
+    if (drives_) this->balance(now);
+    this->ask_for_the_loss();
+    fabric_->wake_at(now + options_.heartbeat);
+  }
+
+  /// Parcels of this turn, whose data can be received now; those of turns to come are kept.
+  [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::parcel>> take_parcels() {
+    std::vector<std::pair<net::peer_index, swarm_wire::parcel>> due;
+    std::erase_if(parcels_, [&](const auto& p) {
+      if (p.second.turn == station_.turn()) due.push_back(p);
+      return p.second.turn <= station_.turn();
+    });
+    return due;
+  }
+
+ private:
+  void take(net::peer_index, net::peer_id from, const swarm_wire::status& s) {
+    if (s.stage >= options_.stages) return;
+    const bool fresh = !table_.peers()[from].said;
+    table_.take(from, s, fabric_->now());
+    if (fresh && from == followed_.id) this->send_report();  // it took this peer for lost
+    if (!drives_) return;
+    if (s.serving != 0) {
+      driver_.serves(from, s.stage);
+    } else {
+      driver_.gone(from);
+    }
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::claim& c) {
+    auto& said = table_.peers()[from].said;
+    if (!said) return;
+    said->drives = 1;
+    said->term = c.term;
+    table_.term(c.term);
+    const auto before = followed_;
+    this->elect();
+    if (followed_.id == from && before.id == from && before.term == c.term) this->send_report();
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::report& r) {
+    if (drives_) this->heard_by_driver(from, r);
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { this->accept(from, o); }
+  void take(net::peer_index link, net::peer_id, const swarm_wire::parcel& p) {
+    if (p.turn >= station_.turn() && parcels_.size() < base::most_early_orders) parcels_.emplace_back(link, p);
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::contributed& c) {
+    if (drives_) this->heard_by_driver(from, c);
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::refusal& r) {
+    if (drives_) this->heard_by_driver(from, r);
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::verdict& v) {
+    if (from == followed_.id) this->hear(v);
+  }
+  void take(net::peer_index, net::peer_id, const swarm_wire::addresses& a) { this->learn(a); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::move_request& m) {
+    if (from == followed_.id && m.stage < options_.stages && m.stage != options_.stage) this->move_to_ = m.stage;
+  }
+
+  std::vector<std::pair<net::peer_index, swarm_wire::parcel>> parcels_;  // whose data is not expected yet
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_HEARING_HPP

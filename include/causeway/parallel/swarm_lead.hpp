@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_SWARM_LEAD_HPP
+#define CAUSEWAY_PARALLEL_SWARM_LEAD_HPP
+
+// Who drives a swarm: a peer's own driving, where it is the one, and its following of another. The part of swarm_peer.hpp
+// that brings driver, station and table together, without tensors and without waiting.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/parallel/swarm_balance.hpp>
+#include <causeway/parallel/swarm_driver.hpp>
+#include <causeway/parallel/swarm_messages.hpp>
+#include <causeway/parallel/swarm_options.hpp>
+#include <causeway/parallel/swarm_shares.hpp>
+#include <causeway/parallel/swarm_table.hpp>
+#include <causeway/parallel/swarm_talk.hpp>
+#include <causeway/stage/routing.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// To be used with the fabric's lock held.
+template <stage::routing::Router Router>
+class swarm_lead : protected swarm_talk {
+ protected:
+  swarm_lead(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
+      : swarm_talk{std::move(fabric), std::move(options), std::move(log)},
+        rule_{router},
+        driver_{options_.stages, std::move(router), options_.window} {}
+  ~swarm_lead() = default;
+
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
+
+  void begin(std::uint64_t turn, std::uint32_t micro_batches) {
+    station_.begin(turn, micro_batches);
+    gradients_.begin(swarm_wire::step_of(turn));
+    serving_ = !move_to_;
+    gives_up_ = false;
+    bool told = verdict_.turn == turn;
+    std::erase_if(orders_, [&](const auto& o) {
+      told = told || o.second.turn == turn;
+      if (o.second.turn == turn) accept(o.first, o.second);
+      return o.second.turn <= turn;
+    });
+    if (drives_) drive(std::exchange(asked_, true));
+    announce();
+    if (!told) ask_what_was_missed();
+    settle();
+  }
+
+  [[nodiscard]] bool in_training() const { return swarm_wire::trains(station_.turn()); }
+  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(station_.turn()); }
+  [[nodiscard]] bool has_sum() const { return in_training() && gradients_.has_sum(step()); }
+
+  [[nodiscard]] stage::routing::step_size size() const { return {step(), station_.done().size(), options_.stages}; }
+
+  /// All stages have all micro-batches, or others of this stage are beyond the step: the membership has their state.
+  [[nodiscard]] bool may_enter() const {
+    const std::uint64_t turn = station_.turn();
+    return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0) ||
+           table_.anybody_beyond(options_.stage, turn);
+  }
+
+  /// Of the evaluation that is this turn.
+  [[nodiscard]] std::optional<double> evaluated() const {
+    const auto at = evaluated_.find(station_.turn());
+    return at == evaluated_.end() ? std::nullopt : std::optional{at->second};
+  }
+  [[nodiscard]] bool gives_up() const noexcept { return gives_up_; }
+
+  // ---- driving ---------------------------------------------------------------------------------------------------------
+
+  // The first time, others may be inside the turn already.
+  void drive(bool from_the_beginning) {
+    std::set<net::peer_id> asked;
+    for (const auto& [id, p] : table_.peers()) {
+      if (!table_.serves(id)) continue;
+      driver_.serves(id, p.said->stage);
+      if (p.said->seconds > 0) driver_.known().measured(id, p.said->seconds);
+      if (!from_the_beginning) asked.insert(id);
+    }
+    driver_.serves(fabric_->id(), options_.stage);
+    driver_.begin(term_, station_.turn(), size(), asked);
+    for (const net::peer_id id : asked) post(id, swarm_wire::claim{term_});
+    if (!from_the_beginning) driver_.take(fabric_->id(), station_.summary(term_));
+    told_complete_ = false;
+  }
+
+  void claim_driving() {
+    term_ = table_.term() + 1;
+    table_.term(term_);
+    drives_ = true;
+    asked_ = false;
+    follow({fabric_->id(), term_});
+    log_(severity::info, "driving the swarm, term " + std::to_string(term_));
+    drive(false);
+    announce();
+  }
+
+  void elect() {
+    if (!serving_) return;
+    auto d = table_.driver(drives_ ? term_ : 0);
+    if (drives_ && d.id != fabric_->id()) drives_ = false;
+    const bool may_claim = options_.stage == 0 && table_.first_in_line() && fabric_->now() >= claims_from_;
+    if (d.id == 0 && may_claim) return claim_driving();
+    if (d.id != 0 && (d.id != followed_.id || d.term != followed_.term)) follow(d);
+  }
+
+  void follow(swarm_table::driver_choice d) {
+    followed_ = d;
+    station_.drop_orders();
+    std::erase_if(orders_, [&](const auto& o) { return o.second.version >> 32U < d.term; });
+    if (d.id != fabric_->id()) send_report();
+  }
+
+  void send_report() {
+    if (followed_.id == 0) return;
+    if (followed_.id == fabric_->id()) {
+      driver_.take(fabric_->id(), station_.summary(term_));
+      told_complete_ = false;
+    } else {
+      post(followed_.id, station_.summary(followed_.term));
+    }
+  }
+
+  /// To the driver, also where that is this peer.
+  template <class M>
+  void tell_driver(const M& m) {
+    if (drives_) {
+      heard_by_driver(fabric_->id(), m);
+    } else if (followed_.id != 0) {
+      post(followed_.id, m);
+    }
+  }
+  void heard_by_driver(net::peer_id from, const swarm_wire::contributed& c) { driver_.take(from, c); }
+  void heard_by_driver(net::peer_id, const swarm_wire::refusal& r) { driver_.failed(r.from, r.turn, r.micro_batch); }
+  void heard_by_driver(net::peer_id from, const swarm_wire::report& r) {
+    driver_.take(from, r);
+    if (r.turn == station_.turn()) return post(from, judge());
+    const auto known = evaluated_.find(r.turn);
+    const bool is_known = known != evaluated_.end();
+    if (r.turn < station_.turn() && !swarm_wire::trains(r.turn)) {
+      post(from, swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0});
+    }
+  }
+
+  /// After every event: who drives, what the driver wants, whether the turn is complete.
+  void settle() {
+    elect();
+    if (drives_) steer();
+    news_ = true;
+    called_away_ = !may_enter();
+  }
+
+  void steer() {
+    for (std::uint32_t s = 0; s < options_.stages && in_training(); ++s) {
+      driver_.summed(s, table_.has_sum(s, step()) || (s == options_.stage && has_sum()));
+    }
+    for (addressed_order& o : driver_.take_orders()) {
+      if (o.to == fabric_->id()) {
+        accept(o.to, o.what);
+      } else {
+        post(o.to, std::move(o.what));
+      }
+    }
+    const bool complete = driver_.complete();
+    if (complete != std::exchange(told_complete_, complete)) tell_all(judge());
+    if (complete || verdict_.turn == station_.turn()) hear(judge());
+  }
+
+  [[nodiscard]] swarm_wire::verdict judge() const {
+    return {station_.turn(), driver_.complete() ? std::uint8_t{1} : std::uint8_t{0}, driver_.loss()};
+  }
+
+  // ---- following -------------------------------------------------------------------------------------------------------
+
+  void accept(net::peer_id from, const swarm_wire::order& o) {
+    const auto term = static_cast<std::uint32_t>(o.version >> 32U);
+    if (term < followed_.term || (term == followed_.term && from > followed_.id)) return;
+    if (o.turn > station_.turn() || !serving_) {
+      if (orders_.size() < most_early_orders) orders_.emplace_back(from, o);
+    } else {
+      station_.take(o);
+    }
+  }
+
+  /// The driver's word. What an evaluation came to is kept for those who come late.
+  void hear(const swarm_wire::verdict& v) {
+    const bool evaluation = !swarm_wire::trains(v.turn);
+    if (evaluation && v.complete != 0) evaluated_[v.turn] = v.loss;
+    while (evaluated_.size() > most_kept_losses) evaluated_.erase(evaluated_.begin());
+    if (evaluation && v.complete == 0 && v.turn == station_.turn()) gives_up_ = table_.beyond(followed_.id, v.turn);
+    if (v.turn >= verdict_.turn) verdict_ = v;
+  }
+
+  /// Who comes late to a turn may have missed orders, and how it ended: the driver knows.
+  void ask_what_was_missed() {
+    if (!drives_ && table_.reached(followed_.id, station_.turn())) send_report();
+  }
+
+  /// The others are through with an evaluation, and this peer does not know what came out.
+  void ask_for_the_loss() {
+    if (in_training() || evaluated() || !table_.anybody_beyond(station_.turn())) return;
+    gives_up_ = gives_up_ || drives_;
+    if (table_.beyond(followed_.id, station_.turn())) ask_what_was_missed();
+  }
+
+  /// Queues are looked at with every heartbeat, and compared when it is time.
+  void balance(time_point now) {
+    const net::peer_id self = fabric_->id();
+    for (const auto& [id, p] : table_.peers()) {
+      if (table_.serves(id)) queues_.saw(id, p.said->queued);
+    }
+    queues_.saw(self, station_.queued());
+    queues_.looked();
+    if (!queues_.due(now, options_.rebalance_every)) return;
+    std::vector<std::vector<balanced_peer>> stages(options_.stages);
+    for (const auto& [id, p] : table_.peers()) {
+      if (table_.serves(id)) stages[p.said->stage].push_back({id, p.said->seconds, queues_.mean(id), true});
+    }
+    stages[options_.stage].push_back({self, seconds_, queues_.mean(self), false});
+    queues_.clear();
+    const auto move = choose_move(stages, options_.hysteresis);
+    if (!move) return;
+    log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
+    post(move->who, swarm_wire::move_request{term_, move->to});
+  }
+
+  [[nodiscard]] std::string describe_lead() const {
+    if (!drives_) return describe_swarm() + "\n";
+    return describe_swarm() + "; driving, " + std::to_string(driver_.finished()) + " of " +
+           std::to_string(station_.done().size()) + " micro-batches are through\n";
+  }
+
+  static constexpr std::size_t most_early_orders = std::size_t{1} << 20U;
+  static constexpr std::size_t most_kept_losses = 4096;
+
+  Router rule_;  // for runs() alone
+  swarm_driver<Router> driver_;
+  swarm_gradients gradients_;
+  std::vector<std::pair<net::peer_id, swarm_wire::order>> orders_;  // of turns to come
+  std::map<std::uint64_t, double> evaluated_;                       // by turn: summed losses
+  queue_watch queues_;
+  swarm_wire::verdict verdict_;
+  std::optional<std::uint32_t> move_to_;
+  time_point claims_from_;  // before, others that drive already are listened for
+  std::uint32_t term_ = 0;
+  bool asked_ = false;  // every peer's report on the turn at which the driving began
+  bool told_complete_ = false;
+  bool gives_up_ = false;  // nobody knows what this evaluation came to
+  bool news_ = false;
+  std::atomic<bool> called_away_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_LEAD_HPP

@@ -105,6 +105,25 @@ TEST_CASE("recovery: a stage that nobody has any more is made up from its neighb
   }
 }
 
+TEST_CASE("recovery: a run that loses a stage goes back to the newest state that is saved whole", "[parallel][fast]") {
+  elastic_world_options o;
+  o.layers = 6;
+  o.steps = 9;
+  o.store_every = 2;
+  o.victim = GENERATE(0U, 1U, 2U, 3U);
+  o.dies_at = GENERATE(200U, 230U, 261U);
+  elastic_world<stage::recovery::regroup> w{o, stage::recovery::regroup{3}};
+  w.wanted = 3;
+  w.boot();
+  w.run();
+  CHECK(errors_of(w, o.hosts).empty());
+  CHECK(w.finished() == 3);
+  std::uint64_t went_back = 0;
+  for (std::uint32_t h = 0; h < o.hosts; ++h) went_back += w.at(h).went_back;
+  CHECK(went_back == (w.last_seat(o.victim) != nullptr ? 3 : 0));
+  CHECK(w.distance(w.unsplit()) < 5e-5);  // each step once, however often it was tried
+}
+
 TEST_CASE("recovery: pipelines from templates survive every kill, and are of different length", "[parallel][fast]") {
   elastic_world_options o;
   o.hosts = 5;

@@ -7,6 +7,7 @@
 
 #include <causeway/comm/every_step.hpp>
 #include <causeway/fault/quorum.hpp>
+#include <causeway/io/memory_storage.hpp>
 #include <causeway/nn/gpt.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/sim/disk.hpp>
@@ -41,6 +42,7 @@ struct elastic_world_options {
   std::uint64_t steps = 4;
   std::uint64_t seed = 1;
   float clip_norm = 1;
+  std::uint64_t store_every = 0;  ///< steps between copies in a storage that all hosts reach; 0: none
   causeway::sim::link_options link{.latency = 5ms};
   std::uint32_t victim = UINT32_MAX;  ///< dies at its `dies_at`th network call
   std::uint64_t dies_at = 0;
@@ -81,6 +83,7 @@ class elastic_world {
     std::uint64_t id = 0;
     std::uint64_t received = 0;
     std::uint64_t made_up = 0;
+    std::uint64_t went_back = 0;
     std::uint64_t calls = 0;  ///< of the network
   };
 
@@ -155,6 +158,13 @@ class elastic_world {
     });
   }
 
+  causeway::parallel::elastic_pipeline_options pipeline_options() {
+    causeway::parallel::elastic_pipeline_options o{.micro_batches = options_.micro_batches};
+    if (options_.store_every > 0) o.storage = causeway::io::any_storage{shared_};
+    o.store_every = options_.store_every;
+    return o;
+  }
+
   causeway::member_options member_options(std::uint32_t host, bool founds) {
     causeway::member_options o;
     o.protocol.run = 4711;
@@ -192,7 +202,7 @@ class elastic_world {
     to.clip_norm = options_.clip_norm;
     auto model = nn::gpt::create(small_gpt(options_.layers), kernels::cpu_backend{1}, nn::model_part{{0, 1}});
     auto trainer = make_trainer(std::move(*model), std::move(env), to, comm::every_step<>{}, optim::adamw{},
-                                fault::quorum{}, pipeline{crew, {.micro_batches = options_.micro_batches}, recovery_});
+                                fault::quorum{}, pipeline{crew, pipeline_options(), recovery_});
     const auto outcome = train(p, trainer, me);
     if (!outcome) me.error = outcome.error().text();
     if (!outcome) return;
@@ -209,7 +219,10 @@ class elastic_world {
       if (options_.before_step) options_.before_step(p.host(), step);
       const token_batch b{0, step, options_.micro_batches};
       CAUSEWAY_ASSIGN(const auto report, trainer.step(b.view()));
-      if (report.step != step + 1) continue;  // others had taken it
+      if (report.step != step + 1) {  // others had taken it, or the run went back
+        me.went_back += report.step <= step ? 1 : 0;
+        continue;
+      }
       me.losses[report.step] = report.loss;
       me.layouts[report.step] = trainer.parallel().layout();
       me.ends[report.step] = p.now();
@@ -224,6 +237,7 @@ class elastic_world {
   Recovery recovery_;
   std::vector<result_of_host> results_;
   std::deque<causeway::sim::disk> disks_;
+  causeway::io::memory_storage shared_;
   causeway::sim::world world_;  // last: its processes refer to the rest
 };
 

@@ -15,9 +15,11 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/io/storage.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/held_blocks.hpp>
@@ -42,6 +44,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,6 +56,10 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 struct elastic_pipeline_options {
   std::int64_t micro_batches = 8;  ///< of a global batch, shared out over the pipelines; equal on all peers
+  /// A storage that all peers reach: where blocks are saved, and where the run goes back to when nobody has one any more.
+  std::optional<io::any_storage> storage{};
+  std::string folder = "blocks";
+  std::uint64_t store_every = 100;  ///< steps; the first is saved too
 };
 
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
@@ -95,7 +102,9 @@ class elastic_pipeline {
       return fail(errc::unsupported, "elastic pipeline",
                   "first and last stage would share a table; build the model with untied embeddings");
     }
-    held_.begin(ctx.model().part(), ctx.model().blocks());
+    std::optional<block_store> store;
+    if (options_.storage) store.emplace(*options_.storage, options_.folder);
+    held_.begin(ctx.model().part(), ctx.model().blocks(), std::move(store));
     return {};
   }
 
@@ -124,7 +133,18 @@ class elastic_pipeline {
     return static_cast<float>(crew_->words().norm);
   }
 
-  result<void> after_step(auto&) { return codec_.commit_step(); }
+  /// A disk that fails costs the copy, not the step.
+  result<void> after_step(auto& ctx) {
+    const crew_words& words = crew_->words();
+    if (options_.storage && options_.store_every > 0 && (words.step == 1 || words.step % options_.store_every == 0)) {
+      for (std::int64_t b = 0; b < ctx.model().blocks(); ++b) {
+        if (layout_.holders(b).front() != crew_->identity()) continue;
+        const auto saved = held_.save(ctx, b, words);
+        if (!saved) ctx.log()(severity::warning, "block " + std::to_string(b) + " was not saved: " + saved.error().text());
+      }
+    }
+    return codec_.commit_step();
+  }
 
   result<double> evaluate(auto&, const batch&) {
     return fail(errc::unsupported, "elastic pipeline",
@@ -202,13 +222,38 @@ class elastic_pipeline {
     for (const nn::block_range& r : lost_runs(facts.gathered)) {
       const bool between = r.first > 0 && r.last < ours.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
-      return wait_for_more(ctx, fail(errc::not_found, "blocks " + nn::model_part::text(r),
-                                     "no peer that is there has them; the run goes on when one that has them is back"));
+      return go_back(ctx, fail(errc::not_found, "blocks " + nn::model_part::text(r),
+                               "no peer that is there has them; the run goes on when one that has them is back"));
     }
     index_of_.clear();
     for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
     seat_ = layout_.find(crew_->identity(), &place_);
     return take_seat(ctx, facts);
+  }
+
+  // To the newest state that is saved whole, if all find one: the peers vote on it as on a step.
+  result<void> go_back(auto& ctx, const error& why) {
+    crew_words saved;
+    if (options_.storage) {
+      CAUSEWAY_ASSIGN(const auto found, block_store(*options_.storage, options_.folder).newest(ctx.model().blocks()));
+      if (found) saved = *found;
+    }
+    net::any_transport& transport = *attempt_.transport;
+    std::vector<crew_words> all(transport.size(), saved);
+    if (transport.size() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(transport, named(collective::channels::state + sums_channel),
+                                          std::as_bytes(std::span{&saved, 1}), std::as_writable_bytes(std::span{all}),
+                                          how(ctx)));
+    }
+    const bool agreed = std::all_of(all.begin(), all.end(), [&](const crew_words& w) { return w == saved; });
+    if (saved.step == 0 || !agreed) return wait_for_more(ctx, why);
+    ctx.log()(severity::warning, why.where + ": no peer has them any more; going back from step " +
+                                     std::to_string(ctx.step()) + " to step " + std::to_string(saved.step));
+    CAUSEWAY_TRY(crew_->propose(saved));
+    held_.went_back(crew_->words());
+    ctx.resume_at(crew_->words().step);
+    crew_->finished_by_others();
+    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(saved.step));
   }
 
   // The attempt comes to nothing; the membership begins another, ever later.
@@ -226,8 +271,9 @@ class elastic_pipeline {
     const auto moves = moves_for(layout_, facts.gathered);
     const auto made = made_up_for(facts.gathered);
     const nn::model_part part = seat_ != nullptr ? nn::model_part{seat_->held()} : ctx.model().part();
-    const bool same = held_.is_at(crew_->words()) && part.ranges(layers) == ctx.model().part().ranges(layers);
-    if (!same || !moves.empty() || !made.empty()) CAUSEWAY_TRY(change_part(ctx, facts, part, moves, made));
+    const bool same = part.ranges(layers) == ctx.model().part().ranges(layers);
+    const bool ready = same && (seat_ == nullptr || held_.is_ready(part, crew_->words()));
+    if (!ready || !moves.empty() || !made.empty()) CAUSEWAY_TRY(change_part(ctx, facts, part, moves, made));
     held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
     return {};
   }
@@ -239,10 +285,13 @@ class elastic_pipeline {
     auto sources = sources_of(made, layout_, facts.gathered);
     std::map<std::int64_t, block_contents> outward, inward, source_outward, source_inward;
     for (const block_move& m : moves) {
-      if (m.from == facts.self) outward[m.block] = held_.contents(ctx, m.block);
+      if (m.from != facts.self) continue;
+      CAUSEWAY_ASSIGN(outward[m.block], held_.contents(ctx, m.block));
     }
     for (const block_move& m : sources) {
-      if (m.from == facts.self) source_outward[m.block] = parameters_of(held_.contents(ctx, m.block), moments);
+      if (m.from != facts.self) continue;
+      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
+      source_outward[m.block] = parameters_of(std::move(all), moments);
     }
     CAUSEWAY_TRY(held_.change(ctx, part, crew_->words()));
     for (const block_move& m : moves) {

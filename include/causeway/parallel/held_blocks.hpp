@@ -9,6 +9,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/stage/recovery.hpp>
 
@@ -16,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -26,12 +28,21 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 /// values follow from the seed.
 class held_blocks {
  public:
-  void begin(const nn::model_part& part, std::int64_t layers) {
+  /// `store`: where the run is saved; none: nowhere.
+  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store) {
+    store_ = std::move(store);
     if (!valid_.empty()) return;  // restored
     for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
   }
 
-  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
+  /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
+  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const {
+    bool ready = is_at(w);
+    for (std::size_t b = 0; b < valid_.size(); ++b) {
+      ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
+    }
+    return ready;
+  }
 
   /// What others are told; the id is theirs to fill in.
   [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const {
@@ -55,10 +66,16 @@ class held_blocks {
     replica_ = replica;
   }
 
-  /// Parameters and moments of a block. Precondition: `described` names it.
-  [[nodiscard]] block_contents contents(auto& ctx, std::int64_t block) const {
+  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
+  /// in memory.
+  result<block_contents> contents(auto& ctx, std::int64_t block) {
     const auto left = attic_.find(block);
     if (left != attic_.end()) return left->second;
+    if (stored_ && valid_[static_cast<std::size_t>(block)] == 0) {
+      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
+      CAUSEWAY_TRY(store_->load(*stored_, block, all));
+      return all;
+    }
     block_contents all;
     for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
     return all;
@@ -85,7 +102,8 @@ class held_blocks {
     if (!is_at(w)) forget();
     for (std::int64_t b = 0; b < layers; ++b) {
       const bool leaves = valid_[static_cast<std::size_t>(b)] != 0 && !part.holds(b) && ctx.model().part().holds(b);
-      if (leaves && w.step > 0) attic_[b] = contents(ctx, b);
+      if (!leaves || w.step == 0) continue;
+      CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
     }
     CAUSEWAY_TRY(ctx.hold(part, w.step));
     state_ = w.state;
@@ -93,9 +111,27 @@ class held_blocks {
       std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
       valid = part.holds(b) && (valid != 0 || w.step == 0) ? 1 : 0;
       if (valid != 0 || !part.holds(b)) continue;
-      if (const auto kept = attic_.extract(b)) put(ctx, b, kept.mapped());
+      if (const auto kept = attic_.extract(b)) {
+        put(ctx, b, kept.mapped());
+      } else if (stored_) {
+        CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
+        put(ctx, b, saved);
+      }
     }
     return {};
+  }
+
+  /// The run went back to a state that is in the store: everybody has all blocks of it.
+  void went_back(const crew_words& w) {
+    forget();
+    stored_ = w;
+    state_ = w.state;
+  }
+
+  /// Saves a block of the state that the run is in.
+  result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
+    CAUSEWAY_ASSIGN(const block_contents all, contents(ctx, block));
+    return store_->save(w, block, all);
   }
 
   /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
@@ -104,6 +140,7 @@ class held_blocks {
     squares_ = std::move(squares);
     state_ = state;
     attic_.clear();
+    stored_.reset();
     if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
   }
 
@@ -113,12 +150,15 @@ class held_blocks {
   }
 
  private:
+  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
+
   [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const {
     if (!is_at(w)) return false;
-    return w.step == 0 || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
+    return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
   }
 
   void forget() {
+    stored_.reset();
     std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
     attic_.clear();
   }
@@ -132,8 +172,10 @@ class held_blocks {
     for (const std::span<float> moment : ctx.inner().moments()) f(place(moment));
   }
 
-  std::uint64_t state_ = 0;          // crew_words::state that the blocks are of
-  std::vector<std::uint8_t> valid_;  // by block: in the model's part, and of that state
+  std::optional<block_store> store_;
+  std::optional<crew_words> stored_;  // the state that the run is in, where it is in the store
+  std::uint64_t state_ = 0;           // crew_words::state that the blocks are of
+  std::vector<std::uint8_t> valid_;   // by block: in the model's part, and of that state
   std::map<std::int64_t, block_contents> attic_;
   std::map<std::int64_t, double> squares_;
   nn::block_range computes_{};

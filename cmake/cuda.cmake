@@ -27,3 +27,9 @@ add_library(causeway_cuda INTERFACE)
 add_library(causeway::cuda ALIAS causeway_cuda)
 target_link_libraries(causeway_cuda INTERFACE causeway::causeway CUDA::cudart)
 target_compile_options(causeway_cuda INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>")
+
+# causeway::cublaslt: for programs that include causeway/cuda/matmul.cuh. Apart, because cuBLASLt takes half a gigabyte on
+# every machine that the program runs on.
+add_library(causeway_cublaslt INTERFACE)
+add_library(causeway::cublaslt ALIAS causeway_cublaslt)
+target_link_libraries(causeway_cublaslt INTERFACE causeway::cuda CUDA::cublasLt)

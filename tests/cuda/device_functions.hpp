@@ -41,6 +41,8 @@ using comparisons = std::vector<comparison>;
 causeway::result<comparisons> compare_exact_bodies();
 causeway::result<comparisons> compare_inexact_bodies();
 causeway::result<comparisons> compare_reductions();
+causeway::result<comparisons> compare_products();
+causeway::error error_of_cublas(int status);
 
 causeway::result<std::vector<std::uint32_t>> list_permuted_on_device(std::size_t n,
                                                                      const causeway::compress::permuted_part& part);

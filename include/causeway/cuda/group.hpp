@@ -50,7 +50,7 @@ class lone_group {
   [[nodiscard]] CAUSEWAY_HD float* room() { return room_; }
 
  private:
-  float room_[64];
+  float room_[64] = {};
 };
 static_assert(Group<lone_group>);
 

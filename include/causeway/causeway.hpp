@@ -288,6 +288,7 @@
 #include <causeway/axis/landing.hpp>
 #include <causeway/axis/linked_groups.hpp>
 #include <causeway/axis/low_rank_mean.hpp>
+#include <causeway/axis/module_groups.hpp>
 #include <causeway/axis/outer.hpp>
 #include <causeway/axis/participation.hpp>
 #include <causeway/axis/parts.hpp>
@@ -295,6 +296,9 @@
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/adaptive_top_k.hpp>
 #include <causeway/stage/delta.hpp>
+#include <causeway/stage/expert.hpp>
+#include <causeway/stage/expert_directory.hpp>
+#include <causeway/stage/product_key_gate.hpp>
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
@@ -305,6 +309,7 @@
 #include <causeway/stage/subspace.hpp>
 #include <causeway/stage/subspace_adamw.hpp>
 #include <causeway/stage/subspace_basis.hpp>
+#include <causeway/stage/subspace_pieces.hpp>
 #include <causeway/stage/subspace_refresh.hpp>
 
 #include <causeway/comm/arrival_rules.hpp>
@@ -329,6 +334,10 @@
 #include <causeway/parallel/async_pipeline_stash.hpp>
 #include <causeway/parallel/async_pipeline_stream.hpp>
 #include <causeway/parallel/data_parallel.hpp>
+#include <causeway/parallel/embedding_base.hpp>
+#include <causeway/parallel/expert_host.hpp>
+#include <causeway/parallel/expert_layer.hpp>
+#include <causeway/parallel/expert_messages.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
@@ -365,8 +374,10 @@
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/modular.hpp>
 #include <causeway/presets/overlapped.hpp>
 #include <causeway/presets/pipelines.hpp>
+#include <causeway/presets/subspaces.hpp>
 
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
 #include <causeway/net/asio_conversation.hpp>

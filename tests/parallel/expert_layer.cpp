@@ -22,8 +22,9 @@ constexpr std::size_t rows = 16;
 constexpr float gate_rate = 0.1F;
 
 expert_mixture_options mixture() { return {.run = 3, .sides = {2, 3}, .width = width}; }
-expert_layer_options layer_options(std::vector<std::string> dial) {
-  return {.mixture = mixture(), .gate = {.chosen = 2, .seed = 4}, .dial = std::move(dial), .patience = 2s};
+constexpr stage::product_key_options gate_options{.chosen = 2, .seed = 4};
+expert_client_options client_options(std::vector<std::string> dial) {
+  return {.mixture = mixture(), .dial = std::move(dial), .patience = 2s};
 }
 expert make_expert(stage::expert_id e) {
   return expert{{.width = width, .hidden = 12, .learning_rate = 0.1F, .clip_norm = 0, .seed = 50 + e}};
@@ -88,7 +89,7 @@ double step(thread_pool& pool, expert_layer& layer, const task& t, std::vector<f
 /// The same mixture with all experts at hand, written down plainly.
 struct local_mixture {
   stage::expert_directory directory{stage::expert_grid{mixture().sides}};
-  stage::product_key_gate gate = stage::product_key_gate::create(width, directory.grid(), {.chosen = 2, .seed = 4}).value();
+  stage::product_key_gate gate = stage::product_key_gate::create(width, directory.grid(), gate_options).value();
   std::map<stage::expert_id, expert> experts = experts_of(0, 1);
   local_mixture() {
     for (stage::expert_id e = 0; e < 6; ++e) directory.announce(e);
@@ -164,11 +165,12 @@ struct experts_world {
     boot_host(0);
     boot_host(1);
   }
-  void boot_trainer(std::uint32_t t, std::function<void(sim::process&, expert_layer&)> train) {
+  void boot_trainer(std::uint32_t t, std::function<void(sim::process&, expert_client&, expert_layer&)> train) {
     world.boot(2 + t, [this, t, train = std::move(train)](sim::process& p) {
-      const auto layer = valued(expert_layer::create(p.make_fabric(100 + t), layer_options({"host-0:1", "host-1:1"})));
-      if (!valued(layer->wait_for_experts(6, p.now() + 10s))) throw std::runtime_error{"no experts"};
-      train(p, *layer);
+      const auto client = valued(expert_client::create(p.make_fabric(100 + t), client_options({"host-0:1", "host-1:1"})));
+      if (!valued(client->wait_for_experts(6, p.now() + 10s))) throw std::runtime_error{"no experts"};
+      auto layer = valued(expert_layer::create(*client, gate_options));
+      train(p, *client, layer);
       ++done;
     });
   }
@@ -184,7 +186,7 @@ TEST_CASE("expert_layer: with nobody missing, a trainer's steps have the bits of
   experts_world w{1};
   std::vector<double> losses, expected;
   std::vector<std::vector<float>> inputs, expected_inputs;
-  w.boot_trainer(0, [&](sim::process&, expert_layer& layer) {
+  w.boot_trainer(0, [&](sim::process&, expert_client&, expert_layer& layer) {
     thread_pool pool{1};
     std::vector<float> dx;
     for (std::uint64_t s = 0; s < 30; ++s) {
@@ -207,20 +209,36 @@ TEST_CASE("expert_layer: with nobody missing, a trainer's steps have the bits of
   CHECK(losses.back() < 0.8 * losses.front());
 }
 
+TEST_CASE("expert_layer: a layer sees its own experts only, and asks them by their numbers among all", "[parallel][fast]") {
+  const stage::expert_grid grid{{2, 3}};
+  stage::expert_directory all{stage::expert_grid{{2, 2, 3}}}, own{grid};
+  for (const stage::expert_id e : {0U, 4U, 7U, 8U, 11U}) all.announce(e);
+  for (const stage::expert_id e : {1U, 2U, 5U}) own.announce(e);  // of those, layer 1's
+  const layer_directory layer{all, grid, 1};
+  std::vector<std::uint32_t> a, b;
+  for (const auto& [axis, prefixes] : {std::pair{0U, 1U}, std::pair{1U, 2U}}) {
+    for (stage::expert_id prefix = 0; prefix < prefixes; ++prefix) {
+      layer.extensions(prefix, axis, a);
+      own.extensions(prefix, axis, b);
+      CHECK(a == b);
+    }
+  }
+}
+
 TEST_CASE("expert_layer: a host that dies is left out, training goes on, and its return is noticed", "[parallel][fast]") {
   experts_world w{1};
   std::vector<std::size_t> alive;
   std::vector<double> losses;
-  w.boot_trainer(0, [&](sim::process& p, expert_layer& layer) {
+  w.boot_trainer(0, [&](sim::process& p, expert_client& client, expert_layer& layer) {
     thread_pool pool{1};
     std::vector<float> dx;
     for (std::uint64_t s = 0; s < 150; ++s) {
       losses.push_back(step(pool, layer, task{s}, dx));
-      alive.push_back(layer.alive());
+      alive.push_back(client.alive().size());
       if (s == 50) w.world.kill(1);
       if (s == 100) {
         w.boot_host(1);
-        (void)layer.wait_for_experts(6, p.now() + 20s);
+        (void)client.wait_for_experts(6, p.now() + 20s);
       }
     }
   });
@@ -241,7 +259,7 @@ TEST_CASE("expert_layer: trainers that know nothing of each other train the same
   experts_world w{2};
   std::vector<std::vector<double>> losses(2);
   for (std::uint32_t t = 0; t < 2; ++t) {
-    w.boot_trainer(t, [&, t](sim::process& p, expert_layer& layer) {
+    w.boot_trainer(t, [&, t](sim::process& p, expert_client&, expert_layer& layer) {
       thread_pool pool{1};
       std::vector<float> dx;
       for (std::uint64_t s = 0; s < 60; ++s) {
@@ -259,12 +277,13 @@ TEST_CASE("expert_layer: without a single expert a forward says so", "[parallel]
   world.add_host({});
   std::string said;
   world.boot(0, [&](sim::process& p) {
-    const auto layer = valued(expert_layer::create(p.make_fabric(7), layer_options({"host-0:9"})));
-    CHECK_FALSE(valued(layer->wait_for_experts(1, p.now() + 3s)));
+    const auto client = valued(expert_client::create(p.make_fabric(7), client_options({"host-0:9"})));
+    CHECK_FALSE(valued(client->wait_for_experts(1, p.now() + 3s)));
+    auto layer = valued(expert_layer::create(*client, gate_options));
     thread_pool pool{1};
     const task t{0};
     std::vector<float> y(t.x.size());
-    const auto pass = layer->forward(pool, t.x, y);
+    const auto pass = layer.forward(pool, t.x, y);
     if (!pass) said = pass.error().text();
   });
   world.run_until(time_point{10s});
@@ -276,11 +295,9 @@ TEST_CASE("expert_layer: options that cannot work are refused", "[parallel][fast
   world.add_host({});
   bool checked = false;
   world.boot(0, [&](sim::process& p) {
-    auto o = layer_options({});
-    o.mixture.width = 0;
-    CHECK_FALSE(expert_layer::create(p.make_fabric(7), o));
-    o.mixture.width = static_cast<std::int64_t>(expert_wire::most_values);
-    CHECK_FALSE(expert_layer::create(p.make_fabric(8), o));
+    const auto client = valued(expert_client::create(p.make_fabric(7), client_options({})));
+    CHECK_FALSE(expert_layer::create(*client, {.chosen = 0}));
+    CHECK_FALSE(expert_layer::create(*client, gate_options, 1));
     checked = true;
   });
   CHECK(world.run());

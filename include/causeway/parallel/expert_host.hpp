@@ -37,14 +37,22 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 /// Equal on all trainers and hosts of a mixture.
 struct expert_mixture_options {
   std::uint64_t run = 0;
-  std::vector<std::uint32_t> sides{16, 16};  ///< of the grid of experts
+  std::vector<std::uint32_t> sides{16, 16};  ///< of the grid of a layer's experts
   std::int64_t width = 0;                    ///< of a row
+  std::uint32_t layers = 1;                  ///< of experts; expert e of layer l is l · places + e
 };
+
+/// Of all layers: the layer is the first coordinate.
+[[nodiscard]] inline stage::expert_grid grid_of(const expert_mixture_options& o) {
+  std::vector<std::uint32_t> sides{o.layers};
+  sides.insert(sides.end(), o.sides.begin(), o.sides.end());
+  return stage::expert_grid{std::move(sides)};
+}
 
 /// What messages carry: equal on peers that understand each other.
 [[nodiscard]] inline std::uint64_t agreement(const expert_mixture_options& o) {
   hasher h;
-  h.add_value(o.run).add_value(o.width);
+  h.add_value(o.run).add_value(o.width).add_value(o.layers);
   for (const std::uint32_t s : o.sides) h.add_value(s);
   return h.finish();
 }
@@ -71,7 +79,7 @@ class expert_host final : private net::fabric_events {
 
   /// Begins to listen and to announce. errc::invalid_argument for experts that the mixture has no place for.
   result<void> open() {
-    const stage::expert_grid grid{options_.mixture.sides};
+    const stage::expert_grid grid = grid_of(options_.mixture);
     for (const auto& [id, expert] : experts_) {
       if (id < grid.places() && expert.width() == options_.mixture.width && experts_.size() <= expert_wire::most_experts)
         continue;

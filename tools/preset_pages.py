@@ -14,8 +14,12 @@ ROOT = Path(__file__).resolve().parent.parent
 PRESETS = ROOT / "include/causeway/presets"
 PAGES = ROOT / "docs/presets"
 RUN = {"muloco": "optim::muon<>{}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}",
-       "protocol_models": "std::move(*inner)"}
-BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);"}
+       "protocol_models": "std::move(*inner)",
+       **{name: "comm::every_step<>{}, fault::quorum{}" for name in ("swarm", "gwtf")}}
+BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);",
+          **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer());  // mates: the membership of the stage"
+             for name in ("swarm", "gwtf")}}
+PARTS = "Build each peer's model with `parallel::part_of`. "
 
 
 def comment_before(lines, i):
@@ -71,9 +75,8 @@ def page(p, all_presets):
             "auto t = make_trainer(model, env, options, std::move(policy)" + (f", {inner}" if inner else "") + ");", "```", ""]
     if p["type"].startswith("parallel::"):
         kind = re.match(r"parallel::(\w+)", p["type"])[1]
-        out += [f"What it needs, sends and does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). Build each "
-                "peer's model with `parallel::part_of`. Held in "
-                f"`tests/presets/{Path(p['header']).stem}.cpp`.", ""]
+        out += [f"What it needs, sends and does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
+                f"{'' if kind == 'swarm' else PARTS}Held in `tests/presets/{Path(p['header']).stem}.cpp`.", ""]
         return "\n".join(out)
     kind = "on_arrival" if "on_arrival" in p["type"] else "rounds"
     out += [f"State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). Bytes: "

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/swarm_world.hpp"
@@ -219,6 +220,28 @@ TEST_CASE("swarm: the result does not depend on the router", "[parallel][fast]")
   by_flow.boot();
   by_flow.run(2min);
   all_like_unsplit(by_flow);
+}
+
+TEST_CASE("swarm: with delays measured, paths of least cost keep to near neighbours", "[parallel][fast]") {
+  // Hosts 0 and 2 are near each other, 1 and 3 too. The first routes by load, the second by flow.
+  support::swarm_world_options o{.speeds = {{1, 1}, {1, 1}}, .steps = 10, .micro_batches = 16, .block_seconds = 0.02};
+  o.window = 1;  // so that delays are not hidden
+  support::swarm_world<> by_load{o};
+  support::swarm_world<stage::routing::min_cost_flow> by_flow{o};
+  const auto step_time = [](auto& swarm) {
+    for (const auto& [a, b] : {std::pair{0U, 3U}, {1U, 2U}}) {
+      swarm.world().set_link(a, b, {.latency = 300ms});
+      swarm.world().set_link(b, a, {.latency = 300ms});
+    }
+    swarm.boot();
+    swarm.run(5min);
+    all_like_unsplit(swarm);
+    const auto& ends = swarm.at(0).ends;
+    return seconds(ends[9] - ends[5]) / 4;
+  };
+  const double load = step_time(by_load), flow = step_time(by_flow);
+  INFO(load << " s a step by load, " << flow << " s by flow");
+  CHECK(flow < 0.8 * load);
 }
 
 TEST_CASE("swarm: where micro-batches leave stages out, the peers of a stage still end alike", "[parallel][fast]") {

@@ -37,6 +37,15 @@ struct listener final : hearing {
     });
     return n;
   }
+  /// As a peer that has its weights.
+  void serve() {
+    fabric_->locked([this] { begin(0, 1); });
+  }
+  [[nodiscard]] double delay(net::peer_id a, net::peer_id b) {
+    double d = 0;
+    fabric_->locked([&] { d = driver_.known().link(a, b); });
+    return d;
+  }
   void say(net::peer_id to, std::vector<std::byte> bytes) {
     fabric_->locked([&] { fabric_->post(*table_.link_to(to), std::move(bytes)); });
   }
@@ -64,6 +73,29 @@ TEST_CASE("swarm hearing: who is told one address finds all", "[parallel][fast]"
   }
   REQUIRE(world.run());
   CHECK(known == std::vector<std::size_t>{2, 2, 2});
+}
+
+TEST_CASE("swarm hearing: the driver learns how far the others are from each other", "[parallel][fast]") {
+  sim::world world{{.seed = 1, .link = {.latency = 10ms}}};
+  for (int h = 0; h < 3; ++h) (void)world.add_host();
+  world.set_link(1, 2, {.latency = 70ms});
+  world.set_link(2, 1, {.latency = 70ms});
+  double near = 0, far = 0;
+  for (std::uint32_t h = 0; h < 3; ++h) {
+    world.boot(h, [&, h](sim::process& p) {
+      auto o = options_of(h);
+      if (h > 0) o.dial = {world.address(0)};
+      listener l{p.make_fabric(h + 1), o};
+      l.listen();
+      l.serve();
+      p.sleep(20s);
+      if (h == 0) near = l.delay(1, 2), far = l.delay(2, 3);
+      p.sleep(1s);
+    });
+  }
+  REQUIRE(world.run());
+  CHECK(near == Approx(0.01).epsilon(0.2));
+  CHECK(far == Approx(0.07).epsilon(0.2));
 }
 
 TEST_CASE("swarm hearing: parcels wait for their turn, and bytes that are none end the connection", "[parallel][fast]") {

@@ -27,7 +27,10 @@ std::vector<message> one_of_each() {
           verdict{8, 1, 10.0},
           addresses{{"a:1", "b:2"}},
           move_request{5, 1},
-          refusal{8, 69, 11}};
+          refusal{8, 69, 11},
+          probe{77},
+          echo{77},
+          delays{{{11, 0.04}, {12, 0.5}}}};
 }
 
 constexpr std::uint64_t run = 99;
@@ -74,6 +77,7 @@ TEST_CASE("swarm messages: numbers that are none and sizes beyond the limits are
   CHECK_FALSE(decode(run, encode(run, verdict{1, 1, std::numeric_limits<double>::infinity()})));
   CHECK_FALSE(decode(run, encode(run, parcel{1, most_micro_batches, 0, 0})));
   CHECK_FALSE(decode(run, encode(run, move_request{1, most_stages})));
+  CHECK_FALSE(decode(run, encode(run, delays{{{11, -1.0}}})));
   CHECK_FALSE(decode(run, encode(run, refusal{1, most_micro_batches, 1})));
   CHECK_FALSE(decode(run, encode(run, report{1, 1, batch_set{70}, batch_set{71}, {}})));
   CHECK_FALSE(decode(run, encode(run, report{1, 1, batch_set{70}, batch_set{70}, {1.0}})));

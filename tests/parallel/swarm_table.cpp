@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/swarm_table.hpp>
 
+#include <chrono>
+
 #include "support/catch.hpp"
 
 namespace causeway::parallel {
@@ -62,6 +64,22 @@ TEST_CASE("swarm table: the barrier opens when every stage has told its sum, and
   t.down(9);
   CHECK(t.squares(4) == 3.0);    // who waits has heard it
   CHECK_FALSE(t.has_sum(1, 4));  // but nobody has it now
+}
+
+TEST_CASE("swarm table: a delay is half a round trip, and nobody else can end it", "[parallel][fast]") {
+  swarm_table t = three_others();
+  const time_point begin{std::chrono::seconds{5}};
+  t.echoed(9, swarm_table::mark_of(begin), begin);  // never asked
+  CHECK(t.measured_delays().list.empty());
+  t.peers()[9].probed = begin;
+  t.echoed(9, swarm_table::mark_of(begin) + 1, begin);
+  t.echoed(7, swarm_table::mark_of(begin), begin);
+  CHECK(t.measured_delays().list.empty());
+  t.echoed(9, swarm_table::mark_of(begin), begin + std::chrono::milliseconds{80});
+  t.echoed(9, swarm_table::mark_of(begin), begin + std::chrono::seconds{80});  // once
+  REQUIRE(t.measured_delays().list.size() == 1);
+  CHECK(t.measured_delays().list[0].to == 9);
+  CHECK(t.measured_delays().list[0].seconds == Approx(0.04));
 }
 
 TEST_CASE("swarm table: who is steps behind sees it", "[parallel][fast]") {

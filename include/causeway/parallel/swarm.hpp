@@ -232,6 +232,9 @@ class swarm {
 
   void serialize(auto&) {}
 
+  /// For the environment's swarm_group.
+  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+
  private:
   std::shared_ptr<swarm_round> peer_;
   Codec codec_;

@@ -72,6 +72,8 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     const time_point now = fabric_->now();
     this->announce();
     this->look_around_for_peers(now);
+    this->probe(now);
+    this->tell_driver(table_.measured_delays());
     if (drives_) this->balance(now);
     this->ask_for_the_loss();
     fabric_->wake_at(now + options_.heartbeat);
@@ -122,6 +124,11 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::refusal& r) {
     if (drives_) this->heard_by_driver(from, r);
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::probe& p) { this->post(from, swarm_wire::echo{p.mark}); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::echo& e) { table_.echoed(from, e.mark, fabric_->now()); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::delays& d) {
+    if (drives_) this->heard_by_driver(from, d);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::verdict& v) {
     if (from == followed_.id) this->hear(v);

@@ -146,6 +146,12 @@ class swarm_lead : protected swarm_talk {
   }
   void heard_by_driver(net::peer_id from, const swarm_wire::contributed& c) { driver_.take(from, c); }
   void heard_by_driver(net::peer_id, const swarm_wire::refusal& r) { driver_.failed(r.from, r.turn, r.micro_batch); }
+  void heard_by_driver(net::peer_id from, const swarm_wire::delays& all) {
+    for (const auto& d : all.list) {
+      const bool known = d.to == fabric_->id() || table_.peers().contains(d.to);  // strangers fill no memory
+      if (known) driver_.known().link(from, d.to, d.seconds);
+    }
+  }
   void heard_by_driver(net::peer_id from, const swarm_wire::report& r) {
     driver_.take(from, r);
     if (r.turn == station_.turn()) return post(from, judge());

@@ -185,8 +185,26 @@ struct refusal {
   net::peer_id from = 0;
 };
 
+/// To be sent back at once, so that its sender learns how far away the other is.
+struct probe {
+  std::uint64_t mark = 0;
+};
+struct echo {
+  std::uint64_t mark = 0;
+};
+
+/// What that came to, for all peers within reach. To the driver.
+struct delays {
+  struct one {
+    net::peer_id to = 0;
+    double seconds = 0;  ///< half a round trip
+  };
+  std::vector<one> list{};
+};
+
 /// The place in the list is the kind on the wire: append, never reorder.
-using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request, refusal>;
+using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request, refusal,
+                             probe, echo, delays>;
 
 namespace detail {
 
@@ -315,6 +333,24 @@ inline void read(net::byte_reader& in, refusal& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.from = in.get<std::uint64_t>();
+}
+
+inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
+inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+
+inline void write(net::byte_writer& out, const delays& m) {
+  out.put(static_cast<std::uint32_t>(m.list.size()));
+  for (const auto& d : m.list) put_real(out.put(d.to), d.seconds);
+}
+inline void read(net::byte_reader& in, delays& m) {
+  const auto n = get_below(in, most_addresses + 1);
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
+    const auto to = in.get<std::uint64_t>();
+    m.list.push_back({to, get_real(in)});
+    if (m.list.back().seconds < 0) in.refuse();
+  }
 }
 
 template <std::size_t I = 0>

@@ -27,6 +27,8 @@ struct swarm_neighbour {
   std::string address;
   std::optional<swarm_wire::status> said;  ///< on this connection
   time_point heard;
+  time_point probed;  ///< an echo is waited for since then
+  double delay = 0;   ///< seconds, half a round trip; 0: not known
 };
 
 /// Thread safety: none; the fabric's lock serves.
@@ -36,7 +38,7 @@ class swarm_table {
 
   void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
     swarm_neighbour& p = peers_[id];
-    p = {link, true, address, std::nullopt, now};
+    p = {link, true, address, std::nullopt, now, {}, p.delay};
     by_link_[link] = id;
   }
   void down(net::peer_id id) {
@@ -49,6 +51,25 @@ class swarm_table {
     p.heard = now;
     term_ = std::max(term_, s.term);
     for (const auto& sum : s.sums) remember(s.stage, sum);
+  }
+
+  /// A round trip ends, if it was this peer that began it.
+  void echoed(net::peer_id from, std::uint64_t mark, time_point now) {
+    swarm_neighbour& p = peers_[from];
+    if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
+    const double took = 0.5 * seconds(now - p.probed);
+    p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
+    p.probed = {};
+  }
+  [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
+
+  /// Of all who are connected.
+  [[nodiscard]] swarm_wire::delays measured_delays() const {
+    swarm_wire::delays all;
+    for (const auto& [id, p] : peers_) {
+      if (p.up && p.delay > 0 && all.list.size() < swarm_wire::most_addresses) all.list.push_back({id, p.delay});
+    }
+    return all;
   }
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.

@@ -88,6 +88,15 @@ class swarm_talk {
     }
   }
 
+  /// Asks everybody for an echo.
+  void probe(time_point now) {
+    for (auto& [id, p] : table_.peers()) {
+      if (!p.up || p.probed != time_point{}) continue;
+      p.probed = now;
+      post(id, swarm_wire::probe{swarm_table::mark_of(now)});
+    }
+  }
+
   [[nodiscard]] std::string describe_swarm() const {
     std::string text = "stage " + std::to_string(options_.stage) + ", step " +
                        std::to_string(swarm_wire::step_of(station_.turn())) + ", " +

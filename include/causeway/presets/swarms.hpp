@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_SWARMS_HPP
+#define CAUSEWAY_PRESETS_SWARMS_HPP
+
+// Published systems whose stages are served by peers that come and go, as compositions of a router and an activation codec.
+// Each is the parallelism of a trainer with comm::every_step and fault::quorum, and its peer() belongs into the
+// environment's swarm_group.
+
+#include <causeway/compress/block_int8.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/parallel/swarm.hpp>
+#include <causeway/parallel/swarm_peer.hpp>
+#include <causeway/stage/activation.hpp>
+#include <causeway/stage/routing.hpp>
+#include <causeway/stage/routing_by_chance.hpp>
+#include <causeway/stage/routing_flow.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+namespace detail {
+
+/// Without a fabric there is no peer, and the policy says so when it starts.
+template <class Swarm, stage::routing::Router Router>
+[[nodiscard]] Swarm swarm_of(const std::shared_ptr<net::fabric>& fabric, const parallel::swarm_options& peer, Router router,
+                             const log_sink& log) {
+  if (!fabric) return Swarm{};
+  return Swarm{std::make_shared<parallel::swarm_peer<Router>>(fabric, peer, std::move(router), log)};
+}
+
+}  // namespace detail
+
+/// SWARM (Ryabinin et al., ICML 2023): every micro-batch goes to the peer of a stage with the least accumulated expected
+/// time, idle peers move to the starved stage, and boundaries are crossed in block-wise 8 bits. Its trainers relay the
+/// tensors and its updates are delayed by a step; here tensors go straight from stage to stage, and no update is late.
+struct swarm_options {
+  std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
+  parallel::swarm_options peer{};                                       ///< stage, stages, micro-batches, addresses, times
+  std::uint64_t seed = 1;                                               ///< of ties
+  stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
+  log_sink log{};
+};
+using swarm = parallel::swarm<stage::coded<compress::block_int8>>;
+[[nodiscard]] inline swarm make(const swarm_options& o) {
+  return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
+}
+
+/// GWTF (Go With The Flow, 2025): paths of a whole step at once, so that peers carry what they can in its time and the sum
+/// of measured link delays is least. The paper's peers find the flow among themselves; here the driver, which knows all of
+/// them, computes the optimum.
+struct gwtf_options {
+  std::shared_ptr<net::fabric> fabric{};  ///< of the swarm; another one than the membership's
+  parallel::swarm_options peer{};         ///< stage, stages, micro-batches, addresses, times
+  log_sink log{};
+};
+using gwtf = parallel::swarm<stage::plain>;
+[[nodiscard]] inline gwtf make(const gwtf_options& o) {
+  return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{}, o.log);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_SWARMS_HPP

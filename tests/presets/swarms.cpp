@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/presets/swarms.hpp>
+
+#include <causeway/comm/every_step.hpp>
+#include <causeway/fault/quorum.hpp>
+#include <causeway/optim/sgd.hpp>
+#include <causeway/sim/world.hpp>
+#include <causeway/train/member.hpp>
+#include <causeway/train/swarm_group.hpp>
+#include <causeway/train/trainer.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/swarm_seat.hpp"
+
+using namespace causeway;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct trained {
+  support::named_parameters parameters;
+  std::vector<double> losses;
+};
+
+/// Two stages with two peers each, on the simulator: hosts 0 and 1 serve stage 0.
+template <class Options>
+std::vector<trained> train(const support::timed_job& job, const support::swarm_schedule& s) {
+  sim::world world{{.seed = 1}};
+  std::vector<trained> all(4);
+  std::uint32_t finished = 0;
+  for (std::uint32_t h = 0; h < 4; ++h) (void)world.add_host();
+  for (std::uint32_t h = 0; h < 4; ++h) {
+    world.boot(h, [&, h](sim::process& p) {
+      const std::uint32_t stage = h / 2;
+      const auto mates = p.make_fabric(h + 1), fabric = p.make_fabric(h + 1);
+      Options options;
+      options.fabric = fabric;
+      options.peer = {.run = 3, .stage = stage, .stages = 2, .micro_batches = s.micro_batches};
+      for (std::uint32_t o = 0; o < h; ++o) options.peer.dial.push_back("host-" + std::to_string(o) + ":2");
+      auto policy = presets::make(options);
+      member_options mo;
+      mo.protocol.run = 10 + stage;
+      mo.protocol.expected = 2;
+      if (h % 2 == 1) mo.dial = {world.address(h - 1)};
+      mo.enters_afresh = true;
+      mo.called_away = [peer = policy.peer()] { return peer->called_away(); };
+      environment env;
+      env.clock = p.clock();
+      env.group = std::make_shared<swarm_group>(member::make(mates, p.storage(), mo).value(), policy.peer());
+      trainer_options to;
+      to.learning_rate = optim::constant{s.rate};
+      to.clip_norm = 0;
+      const nn::block_range half{stage, stage + 1};
+      auto t = make_trainer(job.make(nn::model_part{half}), std::move(env), to, comm::every_step<>{}, optim::sgd{},
+                            fault::quorum{}, std::move(policy));
+      if (!t.start()) throw std::runtime_error{"start"};
+      while (t.context().step() < s.steps) {
+        const auto b = job.batch(s, t.context().step());
+        all[h].losses.push_back(t.step(b.view()).value().loss);
+      }
+      all[h].parameters = support::parameters_of(t.model().parameters());
+      if (++finished == 4) world.end_run();
+      p.sleep(1h);
+    });
+  }
+  world.run_until(time_point{5min});
+  return all;
+}
+
+const support::timed_job job{2};
+const support::swarm_schedule schedule{.steps = 4, .rate = 0.05F};
+
+}  // namespace
+
+TEST_CASE("presets: a swarm trains in 8 bits, and the peers of a stage stay equal", "[presets][fast]") {
+  const auto seen = train<presets::swarm_options>(job, schedule);
+  const auto want = support::unsplit(job, schedule);
+  for (std::size_t h = 0; h < 4; ++h) CHECK(support::distance(seen[h].parameters, want) < 2e-3);
+  CHECK(support::distance(seen[2].parameters, want) > 0);  // they are 8 bits
+  CHECK(seen[0].parameters == seen[1].parameters);
+  CHECK(seen[2].parameters == seen[3].parameters);
+  REQUIRE(seen[0].losses.size() == 4);
+  CHECK(seen[0].losses[0] == Approx(want.losses[0]).epsilon(1e-2));
+}
+
+TEST_CASE("presets: gwtf ends as the unsplit model", "[presets][fast]") {
+  const auto seen = train<presets::gwtf_options>(job, schedule);
+  const auto want = support::unsplit(job, schedule);
+  for (std::size_t h = 0; h < 4; ++h) CHECK(support::distance(seen[h].parameters, want) < 1e-6);
+}
+
+TEST_CASE("presets: a swarm without a fabric says what it needs", "[presets][fast]") {
+  auto t = make_trainer(job.make(nn::model_part{}), environment{}, trainer_options{}, comm::every_step<>{}, optim::sgd{},
+                        presets::make(presets::gwtf_options{}), fault::quorum{});
+  const auto started = t.start();
+  REQUIRE_FALSE(started);
+  CHECK(started.error().code == errc::invalid_argument);
+}

@@ -2,8 +2,7 @@
 #ifndef CAUSEWAY_TESTS_CUDA_CODEC_CASE_HPP
 #define CAUSEWAY_TESTS_CUDA_CODEC_CASE_HPP
 
-// What codecs.cu encodes on the device and codecs.cpp on the host. Apart, because nvcc cannot compile the vectors of the
-// CPU's codecs.
+// What codecs.cu encodes on the device and codecs.cpp on the host.
 
 #include <causeway/compress/bits.hpp>
 #include <causeway/core/result.hpp>
@@ -31,6 +30,9 @@ struct codec_result {
 
 /// bf16, fp16, block_int8, e3m0, bits<1>, bits<2> by mean, stochastic bits<4>.
 causeway::result<std::vector<codec_result>> codecs_on_device();
+
+/// Whether the CPU's codecs work where nvcc compiled them: a user's trainer may stand in a .cu file.
+bool codecs_of_cpu_work();
 
 }  // namespace causeway_test
 

@@ -54,3 +54,7 @@ TEST_CASE("cuda codecs: bytes, errors left behind and sums have the same bits on
   compare(list.value()[5], compress::bits<2>{by_mean});
   compare(list.value()[6], compress::bits<4>{stochastic});
 }
+
+TEST_CASE("cuda codecs: the CPU's codecs work where nvcc compiled them", "[cuda][fast]") {
+  CHECK(causeway_test::codecs_of_cpu_work());
+}

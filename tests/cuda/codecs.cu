@@ -60,4 +60,16 @@ causeway::result<std::vector<codec_result>> codecs_on_device() {
   return list;
 }
 
+bool codecs_of_cpu_work() {
+  causeway::thread_pool pool{1};
+  const auto works = [&](const auto& codec) {
+    const std::vector<float> x{1.0F, -1.0F, 0.5F};
+    std::vector<float> y(3), sum(3);
+    std::vector<std::byte> bytes(codec.encoded_size(3));
+    codec.encode(pool, x, bytes);
+    return codec.decode(pool, bytes, y) && codec.decode_add(pool, bytes, sum, 1.0F) && y == sum && y[1] == -y[0];
+  };
+  return works(compress::block_int8{}) && works(compress::bits<4>{}) && works(compress::e3m0{});
+}
+
 }  // namespace causeway_test

@@ -204,15 +204,17 @@ struct decode_bits {
                                          std::int64_t bucket, scale_format format, Sink sink) {
     for (std::int64_t b = 0; b * bucket < count; ++b) {
       const float scale = load_scale(scales, b, format);
-      kernels::detail::for_lanes(
-          std::min(bucket, count - b * bucket), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-            u8x16 raw;
-            unpack<Bits>(raw, codes + (b * bucket + i) / 8 * Bits, part);
-            i32x16 code;
-            widen_codes(code, raw);
-            const i32x16 level = levels::with_zero ? code - levels::half : code + code - levels::top;
-            sink(to + b * bucket + i, __builtin_convertvector(level, kernels::detail::f32x16) * scale, part);
-          });
+      kernels::detail::for_lanes(std::min(bucket, count - b * bucket),
+                                 [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+                                   u8x16 raw;
+                                   unpack<Bits>(raw, codes + (b * bucket + i) / 8 * Bits, part);
+                                   i32x16 code;
+                                   widen_codes(code, raw);
+                                   const i32x16 level = levels::with_zero ? code - levels::half : code + code - levels::top;
+                                   kernels::detail::f32x16 v;
+                                   to_floats(v, level);
+                                   sink(to + b * bucket + i, v * scale, part);
+                                 });
     }
   }
 };

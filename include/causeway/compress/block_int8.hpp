@@ -24,7 +24,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 namespace causeway::inline CAUSEWAY_ABI::compress {
 
@@ -53,6 +52,16 @@ CAUSEWAY_ALWAYS_INLINE void store_codes(std::int8_t* to, const u8x16& codes, ker
 }
 CAUSEWAY_ALWAYS_INLINE void store_codes(std::int8_t* to, const u8x16& codes, kernels::detail::tail part) {
   std::memcpy(to, &codes, static_cast<std::size_t>(part.count));
+}
+
+CAUSEWAY_ALWAYS_INLINE void load_codes(i8x16& codes, const std::int8_t* from, kernels::detail::whole) {
+  std::memcpy(&codes, from, sizeof codes);
+}
+/// Codes beyond the tail are zero.
+CAUSEWAY_ALWAYS_INLINE void load_codes(i8x16& codes, const std::int8_t* from, kernels::detail::tail part) {
+  std::int8_t padded[16] = {};
+  std::memcpy(padded, from, static_cast<std::size_t>(part.count));
+  std::memcpy(&codes, padded, sizeof codes);
 }
 
 /// Encodes whole blocks and perhaps a last shorter one, starting at a block's start.
@@ -108,15 +117,13 @@ struct decode_blocks {
     for (std::int64_t b = 0; b * block < count; ++b) {
       const float scale = load_scale(scales, b, format);
       kernels::detail::for_lanes(std::min(block, count - b * block), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        i8x16 raw{};
-        if constexpr (std::is_same_v<decltype(part), kernels::detail::whole>) {
-          std::memcpy(&raw, codes + b * block + i, sizeof raw);
-        } else {
-          std::memcpy(&raw, codes + b * block + i, static_cast<std::size_t>(part.count));
-        }
+        i8x16 raw;
+        load_codes(raw, codes + b * block + i, part);
         kernels::detail::i32x16 code;
         widen_codes(code, raw);
-        sink(to + b * block + i, __builtin_convertvector(code, kernels::detail::f32x16) * scale, part);
+        kernels::detail::f32x16 v;
+        to_floats(v, code);
+        sink(to + b * block + i, v * scale, part);
       });
     }
   }

@@ -32,6 +32,10 @@ CAUSEWAY_ALWAYS_INLINE void widen_codes(kernels::detail::i32x16& wide, const i8x
   using i16x16 [[gnu::vector_size(32)]] = std::int16_t;
   wide = __builtin_convertvector(__builtin_convertvector(codes, i16x16), kernels::detail::i32x16);
 }
+/// In a function of its own: nvcc cannot compile the conversion inside a lambda.
+CAUSEWAY_ALWAYS_INLINE void to_floats(kernels::detail::f32x16& v, const kernels::detail::i32x16& integers) {
+  v = __builtin_convertvector(integers, kernels::detail::f32x16);
+}
 /// Keeps the low eight bits.
 CAUSEWAY_ALWAYS_INLINE void narrow_codes(u8x16& codes, const kernels::detail::i32x16& wide) {
   codes = __builtin_convertvector(__builtin_convertvector(wide, kernels::detail::u16x16), u8x16);

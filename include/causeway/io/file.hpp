@@ -188,12 +188,12 @@ inline result<mapped_file> mapped_file::open(const std::string& path) {
   CAUSEWAY_ASSIGN(const detail::descriptor file, detail::open_file(path, O_RDONLY));
   CAUSEWAY_ASSIGN(const std::size_t size, detail::file_size(file, path));
   mapped_file mapped;
-  if (size == 0) return mapped;
+  if (size == 0) return result<mapped_file>{std::move(mapped)};  // nvcc does not move a local by itself
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) return os_error(path, "map it into memory", errno);
   mapped.data_ = data;
   mapped.size_ = size;
-  return mapped;
+  return result<mapped_file>{std::move(mapped)};
 }
 
 inline result<byte_vector> posix_file_system::read(const std::string& path) {

@@ -165,7 +165,7 @@ inline result<section_file> section_file::parse(byte_vector content, const std::
   if (!cursor.empty() || at != bytes.size()) {
     return fail(errc::corrupt, name, "the table of sections does not cover the file. Use an older file");
   }
-  return file;
+  return result<section_file>{std::move(file)};  // nvcc does not move a local by itself
 }
 
 inline std::string section_file::listing() const {

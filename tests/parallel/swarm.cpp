@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "parallel/swarm_world.hpp"
@@ -13,24 +12,9 @@
 
 using namespace causeway;
 using namespace std::chrono_literals;
+using support::all_like_unsplit, support::nobody, support::three_stages;
 
 namespace {
-
-constexpr std::uint32_t nobody = UINT32_MAX;
-
-template <class World>
-void all_like_unsplit(World& swarm, std::uint32_t except = nobody) {
-  const auto want = swarm.unsplit();
-  for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
-    if (h == except) continue;
-    INFO("host " << h << ": " << swarm.at(h).error);
-    REQUIRE(swarm.at(h).finished);
-    CHECK(swarm.distance(h, want) < 1e-6);
-  }
-}
-
-const support::swarm_world_options three_stages{
-    .speeds = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, .steps = 3, .micro_batches = 8, .block_seconds = 0.01};
 
 /// Kills `victim` at its network calls from, from + by, ...; started again after `back`, or never (0).
 void kill_at_every(std::uint32_t victim, std::uint64_t from, std::uint64_t by, duration back) {
@@ -209,49 +193,4 @@ TEST_CASE("swarm: a peer of an idle stage moves to the starved one, and throughp
   CHECK(seconds(before) / seconds(after) > 1.7);  // two peers instead of one
   CHECK(swarm.at_stage(0) == 2);
   CHECK(swarm.at_stage(1) == 2);
-}
-
-TEST_CASE("swarm: the result does not depend on the router", "[parallel][fast]") {
-  support::swarm_world<stage::routing::random> by_chance{three_stages, stage::routing::random{{.seed = 3}}};
-  by_chance.boot();
-  by_chance.run(2min);
-  all_like_unsplit(by_chance);
-  support::swarm_world<stage::routing::min_cost_flow> by_flow{three_stages};
-  by_flow.boot();
-  by_flow.run(2min);
-  all_like_unsplit(by_flow);
-}
-
-TEST_CASE("swarm: with delays measured, paths of least cost keep to near neighbours", "[parallel][fast]") {
-  // Hosts 0 and 2 are near each other, 1 and 3 too. The first routes by load, the second by flow.
-  support::swarm_world_options o{.speeds = {{1, 1}, {1, 1}}, .steps = 10, .micro_batches = 16, .block_seconds = 0.02};
-  o.window = 1;  // so that delays are not hidden
-  support::swarm_world<> by_load{o};
-  support::swarm_world<stage::routing::min_cost_flow> by_flow{o};
-  const auto step_time = [](auto& swarm) {
-    for (const auto& [a, b] : {std::pair{0U, 3U}, {1U, 2U}}) {
-      swarm.world().set_link(a, b, {.latency = 300ms});
-      swarm.world().set_link(b, a, {.latency = 300ms});
-    }
-    swarm.boot();
-    swarm.run(5min);
-    all_like_unsplit(swarm);
-    const auto& ends = swarm.at(0).ends;
-    return seconds(ends[9] - ends[5]) / 4;
-  };
-  const double load = step_time(by_load), flow = step_time(by_flow);
-  INFO(load << " s a step by load, " << flow << " s by flow");
-  CHECK(flow < 0.8 * load);
-}
-
-TEST_CASE("swarm: where micro-batches leave stages out, the peers of a stage still end alike", "[parallel][fast]") {
-  support::swarm_world_options o = three_stages;
-  o.speeds = {{1}, {1, 1}, {1, 1}, {1}};
-  support::swarm_world<stage::routing::skip<>> swarm{o};
-  swarm.boot();
-  swarm.run(2min);
-  REQUIRE(swarm.finished() == 6);
-  CHECK(swarm.at(1).parameters == swarm.at(2).parameters);
-  CHECK(swarm.at(3).parameters == swarm.at(4).parameters);
-  CHECK(swarm.distance(0, swarm.unsplit()) > 1e-4);  // it is another computation
 }

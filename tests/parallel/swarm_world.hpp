@@ -6,8 +6,6 @@
 
 #include <causeway/sim/disk.hpp>
 #include <causeway/sim/world.hpp>
-#include <causeway/stage/routing_flow.hpp>
-#include <causeway/stage/routing_skip.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -21,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/catch.hpp"
 #include "support/swarm_seat.hpp"
 
 namespace support {
@@ -253,6 +252,24 @@ class swarm_world {
   std::deque<causeway::sim::disk> disks_;
   causeway::sim::world world_;  // last: its processes refer to the rest
 };
+
+inline constexpr std::uint32_t nobody = UINT32_MAX;
+
+/// All hosts have finished with the unsplit model's parameters.
+template <class World>
+void all_like_unsplit(World& swarm, std::uint32_t except = nobody) {
+  const auto want = swarm.unsplit();
+  for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
+    if (h == except) continue;
+    INFO("host " << h << ": " << swarm.at(h).error);
+    REQUIRE(swarm.at(h).finished);
+    CHECK(swarm.distance(h, want) < 1e-6);
+  }
+}
+
+/// Three peers for each of three stages.
+inline const swarm_world_options three_stages{
+    .speeds = {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, .steps = 3, .micro_batches = 8, .block_seconds = 0.01};
 
 }  // namespace support
 

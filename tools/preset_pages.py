@@ -16,6 +16,9 @@ PAGES = ROOT / "docs/presets"
 RUN = {"muloco": "optim::muon<>{}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}",
        "protocol_models": "std::move(*inner)",
        **{name: "comm::every_step<>{}, fault::quorum{}" for name in ("swarm", "gwtf")}}
+HELD = {"learning_at_home": "The same type as [local_sgd](local_sgd.md), which the conformance suite and all networks hold; with "
+                            "experts in `tests/presets/experts.cpp`. Hosts, clients and failures: "
+                            "[expert_layer](../policies/expert_layer.md)."}
 BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);",
           **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer());  // mates: the membership of the stage"
              for name in ("swarm", "gwtf")}}
@@ -78,6 +81,8 @@ def page(p, all_presets):
         out += [f"What it needs, sends and does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
                 f"{'' if kind == 'swarm' else PARTS}Held in `tests/presets/{Path(p['header']).stem}.cpp`.", ""]
         return "\n".join(out)
+    if p["name"] in HELD:
+        return "\n".join([*out, HELD[p["name"]], ""])
     kind = "on_arrival" if "on_arrival" in p["type"] else "rounds"
     out += [f"State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). Bytes: "
             "[measured](../benchmarks-bytes.md). Held by the conformance suite and on every network in "

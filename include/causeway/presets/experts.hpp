@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_EXPERTS_HPP
+#define CAUSEWAY_PRESETS_EXPERTS_HPP
+
+// Models whose experts are trained where they lie, by their hosts.
+
+#include <causeway/axis/every.hpp>
+#include <causeway/axis/outer.hpp>
+#include <causeway/comm/rounds.hpp>
+#include <causeway/optim/sgd.hpp>
+#include <causeway/parallel/expert_gpt.hpp>
+#include <causeway/parallel/expert_host.hpp>
+
+#include <cstdint>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// Learning@home (Ryabinin and Gusev, NeurIPS 2020): what trainers do with what is theirs, gates, attention and embedding,
+/// while experts move in every backward at their hosts: parameters are averaged now and then. The model is
+/// parallel::expert_gpt over an expert_client, and other peers run expert_host (docs/policies/expert_layer.md). How often
+/// the paper averages is not known to us.
+struct learning_at_home_options {
+  std::uint32_t local_steps = 100;
+};
+using learning_at_home = comm::rounds<axis::every, axis::outer<optim::sgd>>;
+[[nodiscard]] inline learning_at_home make(const learning_at_home_options& o) {
+  return learning_at_home{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_EXPERTS_HPP

@@ -15,7 +15,9 @@
 
 namespace causeway::inline CAUSEWAY_ABI::compress {
 struct permuted_part;
-}
+struct message_context;
+class top_k;
+}  // namespace causeway::inline CAUSEWAY_ABI::compress
 
 namespace causeway_test {
 
@@ -51,6 +53,11 @@ causeway::result<std::vector<std::uint32_t>> list_permuted_on_device(std::size_t
 causeway::result<std::vector<float>> embedding_gradient_on_device(const std::vector<std::int32_t>& tokens,
                                                                   const std::vector<float>& dx, std::int64_t columns,
                                                                   std::int64_t vocabulary);
+
+/// Fills `kept` and `bytes`, which have the sizes that `choice` gives.
+causeway::result<void> select_on_device(const causeway::compress::top_k& choice,
+                                        const causeway::compress::message_context& ctx, const std::vector<float>& row,
+                                        std::vector<std::uint32_t>& kept, std::vector<std::byte>& bytes);
 
 template <class Half>
 causeway::result<std::vector<Half>> convert_on_device(std::span<const float> values);

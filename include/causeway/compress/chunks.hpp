@@ -53,9 +53,9 @@ struct chunk_grid {
   std::size_t across = 0;
 
   [[nodiscard]] std::size_t count() const noexcept { return down * across; }
-  [[nodiscard]] std::uint32_t size() const noexcept { return rows * columns; }
+  [[nodiscard]] CAUSEWAY_HD std::uint32_t size() const noexcept { return rows * columns; }
   /// Where chunk `index`, counted along rows of chunks, begins.
-  [[nodiscard]] std::size_t begin_of(std::size_t index) const noexcept {
+  [[nodiscard]] CAUSEWAY_HD std::size_t begin_of(std::size_t index) const noexcept {
     return first + index / across * rows * stride + index % across * columns;
   }
   friend bool operator==(const chunk_grid&, const chunk_grid&) = default;

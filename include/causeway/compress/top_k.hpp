@@ -74,6 +74,15 @@ class top_k {
     return bytes;
   }
 
+  /// How a row is cut, and how the indices of one of a grid's chunks are written.
+  [[nodiscard]] std::vector<chunk_grid> grids(const message_context& ctx, std::size_t n) const {
+    detail::expect_row_size(n);
+    return cut_into_chunks(options_.chunks, ctx.matrices, n);
+  }
+  [[nodiscard]] index_layout layout(const chunk_grid& grid) const {
+    return layout_of(options_.indices, kept_of(grid.size()), grid.size());
+  }
+
   std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
                      std::span<std::byte> room, kernels::simd_level level = kernels::detect_simd_level()) const {
     kept.resize(most_kept(ctx, values.size()));
@@ -117,14 +126,6 @@ class top_k {
  private:
   // After so many chunks the bits end at a byte, whatever their number; threads share no byte.
   static constexpr std::int64_t chunks_per_byte = 8;
-
-  [[nodiscard]] std::vector<chunk_grid> grids(const message_context& ctx, std::size_t n) const {
-    detail::expect_row_size(n);
-    return cut_into_chunks(options_.chunks, ctx.matrices, n);
-  }
-  [[nodiscard]] index_layout layout(const chunk_grid& grid) const {
-    return layout_of(options_.indices, kept_of(grid.size()), grid.size());
-  }
 
   /// From indices within a chunk to coordinates of the row.
   static void place(const chunk_grid& grid, std::size_t chunk, std::span<std::uint32_t> indices) {

@@ -15,13 +15,16 @@ PRESETS = ROOT / "include/causeway/presets"
 PAGES = ROOT / "docs/presets"
 RUN = {"muloco": "optim::muon<>{}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}",
        "protocol_models": "std::move(*inner)",
-       **{name: "comm::every_step<>{}, fault::quorum{}" for name in ("swarm", "gwtf")}}
+       **{name: "comm::every_step<>{}, fault::quorum{}"
+          for name in ("swarm", "gwtf", "oobleck", "varuna_morphing", "checkfree")}}
 HELD = {"learning_at_home": "The same type as [local_sgd](local_sgd.md), which the conformance suite and all networks hold; with "
                             "experts in `tests/presets/experts.cpp`. Hosts, clients and failures: "
                             "[expert_layer](../policies/expert_layer.md)."}
 BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);",
           **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer());  // mates: the membership of the stage"
-             for name in ("swarm", "gwtf")}}
+             for name in ("swarm", "gwtf")},
+          **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
+             for name in ("oobleck", "varuna_morphing", "checkfree")}}
 PARTS = "Build each peer's model with `parallel::part_of`. "
 
 
@@ -79,7 +82,7 @@ def page(p, all_presets):
     if p["type"].startswith("parallel::"):
         kind = re.match(r"parallel::(\w+)", p["type"])[1]
         out += [f"What it needs, sends and does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
-                f"{'' if kind == 'swarm' else PARTS}Held in `tests/presets/{Path(p['header']).stem}.cpp`.", ""]
+                f"{'' if kind in ('swarm', 'elastic_pipeline') else PARTS}Held in `tests/presets/{Path(p['header']).stem}.cpp`.", ""]
         return "\n".join(out)
     if p["name"] in HELD:
         return "\n".join([*out, HELD[p["name"]], ""])

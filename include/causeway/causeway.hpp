@@ -166,6 +166,7 @@
 #include <causeway/optim/adamw.hpp>
 #include <causeway/optim/clip.hpp>
 #include <causeway/optim/delayed_nesterov.hpp>
+#include <causeway/optim/divisible.hpp>
 #include <causeway/optim/fed_adam.hpp>
 #include <causeway/optim/muon.hpp>
 #include <causeway/optim/nadam.hpp>
@@ -298,7 +299,12 @@
 #include <causeway/stage/delta.hpp>
 #include <causeway/stage/expert.hpp>
 #include <causeway/stage/expert_directory.hpp>
+#include <causeway/stage/layout.hpp>
 #include <causeway/stage/product_key_gate.hpp>
+#include <causeway/stage/recovery.hpp>
+#include <causeway/stage/recovery_morph.hpp>
+#include <causeway/stage/recovery_redundant.hpp>
+#include <causeway/stage/recovery_templates.hpp>
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
@@ -333,11 +339,20 @@
 #include <causeway/parallel/async_pipeline_mail.hpp>
 #include <causeway/parallel/async_pipeline_stash.hpp>
 #include <causeway/parallel/async_pipeline_stream.hpp>
+#include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/block_store.hpp>
+#include <causeway/parallel/crew.hpp>
+#include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/data_parallel.hpp>
+#include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/parallel/embedding_base.hpp>
+#include <causeway/parallel/expert_client.hpp>
+#include <causeway/parallel/expert_gpt.hpp>
 #include <causeway/parallel/expert_host.hpp>
 #include <causeway/parallel/expert_layer.hpp>
 #include <causeway/parallel/expert_messages.hpp>
+#include <causeway/parallel/held_blocks.hpp>
+#include <causeway/parallel/made_up_blocks.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
@@ -348,6 +363,8 @@
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm_balance.hpp>
 #include <causeway/parallel/swarm_driver.hpp>
+#include <causeway/parallel/swarm_hearing.hpp>
+#include <causeway/parallel/swarm_lead.hpp>
 #include <causeway/parallel/swarm_mail.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
 #include <causeway/parallel/swarm_options.hpp>
@@ -359,6 +376,7 @@
 
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>
+#include <causeway/train/crew_group.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/member.hpp>
 #include <causeway/train/member_control.hpp>
@@ -372,12 +390,15 @@
 
 #include <causeway/presets/asynchronous.hpp>
 #include <causeway/presets/compressed.hpp>
+#include <causeway/presets/elastic_pipelines.hpp>
+#include <causeway/presets/experts.hpp>
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
 #include <causeway/presets/modular.hpp>
 #include <causeway/presets/overlapped.hpp>
 #include <causeway/presets/pipelines.hpp>
 #include <causeway/presets/subspaces.hpp>
+#include <causeway/presets/swarms.hpp>
 
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
 #include <causeway/net/asio_conversation.hpp>
@@ -404,8 +425,30 @@
 #endif
 
 #if defined(__CUDACC__)
+#include <causeway/cuda/activation_bodies.hpp>
+#include <causeway/cuda/block_codes.hpp>
+#include <causeway/cuda/caching_pool.hpp>
+#include <causeway/cuda/codec_bodies.hpp>
+#include <causeway/cuda/codecs.cuh>
+#include <causeway/cuda/cross_entropy_body.hpp>
 #include <causeway/cuda/elementwise.cuh>
+#include <causeway/cuda/embedding.cuh>
+#include <causeway/cuda/embedding_bodies.hpp>
+#include <causeway/cuda/group.hpp>
+#include <causeway/cuda/mask.cuh>
+#include <causeway/cuda/mask_bodies.hpp>
+#include <causeway/cuda/matmul.cuh>
+#include <causeway/cuda/matmul_plan.hpp>
+#include <causeway/cuda/memory.cuh>
+#include <causeway/cuda/norm_bodies.hpp>
+#include <causeway/cuda/pack.hpp>
+#include <causeway/cuda/reduce_bodies.hpp>
+#include <causeway/cuda/reductions.cuh>
+#include <causeway/cuda/row_kernels.cuh>
 #include <causeway/cuda/runtime.cuh>
+#include <causeway/cuda/top_k.cuh>
+#include <causeway/cuda/top_k_body.hpp>
+#include <causeway/cuda/update_bodies.hpp>
 #endif
 
 #endif  // CAUSEWAY_CAUSEWAY_HPP

@@ -3,8 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <iostream>
+#include <functional>
 #include <string>
 
 #include "elastic_world.hpp"
@@ -15,11 +14,11 @@ namespace {
 
 using support::elastic_world;
 using support::elastic_world_options;
+using support::with;
 
 TEST_CASE("elastic pipelines: with peers that stay, the losses and parameters of the unsplit model", "[parallel][fast]") {
   elastic_world_options o;
-  if (std::getenv("TRACE") != nullptr) o.trace = [](const std::string& s) { std::cerr << s << "\n"; };
-  elastic_world<> w{o, stage::recovery::regroup{2}};
+  elastic_world w{o, with(stage::recovery::regroup{2})};
   w.boot();
   w.run();
   for (std::uint32_t h = 0; h < o.hosts; ++h) {
@@ -34,18 +33,17 @@ TEST_CASE("elastic pipelines: a peer killed at any network call costs nothing th
   elastic_world_options o;
   o.victim = GENERATE(0U, 3U);
   const auto calls = [&] {
-    elastic_world<> w{o, stage::recovery::regroup{2}};
+    elastic_world w{o, with(stage::recovery::regroup{2})};
     w.boot();
     w.run();
     return w.at(o.victim).calls;
   };
   o.dies_at = UINT64_MAX;
   const std::uint64_t all = calls();
-  const auto whole = elastic_world<>{o}.unsplit();
-  std::uint64_t stride = std::getenv("ALL") != nullptr ? 1 : all / 20;
-  for (std::uint64_t n = 75; n < all; n += stride) {
+  const auto whole = elastic_world{o, with(stage::recovery::regroup{2})}.unsplit();
+  for (std::uint64_t n = 75; n < all; n += 3) {
     o.dies_at = n;
-    elastic_world<> w{o, stage::recovery::regroup{2}};
+    elastic_world w{o, with(stage::recovery::regroup{2})};
     w.wanted = 3;
     w.boot();
     w.run();
@@ -62,12 +60,12 @@ TEST_CASE("elastic pipelines: a peer that comes late makes another pipeline poss
   elastic_world_options o;
   o.late = {3};
   o.steps = 8;
-  elastic_world<>* running = nullptr;
+  std::function<void()> come;
   o.before_step = [&](std::uint32_t host, std::uint64_t step) {
-    if (host == 0 && step == 2) running->boot(3);
+    if (host == 0 && step == 2) come();
   };
-  elastic_world<> w{o, stage::recovery::regroup{2}};
-  running = &w;
+  elastic_world w{o, with(stage::recovery::regroup{2})};
+  come = [&] { w.boot(3); };
   w.boot();
   w.run();
   for (std::uint32_t h = 0; h < o.hosts; ++h) {
@@ -89,12 +87,8 @@ TEST_CASE("elastic pipelines: without anybody who has a block the run waits for 
   o.victim = 2;
   o.dies_at = 140;
   std::string said;
-  o.trace = [&](const std::string& line) {
-    said += line + "\n";
-    if (std::getenv("TRACE")) std::cerr << line << "\n";
-  };
-  o.late = {};
-  elastic_world<> w{o, stage::recovery::regroup{3}};
+  o.trace = [&](const std::string& line) { said += line + "\n"; };
+  elastic_world w{o, with(stage::recovery::regroup{3})};
   w.boot();
   w.run(std::chrono::seconds{60});
   CHECK(w.finished() == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/parallel/held_blocks.hpp>
+#include <causeway/parallel/elastic_pipeline.hpp>
 
 #include <causeway/stage/recovery_morph.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
@@ -20,9 +20,10 @@ namespace {
 
 using support::elastic_world;
 using support::elastic_world_options;
+using support::with;
 
-template <class Recovery>
-std::string errors_of(elastic_world<Recovery>& w, std::uint32_t hosts) {
+template <class Make>
+std::string errors_of(elastic_world<Make>& w, std::uint32_t hosts) {
   std::string all;
   for (std::uint32_t h = 0; h < hosts; ++h) all += w.at(h).error;
   return all;
@@ -32,7 +33,7 @@ std::string errors_of(elastic_world<Recovery>& w, std::uint32_t hosts) {
 template <class Recovery>
 void kill_through_the_run(elastic_world_options o, const Recovery& recovery, std::uint64_t from, std::uint64_t kills) {
   o.dies_at = UINT64_MAX;
-  elastic_world<Recovery> quiet{o, recovery};
+  elastic_world quiet{o, with(recovery)};
   quiet.boot();
   quiet.run();
   const auto whole = quiet.unsplit();
@@ -42,7 +43,7 @@ void kill_through_the_run(elastic_world_options o, const Recovery& recovery, std
   for (std::uint64_t k = 0; k < kills; ++k) {
     o.dies_at = from + k * (calls - from) / kills;
     CAPTURE(o.victim, o.dies_at);
-    elastic_world<Recovery> w{o, recovery};
+    elastic_world w{o, with(recovery)};
     w.wanted = o.hosts - 1;
     w.boot();
     w.run();
@@ -68,7 +69,7 @@ TEST_CASE("recovery: a single redundant pipeline goes on without a stage's only 
   o.layers = 6;
   o.victim = GENERATE(0U, 1U, 2U);
   o.dies_at = 150;
-  elastic_world<stage::recovery::redundant> w{o, stage::recovery::redundant{3}};
+  elastic_world w{o, with(stage::recovery::redundant{3})};
   w.wanted = 2;
   w.boot();
   w.run();
@@ -86,7 +87,7 @@ TEST_CASE("recovery: a stage that nobody has any more is made up from its neighb
   o.dies_at = 200;
   std::string said;
   o.trace = [&](const std::string& line) { said += line + "\n"; };
-  elastic_world<stage::recovery::neighbour_init> w{o, stage::recovery::neighbour_init{3}};
+  elastic_world w{o, with(stage::recovery::neighbour_init{3})};
   w.wanted = 3;
   w.boot();
   w.run(std::chrono::minutes{2});
@@ -112,7 +113,7 @@ TEST_CASE("recovery: a run that loses a stage goes back to the newest state that
   o.store_every = 2;
   o.victim = GENERATE(0U, 1U, 2U, 3U);
   o.dies_at = GENERATE(200U, 230U, 261U);
-  elastic_world<stage::recovery::regroup> w{o, stage::recovery::regroup{3}};
+  elastic_world w{o, with(stage::recovery::regroup{3})};
   w.wanted = 3;
   w.boot();
   w.run();
@@ -133,7 +134,7 @@ TEST_CASE("recovery: pipelines from templates survive every kill, and are of dif
   stage::recovery::templates_options t;
   t.failures = 1;
   t.most_peers = 5;
-  t.kind.memory = 6;
+  t.kind.memory = 3;  // three blocks
   const stage::recovery::templates policy{t};
   kill_through_the_run(o, policy, founded, 12);
 }

@@ -52,13 +52,34 @@ struct elastic_world_options {
   std::function<void(const std::string&)> trace{};                  ///< every line that a peer logs
 };
 
-template <class Recovery = causeway::stage::recovery::regroup>
+/// The peer of such a run, on any network. It begins with the first block only.
+template <class Pipeline>
+auto elastic_trainer(const elastic_world_options& o, std::shared_ptr<causeway::elastic_group> crew,
+                     causeway::environment env, Pipeline pipeline) {
+  using namespace causeway;
+  env.group = std::move(crew);
+  trainer_options to;
+  to.learning_rate = optim::constant{0.01F};
+  to.clip_norm = o.clip_norm;
+  auto model = nn::gpt::create(small_gpt(o.layers), kernels::cpu_backend{1}, nn::model_part{{0, 1}});
+  return make_trainer(std::move(*model), std::move(env), to, comm::every_step<>{}, optim::adamw{}, fault::quorum{},
+                      std::move(pipeline));
+}
+
+/// Pipelines with that recovery, for elastic_world.
+template <class Recovery>
+auto with(Recovery recovery) {
+  return [recovery](std::shared_ptr<causeway::crew_group> crew, causeway::parallel::elastic_pipeline_options o) {
+    return causeway::parallel::elastic_pipeline<Recovery>{std::move(crew), std::move(o), recovery};
+  };
+}
+
+/// `make(crew, options)` gives a peer's pipeline.
+template <class Make>
 class elastic_world {
  public:
-  using pipeline = causeway::parallel::elastic_pipeline<Recovery>;
-
-  explicit elastic_world(elastic_world_options options, Recovery recovery = Recovery{})
-      : options_{std::move(options)}, recovery_{std::move(recovery)}, world_{world_options()} {
+  elastic_world(elastic_world_options options, Make make)
+      : options_{std::move(options)}, make_{std::move(make)}, world_{world_options()} {
     for (std::uint32_t h = 0; h < options_.hosts; ++h) {
       const auto host = world_.add_host({});
       disks_.emplace_back(causeway::sim::disk_options{.seed = causeway::mix(options_.seed, host)});
@@ -196,13 +217,7 @@ class elastic_world {
     environment env;
     env.clock = p.clock();
     env.log = p.log();
-    env.group = crew;
-    trainer_options to;
-    to.learning_rate = optim::constant{0.01F};
-    to.clip_norm = options_.clip_norm;
-    auto model = nn::gpt::create(small_gpt(options_.layers), kernels::cpu_backend{1}, nn::model_part{{0, 1}});
-    auto trainer = make_trainer(std::move(*model), std::move(env), to, comm::every_step<>{}, optim::adamw{},
-                                fault::quorum{}, pipeline{crew, pipeline_options(), recovery_});
+    auto trainer = elastic_trainer(options_, crew, std::move(env), make_(crew, pipeline_options()));
     const auto outcome = train(p, trainer, me);
     if (!outcome) me.error = outcome.error().text();
     if (!outcome) return;
@@ -234,7 +249,7 @@ class elastic_world {
   }
 
   elastic_world_options options_;
-  Recovery recovery_;
+  Make make_;
   std::vector<result_of_host> results_;
   std::deque<causeway::sim::disk> disks_;
   causeway::io::memory_storage shared_;

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP
+#define CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP
+
+// Published systems of pipelines on peers that are taken away, as compositions of a recovery policy and a schedule. Each is
+// the parallelism of a trainer with comm::every_step and fault::quorum.
+
+#include <causeway/config/config.hpp>
+#include <causeway/io/storage.hpp>
+#include <causeway/parallel/crew.hpp>
+#include <causeway/parallel/elastic_pipeline.hpp>
+#include <causeway/plan/stage_costs.hpp>
+#include <causeway/plan/stage_split.hpp>
+#include <causeway/plan/templates.hpp>
+#include <causeway/stage/recovery.hpp>
+#include <causeway/stage/recovery_morph.hpp>
+#include <causeway/stage/recovery_templates.hpp>
+#include <causeway/stage/schedules.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// Oobleck (Jang et al., SOSP 2023): pipelines of different length from templates that are worked out once, f + 1 of them
+/// at least, so that f peers may be lost at once; the batch is split so that they end together, gradients are averaged
+/// block by block, and missing blocks are copied from another pipeline.
+struct oobleck_options {
+  std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  std::size_t failures = 1;                  ///< f: peers that may be lost at once
+  std::size_t most_peers = 8;                ///< that the run may have; more are spare
+  plan::model_cost model{};                  ///< costs of the blocks; none: all alike
+  plan::template_peers kind{};               ///< memory and speed of a peer
+  std::optional<io::any_storage> storage{};  ///< that all peers reach: the last resort
+};
+using oobleck = parallel::elastic_pipeline<stage::recovery::templates, stage::one_f_one_b>;
+[[nodiscard]] inline oobleck make(const oobleck_options& o) {
+  return oobleck{o.peers,
+                 {.micro_batches = o.micro_batches, .storage = o.storage},
+                 stage::recovery::templates{{o.failures, o.most_peers, o.model, o.kind}}};
+}
+
+/// Varuna's job morphing (Athlur et al., EuroSys 2022): another number of stages and pipelines whenever peers come and go,
+/// with the same global batch, and its schedule in each. The paper loads a checkpoint when it morphs; here blocks are
+/// copied from peer to peer, and the saved ones are read only when nobody has a block.
+struct varuna_morphing_options {
+  std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  stage::recovery::morph_options search{};   ///< calibration and memory; none: blocks that are all alike
+  std::optional<io::any_storage> storage{};  ///< that all peers reach
+  std::uint64_t store_every = 100;           ///< steps between copies there
+};
+using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage::varuna>;
+[[nodiscard]] inline varuna_morphing make(const varuna_morphing_options& o) {
+  return varuna_morphing{o.peers,
+                         {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+                         stage::recovery::morph{o.search}};
+}
+
+/// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
+/// neighbours, weighted by the squared norms of their gradients. Not here: CheckFree+, which swaps stages during training
+/// so that the first and the last can be made up too; the run waits for a peer that has them.
+struct checkfree_options {
+  std::shared_ptr<parallel::crew> peers{};  ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;          ///< of the global batch
+  std::int64_t stages = 4;                  ///< of each pipeline
+};
+using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
+[[nodiscard]] inline checkfree make(const checkfree_options& o) {
+  return checkfree{o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{o.stages}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP

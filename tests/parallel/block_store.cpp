@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/block_store.hpp>
+
+#include <causeway/io/memory_storage.hpp>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway {
+namespace {
+
+using parallel::block_store;
+using parallel::crew_words;
+
+const std::vector<float> contents{1, 2, 3};
+
+void save_all(block_store& store, const crew_words& w, std::int64_t blocks) {
+  for (std::int64_t b = 0; b < blocks; ++b) REQUIRE(store.save(w, b, contents));
+}
+
+}  // namespace
+
+TEST_CASE("block store: the newest state of which every block is there", "[parallel][fast]") {
+  io::memory_storage disk;
+  block_store store{io::any_storage{disk}, "run"};
+  CHECK_FALSE(store.newest(3).value().has_value());
+  const crew_words at4{4, 44, 1.5}, at6{6, 66, 2.5};
+  save_all(store, at4, 3);
+  CHECK(store.newest(3).value() == std::optional{at4});
+  save_all(store, at6, 2);  // one is missing
+  CHECK(store.newest(3).value() == std::optional{at4});
+  save_all(store, at6, 3);
+  CHECK(store.newest(3).value() == std::optional{at6});
+  std::vector<float> got(3);
+  REQUIRE(store.load(at6, 2, got));
+  CHECK(got == contents);
+}
+
+TEST_CASE("block store: a torn file and a state of another history do not count", "[parallel][fast]") {
+  io::memory_storage disk;
+  block_store store{io::any_storage{disk}, "run"};
+  const crew_words at4{4, 44, 1.5}, at6{6, 66, 2.5}, other{6, 67, 2.5};
+  save_all(store, at4, 3);
+  save_all(store, at6, 3);
+  REQUIRE(store.save(other, 1, contents));
+  CHECK(store.newest(3).value() == std::optional{at4});
+  std::vector<float> got(3);
+  CHECK(store.load(at6, 1, got).error().code == errc::not_found);
+  REQUIRE(store.save(at6, 1, contents));
+  const auto names = disk.list("run/block-2").value();
+  const std::string newest = "run/block-2/" + names.back();
+  auto bytes = disk.read(newest).value();
+  bytes.resize(bytes.size() - 5);
+  REQUIRE(disk.write_atomic(newest, io::produce(bytes)));
+  CHECK(store.newest(3).value() == std::optional{at4});
+}
+
+}  // namespace causeway

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/stage/layout.hpp>
+
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway {
+namespace {
+
+using stage::layout;
+using stage::replica;
+using stage::seat;
+
+layout two_replicas() { return {{replica{{seat{1, {0, 2}}, seat{2, {2, 5}}}, 3}, replica{{seat{7, {0, 5}}}, 1}}}; }
+
+}  // namespace
+
+TEST_CASE("layout: who holds a block, and where a peer sits", "[stage][fast]") {
+  const layout l = two_replicas();
+  REQUIRE(l.check(5, 4));
+  CHECK((l.holders(0) == std::vector<std::uint64_t>{1, 7}));
+  CHECK((l.holders(4) == std::vector<std::uint64_t>{2, 7}));
+  layout::place at;
+  REQUIRE(l.find(7, &at) != nullptr);
+  CHECK(at.replica == 1);
+  CHECK(at.rank == 0);
+  CHECK(l.find(3) == nullptr);
+  CHECK(l.first_micro_batch(0) == 0);
+  CHECK(l.first_micro_batch(1) == 3);
+}
+
+TEST_CASE("layout: what is kept besides what is computed counts as held", "[stage][fast]") {
+  layout l = two_replicas();
+  l.replicas[0].seats[0].keeps = {{0, 5}};
+  REQUIRE(l.check(5, 4));
+  CHECK((l.holders(4) == std::vector<std::uint64_t>{1, 2, 7}));
+  l.replicas[0].seats[0].keeps = {{0, 1}};
+  CHECK(l.check(5, 4).error().message.find("does not hold") != std::string::npos);
+}
+
+TEST_CASE("layout: gaps, overlaps, two seats and lost micro-batches are found", "[stage][fast]") {
+  const auto broken = [](auto&& change) {
+    layout l = two_replicas();
+    change(l);
+    return !l.check(5, 4);
+  };
+  CHECK_FALSE(broken([](layout&) {}));
+  CHECK(broken([](layout& l) { l.replicas[0].seats[1].computes.first = 3; }));
+  CHECK(broken([](layout& l) { l.replicas[0].seats[1].computes.first = 1; }));
+  CHECK(broken([](layout& l) { l.replicas[1].seats[0].computes.last = 4; }));
+  CHECK(broken([](layout& l) { l.replicas[1].seats[0].peer = 2; }));
+  CHECK(broken([](layout& l) { l.replicas[1].micro_batches = 2; }));
+  CHECK(broken([](layout& l) { l.replicas.clear(); }));
+}
+
+TEST_CASE("layout: shares and cuts are even", "[stage][fast]") {
+  CHECK((stage::even_shares(8, 3) == std::vector<std::uint32_t>{3, 3, 2}));
+  CHECK((stage::even_shares(1, 2) == std::vector<std::uint32_t>{1, 0}));
+  CHECK((stage::even_cut(5, 2) == std::vector<nn::block_range>{{0, 2}, {2, 5}}));
+}
+
+}  // namespace causeway

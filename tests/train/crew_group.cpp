@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/train/crew_group.hpp>
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway {
+namespace {
+
+/// A membership that does what it is told and notes what it is asked.
+struct scripted_members final : elastic_group {
+  [[nodiscard]] std::uint64_t identity() const override { return 5; }
+  result<void> open(shared_state state, thread_pool&) override {
+    shared = std::move(state);
+    return {};
+  }
+  result<round_entry> enter(std::uint64_t samples) override {
+    entered_with = samples;
+    return round_entry{&transport, 3, 4, no_deadline, 0.25, false};
+  }
+  result<void> exchanged() override {
+    if (called_off) return fail(errc::cancelled, "round", "the attempt was called off");
+    return {};
+  }
+  result<verdict> settle(const result<void>& outcome, bool candidate) override {
+    ++settled;
+    voted = outcome.has_value() && candidate;
+    if (others) std::copy_n(std::as_bytes(std::span{&*others, 1}).begin(), sizeof *others, shared.parts[0].begin());
+    return judged;
+  }
+  [[nodiscard]] std::uint64_t round() const override { return 2; }
+  [[nodiscard]] std::uint64_t parent() const override { return 9; }
+  [[nodiscard]] std::uint64_t state_hash() const override { return 0; }
+  [[nodiscard]] std::uint64_t contributed() const override { return 0; }
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t, std::uint64_t) override { return {}; }
+  [[nodiscard]] bool budget_used() const override { return false; }
+
+  net::any_transport transport{};
+  shared_state shared;
+  std::uint64_t entered_with = 0;
+  int settled = 0;
+  bool called_off = false, voted = false;
+  std::optional<parallel::crew_words> others;  // what they voted for instead
+  verdict judged = verdict::commit;
+};
+
+struct crew_of_one {
+  std::shared_ptr<scripted_members> members = std::make_shared<scripted_members>();
+  crew_group group{members};
+  thread_pool pool{1};
+  std::vector<float> parameters = std::vector<float>(100);
+  crew_of_one() { REQUIRE(group.open({{std::as_writable_bytes(std::span{parameters})}, {}}, pool)); }
+};
+
+}  // namespace
+
+TEST_CASE("crew group: peers share the words, not the parameters", "[train][fast]") {
+  crew_of_one c;
+  REQUIRE(c.members->shared.parts.size() == 1);
+  CHECK(c.members->shared.parts[0].size() == sizeof(parallel::crew_words));
+  const auto entry = c.group.enter(7);
+  REQUIRE(entry);
+  CHECK(entry->transport->size() == 1);  // the communication policy is alone
+  CHECK(c.members->entered_with == 0);
+  const auto attempt = c.group.begin_attempt();
+  REQUIRE(attempt);
+  CHECK(attempt->round == 3);
+  CHECK(c.members->entered_with == 1);  // never nothing: an empty round would not be tried
+}
+
+TEST_CASE("crew group: a step is voted on before it is made, and settled once", "[train][fast]") {
+  crew_of_one c;
+  REQUIRE(c.group.propose({1, 11, 2.0}));
+  CHECK(c.members->voted);
+  CHECK(c.group.words() == parallel::crew_words{1, 11, 2.0});
+  CHECK(c.group.state_hash() == 11);
+  CHECK(c.group.settle({}, true).value() == verdict::commit);
+  CHECK(c.members->settled == 1);
+}
+
+TEST_CASE("crew group: what others voted for counts", "[train][fast]") {
+  crew_of_one c;
+  c.members->others = parallel::crew_words{1, 12, 2.5};
+  REQUIRE(c.group.propose({1, 11, 2.0}));
+  CHECK(c.group.words().state == 12);
+}
+
+TEST_CASE("crew group: a failed attempt is tried again, unless others have finished the step", "[train][fast]") {
+  crew_of_one c;
+  c.members->called_off = true;
+  const auto outcome = c.group.propose({1, 11, 2.0});
+  REQUIRE_FALSE(outcome);
+  CHECK(c.group.words().step == 0);
+  CHECK(c.group.settle(outcome, false).value() == verdict::retry);
+  CHECK(c.members->settled == 1);
+  c.group.finished_by_others();
+  CHECK(c.group.settle(outcome, false).value() == verdict::commit);
+  CHECK(c.members->settled == 1);  // the attempt that was begun goes on with the next step
+}
+
+}  // namespace causeway

@@ -87,6 +87,9 @@ causeway::result<comparisons> compare_exact_bodies() {
   CAUSEWAY_TRY(compare<float>(list, "delayed nesterov", all, [](float* x) {
     return delayed_nesterov_body<true>{x, x + all, x + 2 * all, x + 3 * all, {.share = 0.3F, .momentum_now = 0.9F}};
   }));
+  CAUSEWAY_TRY(compare<float>(list, "muon, momentum", all, [](float* x) {
+    return muon_momentum_body{x, x + all, x + 2 * all, 0.95F, 0.3F};
+  }));
   CAUSEWAY_TRY(compare<float>(list, "axpy", all, [](float* x) { return axpy_body{x, 0.3F, x + all}; }));
   CAUSEWAY_TRY(compare<float>(list, "lerp", all, [](float* x) { return lerp_body{x, x + all, 0.3F}; }));
   CAUSEWAY_TRY(compare<float>(list, "scale", all, [](float* x) { return scale_body{x + 3, 0.3F}; }));

@@ -95,6 +95,16 @@ TEST_CASE("cuda updates: delayed Nesterov is the CPU's to the bit", "[cuda][fast
   CHECK(differing_states(cpu, body) == 0);
 }
 
+TEST_CASE("cuda updates: the momentum of Muon is the CPU's to the bit", "[cuda][fast]") {
+  thread_pool pool{1};
+  state cpu, body;
+  for (int step = 0; step < 3; ++step) {
+    kernels::muon_momentum(pool, cpu.p.data(), cpu.g.data(), cpu.m.data(), count, 0.95F, 0.3F);
+    cuda::run_here(cuda::muon_momentum_body{body.p.data(), body.g.data(), body.m.data(), 0.95F, 0.3F}, count);
+  }
+  CHECK(differing_states(cpu, body) == 0);
+}
+
 TEST_CASE("cuda updates: vector arithmetic is the CPU's to the bit, packed or not", "[cuda][fast]") {
   thread_pool pool{1};
   for (const std::int64_t offset : {0, 1}) {  // from the second element on nothing lies on packs

@@ -147,6 +147,31 @@ struct delayed_nesterov_body {
   }
 };
 
+/// The first half of Muon's step: u = mu·u + g; x = g + mu·u: kernels::muon_momentum.
+struct muon_momentum_body {
+  float* x = nullptr;
+  const float* g = nullptr;
+  float* u = nullptr;
+  float momentum = 0.95F;
+  float gradient_scale = 1.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(x, u) && detail::on_packs(g); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float gradient[N], velocity[N];
+    detail::load(gradient, g + i);
+    detail::load(velocity, u + i);
+    for (int k = 0; k < N; ++k) {
+      const float d = times(gradient[k], gradient_scale);
+      velocity[k] = times(momentum, velocity[k]) + d;
+      gradient[k] = d + times(momentum, velocity[k]);
+    }
+    detail::store(u + i, velocity);
+    detail::store(x + i, gradient);
+  }
+};
+
 /// y += alpha · x.
 struct axpy_body {
   float* y = nullptr;

@@ -54,7 +54,7 @@ TEST_CASE("presets: learning_at_home's trainers share experts that move by thems
   for (std::uint32_t t = 0; t < 2; ++t) {
     w.boot(2 + t, [&, t](sim::process& p) {
       environment env;
-      env.transport = net::any_transport{std::move(valued(p.make_transport(trainers)))};
+      env.transport = net::any_transport{valued(p.make_transport(trainers))};
       env.clock = p.clock();
       const auto client = valued(parallel::expert_client::create(
           p.make_fabric(10 + t), {.mixture = mixture, .dial = {"host-0:1", "host-1:1"}, .patience = 2s}));

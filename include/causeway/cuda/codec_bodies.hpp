@@ -50,7 +50,7 @@ CAUSEWAY_HD inline void mark(std::uint32_t* found, compress::detail::decoding wh
 #endif
 }
 
-/// f(k, v) for the first `count` of eight neighbours from i on, loaded by packs of N where all eight are there.
+/// v = the first `count` of eight neighbours from i on, by packs of N where all are there, else with zeros behind.
 template <int N, class Source>
 CAUSEWAY_HD inline void load_octet(const Source& from, std::int64_t i, int count, float (&v)[8]) {
   if (count == 8) {
@@ -65,6 +65,20 @@ CAUSEWAY_HD inline void load_octet(const Source& from, std::int64_t i, int count
       if (k < count) from.load(one, i + k);
       v[k] = one[0];
     }
+  }
+}
+
+/// Stores the first `count` of eight, by packs of N where all are there.
+template <int N>
+CAUSEWAY_HD inline void put_octet(float* to, int count, const float (&v)[8]) {
+  if (count < 8) {
+    for (int k = 0; k < count; ++k) to[k] = v[k];
+    return;
+  }
+  for (int k = 0; k < 8; k += N) {
+    float part[N];
+    for (int j = 0; j < N; ++j) part[j] = v[k + j];
+    store(to + k, part);
   }
 }
 
@@ -142,8 +156,7 @@ struct block_encode_body {
       v[k] = unit.finite ? v[k] - unit.decode(c) : 0.0F;
     }
     detail::store_octet<Code::bits>(codes + (begin + i) / 8 * Code::bits, word, count);
-    if (from.error == nullptr) return;
-    for (int k = 0; k < count; ++k) from.error[begin + i + k] = v[k];
+    if (from.error != nullptr) detail::put_octet<N>(from.error + begin + i, count, v);
   }
 };
 
@@ -158,18 +171,30 @@ struct block_decode_body {
   Code code{};
   bool adds = false;
   float weight = 1.0F;
+  bool packs = detail::on_packs(to);
 
   CAUSEWAY_HD void operator()(std::int64_t octet) const {
-    const std::int64_t i = octet * 8;
+    if (packs) {
+      decode<pack_width>(octet * 8);
+    } else {
+      decode<1>(octet * 8);
+    }
+  }
+
+ private:
+  template <int N>
+  CAUSEWAY_HD void decode(std::int64_t i) const {
     const int count = detail::octet_size(n, i);
     const auto unit = code.read(scales, i / code.block);
-    const std::uint64_t word = detail::load_octet_codes<Code::bits>(codes + octet * Code::bits, count);
+    const std::uint64_t word = detail::load_octet_codes<Code::bits>(codes + i / 8 * Code::bits, count);
+    float v[8] = {};
+    if (adds) detail::load_octet<N>(codec_source{to}, i, count, v);
     for (int k = 0; k < count; ++k) {
       const auto c =
           static_cast<std::uint32_t>(word >> (static_cast<unsigned>(k) * Code::bits)) & ((1U << Code::bits) - 1U);
-      const float v = unit.decode(c);
-      to[i + k] = adds ? to[i + k] + detail::times(weight, v) : v;
+      v[k] = adds ? v[k] + detail::times(weight, unit.decode(c)) : unit.decode(c);
     }
+    detail::put_octet<N>(to + i, count, v);
   }
 };
 

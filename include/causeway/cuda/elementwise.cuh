@@ -30,14 +30,14 @@ struct elementwise_tuning {
 };
 
 template <class Body>
-CAUSEWAY_KERNEL void one_element_per_thread(Body body, std::int64_t count) {
+CAUSEWAY_KERNEL void __launch_bounds__(elementwise_tuning{}.threads) one_element_per_thread(Body body, std::int64_t count) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) body(i);
 }
 
 /// The elements behind the last whole pack are one for each of the first threads.
 template <class Body>
-CAUSEWAY_KERNEL void one_pack_per_thread(Body body, std::int64_t count) {
+CAUSEWAY_KERNEL void __launch_bounds__(elementwise_tuning{}.threads) one_pack_per_thread(Body body, std::int64_t count) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   const std::int64_t self = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t packs = count / pack_width;

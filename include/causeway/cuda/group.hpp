@@ -16,7 +16,7 @@ namespace causeway::inline CAUSEWAY_ABI::cuda {
 
 /// `sum` and `largest` give every thread the same bits, for the same values and the same size of group every time. They
 /// wait for the whole group, as `sync` does, so all its threads must call them, in the same order; what a thread wrote
-/// before is seen by all others after. `largest` ignores NaN, except where one thread is alone. `before` is the sum
+/// before is seen by all others after. `largest` takes no NaN. `before` is the sum
 /// over the threads of lower rank. `room` are 64 values that the group shares.
 template <class G>
 concept Group = requires(G& g, float f, double d, std::int32_t i) {

@@ -169,13 +169,8 @@ class matmul {
   template <class In, class Out>
   [[nodiscard]] result<void> multiply(stream& s, const matmul_args<In, Out>& args) {
     CAUSEWAY_ASSIGN(detail::matmul_plan* const plan,
-                    plans_.find_or_make(key_of(args), [this](const matmul_key& key) { return make(key); }));
-    if (has_vector(args.epilogue)) {
-      CAUSEWAY_TRY(detail::set(plan->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.vector));
-    }
-    if (has_matrix(args.epilogue)) {
-      CAUSEWAY_TRY(detail::set(plan->product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.matrix));
-    }
+                    plans_.find_or_make(key_of(args), [&](const matmul_key& key) { return make(key, args); }));
+    CAUSEWAY_TRY(point_at(plan->product, args));
     const float one = 1.0F, before = args.accumulate ? 1.0F : 0.0F;
     return check(cublasLtMatmul(handle_.get(), plan->product.get(), &one, args.b, plan->first.get(), args.a,
                                 plan->second.get(), &before, args.c, plan->output.get(), args.c, plan->output.get(),
@@ -200,10 +195,20 @@ class matmul {
     return key;
   }
 
-  [[nodiscard]] result<detail::matmul_plan> make(const matmul_key& key) const {
+  template <class In, class Out>
+  static result<void> point_at(const detail::lt_product& product, const matmul_args<In, Out>& args) {
+    if (has_vector(args.epilogue)) CAUSEWAY_TRY(detail::set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.vector));
+    if (!has_matrix(args.epilogue)) return {};
+    return detail::set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.matrix);
+  }
+
+  /// The choice looks at the alignment of the epilogue's pointers, so they are set before.
+  template <class In, class Out>
+  [[nodiscard]] result<detail::matmul_plan> make(const matmul_key& key, const matmul_args<In, Out>& args) const {
     const column_product p = by_columns(key);
     detail::matmul_plan plan;
     CAUSEWAY_ASSIGN(plan.product, detail::product_of(key, p));
+    CAUSEWAY_TRY(point_at(plan.product, args));
     CAUSEWAY_ASSIGN(plan.first, detail::layout_of(p.first, key.in));
     CAUSEWAY_ASSIGN(plan.second, detail::layout_of(p.second, key.in));
     CAUSEWAY_ASSIGN(plan.output, detail::layout_of(p.result, key.out));

@@ -23,6 +23,7 @@ namespace detail {
 
 inline constexpr int warp_size = 32;
 inline constexpr int warps_per_block = 8;  // where each warp has an item of its own
+inline constexpr int largest_block = 512;  // threads, where a block has a row
 
 struct add_values {
   template <class T>
@@ -129,32 +130,33 @@ class block_group {
   }
 };
 
+// The bounds keep the registers of a thread few enough for blocks of this size to start.
 template <int N, class Body>
-CAUSEWAY_KERNEL void one_block_per_item(Body body) {
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item(Body body) {
   block_group g;
   body.template run<N>(g, std::int64_t{blockIdx.x});
 }
 
 /// With `body.working_bytes()` of shared memory.
 template <int N, class Body>
-CAUSEWAY_KERNEL void one_block_per_item_with_memory(Body body) {
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item_with_memory(Body body) {
   extern __shared__ __align__(16) unsigned char memory[];
   block_group g;
   body.template run<N>(g, std::int64_t{blockIdx.x}, reinterpret_cast<float*>(memory));
 }
 
 template <int N, class Body>
-CAUSEWAY_KERNEL void one_warp_per_item(Body body, std::int64_t items) {
+CAUSEWAY_KERNEL void __launch_bounds__(warps_per_block* warp_size) one_warp_per_item(Body body, std::int64_t items) {
   warp_group g;
   const std::int64_t item = std::int64_t{blockIdx.x} * (blockDim.x / warp_size) + threadIdx.x / warp_size;
   if (item < items) body.template run<N>(g, item);
 }
 
 /// Threads for rows of so many values: about two packs each, so that a thread has some loads under way, from one warp to
-/// 512 threads.
+/// `largest_block`.
 inline unsigned threads_for_row(std::int64_t columns) noexcept {
   const std::int64_t threads = (columns + 2 * pack_width - 1) / (2 * pack_width);
-  return static_cast<unsigned>(std::clamp<std::int64_t>((threads + 31) / 32 * 32, 32, 512));
+  return static_cast<unsigned>(std::clamp<std::int64_t>((threads + 31) / 32 * 32, warp_size, largest_block));
 }
 
 }  // namespace detail

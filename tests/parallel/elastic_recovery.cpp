@@ -7,7 +7,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "elastic_world.hpp"
@@ -123,6 +125,31 @@ TEST_CASE("recovery: a run that loses a stage goes back to the newest state that
   for (std::uint32_t h = 0; h < o.hosts; ++h) went_back += w.at(h).went_back;
   CHECK(went_back == (w.last_seat(o.victim) != nullptr ? 3 : 0));
   CHECK(w.distance(w.unsplit()) < 5e-5);  // each step once, however often it was tried
+}
+
+TEST_CASE("recovery: a run whose peers are all stopped goes on from what is saved", "[parallel][fast]") {
+  elastic_world_options o;
+  o.steps = 8;
+  o.store_every = 3;
+  std::function<void()> stop_all;
+  bool stopped = false;
+  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+    if (host == 2 && step == 5 && !std::exchange(stopped, true)) stop_all();
+  };
+  elastic_world w{o, with(stage::recovery::regroup{2})};
+  stop_all = [&] {
+    for (std::uint32_t h = 0; h < o.hosts; ++h) {
+      w.world().after(std::chrono::milliseconds{1}, [&, h] { w.world().kill(h); });
+      w.world().after(std::chrono::seconds{5}, [&, h] { w.world().restart(h); });
+    }
+  };
+  w.boot();
+  w.run();
+  CHECK(stopped);
+  CHECK(errors_of(w, o.hosts).empty());
+  CHECK(w.finished() == o.hosts);
+  for (std::uint32_t h = 0; h < o.hosts; ++h) CHECK(w.at(h).went_back > 0);
+  CHECK(w.distance(w.unsplit()) < 5e-5);
 }
 
 TEST_CASE("recovery: pipelines from templates survive every kill, and are of different length", "[parallel][fast]") {

@@ -52,6 +52,17 @@ TEST_CASE("pipeline talk: parts that make the model one after another are agreed
   for (const auto& e : agreed({{{0, 1}, {2, 3}}, {{1, 2}, {3, 4}}}, 4, 2)) CHECK(e.empty());
 }
 
+TEST_CASE("pipeline talk: stages that go on from different steps are told so", "[parallel][fast]") {
+  std::vector<std::string> errors(2);
+  on_ranks(2, [&](collective::group_view& view, const pipeline_talk& talk) {
+    const std::vector<nn::block_range> part{{view.self(), view.self() + 1}};
+    const auto outcome = agree_on_parts(view, {7, 2, 1, 4 + view.self()}, part, talk);
+    if (!outcome) errors[view.self()] = outcome.error().text();
+  });
+  CHECK_THAT(errors[0], Contains("rank 1") && Contains("it is at step 5, this peer at step 4") && Contains("diverged"));
+  CHECK_THAT(errors[1], Contains("rank 0") && Contains("it is at step 4, this peer at step 5"));
+}
+
 TEST_CASE("pipeline talk: a gap, an overlap and an end too soon are found by all ranks", "[parallel][fast]") {
   for (const auto& e : agreed({{{0, 2}}, {{3, 6}}}, 6)) CHECK_THAT(e, Contains("rank 1") && Contains("block 2"));
   for (const auto& e : agreed({{{0, 3}}, {{2, 6}}}, 6)) CHECK_THAT(e, Contains("rank 1") && Contains("block 3"));

@@ -159,8 +159,8 @@ class async_pipeline {
     chunks_ = ctx.model().part().ranges(ctx.model().blocks());
     ctx.form_group(place_.group);
     auto view = view_of(ctx);
-    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), 1}, chunks_, talk(ctx, 0)));
-    return agree_on_step(ctx, view);
+    // A peer that was stopped in an exchange has the step behind it, but for that.
+    return agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), 1, ctx.step() + moved_}, chunks_, talk(ctx, 0));
   }
 
   [[nodiscard]] result<void> check_options() const {
@@ -181,24 +181,6 @@ class async_pipeline {
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(name)).add_value(codec_.agreement());
     h.add_value(options_.cut.micro_batches).add_value(options_.ahead);
     return h.finish();
-  }
-
-  // Stages must be given the same batches from here on: the first reads the inputs, the last the targets. A peer that was
-  // stopped in an exchange has the step behind it, but for that.
-  result<void> agree_on_step(auto& ctx, collective::group_view& view) {
-    if (view.size() == 1) return {};
-    const std::uint64_t mine = ctx.step() + moved_;
-    std::vector<std::uint64_t> all(view.size());
-    const pipeline_talk t = talk(ctx, 0);
-    CAUSEWAY_TRY(collective::all_gather(view, t.on(detail::norm_kind), std::as_bytes(std::span{&mine, 1}),
-                                        std::as_writable_bytes(std::span{all}), t.options));
-    for (std::uint32_t rank = 0; rank < view.size(); ++rank) {
-      if (all[rank] == mine) continue;
-      return fail(errc::diverged, "rank " + std::to_string(rank),
-                  "it is at step " + std::to_string(all[rank]) + ", this peer at step " + std::to_string(mine) +
-                      "; start all stages from checkpoints of the same step");
-    }
-    return {};
   }
 
   [[nodiscard]] collective::group_view view_of(auto& ctx) const { return {ctx.world(), place_.pipeline}; }

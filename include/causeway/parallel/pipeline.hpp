@@ -134,7 +134,8 @@ class pipeline {
     chunks_ = ctx.model().part().ranges(ctx.model().blocks());
     ctx.form_group(place_.group);
     auto view = view_of(ctx);
-    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks}, chunks_, talk(ctx)));
+    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step()}, chunks_,
+                                {{.channel = first_channel + 4}, ctx.exchange_options()}));
     round_ = ctx.round();
     if constexpr (stage::UsesBase<Codec>) {
       if (place_.ranks() > 1) return base_.share(view, ctx.pool(), ctx.model(), codec_, talk(ctx));

@@ -70,10 +70,11 @@ struct part_agreement {
   std::uint64_t hash = 0;  ///< of model, schedule and codec
   std::int64_t layers = 0;
   std::uint32_t chunks = 1;
+  std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
 };
 
-/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. 16 bytes a chunk and 8 more
-/// from and to everybody.
+/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. `talk` must not depend on the
+/// step. 16 bytes a chunk and 16 more from and to everybody.
 inline result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
                                    std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
   if (chunks.size() != mine.chunks) {
@@ -81,13 +82,14 @@ inline result<void> agree_on_parts(collective::group_view& view, const part_agre
                 "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
                     std::to_string(mine.chunks) + "; build it with parallel::part_of");
   }
-  const std::size_t row = 1 + 2 * chunks.size();
+  const std::size_t row = 2 + 2 * chunks.size();
   std::vector<std::int64_t> all(row * view.size());
   const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
   std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
+  own[1] = static_cast<std::int64_t>(mine.step);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
-    own[1 + 2 * c] = chunks[c].first;
-    own[2 + 2 * c] = chunks[c].last;
+    own[2 + 2 * c] = chunks[c].first;
+    own[3 + 2 * c] = chunks[c].last;
   }
   if (view.size() > 1) {
     CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::parts_kind), std::as_bytes(own),
@@ -101,7 +103,12 @@ inline result<void> agree_on_parts(collective::group_view& view, const part_agre
       return fail(errc::wrong_model, "rank " + std::to_string(rank),
                   "it has another model, schedule, activation codec or number of micro-batches than this peer");
     }
-    const nn::block_range held{at[1 + 2 * (v / view.size())], at[2 + 2 * (v / view.size())]};
+    if (at[1] != own[1]) {
+      return fail(errc::diverged, "rank " + std::to_string(rank),
+                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(own[1]) +
+                      "; start all stages from checkpoints of the same step");
+    }
+    const nn::block_range held{at[2 + 2 * (v / view.size())], at[3 + 2 * (v / view.size())]};
     if (held.first != next) {
       return fail(errc::wrong_model, "rank " + std::to_string(rank),
                   "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +

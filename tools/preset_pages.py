@@ -25,6 +25,7 @@ BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::prot
              for name in ("swarm", "gwtf")},
           **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "checkfree")}}
+UNMEASURED = {"dipaco"}  # no row in bench/comm/bytes.cpp
 PARTS = "Build each peer's model with `parallel::part_of`. "
 
 
@@ -87,8 +88,8 @@ def page(p, all_presets):
     if p["name"] in HELD:
         return "\n".join([*out, HELD[p["name"]], ""])
     kind = "on_arrival" if "on_arrival" in p["type"] else "rounds"
-    out += [f"State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). Bytes: "
-            "[measured](../benchmarks-bytes.md). Held by the conformance suite and on every network in "
+    measured = "" if p["name"] in UNMEASURED else "Bytes: [measured](../benchmarks-bytes.md). "
+    out += [f"State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). {measured}Held by the conformance suite and on every network in "
             f"`tests/presets/{Path(p['header']).stem}.cpp`.", ""]
     return "\n".join(out)
 

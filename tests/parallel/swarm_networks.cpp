@@ -42,7 +42,7 @@ class tcp_swarm {
   };
   std::vector<peer> peers = std::vector<peer>(stage_of.size());
 
-  /// `victim` goes without a word when it sends its `sends`th tensor to another stage.
+  /// `victim` goes without a word: once it has taken a step and sent so many more tensors to other stages.
   void run(std::size_t victim = SIZE_MAX, int sends = 0) {
     std::vector<support::swarm_seat> seats;
     for (std::size_t p = 0; p < peers.size(); ++p) seats.push_back(seat(p, p == victim ? sends : -1));
@@ -65,9 +65,10 @@ class tcp_swarm {
   }
 
   support::swarm_seat seat(std::size_t p, int sends) {
-    auto mortal = std::make_shared<support::counted_fabric>(fabric(99, p), [left = sends](support::fabric_call c) mutable {
-      if (c == support::fabric_call::send && left-- == 0) throw closed{};
-    });
+    const auto dies = [this, p, left = sends](support::fabric_call c) mutable {
+      if (c == support::fabric_call::send && !peers[p].losses.empty() && left-- == 0) throw closed{};
+    };
+    auto mortal = std::make_shared<support::counted_fabric>(fabric(99, p), dies);
     support::swarm_seat s{fabric(100 + stage_of[p], p), std::move(mortal), io::any_storage{io::posix_storage{}}};
     s.member.folder = folder_ / std::to_string(p);
     s.member.protocol.run = 100 + stage_of[p];
@@ -138,7 +139,7 @@ TEST_CASE("swarm over TCP: a GPT's losses and parameters are those of the unspli
 }
 
 TEST_CASE("swarm over TCP: one peer of three is closed in the middle, and nothing is lost", "[parallel][fast]") {
-  for (const int sends : {14, 20}) {
+  for (const int sends : {0, 4}) {
     tcp_swarm swarm;
     swarm.run(3, sends);
     REQUIRE(swarm.peers[3].error == "closed");

@@ -49,6 +49,27 @@ TEST_CASE("swarm shares: one sum is taken alone, and what belongs to another ste
   CHECK_FALSE(plan_shares(old, 7, set_of({0, 1, 2, 3})).complete);
 }
 
+TEST_CASE("swarm shares: what a peer puts in leaves what it has as it was", "[parallel][fast]") {
+  swarm_gradients kept;
+  kept.begin(7);
+  kept.keep_sum(7, {10, 20});
+  CHECK(kept.has_sum(7));
+  CHECK_FALSE(kept.has_sum(8));
+  std::vector<float> g{1, 2};
+  kept.put_in(part::sum, g);
+  CHECK(g == std::vector<float>{10, 20});
+  kept.restore(g);
+  CHECK(g == std::vector<float>{1, 2});
+  kept.put_in(part::nothing, g);
+  CHECK(g == std::vector<float>{0, 0});
+  kept.restore(g);
+  CHECK(g == std::vector<float>{1, 2});
+  kept.begin(7);  // another attempt at the step
+  CHECK(kept.has_sum(7));
+  kept.begin(8);
+  CHECK_FALSE(kept.has_sum(7));
+}
+
 TEST_CASE("swarm shares: a holding comes back from its bytes, and no other bytes do", "[parallel][fast]") {
   const swarm_holding h{9, true, set_of({0, 64, 99}, 100)};
   const auto bytes = encode(h);

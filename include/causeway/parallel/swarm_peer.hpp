@@ -66,7 +66,9 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   result<double> run(std::uint64_t step, swarm_computer& computer) override {
     begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
     CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
-    return verdict_.turn == station_.turn() ? verdict_.loss : 0.0;
+    double loss = 0;
+    locked([&] { loss = verdict_.turn == station_.turn() ? verdict_.loss : 0.0; });
+    return loss;
   }
 
   result<void> complete(const std::function<bool()>& summoned) override {
@@ -87,7 +89,8 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     }
     begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
     CAUSEWAY_TRY(work_until([this] { return this->evaluated() || this->gives_up(); }));
-    const auto loss = this->evaluated();
+    std::optional<double> loss;
+    locked([&] { loss = this->evaluated(); });
     if (loss) return *loss;
     return fail(errc::cancelled, "swarm", "the others are through with this evaluation, and its loss is lost");
   }
@@ -127,8 +130,10 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     if (!std::isfinite(own)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
-    gradients_.keep_sum(step, computer_->gradients());
+    const auto g = computer_->gradients();
+    std::vector<float> sum{g.begin(), g.end()};
     locked([&] {
+      gradients_.keep_sum(step, std::move(sum));
       table_.remember(options_.stage, {step, own});
       if (this->own_sums_[0].step != step) this->own_sums_[1] = this->own_sums_[0];
       this->own_sums_[0] = {step, own};
@@ -170,7 +175,11 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     locked([&] { n = this->driver_.rerouted(); });
     return n;
   }
-  [[nodiscard]] bool drives() const noexcept { return this->drives_; }
+  [[nodiscard]] bool drives() {
+    bool so = false;
+    locked([&] { so = this->drives_; });
+    return so;
+  }
 
  private:
   template <class F>

@@ -69,8 +69,8 @@ class swarm_gradients {
     if (step_ != step) sum_.clear();
   }
   [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
-  void keep_sum(std::uint64_t step, std::span<const float> gradients) {
-    sum_.assign(gradients.begin(), gradients.end());
+  void keep_sum(std::uint64_t step, std::vector<float> sum) {
+    sum_ = std::move(sum);
     step_ = step;
   }
 

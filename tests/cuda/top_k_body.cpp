@@ -7,9 +7,11 @@
 #include "cuda/thread_group.hpp"
 #include "support/catch.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -48,7 +50,8 @@ selected here(const compress::top_k& choice, const compress::message_context& ct
     body.kept += grid.count() * body.layout.count;
     body.first_bit += 8 * compress::bytes_of_bits(grid.count() * body.layout.bits);
   }
-  std::memcpy(s.bytes.data(), words.data(), s.bytes.size());
+  const auto written = std::as_bytes(std::span{words});
+  std::copy_n(written.begin(), s.bytes.size(), s.bytes.begin());
   return s;
 }
 

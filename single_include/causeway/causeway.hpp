@@ -1067,7 +1067,7 @@ inline result<section_file> section_file::parse(byte_vector content, const std::
   if (!cursor.empty() || at != bytes.size()) {
     return fail(errc::corrupt, name, "the table of sections does not cover the file. Use an older file");
   }
-  return file;
+  return result<section_file>{std::move(file)};  // nvcc does not move a local by itself
 }
 
 inline std::string section_file::listing() const {
@@ -1643,12 +1643,12 @@ inline result<mapped_file> mapped_file::open(const std::string& path) {
   CAUSEWAY_ASSIGN(const detail::descriptor file, detail::open_file(path, O_RDONLY));
   CAUSEWAY_ASSIGN(const std::size_t size, detail::file_size(file, path));
   mapped_file mapped;
-  if (size == 0) return mapped;
+  if (size == 0) return result<mapped_file>{std::move(mapped)};  // nvcc does not move a local by itself
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) return os_error(path, "map it into memory", errno);
   mapped.data_ = data;
   mapped.size_ = size;
-  return mapped;
+  return result<mapped_file>{std::move(mapped)};
 }
 
 inline result<byte_vector> posix_file_system::read(const std::string& path) {
@@ -10484,6 +10484,17 @@ struct parameter_view {
   std::span<float> gradients;
   std::span<const parameter_segment> segments;
 };
+
+/// Calls `f(from, to)` with the places of every piece that both layouts have, by name. Precondition: pieces of one name
+/// have one size.
+template <class F>
+  requires std::invocable<F&, const parameter_segment&, const parameter_segment&>
+void for_common_pieces(std::span<const parameter_segment> from, std::span<const parameter_segment> to, F&& f) {
+  for (const parameter_segment& t : to) {
+    const auto found = std::find_if(from.begin(), from.end(), [&](const auto& s) { return s.name == t.name; });
+    if (found != from.end()) f(*found, t);
+  }
+}
 
 /// Owns the buffers. Add all segments first, then `allocate()`. Not safe to share between threads.
 class parameter_store {
@@ -22330,6 +22341,12 @@ class adam_clock {
 
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
 
+  /// As after `steps` steps.
+  void resume(const adamw_options& o, std::uint64_t steps) noexcept {
+    *this = {};
+    while (steps_ < steps) advance(o, {});
+  }
+
   template <class Archive>
   void serialize(Archive& ar) {
     ar(steps_, power1_, power2_);
@@ -22361,6 +22378,11 @@ class adamw {
     first_ = state_buffer{length};
     second_ = state_buffer{length};
     clock_ = {};
+  }
+  /// As after `steps` steps whose moments are all zero.
+  void resume(std::int64_t length, std::uint64_t steps) {
+    reset(length);
+    clock_.resume(options_, steps);
   }
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
@@ -22499,6 +22521,42 @@ static_assert(Optimizer<delayed_nesterov>);
 }  // namespace causeway::inline CAUSEWAY_ABI::optim
 
 #endif  // CAUSEWAY_OPTIM_DELAYED_NESTEROV_HPP
+
+// ---- causeway/optim/divisible.hpp ----
+#ifndef CAUSEWAY_OPTIM_DIVISIBLE_HPP
+#define CAUSEWAY_OPTIM_DIVISIBLE_HPP
+
+// Optimizer state that can be taken apart by parameters, for peers whose part of the model changes during a run.
+
+namespace causeway::inline CAUSEWAY_ABI::optim {
+
+/// `moments()`: all state that belongs to single parameters, in the layout of the parameters. `resume(length, steps)`: as
+/// after that many steps, with moments of zero.
+template <class O>
+concept Divisible = Optimizer<O> && requires(O& o) {
+  { o.moments().size() } -> std::convertible_to<std::size_t>;
+  { o.moments()[0] } -> std::convertible_to<std::span<float>>;
+  { o.resume(std::int64_t{}, std::uint64_t{}) } -> std::same_as<void>;
+};
+
+/// State for `to`, flat buffers of `length` values: what `from` had of it stays, the rest is zero. Both are in memory at
+/// once.
+template <Divisible O>
+void divide(O& inner, std::span<const parameter_segment> from, std::span<const parameter_segment> to, std::int64_t length,
+            std::uint64_t steps) {
+  std::vector<std::vector<float>> before;
+  for (const std::span<float> m : inner.moments()) before.emplace_back(m.begin(), m.end());
+  inner.resume(length, steps);
+  for_common_pieces(from, to, [&](const parameter_segment& old, const parameter_segment& now) {
+    for (std::size_t m = 0; m < before.size(); ++m) {
+      std::copy_n(before[m].begin() + old.offset, old.size(), inner.moments()[m].begin() + now.offset);
+    }
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::optim
+
+#endif  // CAUSEWAY_OPTIM_DIVISIBLE_HPP
 
 // ---- causeway/optim/fed_adam.hpp ----
 #ifndef CAUSEWAY_OPTIM_FED_ADAM_HPP
@@ -27092,6 +27150,10 @@ CAUSEWAY_ALWAYS_INLINE void widen_codes(kernels::detail::i32x16& wide, const i8x
   using i16x16 [[gnu::vector_size(32)]] = std::int16_t;
   wide = __builtin_convertvector(__builtin_convertvector(codes, i16x16), kernels::detail::i32x16);
 }
+/// In a function of its own: nvcc cannot compile the conversion inside a lambda.
+CAUSEWAY_ALWAYS_INLINE void to_floats(kernels::detail::f32x16& v, const kernels::detail::i32x16& integers) {
+  v = __builtin_convertvector(integers, kernels::detail::f32x16);
+}
 /// Keeps the low eight bits.
 CAUSEWAY_ALWAYS_INLINE void narrow_codes(u8x16& codes, const kernels::detail::i32x16& wide) {
   codes = __builtin_convertvector(__builtin_convertvector(wide, kernels::detail::u16x16), u8x16);
@@ -27215,9 +27277,11 @@ inline result<void> to_result(unsigned found, std::string_view codec, std::strin
   return {};
 }
 
-constexpr std::size_t bytes_per_scale(scale_format format) noexcept { return format == scale_format::f32 ? 4 : 2; }
+CAUSEWAY_HD constexpr std::size_t bytes_per_scale(scale_format format) noexcept {
+  return format == scale_format::f32 ? 4 : 2;
+}
 
-CAUSEWAY_ALWAYS_INLINE float load_scale(const std::byte* scales, std::int64_t block, scale_format format) {
+CAUSEWAY_HD CAUSEWAY_ALWAYS_INLINE float load_scale(const std::byte* scales, std::int64_t block, scale_format format) {
   if (format == scale_format::bf16) {
     std::uint16_t bits = 0;
     std::memcpy(&bits, scales + block * 2, sizeof bits);
@@ -27229,7 +27293,8 @@ CAUSEWAY_ALWAYS_INLINE float load_scale(const std::byte* scales, std::int64_t bl
 }
 
 /// Stores the scale and gives back what a reader will see. Rounded up in bf16, so that no code exceeds the largest.
-CAUSEWAY_ALWAYS_INLINE float store_scale(std::byte* scales, std::int64_t block, scale_format format, float scale) {
+CAUSEWAY_HD CAUSEWAY_ALWAYS_INLINE float store_scale(std::byte* scales, std::int64_t block, scale_format format,
+                                                     float scale) {
   if (format == scale_format::bf16) {
     const auto bits = std::bit_cast<std::uint32_t>(scale);
     const bool finite = bits < 0x7F800000U;
@@ -27243,7 +27308,8 @@ CAUSEWAY_ALWAYS_INLINE float store_scale(std::byte* scales, std::int64_t block, 
 
 /// A scale is usable when neither it nor its reciprocal overflows. One below that is stored as 0, one that is not finite as
 /// NaN (always the same NaN: which one arithmetic makes is up to the compiler). Either way the result is 0.
-CAUSEWAY_ALWAYS_INLINE float store_usable_scale(std::byte* scales, std::int64_t block, scale_format format, float scale) {
+CAUSEWAY_HD CAUSEWAY_ALWAYS_INLINE float store_usable_scale(std::byte* scales, std::int64_t block, scale_format format,
+                                                            float scale) {
   scale = store_scale(scales, block, format, scale);
   if (scale >= std::numeric_limits<float>::min() && scale <= std::numeric_limits<float>::max()) return scale;
   const bool small = scale < std::numeric_limits<float>::min();
@@ -27506,15 +27572,17 @@ struct decode_bits {
                                          std::int64_t bucket, scale_format format, Sink sink) {
     for (std::int64_t b = 0; b * bucket < count; ++b) {
       const float scale = load_scale(scales, b, format);
-      kernels::detail::for_lanes(
-          std::min(bucket, count - b * bucket), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-            u8x16 raw;
-            unpack<Bits>(raw, codes + (b * bucket + i) / 8 * Bits, part);
-            i32x16 code;
-            widen_codes(code, raw);
-            const i32x16 level = levels::with_zero ? code - levels::half : code + code - levels::top;
-            sink(to + b * bucket + i, __builtin_convertvector(level, kernels::detail::f32x16) * scale, part);
-          });
+      kernels::detail::for_lanes(std::min(bucket, count - b * bucket),
+                                 [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+                                   u8x16 raw;
+                                   unpack<Bits>(raw, codes + (b * bucket + i) / 8 * Bits, part);
+                                   i32x16 code;
+                                   widen_codes(code, raw);
+                                   const i32x16 level = levels::with_zero ? code - levels::half : code + code - levels::top;
+                                   kernels::detail::f32x16 v;
+                                   to_floats(v, level);
+                                   sink(to + b * bucket + i, v * scale, part);
+                                 });
     }
   }
 };
@@ -27668,6 +27736,16 @@ CAUSEWAY_ALWAYS_INLINE void store_codes(std::int8_t* to, const u8x16& codes, ker
   std::memcpy(to, &codes, static_cast<std::size_t>(part.count));
 }
 
+CAUSEWAY_ALWAYS_INLINE void load_codes(i8x16& codes, const std::int8_t* from, kernels::detail::whole) {
+  std::memcpy(&codes, from, sizeof codes);
+}
+/// Codes beyond the tail are zero.
+CAUSEWAY_ALWAYS_INLINE void load_codes(i8x16& codes, const std::int8_t* from, kernels::detail::tail part) {
+  std::int8_t padded[16] = {};
+  std::memcpy(padded, from, static_cast<std::size_t>(part.count));
+  std::memcpy(&codes, padded, sizeof codes);
+}
+
 /// Encodes whole blocks and perhaps a last shorter one, starting at a block's start.
 struct encode_blocks {
   static constexpr bool exact = true;
@@ -27721,15 +27799,13 @@ struct decode_blocks {
     for (std::int64_t b = 0; b * block < count; ++b) {
       const float scale = load_scale(scales, b, format);
       kernels::detail::for_lanes(std::min(block, count - b * block), [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-        i8x16 raw{};
-        if constexpr (std::is_same_v<decltype(part), kernels::detail::whole>) {
-          std::memcpy(&raw, codes + b * block + i, sizeof raw);
-        } else {
-          std::memcpy(&raw, codes + b * block + i, static_cast<std::size_t>(part.count));
-        }
+        i8x16 raw;
+        load_codes(raw, codes + b * block + i, part);
         kernels::detail::i32x16 code;
         widen_codes(code, raw);
-        sink(to + b * block + i, __builtin_convertvector(code, kernels::detail::f32x16) * scale, part);
+        kernels::detail::f32x16 v;
+        to_floats(v, code);
+        sink(to + b * block + i, v * scale, part);
       });
     }
   }
@@ -28042,9 +28118,9 @@ struct chunk_grid {
   std::size_t across = 0;
 
   [[nodiscard]] std::size_t count() const noexcept { return down * across; }
-  [[nodiscard]] std::uint32_t size() const noexcept { return rows * columns; }
+  [[nodiscard]] CAUSEWAY_HD std::uint32_t size() const noexcept { return rows * columns; }
   /// Where chunk `index`, counted along rows of chunks, begins.
-  [[nodiscard]] std::size_t begin_of(std::size_t index) const noexcept {
+  [[nodiscard]] CAUSEWAY_HD std::size_t begin_of(std::size_t index) const noexcept {
     return first + index / across * rows * stride + index % across * columns;
   }
   friend bool operator==(const chunk_grid&, const chunk_grid&) = default;
@@ -28394,10 +28470,10 @@ struct e3m0_scale {
   static constexpr std::int32_t lowest = 8, highest = 254, not_finite = 255;
 
   /// The exponent of the nearest power of two to `largest`; what lies halfway, at 1.5 times one, goes up.
-  static CAUSEWAY_ALWAYS_INLINE std::int32_t of(float largest) {
+  CAUSEWAY_HD static CAUSEWAY_ALWAYS_INLINE std::int32_t of(float largest) {
     const auto bits = std::bit_cast<std::int32_t>(largest);
     if (bits >= 0x7F800000) return not_finite;
-    return std::clamp((bits + 0x400000) >> 23, lowest, highest);
+    return std::clamp((bits + 0x400000) >> 23, std::int32_t{lowest}, std::int32_t{highest});  // copies: device code
   }
 };
 
@@ -29087,6 +29163,13 @@ inline std::uint32_t magnitude_bits(float value) noexcept { return std::bit_cast
 
 namespace causeway::inline CAUSEWAY_ABI::compress {
 
+/// Places [begin, end) of the permutation that `seed` makes of a row.
+struct permuted_part {
+  std::uint64_t seed = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
 namespace detail {
 
 /// A pseudo-random permutation of [0, n) that is evaluated where it is needed: an alternating Feistel network over the next
@@ -29101,7 +29184,7 @@ class seeded_permutation {
     for (std::uint32_t i = 0; i < keys_.size(); ++i) keys_[i] = static_cast<std::uint32_t>(mix(seed, n, i));
   }
 
-  [[nodiscard]] std::uint64_t operator()(std::uint64_t i) const noexcept {
+  [[nodiscard]] CAUSEWAY_HD std::uint64_t operator()(std::uint64_t i) const noexcept {
     do i = network(i);
     while (i >= n_);
     return i;
@@ -29109,13 +29192,13 @@ class seeded_permutation {
 
  private:
   /// Mixes all bits of x (the finalizer of MurmurHash3).
-  static std::uint32_t scrambled(std::uint32_t x) noexcept {
+  CAUSEWAY_HD static std::uint32_t scrambled(std::uint32_t x) noexcept {
     x = (x ^ (x >> 16U)) * 0x85EBCA6BU;
     x = (x ^ (x >> 13U)) * 0xC2B2AE35U;
     return x ^ (x >> 16U);
   }
 
-  [[nodiscard]] std::uint64_t network(std::uint64_t i) const noexcept {
+  [[nodiscard]] CAUSEWAY_HD std::uint64_t network(std::uint64_t i) const noexcept {
     auto low = static_cast<std::uint32_t>(i) & low_mask_;
     auto high = static_cast<std::uint32_t>(i >> low_bits_);
     for (std::size_t round = 0; round < keys_.size(); round += 2) {
@@ -29132,15 +29215,14 @@ class seeded_permutation {
   std::array<std::uint32_t, 8> keys_{};
 };
 
-/// The coordinates at places [begin, end) of the permutation that `seed` makes of [0, n), ascending.
-inline void list_permuted(thread_pool& pool, std::size_t n, std::uint64_t seed, std::size_t begin, std::size_t end,
-                          std::vector<std::uint32_t>& kept) {
-  const seeded_permutation permutation{n, seed};
+/// The coordinates at these places of the permutation of [0, n), ascending.
+inline void list_permuted(thread_pool& pool, std::size_t n, const permuted_part& part, std::vector<std::uint32_t>& kept) {
+  const seeded_permutation permutation{n, part.seed};
   coordinate_set chosen{n};
   const std::span<std::uint64_t> words = chosen.words();
-  kernels::detail::for_elements(pool, static_cast<std::int64_t>(end - begin), [&](index_range r) {
+  kernels::detail::for_elements(pool, static_cast<std::int64_t>(part.end - part.begin), [&](index_range r) {
     for (std::int64_t i = r.begin; i < r.end; ++i) {
-      const std::uint64_t at = permutation(begin + static_cast<std::size_t>(i));
+      const std::uint64_t at = permutation(part.begin + static_cast<std::size_t>(i));
       std::atomic_ref{words[at / 64]}.fetch_or(std::uint64_t{1} << (at % 64), std::memory_order_relaxed);
     }
   });
@@ -29206,6 +29288,13 @@ class shared_mask {
     return static_cast<std::uint64_t>(std::max(1.0, std::round(1.0 / options_.share)));
   }
 
+  /// Which coordinates of a row of n values the exchange sends.
+  [[nodiscard]] permuted_part part_of(const message_context& ctx, std::size_t n) const {
+    if (options_.order == mask_order::independent) return {mix(ctx.seed, 1), 0, most_kept(ctx, n)};
+    const std::uint64_t part = ctx.round % cycle();
+    const std::uint64_t turn = options_.order == mask_order::partitions ? ctx.round / cycle() : 0;
+    return {mix(options_.seed, 2, turn), part_begin(n, part), part_begin(n, part + 1)};
+  }
   [[nodiscard]] std::size_t most_kept(const message_context& ctx, std::size_t n) const {
     if (options_.order == mask_order::independent) return detail::count_of_share(options_.share, n);
     return part_begin(n, ctx.round % cycle() + 1) - part_begin(n, ctx.round % cycle());
@@ -29231,14 +29320,7 @@ class shared_mask {
 
   void list(const message_context& ctx, std::size_t n, std::vector<std::uint32_t>& kept) const {
     detail::expect_row_size(n);
-    if (options_.order == mask_order::independent) {
-      detail::list_permuted(ctx.pool, n, mix(ctx.seed, 1), 0, most_kept(ctx, n), kept);
-      return;
-    }
-    const std::uint64_t part = ctx.round % cycle();
-    const std::uint64_t turn = options_.order == mask_order::partitions ? ctx.round / cycle() : 0;
-    const std::uint64_t seed = mix(options_.seed, 2, turn);
-    detail::list_permuted(ctx.pool, n, seed, part_begin(n, part), part_begin(n, part + 1), kept);
+    detail::list_permuted(ctx.pool, n, part_of(ctx, n), kept);
   }
 
   shared_mask_options options_;
@@ -29294,7 +29376,7 @@ class random_k {
  private:
   void list(thread_pool& pool, std::uint64_t seed, std::size_t n, std::vector<std::uint32_t>& kept) const {
     detail::expect_row_size(n);
-    detail::list_permuted(pool, n, mix(seed, 3), 0, detail::count_of_share(options_.share, n), kept);
+    detail::list_permuted(pool, n, {mix(seed, 3), 0, detail::count_of_share(options_.share, n)}, kept);
   }
 
   random_k_options options_;
@@ -30454,6 +30536,15 @@ class top_k {
     return bytes;
   }
 
+  /// How a row is cut, and how the indices of one of a grid's chunks are written.
+  [[nodiscard]] std::vector<chunk_grid> grids(const message_context& ctx, std::size_t n) const {
+    detail::expect_row_size(n);
+    return cut_into_chunks(options_.chunks, ctx.matrices, n);
+  }
+  [[nodiscard]] index_layout layout(const chunk_grid& grid) const {
+    return layout_of(options_.indices, kept_of(grid.size()), grid.size());
+  }
+
   std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
                      std::span<std::byte> room, kernels::simd_level level = kernels::detect_simd_level()) const {
     kept.resize(most_kept(ctx, values.size()));
@@ -30497,14 +30588,6 @@ class top_k {
  private:
   // After so many chunks the bits end at a byte, whatever their number; threads share no byte.
   static constexpr std::int64_t chunks_per_byte = 8;
-
-  [[nodiscard]] std::vector<chunk_grid> grids(const message_context& ctx, std::size_t n) const {
-    detail::expect_row_size(n);
-    return cut_into_chunks(options_.chunks, ctx.matrices, n);
-  }
-  [[nodiscard]] index_layout layout(const chunk_grid& grid) const {
-    return layout_of(options_.indices, kept_of(grid.size()), grid.size());
-  }
 
   /// From indices within a chunk to coordinates of the row.
   static void place(const chunk_grid& grid, std::size_t chunk, std::span<std::uint32_t> indices) {
@@ -36377,6 +36460,12 @@ struct initial_distribution {
 /// The segment of a parameter that this peer does not hold.
 inline constexpr std::size_t not_held = static_cast<std::size_t>(-1);
 
+/// Segments that are added up for every token and position.
+struct embedding_tables {
+  std::size_t tokens = not_held;     ///< [vocabulary, width]
+  std::size_t positions = not_held;  ///< [context, width]; `not_held` also where there is no such table
+};
+
 /// GPT-2's deviation, and the one of matrices that write into the residual stream: 2·layers of them add up.
 inline constexpr float initial_deviation = 0.02F;
 [[nodiscard]] inline float residual_deviation(std::int64_t layers) noexcept {
@@ -36803,6 +36892,10 @@ class language_model {
   [[nodiscard]] const model_part& part() const noexcept { return engine_->part; }
   /// The segment of a token table that is the output layer too; `not_held` where the model has none here.
   [[nodiscard]] std::size_t tied_table() const noexcept { return family().tied(); }
+  /// The segments of the embedding; `not_held` where the model has none here.
+  [[nodiscard]] embedding_tables embedding() const noexcept { return family().embedding(); }
+  /// The share of values dropped in training, after the embedding and of what blocks add.
+  [[nodiscard]] float dropout() const noexcept { return family().dropout(); }
   [[nodiscard]] parameter_store& parameters() noexcept { return store(); }
   [[nodiscard]] BackendType& backend() noexcept { return engine_->backend; }
   /// The pool that activations come from, for its statistics.
@@ -36819,10 +36912,33 @@ class language_model {
     return h.add_value(whole.layout_hash()).finish();
   }
 
+  /// Values of a block in flat buffers, padding counted, with what stands before the first and behind the last one; held or
+  /// not.
+  [[nodiscard]] std::int64_t block_length(std::int64_t block) const {
+    parameter_store alone;
+    const Family declared{options(), alone, model_part{block_range{block, block + 1}}};
+    return alone.length();
+  }
+
   /// Fresh parameters, a function of (seed, segment, row): the same on every machine and for any number of threads.
   void initialize(std::uint64_t seed) {
+    engine_->seed = seed;
     fill_initial(backend().pool(), store(), family().initial(), seed);
     store().touch();
+  }
+
+  /// From now on this is another part of the model. Parameters that were here stay as they are, others start as
+  /// `initialize` left them, gradients are zero. No tape may be under way. Both parts are in memory at once; on an error
+  /// all is as it was.
+  [[nodiscard]] result<void> hold(model_part part) {
+    CAUSEWAY_TRY(part.check(blocks()));
+    try {
+      engine_->hold(std::move(part));
+      return {};
+    } catch (const std::bad_alloc&) {
+      return fail(errc::out_of_memory, std::string{Family::name},
+                  "no memory for another part of the model beside this one");
+    }
   }
 
   /// Adds the gradient of grad_scale · Σ loss to `parameters().gradients()` and returns Σ loss over the tokens.
@@ -36931,12 +37047,35 @@ class language_model {
     engine(const options_type& options, BackendType b, model_part held)
         : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
       store.allocate();
-      if (options.precision == precision::bf16) low = aligned_buffer<bf16>{static_cast<std::size_t>(store.length())};
+      low = copies_of(store, options);
     }
+
+    static aligned_buffer<bf16> copies_of(const parameter_store& all, const options_type& options) {
+      if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
+      return aligned_buffer<bf16>{static_cast<std::size_t>(all.length())};
+    }
+
+    void hold(model_part wanted) {
+      parameter_store fresh;
+      Family declared{family.options(), fresh, wanted};
+      fresh.allocate();
+      auto copies = copies_of(fresh, family.options());
+      fill_initial(backend.pool(), fresh, declared.initial(), seed);
+      for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
+        std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
+      });
+      store = std::move(fresh);
+      family = std::move(declared);
+      part = std::move(wanted);
+      low = std::move(copies);
+      low_version = 0;
+    }
+
     BackendType backend;
     model_part part;
     parameter_store store;
     Family family;
+    std::uint64_t seed = 0;
     aligned_buffer<bf16> low;
     std::uint64_t low_version = 0;
     buffer_pool memory;
@@ -37109,6 +37248,9 @@ class gpt_family {
   [[nodiscard]] std::size_t head() const noexcept { return head_; }
   /// The segment of the table that is both embedding and output layer; `not_held` where there is none here.
   [[nodiscard]] std::size_t tied() const noexcept { return options_.tie ? tokens_ : not_held; }
+
+  /// The segments that make the residual stream of tokens; `not_held` where they are not here.
+  [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, positions_}; }
 
   void hash_into(hasher& h) const noexcept {
     const auto& o = options_;
@@ -37285,6 +37427,9 @@ class llama_family {
   [[nodiscard]] std::size_t head() const noexcept { return head_; }
   /// The segment of the table that is both embedding and output layer; `not_held` where there is none here.
   [[nodiscard]] std::size_t tied() const noexcept { return options_.tie ? tokens_ : not_held; }
+
+  /// The segments that make the residual stream of tokens; `not_held` where they are not here.
+  [[nodiscard]] embedding_tables embedding() const noexcept { return {tokens_, not_held}; }
 
   void hash_into(hasher& h) const noexcept {
     const auto& o = options_;
@@ -38799,18 +38944,27 @@ struct group_question {
   std::uint64_t number = 0;
   net::peer_index self = 0;
   std::uint32_t peers = 1;
+  std::size_t fragment = 0;  ///< which part of the parameters
 };
 
 /// - `check(peers)`: errc::invalid_argument for options that do not fit that many peers;
 /// - `members(question)`: the peers of self's group, ascending, self included;
 /// - `formed(question)`: that exchange is over; groups with a memory move on;
-/// - `everybody`: there is only one group.
+/// - `everybody`: there is only one group;
+/// - optional, `lasting`: a fragment's groups are the same in all exchanges, so that their members stay alike;
+///   `check_fragments(count)`: as check; `weight(question)`: what self's row counts in its group's mean, above 0.
 template <class G>
 concept Group = G::decides == part::group&& requires(G& g, const G& c, const group_question& q) {
   { c.check(q.peers) } -> std::same_as<result<void>>;
   { c.members(q) } -> std::same_as<std::vector<net::peer_index>>;
   { g.formed(q) } -> std::same_as<void>;
   {bool{G::everybody}};
+};
+
+/// Whether a fragment's groups are the same in all exchanges.
+template <class G>
+inline constexpr bool groups_last = requires {
+  requires G::lasting;
 };
 
 namespace detail {
@@ -39603,6 +39757,85 @@ static_assert(collective::Exchange<detail::low_rank_exchange, compress::message_
 
 #endif  // CAUSEWAY_AXIS_LOW_RANK_MEAN_HPP
 
+// ---- causeway/axis/module_groups.hpp ----
+#ifndef CAUSEWAY_AXIS_MODULE_GROUPS_HPP
+#define CAUSEWAY_AXIS_MODULE_GROUPS_HPP
+
+// Models made of modules, several versions of each, of which a peer trains one path (DiPaCo: Douillard et al. 2024). A
+// fragment is a level of the path, and those who exchange it are the peers that have the same version of it: another group
+// for each fragment, and the same ones in every round. So the peers of a group hold equal shared parameters without a mean
+// over all, and nobody holds the whole model.
+
+namespace causeway::inline CAUSEWAY_ABI::axis {
+
+/// Of each peer, which version of each fragment it has.
+using module_paths = std::vector<std::vector<std::uint32_t>>;
+
+/// The paths through levels of `versions` modules, peer by peer and again from the first when all are taken, the last level
+/// changing first. In front there is a fragment that all share, as axis::consecutive has it.
+[[nodiscard]] inline module_paths every_path(const std::vector<std::uint32_t>& versions, std::uint32_t peers) {
+  module_paths paths(peers);
+  for (std::uint32_t p = 0; p < peers; ++p) {
+    paths[p].assign(versions.size() + 1, 0);
+    std::uint32_t rest = p;
+    for (std::size_t level = versions.size(); level > 0; --level) {
+      paths[p][level] = rest % versions[level - 1];
+      rest /= versions[level - 1];
+    }
+  }
+  return paths;
+}
+
+/// For comm::rounds: the peers that have the same version of a fragment. All peers start with equal parameters, as versions
+/// of a level do that were copied from one model trained before; they part when their data do.
+struct module_groups {
+  static constexpr part decides = part::group;
+  static constexpr bool everybody = false;
+  static constexpr bool lasting = true;
+
+  module_paths paths{};           ///< [peer][fragment], equal on all peers
+  std::vector<double> weights{};  ///< what each peer's row counts, say the documents of its shard; none: all alike
+
+  [[nodiscard]] result<void> check(std::uint32_t peers) const {
+    const auto length = [&](const auto& path) { return path.size() == paths[0].size(); };
+    if (paths.size() != peers || !std::all_of(paths.begin(), paths.end(), length)) {
+      return fail(errc::invalid_argument, "module_groups",
+                  std::to_string(paths.size()) + " paths for " + std::to_string(peers) +
+                      " peers; give each peer one, with a version of each fragment");
+    }
+    const auto counts = [](double w) { return w > 0 && std::isfinite(w); };
+    if (weights.empty() || (weights.size() == peers && std::all_of(weights.begin(), weights.end(), counts))) return {};
+    return fail(errc::invalid_argument, "module_groups",
+                "`weights` must have a positive number for each peer, or none at all");
+  }
+  [[nodiscard]] result<void> check_fragments(std::size_t count) const {
+    if (paths[0].size() == count) return {};
+    return fail(errc::invalid_argument, "module_groups",
+                "paths of " + std::to_string(paths[0].size()) + " fragments, but the model is cut into " +
+                    std::to_string(count) +
+                    "; axis::consecutive makes one of what is not in a block, then those of blocks");
+  }
+
+  [[nodiscard]] std::vector<net::peer_index> members(const group_question& q) const {
+    std::vector<net::peer_index> group;
+    for (net::peer_index p = 0; p < q.peers; ++p) {
+      if (paths[p][q.fragment] == paths[q.self][q.fragment]) group.push_back(p);
+    }
+    return group;
+  }
+  [[nodiscard]] float weight(const group_question& q) const {
+    return weights.empty() ? 1.0F : static_cast<float>(weights[q.self]);
+  }
+  void formed(const group_question&) {}
+  void serialize(auto&) {}
+};
+
+static_assert(Group<module_groups>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::axis
+
+#endif  // CAUSEWAY_AXIS_MODULE_GROUPS_HPP
+
 // ---- causeway/axis/participation.hpp ----
 #ifndef CAUSEWAY_AXIS_PARTICIPATION_HPP
 #define CAUSEWAY_AXIS_PARTICIPATION_HPP
@@ -39825,6 +40058,14 @@ concept ActivationCodec = std::movable<A> && std::default_initializable<A> && St
   a.begin_step();
   { a.commit_step() } -> std::same_as<result<void>>;
   { fixed.agreement() } -> std::same_as<std::uint64_t>;
+};
+
+/// Of codecs with traits.uses_base: `leave_outside(pool, width, rows)` turns rows of embedding tables into the rows of the
+/// tables that `base` is made of, on one peer; the others get them from it.
+template <class A>
+concept UsesBase = ActivationCodec<A> &&
+                   A::traits.uses_base&& requires(A& a, thread_pool& pool, std::int64_t width, std::span<float> rows) {
+  { a.leave_outside(pool, width, rows) } -> std::same_as<result<void>>;
 };
 
 namespace detail {
@@ -40496,6 +40737,945 @@ static_assert(ActivationCodec<delta<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_DELTA_HPP
+
+// ---- causeway/stage/expert.hpp ----
+#ifndef CAUSEWAY_STAGE_EXPERT_HPP
+#define CAUSEWAY_STAGE_EXPERT_HPP
+
+// An expert of a mixture that is trained where it lies (Learning@home: Ryabinin and Gusev, NeurIPS 2020): a backward moves
+// its parameters at once, with its own optimizer, whoever asked and however old the forward is. It remembers no forward: a
+// backward brings the input along and computes it again.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// Rows are [rows, width]. `forward(x, y)`: y = f(x). `backward(x, dy, dx)`: dx, the gradient of the loss by x where dy is
+/// that by f(x), with the parameters as they are now; then moves them. On an error nothing moved.
+template <class E>
+concept Expert = std::movable<E> && requires(E& e, std::span<const float> in, std::span<float> out) {
+  { e.width() } -> std::convertible_to<std::int64_t>;
+  { e.forward(in, out) } -> std::same_as<result<void>>;
+  { e.backward(in, in, out) } -> std::same_as<result<void>>;
+};
+
+struct feed_forward_options {
+  std::int64_t width = 0;
+  std::int64_t hidden = 0;
+  float learning_rate = 1e-3F;
+  float clip_norm = 1.0F;  ///< of each backward's gradient; 0: none
+  std::uint64_t seed = 0;  ///< another one for each expert
+};
+
+/// f(x) = W2·gelu(W1·x + b1) + b2, moved by Optimizer. One thread at a time.
+template <optim::Optimizer Optimizer = optim::adamw>
+class feed_forward_expert {
+ public:
+  explicit feed_forward_expert(const feed_forward_options& options, Optimizer optimizer = Optimizer{}, unsigned threads = 1)
+      : options_{options}, engine_{std::make_unique<engine>(options, std::move(optimizer), threads)} {}
+
+  [[nodiscard]] std::int64_t width() const noexcept { return options_.width; }
+  [[nodiscard]] parameter_store& parameters() noexcept { return engine_->store; }
+  /// Backwards so far.
+  [[nodiscard]] std::uint64_t updates() const noexcept { return updates_; }
+
+  result<void> forward(std::span<const float> x, std::span<float> y) {
+    tape_type& t = engine_->tape;
+    const autograd::recording_scope scope{t, false};
+    const tensor out = compute(t, input(x)).value;
+    std::copy_n(out.data<float>(), y.size(), y.begin());
+    return {};
+  }
+
+  result<void> backward(std::span<const float> x, std::span<const float> dy, std::span<float> dx) {
+    tape_type& t = engine_->tape;
+    parameter_store& store = engine_->store;
+    std::fill(store.gradients().begin(), store.gradients().end(), 0.0F);
+    const auto in = t.leaf(input(x).value);
+    const auto out = compute(t, in);
+    tensor gradient = t.make(dtype::f32, out.value.shape());
+    std::copy(dy.begin(), dy.end(), gradient.data<float>());
+    t.contribute(out.slot, std::move(gradient));
+    t.backward();
+    const tensor d_input = t.take(in.slot);
+    std::copy_n(d_input.data<float>(), dx.size(), dx.begin());
+    t.clear();
+    return update();
+  }
+
+  void serialize(auto& ar) {
+    const auto held = engine_->store.values();
+    std::vector<float> values{held.begin(), held.end()};
+    ar(values, engine_->optimizer, updates_);
+    std::copy_n(values.begin(), std::min(values.size(), held.size()), held.begin());
+  }
+
+ private:
+  using tape_type = autograd::tape<kernels::cpu_backend>;
+
+  struct engine {
+    engine(const feed_forward_options& o, Optimizer given, unsigned threads)
+        : backend{threads}, optimizer{std::move(given)} {
+      store.add("up.weight", parameter_kind::matrix, o.hidden, o.width);
+      store.add("up.bias", parameter_kind::vector, 1, o.hidden);
+      store.add("down.weight", parameter_kind::matrix, o.width, o.hidden);
+      store.add("down.bias", parameter_kind::vector, 1, o.width);
+      store.allocate();
+      for (const std::size_t s : {std::size_t{0}, std::size_t{2}}) {
+        const parameter_segment& matrix = store.segments()[s];
+        rng draw{o.seed, s};
+        const float deviation = 1.0F / std::sqrt(static_cast<float>(matrix.columns));
+        for (std::int64_t i = 0; i < matrix.size(); ++i) store.value(s)[i] = deviation * draw.normal();
+      }
+      optimizer.reset(store.length());
+    }
+    [[nodiscard]] autograd::parameter at(std::size_t segment) {
+      const parameter_segment& s = store.segments()[segment];
+      return {store.value(segment), nullptr, store.gradient(segment), s.rows, s.columns};
+    }
+    kernels::cpu_backend backend;
+    Optimizer optimizer;
+    parameter_store store;
+    buffer_pool memory;
+    tape_type tape{backend, memory};
+  };
+
+  [[nodiscard]] autograd::variable input(std::span<const float> x) {
+    CAUSEWAY_EXPECT(static_cast<std::int64_t>(x.size()) % options_.width == 0);
+    tensor values = engine_->tape.make(dtype::f32, {static_cast<std::int64_t>(x.size()) / options_.width, options_.width});
+    std::copy(x.begin(), x.end(), values.data<float>());
+    return {std::move(values)};
+  }
+  [[nodiscard]] autograd::variable compute(tape_type& t, const autograd::variable& x) {
+    engine& e = *engine_;
+    return autograd::linear(t, autograd::linear_gelu(t, x, e.at(0), e.at(1)), e.at(2), e.at(3));
+  }
+
+  result<void> update() {
+    engine& e = *engine_;
+    const float norm = optim::global_norm(e.backend.pool(), e.store.gradients());
+    CAUSEWAY_TRY(optim::check_norm(norm, "expert"));
+    e.optimizer.step(
+        e.backend.pool(), e.store.view(),
+        {.learning_rate = options_.learning_rate, .gradient_scale = optim::clip_scale(norm, options_.clip_norm)});
+    ++updates_;
+    return {};
+  }
+
+  feed_forward_options options_;
+  std::unique_ptr<engine> engine_;
+  std::uint64_t updates_ = 0;
+};
+static_assert(Expert<feed_forward_expert<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_EXPERT_HPP
+
+// ---- causeway/stage/expert_directory.hpp ----
+#ifndef CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP
+#define CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP
+
+// Experts on a grid, and which of them are alive (Learning@home: Ryabinin and Gusev, NeurIPS 2020). An expert is named by
+// its coordinates, "ffn.3.17", and announces itself for a time. Whoever looks for experts asks for what follows a prefix of
+// coordinates, as the paper's DHT is asked, and never needs the whole list. Here the entries lie in one ordered map.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// Number of an expert: its coordinates as the digits of a number, the first the most significant. The same for prefixes.
+using expert_id = std::uint64_t;
+
+/// sides[i] places on axis i. 1 to 16 axes, fewer than 2^63 places in all.
+class expert_grid {
+ public:
+  explicit expert_grid(std::vector<std::uint32_t> sides) : sides_{std::move(sides)}, below_(sides_.size(), 1) {
+    CAUSEWAY_EXPECT(!sides_.empty() && sides_.size() <= 16);
+    for (std::size_t i = sides_.size(); i > 0; --i) {
+      CAUSEWAY_EXPECT(sides_[i - 1] >= 1 && count_ <= (std::uint64_t{1} << 62U) / sides_[i - 1]);
+      below_[i - 1] = count_;
+      count_ *= sides_[i - 1];
+      heads_ += sides_[i - 1];
+    }
+  }
+
+  [[nodiscard]] std::size_t axes() const noexcept { return sides_.size(); }
+  [[nodiscard]] std::span<const std::uint32_t> sides() const noexcept { return sides_; }
+  [[nodiscard]] std::uint64_t places() const noexcept { return count_; }
+  /// The sum of the sides: as many scores as a gate makes.
+  [[nodiscard]] std::size_t heads() const noexcept { return heads_; }
+  /// Places that share the first axis + 1 coordinates.
+  [[nodiscard]] std::uint64_t below(std::size_t axis) const noexcept { return below_[axis]; }
+  [[nodiscard]] std::uint32_t coordinate(expert_id e, std::size_t axis) const noexcept {
+    return static_cast<std::uint32_t>(e / below_[axis] % sides_[axis]);
+  }
+
+ private:
+  std::vector<std::uint32_t> sides_;
+  std::vector<std::uint64_t> below_;
+  std::uint64_t count_ = 1;
+  std::size_t heads_ = 0;
+};
+
+/// `extensions(prefix, axis, out)`: which coordinates on `axis` an alive expert has whose coordinates before are `prefix`
+/// (0 for axis 0), ascending. One question to a DHT.
+template <class D>
+concept ExpertDirectory = requires(const D& d, expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) {
+  { d.grid() } -> std::same_as<const expert_grid&>;
+  { d.extensions(prefix, axis, out) } -> std::same_as<void>;
+};
+
+/// All entries in one place. Not safe to share between threads while it changes.
+class expert_directory {
+ public:
+  explicit expert_directory(expert_grid grid) : grid_{std::move(grid)} {}
+
+  [[nodiscard]] const expert_grid& grid() const noexcept { return grid_; }
+  [[nodiscard]] std::size_t size() const noexcept { return alive_.size(); }
+  [[nodiscard]] bool contains(expert_id e) const { return alive_.contains(e); }
+
+  /// The expert is there until then, or longer if it was said before. Precondition: a place of the grid.
+  void announce(expert_id e, time_point until = no_deadline) {
+    CAUSEWAY_EXPECT(e < grid_.places());
+    time_point& known = alive_.try_emplace(e, until).first->second;
+    if (known < until) known = until;
+  }
+  /// The expert did not answer.
+  void remove(expert_id e) { alive_.erase(e); }
+  /// Forgets whoever did not announce itself again.
+  void expire(time_point now) {
+    std::erase_if(alive_, [&](const auto& entry) { return entry.second <= now; });
+  }
+
+  void extensions(expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const {
+    out.clear();
+    const std::uint64_t each = grid_.below(axis), side = grid_.sides()[axis];
+    const expert_id first = prefix * side * each, last = first + side * each;
+    for (auto at = alive_.lower_bound(first); at != alive_.end() && at->first < last;) {
+      const std::uint64_t place = (at->first - first) / each;
+      out.push_back(static_cast<std::uint32_t>(place));
+      at = alive_.lower_bound(first + (place + 1) * each);
+    }
+  }
+
+ private:
+  expert_grid grid_;
+  std::map<expert_id, time_point> alive_;  // until when
+};
+static_assert(ExpertDirectory<expert_directory>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP
+
+// ---- causeway/stage/layout.hpp ----
+#ifndef CAUSEWAY_STAGE_LAYOUT_HPP
+#define CAUSEWAY_STAGE_LAYOUT_HPP
+
+// Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of
+// different length. All peers of an attempt work out the same layout from the same facts.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// One peer's place.
+struct seat {
+  std::uint64_t peer = 0;
+  nn::block_range computes;
+  /// Rising and apart, `computes` within one of them: what else it keeps up to date, for when another peer is lost. None:
+  /// what it computes.
+  std::vector<nn::block_range> keeps{};
+
+  [[nodiscard]] std::vector<nn::block_range> held() const {
+    return keeps.empty() ? std::vector<nn::block_range>{computes} : keeps;
+  }
+  [[nodiscard]] bool holds(std::int64_t block) const {
+    const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
+    return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
+  }
+};
+
+/// One whole pipeline.
+struct replica {
+  std::vector<seat> seats;          ///< in the order of the model
+  std::uint32_t micro_batches = 0;  ///< its share of the global batch
+};
+
+/// Peers without a seat are spare.
+struct layout {
+  std::vector<replica> replicas;
+
+  struct place {
+    std::size_t replica = 0, rank = 0;
+  };
+  /// Where a peer is; nullptr: spare.
+  [[nodiscard]] const seat* find(std::uint64_t peer, place* at = nullptr) const {
+    for (std::size_t r = 0; r < replicas.size(); ++r) {
+      for (std::size_t s = 0; s < replicas[r].seats.size(); ++s) {
+        if (replicas[r].seats[s].peer != peer) continue;
+        if (at != nullptr) *at = {r, s};
+        return &replicas[r].seats[s];
+      }
+    }
+    return nullptr;
+  }
+  /// The peers that hold a block, in the order of replicas and ranks.
+  [[nodiscard]] std::vector<std::uint64_t> holders(std::int64_t block) const {
+    std::vector<std::uint64_t> all;
+    for (const replica& r : replicas) {
+      for (const seat& s : r.seats) {
+        if (s.holds(block)) all.push_back(s.peer);
+      }
+    }
+    return all;
+  }
+  /// The number of the first micro-batch of a replica.
+  [[nodiscard]] std::uint32_t first_micro_batch(std::size_t of) const {
+    std::uint32_t sum = 0;
+    for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
+    return sum;
+  }
+
+  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat.
+  [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const {
+    const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
+    std::vector<std::uint64_t> peers;
+    for (const replica& r : replicas) {
+      std::int64_t next = 0;
+      for (const seat& s : r.seats) {
+        if (s.computes.first != next || s.computes.size() < 1) return wrong("a replica does not compute each block once");
+        CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
+        if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
+        next = s.computes.last;
+        peers.push_back(s.peer);
+      }
+      if (next != layers) return wrong("a replica does not compute each block once");
+    }
+    std::sort(peers.begin(), peers.end());
+    if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two seats");
+    if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
+      return wrong("the replicas' micro-batches are not those of the global batch");
+    return {};
+  }
+};
+
+/// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
+[[nodiscard]] inline std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
+  const auto n = static_cast<std::uint32_t>(replicas);
+  std::vector<std::uint32_t> shares(replicas, micro_batches / n);
+  for (std::uint32_t i = 0; i < micro_batches % n; ++i) ++shares[i];
+  return shares;
+}
+
+/// `layers` blocks in `stages` ranges, as evenly as can be. Precondition: 1 <= stages <= layers.
+[[nodiscard]] inline std::vector<nn::block_range> even_cut(std::int64_t layers, std::int64_t stages) {
+  CAUSEWAY_EXPECT(stages >= 1 && stages <= layers);
+  std::vector<nn::block_range> ranges;
+  for (std::int64_t s = 0; s < stages; ++s) ranges.push_back({s * layers / stages, (s + 1) * layers / stages});
+  return ranges;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_LAYOUT_HPP
+
+// ---- causeway/stage/product_key_gate.hpp ----
+#ifndef CAUSEWAY_STAGE_PRODUCT_KEY_GATE_HPP
+#define CAUSEWAY_STAGE_PRODUCT_KEY_GATE_HPP
+
+// The gate of Learning@home's mixture of experts (Ryabinin and Gusev, NeurIPS 2020): an expert's score is a sum over the
+// axes of the grid, g(x, e) = Σ_i (W_i·x)[e_i], so that a few hundred numbers score millions of experts, and a beam search
+// along the axes finds the best among those that are alive. An expert that does not answer is left out, and the weights of
+// the others are those of a softmax over them alone. A softmax for each axis would change nothing: it takes the same from
+// all scores of a row.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// An expert for a row.
+struct expert_choice {
+  expert_id expert = 0;
+  float score = 0;
+};
+
+/// What was chosen for the rows of a micro-batch: choices [first[r], first[r + 1]) are of row r, best first.
+struct expert_choices {
+  std::vector<std::size_t> first;
+  std::vector<expert_choice> all;
+
+  [[nodiscard]] std::size_t rows() const noexcept { return first.empty() ? 0 : first.size() - 1; }
+};
+
+struct product_key_options {
+  std::uint32_t chosen = 4;  ///< experts a row: k
+  std::uint32_t beam = 0;    ///< prefixes kept on each axis, at least `chosen`; 0: as many (the paper's)
+  std::uint64_t seed = 0;    ///< of the first weights
+};
+
+namespace detail {
+
+/// A total order: no two experts are equal.
+[[nodiscard]] inline bool better(const expert_choice& a, const expert_choice& b) noexcept {
+  return a.score != b.score ? a.score > b.score : a.expert < b.expert;
+}
+
+}  // namespace detail
+
+/// The best `chosen` alive experts by a beam search, best first, ties by number; fewer where fewer are alive. `scores`: of
+/// one row, axis after axis; finite. Asks the directory 1 + beam · (axes - 1) times and scores beam · side experts an axis.
+///
+/// With all experts alive the result is exact: each prefix that is left out loses to `beam` others, and all have the same
+/// best continuation. Where experts are missing, it may miss an expert whose prefix is poor but whose betters have lost
+/// their best; a wider beam misses fewer, one as wide as there are prefixes none.
+template <ExpertDirectory Directory>
+[[nodiscard]] std::vector<expert_choice> best_experts(const Directory& directory, std::span<const float> scores,
+                                                      std::uint32_t chosen, std::uint32_t beam) {
+  const expert_grid& grid = directory.grid();
+  CAUSEWAY_EXPECT(scores.size() == grid.heads() && chosen >= 1 && beam >= chosen);
+  std::vector<expert_choice> kept{{}}, next;
+  std::vector<std::uint32_t> places;
+  for (std::size_t axis = 0; axis < grid.axes(); ++axis) {
+    const std::uint32_t side = grid.sides()[axis];
+    next.clear();
+    for (const expert_choice& prefix : kept) {
+      directory.extensions(prefix.expert, axis, places);
+      for (const std::uint32_t p : places) next.push_back({prefix.expert * side + p, prefix.score + scores[p]});
+    }
+    const std::size_t width = axis + 1 == grid.axes() ? chosen : beam;
+    const auto end = next.begin() + static_cast<std::ptrdiff_t>(std::min(width, next.size()));
+    std::partial_sort(next.begin(), end, next.end(), detail::better);
+    next.erase(end, next.end());
+    kept.swap(next);
+    scores = scores.subspan(side);
+  }
+  return kept;
+}
+
+/// weights[c] = softmax over the choices of each row that answered; 0 for the others, and for all where none did.
+/// `answered`: one for each choice, 0 where the expert is missing.
+inline void weigh_experts(const expert_choices& choices, std::span<const std::uint8_t> answered, std::span<float> weights) {
+  CAUSEWAY_EXPECT(answered.size() == choices.all.size() && weights.size() == answered.size());
+  std::fill(weights.begin(), weights.end(), 0.0F);
+  for (std::size_t r = 0; r < choices.rows(); ++r) {
+    const float* best = nullptr;  // choices are in the order of scores
+    double sum = 0;
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      if (answered[c] == 0) continue;
+      if (best == nullptr) best = &choices.all[c].score;
+      weights[c] = std::exp(choices.all[c].score - *best);
+      sum += static_cast<double>(weights[c]);
+    }
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      if (sum > 0) weights[c] = static_cast<float>(static_cast<double>(weights[c]) / sum);
+    }
+  }
+}
+
+/// The gradient of the scores from that of the weights, which `weigh_experts` made: ds = w·(dw - Σ w·dw), in place.
+inline void weigh_experts_backward(const expert_choices& choices, std::span<const float> weights,
+                                   std::span<float> gradient) {
+  CAUSEWAY_EXPECT(weights.size() == choices.all.size() && gradient.size() == weights.size());
+  for (std::size_t r = 0; r < choices.rows(); ++r) {
+    double mean = 0;
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      mean += static_cast<double>(weights[c]) * static_cast<double>(gradient[c]);
+    }
+    for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+      gradient[c] = weights[c] * static_cast<float>(static_cast<double>(gradient[c]) - mean);
+    }
+  }
+}
+
+/// The trained part: W, [heads, width], one row for each place of each axis. One thread at a time.
+class product_key_gate {
+ public:
+  /// errc::invalid_argument for options that cannot work.
+  static result<product_key_gate> create(std::int64_t width, const expert_grid& grid,
+                                         const product_key_options& options = {}) {
+    const std::uint32_t beam = options.beam == 0 ? options.chosen : options.beam;
+    if (width < 1 || options.chosen < 1 || beam < options.chosen) {
+      return fail(errc::invalid_argument, "product_key_gate",
+                  "rows of " + std::to_string(width) + " values, " + std::to_string(options.chosen) +
+                      " experts each, a beam of " + std::to_string(beam) +
+                      "; all must be at least 1, the beam at least the experts");
+    }
+    return product_key_gate{width, grid, {options.chosen, beam, options.seed}};
+  }
+
+  [[nodiscard]] const product_key_options& options() const noexcept { return options_; }
+  [[nodiscard]] std::span<float> weights() noexcept { return weights_; }
+  [[nodiscard]] std::span<const float> weights() const noexcept { return weights_; }
+  [[nodiscard]] std::span<float> gradients() noexcept { return gradients_; }
+
+  /// Experts for each row of x [rows, width]. errc::non_finite where a row's scores are not finite.
+  template <ExpertDirectory Directory>
+  result<expert_choices> choose(thread_pool& pool, std::span<const float> x, const Directory& directory) {
+    const std::size_t rows = rows_of(x), heads = grid_.heads();
+    CAUSEWAY_EXPECT(std::ranges::equal(directory.grid().sides(), grid_.sides()));
+    scores_.resize(rows * heads);
+    kernels::gemm_args<float, float> args = shape(rows, heads, width_);
+    args.transpose_b = true;
+    args.a = x.data(), args.lda = args.k, args.b = weights_.data(), args.ldb = args.k;
+    args.c = scores_.data(), args.ldc = args.n;
+    if (rows > 0) kernels::packed_gemm{}.multiply(pool, memory_, args);
+    expert_choices choices{{0}, {}};
+    for (std::size_t r = 0; r < rows; ++r) {
+      const auto row = std::span<const float>{scores_}.subspan(r * heads, heads);
+      if (!std::all_of(row.begin(), row.end(), [](float v) { return std::isfinite(v); })) {
+        return fail(errc::non_finite, "product_key_gate",
+                    "row " + std::to_string(r) + " has scores that are NaN or infinite; lower the learning rate");
+      }
+      const auto best = best_experts(directory, row, options_.chosen, options_.beam);
+      choices.all.insert(choices.all.end(), best.begin(), best.end());
+      choices.first.push_back(choices.all.size());
+    }
+    return choices;
+  }
+
+  /// Adds to the gradients of W, and to `dx` [rows, width], from `d_scores`, one for each choice.
+  void backward(thread_pool& pool, std::span<const float> x, const expert_choices& choices, std::span<const float> d_scores,
+                std::span<float> dx) {
+    const std::size_t rows = rows_of(x), heads = grid_.heads();
+    CAUSEWAY_EXPECT(choices.rows() == rows && d_scores.size() == choices.all.size() && dx.size() == x.size());
+    if (rows == 0) return;
+    spread(choices, d_scores);
+    kernels::gemm_args<float, float> args = shape(heads, width_, rows);
+    args.transpose_a = true, args.accumulate = true;
+    args.a = scores_.data(), args.lda = args.m, args.b = x.data(), args.ldb = args.n;
+    args.c = gradients_.data(), args.ldc = args.n;
+    kernels::packed_gemm{}.multiply(pool, memory_, args);
+    args = shape(rows, width_, heads);
+    args.accumulate = true;
+    args.a = scores_.data(), args.lda = args.k, args.b = weights_.data(), args.ldb = args.n;
+    args.c = dx.data(), args.ldc = args.n;
+    kernels::packed_gemm{}.multiply(pool, memory_, args);
+  }
+
+  void serialize(auto& ar) { ar(weights_); }
+
+ private:
+  product_key_gate(std::int64_t width, const expert_grid& grid, const product_key_options& options)
+      : grid_{grid},
+        options_{options},
+        width_{static_cast<std::size_t>(width)},
+        weights_(grid.heads() * width_),
+        gradients_(weights_.size()) {
+    rng draw{options.seed, 0x67617465U};
+    const float deviation = 1.0F / std::sqrt(static_cast<float>(width));
+    for (float& w : weights_) w = deviation * draw.normal();
+  }
+
+  [[nodiscard]] std::size_t rows_of(std::span<const float> x) const {
+    CAUSEWAY_EXPECT(x.size() % width_ == 0);
+    return x.size() / width_;
+  }
+  static kernels::gemm_args<float, float> shape(std::size_t m, std::size_t n, std::size_t k) {
+    kernels::gemm_args<float, float> args;
+    args.m = static_cast<std::int64_t>(m), args.n = static_cast<std::int64_t>(n), args.k = static_cast<std::int64_t>(k);
+    return args;
+  }
+
+  /// scores_ ← the gradient of all scores [rows, heads]: a choice's goes to its place on every axis.
+  void spread(const expert_choices& choices, std::span<const float> d_scores) {
+    const std::size_t heads = grid_.heads();
+    scores_.assign(choices.rows() * heads, 0.0F);
+    for (std::size_t r = 0; r < choices.rows(); ++r) {
+      for (std::size_t c = choices.first[r]; c < choices.first[r + 1]; ++c) {
+        std::size_t at = r * heads;
+        for (std::size_t axis = 0; axis < grid_.axes(); ++axis) {
+          scores_[at + grid_.coordinate(choices.all[c].expert, axis)] += d_scores[c];
+          at += grid_.sides()[axis];
+        }
+      }
+    }
+  }
+
+  expert_grid grid_;
+  product_key_options options_;
+  std::size_t width_;
+  std::vector<float> weights_, gradients_;
+  std::vector<float> scores_;  // working memory
+  scratch memory_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_PRODUCT_KEY_GATE_HPP
+
+// ---- causeway/stage/recovery.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_HPP
+#define CAUSEWAY_STAGE_RECOVERY_HPP
+
+// What becomes of the stages of pipelines when peers come and go, as a policy: a function from who is there and what they
+// hold to a layout. The same facts give the same layout on all peers, so nobody has to be told.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// What a peer says when an attempt begins.
+struct present_peer {
+  std::uint64_t id = 0;
+  std::vector<nn::block_range> holds;  ///< in the newest state; rising and apart
+  /// Its seat in the last attempt that it took part in; `computes` is empty without one.
+  std::uint32_t replica = 0;
+  nn::block_range computes{};
+  /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
+  std::vector<double> squares{};
+
+  [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const {
+    std::int64_t sum = 0;
+    for (const nn::block_range& r : holds) {
+      sum += std::max<std::int64_t>(0, std::min(r.last, with.last) - std::max(r.first, with.first));
+    }
+    return sum;
+  }
+  [[nodiscard]] bool holds_all(const nn::block_range& r) const { return overlap(r) == r.size(); }
+  /// 0 where it does not know.
+  [[nodiscard]] double squares_of(std::int64_t block) const {
+    std::size_t place = 0;
+    for (const nn::block_range& r : holds) {
+      if (r.first <= block && block < r.last) {
+        place += static_cast<std::size_t>(block - r.first);
+        return place < squares.size() ? squares[place] : 0;
+      }
+      place += static_cast<std::size_t>(r.size());
+    }
+    return 0;
+  }
+};
+
+/// What all peers of an attempt know.
+struct gathering {
+  std::int64_t layers = 0;
+  std::uint32_t micro_batches = 0;  ///< of the global batch
+  std::vector<present_peer> peers;  ///< by rising id
+
+  /// The place of the first peer that holds a block; peers.size() where nobody does.
+  [[nodiscard]] std::size_t first_holder(std::int64_t block) const {
+    const auto found = std::find_if(peers.begin(), peers.end(), [&](const present_peer& p) {
+      return p.overlap({block, block + 1}) == 1;
+    });
+    return static_cast<std::size_t>(found - peers.begin());
+  }
+  [[nodiscard]] bool somebody_holds(std::int64_t block) const { return first_holder(block) < peers.size(); }
+};
+
+/// What to do about blocks that nobody holds any more.
+enum class lost_blocks : std::uint8_t {
+  wait,        ///< the run stands until a peer that has them is back
+  neighbours,  ///< they are made up from the stages beside them
+};
+
+struct recovery_traits {
+  lost_blocks lost = lost_blocks::wait;
+};
+
+/// - `arrange(gathering)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
+///   waits for more.
+template <class R>
+concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const gathering& g) {
+  { R::name } -> std::convertible_to<std::string_view>;
+  { R::traits } -> std::convertible_to<recovery_traits>;
+  { r.arrange(g) } -> std::same_as<result<layout>>;
+};
+
+/// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
+/// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
+[[nodiscard]] inline layout seat_peers(const std::vector<std::vector<nn::block_range>>& rows,
+                                       std::span<const std::uint32_t> micro_batches, const gathering& g) {
+  struct open_seat {
+    std::size_t replica, rank;
+  };
+  layout made;
+  std::vector<open_seat> open;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    made.replicas.push_back({std::vector<seat>(rows[r].size()), micro_batches[r]});
+    for (std::size_t s = 0; s < rows[r].size(); ++s) open.push_back({r, s});
+  }
+  CAUSEWAY_EXPECT(open.size() <= g.peers.size());
+  std::vector<const present_peer*> free;
+  for (const present_peer& p : g.peers) free.push_back(&p);
+  while (!open.empty()) {
+    std::size_t best_seat = 0, best_peer = 0;
+    std::pair<std::int64_t, bool> best{-1, false};
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      const nn::block_range& range = rows[open[i].replica][open[i].rank];
+      for (std::size_t p = 0; p < free.size(); ++p) {
+        const bool sat = free[p]->computes == range && free[p]->replica == open[i].replica;
+        const std::pair fit{free[p]->overlap(range), sat};
+        if (fit > best) best = fit, best_seat = i, best_peer = p;
+      }
+    }
+    const open_seat at = open[best_seat];
+    made.replicas[at.replica].seats[at.rank] = {free[best_peer]->id, rows[at.replica][at.rank]};
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(best_seat));
+    free.erase(free.begin() + static_cast<std::ptrdiff_t>(best_peer));
+  }
+  return made;
+}
+
+namespace recovery {
+
+[[nodiscard]] inline error too_few(std::size_t peers, std::int64_t needed) {
+  return fail(errc::out_of_memory, "layout",
+              std::to_string(peers) + " peers cannot hold the model, it takes " + std::to_string(needed) +
+                  "; the run goes on when more are there");
+}
+
+/// As many pipelines of `stages` even stages as there are peers for; the others are spare. A lost peer's seat goes to a
+/// spare one, or to one of a pipeline that is given up; what it held is copied from another pipeline.
+class regroup {
+ public:
+  static constexpr std::string_view name = "regroup";
+  static constexpr recovery_traits traits{};
+
+  explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
+
+  result<layout> arrange(const gathering& g) {
+    if (stages_ < 1 || stages_ > g.layers) {
+      return fail(errc::invalid_argument, "regroup",
+                  std::to_string(g.layers) + " blocks do not make " + std::to_string(stages_) + " stages");
+    }
+    const std::size_t most = std::min<std::size_t>(g.peers.size() / static_cast<std::size_t>(stages_), g.micro_batches);
+    if (most == 0) return too_few(g.peers.size(), stages_);
+    const std::vector rows(most, even_cut(g.layers, stages_));
+    return seat_peers(rows, even_shares(g.micro_batches, most), g);
+  }
+
+ private:
+  std::int64_t stages_;
+};
+static_assert(Recovery<regroup>);
+
+/// As regroup; a stage that nobody has any more is made up from the stages beside it, and training goes on without a
+/// checkpoint: CheckFree (Blagoev et al., 2025). First and last stage have one neighbour only: the run waits for a peer
+/// that has them. The made-up stage's optimizer starts from zero moments (derived; so is that the learning rate stays).
+class neighbour_init {
+ public:
+  static constexpr std::string_view name = "neighbour_init";
+  static constexpr recovery_traits traits{lost_blocks::neighbours};
+
+  explicit neighbour_init(std::int64_t stages = 3) : even_{stages} {}
+
+  result<layout> arrange(const gathering& g) { return even_.arrange(g); }
+
+ private:
+  regroup even_;
+};
+static_assert(Recovery<neighbour_init>);
+
+}  // namespace recovery
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_HPP
+
+// ---- causeway/stage/recovery_morph.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_MORPH_HPP
+#define CAUSEWAY_STAGE_RECOVERY_MORPH_HPP
+
+// Another number of stages and pipelines whenever the number of peers changes: Varuna's job morphing (Athlur et al.,
+// EuroSys 2022). The global batch stays, so the optimisation problem does; what peers have is copied from peer to peer,
+// where the paper loads a checkpoint.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+/// Equal on all peers.
+struct morph_options {
+  /// Of micro-batches as the run has them: one size. A cut-point is a block, with what the first or last stage has besides.
+  /// None: all blocks alike, links that cost nothing.
+  plan::varuna_calibration calibration{};
+  double device_memory = std::numeric_limits<double>::infinity();  ///< bytes
+};
+
+/// The quickest shape for the peers that are there: plan::plan_varuna. Who is left over is spare.
+class morph {
+ public:
+  static constexpr std::string_view name = "morph";
+  static constexpr recovery_traits traits{};
+
+  explicit morph(morph_options options = {}) : options_{std::move(options)} {}
+
+  result<layout> arrange(const gathering& g) {
+    plan::varuna_calibration calibration = options_.calibration;
+    if (calibration.points.empty()) {
+      calibration.sizes = {1};
+      calibration.points.assign(static_cast<std::size_t>(g.layers), {{1}, {2}, 0, 1, 0});
+    }
+    if (calibration.points.size() != static_cast<std::size_t>(g.layers) || calibration.sizes.size() != 1) {
+      return fail(errc::invalid_argument, "morph",
+                  "its calibration needs one cut-point for every block of the model, for one size of micro-batches");
+    }
+    calibration.sizes = {1};  // counted in micro-batches
+    const plan::varuna_options search{
+        .devices = g.peers.size(), .global_batch = g.micro_batches, .device_memory = options_.device_memory};
+    CAUSEWAY_ASSIGN(const plan::varuna_plan plan, plan::plan_varuna(calibration, search));
+    std::vector<nn::block_range> row;
+    for (std::size_t s = 0; s < plan.stages(); ++s) {
+      row.push_back({static_cast<std::int64_t>(plan.split.first_block[s]), static_cast<std::int64_t>(plan.split.end(s))});
+    }
+    const std::size_t replicas = std::min<std::size_t>(plan.replicas, g.micro_batches);
+    return seat_peers(std::vector(replicas, row), even_shares(g.micro_batches, replicas), g);
+  }
+
+ private:
+  morph_options options_;
+};
+static_assert(Recovery<morph>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_MORPH_HPP
+
+// ---- causeway/stage/recovery_redundant.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
+#define CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
+
+// Every peer keeps the stage behind its own up to date, and computes it too when its peer is lost: the redundant state of
+// Bamboo (Thorpe et al., NSDI 2023). Not here is Bamboo's redundant forward in the bubbles: the step under way is tried
+// again as a whole. The first stage is kept by the second rank, not by the last one as in the paper, so that what a peer
+// computes stays one range of blocks.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+/// Pipelines of `stages` even stages. A lost peer's neighbour takes its stage over at once, without any block moving. All
+/// are laid out anew when a pipeline has lost two neighbours, when spare peers can fill every gap, or when there are enough
+/// peers for another pipeline.
+///
+/// Memory: of parameters and optimizer state twice as much. Bytes: each block's gradient is summed over twice as many.
+class redundant {
+ public:
+  static constexpr std::string_view name = "redundant";
+  static constexpr recovery_traits traits{};
+
+  explicit redundant(std::int64_t stages = 2) : stages_{stages}, even_{stages} {}
+
+  result<layout> arrange(const gathering& g) {
+    const auto standing = mended(g);
+    const bool enough = g.peers.size() / static_cast<std::size_t>(stages_) > (standing ? standing->replicas.size() : 0);
+    if (standing && !(enough && g.micro_batches > standing->replicas.size()) && !can_fill(*standing, g)) {
+      return with_shadows(*standing);
+    }
+    auto anew = even_.arrange(g);
+    if (anew) return with_shadows(std::move(*anew));
+    if (standing) return with_shadows(*standing);  // fewer peers than stages, but each has what it needs
+    return anew.error();
+  }
+
+ private:
+  // The pipelines as they were, with neighbours in the place of who is gone; none if one of them cannot be mended.
+  static std::optional<layout> mended(const gathering& g) {
+    std::map<std::uint32_t, std::vector<const present_peer*>> rows;
+    for (const present_peer& p : g.peers) {
+      if (p.computes.size() > 0) rows[p.replica].push_back(&p);
+    }
+    layout made;
+    for (auto& [number, row] : rows) {
+      std::sort(row.begin(), row.end(), [](auto* a, auto* b) { return a->computes.first < b->computes.first; });
+      auto seats = mended(row, g.layers);
+      if (!seats) return std::nullopt;
+      made.replicas.push_back({std::move(*seats), 0});
+    }
+    if (made.replicas.empty()) return std::nullopt;
+    const auto shares = even_shares(g.micro_batches, made.replicas.size());
+    for (std::size_t r = 0; r < shares.size(); ++r) made.replicas[r].micro_batches = shares[r];
+    return made;
+  }
+
+  static std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row, std::int64_t layers) {
+    std::vector<seat> seats;
+    for (const present_peer* p : row) seats.push_back({p->id, p->computes});
+    seats.front().computes.first = 0;
+    for (std::size_t i = 0; i < seats.size(); ++i) {
+      seats[i].computes.last = i + 1 < seats.size() ? seats[i + 1].computes.first : layers;
+      if (seats[i].computes.size() < 1 || !row[i]->holds_all(seats[i].computes)) return std::nullopt;
+    }
+    return seats;
+  }
+
+  // Whether whole pipelines can be made of as many as there are, where now peers do two stages.
+  [[nodiscard]] bool can_fill(const layout& standing, const gathering& g) const {
+    std::size_t seats = 0;
+    for (const replica& r : standing.replicas) seats += r.seats.size();
+    const std::size_t whole = standing.replicas.size() * static_cast<std::size_t>(stages_);
+    return seats < whole && g.peers.size() >= whole;
+  }
+
+  static layout with_shadows(layout l) {
+    for (replica& r : l.replicas) {
+      for (std::size_t s = 0; s < r.seats.size(); ++s) {
+        const std::int64_t first = s == 1 ? 0 : r.seats[s].computes.first;
+        const std::size_t next = std::min(s + 1, r.seats.size() - 1);
+        r.seats[s].keeps = {{first, r.seats[next].computes.last}};
+      }
+    }
+    return l;
+  }
+
+  std::int64_t stages_;
+  regroup even_;
+};
+static_assert(Recovery<redundant>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
+
+// ---- causeway/stage/recovery_templates.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP
+#define CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP
+
+// Pipelines of different length, from templates that are worked out once: Oobleck (Jang et al., SOSP 2023). With f + 1
+// pipelines at least, every block outlives f peers that are lost at once.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+/// Equal on all peers: what is chosen must not depend on what a peer has seen.
+struct templates_options {
+  std::size_t failures = 1;    ///< f
+  std::size_t most_peers = 8;  ///< that the run may have; more are spare
+  plan::model_cost model{};    ///< of the blocks; none: all alike
+  plan::template_peers kind{};
+};
+
+/// All peers together make the pipelines that take the least time for the global batch, which is split so that they end
+/// together: plan::choose_templates. Peers keep as many of their blocks as can be. With fewer than (f + 1) n0 peers the run
+/// waits for more.
+class templates {
+ public:
+  static constexpr std::string_view name = "templates";
+  static constexpr recovery_traits traits{};
+
+  explicit templates(templates_options options = {}) : options_{std::move(options)} {}
+
+  result<layout> arrange(const gathering& g) {
+    if (!set_) {
+      plan::model_cost model = options_.model;
+      if (model.blocks.empty()) model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
+      if (model.blocks.size() != static_cast<std::size_t>(g.layers) || options_.kind.accelerators != 1) {
+        return fail(errc::invalid_argument, "templates",
+                    "they need the cost of every block of the model, and one accelerator in a peer");
+      }
+      CAUSEWAY_ASSIGN(set_,
+                      plan::make_templates(model, options_.kind, options_.most_peers, options_.failures, g.micro_batches));
+    }
+    const std::size_t peers = std::min(g.peers.size(), options_.most_peers);
+    CAUSEWAY_ASSIGN(const plan::template_choice choice, plan::choose_templates(*set_, peers, g.micro_batches));
+    std::vector<std::vector<nn::block_range>> rows;
+    std::vector<std::uint32_t> shares;
+    for (std::size_t i = 0; i < choice.sizes.size(); ++i) {
+      std::vector<nn::block_range>& row = rows.emplace_back();
+      for (const plan::template_stage& s : set_->of(choice.sizes[i]).stages) {
+        row.push_back({static_cast<std::int64_t>(s.first_block), static_cast<std::int64_t>(s.end)});
+      }
+      shares.push_back(static_cast<std::uint32_t>(choice.micro_batches[i]));
+    }
+    return seat_peers(rows, shares, g);
+  }
+
+ private:
+  templates_options options_;
+  std::optional<plan::template_set> set_;
+};
+static_assert(Recovery<templates>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP
 
 // ---- causeway/stage/routing.hpp ----
 #ifndef CAUSEWAY_STAGE_ROUTING_HPP
@@ -41333,6 +42513,16 @@ class subspace {
     return {};
   }
 
+  /// Takes the part that lies in the subspace out of `rows` [n, width]: of a table, what is left is what every side needs
+  /// to make e of it. It does not change while the table is trained within the subspace. Memory: a copy of the rows.
+  result<void> leave_outside(thread_pool& pool, std::int64_t width, std::span<float> rows) {
+    CAUSEWAY_TRY(make_basis({.rows = 1, .width = width}));
+    std::vector<float> inside{rows.begin(), rows.end()};
+    basis_.project_rows(pool, inside);
+    kernels::axpy(pool, rows.data(), -1.0F, inside.data(), static_cast<std::int64_t>(rows.size()));
+    return {};
+  }
+
   void begin_step() {}
   result<void> commit_step() { return {}; }
 
@@ -41623,6 +42813,47 @@ static_assert(optim::Optimizer<subspace_adamw>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage
 
 #endif  // CAUSEWAY_STAGE_SUBSPACE_ADAMW_HPP
+
+// ---- causeway/stage/subspace_pieces.hpp ----
+#ifndef CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP
+#define CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP
+
+// A model whose blocks write into the residual stream along a subspace only (Protocol Models: Ramasinghe et al., 2025):
+// which parameters of nn::gpt and nn::llama that concerns, and how they start. Embedding tables start free, for tokens must
+// differ in more than `rank` directions; training moves them along the subspace, and what lies outside is known to all
+// stages.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// The parameters that write into the residual stream: attention's output projection and the second matrix of the
+/// feed-forward part, with their biases, and the tables of tokens and positions.
+[[nodiscard]] inline std::vector<confined_pieces> residual_writers() {
+  return {{"attn.c_proj.weight", confined::columns},      {"attn.c_proj.bias", confined::rows},
+          {"mlp.c_proj.weight", confined::columns},       {"mlp.c_proj.bias", confined::rows},
+          {"wte.weight", confined::row_changes},          {"wpe.weight", confined::row_changes},
+          {"self_attn.o_proj.weight", confined::columns}, {"mlp.down_proj.weight", confined::columns},
+          {"embed_tokens.weight", confined::row_changes}};
+}
+
+/// Puts the confined pieces of `parameters` into the subspace; tables stay as they are. Before training, on every peer.
+inline void confine(thread_pool& pool, parameter_store& parameters, const subspace_basis& basis,
+                    std::span<const confined_pieces> pieces) {
+  for (std::size_t s = 0; s < parameters.segments().size(); ++s) {
+    const parameter_segment& segment = parameters.segments()[s];
+    const std::span<float> values{parameters.value(s), static_cast<std::size_t>(segment.size())};
+    for (const confined_pieces& piece : pieces) {
+      if (!segment.name.ends_with(piece.suffix)) continue;
+      if (piece.what == confined::columns) basis.project_columns(pool, values);
+      if (piece.what == confined::rows) basis.project_rows(pool, values);
+      break;
+    }
+  }
+  parameters.touch();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_SUBSPACE_PIECES_HPP
 
 // ---- causeway/stage/subspace_refresh.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_REFRESH_HPP
@@ -43507,6 +44738,7 @@ struct round_mix {
   bool before_inner_step = false;  ///< content: gradients
   bool sends_anchor = false;       ///< content: shared parameters travel too
   bool everybody = true;           ///< group
+  bool lasting = true;             ///< group: the same peers in all exchanges of a fragment
   bool by_context = true;          ///< exchange: the context's all-reduce
   bool bit_parity = true;          ///< exchange
   bool own_support = false;        ///< exchange: peers may send coordinates of their own choice
@@ -43538,12 +44770,12 @@ constexpr bool a2(round_mix m) { return !m.sparse || m.own_support || m.shared_s
 constexpr bool a3(round_mix m) { return m.waits_at_once || !m.by_context; }
 /// A gossip step needs the others' shared parameters, and only that wants them.
 constexpr bool a4(round_mix m) { return m.wants_mean_shared == m.sends_anchor; }
-/// Where only some peers meet, shared parameters cannot stay equal: they must travel, or there must be none.
-constexpr bool a5(round_mix m) { return m.everybody || !m.anchored || m.sends_anchor; }
+/// Where others meet each time, shared parameters cannot stay equal: they must travel, or there must be none.
+constexpr bool a5(round_mix m) { return m.lasting || !m.anchored || m.sends_anchor; }
 /// The context's all-reduce is always among all peers.
 constexpr bool a6(round_mix m) { return m.everybody || !m.by_context; }
 /// Shared parameters that all hold alike need the same bits everywhere.
-constexpr bool a7(round_mix m) { return !(m.anchored && m.everybody) || m.bit_parity; }
+constexpr bool a7(round_mix m) { return !(m.anchored && m.lasting) || m.bit_parity; }
 /// Who keeps what was not sent must know what was sent.
 constexpr bool a8(round_mix m) {
   const bool changes = (m.anchored && !m.sends_anchor) || m.before_inner_step;  // parameters themselves leave nothing out
@@ -43623,6 +44855,7 @@ struct round_rules {
                                  .before_inner_step = content_axis::before_inner_step,
                                  .sends_anchor = content_axis::with_anchor,
                                  .everybody = group_axis::everybody,
+                                 .lasting = group_axis::everybody || axis::groups_last<group_axis>,
                                  .by_context = axis::by_context<exchange_axis>,
                                  .bit_parity = exchange_axis::traits.bit_parity,
                                  .own_support = exchange_axis::traits.own_support,
@@ -43658,9 +44891,10 @@ struct round_rules {
   static_assert(rules::a4(mix),
                 "causeway-A4: a gossip outer step needs the others' shared parameters, and nothing else does. Use "
                 "axis::gossip_nesterov together with axis::pseudo_gradient_and_anchor. docs/reference/rules.md#a4");
-  static_assert(rules::a5(mix),
-                "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
-                "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov. docs/reference/rules.md#a5");
+  static_assert(
+      rules::a5(mix),
+      "causeway-A5: only some peers meet, so that their shared parameters drift apart. Use axis::parameters, or "
+      "axis::pseudo_gradient_and_anchor with axis::gossip_nesterov, or axis::module_groups. docs/reference/rules.md#a5");
   static_assert(rules::a6(mix),
                 "causeway-A6: axis::all_reduce is among all peers, but this group is not. Use axis::gather_mean or "
                 "axis::split_mean. docs/reference/rules.md#a6");
@@ -44158,6 +45392,7 @@ class rounds : round_rules<Axes...> {
       laws::mix.sparse && laws::mix.gives_counts && !laws::mix.anchored && !laws::mix.before_inner_step;
   static constexpr bool accumulates = laws::mix.accumulates;
   static constexpr bool chooses = requires(const trigger_type& t) { t.chosen(std::size_t{}); };
+  static constexpr bool parted = laws::mix.lasting && !laws::mix.everybody;  // peers have different models, for good
   static constexpr bool measures_speed = requires { trigger_type::follows_speed; };
 
  public:
@@ -44181,6 +45416,9 @@ class rounds : round_rules<Axes...> {
     CAUSEWAY_TRY(check(ctx));
     CAUSEWAY_ASSIGN(cuts_, fragments_.cut(ctx.view().segments, ctx.parameters().size()));
     CAUSEWAY_TRY(trigger_.check(cuts_.size()));
+    if constexpr (requires { group_.check_fragments(cuts_.size()); }) {
+      CAUSEWAY_TRY(group_.check_fragments(cuts_.size()));
+    }
     if (states_.empty()) found(ctx);
     for (std::size_t i = 0; i < states_.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows_.updates()));
@@ -44216,7 +45454,7 @@ class rounds : round_rules<Axes...> {
   }
 
   /// Ends what is under way, and brings the peers together: after a last exchange of what is left, and a mean over all
-  /// where they would not be alike otherwise.
+  /// where they would not be alike otherwise, unless their models are different ones (module groups).
   result<void> finish(auto& ctx) {
     if constexpr (accumulates) return finish_samples(ctx);
     if constexpr (content_type::before_inner_step) return {};
@@ -44224,7 +45462,7 @@ class rounds : round_rules<Axes...> {
       if (s.pending) CAUSEWAY_TRY(complete(ctx, s));
       if (s.since > 0) CAUSEWAY_TRY(exchange_now(ctx, s));
     }
-    if constexpr (!laws::identical) {
+    if constexpr (!laws::identical && !parted) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
       std::copy_n(ctx.parameters().begin(), rows_.anchor().size(), rows_.anchor().begin());
       ctx.commit_round(ctx.parameters());
@@ -44513,7 +45751,11 @@ class rounds : round_rules<Axes...> {
 
   [[nodiscard]] axis::group_question question(auto& ctx, const state& s) const {
     const std::uint64_t seed = mix(ctx.options().seed, stream, number_of(s));
-    return {.seed = seed, .number = s.number, .self = ctx.self(), .peers = ctx.peers()};
+    return {.seed = seed,
+            .number = s.number,
+            .self = ctx.self(),
+            .peers = ctx.peers(),
+            .fragment = number_of(s) % cuts_.size()};
   }
   [[nodiscard]] net::message_id id_of(auto& ctx, const state& s) const {
     if (ctx.elastic()) return ctx.exchange_id(channel);
@@ -44533,6 +45775,7 @@ class rounds : round_rules<Axes...> {
       weight *= share;
     }
     axis::group_question q = question(ctx, s);
+    if constexpr (requires { group_.weight(q); }) weight *= group_.weight(q);
     s.terms = {.members = s.group_axis.members(q),
                .contributors = 0,
                .contributes = participation_.contributes(q) && weight > 0,
@@ -44711,6 +45954,224 @@ static_assert(FaultPolicy<quorum>);
 
 #endif  // CAUSEWAY_FAULT_QUORUM_HPP
 
+// ---- causeway/parallel/pipeline_talk.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+#define CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+
+// The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
+// gradient's norm, and the table that first and last stage share.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Names and bounds one of these conversations.
+struct pipeline_talk {
+  net::message_id id;  ///< of consecutive channels, one for each kind
+  collective::collective_options options;
+
+  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept {
+    net::message_id named = id;
+    named.channel += kind;
+    return named;
+  }
+};
+
+namespace detail {
+
+enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5, base_kind = 7 };  // a gather takes two
+
+/// One message each way between first and last rank.
+inline result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
+                              const pipeline_talk& talk) {
+  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
+  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
+  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
+  const auto sent = view.wait(outward, talk.options.deadline);
+  const auto got = view.wait(inward, talk.options.deadline);
+  if (!sent) return sent.error();
+  if (!got) return got.error();
+  if (*got != theirs.size_bytes()) {
+    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
+  }
+  return {};
+}
+
+[[nodiscard]] inline bool is_an_end(const collective::group_view& view) {
+  return view.self() == 0 || view.self() + 1 == view.size();
+}
+
+}  // namespace detail
+
+/// What a peer must share with the others of its pipeline.
+struct part_agreement {
+  std::uint64_t hash = 0;  ///< of model, schedule and codec
+  std::int64_t layers = 0;
+  std::uint32_t chunks = 1;
+  std::uint64_t step = 0;  ///< that it goes on after: the stages must be given the same batches from here on
+};
+
+/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. `talk` must not depend on the
+/// step. 16 bytes a chunk and 16 more from and to everybody.
+inline result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
+                                   std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
+  if (chunks.size() != mine.chunks) {
+    return fail(errc::invalid_argument, "pipeline",
+                "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
+                    std::to_string(mine.chunks) + "; build it with parallel::part_of");
+  }
+  const std::size_t row = 2 + 2 * chunks.size();
+  std::vector<std::int64_t> all(row * view.size());
+  const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
+  std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
+  own[1] = static_cast<std::int64_t>(mine.step);
+  for (std::size_t c = 0; c < chunks.size(); ++c) {
+    own[2 + 2 * c] = chunks[c].first;
+    own[3 + 2 * c] = chunks[c].last;
+  }
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::parts_kind), std::as_bytes(own),
+                                        std::as_writable_bytes(std::span{all}), talk.options));
+  }
+  std::int64_t next = 0;
+  for (std::size_t v = 0; v < std::size_t{view.size()} * chunks.size(); ++v) {
+    const std::size_t rank = v % view.size();
+    const std::int64_t* at = all.data() + row * rank;
+    if (at[0] != own[0]) {
+      return fail(errc::wrong_model, "rank " + std::to_string(rank),
+                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
+    }
+    if (at[1] != own[1]) {
+      return fail(errc::diverged, "rank " + std::to_string(rank),
+                  "it is at step " + std::to_string(at[1]) + ", this peer at step " + std::to_string(own[1]) +
+                      "; start all stages from checkpoints of the same step");
+    }
+    const nn::block_range held{at[2 + 2 * (v / view.size())], at[3 + 2 * (v / view.size())]};
+    if (held.first != next) {
+      return fail(errc::wrong_model, "rank " + std::to_string(rank),
+                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
+                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
+    }
+    next = held.last;
+  }
+  if (next == mine.layers) return {};
+  return fail(errc::wrong_model, "pipeline",
+              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
+}
+
+/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
+inline result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
+  CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), view.size() - 1, std::span{&loss, 1}, talk.options));
+  return loss;
+}
+
+/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
+inline result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
+  std::vector<double> all(view.size(), squares);
+  if (view.size() > 1) {
+    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::norm_kind), std::as_bytes(std::span{&squares, 1}),
+                                        std::as_writable_bytes(std::span{all}), talk.options));
+  }
+  double sum = 0;
+  for (const double s : all) sum += s;
+  return static_cast<float>(std::sqrt(sum));
+}
+
+/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
+/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
+inline result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
+                             std::vector<float>& other, const pipeline_talk& talk) {
+  if (!detail::is_an_end(view)) return {};
+  other.resize(table.size());
+  CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
+  kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
+  return {};
+}
+
+/// The last rank's table becomes that of the first. Bytes: the table, once.
+inline result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
+  if (!detail::is_an_end(view)) return {};
+  const bool sends = view.self() == 0;
+  const auto id = talk.on(detail::table_kind + 1);
+  const auto op =
+      sends ? view.send(view.size() - 1, id, std::as_bytes(table)) : view.receive(0, id, std::as_writable_bytes(table));
+  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
+  if (moved == table.size_bytes()) return {};
+  return fail(errc::protocol, "rank 0", "it sent a token table of another size");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
+
+// ---- causeway/parallel/embedding_base.hpp ----
+#ifndef CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
+#define CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
+
+// What all stages know of the embedding, so that it need not travel: the tables less what the activation codec carries,
+// from the first rank, once. A table that is trained within the codec's subspace keeps this part for good, so a run that is
+// resumed gets the same from the tables of its checkpoint, up to rounding, and nothing of it is state.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+class embedding_base {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return tokens_.empty(); }
+
+  /// Rank 0's tables, as `codec` leaves them, to all ranks; all call. Bytes: the tables, 4 a value, along the ranks;
+  /// memory: as many on each. errc::invalid_argument for models with dropout, which writes into the residual stream what
+  /// neither side can know.
+  template <class Model, stage::UsesBase Codec>
+  result<void> share(collective::group_view& view, thread_pool& pool, Model& model, Codec& codec,
+                     const pipeline_talk& talk) {
+    if (model.dropout() > 0) {
+      return fail(errc::invalid_argument, std::string{Codec::name},
+                  "a model with dropout, which leaves the subspace that all stages share; set it to 0");
+    }
+    width_ = model.width();
+    limits_ = {"pipeline", model.context_length(), model.vocabulary()};
+    if (view.self() == 0) {
+      tokens_ = table(model, model.embedding().tokens);
+      positions_ = table(model, model.embedding().positions);
+      CAUSEWAY_TRY(codec.leave_outside(pool, width_, tokens_));
+      if (!positions_.empty()) CAUSEWAY_TRY(codec.leave_outside(pool, width_, positions_));
+    }
+    std::uint64_t positions = positions_.size();
+    CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::base_kind), 0, std::span{&positions, 1}, talk.options));
+    const auto expected = static_cast<std::uint64_t>(limits_.context * width_);
+    if (positions != 0 && positions != expected) {
+      return fail(errc::protocol, "rank 0", "it sent a table of positions of another size");
+    }
+    tokens_.resize(static_cast<std::size_t>(limits_.vocabulary * width_));
+    positions_.resize(static_cast<std::size_t>(positions));
+    CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::base_kind + 1), 0, std::span{tokens_}, talk.options));
+    return collective::broadcast(view, talk.on(detail::base_kind + 2), 0, std::span{positions_}, talk.options);
+  }
+
+  /// The base of a micro-batch, [tokens, width] into `out`. errc::invalid_argument for tokens that are none.
+  result<void> rows(thread_pool& pool, const batch& b, std::span<float> out) const {
+    CAUSEWAY_EXPECT(!empty() && static_cast<std::int64_t>(out.size()) == b.tokens() * width_);
+    CAUSEWAY_TRY(nn::check_inputs(limits_, {b.inputs, {}, b.sequences}));
+    kernels::embedding_forward(pool, b.inputs.data(), tokens_.data(), positions_.empty() ? nullptr : positions_.data(),
+                               out.data(), b.sequences, b.tokens() / b.sequences, width_);
+    return {};
+  }
+
+ private:
+  template <class Model>
+  static std::vector<float> table(Model& model, std::size_t segment) {
+    if (segment == nn::not_held) return {};
+    const float* const values = model.parameters().value(segment);
+    return {values, values + model.parameters().segments()[segment].size()};
+  }
+
+  std::vector<float> tokens_, positions_;  // [vocabulary, width]; [context, width] or none
+  std::int64_t width_ = 0;
+  nn::token_limits limits_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_EMBEDDING_BASE_HPP
+
 // ---- causeway/parallel/stage_mail.hpp ----
 #ifndef CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
 #define CAUSEWAY_PARALLEL_STAGE_MAIL_HPP
@@ -44735,6 +46196,7 @@ struct mail_setup {
   std::uint64_t seed = 0;    ///< equal on both sides of a boundary
   std::uint32_t window = 2;  ///< receives posted ahead, for each source
   time_point deadline = no_deadline;
+  const embedding_base* base = nullptr;  ///< where the codec uses one
 };
 
 /// The mail of one rank. One thread.
@@ -44782,7 +46244,8 @@ class stage_mail {
     parcel got = std::move(l.expected.front());
     l.expected.pop_front();
     ++l.taken;
-    const auto c = crossing_of(l.way, l.edge, op.micro_batch);
+    auto c = crossing_of(l.way, l.edge, op.micro_batch);
+    CAUSEWAY_TRY(add_base(c, op.micro_batch));
     auto outcome = codec_.decode(setup_.pool, c, std::span{got.bytes}.first(got.moved), values);
     spare_.push_back(std::move(got.bytes));
     top_up(l);
@@ -44794,7 +46257,8 @@ class stage_mail {
   result<void> send(const plan::operation& op, std::span<const float> values) {
     const auto target = plan::target_of(setup_.schedule, view_.self(), op);
     CAUSEWAY_EXPECT(target.has_value());
-    const auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
+    auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
+    CAUSEWAY_TRY(add_base(c, op.micro_batch));
     parcel p{.bytes = buffer(codec_.most_bytes(c))};
     CAUSEWAY_ASSIGN(p.moved, codec_.encode(setup_.pool, c, values, p.bytes));
     CAUSEWAY_TRY(reap(false));
@@ -44838,16 +46302,26 @@ class stage_mail {
     return op.kind == plan::work::forward ? v : v - 1;
   }
 
-  [[nodiscard]] stage::crossing crossing_of(stage::direction way, std::uint32_t edge, std::uint32_t micro_batch) const {
+  [[nodiscard]] batch piece_of(std::uint32_t micro_batch) const {
     const std::int64_t sequences = setup_.whole.sequences / setup_.schedule.micro_batches;
-    const batch piece = setup_.whole.slice(micro_batch * sequences, sequences);
+    return setup_.whole.slice(micro_batch * sequences, sequences);
+  }
+  [[nodiscard]] stage::crossing crossing_of(stage::direction way, std::uint32_t edge, std::uint32_t micro_batch) const {
+    const batch piece = piece_of(micro_batch);
     return {.edge = edge,
             .way = way,
             .rows = piece.tokens(),
             .width = setup_.width,
-            .sequences = sequences,
+            .sequences = piece.sequences,
             .samples = piece.samples,
             .seed = mix(setup_.seed, setup_.step, mix(edge, static_cast<std::uint64_t>(way), micro_batch))};
+  }
+  // Gradients have none. The rows live until the next call.
+  result<void> add_base(stage::crossing& c, std::uint32_t micro_batch) {
+    if (setup_.base == nullptr || c.way == stage::direction::backward) return {};
+    base_.resize(c.count());
+    c.base = base_;
+    return setup_.base->rows(setup_.pool, piece_of(micro_batch), base_);
   }
   [[nodiscard]] net::message_id id_of(const stage::crossing& c, std::uint32_t micro_batch) const {
     const std::uint32_t channel = setup_.channel + static_cast<std::uint32_t>(c.way);
@@ -44900,6 +46374,7 @@ class stage_mail {
   std::vector<line> lines_;  // [chunk]: forward, backward
   std::deque<parcel> sent_;
   std::vector<std::vector<std::byte>> spare_;
+  std::vector<float> base_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
@@ -45583,147 +47058,6 @@ class pipeline_pass {
 
 #endif  // CAUSEWAY_PARALLEL_PIPELINE_PASS_HPP
 
-// ---- causeway/parallel/pipeline_talk.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
-#define CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
-
-// The small things that the stages of one pipeline tell each other: which blocks they hold, the loss, their part of the
-// gradient's norm, and the table that first and last stage share.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// Names and bounds one of these conversations.
-struct pipeline_talk {
-  net::message_id id;  ///< of consecutive channels, one for each kind
-  collective::collective_options options;
-
-  [[nodiscard]] net::message_id on(std::uint32_t kind) const noexcept {
-    net::message_id named = id;
-    named.channel += kind;
-    return named;
-  }
-};
-
-namespace detail {
-
-enum talk_kind : std::uint32_t { parts_kind, loss_kind, norm_kind, table_kind = 5 };  // a gather takes two channels
-
-/// One message each way between first and last rank.
-inline result<void> swap_ends(collective::group_view& view, std::span<const float> mine, std::span<float> theirs,
-                              const pipeline_talk& talk) {
-  const net::peer_index other = view.self() == 0 ? view.size() - 1 : 0;
-  const auto inward = view.receive(other, talk.on(table_kind), std::as_writable_bytes(theirs));
-  const auto outward = view.send(other, talk.on(table_kind), std::as_bytes(mine));
-  const auto sent = view.wait(outward, talk.options.deadline);
-  const auto got = view.wait(inward, talk.options.deadline);
-  if (!sent) return sent.error();
-  if (!got) return got.error();
-  if (*got != theirs.size_bytes()) {
-    return fail(errc::protocol, "rank " + std::to_string(other), "it sent a token table of another size");
-  }
-  return {};
-}
-
-[[nodiscard]] inline bool is_an_end(const collective::group_view& view) {
-  return view.self() == 0 || view.self() + 1 == view.size();
-}
-
-}  // namespace detail
-
-/// What a peer must share with the others of its pipeline.
-struct part_agreement {
-  std::uint64_t hash = 0;  ///< of model, schedule and codec
-  std::int64_t layers = 0;
-  std::uint32_t chunks = 1;
-};
-
-/// Checks that all ranks agree and that their parts, stage after stage, make the whole model. 16 bytes a chunk and 8 more
-/// from and to everybody.
-inline result<void> agree_on_parts(collective::group_view& view, const part_agreement& mine,
-                                   std::span<const nn::block_range> chunks, const pipeline_talk& talk) {
-  if (chunks.size() != mine.chunks) {
-    return fail(errc::invalid_argument, "pipeline",
-                "this peer's model has " + std::to_string(chunks.size()) + " ranges of blocks, the schedule needs " +
-                    std::to_string(mine.chunks) + "; build it with parallel::part_of");
-  }
-  const std::size_t row = 1 + 2 * chunks.size();
-  std::vector<std::int64_t> all(row * view.size());
-  const std::span<std::int64_t> own = std::span{all}.subspan(row * view.self(), row);
-  std::memcpy(own.data(), &mine.hash, sizeof mine.hash);
-  for (std::size_t c = 0; c < chunks.size(); ++c) {
-    own[1 + 2 * c] = chunks[c].first;
-    own[2 + 2 * c] = chunks[c].last;
-  }
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::parts_kind), std::as_bytes(own),
-                                        std::as_writable_bytes(std::span{all}), talk.options));
-  }
-  std::int64_t next = 0;
-  for (std::size_t v = 0; v < std::size_t{view.size()} * chunks.size(); ++v) {
-    const std::size_t rank = v % view.size();
-    const std::int64_t* at = all.data() + row * rank;
-    if (at[0] != own[0]) {
-      return fail(errc::wrong_model, "rank " + std::to_string(rank),
-                  "it has another model, schedule, activation codec or number of micro-batches than this peer");
-    }
-    const nn::block_range held{at[1 + 2 * (v / view.size())], at[2 + 2 * (v / view.size())]};
-    if (held.first != next) {
-      return fail(errc::wrong_model, "rank " + std::to_string(rank),
-                  "it holds blocks " + nn::model_part::text(held) + " as stage " + std::to_string(v) +
-                      ", which must begin at block " + std::to_string(next) + "; build all parts with parallel::part_of");
-    }
-    next = held.last;
-  }
-  if (next == mine.layers) return {};
-  return fail(errc::wrong_model, "pipeline",
-              "the last stage ends at block " + std::to_string(next) + " of " + std::to_string(mine.layers));
-}
-
-/// The loss, which the last rank knows, on all ranks. 8 bytes to each.
-inline result<double> loss_of_pipeline(collective::group_view& view, double loss, const pipeline_talk& talk) {
-  CAUSEWAY_TRY(collective::broadcast(view, talk.on(detail::loss_kind), view.size() - 1, std::span{&loss, 1}, talk.options));
-  return loss;
-}
-
-/// The root of the sum of all ranks' `squares`, added up in the order of ranks on all of them.
-inline result<float> norm_of_pipeline(collective::group_view& view, double squares, const pipeline_talk& talk) {
-  std::vector<double> all(view.size(), squares);
-  if (view.size() > 1) {
-    CAUSEWAY_TRY(collective::all_gather(view, talk.on(detail::norm_kind), std::as_bytes(std::span{&squares, 1}),
-                                        std::as_writable_bytes(std::span{all}), talk.options));
-  }
-  double sum = 0;
-  for (const double s : all) sum += s;
-  return static_cast<float>(std::sqrt(sum));
-}
-
-/// On the first and the last rank: table ← the last rank's + the first rank's, the same bits on both. `other` is memory for
-/// what the other end sends. Bytes: the table, each way. On an error the table is as it was.
-inline result<void> add_ends(collective::group_view& view, thread_pool& pool, std::span<float> table,
-                             std::vector<float>& other, const pipeline_talk& talk) {
-  if (!detail::is_an_end(view)) return {};
-  other.resize(table.size());
-  CAUSEWAY_TRY(detail::swap_ends(view, table, other, talk));
-  kernels::add(pool, table.data(), table.data(), other.data(), static_cast<std::int64_t>(table.size()));
-  return {};
-}
-
-/// The last rank's table becomes that of the first. Bytes: the table, once.
-inline result<void> copy_to_last(collective::group_view& view, std::span<float> table, const pipeline_talk& talk) {
-  if (!detail::is_an_end(view)) return {};
-  const bool sends = view.self() == 0;
-  const auto id = talk.on(detail::table_kind + 1);
-  const auto op =
-      sends ? view.send(view.size() - 1, id, std::as_bytes(table)) : view.receive(0, id, std::as_writable_bytes(table));
-  CAUSEWAY_ASSIGN(const std::size_t moved, view.wait(op, talk.options.deadline));
-  if (moved == table.size_bytes()) return {};
-  return fail(errc::protocol, "rank 0", "it sent a token table of another size");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
-
 // ---- causeway/parallel/pipeline_batch.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_BATCH_HPP
 #define CAUSEWAY_PARALLEL_PIPELINE_BATCH_HPP
@@ -45737,8 +47071,9 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 struct batch_talk {
   std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
   std::uint64_t seed = 0;
-  std::uint32_t window = 2;  ///< receives posted ahead, for each source
-  pipeline_talk stages;      ///< for the loss
+  std::uint32_t window = 2;              ///< receives posted ahead, for each source
+  pipeline_talk stages;                  ///< for the loss
+  const embedding_base* base = nullptr;  ///< where the codec uses one
 };
 
 /// The mean loss over the batch of `setup`, whose sequences its schedule's micro-batches must divide. See pipeline_pass.
@@ -45755,7 +47090,8 @@ result<double> run_batch(Context& ctx, collective::group_view& view, Codec& code
                           .step = ctx.step(),
                           .seed = talk.seed,
                           .window = talk.window,
-                          .deadline = ctx.exchange_options().deadline}};
+                          .deadline = ctx.exchange_options().deadline,
+                          .base = talk.base}};
   pipeline_pass run{ctx.model(), mail, setup};
   CAUSEWAY_ASSIGN(const double sum, run.run(cursor));
   CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, talk.stages));
@@ -46022,8 +47358,8 @@ class async_pipeline {
     chunks_ = ctx.model().part().ranges(ctx.model().blocks());
     ctx.form_group(place_.group);
     auto view = view_of(ctx);
-    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), 1}, chunks_, talk(ctx, 0)));
-    return agree_on_step(ctx, view);
+    // A peer that was stopped in an exchange has the step behind it, but for that.
+    return agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), 1, ctx.step() + moved_}, chunks_, talk(ctx, 0));
   }
 
   [[nodiscard]] result<void> check_options() const {
@@ -46044,24 +47380,6 @@ class async_pipeline {
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(name)).add_value(codec_.agreement());
     h.add_value(options_.cut.micro_batches).add_value(options_.ahead);
     return h.finish();
-  }
-
-  // Stages must be given the same batches from here on: the first reads the inputs, the last the targets. A peer that was
-  // stopped in an exchange has the step behind it, but for that.
-  result<void> agree_on_step(auto& ctx, collective::group_view& view) {
-    if (view.size() == 1) return {};
-    const std::uint64_t mine = ctx.step() + moved_;
-    std::vector<std::uint64_t> all(view.size());
-    const pipeline_talk t = talk(ctx, 0);
-    CAUSEWAY_TRY(collective::all_gather(view, t.on(detail::norm_kind), std::as_bytes(std::span{&mine, 1}),
-                                        std::as_writable_bytes(std::span{all}), t.options));
-    for (std::uint32_t rank = 0; rank < view.size(); ++rank) {
-      if (all[rank] == mine) continue;
-      return fail(errc::diverged, "rank " + std::to_string(rank),
-                  "it is at step " + std::to_string(all[rank]) + ", this peer at step " + std::to_string(mine) +
-                      "; start all stages from checkpoints of the same step");
-    }
-    return {};
   }
 
   [[nodiscard]] collective::group_view view_of(auto& ctx) const { return {ctx.world(), place_.pipeline}; }
@@ -46171,6 +47489,317 @@ static_assert(ParallelismPolicy<async_pipeline<>>);
 
 #endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
 
+// ---- causeway/parallel/block_moves.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
+
+// Blocks of a model on their way to peers that are to hold them from now on: which go from whom to whom, and how parameters
+// and optimizer state of one become a message.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// `from` and `to` are places in gathering::peers.
+struct block_move {
+  std::int64_t block = 0;
+  net::peer_index from = 0;
+  net::peer_index to = 0;
+
+  friend bool operator==(const block_move&, const block_move&) = default;
+};
+
+/// What must move so that everybody has what it is to hold; blocks that nobody has are left out. Each comes from the holder
+/// that sends least so far.
+[[nodiscard]] inline std::vector<block_move> moves_for(const stage::layout& to, const stage::gathering& g) {
+  std::vector<std::int64_t> sends(g.peers.size(), 0);
+  std::vector<block_move> moves;
+  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
+    const stage::seat* const seat = to.find(g.peers[p].id);
+    if (seat == nullptr) continue;
+    for (std::int64_t b = 0; b < g.layers; ++b) {
+      const nn::block_range block{b, b + 1};
+      if (!seat->holds(b) || g.peers[p].holds_all(block)) continue;
+      net::peer_index best = static_cast<net::peer_index>(g.peers.size());
+      for (net::peer_index q = 0; q < g.peers.size(); ++q) {
+        if (g.peers[q].holds_all(block) && (best == g.peers.size() || sends[q] < sends[best])) best = q;
+      }
+      if (best == g.peers.size()) continue;
+      ++sends[best];
+      moves.push_back({b, best, p});
+    }
+  }
+  return moves;
+}
+
+/// The place of blocks [range.first, range.last) in flat buffers with these segments; what stands before the first block
+/// goes with it, what stands behind the last likewise. Precondition: they are held.
+[[nodiscard]] inline std::span<float> blocks_in(std::span<float> flat, std::span<const parameter_segment> segments,
+                                                const nn::block_range& range, std::int64_t layers) {
+  const auto block_of = [layers](const parameter_segment& s) { return std::clamp<std::int64_t>(s.block, 0, layers - 1); };
+  const auto from =
+      std::find_if(segments.begin(), segments.end(), [&](const auto& s) { return block_of(s) >= range.first; });
+  const auto behind = std::find_if(from, segments.end(), [&](const auto& s) { return block_of(s) >= range.last; });
+  CAUSEWAY_EXPECT(from != segments.end() && block_of(*from) == range.first);
+  const auto begin = static_cast<std::size_t>(from->offset);
+  const std::size_t end = behind == segments.end() ? flat.size() : static_cast<std::size_t>(behind->offset);
+  return flat.subspan(begin, end - begin);
+}
+
+/// Contents of a block: parameters, then each of the optimizer's moments.
+using block_contents = std::vector<float>;
+
+/// Sends and receives `moves` of this peer, `self` in gathering::peers; `index_of[p]` is the transport's number of place p.
+/// `outward` has the contents of what it sends, `inward` room for what it receives, by block. errc::non_finite: a peer sent
+/// what are no parameters. Bytes: the blocks, 12 a parameter with AdamW.
+inline result<void> move_blocks(net::any_transport& transport, const net::message_id& id, time_point deadline,
+                                std::span<const block_move> moves, net::peer_index self,
+                                std::span<const net::peer_index> index_of,
+                                const std::map<std::int64_t, block_contents>& outward,
+                                std::map<std::int64_t, block_contents>& inward) {
+  std::vector<net::operation> places;
+  collective::flight flight{transport, id, deadline, places, moves.size()};
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const block_move& m = moves[i];
+    const collective::part what{0, static_cast<std::size_t>(m.block)};
+    if (m.to == self) flight.receive(i, index_of[m.from], what, std::as_writable_bytes(std::span{inward.at(m.block)}));
+    if (m.from == self) flight.send(i, index_of[m.to], what, std::as_bytes(std::span{outward.at(m.block)}));
+  }
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const block_move& m = moves[i];
+    if (m.from == self) CAUSEWAY_TRY(flight.finish(i, index_of[m.to]));
+    if (m.to != self) continue;
+    const block_contents& got = inward.at(m.block);
+    CAUSEWAY_TRY(flight.wait_exact(i, index_of[m.from], got.size() * sizeof(float)));
+    if (!std::all_of(got.begin(), got.end(), [](float v) { return std::isfinite(v); })) {
+      return fail(errc::non_finite, collective::peer_name(index_of[m.from]), "it sent parameters that are not finite");
+    }
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
+
+// ---- causeway/parallel/crew.hpp ----
+#ifndef CAUSEWAY_PARALLEL_CREW_HPP
+#define CAUSEWAY_PARALLEL_CREW_HPP
+
+// What elastic pipelines ask of the membership of all their peers: who takes part in an attempt, and whether the run has
+// taken the step that came of it. train/crew_group.hpp makes one.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// What all peers hold alike. Parameters are not among it: with the norm, everybody whose gradient is complete makes the
+/// same step from them.
+struct crew_words {
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them
+  double norm = 0;          ///< of the last step's gradient, over the whole model
+
+  friend bool operator==(const crew_words&, const crew_words&) = default;
+};
+
+/// Peers that try a step together.
+struct crew_attempt {
+  net::any_transport* transport = nullptr;
+  std::uint64_t round = 0;
+  std::uint64_t parent = 0;
+  time_point deadline = no_deadline;
+};
+
+/// All calls from the trainer's thread.
+class crew {
+ public:
+  virtual ~crew() = default;
+  [[nodiscard]] virtual std::uint64_t identity() const = 0;
+  [[nodiscard]] virtual const crew_words& words() const = 0;
+  /// Blocks until the next attempt begins. Errors that another attempt may cure are for the fault policy.
+  virtual result<crew_attempt> begin_attempt() = 0;
+  /// The gradient is complete on all peers. Success: the run has taken a step; `words()` say which.
+  virtual result<void> propose(const crew_words& next) = 0;
+  /// The step under way was finished by others: the next verdict is commit.
+  virtual void finished_by_others() = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_HPP
+
+// ---- causeway/parallel/block_store.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
+
+// Blocks of a model in a storage that all peers reach, one file for each block and step: whatever the layout was when they
+// were written, any other can begin from them.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Copies share the storage. The two newest steps of each block stay.
+class block_store {
+ public:
+  block_store(io::any_storage storage, std::string folder) : storage_{std::move(storage)}, folder_{std::move(folder)} {}
+
+  /// Durable on return.
+  result<void> save(const crew_words& state, std::int64_t block, std::span<const float> contents) {
+    std::vector<io::section> sections;
+    sections.emplace_back("state", 1, std::as_bytes(std::span{&state, 1}));
+    sections.emplace_back("block", 1, std::as_bytes(contents));
+    return directory(block).save(state.step, sections, 0);
+  }
+
+  /// The newest state of which every block is there and whole; none: there is none. Reads what it finds.
+  result<std::optional<crew_words>> newest(std::int64_t layers) {
+    CAUSEWAY_ASSIGN(const auto steps, directory(0).steps());
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+      std::optional<crew_words> first;
+      bool whole = true;
+      for (std::int64_t b = 0; whole && b < layers; ++b) {
+        crew_words found;
+        const auto file = directory(b).load(*step);
+        whole = file && file->copy_to("state", std::span{&found, 1}) && found.step == *step && (!first || found == *first);
+        first = found;
+      }
+      if (whole) return first;
+    }
+    return std::optional<crew_words>{};
+  }
+
+  /// A block of a state that `newest` found, into `contents`. errc::not_found: another state is stored for that step.
+  result<void> load(const crew_words& state, std::int64_t block, std::span<float> contents) {
+    CAUSEWAY_ASSIGN(const io::section_file file, directory(block).load(state.step));
+    crew_words found;
+    CAUSEWAY_TRY(file.copy_to("state", std::span{&found, 1}));
+    if (!(found == state))
+      return fail(errc::not_found, directory(block).directory(), "another state of this step is stored");
+    return file.copy_to("block", contents);
+  }
+
+ private:
+  [[nodiscard]] io::checkpoint_directory<io::any_storage> directory(std::int64_t block) const {
+    return io::checkpoint_directory<io::any_storage>{storage_, folder_ + "/block-" + std::to_string(block), 2};
+  }
+
+  io::any_storage storage_;
+  std::string folder_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
+
+// ---- causeway/parallel/crew_facts.hpp ----
+#ifndef CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+#define CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+
+// What the peers of an attempt tell each other before they can agree on a layout: who they are and what they hold.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// What must be equal on all peers, and is checked.
+struct crew_agreement {
+  std::uint64_t hash = 0;  ///< of model, schedule, codec, recovery
+  std::int64_t layers = 0;
+  std::uint32_t micro_batches = 0;
+};
+
+namespace detail {
+
+inline constexpr std::uint32_t most_ranges = 64;  // that a peer may hold
+
+inline void put_range(net::byte_writer& w, const nn::block_range& r) {
+  w.put(static_cast<std::uint64_t>(r.first)).put(static_cast<std::uint64_t>(r.last));
+}
+
+/// Ranges of a model with `layers` blocks; empty ones only where `may_be_empty`.
+inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool may_be_empty) {
+  const auto first = r.get<std::uint64_t>(), last = r.get<std::uint64_t>();
+  const auto most = static_cast<std::uint64_t>(layers);
+  if (last > most || first > last || (first == last && !may_be_empty)) r.refuse();
+  return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline std::vector<std::byte> encode(const stage::present_peer& p, std::uint64_t agreed) {
+  CAUSEWAY_EXPECT(p.holds.size() <= detail::most_ranges);
+  net::byte_writer w;
+  w.put(agreed).put(p.id).put(p.replica);
+  detail::put_range(w, p.computes);
+  w.put(static_cast<std::uint32_t>(p.holds.size()));
+  for (const nn::block_range& r : p.holds) detail::put_range(w, r);
+  w.put(static_cast<std::uint32_t>(p.squares.size()));
+  for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
+  return std::move(w).take();
+}
+
+/// errc::wrong_model: another model or other options than ours.
+[[nodiscard]] inline result<stage::present_peer> decode_present_peer(std::span<const std::byte> bytes,
+                                                                     const crew_agreement& ours) {
+  net::byte_reader r{bytes};
+  const auto agreed = r.get<std::uint64_t>();
+  if (r.ok() && agreed != ours.hash) {
+    return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
+  }
+  stage::present_peer p;
+  p.id = r.get<std::uint64_t>();
+  p.replica = r.get<std::uint32_t>();
+  p.computes = detail::get_range(r, ours.layers, true);
+  const auto ranges = r.get<std::uint32_t>();
+  if (ranges > detail::most_ranges) r.refuse();
+  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
+    p.holds.push_back(detail::get_range(r, ours.layers, false));
+    if (i > 0 && p.holds[i].first <= p.holds[i - 1].last) r.refuse();
+  }
+  const auto squares = r.get<std::uint32_t>();
+  if (squares > ours.layers) r.refuse();
+  for (std::uint32_t i = 0; i < squares && r.ok(); ++i) {
+    p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
+    if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
+  }
+  CAUSEWAY_TRY(r.finish("what a peer holds"));
+  return p;
+}
+
+/// The peers of an attempt, and the transport's number of each.
+struct crew_facts {
+  stage::gathering gathered;
+  std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
+  net::peer_index self = 0;               ///< place of this peer
+};
+
+/// From and to everybody; 44 bytes, 16 for each range and 8 for each block that a peer holds.
+inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
+                                       const stage::present_peer& own, const crew_agreement& ours,
+                                       const collective::collective_options& options) {
+  const std::size_t most = 64 + 16 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
+  std::vector<std::vector<std::byte>> all(transport.size());
+  if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
+  std::vector<std::pair<stage::present_peer, net::peer_index>> peers;
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    auto one = p == transport.self() ? result<stage::present_peer>{own} : decode_present_peer(all[p], ours);
+    if (!one) {
+      if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
+      return one.error();
+    }
+    peers.emplace_back(std::move(*one), p);
+  }
+  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.id < b.first.id; });
+  crew_facts facts{{ours.layers, ours.micro_batches, {}}, {}, 0};
+  for (auto& [peer, index] : peers) {
+    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == peer.id) {
+      return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
+    }
+    if (index == transport.self()) facts.self = static_cast<net::peer_index>(facts.index_of.size());
+    facts.gathered.peers.push_back(std::move(peer));
+    facts.index_of.push_back(index);
+  }
+  return facts;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_FACTS_HPP
+
 // ---- causeway/parallel/data_parallel.hpp ----
 #ifndef CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
 #define CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
@@ -46231,6 +47860,1538 @@ static_assert(ParallelismPolicy<data_parallel>);
 
 #endif  // CAUSEWAY_PARALLEL_DATA_PARALLEL_HPP
 
+// ---- causeway/parallel/held_blocks.hpp ----
+#ifndef CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+
+// The blocks of a model that a peer has in the state that the run is in. What leaves its part is kept until the run has
+// taken another step, so that nothing is lost while blocks are on their way.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// `ctx` is the context of the trainer whose model it is. Before the first step everybody has every block, since initial
+/// values follow from the seed.
+class held_blocks {
+ public:
+  /// `store`: where the run is saved; none: nowhere.
+  void begin(const nn::model_part& part, std::int64_t layers, std::optional<block_store> store) {
+    store_ = std::move(store);
+    if (!valid_.empty()) return;  // restored
+    for (std::int64_t b = 0; b < layers; ++b) valid_.push_back(part.holds(b) ? 1 : 0);
+  }
+
+  /// Whether the model has all that it computes or keeps up to date in `part`, in the state that the run is in.
+  [[nodiscard]] bool is_ready(const nn::model_part& part, const crew_words& w) const {
+    bool ready = is_at(w);
+    for (std::size_t b = 0; b < valid_.size(); ++b) {
+      ready = ready && (!part.holds(static_cast<std::int64_t>(b)) || valid_[b] != 0);
+    }
+    return ready;
+  }
+
+  /// What others are told; the id is theirs to fill in.
+  [[nodiscard]] stage::present_peer described(const crew_words& w, std::int64_t layers) const {
+    stage::present_peer p;
+    p.replica = replica_;
+    p.computes = computes_;
+    for (std::int64_t b = 0; b < layers; ++b) {
+      if (!has(w, b)) continue;
+      if (p.holds.empty() || p.holds.back().last != b) p.holds.push_back({b, b});
+      p.holds.back().last = b + 1;
+      if (w.step == 0) continue;
+      const auto known = squares_.find(b);
+      p.squares.push_back(known != squares_.end() ? known->second : 0);
+    }
+    return p;
+  }
+
+  /// Its seat in the attempt under way; none where it is spare.
+  void seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
+    computes_ = computes;
+    replica_ = replica;
+  }
+
+  /// Parameters and moments of a block. Precondition: `described` names it. Errors: those of the storage, where it is not
+  /// in memory.
+  result<block_contents> contents(auto& ctx, std::int64_t block) {
+    const auto left = attic_.find(block);
+    if (left != attic_.end()) return left->second;
+    if (stored_ && valid_[static_cast<std::size_t>(block)] == 0) {
+      block_contents all(static_cast<std::size_t>(ctx.model().block_length(block)) * (1 + ctx.inner().moments().size()));
+      CAUSEWAY_TRY(store_->load(*stored_, block, all));
+      return all;
+    }
+    block_contents all;
+    for_parts(ctx, block, [&](std::span<float> part) { all.insert(all.end(), part.begin(), part.end()); });
+    return all;
+  }
+  /// Precondition for this and `put`: the block is in the model's part.
+  [[nodiscard]] std::size_t contents_size(auto& ctx, std::int64_t block) const {
+    std::size_t size = 0;
+    for_parts(ctx, block, [&](std::span<float> part) { size += part.size(); });
+    return size;
+  }
+  void put(auto& ctx, std::int64_t block, const block_contents& contents) {
+    auto from = contents.begin();
+    for_parts(ctx, block, [&](std::span<float> part) {
+      std::copy_n(from, part.size(), part.begin());
+      from += static_cast<std::ptrdiff_t>(part.size());
+    });
+    ctx.parameters_changed();
+    valid_[static_cast<std::size_t>(block)] = 1;
+  }
+
+  /// The model's part becomes `part`. What leaves it is kept; what is new in it is to be `put`, but in the first step.
+  result<void> change(auto& ctx, const nn::model_part& part, const crew_words& w) {
+    const auto layers = static_cast<std::int64_t>(valid_.size());
+    if (!is_at(w)) forget();
+    for (std::int64_t b = 0; b < layers; ++b) {
+      const bool leaves = valid_[static_cast<std::size_t>(b)] != 0 && !part.holds(b) && ctx.model().part().holds(b);
+      if (!leaves || w.step == 0) continue;
+      CAUSEWAY_ASSIGN(attic_[b], contents(ctx, b));
+    }
+    CAUSEWAY_TRY(ctx.hold(part, w.step));
+    state_ = w.state;
+    for (std::int64_t b = 0; b < layers; ++b) {
+      std::uint8_t& valid = valid_[static_cast<std::size_t>(b)];
+      valid = part.holds(b) && (valid != 0 || w.step == 0) ? 1 : 0;
+      if (valid != 0 || !part.holds(b)) continue;
+      if (const auto kept = attic_.extract(b)) {
+        put(ctx, b, kept.mapped());
+      } else if (stored_) {
+        CAUSEWAY_ASSIGN(const block_contents saved, contents(ctx, b));
+        put(ctx, b, saved);
+      }
+    }
+    return {};
+  }
+
+  /// The run went back to a state that is in the store: everybody has all blocks of it.
+  void went_back(const crew_words& w) {
+    forget();
+    stored_ = w;
+    state_ = w.state;
+  }
+
+  /// Saves a block of the state that the run is in.
+  result<void> save(auto& ctx, std::int64_t block, const crew_words& w) {
+    CAUSEWAY_ASSIGN(const block_contents all, contents(ctx, block));
+    return store_->save(w, block, all);
+  }
+
+  /// The run took a step, with these squared norms of the gradients of what is held: what this peer computes with is of the
+  /// new state, the rest of the old one.
+  void moved_to(std::uint64_t state, std::map<std::int64_t, double> squares) {
+    squares_ = std::move(squares);
+    state_ = state;
+    attic_.clear();
+    stored_.reset();
+    if (computes_.size() == 0) std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(state_, valid_);
+  }
+
+ private:
+  [[nodiscard]] bool is_at(const crew_words& w) const noexcept { return state_ == w.state; }
+
+  [[nodiscard]] bool has(const crew_words& w, std::int64_t block) const {
+    if (!is_at(w)) return false;
+    return w.step == 0 || stored_ || valid_[static_cast<std::size_t>(block)] != 0 || attic_.contains(block);
+  }
+
+  void forget() {
+    stored_.reset();
+    std::fill(valid_.begin(), valid_.end(), std::uint8_t{0});
+    attic_.clear();
+  }
+
+  template <class F>
+  static void for_parts(auto& ctx, std::int64_t block, F&& f) {
+    const auto place = [&](std::span<float> flat) {
+      return blocks_in(flat, ctx.model().parameters().segments(), {block, block + 1}, ctx.model().blocks());
+    };
+    f(place(ctx.parameters()));
+    for (const std::span<float> moment : ctx.inner().moments()) f(place(moment));
+  }
+
+  std::optional<block_store> store_;
+  std::optional<crew_words> stored_;  // the state that the run is in, where it is in the store
+  std::uint64_t state_ = 0;           // crew_words::state that the blocks are of
+  std::vector<std::uint8_t> valid_;   // by block: in the model's part, and of that state
+  std::map<std::int64_t, block_contents> attic_;
+  std::map<std::int64_t, double> squares_;
+  nn::block_range computes_{};
+  std::uint32_t replica_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
+
+// ---- causeway/parallel/made_up_blocks.hpp ----
+#ifndef CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
+#define CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
+
+// Blocks that nobody has any more, and what they are made of: the average of the neighbouring stages, weighted by the
+// squared norms of their gradients (CheckFree, Blagoev et al., 2025).
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Blocks in a row that no peer of the gathering holds.
+[[nodiscard]] inline std::vector<nn::block_range> lost_runs(const stage::gathering& g) {
+  std::vector<nn::block_range> runs;
+  for (std::int64_t b = 0; b < g.layers; ++b) {
+    if (g.somebody_holds(b)) continue;
+    if (runs.empty() || runs.back().last != b) runs.push_back({b, b});
+    runs.back().last = b + 1;
+  }
+  return runs;
+}
+
+/// W = share · W_before + (1 - share) · W_behind.
+struct made_up_block {
+  std::int64_t block = 0;
+  std::int64_t before = 0;
+  std::int64_t behind = 0;
+  float share = 0.5F;
+};
+
+/// For each lost block the blocks at its place in the stages before and behind, taken as long as what is lost; where these
+/// are shorter, the last ones there are that somebody holds. Precondition: no run of lost blocks is at an end of the model.
+[[nodiscard]] inline std::vector<made_up_block> made_up_for(const stage::gathering& g) {
+  const auto squares = [&](std::int64_t block) { return g.peers[g.first_holder(block)].squares_of(block); };
+  std::vector<made_up_block> all;
+  for (const nn::block_range& lost : lost_runs(g)) {
+    std::int64_t from = lost.first, to = lost.last;  // blocks [from, lost.first) and [lost.last, to) are there
+    while (from > 0 && lost.first - from < lost.size() && g.somebody_holds(from - 1)) --from;
+    while (to < g.layers && to - lost.last < lost.size() && g.somebody_holds(to)) ++to;
+    double before = 0, behind = 0;
+    for (std::int64_t b = from; b < lost.first; ++b) before += squares(b);
+    for (std::int64_t b = lost.last; b < to; ++b) behind += squares(b);
+    const double share = before + behind > 0 ? before / (before + behind) : 0.5;
+    for (std::int64_t b = lost.first; b < lost.last; ++b) {
+      all.push_back({b, std::max(from, b - lost.size()), std::min(to - 1, b + lost.size()), static_cast<float>(share)});
+    }
+  }
+  return all;
+}
+
+/// Who sends which block to whom, so that all that are to hold a lost block can make it up. A peer may send to itself.
+[[nodiscard]] inline std::vector<block_move> sources_of(std::span<const made_up_block> lost, const stage::layout& to,
+                                                        const stage::gathering& g) {
+  std::vector<block_move> moves;
+  for (net::peer_index p = 0; p < g.peers.size(); ++p) {
+    const stage::seat* const seat = to.find(g.peers[p].id);
+    for (const made_up_block& m : lost) {
+      if (seat == nullptr || !seat->holds(m.block)) continue;
+      for (const std::int64_t from : {m.before, m.behind}) {
+        const block_move move{from, static_cast<net::peer_index>(g.first_holder(from)), p};
+        if (std::find(moves.begin(), moves.end(), move) == moves.end()) moves.push_back(move);
+      }
+    }
+  }
+  return moves;
+}
+
+/// The parameters alone, out of contents with `moments` times as much behind them.
+[[nodiscard]] inline block_contents parameters_of(block_contents all, std::size_t moments) {
+  all.resize(all.size() / (1 + moments));
+  return all;
+}
+
+/// Contents of `size` values with `moments`, which are zero, from the parameters of the blocks that it is made of. The
+/// first and the last block have more than the others, in front of and behind what is theirs.
+[[nodiscard]] inline block_contents made_up(const made_up_block& m, std::size_t size, std::size_t moments,
+                                            std::span<const float> before, std::span<const float> behind) {
+  const std::size_t count = size / (1 + moments);
+  const std::span<const float> a = m.before == 0 ? before.last(count) : before.first(count);
+  const std::span<const float> b = behind.first(count);  // never the first block
+  block_contents made(size, 0.0F);
+  for (std::size_t i = 0; i < count; ++i) made[i] = m.share * a[i] + (1.0F - m.share) * b[i];
+  return made;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
+
+// ---- causeway/parallel/elastic_pipeline.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
+#define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
+
+// Pipelines that are laid out anew when peers come and go. Each attempt at a step begins with who is there and what they
+// hold; a recovery policy makes a layout of it, blocks move to who is to have them, and the global batch is shared out. So
+// a lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct elastic_pipeline_options {
+  std::int64_t micro_batches = 8;  ///< of a global batch, shared out over the pipelines; equal on all peers
+  /// A storage that all peers reach: where blocks are saved, and where the run goes back to when nobody has one any more.
+  std::optional<io::any_storage> storage{};
+  std::string folder = "blocks";
+  std::uint64_t store_every = 100;  ///< steps; the first is saved too
+};
+
+/// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
+/// layout: the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function
+/// of trainer.context().step(). Needs an environment whose group is a crew_group, the same object here, fault::quorum,
+/// comm::every_step, an inner optimizer whose state can be divided (optim::Divisible), and untied embeddings.
+///
+/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders; about 100 bytes
+/// from and to everybody. On a change: 12 bytes a parameter of each block that moves (AdamW). Memory: as the layout says;
+/// while it changes, both parts, and what this peer gives away.
+template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
+          stage::ActivationCodec Codec = stage::plain>
+class elastic_pipeline {
+  static_assert(
+      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
+      "causeway-P6: micro-batches of elastic pipelines go through other peers from step to step, which cannot know "
+      "what a codec with a memory or a shared base remembers; use stage::plain or another stage::coded. "
+      "docs/reference/rules.md#p6");
+
+ public:
+  static constexpr std::string_view name = "elastic_pipeline";
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit elastic_pipeline(std::shared_ptr<crew> peers = nullptr, elastic_pipeline_options options = {},
+                            Recovery recovery = Recovery{}, Schedule schedule = Schedule{}, Codec codec = Codec{})
+      : crew_{std::move(peers)},
+        options_{options},
+        recovery_{std::move(recovery)},
+        order_{std::move(schedule)},
+        codec_{std::move(codec)} {}
+
+  result<void> start(auto& ctx) {
+    static_assert(StageModel<std::remove_cvref_t<decltype(ctx.model())>>,
+                  "causeway-P5: a pipeline needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
+                  "docs/reference/rules.md#p5");
+    if (crew_ == nullptr || !ctx.elastic()) {
+      return fail(errc::invalid_argument, "elastic pipeline",
+                  "it needs a membership: give it and environment::group the same crew_group");
+    }
+    if (options_.micro_batches < 1 || options_.micro_batches >= std::int64_t{1} << most_micro_batch_bits)
+      return fail(errc::invalid_argument, "elastic pipeline", "choose at least 1 micro-batch, below a million");
+    if (order_.chunks() != 1)
+      return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
+    if (ctx.model().tied_table() != nn::not_held) {
+      return fail(errc::unsupported, "elastic pipeline",
+                  "first and last stage would share a table; build the model with untied embeddings");
+    }
+    std::optional<block_store> store;
+    if (options_.storage) store.emplace(*options_.storage, options_.folder);
+    held_.begin(ctx.model().part(), ctx.model().blocks(), std::move(store));
+    return {};
+  }
+
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    if (b.sequences == 0 || b.sequences % options_.micro_batches != 0) {
+      return fail(errc::invalid_argument, "elastic pipeline",
+                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " +
+                      std::to_string(options_.micro_batches) + " equal micro-batches; choose a divisor");
+    }
+    whole_ = b;
+    CAUSEWAY_TRY(attempt(ctx));
+    return loss_ / static_cast<double>(b.tokens());
+  }
+
+  /// Of the whole model. The run takes the step here: what follows needs nobody else.
+  result<float> norm(auto& ctx) {
+    while (!taken(ctx)) {
+      if (!proposes_) {
+        CAUSEWAY_TRY(attempt(ctx));
+      } else {
+        CAUSEWAY_TRY(propose());
+      }
+    }
+    complete_ = proposes_ = false;
+    held_.moved_to(crew_->words().state, std::move(block_squares_));
+    return static_cast<float>(crew_->words().norm);
+  }
+
+  /// A disk that fails costs the copy, not the step.
+  result<void> after_step(auto& ctx) {
+    const crew_words& words = crew_->words();
+    if (options_.storage && options_.store_every > 0 && (words.step == 1 || words.step % options_.store_every == 0)) {
+      for (std::int64_t b = 0; b < ctx.model().blocks(); ++b) {
+        if (layout_.holders(b).front() != crew_->identity()) continue;
+        const auto saved = held_.save(ctx, b, words);
+        if (!saved) ctx.log()(severity::warning, "block " + std::to_string(b) + " was not saved: " + saved.error().text());
+      }
+    }
+    return codec_.commit_step();
+  }
+
+  result<double> evaluate(auto&, const batch&) {
+    return fail(errc::unsupported, "elastic pipeline",
+                "it does not evaluate; load a checkpoint of all blocks into a whole model");
+  }
+
+  void serialize(auto& ar) {
+    held_.serialize(ar);
+    codec_.serialize(ar);
+  }
+
+  /// Of the last attempt.
+  [[nodiscard]] const stage::layout& layout() const noexcept { return layout_; }
+  /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
+  [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
+  [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
+
+ private:
+  // Kinds of messages on the channel of state; a gather takes two.
+  enum channel : std::uint32_t { facts_channel = 0, sums_channel = 4, move_channel = 8, source_channel = 9 };
+
+  [[nodiscard]] net::message_id named(std::uint32_t on) const {
+    return {.channel = on, .step = attempt_.round, .parent = attempt_.parent};
+  }
+  [[nodiscard]] collective::collective_options how(auto& ctx) const {
+    collective::collective_options options = ctx.exchange_options();
+    options.deadline = attempt_.deadline;
+    return options;
+  }
+
+  // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left.
+  [[nodiscard]] bool taken(auto& ctx) const { return complete_ && crew_->words().step == ctx.step() + 1; }
+
+  result<void> propose() {
+    proposes_ = false;  // once; the gradient may still be used when others go through with it
+    const double norm = std::sqrt(squares_);
+    if (!std::isfinite(norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
+    const crew_words& now = crew_->words();
+    return crew_->propose({now.step + 1, mix(now.state, now.step, std::bit_cast<std::uint64_t>(norm)), norm});
+  }
+
+  // All of a step but the move of the parameters.
+  result<void> attempt(auto& ctx) {
+    proposes_ = false;
+    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
+    if (taken(ctx)) return {};  // the attempt just begun is the next step's
+    complete_ = false;
+    codec_.begin_step();
+    if (crew_->words().step != ctx.step()) {
+      ctx.resume_at(crew_->words().step);
+      crew_->finished_by_others();
+      return fail(errc::cancelled, "step", "the others have finished it");
+    }
+    CAUSEWAY_TRY(assemble(ctx));
+    CAUSEWAY_TRY(compute(ctx));
+    CAUSEWAY_TRY(sum_gradients(ctx));
+    CAUSEWAY_TRY(tell_sums(ctx));
+    complete_ = proposes_ = true;
+    return {};
+  }
+
+  // ---- who holds what ---------------------------------------------------------------------------------------------------
+
+  result<void> assemble(auto& ctx) {
+    stage::present_peer own = held_.described(crew_->words(), ctx.model().blocks());
+    own.id = crew_->identity();
+    const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
+    CAUSEWAY_ASSIGN(
+        const crew_facts facts,
+        gather_facts(*attempt_.transport, named(collective::channels::state + facts_channel), own, ours, how(ctx)));
+    auto made = recovery_.arrange(facts.gathered);
+    if (!made) return wait_for_more(ctx, made.error());
+    layout_ = std::move(*made);
+    CAUSEWAY_TRY(layout_.check(ours.layers, ours.micro_batches));
+    for (const nn::block_range& r : lost_runs(facts.gathered)) {
+      const bool between = r.first > 0 && r.last < ours.layers;
+      if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
+      return go_back(ctx, fail(errc::not_found, "blocks " + nn::model_part::text(r),
+                               "no peer that is there has them; the run goes on when one that has them is back"));
+    }
+    index_of_.clear();
+    for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
+    seat_ = layout_.find(crew_->identity(), &place_);
+    return take_seat(ctx, facts);
+  }
+
+  // To the newest state that is saved whole, if all find one: the peers vote on it as on a step.
+  result<void> go_back(auto& ctx, const error& why) {
+    crew_words saved;
+    if (options_.storage) {
+      CAUSEWAY_ASSIGN(const auto found, block_store(*options_.storage, options_.folder).newest(ctx.model().blocks()));
+      if (found) saved = *found;
+    }
+    net::any_transport& transport = *attempt_.transport;
+    std::vector<crew_words> all(transport.size(), saved);
+    if (transport.size() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(transport, named(collective::channels::state + sums_channel),
+                                          std::as_bytes(std::span{&saved, 1}), std::as_writable_bytes(std::span{all}),
+                                          how(ctx)));
+    }
+    const bool agreed = std::all_of(all.begin(), all.end(), [&](const crew_words& w) { return w == saved; });
+    if (saved.step == 0 || !agreed) return wait_for_more(ctx, why);
+    ctx.log()(severity::warning, why.where + ": no peer has them any more; going back from step " +
+                                     std::to_string(ctx.step()) + " to step " + std::to_string(saved.step));
+    CAUSEWAY_TRY(crew_->propose(saved));
+    held_.went_back(crew_->words());
+    ctx.resume_at(crew_->words().step);
+    crew_->finished_by_others();
+    return fail(errc::cancelled, "step", "the run went back to step " + std::to_string(saved.step));
+  }
+
+  // The attempt comes to nothing; the membership begins another, ever later.
+  result<void> wait_for_more(auto& ctx, const error& why) {
+    if (why.code != errc::out_of_memory && why.code != errc::not_found) return why;
+    if (why.message != said_)
+      ctx.log()(severity::warning, "step " + std::to_string(ctx.step() + 1) + " waits: " + why.text());
+    said_ = why.message;
+    return fail(errc::cancelled, "step", "too few peers are there");
+  }
+
+  result<void> take_seat(auto& ctx, const crew_facts& facts) {
+    said_.clear();
+    const std::int64_t layers = ctx.model().blocks();
+    const auto moves = moves_for(layout_, facts.gathered);
+    const auto made = made_up_for(facts.gathered);
+    const nn::model_part part = seat_ != nullptr ? nn::model_part{seat_->held()} : ctx.model().part();
+    const bool same = part.ranges(layers) == ctx.model().part().ranges(layers);
+    const bool ready = same && (seat_ == nullptr || held_.is_ready(part, crew_->words()));
+    if (!ready || !moves.empty() || !made.empty()) CAUSEWAY_TRY(change_part(ctx, facts, part, moves, made));
+    held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
+    return {};
+  }
+
+  // What others need is copied before this peer's own part changes.
+  result<void> change_part(auto& ctx, const crew_facts& facts, const nn::model_part& part,
+                           const std::vector<block_move>& moves, const std::vector<made_up_block>& made) {
+    const std::size_t moments = ctx.inner().moments().size();
+    auto sources = sources_of(made, layout_, facts.gathered);
+    std::map<std::int64_t, block_contents> outward, inward, source_outward, source_inward;
+    for (const block_move& m : moves) {
+      if (m.from != facts.self) continue;
+      CAUSEWAY_ASSIGN(outward[m.block], held_.contents(ctx, m.block));
+    }
+    for (const block_move& m : sources) {
+      if (m.from != facts.self) continue;
+      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
+      source_outward[m.block] = parameters_of(std::move(all), moments);
+    }
+    CAUSEWAY_TRY(held_.change(ctx, part, crew_->words()));
+    for (const block_move& m : moves) {
+      if (m.to == facts.self) inward[m.block].resize(held_.contents_size(ctx, m.block));
+    }
+    CAUSEWAY_TRY(exchange(move_channel, facts, moves, outward, inward));
+    for (const auto& [block, contents] : inward) held_.put(ctx, block, contents);
+    received_blocks_ += inward.size();
+    if (made.empty()) return {};
+    for (const block_move& m : sources) {
+      if (m.to != facts.self) continue;
+      auto& room = source_inward[m.block];
+      if (m.from == facts.self) room = source_outward.at(m.block);
+      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
+    }
+    std::erase_if(sources, [](const block_move& m) { return m.from == m.to; });
+    CAUSEWAY_TRY(exchange(source_channel, facts, sources, source_outward, source_inward));
+    for (const made_up_block& m : made) {
+      if (!part.holds(m.block)) continue;
+      const std::size_t size = held_.contents_size(ctx, m.block);
+      held_.put(ctx, m.block, made_up(m, size, moments, source_inward.at(m.before), source_inward.at(m.behind)));
+      ++made_up_blocks_;
+    }
+    return {};
+  }
+
+  result<void> exchange(std::uint32_t kind, const crew_facts& facts, const std::vector<block_move>& moves,
+                        const std::map<std::int64_t, block_contents>& outward,
+                        std::map<std::int64_t, block_contents>& inward) {
+    return move_blocks(*attempt_.transport, named(collective::channels::state + kind), attempt_.deadline, moves, facts.self,
+                       facts.index_of, outward, inward);
+  }
+
+  // ---- the step ---------------------------------------------------------------------------------------------------------
+
+  result<void> compute(auto& ctx) {
+    const auto gradients = ctx.gradients();
+    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
+    loss_ = 0;
+    if (seat_ == nullptr || layout_.replicas[place_.replica].micro_batches == 0) return {};
+    const stage::replica& mine = layout_.replicas[place_.replica];
+    const auto rank = static_cast<std::uint32_t>(place_.rank);
+    CAUSEWAY_ASSIGN(const plan::schedule schedule,
+                    order_.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
+    plan::held_memory limit = plan::peak_memory(schedule, rank);
+    limit += {order_.room(), order_.room()};
+    plan::schedule_cursor cursor{schedule, rank, order_.order(), limit};
+    std::uint32_t window = 1;
+    for (std::uint32_t r = 0; r < schedule.ranks; ++r) {
+      const plan::held_memory held = plan::peak_memory(schedule, r);
+      window = std::max(window, static_cast<std::uint32_t>(held.activations + held.inputs) + order_.room());
+    }
+    const std::int64_t sequences = whole_.sequences / options_.micro_batches;
+    const std::uint32_t first = layout_.first_micro_batch(place_.replica);
+    const batch piece = whole_.slice(first * sequences, mine.micro_batches * sequences);
+    std::vector<std::uint64_t> dropout;
+    for (std::uint32_t m = 0; m < mine.micro_batches; ++m) dropout.push_back(mix(ctx.step(), first + m, dropout_stream));
+    collective::group_view view{*attempt_.transport, peers_of(mine)};
+    stage_mail<Codec> mail{view,
+                           codec_,
+                           {.pool = ctx.pool(),
+                            .schedule = schedule,
+                            .whole = piece,
+                            .width = ctx.model().width(),
+                            .channel = collective::channels::activations,
+                            .step = attempt_.round,
+                            .seed = ctx.step(),
+                            .window = window,
+                            .deadline = attempt_.deadline}};
+    const std::array chunk{seat_->computes};
+    const float scale = 1.0F / static_cast<float>(whole_.tokens());
+    pipeline_pass run{ctx.model(), mail, {schedule, rank, chunk, piece, scale, true, dropout}};
+    CAUSEWAY_ASSIGN(loss_, run.run(cursor));
+    return {};
+  }
+
+  [[nodiscard]] std::vector<net::peer_index> peers_of(const stage::replica& r) const {
+    std::vector<net::peer_index> peers;
+    for (const stage::seat& s : r.seats) peers.push_back(index_of_.at(s.peer));
+    return peers;
+  }
+
+  // Blocks in a row that the same peers hold, and those peers.
+  struct shared_run {
+    nn::block_range blocks;
+    std::vector<std::uint64_t> holders;
+  };
+  [[nodiscard]] std::vector<shared_run> shared_runs(std::int64_t layers) const {
+    std::vector<shared_run> runs;
+    for (std::int64_t b = 0; b < layers; ++b) {
+      auto holders = layout_.holders(b);
+      if (!runs.empty() && runs.back().holders == holders) {
+        runs.back().blocks.last = b + 1;
+      } else {
+        runs.push_back({{b, b + 1}, std::move(holders)});
+      }
+    }
+    return runs;
+  }
+
+  // Those who hold a block without computing it put in zeros, and get the sum that keeps it up to date.
+  result<void> sum_gradients(auto& ctx) {
+    squares_ = 0;
+    block_squares_.clear();
+    std::size_t number = 0;
+    for (const shared_run& run : shared_runs(ctx.model().blocks())) {
+      const std::size_t piece = number++;
+      const auto mine = std::find(run.holders.begin(), run.holders.end(), crew_->identity());
+      if (mine == run.holders.end()) continue;
+      const auto part = blocks_in(ctx.gradients(), ctx.model().parameters().segments(), run.blocks, ctx.model().blocks());
+      if (run.holders.size() > 1) {
+        std::vector<net::peer_index> peers;
+        for (const std::uint64_t id : run.holders) peers.push_back(index_of_.at(id));
+        collective::group_view view{*attempt_.transport, std::move(peers)};
+        net::message_id id = named(collective::channels::gradients);
+        id.step = mix(id.step, piece);
+        CAUSEWAY_TRY(collective::all_reduce_sum(view, id, part, how(ctx)));
+      }
+      for (std::int64_t b = run.blocks.first; b < run.blocks.last; ++b) {
+        const double norm =
+            ctx.norm_of(blocks_in(ctx.gradients(), ctx.model().parameters().segments(), {b, b + 1}, ctx.model().blocks()));
+        block_squares_[b] = norm * norm;
+        if (mine == run.holders.begin()) squares_ += norm * norm;  // counted by the first
+      }
+    }
+    return {};
+  }
+
+  // Loss and squared norm of the whole, added up in the order of the transport's numbers: the same bits on all peers. Who
+  // has heard from everybody knows that every gradient is complete.
+  result<void> tell_sums(auto& ctx) {
+    net::any_transport& transport = *attempt_.transport;
+    const std::array<double, 2> own{loss_, squares_};
+    std::vector<std::array<double, 2>> all(transport.size(), own);
+    if (transport.size() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(transport, named(collective::channels::state + sums_channel),
+                                          std::as_bytes(std::span{own}), std::as_writable_bytes(std::span{all}), how(ctx)));
+    }
+    loss_ = squares_ = 0;
+    for (const auto& [loss, squares] : all) {
+      loss_ += loss;
+      squares_ += squares;
+    }
+    return {};
+  }
+
+  // Equal on peers that can be stages of one pipeline.
+  [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
+    hasher h;
+    h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
+    h.add_value(hash_text(Recovery::name)).add_value(codec_.agreement()).add_value(options_.micro_batches);
+    return h.finish();
+  }
+
+  static constexpr std::uint64_t dropout_stream = 0x656C7069;
+
+  std::shared_ptr<crew> crew_;
+  elastic_pipeline_options options_;
+  Recovery recovery_;
+  Schedule order_;
+  Codec codec_;
+  held_blocks held_;
+
+  batch whole_;
+  crew_attempt attempt_;
+  stage::layout layout_;
+  std::map<std::uint64_t, net::peer_index> index_of_;  // by id
+  const stage::seat* seat_ = nullptr;                  // in layout_; none: spare
+  stage::layout::place place_;
+  double loss_ = 0;
+  double squares_ = 0;
+  std::map<std::int64_t, double> block_squares_;  // of the blocks that are held
+  bool complete_ = false;                         // the gradients are those of the whole batch
+  bool proposes_ = false;                         // and the attempt that made them so is under way
+  std::string said_;
+  std::uint64_t received_blocks_ = 0;
+  std::uint64_t made_up_blocks_ = 0;
+};
+static_assert(ParallelismPolicy<elastic_pipeline<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
+
+// ---- causeway/parallel/expert_messages.hpp ----
+#ifndef CAUSEWAY_PARALLEL_EXPERT_MESSAGES_HPP
+#define CAUSEWAY_PARALLEL_EXPERT_MESSAGES_HPP
+
+// What trainers and the hosts of experts say to each other, and its bytes: format, run, kind, fields. Rows of values are
+// f32, 4 bytes each, low byte first.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire {
+
+inline constexpr std::uint32_t most_experts = 1U << 14U;  ///< of a host
+
+/// From a host to everybody: these experts are here, for so long.
+struct announcement {
+  std::uint32_t milliseconds = 0;
+  std::vector<stage::expert_id> experts{};
+};
+
+/// From a trainer. A forward has x; a backward x and then the gradient of the output, both [rows, width].
+struct request {
+  std::uint64_t number = 0;  ///< names it among those of its trainer
+  std::uint8_t backward = 0;
+  stage::expert_id expert = 0;
+  std::vector<float> values{};
+};
+
+/// The output, or the gradient of the input; none where the host refused.
+struct answer {
+  std::uint64_t number = 0;
+  std::vector<float> values{};
+};
+
+/// The place in the list is the kind on the wire: append, never reorder.
+using message = std::variant<announcement, request, answer>;
+
+/// Values that fit one message, whatever its kind.
+inline constexpr std::size_t most_values = (net::max_post_bytes - 64) / sizeof(float);
+
+namespace detail {
+
+inline constexpr std::uint8_t format = 1;
+
+inline void put_values(net::byte_writer& out, std::span<const float> values) {
+  out.put(static_cast<std::uint32_t>(values.size()));
+  for (const float v : values) out.put(std::bit_cast<std::uint32_t>(v));
+}
+inline std::vector<float> get_values(net::byte_reader& in) {
+  const auto count = in.get<std::uint32_t>();
+  if (std::size_t{count} * sizeof(float) > in.remaining()) in.refuse();
+  std::vector<float> values(in.ok() ? count : 0);
+  for (float& v : values) {
+    v = std::bit_cast<float>(in.get<std::uint32_t>());
+    if (!std::isfinite(v)) in.refuse();
+  }
+  return values;
+}
+
+inline void write(net::byte_writer& out, const announcement& m) {
+  out.put(m.milliseconds).put(static_cast<std::uint32_t>(m.experts.size()));
+  for (const stage::expert_id e : m.experts) out.put(e);
+}
+inline void read(net::byte_reader& in, announcement& m) {
+  m.milliseconds = in.get<std::uint32_t>();
+  const auto count = in.get<std::uint32_t>();
+  if (count > most_experts) in.refuse();
+  for (std::uint32_t i = 0; i < count && in.ok(); ++i) m.experts.push_back(in.get<std::uint64_t>());
+}
+
+inline void write(net::byte_writer& out, const request& m) {
+  put_values(out.put(m.number).put(m.backward).put(m.expert), m.values);
+}
+inline void read(net::byte_reader& in, request& m) {
+  m.number = in.get<std::uint64_t>();
+  m.backward = in.get<std::uint8_t>();
+  if (m.backward > 1) in.refuse();
+  m.expert = in.get<std::uint64_t>();
+  m.values = get_values(in);
+}
+
+inline void write(net::byte_writer& out, const answer& m) { put_values(out.put(m.number), m.values); }
+inline void read(net::byte_reader& in, answer& m) {
+  m.number = in.get<std::uint64_t>();
+  m.values = get_values(in);
+}
+
+template <class M>
+message read_as(net::byte_reader& in) {
+  M m;
+  read(in, m);
+  return m;
+}
+inline message read_kind(net::byte_reader& in, std::uint8_t kind) {
+  if (kind == 0) return read_as<announcement>(in);
+  if (kind == 1) return read_as<request>(in);
+  if (kind == 2) return read_as<answer>(in);
+  in.refuse();
+  return {};
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+  net::byte_writer out;
+  out.put(detail::format).put(run).put(static_cast<std::uint8_t>(m.index()));
+  std::visit([&out](const auto& which) { detail::write(out, which); }, m);
+  return std::move(out).take();
+}
+
+/// errc::version_mismatch, errc::wrong_run for another run's; errc::corrupt or errc::too_large for what no encoder makes,
+/// values that are not finite among it.
+[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
+  net::byte_reader in{bytes};
+  if (in.get<std::uint8_t>() != detail::format) {
+    return fail(errc::version_mismatch, "expert message", "another format; all peers must run the same version");
+  }
+  if (in.get<std::uint64_t>() != run && in.ok()) {
+    return fail(errc::wrong_run, "expert message", "it is of another run, or of another grid or width of experts");
+  }
+  result<message> m{detail::read_kind(in, in.get<std::uint8_t>())};
+  if (const auto end = in.finish("expert message"); !end) return end.error();
+  return m;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire
+
+#endif  // CAUSEWAY_PARALLEL_EXPERT_MESSAGES_HPP
+
+// ---- causeway/parallel/expert_host.hpp ----
+#ifndef CAUSEWAY_PARALLEL_EXPERT_HOST_HPP
+#define CAUSEWAY_PARALLEL_EXPERT_HOST_HPP
+
+// A peer that holds experts and serves whoever asks (Learning@home: Ryabinin and Gusev, NeurIPS 2020). Each backward moves
+// its expert at once, so experts are trained without rounds: by many trainers, with gradients of different ages. It says
+// again and again which experts it has; when it falls silent they are forgotten.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Equal on all trainers and hosts of a mixture.
+struct expert_mixture_options {
+  std::uint64_t run = 0;
+  std::vector<std::uint32_t> sides{16, 16};  ///< of the grid of a layer's experts
+  std::int64_t width = 0;                    ///< of a row
+  std::uint32_t layers = 1;                  ///< of experts; expert e of layer l is l · places + e
+};
+
+/// Of all layers: the layer is the first coordinate.
+[[nodiscard]] inline stage::expert_grid grid_of(const expert_mixture_options& o) {
+  std::vector<std::uint32_t> sides{o.layers};
+  sides.insert(sides.end(), o.sides.begin(), o.sides.end());
+  return stage::expert_grid{std::move(sides)};
+}
+
+/// What messages carry: equal on peers that understand each other.
+[[nodiscard]] inline std::uint64_t agreement(const expert_mixture_options& o) {
+  hasher h;
+  h.add_value(o.run).add_value(o.width).add_value(o.layers);
+  for (const std::uint32_t s : o.sides) h.add_value(s);
+  return h.finish();
+}
+
+struct expert_host_options {
+  expert_mixture_options mixture{};
+  duration heartbeat = std::chrono::seconds{1};
+  duration life = std::chrono::seconds{5};  ///< of an announcement
+  std::size_t most_queued = 256;            ///< requests that wait here; more are refused at once
+};
+
+/// Threading: `serve` is called by one thread; events come as the fabric has them.
+template <stage::Expert E>
+class expert_host final : private net::fabric_events {
+ public:
+  expert_host(std::shared_ptr<net::fabric> fabric, expert_host_options options, std::map<stage::expert_id, E> experts)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        run_{agreement(options_.mixture)},
+        experts_{std::move(experts)} {}
+  expert_host(const expert_host&) = delete;
+  expert_host& operator=(const expert_host&) = delete;
+  ~expert_host() override { fabric_->attach(nullptr); }
+
+  /// Begins to listen and to announce. errc::invalid_argument for experts that the mixture has no place for.
+  result<void> open() {
+    const stage::expert_grid grid = grid_of(options_.mixture);
+    for (const auto& [id, expert] : experts_) {
+      if (id < grid.places() && expert.width() == options_.mixture.width && experts_.size() <= expert_wire::most_experts)
+        continue;
+      return fail(errc::invalid_argument, "expert_host",
+                  "expert " + std::to_string(id) + " is outside of the grid, of another width, or one of too many");
+    }
+    fabric_->attach(this);
+    fabric_->locked([this] { on_wake(); });
+    return {};
+  }
+
+  /// Answers requests, in the order in which they came, until `stopped`, asked with the fabric's lock held, says so, or the
+  /// deadline passes; both are no error. errc::cancelled: the peer was asked to stop.
+  result<void> serve(const std::function<bool()>& stopped, time_point deadline = no_deadline) {
+    for (;;) {
+      bool stop = false;
+      const auto ready = [&] { return (stop = stopped()) || !queue_.empty(); };
+      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(ready, deadline));
+      if (!happened || stop) return {};
+      std::optional<waiting> next;
+      fabric_->locked([&] {
+        next = std::move(queue_.front());
+        queue_.pop_front();
+      });
+      expert_wire::answer a{next->what.number, compute(next->what)};
+      fabric_->locked([&] { post(next->link, std::move(a)); });
+    }
+  }
+
+  /// Call between two `serve`.
+  [[nodiscard]] std::map<stage::expert_id, E>& experts() noexcept { return experts_; }
+  /// Requests that could not be answered with values.
+  [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
+
+ private:
+  struct waiting {
+    net::peer_index link = 0;
+    expert_wire::request what;
+  };
+
+  void post(net::peer_index link, expert_wire::message m) {
+    fabric_->post(link, expert_wire::encode(run_, m), std::holds_alternative<expert_wire::answer>(m));
+  }
+
+  /// Nothing where the request cannot be served.
+  std::vector<float> compute(const expert_wire::request& r) {
+    const auto found = experts_.find(r.expert);
+    const std::size_t parts = r.backward != 0 ? 2 : 1, count = r.values.size() / parts;
+    const auto width = static_cast<std::size_t>(options_.mixture.width);
+    std::vector<float> out(count);
+    const std::span<const float> x = std::span{r.values}.first(count), dy = std::span{r.values}.subspan(count);
+    const bool fits = found != experts_.end() && count > 0 && count % width == 0 && r.values.size() == count * parts;
+    const auto works = [&](E& e) { return r.backward != 0 ? e.backward(x, dy, out) : e.forward(x, out); };
+    const auto finite = [](float v) { return std::isfinite(v); };
+    if (fits && works(found->second) && std::all_of(out.begin(), out.end(), finite)) return out;
+    ++refused_;
+    return {};
+  }
+
+  void announce(net::peer_index link) {
+    expert_wire::announcement a{
+        static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count()), {}};
+    for (const auto& [id, expert] : experts_) a.experts.push_back(id);
+    post(link, std::move(a));
+  }
+
+  // ---- net::fabric_events
+
+  void on_up(net::peer_index link, net::peer_id, const std::string&) override {
+    links_.insert(link);
+    announce(link);
+  }
+  void on_down(net::peer_index link, const error&) override {
+    links_.erase(link);
+    std::erase_if(queue_, [&](const waiting& w) { return w.link == link; });  // nobody waits for the answers
+  }
+  void on_unreachable(const std::string&, const error&) override {}
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
+    auto m = expert_wire::decode(run_, bytes);
+    if (!m) return fabric_->close(link, m.error().message);
+    auto* const r = std::get_if<expert_wire::request>(&*m);
+    if (r == nullptr) return;  // hosts may be connected to each other
+    if (queue_.size() < options_.most_queued) {
+      queue_.push_back({link, std::move(*r)});
+    } else {
+      post(link, expert_wire::answer{r->number, {}});
+    }
+  }
+  void on_wake() override {
+    for (const net::peer_index link : links_) announce(link);
+    fabric_->wake_at(fabric_->now() + options_.heartbeat);
+  }
+
+  std::shared_ptr<net::fabric> fabric_;
+  expert_host_options options_;
+  std::uint64_t run_;
+  std::map<stage::expert_id, E> experts_;
+  std::set<net::peer_index> links_;
+  std::deque<waiting> queue_;
+  std::uint64_t refused_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_EXPERT_HOST_HPP
+
+// ---- causeway/parallel/expert_client.hpp ----
+#ifndef CAUSEWAY_PARALLEL_EXPERT_CLIENT_HPP
+#define CAUSEWAY_PARALLEL_EXPERT_CLIENT_HPP
+
+// A trainer's side of experts that lie on other peers: who is alive, and requests to many of them at once, of which as many
+// are answered as there are hosts that can. What is asked, and why, is the layers' business (expert_layer.hpp).
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct expert_client_options {
+  expert_mixture_options mixture{};
+  std::vector<std::string> dial{};              ///< addresses of hosts
+  duration patience = std::chrono::seconds{5};  ///< who answers later is left out
+  duration redial = std::chrono::seconds{1};
+};
+
+/// What experts are asked: for each item, expert[i] of the whole mixture about row[i] of x; with gradients, [items, width],
+/// for a backward. Items that are not `wanted` (empty: all are) are not asked.
+struct expert_question {
+  std::span<const stage::expert_id> expert;
+  std::span<const std::size_t> row;
+  std::span<const float> x;
+  std::span<const float> gradients{};
+  std::span<const std::uint8_t> wanted{};
+};
+
+/// One thread calls; events come as the fabric has them.
+class expert_client final : private net::fabric_events {
+ public:
+  static result<std::unique_ptr<expert_client>> create(std::shared_ptr<net::fabric> fabric, expert_client_options options) {
+    const expert_mixture_options& m = options.mixture;
+    if (m.width < 1 || 2 * static_cast<std::size_t>(m.width) > expert_wire::most_values || m.layers < 1) {
+      return fail(errc::invalid_argument, "expert_client",
+                  "rows of " + std::to_string(m.width) + " values in " + std::to_string(m.layers) +
+                      " layers; a message takes 1 to " + std::to_string(expert_wire::most_values / 2) +
+                      ", and there must be a layer");
+    }
+    return std::unique_ptr<expert_client>{new expert_client{std::move(fabric), std::move(options)}};
+  }
+  expert_client(const expert_client&) = delete;
+  expert_client& operator=(const expert_client&) = delete;
+  ~expert_client() override { fabric_->attach(nullptr); }
+
+  [[nodiscard]] const expert_mixture_options& mixture() const noexcept { return options_.mixture; }
+
+  /// Waits until that many experts have announced themselves; false when the deadline came first.
+  result<bool> wait_for_experts(std::size_t count, time_point deadline) {
+    return fabric_->block([&] { return directory_.size() >= count; }, deadline);
+  }
+  /// Who is known to be alive, on the grid of all layers.
+  [[nodiscard]] stage::expert_directory alive() {
+    stage::expert_directory now{directory_.grid()};
+    fabric_->locked([&] {
+      directory_.expire(fabric_->now());
+      now = directory_;
+    });
+    return now;
+  }
+
+  /// Asks all at once, and waits for the answers, `width` values for each item, into `out`. Says which items have one;
+  /// `out` has the others' as they were. Who did not answer in time is not asked again before it announces itself.
+  result<std::vector<std::uint8_t>> ask(const expert_question& q, std::span<float> out) {
+    CAUSEWAY_EXPECT(q.row.size() == q.expert.size() && out.size() == q.expert.size() * width());
+    std::vector<std::uint8_t> answered(q.expert.size(), 0);
+    time_point deadline;
+    fabric_->locked([&] {
+      deadline = fabric_->now() + options_.patience;
+      send_all(q);
+    });
+    const auto all = [this] {
+      return std::all_of(under_way_.begin(), under_way_.end(), [](const auto& p) { return p.second.over; });
+    };
+    const auto happened = fabric_->block(all, deadline);
+    fabric_->locked([&] {
+      for (const auto& [number, p] : under_way_) take(q, p, answered, out);
+      under_way_.clear();
+    });
+    if (!happened) return happened.error();
+    return answered;
+  }
+
+ private:
+  /// A request under way: items of one expert.
+  struct piece {
+    net::peer_index link = 0;
+    std::vector<std::size_t> items;
+    std::vector<float> values;  // the answer
+    bool over = false;
+  };
+
+  expert_client(std::shared_ptr<net::fabric> fabric, expert_client_options options)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        run_{agreement(options_.mixture)},
+        directory_{grid_of(options_.mixture)} {
+    fabric_->attach(this);
+    fabric_->locked([this] { on_wake(); });
+  }
+
+  [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(options_.mixture.width); }
+
+  /// Items by expert, and by row within one.
+  [[nodiscard]] static std::vector<std::size_t> by_expert(const expert_question& q) {
+    std::vector<std::size_t> order(q.expert.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return q.expert[a] < q.expert[b]; });
+    return order;
+  }
+
+  void send_all(const expert_question& q) {
+    const std::size_t most = expert_wire::most_values / width() / (q.gradients.empty() ? 1 : 2);
+    const auto order = by_expert(q);
+    std::vector<std::size_t> items;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (q.wanted.empty() || q.wanted[order[i]] != 0) items.push_back(order[i]);
+      const bool ends = i + 1 == order.size() || q.expert[order[i]] != q.expert[order[i + 1]];
+      if (!items.empty() && (ends || items.size() == most)) send(q, std::exchange(items, {}));
+    }
+  }
+
+  void send(const expert_question& q, std::vector<std::size_t> items) {
+    const stage::expert_id expert = q.expert[items[0]];
+    const auto holder = holders_.find(expert);
+    if (holder == holders_.end()) return;  // it went a moment ago
+    expert_wire::request r{++last_, q.gradients.empty() ? std::uint8_t{0} : std::uint8_t{1}, expert, {}};
+    const auto add = [&](std::span<const float> from, std::size_t row) {
+      const auto values = from.subspan(row * width(), width());
+      r.values.insert(r.values.end(), values.begin(), values.end());
+    };
+    for (const std::size_t i : items) add(q.x, q.row[i]);
+    for (const std::size_t i : items) {
+      if (!q.gradients.empty()) add(q.gradients, i);
+    }
+    under_way_[r.number] = {holder->second, std::move(items), {}, false};
+    fabric_->post(holder->second, expert_wire::encode(run_, r), true);
+  }
+
+  void take(const expert_question& q, const piece& p, std::vector<std::uint8_t>& answered, std::span<float> out) {
+    if (p.values.empty()) return forget(q.expert[p.items[0]]);
+    for (std::size_t i = 0; i < p.items.size(); ++i) {
+      answered[p.items[i]] = 1;
+      std::copy_n(p.values.begin() + static_cast<std::ptrdiff_t>(i * width()), width(),
+                  out.begin() + static_cast<std::ptrdiff_t>(p.items[i] * width()));
+    }
+  }
+  void forget(stage::expert_id e) {
+    directory_.remove(e);
+    holders_.erase(e);
+  }
+
+  // ---- net::fabric_events
+
+  void on_up(net::peer_index, net::peer_id, const std::string&) override {}
+  void on_down(net::peer_index link, const error&) override {
+    for (auto& [number, p] : under_way_) p.over = p.over || p.link == link;
+    std::vector<stage::expert_id> gone;
+    for (const auto& [expert, holder] : holders_) {
+      if (holder == link) gone.push_back(expert);
+    }
+    for (const stage::expert_id e : gone) forget(e);
+  }
+  void on_unreachable(const std::string&, const error&) override {}
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
+    auto m = expert_wire::decode(run_, bytes);
+    if (!m) return fabric_->close(link, m.error().message);
+    if (const auto* const a = std::get_if<expert_wire::announcement>(&*m)) return learn(link, *a);
+    if (auto* const a = std::get_if<expert_wire::answer>(&*m)) return note(link, std::move(*a));
+  }
+  void on_wake() override {
+    for (const std::string& a : options_.dial) fabric_->dial(a);
+    fabric_->wake_at(fabric_->now() + options_.redial);
+  }
+
+  void learn(net::peer_index link, const expert_wire::announcement& a) {
+    for (const stage::expert_id e : a.experts) {
+      if (e >= directory_.grid().places()) return fabric_->close(link, "experts outside of the grid");
+    }
+    for (const stage::expert_id e : a.experts) {
+      directory_.announce(e, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
+      holders_[e] = link;
+    }
+  }
+
+  /// Answers that come late, or that nobody asked this peer for, find nothing here.
+  void note(net::peer_index link, expert_wire::answer a) {
+    const auto found = under_way_.find(a.number);
+    if (found == under_way_.end() || found->second.link != link || found->second.over) return;
+    piece& p = found->second;
+    p.over = true;
+    if (a.values.empty()) return;
+    if (a.values.size() != p.items.size() * width()) return fabric_->close(link, "an answer of another length");
+    p.values = std::move(a.values);
+  }
+
+  std::shared_ptr<net::fabric> fabric_;
+  expert_client_options options_;
+  std::uint64_t run_;
+  stage::expert_directory directory_;
+  std::map<stage::expert_id, net::peer_index> holders_;
+  std::map<std::uint64_t, piece> under_way_;
+  std::uint64_t last_ = 0;  // number of a request
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_EXPERT_CLIENT_HPP
+
+// ---- causeway/parallel/expert_layer.hpp ----
+#ifndef CAUSEWAY_PARALLEL_EXPERT_LAYER_HPP
+#define CAUSEWAY_PARALLEL_EXPERT_LAYER_HPP
+
+// A layer whose parameters lie on other peers (the decentralised mixture of experts of Learning@home: Ryabinin and Gusev,
+// NeurIPS 2020). A gate chooses a few experts for each row among those that have announced themselves, the rows travel to
+// their hosts, and y = Σ w·f(x) over the experts that answered in time. A backward brings each expert its rows again; who
+// does not answer then is not trained this time, and its part of the gradient is missing.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// The experts of one layer among those of all. Refers to `all`.
+class layer_directory {
+ public:
+  layer_directory(const stage::expert_directory& all, const stage::expert_grid& grid, std::uint32_t layer)
+      : all_{all}, grid_{grid}, layer_{layer} {}
+  [[nodiscard]] const stage::expert_grid& grid() const noexcept { return grid_; }
+  void extensions(stage::expert_id prefix, std::size_t axis, std::vector<std::uint32_t>& out) const {
+    const std::uint64_t prefixes = grid_.places() / grid_.below(axis) / grid_.sides()[axis];
+    all_.extensions(layer_ * prefixes + prefix, axis + 1, out);
+  }
+
+ private:
+  const stage::expert_directory& all_;
+  const stage::expert_grid& grid_;
+  std::uint64_t layer_;
+};
+static_assert(stage::ExpertDirectory<layer_directory>);
+
+/// A micro-batch between its forward and its backward.
+struct expert_pass {
+  std::vector<float> x;
+  stage::expert_choices choices;         ///< numbers within the layer
+  std::vector<stage::expert_id> expert;  ///< of each choice, in the whole mixture
+  std::vector<std::size_t> row;          ///< of each choice
+  std::vector<std::uint8_t> answered;    ///< of each choice
+  std::vector<float> weights;            ///< of each choice
+  std::vector<float> outputs;            ///< of each choice, `width` values; zeros where it did not answer
+};
+
+/// One thread. Bytes for each row and expert: 4 · width there and back in a forward, twice as many there in a backward.
+class expert_layer {
+ public:
+  /// `client` outlives the layer. errc::invalid_argument for a gate that cannot work or a layer that is none.
+  static result<expert_layer> create(expert_client& client, const stage::product_key_options& gate = {},
+                                     std::uint32_t layer = 0) {
+    const expert_mixture_options& m = client.mixture();
+    if (layer >= m.layers) {
+      return fail(errc::invalid_argument, "expert_layer",
+                  "layer " + std::to_string(layer) + " of a mixture with " + std::to_string(m.layers));
+    }
+    const stage::expert_grid grid{m.sides};
+    CAUSEWAY_ASSIGN(auto made, stage::product_key_gate::create(m.width, grid, gate));
+    return expert_layer{client, grid, layer, std::move(made)};
+  }
+
+  /// y = Σ w·f(x) for x [rows, width]; zero for rows of which no expert answered. errc::timeout where that is all of them:
+  /// nobody is there to be trained.
+  result<expert_pass> forward(thread_pool& pool, std::span<const float> x, std::span<float> y) {
+    CAUSEWAY_EXPECT(y.size() == x.size() && x.size() % width() == 0);
+    expert_pass pass{
+        .x = {x.begin(), x.end()}, .choices = {}, .expert = {}, .row = {}, .answered = {}, .weights = {}, .outputs = {}};
+    CAUSEWAY_TRY(choose(pool, pass));
+    pass.outputs.assign(pass.row.size() * width(), 0.0F);
+    CAUSEWAY_ASSIGN(pass.answered, client_->ask({pass.expert, pass.row, pass.x}, pass.outputs));
+    pass.weights.assign(pass.row.size(), 0.0F);
+    stage::weigh_experts(pass.choices, pass.answered, pass.weights);
+    std::fill(y.begin(), y.end(), 0.0F);
+    for (std::size_t c = 0; c < pass.row.size(); ++c) {
+      for (std::size_t i = 0; i < width(); ++i)
+        y[pass.row[c] * width() + i] += pass.weights[c] * pass.outputs[c * width() + i];
+    }
+    if (x.empty() || std::any_of(pass.answered.begin(), pass.answered.end(), [](auto a) { return a != 0; })) return pass;
+    return fail(errc::timeout, "expert_layer",
+                "no expert has answered; are their hosts running, and reachable at the addresses to dial?");
+  }
+
+  /// dx ← the gradient by x where dy is that by y; adds to the gate's gradients. Experts move by themselves.
+  result<void> backward(thread_pool& pool, const expert_pass& pass, std::span<const float> dy, std::span<float> dx) {
+    CAUSEWAY_EXPECT(dy.size() == pass.x.size() && dx.size() == dy.size());
+    const std::size_t count = pass.row.size();
+    std::vector<float> d_weights(count), d_outputs(count * width()), d_inputs(count * width());
+    for (std::size_t c = 0; c < count; ++c) {
+      for (std::size_t i = 0; i < width(); ++i) {
+        const float d = dy[pass.row[c] * width() + i];
+        d_weights[c] += d * pass.outputs[c * width() + i];
+        d_outputs[c * width() + i] = pass.weights[c] * d;
+      }
+    }
+    CAUSEWAY_ASSIGN(const auto answered, client_->ask({pass.expert, pass.row, pass.x, d_outputs, pass.answered}, d_inputs));
+    std::fill(dx.begin(), dx.end(), 0.0F);
+    for (std::size_t c = 0; c < count; ++c) {
+      lost_ += pass.answered[c] != answered[c] ? 1U : 0U;
+      for (std::size_t i = 0; i < width(); ++i) dx[pass.row[c] * width() + i] += d_inputs[c * width() + i];
+    }
+    stage::weigh_experts_backward(pass.choices, pass.weights, d_weights);
+    gate_.backward(pool, pass.x, pass.choices, d_weights, dx);
+    return {};
+  }
+
+  [[nodiscard]] stage::product_key_gate& gate() noexcept { return gate_; }
+  /// Rows whose backward an expert did not answer.
+  [[nodiscard]] std::uint64_t lost_backwards() const noexcept { return lost_; }
+
+ private:
+  expert_layer(expert_client& client, const stage::expert_grid& grid, std::uint32_t layer, stage::product_key_gate gate)
+      : client_{&client}, grid_{grid}, layer_{layer}, gate_{std::move(gate)} {}
+
+  [[nodiscard]] std::size_t width() const noexcept { return static_cast<std::size_t>(client_->mixture().width); }
+
+  result<void> choose(thread_pool& pool, expert_pass& pass) {
+    const stage::expert_directory all = client_->alive();
+    CAUSEWAY_ASSIGN(pass.choices,
+                    gate_.choose(pool, pass.x, layer_directory{all, grid_, static_cast<std::uint32_t>(layer_)}));
+    for (std::size_t r = 0; r < pass.choices.rows(); ++r) {
+      for (std::size_t c = pass.choices.first[r]; c < pass.choices.first[r + 1]; ++c) {
+        pass.row.push_back(r);
+        pass.expert.push_back(layer_ * grid_.places() + pass.choices.all[c].expert);
+      }
+    }
+    return {};
+  }
+
+  expert_client* client_;
+  stage::expert_grid grid_;
+  std::uint64_t layer_;
+  stage::product_key_gate gate_;
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_EXPERT_LAYER_HPP
+
+// ---- causeway/parallel/expert_gpt.hpp ----
+#ifndef CAUSEWAY_PARALLEL_EXPERT_GPT_HPP
+#define CAUSEWAY_PARALLEL_EXPERT_GPT_HPP
+
+// GPT-2 with a mixture of remote experts in place of every feed-forward part (after Learning@home: Ryabinin and Gusev,
+// NeurIPS 2020, whose experts are whole layers; here attention stays with the trainer, so that rows travel by themselves).
+// Embedding, attention, norms and gates are parameters of this model, for a trainer and any policy; experts are their
+// hosts'.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Layers and width are the mixture's.
+struct expert_gpt_options {
+  std::int64_t heads = 4;
+  std::int64_t context = 256;
+  std::int64_t vocabulary = 256;
+  float epsilon = 1e-5F;
+  stage::product_key_options gate{};
+};
+
+/// Models train's Model, f32, no dropout, output layer tied to the token table. One thread at a time. A step waits for the
+/// experts of one block after another, there and back: 2 · layers round trips.
+class expert_gpt {
+ public:
+  using backend_type = kernels::cpu_backend;
+
+  /// `client` outlives the model. errc::invalid_argument for sizes that cannot work.
+  static result<expert_gpt> create(const expert_gpt_options& options, expert_client& client,
+                                   backend_type backend = backend_type{}) {
+    const expert_mixture_options& m = client.mixture();
+    if (options.heads < 1 || m.width % options.heads != 0 || options.context < 1 || options.vocabulary < 1) {
+      return fail(errc::invalid_argument, "expert_gpt",
+                  "width " + std::to_string(m.width) + " does not divide by " + std::to_string(options.heads) +
+                      " heads, or context or vocabulary is empty");
+    }
+    std::vector<expert_layer> layers;
+    for (std::uint32_t l = 0; l < m.layers; ++l) {
+      CAUSEWAY_ASSIGN(expert_layer one, expert_layer::create(client, options.gate, l));
+      layers.push_back(std::move(one));
+    }
+    expert_gpt model{options, m, std::move(layers), std::move(backend)};
+    model.initialize(0);
+    return model;
+  }
+
+  [[nodiscard]] parameter_store& parameters() noexcept { return engine_->store; }
+  [[nodiscard]] backend_type& backend() noexcept { return engine_->backend; }
+  /// Of the gate that experts of block l are chosen by, and what was lost there.
+  [[nodiscard]] expert_layer& layer(std::size_t l) noexcept { return engine_->layers[l]; }
+
+  [[nodiscard]] std::uint64_t config_hash() const {
+    hasher h;
+    h.add_value(hash_text("expert_gpt")).add_value(engine_->options.heads).add_value(engine_->options.epsilon);
+    return h.add_value(engine_->store.layout_hash()).finish();
+  }
+
+  /// Fresh parameters, a function of the seed.
+  void initialize(std::uint64_t seed) {
+    nn::fill_initial(engine_->backend.pool(), engine_->store, engine_->initial, seed);
+    engine_->store.touch();
+  }
+
+  /// As nn::language_model; errc::timeout where no expert of a block answered. Experts that were asked before have moved.
+  result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                  std::int64_t sequences, float scale, std::uint64_t) {
+    return run({inputs, targets, sequences, scale, 0}, true);
+  }
+  result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                          std::int64_t sequences) {
+    return run({inputs, targets, sequences, 0.0F, 0}, false);
+  }
+
+ private:
+  using tape_type = autograd::tape<backend_type>;
+
+  // A linear map or a norm takes two segments: weight, bias.
+  struct block {
+    std::size_t norm1 = 0, qkv = 0, projection = 0, norm2 = 0, gate = 0;
+  };
+
+  // Everything, in one place that stays when the model moves: the tape points into it.
+  struct engine {
+    engine(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> given, backend_type b)
+        : options{o}, width{m.width}, layers{std::move(given)}, backend{std::move(b)} {
+      nn::declaration d{store, nn::model_part{}, static_cast<std::int64_t>(layers.size())};
+      tokens = d.token_table("wte.weight", o.vocabulary, width, true);
+      positions = d.table("wpe.weight", o.context, width);
+      for (std::size_t l = 0; l < layers.size(); ++l) blocks.push_back(declare(d, l));
+      d.in_block(static_cast<std::int64_t>(layers.size()));
+      final_norm = declare_norm(d, "ln_f");
+      initial = std::move(d).take_initial();
+      store.allocate();
+    }
+    [[nodiscard]] block declare(nn::declaration& d, std::size_t l) {
+      const std::string p = "h." + std::to_string(l) + ".";
+      const float residual = nn::residual_deviation(static_cast<std::int64_t>(layers.size()));
+      const auto scores = static_cast<std::int64_t>(layers[l].gate().weights().size()) / width;
+      d.in_block(static_cast<std::int64_t>(l));
+      block b;
+      b.norm1 = declare_norm(d, p + "ln_1");
+      b.qkv = d.matrix(p + "attn.c_attn.weight", 3 * width, width);
+      d.vector(p + "attn.c_attn.bias", 3 * width, 0.0F);
+      b.projection = d.matrix(p + "attn.c_proj.weight", width, width, residual);
+      d.vector(p + "attn.c_proj.bias", width, 0.0F);
+      b.norm2 = declare_norm(d, p + "ln_2");
+      b.gate = d.matrix(p + "gate.weight", scores, width, 1.0F / std::sqrt(static_cast<float>(width)));
+      return b;
+    }
+    std::size_t declare_norm(nn::declaration& d, const std::string& prefix) const {
+      const std::size_t gain = d.vector(prefix + ".weight", width, 1.0F);
+      d.vector(prefix + ".bias", width, 0.0F);
+      return gain;
+    }
+    [[nodiscard]] autograd::parameter at(std::size_t segment) {
+      const parameter_segment& s = store.segments()[segment];
+      return {store.value(segment), nullptr, store.gradient(segment), s.rows, s.columns};
+    }
+
+    expert_gpt_options options;
+    std::int64_t width;
+    std::vector<expert_layer> layers;
+    backend_type backend;
+    parameter_store store;
+    std::vector<nn::initial_distribution> initial;
+    std::vector<block> blocks;
+    std::size_t tokens = 0, positions = 0, final_norm = 0;
+    buffer_pool memory;
+    tape_type tape{backend, memory};
+    std::optional<error> failed;  // an expert layer's, in the pass under way
+  };
+
+  expert_gpt(const expert_gpt_options& o, const expert_mixture_options& m, std::vector<expert_layer> layers,
+             backend_type backend)
+      : engine_{std::make_unique<engine>(o, m, std::move(layers), std::move(backend))} {}
+
+  result<double> run(const nn::micro_batch& b, bool training) {
+    engine& e = *engine_;
+    const nn::token_limits limits{"expert_gpt", e.options.context, e.options.vocabulary};
+    CAUSEWAY_TRY(nn::check_inputs(limits, b));
+    CAUSEWAY_TRY(nn::check_targets(limits, b));
+    e.failed.reset();
+    double loss = 0;
+    try {
+      const autograd::recording_scope scope{e.tape, training};
+      loss = pass(b);
+      if (training && !e.failed) e.tape.backward();
+    } catch (const std::bad_alloc&) {
+      e.failed = fail(errc::out_of_memory, "expert_gpt", "no memory for the activations: use a smaller micro-batch");
+    }
+    e.tape.clear();
+    if (e.failed) return std::move(*e.failed);
+    return loss;
+  }
+
+  double pass(const nn::micro_batch& b) {
+    engine& e = *engine_;
+    tape_type& t = e.tape;
+    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
+    const autograd::head_layout layout{b.batch, T, e.options.heads, e.options.heads, e.width / e.options.heads};
+    auto x = autograd::embedding(t, b.inputs, e.at(e.tokens), e.at(e.positions), b.batch);
+    for (std::size_t l = 0; l < e.blocks.size() && !e.failed; ++l) {
+      const block& s = e.blocks[l];
+      const auto qkv = autograd::linear(t, norm(s.norm1, x), e.at(s.qkv), e.at(s.qkv + 1));
+      x = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), e.at(s.projection), e.at(s.projection + 1),
+                                       x);
+      x = autograd::add(t, x, mixture(l, norm(s.norm2, x)));
+    }
+    if (e.failed) return 0;
+    return autograd::cross_entropy(t, norm(e.final_norm, x), e.at(e.tokens), b.targets, b.grad_scale);
+  }
+
+  [[nodiscard]] autograd::variable norm(std::size_t segment, const autograd::variable& x) {
+    engine& e = *engine_;
+    return autograd::layer_norm(e.tape, x, e.at(segment), e.at(segment + 1), e.options.epsilon);
+  }
+
+  /// What the experts of block l make of x. Their failure is kept: a tape cannot tell of it.
+  [[nodiscard]] autograd::variable mixture(std::size_t l, const autograd::variable& x) {
+    engine& e = *engine_;
+    tensor y = e.tape.make(dtype::f32, x.value.shape());
+    stage::product_key_gate& gate = e.layers[l].gate();
+    std::copy_n(e.store.value(e.blocks[l].gate), gate.weights().size(), gate.weights().begin());
+    auto asked = e.layers[l].forward(e.backend.pool(), x.value.span<float>(), y.span<float>());
+    if (!asked) {
+      e.failed = asked.error();
+      return {std::move(y)};
+    }
+    auto kept = std::make_unique<expert_pass>(std::move(*asked));
+    return e.tape.result(std::move(y), [&e, l, x, kept = std::move(kept)](tape_type& on, const tensor& dy) {
+      tensor dx = on.make(dtype::f32, dy.shape());
+      stage::product_key_gate& scores = e.layers[l].gate();
+      std::fill(scores.gradients().begin(), scores.gradients().end(), 0.0F);
+      const auto done = e.layers[l].backward(on.pool(), *kept, dy.span<float>(), dx.span<float>());
+      if (!done) e.failed = done.error();
+      float* const gradient = e.store.gradient(e.blocks[l].gate);
+      kernels::add(on.pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
+      on.contribute(x.slot, std::move(dx));
+    });
+  }
+
+  std::unique_ptr<engine> engine_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_EXPERT_GPT_HPP
+
 // ---- causeway/parallel/pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_PIPELINE_HPP
@@ -46278,7 +49439,7 @@ class pipeline {
     const float scale = 1.0F / static_cast<float>(b.tokens());
     auto view = view_of(ctx);
     return run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                     {first_channel, place_.replica, window_, talk(ctx)});
+                     {first_channel, place_.replica, window_, talk(ctx), base_.empty() ? nullptr : &base_});
   }
 
   /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
@@ -46333,8 +49494,12 @@ class pipeline {
     chunks_ = ctx.model().part().ranges(ctx.model().blocks());
     ctx.form_group(place_.group);
     auto view = view_of(ctx);
-    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks}, chunks_, talk(ctx)));
+    CAUSEWAY_TRY(agree_on_parts(view, {agreement(ctx), ctx.model().blocks(), schedule_.chunks, ctx.step()}, chunks_,
+                                {{.channel = first_channel + 4}, ctx.exchange_options()}));
     round_ = ctx.round();
+    if constexpr (stage::UsesBase<Codec>) {
+      if (place_.ranks() > 1) return base_.share(view, ctx.pool(), ctx.model(), codec_, talk(ctx));
+    }
     return {};
   }
 
@@ -46412,6 +49577,7 @@ class pipeline {
   plan::schedule schedule_;
   std::optional<plan::schedule_cursor> cursor_;
   std::vector<nn::block_range> chunks_;
+  embedding_base base_;           // empty where the codec uses none
   std::vector<float> other_end_;  // a tied table's gradient of the other end
   std::uint64_t round_ = 0;
   std::uint32_t window_ = 1;
@@ -46437,7 +49603,20 @@ inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
 inline constexpr std::size_t most_addresses = 1024;
 inline constexpr std::size_t longest_address = 256;
 
-/// A set of micro-batches of a step.
+/// What a swarm does one after the other: the evaluations before a step, in their order, and the step itself. A turn is
+/// what messages and tensors belong to.
+inline constexpr unsigned turn_bits = 20;
+inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits) - 1;  // of a step
+[[nodiscard]] constexpr std::uint64_t evaluation_turn(std::uint64_t step, std::uint64_t count) noexcept {
+  return step << turn_bits | count;
+}
+[[nodiscard]] constexpr std::uint64_t training_turn(std::uint64_t step) noexcept {
+  return evaluation_turn(step, most_evaluations);
+}
+[[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
+[[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return (turn & most_evaluations) == most_evaluations; }
+
+/// A set of micro-batches of a turn.
 class batch_set {
  public:
   batch_set() = default;
@@ -46501,7 +49680,7 @@ struct stage_sum {
 struct status {
   std::uint32_t stage = 0;
   std::uint8_t serving = 0;  ///< has the weights of its stage
-  std::uint64_t step = 0;    ///< that it works on
+  std::uint64_t turn = 0;    ///< that it works on
   std::uint32_t term = 0;    ///< of the driver that it follows
   std::uint8_t drives = 0;   ///< it is that driver itself
   std::uint32_t queued = 0;  ///< micro-batches that wait here
@@ -46514,11 +49693,11 @@ struct claim {
   std::uint32_t term = 0;
 };
 
-/// The answer, also unasked when something was dropped: what of a step is in this peer's hands.
+/// The answer, also unasked when something was dropped: what of a turn is in this peer's hands.
 struct report {
   std::uint32_t term = 0;
-  std::uint64_t step = 0;
-  batch_set done;                ///< in its gradient
+  std::uint64_t turn = 0;
+  batch_set done;                ///< in its gradient; in an evaluation: computed
   batch_set begun;               ///< computed forward, not back
   std::vector<double> losses{};  ///< on the last stage: of the micro-batches in `done`, ascending
 };
@@ -46532,7 +49711,7 @@ enum class stage_need : std::uint8_t {
 
 /// The driver's word on one micro-batch: to every peer of its path, again with a higher version when the path changes.
 struct order {
-  std::uint64_t step = 0;
+  std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
   std::uint64_t version = 0;         ///< term · 2^32 + count
   std::vector<net::peer_id> path{};  ///< by stage; 0: left out
@@ -46541,25 +49720,26 @@ struct order {
 
 /// A boundary tensor follows as data.
 struct parcel {
-  std::uint64_t step = 0;
+  std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
   std::uint8_t backward = 0;
   std::uint64_t serial = 0;  ///< names the data among those of its sender
 };
 
-/// A micro-batch is in this peer's gradient. To the driver.
+/// A micro-batch is in this peer's gradient, or in an evaluation computed. To the driver.
 struct contributed {
-  std::uint64_t step = 0;
+  std::uint64_t turn = 0;
   std::uint32_t micro_batch = 0;
-  double seconds = 0;
-  double loss = 0;  ///< summed over tokens, on the last stage
+  double seconds = 0;  ///< 0: not of a training step
+  double loss = 0;     ///< summed over tokens, on the last stage
 };
 
-/// Whether the driver knows every micro-batch of the step in the gradient of a living peer of every stage that it passes.
+/// Whether the driver knows every micro-batch of the step in the gradient of a living peer of every stage that it passes;
+/// of an evaluation, every micro-batch's loss.
 struct verdict {
-  std::uint64_t step = 0;
+  std::uint64_t turn = 0;
   std::uint8_t complete = 0;
-  double loss = 0;  ///< of the whole step, summed over tokens
+  double loss = 0;  ///< of the whole turn, summed over tokens
 };
 
 /// Where to find others.
@@ -46573,12 +49753,37 @@ struct move_request {
   std::uint32_t stage = 0;
 };
 
+/// What came from a peer for a micro-batch cannot be decoded. To the driver.
+struct refusal {
+  std::uint64_t turn = 0;
+  std::uint32_t micro_batch = 0;
+  net::peer_id from = 0;
+};
+
+/// To be sent back at once, so that its sender learns how far away the other is.
+struct probe {
+  std::uint64_t mark = 0;
+};
+struct echo {
+  std::uint64_t mark = 0;
+};
+
+/// What that came to, for all peers within reach. To the driver.
+struct delays {
+  struct one {
+    net::peer_id to = 0;
+    double seconds = 0;  ///< half a round trip
+  };
+  std::vector<one> list{};
+};
+
 /// The place in the list is the kind on the wire: append, never reorder.
-using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request>;
+using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request, refusal,
+                             probe, echo, delays>;
 
 namespace detail {
 
-inline constexpr std::uint8_t format = 1;
+inline constexpr std::uint8_t format = 2;
 
 inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
 inline double get_real(net::byte_reader& in) {
@@ -46598,14 +49803,14 @@ inline std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
 }
 
 inline void write(net::byte_writer& out, const status& m) {
-  out.put(m.stage).put(m.serving).put(m.step).put(m.term).put(m.drives).put(m.queued);
+  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives).put(m.queued);
   put_real(out, m.seconds);
   for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
 }
 inline void read(net::byte_reader& in, status& m) {
   m.stage = get_below(in, most_stages);
   m.serving = get_flag(in);
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.term = in.get<std::uint32_t>();
   m.drives = get_flag(in);
   m.queued = in.get<std::uint32_t>();
@@ -46620,7 +49825,7 @@ inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
 inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
 
 inline void write(net::byte_writer& out, const report& m) {
-  out.put(m.term).put(m.step);
+  out.put(m.term).put(m.turn);
   m.done.write(out);
   m.begun.write(out);
   out.put(static_cast<std::uint32_t>(m.losses.size()));
@@ -46628,7 +49833,7 @@ inline void write(net::byte_writer& out, const report& m) {
 }
 inline void read(net::byte_reader& in, report& m) {
   m.term = in.get<std::uint32_t>();
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.done = batch_set::read(in);
   m.begun = batch_set::read(in);
   const auto n = in.get<std::uint32_t>();
@@ -46638,11 +49843,11 @@ inline void read(net::byte_reader& in, report& m) {
 }
 
 inline void write(net::byte_writer& out, const order& m) {
-  out.put(m.step).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
+  out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
   for (std::size_t s = 0; s < m.path.size(); ++s) out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s]));
 }
 inline void read(net::byte_reader& in, order& m) {
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.version = in.get<std::uint64_t>();
   const auto stages = get_below(in, most_stages + 1);
@@ -46655,30 +49860,30 @@ inline void read(net::byte_reader& in, order& m) {
 }
 
 inline void write(net::byte_writer& out, const parcel& m) {
-  out.put(m.step).put(m.micro_batch).put(m.backward).put(m.serial);
+  out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial);
 }
 inline void read(net::byte_reader& in, parcel& m) {
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.backward = get_flag(in);
   m.serial = in.get<std::uint64_t>();
 }
 
 inline void write(net::byte_writer& out, const contributed& m) {
-  out.put(m.step).put(m.micro_batch);
+  out.put(m.turn).put(m.micro_batch);
   put_real(out, m.seconds);
   put_real(out, m.loss);
 }
 inline void read(net::byte_reader& in, contributed& m) {
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.seconds = get_real(in);
   m.loss = get_real(in);
 }
 
-inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.step).put(m.complete), m.loss); }
+inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
 inline void read(net::byte_reader& in, verdict& m) {
-  m.step = in.get<std::uint64_t>();
+  m.turn = in.get<std::uint64_t>();
   m.complete = get_flag(in);
   m.loss = get_real(in);
 }
@@ -46696,6 +49901,31 @@ inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term
 inline void read(net::byte_reader& in, move_request& m) {
   m.term = in.get<std::uint32_t>();
   m.stage = get_below(in, most_stages);
+}
+
+inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
+inline void read(net::byte_reader& in, refusal& m) {
+  m.turn = in.get<std::uint64_t>();
+  m.micro_batch = get_below(in, most_micro_batches);
+  m.from = in.get<std::uint64_t>();
+}
+
+inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
+inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+
+inline void write(net::byte_writer& out, const delays& m) {
+  out.put(static_cast<std::uint32_t>(m.list.size()));
+  for (const auto& d : m.list) put_real(out.put(d.to), d.seconds);
+}
+inline void read(net::byte_reader& in, delays& m) {
+  const auto n = get_below(in, most_addresses + 1);
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
+    const auto to = in.get<std::uint64_t>();
+    m.list.push_back({to, get_real(in)});
+    if (m.list.back().seconds < 0) in.refuse();
+  }
 }
 
 template <std::size_t I = 0>
@@ -46726,7 +49956,9 @@ message read_kind(net::byte_reader& in, std::size_t kind) {
   if (in.get<std::uint8_t>() != detail::format) {
     return fail(errc::version_mismatch, "swarm message", "another format; all peers must run the same version");
   }
-  if (in.get<std::uint64_t>() != run && in.ok()) return fail(errc::wrong_run, "swarm message", "it is of another run");
+  if (in.get<std::uint64_t>() != run && in.ok())
+    return fail(errc::wrong_run, "swarm message",
+                "it is of another run, or of another model, codec or number of micro-batches");
   const auto kind = in.get<std::uint8_t>();
   message m = detail::read_kind(in, kind);
   CAUSEWAY_TRY(in.finish("swarm message"));
@@ -46795,8 +50027,8 @@ class swarm_gradients {
     if (step_ != step) sum_.clear();
   }
   [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
-  void keep_sum(std::uint64_t step, std::span<const float> gradients) {
-    sum_.assign(gradients.begin(), gradients.end());
+  void keep_sum(std::uint64_t step, std::vector<float> sum) {
+    sum_ = std::move(sum);
     step_ = step;
   }
 
@@ -46847,20 +50079,20 @@ class swarm_gradients {
 #ifndef CAUSEWAY_PARALLEL_SWARM_STATION_HPP
 #define CAUSEWAY_PARALLEL_SWARM_STATION_HPP
 
-// One peer's share of a step in a swarm: which micro-batches it has been given, what it has of them, what it computes next
+// One peer's share of a turn in a swarm: which micro-batches it has been given, what it has of them, what it computes next
 // and where the result goes. A state machine without network and clock: orders and tensors go in, tasks and shipments come
 // out. Everything may come twice: what is there already is passed over, so nothing is computed into the gradient twice.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-/// A boundary tensor that a send may outlive.
-using boundary_values = std::shared_ptr<const std::vector<float>>;
+/// A boundary tensor as it travels, encoded. Shared, since sends may outlive the step.
+using boundary_bytes = std::shared_ptr<const std::vector<std::byte>>;
 
 /// To be computed next.
 struct swarm_task {
   std::uint32_t micro_batch = 0;
   bool backward = false;
-  boundary_values input;  ///< from the stage before, or the gradient from the one behind; null at the model's ends
+  boundary_bytes input;  ///< from the stage before, or the gradient from the one behind; null at the model's ends
 };
 
 /// A tensor to be sent.
@@ -46868,28 +50100,28 @@ struct swarm_shipment {
   net::peer_id to = 0;
   std::uint32_t micro_batch = 0;
   bool backward = false;
-  boundary_values values;
+  boundary_bytes bytes;
 };
 
-/// Outputs and input gradients are kept until the step ends: a peer that stands in for a lost neighbour needs them.
+/// Outputs and input gradients are kept until the turn ends: a peer that stands in for a lost neighbour needs them.
 class swarm_station {
  public:
   swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
       : self_{self}, stage_{stage}, stages_{stages} {}
 
-  void begin(std::uint64_t step, std::uint32_t micro_batches) {
-    step_ = step;
+  void begin(std::uint64_t turn, std::uint32_t micro_batches) {
+    turn_ = turn;
     slots_.clear();
     shipments_.clear();
     done_ = swarm_wire::batch_set{micro_batches};
-    next_turn_ = 0;
+    next_place_ = 0;
   }
 
   // ---- events ----------------------------------------------------------------------------------------------------------
 
   /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
   void take(const swarm_wire::order& o) {
-    if (o.step != step_ || o.micro_batch >= done_.size() || o.path.size() != stages_) return;
+    if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_) return;
     slot& s = at(o.micro_batch);
     if (s.ordered && o.version <= s.path.version) return;
     const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
@@ -46902,13 +50134,20 @@ class swarm_station {
   }
 
   /// A tensor from a neighbouring stage; it may come before the order.
-  void arrive(std::uint32_t micro_batch, bool backward, boundary_values values) {
+  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes) {
     if (micro_batch >= done_.size()) return;
     slot& s = at(micro_batch);
-    boundary_values& place = backward ? s.d_output : s.input;
+    boundary_bytes& place = backward ? s.d_output : s.input;
     if (done_.has(micro_batch) || place || (!backward && s.forwarded)) return;
-    place = std::move(values);
-    s.turn = next_turn_++;
+    place = std::move(bytes);
+    s.place = next_place_++;
+  }
+
+  /// What had arrived is of no use. Gives whom it is to come from; it may come again.
+  net::peer_id refuse(std::uint32_t micro_batch, bool backward) {
+    slot& s = at(micro_batch);
+    (backward ? s.d_output : s.input).reset();
+    return neighbour(s, backward);
   }
 
   /// A connection to this peer was made again: what it may have missed is sent once more.
@@ -46940,7 +50179,7 @@ class swarm_station {
       const slot& s = entry.second;
       if (!s.ordered || done_.has(entry.first) || !(ready_back(s) || ready_forth(s))) continue;
       const bool better =
-          best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.turn < best->second.turn);
+          best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.place < best->second.place);
       if (better) best = &entry;
     }
     if (best == nullptr) return std::nullopt;
@@ -46949,17 +50188,17 @@ class swarm_station {
   }
 
   /// The forward of a task is computed; `output`: null on the last stage.
-  void forwarded(std::uint32_t micro_batch, boundary_values output) {
+  void forwarded(std::uint32_t micro_batch, boundary_bytes output) {
     slot& s = at(micro_batch);
     s.forwarded = true;
     s.input.reset();
     s.output = std::move(output);
-    s.turn = next_turn_++;
+    s.place = next_place_++;
     if (s.output && s.ordered) ship(micro_batch, s, false);
   }
 
-  /// The gradient of the micro-batch is in this peer's; `d_input`: null on the first stage.
-  void contributed(std::uint32_t micro_batch, double loss, boundary_values d_input) {
+  /// The gradient of the micro-batch is in this peer's; `d_input`: null on the first stage, and in an evaluation.
+  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input) {
     slot& s = at(micro_batch);
     s.d_output.reset();
     s.d_input = std::move(d_input);
@@ -46972,7 +50211,7 @@ class swarm_station {
 
   // ---- to look at ------------------------------------------------------------------------------------------------------
 
-  [[nodiscard]] std::uint64_t step() const noexcept { return step_; }
+  [[nodiscard]] std::uint64_t turn() const noexcept { return turn_; }
   [[nodiscard]] std::uint32_t stage() const noexcept { return stage_; }
   [[nodiscard]] const swarm_wire::batch_set& done() const noexcept { return done_; }
   /// Micro-batches that wait for this peer.
@@ -46982,7 +50221,7 @@ class swarm_station {
     return n;
   }
   [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const {
-    swarm_wire::report r{term, step_, done_, swarm_wire::batch_set{done_.size()}, {}};
+    swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
     for (const auto& [m, s] : slots_) {
       if (s.forwarded && !done_.has(m)) r.begun.add(m);
       if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
@@ -47004,15 +50243,15 @@ class swarm_station {
     swarm_wire::order path;
     bool ordered = false;
     bool forwarded = false;  // and its activations are there
-    boundary_values input, d_output;
-    boundary_values output, d_input;  // kept
+    boundary_bytes input, d_output;
+    boundary_bytes output, d_input;  // kept
     double loss = 0;
-    std::uint64_t turn = 0;
+    std::uint64_t place = 0;  // in the queue
   };
 
   slot& at(std::uint32_t micro_batch) {
     const auto [place, fresh] = slots_.try_emplace(micro_batch);
-    if (fresh) place->second.turn = next_turn_++;
+    if (fresh) place->second.place = next_place_++;
     return place->second;
   }
 
@@ -47046,8 +50285,8 @@ class swarm_station {
   net::peer_id self_;
   std::uint32_t stage_;
   std::uint32_t stages_;
-  std::uint64_t step_ = 0;
-  std::uint64_t next_turn_ = 0;
+  std::uint64_t turn_ = 0;
+  std::uint64_t next_place_ = 0;
   swarm_wire::batch_set done_;
   std::map<std::uint32_t, slot> slots_;
   std::vector<swarm_shipment> shipments_;
@@ -47079,25 +50318,34 @@ struct swarm_options {
   duration say_after = std::chrono::seconds{5};        ///< a wait longer than this is logged, then at double intervals
 };
 
-/// The gradient of one micro-batch is added; this is what goes on.
-struct swarm_gradient {
-  double loss = 0;          ///< summed over tokens; 0 but on the last stage
-  boundary_values d_input;  ///< null on the first stage
+/// A boundary tensor of one micro-batch.
+struct swarm_crossing {
+  std::uint32_t micro_batch = 0;
+  std::uint32_t edge = 0;  ///< the lower of the stages between which it travels
+  bool backward = false;   ///< a gradient
+};
+
+/// What a stage made of a micro-batch.
+struct swarm_output {
+  double loss = 0;       ///< summed over tokens, where it is known: on the last stage
+  boundary_bytes bytes;  ///< to the next stage of the path; null at the model's ends
 };
 
 /// A stage of a model, as a swarm computes with it. For the trainer's thread.
 class swarm_computer {
  public:
   virtual ~swarm_computer() = default;
-  /// Keeps the activations until `backward`. `input`: null on the first stage; gives null on the last.
-  virtual result<boundary_values> forward(std::uint32_t micro_batch, const boundary_values& input) = 0;
-  /// `d_output`: null on the last stage.
-  virtual result<swarm_gradient> backward(std::uint32_t micro_batch, const boundary_values& d_output) = 0;
+  /// No encoded tensor of this crossing is longer.
+  [[nodiscard]] virtual std::size_t most_bytes(const swarm_crossing& c) const = 0;
+  /// The input of what is computed next. Any error: it was not what an encoder makes of finite values.
+  virtual result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) = 0;
+  /// What comes out crosses as `output`. Keeps the activations until `backward`; in an evaluation it does not.
+  virtual result<swarm_output> forward(const swarm_crossing& output) = 0;
+  /// Adds the micro-batch's gradient.
+  virtual result<swarm_output> backward(const swarm_crossing& d_input) = 0;
   [[nodiscard]] virtual std::span<float> gradients() = 0;
   /// Of the 2-norm of the gradients.
   [[nodiscard]] virtual double squares() = 0;
-  /// Values of a boundary tensor of one micro-batch.
-  [[nodiscard]] virtual std::size_t boundary() const = 0;
 };
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
@@ -47106,8 +50354,12 @@ class swarm_round {
  public:
   virtual ~swarm_round() = default;
   [[nodiscard]] virtual const swarm_options& options() const noexcept = 0;
-  /// Joins the others. Once; later calls do nothing.
-  virtual void open() = 0;
+  /// Joins the others. Once; later calls do nothing. `agreement`: peers with another one are refused.
+  virtual void open(std::uint64_t agreement) = 0;
+
+  /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
+  /// step. errc::cancelled: the others are through, and nobody knows any more what came out.
+  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) = 0;
 
   /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
   /// summed loss. `computer` must outlive the step.
@@ -47153,45 +50405,54 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 namespace detail {
 
 /// The stage that a context's model holds, over one batch.
-template <class Context>
+template <class Context, class Codec>
 class stage_computer final : public swarm_computer {
  public:
-  stage_computer(Context& ctx, const batch& whole, std::int64_t micro_batches)
+  stage_computer(Context& ctx, Codec& codec, const batch& whole, std::int64_t micro_batches, nn::pass_kind kind)
       : ctx_{ctx},
+        codec_{codec},
         whole_{whole},
         sequences_{whole.sequences / micro_batches},
+        kind_{kind},
         range_{ctx.model().part().ranges(ctx.model().blocks()).front()} {}
 
-  result<boundary_values> forward(std::uint32_t m, const boundary_values& input) override {
+  [[nodiscard]] std::size_t most_bytes(const swarm_crossing& c) const override { return codec_.most_bytes(crossing_of(c)); }
+
+  result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) override {
+    const stage::crossing crossing = crossing_of(c);
+    tape_type& tape = unit_of(c.micro_batch).tape;
+    input_ = tape.make(dtype::f32, {crossing.rows, crossing.width});
+    CAUSEWAY_TRY(codec_.decode(ctx_.pool(), crossing, *bytes, input_.template span<float>()));
+    return check_finite(input_, "what came");
+  }
+
+  result<swarm_output> forward(const swarm_crossing& output) override {
+    const std::uint32_t m = output.micro_batch;
     const batch piece = whole_.slice(m * sequences_, sequences_);
-    const float scale = 1.0F / static_cast<float>(whole_.tokens());
+    const float scale = kind_ == nn::pass_kind::recorded ? 1.0F / static_cast<float>(whole_.tokens()) : 0.0F;
     const nn::micro_batch b{piece.inputs, piece.targets, sequences_, scale, mix(ctx_.step(), m, 0x737761726D)};
-    unit& u = units_.insert_or_assign(m, unit{ctx_.model().make_tape(), {}}).first->second;
-    tensor boundary = input ? to_tensor(u.tape, *input) : tensor{};
-    CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::move(boundary), nn::pass_kind::recorded));
-    if (!u.pass.output.value) return boundary_values{};
-    boundary_values out = to_values(u.pass.output.value);
+    unit& u = unit_of(m);
+    CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::exchange(input_, {}), kind_));
+    swarm_output out{u.pass.loss, nullptr};
+    CAUSEWAY_ASSIGN(out.bytes, encoded(output, u.pass.output.value));
     u.pass.output.value.reset();
+    if (kind_ != nn::pass_kind::recorded) forget(m);
     return out;
   }
 
-  result<swarm_gradient> backward(std::uint32_t m, const boundary_values& d_output) override {
-    unit& u = units_.at(m);
-    tensor d = d_output ? to_tensor(u.tape, *d_output) : tensor{};
-    CAUSEWAY_ASSIGN(const tensor d_input, ctx_.model().backward_stage(u.tape, u.pass, std::move(d)));
-    swarm_gradient back{u.pass.loss, d_input ? to_values(d_input) : boundary_values{}};
-    u.tape.clear();
-    units_.erase(m);
-    return back;
+  result<swarm_output> backward(const swarm_crossing& d_input) override {
+    unit& u = units_.at(d_input.micro_batch);
+    CAUSEWAY_ASSIGN(const tensor d, ctx_.model().backward_stage(u.tape, u.pass, std::exchange(input_, {})));
+    swarm_output out{u.pass.loss, nullptr};
+    CAUSEWAY_ASSIGN(out.bytes, encoded(d_input, d));
+    forget(d_input.micro_batch);
+    return out;
   }
 
   [[nodiscard]] std::span<float> gradients() override { return ctx_.gradients(); }
   [[nodiscard]] double squares() override {
     const double norm = ctx_.own_norm();
     return norm * norm;
-  }
-  [[nodiscard]] std::size_t boundary() const override {
-    return static_cast<std::size_t>(whole_.length() * sequences_ * ctx_.model().width());
   }
 
  private:
@@ -47201,20 +50462,51 @@ class stage_computer final : public swarm_computer {
     nn::stage_pass pass;
   };
 
-  tensor to_tensor(tape_type& tape, const std::vector<float>& values) {
-    tensor t = tape.make(dtype::f32, {whole_.length() * sequences_, ctx_.model().width()});
-    std::copy(values.begin(), values.end(), t.span<float>().begin());
-    return t;
+  unit& unit_of(std::uint32_t m) {
+    const auto known = units_.find(m);
+    if (known != units_.end()) return known->second;
+    return units_.emplace(m, unit{ctx_.model().make_tape(), {}}).first->second;
   }
-  static boundary_values to_values(const tensor& t) {
+  void forget(std::uint32_t m) {
+    units_.at(m).tape.clear();
+    units_.erase(m);
+  }
+
+  // Equal on both sides, whoever they are.
+  [[nodiscard]] stage::crossing crossing_of(const swarm_crossing& c) const {
+    const auto way = c.backward ? stage::direction::backward : stage::direction::forward;
+    return {.edge = c.edge,
+            .way = way,
+            .rows = whole_.length() * sequences_,
+            .width = ctx_.model().width(),
+            .sequences = sequences_,
+            .seed = mix(ctx_.step(), c.micro_batch, mix(c.edge, static_cast<std::uint64_t>(way)))};
+  }
+
+  // Nothing of nothing: at the model's ends no tensor crosses.
+  result<boundary_bytes> encoded(const swarm_crossing& c, const tensor& t) {
+    if (!t) return boundary_bytes{};
+    CAUSEWAY_TRY(check_finite(t, "what micro-batch " + std::to_string(c.micro_batch) + " came to"));
+    const stage::crossing crossing = crossing_of(c);
+    auto bytes = std::make_shared<std::vector<std::byte>>(codec_.most_bytes(crossing));
+    CAUSEWAY_ASSIGN(const std::size_t used, codec_.encode(ctx_.pool(), crossing, t.template span<float>(), *bytes));
+    bytes->resize(used);
+    return boundary_bytes{std::move(bytes)};
+  }
+
+  static result<void> check_finite(const tensor& t, const std::string& what) {
     const auto values = t.span<float>();
-    return std::make_shared<const std::vector<float>>(values.begin(), values.end());
+    if (std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) return {};
+    return fail(errc::non_finite, "swarm", what + " has values that are not finite");
   }
 
   Context& ctx_;
+  Codec& codec_;
   const batch& whole_;
   std::int64_t sequences_;
+  nn::pass_kind kind_;
   nn::block_range range_;
+  tensor input_;  // of what is computed next
   std::map<std::uint32_t, unit> units_;
 };
 
@@ -47225,16 +50517,27 @@ class stage_computer final : public swarm_computer {
 /// first stage reads the inputs, the last the targets), as a function of trainer.context().step(). Needs an environment
 /// whose group is a train::swarm_group over the same swarm_round, fault::quorum and a communication policy of global steps.
 ///
-/// Bytes per micro-batch and boundary: 4 · tokens · width forth and as many back, straight between the two peers.
-/// Memory: activations of the micro-batches under way; outputs and input gradients of all of the peer's in the step; the
-/// gradient twice more.
+/// Activations and their gradients cross through `Codec`, one that remembers nothing: what a micro-batch comes to must not
+/// depend on who computed the one before. With stage::plain the result is that of the unsplit model up to the order of
+/// sums.
+///
+/// Bytes per micro-batch and boundary: what the codec makes of [tokens, width], forth and back, straight between the two
+/// peers. Memory: activations of the micro-batches under way; encoded outputs and input gradients of all of the peer's in
+/// the step; the gradient twice more.
+template <stage::ActivationCodec Codec = stage::plain>
 class swarm {
+  static_assert(
+      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
+      "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec with "
+      "a memory or a shared base remembers; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
+
  public:
   static constexpr std::string_view name = "swarm";
   static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit swarm(std::shared_ptr<swarm_round> peer = nullptr) : peer_{std::move(peer)} {}
+  explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
+      : peer_{std::move(peer)}, codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
     static_assert(StageModel<std::remove_cvref_t<decltype(ctx.model())>>,
@@ -47259,7 +50562,7 @@ class swarm {
                   "first and last stage would share a table, and peers of two stages would have to agree on it; build the "
                   "model with untied embeddings");
     }
-    peer_->open();
+    peer_->open(mix(ctx.model().config_hash(), codec_.agreement()));
     return {};
   }
 
@@ -47272,7 +50575,8 @@ class swarm {
     }
     using context_type = std::remove_cvref_t<decltype(ctx)>;
     whole_ = std::make_shared<batch>(b);
-    computer_ = std::make_shared<detail::stage_computer<context_type>>(ctx, *whole_, n);
+    computer_ =
+        std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n, nn::pass_kind::recorded);
     CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
     return sum / static_cast<double>(b.tokens());
   }
@@ -47281,18 +50585,31 @@ class swarm {
   result<float> norm(auto&) { return peer_->norm(); }
   result<void> after_step(auto&) { return {}; }
 
-  result<double> evaluate(auto&, const batch&) {
-    return fail(errc::unsupported, "swarm", "it does not evaluate; load a checkpoint of all stages into a whole model");
+  /// Every peer of every stage calls it with the same batch, as often before the same step, and gets the same mean. Any
+  /// number of sequences; boundaries cross as f32, whatever the codec. errc::cancelled where the others are through with it
+  /// and its result is lost, as for a peer that comes back: train on.
+  result<double> evaluate(auto& ctx, const batch& b) {
+    const std::int64_t pieces = std::gcd(b.sequences, peer_->options().micro_batches);
+    if (b.sequences == 0) return fail(errc::invalid_argument, "swarm", "a batch without sequences");
+    using context_type = std::remove_cvref_t<decltype(ctx)>;
+    stage::plain exact;
+    detail::stage_computer<context_type, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
+    CAUSEWAY_ASSIGN(const double sum, peer_->evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
+    return sum / static_cast<double>(b.tokens());
   }
 
   void serialize(auto&) {}
 
+  /// For the environment's swarm_group.
+  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+
  private:
   std::shared_ptr<swarm_round> peer_;
+  Codec codec_;
   std::shared_ptr<batch> whole_;
   std::shared_ptr<swarm_computer> computer_;
 };
-static_assert(ParallelismPolicy<swarm>);
+static_assert(ParallelismPolicy<swarm<>>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
@@ -47392,7 +50709,7 @@ class queue_watch {
 #ifndef CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
 #define CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
 
-// Brings all micro-batches of a step through all stages of a swarm: gives each a path, sees who has contributed what, and
+// Brings all micro-batches of a turn through all stages of a swarm: gives each a path, sees who has contributed what, and
 // finds others for what was lost. A state machine without network and clock: what peers say goes in, orders come out.
 //
 // It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
@@ -47419,9 +50736,11 @@ class swarm_driver {
 
   void serves(net::peer_id id, std::uint32_t stage) {
     const auto known = stage_of_.find(id);
-    if (known != stage_of_.end() && known->second != stage) gone(id);
+    if (known != stage_of_.end() && known->second == stage) return;
+    if (known != stage_of_.end()) gone(id);
     known_.announced(id, stage);
-    if (stage_of_.try_emplace(id, stage).second) router_.begin(size_, known_);
+    stage_of_[id] = stage;
+    router_.begin(size_, known_);
   }
 
   /// It is out of reach, or serves no stage any more: what only it had is given to others.
@@ -47437,24 +50756,37 @@ class swarm_driver {
     pump();
   }
 
-  /// Something went wrong with it, though it is there: nothing new goes there before it is announced again.
-  void failed(net::peer_id id) { known_.ban(id); }
+  /// What it sent for a micro-batch of this turn is of no use: until the next turn nothing new goes there, and another of
+  /// its stage, if there is one, computes that micro-batch.
+  void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
+    const auto stage = stage_of_.find(id);
+    if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
+    known_.ban(id);
+    batch& b = batches_[m];
+    if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
+    b.path[stage->second] = stage::routing::nobody;
+    if (b.holders[stage->second] == id) b.holders[stage->second] = 0;
+    stale_.insert(m);
+    pump();
+  }
 
   [[nodiscard]] const stage::routing::roster& known() const noexcept { return known_; }
   [[nodiscard]] stage::routing::roster& known() noexcept { return known_; }
 
-  // ---- a step
-  // ------------------------------------------------------------------------------------------------------------
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
 
-  /// `from`: peers whose reports are waited for, because another driver had begun the step; none at a step's beginning.
-  void begin(std::uint32_t term, const stage::routing::step_size& size, std::set<net::peer_id> from = {}) {
+  /// `from`: peers whose reports are waited for, because another driver had begun the turn; none at its beginning.
+  void begin(std::uint32_t term, std::uint64_t turn, const stage::routing::step_size& size,
+             std::set<net::peer_id> from = {}) {
     term_ = term;
+    turn_ = turn;
     size_ = size;
     batches_.assign(size.micro_batches, batch{size.stages});
     std::fill(summed_.begin(), summed_.end(), false);
     stale_.clear();
     next_ = 0;
     reporters_ = std::move(from);
+    for (const auto& [id, stage] : stage_of_) known_.announced(id, stage);
     router_.begin(size_, known_);
     pump();
   }
@@ -47463,13 +50795,13 @@ class swarm_driver {
     const auto stage = stage_of_.find(from);
     if (stage == stage_of_.end() || r.term != term_) return;
     if (reporters_.erase(from) == 0) tell_again(from, stage->second);
-    if (r.step == size_.step && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
+    if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
     pump();
   }
 
   void take(net::peer_id from, const swarm_wire::contributed& c) {
     const auto stage = stage_of_.find(from);
-    if (stage == stage_of_.end() || c.step != size_.step || c.micro_batch >= batches_.size()) return;
+    if (stage == stage_of_.end() || c.turn != turn_ || c.micro_batch >= batches_.size()) return;
     known_.measured(from, c.seconds);
     note(from, stage->second, c.micro_batch, c.loss);
     pump();
@@ -47489,7 +50821,7 @@ class swarm_driver {
 
   [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
 
-  /// Every micro-batch is in the gradient of a living peer of every stage.
+  /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
   [[nodiscard]] bool complete() const {
     return reporters_.empty() &&
            std::all_of(batches_.begin(), batches_.end(), [this](const batch& b) { return covered(b); });
@@ -47533,6 +50865,7 @@ class swarm_driver {
   }
   [[nodiscard]] bool covered(const batch& b) const {
     const auto m = static_cast<std::uint32_t>(&b - batches_.data());
+    if (!swarm_wire::trains(turn_)) return b.holders.back() != 0;
     for (std::uint32_t s = 0; s < size_.stages; ++s) {
       if (!covered(m, b, s)) return false;
     }
@@ -47635,7 +50968,7 @@ class swarm_driver {
   }
 
   void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
-    const swarm_wire::order o{size_.step, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs};
+    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs};
     for (const net::peer_id p : b.path) {
       if (p != 0) orders_.push_back({p, o});
     }
@@ -47647,7 +50980,7 @@ class swarm_driver {
       const auto m = static_cast<std::uint32_t>(&b - batches_.data());
       if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
       orders_.push_back({to,
-                         {size_.step, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
+                         {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
                           std::vector(size_.stages, swarm_wire::stage_need::usual)}});
     }
   }
@@ -47657,6 +50990,7 @@ class swarm_driver {
   std::uint32_t window_;
   stage::routing::step_size size_;
   std::uint32_t term_ = 0;
+  std::uint64_t turn_ = 0;
   std::uint32_t versions_ = 0;
   std::uint32_t next_ = 0;
   std::uint64_t rerouted_ = 0;
@@ -47671,101 +51005,6 @@ class swarm_driver {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_DRIVER_HPP
-
-// ---- causeway/parallel/swarm_mail.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
-#define CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
-
-// Boundary tensors on their way between the peers of a swarm. Each is announced by a parcel message; its data follows
-// under the parcel's number. What belongs to steps that are over is cancelled by the fabric's epochs.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// For the trainer's thread, without the fabric's lock; `any_done` with it.
-class swarm_mail {
- public:
-  explicit swarm_mail(net::fabric& fabric) : fabric_{fabric} {}
-  swarm_mail(const swarm_mail&) = delete;
-  swarm_mail& operator=(const swarm_mail&) = delete;
-  ~swarm_mail() { clear(); }
-
-  struct arrival {
-    std::uint32_t micro_batch = 0;
-    bool backward = false;
-    boundary_values values;
-  };
-
-  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_values values) {
-    const auto bytes = std::as_bytes(std::span{*values});
-    sends_.push_back({fabric_.send(to, id_of(p), bytes), std::move(values)});
-  }
-
-  /// `floats`: what a boundary tensor of this step has.
-  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t floats) {
-    auto room = std::make_shared<std::vector<float>>(floats);
-    const auto op = fabric_.receive(from, id_of(p), std::as_writable_bytes(std::span{*room}));
-    receives_.push_back({op, p, std::move(room)});
-  }
-
-  /// What has come, whole and of finite values. What broke is passed over: its sender sends it again, or another peer does.
-  [[nodiscard]] std::vector<arrival> collect() {
-    std::vector<arrival> all;
-    std::erase_if(sends_, [this](const sending& s) {
-      if (!fabric_.done(s.op)) return false;
-      (void)fabric_.wait(s.op, no_deadline);
-      return true;
-    });
-    std::erase_if(receives_, [&](receiving& r) {
-      if (!fabric_.done(r.op)) return false;
-      const auto got = fabric_.wait(r.op, no_deadline);
-      if (got && *got == r.room->size() * sizeof(float) && finite(*r.room)) {
-        all.push_back({r.what.micro_batch, r.what.backward != 0, std::move(r.room)});
-      }
-      return true;
-    });
-    return all;
-  }
-
-  [[nodiscard]] bool any_done() const {
-    return std::any_of(sends_.begin(), sends_.end(), [this](const auto& s) { return fabric_.done(s.op); }) ||
-           std::any_of(receives_.begin(), receives_.end(), [this](const auto& r) { return fabric_.done(r.op); });
-  }
-
-  /// Ends what is under way.
-  void clear() {
-    for (const auto& s : sends_) (void)fabric_.wait(s.op, time_point{});
-    for (const auto& r : receives_) (void)fabric_.wait(r.op, time_point{});
-    sends_.clear();
-    receives_.clear();
-  }
-
- private:
-  struct sending {
-    net::operation op = 0;
-    boundary_values values;
-  };
-  struct receiving {
-    net::operation op = 0;
-    swarm_wire::parcel what;
-    std::shared_ptr<std::vector<float>> room;
-  };
-
-  static net::message_id id_of(const swarm_wire::parcel& p) {
-    return {
-        .channel = collective::channels::activations, .epoch = static_cast<std::uint32_t>(p.step) + 1, .step = p.serial};
-  }
-  static bool finite(const std::vector<float>& values) {
-    return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
-  }
-
-  net::fabric& fabric_;
-  std::vector<sending> sends_;
-  std::vector<receiving> receives_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
 
 // ---- causeway/parallel/swarm_table.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_TABLE_HPP
@@ -47782,6 +51021,8 @@ struct swarm_neighbour {
   std::string address;
   std::optional<swarm_wire::status> said;  ///< on this connection
   time_point heard;
+  time_point probed;  ///< an echo is waited for since then
+  double delay = 0;   ///< seconds, half a round trip; 0: not known
 };
 
 /// Thread safety: none; the fabric's lock serves.
@@ -47791,7 +51032,7 @@ class swarm_table {
 
   void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
     swarm_neighbour& p = peers_[id];
-    p = {link, true, address, std::nullopt, now};
+    p = {link, true, address, std::nullopt, now, {}, p.delay};
     by_link_[link] = id;
   }
   void down(net::peer_id id) {
@@ -47804,6 +51045,25 @@ class swarm_table {
     p.heard = now;
     term_ = std::max(term_, s.term);
     for (const auto& sum : s.sums) remember(s.stage, sum);
+  }
+
+  /// A round trip ends, if it was this peer that began it.
+  void echoed(net::peer_id from, std::uint64_t mark, time_point now) {
+    swarm_neighbour& p = peers_[from];
+    if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
+    const double took = 0.5 * seconds(now - p.probed);
+    p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
+    p.probed = {};
+  }
+  [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
+
+  /// Of all who are connected.
+  [[nodiscard]] swarm_wire::delays measured_delays() const {
+    swarm_wire::delays all;
+    for (const auto& [id, p] : peers_) {
+      if (p.up && p.delay > 0 && all.list.size() < swarm_wire::most_addresses) all.list.push_back({id, p.delay});
+    }
+    return all;
   }
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
@@ -47829,8 +51089,9 @@ class swarm_table {
   }
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
   [[nodiscard]] bool left_behind(std::uint64_t step) const {
-    return std::any_of(peers_.begin(), peers_.end(),
-                       [&](const auto& p) { return serves(p.first) && p.second.said->step > step + 1; });
+    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
+      return serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1;
+    });
   }
 
   /// Whether a connected peer of the stage has the sum of the step.
@@ -47853,10 +51114,18 @@ class swarm_table {
                        [&](const auto& p) { return serves(p.first) && p.second.said->stage == stage; });
   }
 
-  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t step) const {
-    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-      return serves(p.first) && p.second.said->stage == stage && p.second.said->step > step;
-    });
+  [[nodiscard]] bool reached(net::peer_id id, std::uint64_t turn) const {
+    return serves(id) && peers_.at(id).said->turn >= turn;
+  }
+  [[nodiscard]] bool beyond(net::peer_id id, std::uint64_t turn) const {
+    return serves(id) && peers_.at(id).said->turn > turn;
+  }
+  [[nodiscard]] bool anybody_beyond(std::uint64_t turn) const {
+    return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) { return beyond(p.first, turn); });
+  }
+  [[nodiscard]] bool anybody_beyond(std::uint32_t stage, std::uint64_t turn) const {
+    return std::any_of(peers_.begin(), peers_.end(),
+                       [&](const auto& p) { return beyond(p.first, turn) && p.second.said->stage == stage; });
   }
 
   struct driver_choice {
@@ -47923,13 +51192,14 @@ class swarm_talk {
         log_{std::move(log)},
         table_{fabric_->id(), options_.stages},
         station_{fabric_->id(), options_.stage, options_.stages},
-        addresses_{options_.dial.begin(), options_.dial.end()} {}
+        addresses_{options_.dial.begin(), options_.dial.end()},
+        run_{options_.run} {}
   ~swarm_talk() = default;
 
   template <class M>
   void post(net::peer_id to, M&& m) {
     const auto link = table_.link_to(to);
-    if (link) fabric_->post(*link, swarm_wire::encode(options_.run, swarm_wire::message{std::forward<M>(m)}));
+    if (link) fabric_->post(*link, swarm_wire::encode(run_, swarm_wire::message{std::forward<M>(m)}));
   }
   template <class M>
   void tell_all(const M& m) {
@@ -47942,7 +51212,7 @@ class swarm_talk {
   [[nodiscard]] swarm_wire::status own_status() const {
     return {options_.stage,
             serving_ ? std::uint8_t{1} : std::uint8_t{0},
-            station_.step(),
+            station_.turn(),
             followed_.term,
             drives_ ? std::uint8_t{1} : std::uint8_t{0},
             station_.queued(),
@@ -47979,8 +51249,18 @@ class swarm_talk {
     }
   }
 
+  /// Asks everybody for an echo.
+  void probe(time_point now) {
+    for (auto& [id, p] : table_.peers()) {
+      if (!p.up || p.probed != time_point{}) continue;
+      p.probed = now;
+      post(id, swarm_wire::probe{swarm_table::mark_of(now)});
+    }
+  }
+
   [[nodiscard]] std::string describe_swarm() const {
-    std::string text = "stage " + std::to_string(options_.stage) + ", step " + std::to_string(station_.step()) + ", " +
+    std::string text = "stage " + std::to_string(options_.stage) + ", step " +
+                       std::to_string(swarm_wire::step_of(station_.turn())) + ", " +
                        std::to_string(station_.done().count()) + " micro-batches done here";
     for (std::uint32_t s = 0; s < options_.stages; ++s) {
       if (s == options_.stage || table_.anybody_serves(s)) continue;
@@ -48003,6 +51283,7 @@ class swarm_talk {
   swarm_table table_;
   swarm_station station_;
   std::set<std::string> addresses_;
+  std::uint64_t run_;  // options_.run, and what else peers have to agree on
   swarm_table::driver_choice followed_;
   swarm_wire::stage_sum own_sums_[2];
   double seconds_ = 0;  // that a micro-batch takes here
@@ -48014,298 +51295,67 @@ class swarm_talk {
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_TALK_HPP
 
-// ---- causeway/parallel/swarm_peer.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_PEER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_PEER_HPP
+// ---- causeway/parallel/swarm_lead.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_LEAD_HPP
+#define CAUSEWAY_PARALLEL_SWARM_LEAD_HPP
 
-// A peer of a swarm on its network: hands messages to the station and, where it drives, to the driver, moves tensors, and
-// is the part that waits. What is decided is in swarm_station.hpp, swarm_driver.hpp, swarm_table.hpp and swarm_shares.hpp.
+// Who drives a swarm: a peer's own driving, where it is the one, and its following of another. The part of swarm_peer.hpp
+// that brings driver, station and table together, without tensors and without waiting.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-/// Threading: functions of swarm_round from the trainer's thread; `describe` from any.
+/// To be used with the fabric's lock held.
 template <stage::routing::Router Router>
-class swarm_peer final : public swarm_round, private net::fabric_events, private swarm_talk {
- public:
-  swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
+class swarm_lead : protected swarm_talk {
+ protected:
+  swarm_lead(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
       : swarm_talk{std::move(fabric), std::move(options), std::move(log)},
         rule_{router},
-        driver_{options_.stages, std::move(router), options_.window},
-        mail_{*fabric_},
-        say_at_{options_.say_after} {}
-  ~swarm_peer() override { fabric_->attach(nullptr); }
+        driver_{options_.stages, std::move(router), options_.window} {}
+  ~swarm_lead() = default;
 
-  [[nodiscard]] const swarm_options& options() const noexcept override { return options_; }
+  // ---- a turn ----------------------------------------------------------------------------------------------------------
 
-  void open() override {
-    if (std::exchange(open_, true)) return;
-    fabric_->attach(this);
-    locked([this] {
-      claims_from_ = fabric_->now() + options_.heartbeat;
-      heartbeat();
-    });
-  }
-
-  // ---- a step --------------------------------------------------------------------------------------------------------
-
-  result<double> run(std::uint64_t step, swarm_computer& computer) override {
-    computer_ = &computer;
-    mail_.clear();
-    locked([&] { begin(step); });
-    CAUSEWAY_TRY(work_until([this] { return may_enter(); }));
-    return verdict_.step == step ? verdict_.loss : 0.0;
-  }
-
-  result<void> complete(const std::function<bool()>& summoned) override {
-    gradients_.restore(computer_->gradients());
-    const auto rested = [this] { return fabric_->now() >= again_from_; };
-    const auto called = [&] {
-      bool ready = false;
-      locked([&] { ready = rested(); });
-      return ready && summoned();
-    };
-    return work_until([&] { return may_enter() && rested(); }, called);
-  }
-
-  [[nodiscard]] bool called_away() const noexcept override { return called_away_; }
-
-  [[nodiscard]] swarm_holding holding() override {
-    swarm_holding h;
-    locked([&] { h = {station_.step(), has_sum(), station_.done()}; });
-    return h;
-  }
-
-  result<void> take_part(std::span<const swarm_holding> all, std::size_t self) override {
-    const swarm_plan plan = plan_shares(all, station_.step(), wanted());
-    if (plan.parts[self] == swarm_part::dropped) {
-      log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
-      std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
-      locked([this] { station_.drop_contributions(); });
-    }
-    if (!plan.complete) {
-      locked([this] {
-        verdict_.complete = 0;
-        again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
-        send_report();
-        settle();
-      });
-      return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
-                  "micro-batches are missing; they are computed first");
-    }
-    gradients_.put_in(plan.parts[self], computer_->gradients());
-    return {};
-  }
-
-  result<double> all_summed() override {
-    const std::uint64_t step = station_.step();
-    const double own = computer_->squares();
-    if (!std::isfinite(own)) {
-      return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
-    }
-    gradients_.keep_sum(step, computer_->gradients());
-    locked([&] {
-      table_.remember(options_.stage, {step, own});
-      if (own_sums_[0].step != step) own_sums_[1] = own_sums_[0];
-      own_sums_[0] = {step, own};
-      announce();
-      settle();
-    });
-    CAUSEWAY_TRY(work_until([&] { return table_.squares(step).has_value() || table_.left_behind(step); }));
-    std::optional<double> all;
-    locked([&] { all = table_.squares(step); });
-    if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
-    return *all;
-  }
-
-  void agreed(double squares) override { norm_ = std::sqrt(squares); }
-  [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
-
-  [[nodiscard]] std::uint64_t contributed() override {
-    std::uint64_t n = 0;
-    locked([&] { n = station_.done().count(); });
-    return n;
-  }
-
-  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override {
-    std::optional<std::uint32_t> to;
-    locked([&] { to = move_to_; });
-    return to;
-  }
-
-  /// Whom this peer waits for, and who drives. From any thread.
-  [[nodiscard]] std::string describe() override {
-    std::string text;
-    locked([&] { text = describe_locked(); });
-    return text + fabric_->describe_waits();
-  }
-
-  /// Micro-batches that this peer, as driver, had to route again.
-  [[nodiscard]] std::uint64_t rerouted() {
-    std::uint64_t n = 0;
-    locked([&] { n = driver_.rerouted(); });
-    return n;
-  }
-  [[nodiscard]] bool drives() const noexcept { return drives_; }
-
- private:
-  template <class F>
-  void locked(F&& what) {
-    fabric_->locked(std::forward<F>(what));
-  }
-
-  // ---- the trainer's thread --------------------------------------------------------------------------------------------
-
-  template <class Done>
-  result<void> work_until(Done&& done, const std::function<bool()>& summoned = {}) {
-    waited_ = duration{0};
-    say_at_ = options_.say_after;
-    for (;;) {
-      move_tensors();
-      std::optional<swarm_task> task;
-      bool over = false;
-      locked([&] {
-        task = station_.next();
-        over = done();
-      });
-      if (over) return {};
-      if (task) {
-        CAUSEWAY_TRY(compute(*task));
-        waited_ = duration{0};
-      } else if (summoned && summoned()) {
-        return {};
-      } else {
-        CAUSEWAY_TRY(wait_a_while(done, summoned ? look_around : duration::max()));
-      }
-    }
-  }
-
-  template <class Done>
-  result<void> wait_a_while(Done&& done, duration most) {
-    time_point begin;
-    locked([&] { begin = fabric_->now(); });
-    const auto something = [&] { return done() || news_ || mail_.any_done() || station_.next().has_value(); };
-    CAUSEWAY_ASSIGN(const bool happened, fabric_->block(something, begin + std::min({options_.say_after, say_at_, most})));
-    (void)happened;
-    duration more{};
-    locked([&] { more = fabric_->now() - begin; });
-    waited_ += more;
-    if (waited_ >= say_at_) {
-      say_at_ = 2 * waited_;
-      log_(severity::warning,
-           "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: " + describe());
-    }
-    return {};
-  }
-
-  // Starts what was announced, takes in what has come, sends what is due.
-  void move_tensors() {
-    struct incoming {
-      net::peer_index link;
-      swarm_wire::parcel what;
-    };
-    std::vector<incoming> announced;
-    std::vector<std::pair<net::peer_index, swarm_wire::parcel>> sends;
-    std::vector<boundary_values> values;
-    auto arrived = mail_.collect();
-    locked([&] {
-      news_ = false;
-      for (auto& a : arrived) station_.arrive(a.micro_batch, a.backward, std::move(a.values));
-      std::erase_if(parcels_, [&](const auto& p) {
-        if (p.second.step > station_.step()) return false;
-        if (p.second.step == station_.step()) announced.push_back({p.first, p.second});
-        return true;
-      });
-      for (const auto& s : station_.take_shipments()) {
-        const auto link = table_.link_to(s.to);
-        if (!link) continue;  // sent again when it is back
-        const swarm_wire::parcel p{station_.step(), s.micro_batch, s.backward ? std::uint8_t{1} : std::uint8_t{0},
-                                   ++serial_};
-        fabric_->post(*link, swarm_wire::encode(options_.run, p));
-        sends.emplace_back(*link, p);
-        values.push_back(s.values);
-      }
-    });
-    for (const auto& a : announced) mail_.expect(a.link, a.what, computer_->boundary());
-    for (std::size_t i = 0; i < sends.size(); ++i) mail_.send(sends[i].first, sends[i].second, std::move(values[i]));
-  }
-
-  result<void> compute(const swarm_task& task) {
-    time_point begin, end;
-    locked([&] { begin = fabric_->now(); });
-    if (!task.backward) {
-      CAUSEWAY_ASSIGN(auto output, computer_->forward(task.micro_batch, task.input));
-      locked([&] {
-        end = fabric_->now();
-        forward_seconds_[task.micro_batch] = seconds(end - begin);
-        station_.forwarded(task.micro_batch, std::move(output));
-      });
-      return {};
-    }
-    CAUSEWAY_ASSIGN(auto back, backward(task));
-    locked([&] {
-      end = fabric_->now();
-      const double took = forward_seconds_[task.micro_batch] + seconds(end - begin);
-      seconds_ = seconds_ > 0 ? 0.7 * seconds_ + 0.3 * took : took;
-      station_.contributed(task.micro_batch, back.loss, std::move(back.d_input));
-      tell_contributed({station_.step(), task.micro_batch, took, back.loss});
-      settle();
-    });
-    return {};
-  }
-
-  // What is computed again for a neighbour's sake, after the stage has its sum, adds to nothing.
-  result<swarm_gradient> backward(const swarm_task& task) {
-    if (!has_sum()) return computer_->backward(task.micro_batch, task.input);
-    const auto g = computer_->gradients();
-    const std::vector<float> kept{g.begin(), g.end()};
-    auto back = computer_->backward(task.micro_batch, task.input);
-    std::copy(kept.begin(), kept.end(), g.begin());
-    return back;
-  }
-
-  // ---- the gradient ----------------------------------------------------------------------------------------------------
-
-  [[nodiscard]] bool has_sum() const noexcept { return gradients_.has_sum(station_.step()); }
-
-  [[nodiscard]] stage::routing::step_size size() const {
-    return {station_.step(), static_cast<std::uint32_t>(options_.micro_batches), options_.stages};
-  }
-  // The micro-batches that pass this stage.
-  [[nodiscard]] swarm_wire::batch_set wanted() const {
-    swarm_wire::batch_set all{static_cast<std::uint32_t>(options_.micro_batches)};
-    for (std::uint32_t m = 0; m < all.size(); ++m) {
-      if (rule_.runs(size(), options_.stage, m)) all.add(m);
-    }
-    return all;
-  }
-
-  // All stages have all micro-batches, or others of this stage are beyond the step: the membership has their state.
-  [[nodiscard]] bool may_enter() const {
-    const std::uint64_t step = station_.step();
-    return verdict_.step > step || (verdict_.step == step && verdict_.complete != 0) ||
-           table_.anybody_beyond(options_.stage, step);
-  }
-
-  // ---- with the lock held: a step begins -------------------------------------------------------------------------------
-
-  void begin(std::uint64_t step) {
-    fabric_->cancel_before(static_cast<std::uint32_t>(step) + 1);
-    station_.begin(step, static_cast<std::uint32_t>(options_.micro_batches));
-    forward_seconds_.clear();
-    gradients_.begin(step);
+  void begin(std::uint64_t turn, std::uint32_t micro_batches) {
+    station_.begin(turn, micro_batches);
+    gradients_.begin(swarm_wire::step_of(turn));
     serving_ = !move_to_;
+    gives_up_ = false;
+    bool told = verdict_.turn == turn;
     std::erase_if(orders_, [&](const auto& o) {
-      if (o.second.step == step) accept(o.first, o.second);
-      return o.second.step <= step;
+      told = told || o.second.turn == turn;
+      if (o.second.turn == turn) accept(o.first, o.second);
+      return o.second.turn <= turn;
     });
     if (drives_) drive(std::exchange(asked_, true));
     announce();
+    if (!told) ask_what_was_missed();
     settle();
   }
 
+  [[nodiscard]] bool in_training() const { return swarm_wire::trains(station_.turn()); }
+  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(station_.turn()); }
+  [[nodiscard]] bool has_sum() const { return in_training() && gradients_.has_sum(step()); }
+
+  [[nodiscard]] stage::routing::step_size size() const { return {step(), station_.done().size(), options_.stages}; }
+
+  /// All stages have all micro-batches, or others of this stage are beyond the step: the membership has their state.
+  [[nodiscard]] bool may_enter() const {
+    const std::uint64_t turn = station_.turn();
+    return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0) ||
+           table_.anybody_beyond(options_.stage, turn);
+  }
+
+  /// Of the evaluation that is this turn.
+  [[nodiscard]] std::optional<double> evaluated() const {
+    const auto at = evaluated_.find(station_.turn());
+    return at == evaluated_.end() ? std::nullopt : std::optional{at->second};
+  }
+  [[nodiscard]] bool gives_up() const noexcept { return gives_up_; }
+
   // ---- driving ---------------------------------------------------------------------------------------------------------
 
-  // The first time, others may be inside the step already.
+  // The first time, others may be inside the turn already.
   void drive(bool from_the_beginning) {
     std::set<net::peer_id> asked;
     for (const auto& [id, p] : table_.peers()) {
@@ -48315,7 +51365,7 @@ class swarm_peer final : public swarm_round, private net::fabric_events, private
       if (!from_the_beginning) asked.insert(id);
     }
     driver_.serves(fabric_->id(), options_.stage);
-    driver_.begin(term_, size(), asked);
+    driver_.begin(term_, station_.turn(), size(), asked);
     for (const net::peer_id id : asked) post(id, swarm_wire::claim{term_});
     if (!from_the_beginning) driver_.take(fabric_->id(), station_.summary(term_));
     told_complete_ = false;
@@ -48358,51 +51408,95 @@ class swarm_peer final : public swarm_round, private net::fabric_events, private
     }
   }
 
-  void tell_contributed(const swarm_wire::contributed& c) {
+  /// To the driver, also where that is this peer.
+  template <class M>
+  void tell_driver(const M& m) {
     if (drives_) {
-      driver_.take(fabric_->id(), c);
+      heard_by_driver(fabric_->id(), m);
     } else if (followed_.id != 0) {
-      post(followed_.id, c);
+      post(followed_.id, m);
+    }
+  }
+  void heard_by_driver(net::peer_id from, const swarm_wire::contributed& c) { driver_.take(from, c); }
+  void heard_by_driver(net::peer_id, const swarm_wire::refusal& r) { driver_.failed(r.from, r.turn, r.micro_batch); }
+  void heard_by_driver(net::peer_id from, const swarm_wire::delays& all) {
+    for (const auto& d : all.list) {
+      const bool known = d.to == fabric_->id() || table_.peers().contains(d.to);  // strangers fill no memory
+      if (known) driver_.known().link(from, d.to, d.seconds);
+    }
+  }
+  void heard_by_driver(net::peer_id from, const swarm_wire::report& r) {
+    driver_.take(from, r);
+    if (r.turn == station_.turn()) return post(from, judge());
+    const auto known = evaluated_.find(r.turn);
+    const bool is_known = known != evaluated_.end();
+    if (r.turn < station_.turn() && !swarm_wire::trains(r.turn)) {
+      post(from, swarm_wire::verdict{r.turn, is_known ? std::uint8_t{1} : std::uint8_t{0}, is_known ? known->second : 0.0});
     }
   }
 
-  // After every event: who drives, what the driver wants, whether the step is complete.
+  /// After every event: who drives, what the driver wants, whether the turn is complete.
   void settle() {
     elect();
-    if (drives_) {
-      for (std::uint32_t s = 0; s < options_.stages; ++s) {
-        driver_.summed(s, table_.has_sum(s, station_.step()) || (s == options_.stage && has_sum()));
-      }
-      for (addressed_order& o : driver_.take_orders()) {
-        if (o.to == fabric_->id()) {
-          accept(o.to, o.what);
-        } else {
-          post(o.to, std::move(o.what));
-        }
-      }
-      const bool complete = driver_.complete();
-      if (complete != std::exchange(told_complete_, complete)) tell_all(judge());
-      if (complete || verdict_.step == station_.step()) verdict_ = judge();
-    }
+    if (drives_) steer();
     news_ = true;
     called_away_ = !may_enter();
   }
 
-  [[nodiscard]] swarm_wire::verdict judge() const {
-    return {station_.step(), driver_.complete() ? std::uint8_t{1} : std::uint8_t{0}, driver_.loss()};
+  void steer() {
+    for (std::uint32_t s = 0; s < options_.stages && in_training(); ++s) {
+      driver_.summed(s, table_.has_sum(s, step()) || (s == options_.stage && has_sum()));
+    }
+    for (addressed_order& o : driver_.take_orders()) {
+      if (o.to == fabric_->id()) {
+        accept(o.to, o.what);
+      } else {
+        post(o.to, std::move(o.what));
+      }
+    }
+    const bool complete = driver_.complete();
+    if (complete != std::exchange(told_complete_, complete)) tell_all(judge());
+    if (complete || verdict_.turn == station_.turn()) hear(judge());
   }
+
+  [[nodiscard]] swarm_wire::verdict judge() const {
+    return {station_.turn(), driver_.complete() ? std::uint8_t{1} : std::uint8_t{0}, driver_.loss()};
+  }
+
+  // ---- following -------------------------------------------------------------------------------------------------------
 
   void accept(net::peer_id from, const swarm_wire::order& o) {
     const auto term = static_cast<std::uint32_t>(o.version >> 32U);
     if (term < followed_.term || (term == followed_.term && from > followed_.id)) return;
-    if (o.step > station_.step() || !serving_) {
+    if (o.turn > station_.turn() || !serving_) {
       if (orders_.size() < most_early_orders) orders_.emplace_back(from, o);
     } else {
       station_.take(o);
     }
   }
 
-  // Queues are looked at with every heartbeat, and compared when it is time.
+  /// The driver's word. What an evaluation came to is kept for those who come late.
+  void hear(const swarm_wire::verdict& v) {
+    const bool evaluation = !swarm_wire::trains(v.turn);
+    if (evaluation && v.complete != 0) evaluated_[v.turn] = v.loss;
+    while (evaluated_.size() > most_kept_losses) evaluated_.erase(evaluated_.begin());
+    if (evaluation && v.complete == 0 && v.turn == station_.turn()) gives_up_ = table_.beyond(followed_.id, v.turn);
+    if (v.turn >= verdict_.turn) verdict_ = v;
+  }
+
+  /// Who comes late to a turn may have missed orders, and how it ended: the driver knows.
+  void ask_what_was_missed() {
+    if (!drives_ && table_.reached(followed_.id, station_.turn())) send_report();
+  }
+
+  /// The others are through with an evaluation, and this peer does not know what came out.
+  void ask_for_the_loss() {
+    if (in_training() || evaluated() || !table_.anybody_beyond(station_.turn())) return;
+    gives_up_ = gives_up_ || drives_;
+    if (table_.beyond(followed_.id, station_.turn())) ask_what_was_missed();
+  }
+
+  /// Queues are looked at with every heartbeat, and compared when it is time.
   void balance(time_point now) {
     const net::peer_id self = fabric_->id();
     for (const auto& [id, p] : table_.peers()) {
@@ -48423,14 +51517,58 @@ class swarm_peer final : public swarm_round, private net::fabric_events, private
     post(move->who, swarm_wire::move_request{term_, move->to});
   }
 
-  // ---- net::fabric_events
-  // ------------------------------------------------------------------------------------------------
+  [[nodiscard]] std::string describe_lead() const {
+    if (!drives_) return describe_swarm() + "\n";
+    return describe_swarm() + "; driving, " + std::to_string(driver_.finished()) + " of " +
+           std::to_string(station_.done().size()) + " micro-batches are through\n";
+  }
+
+  static constexpr std::size_t most_early_orders = std::size_t{1} << 20U;
+  static constexpr std::size_t most_kept_losses = 4096;
+
+  Router rule_;  // for runs() alone
+  swarm_driver<Router> driver_;
+  swarm_gradients gradients_;
+  std::vector<std::pair<net::peer_id, swarm_wire::order>> orders_;  // of turns to come
+  std::map<std::uint64_t, double> evaluated_;                       // by turn: summed losses
+  queue_watch queues_;
+  swarm_wire::verdict verdict_;
+  std::optional<std::uint32_t> move_to_;
+  time_point claims_from_;  // before, others that drive already are listened for
+  std::uint32_t term_ = 0;
+  bool asked_ = false;  // every peer's report on the turn at which the driving began
+  bool told_complete_ = false;
+  bool gives_up_ = false;  // nobody knows what this evaluation came to
+  bool news_ = false;
+  std::atomic<bool> called_away_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_LEAD_HPP
+
+// ---- causeway/parallel/swarm_hearing.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_HEARING_HPP
+#define CAUSEWAY_PARALLEL_SWARM_HEARING_HPP
+
+// What happens on a swarm peer's network, and which message goes to which of its parts.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// To be used with the fabric's lock held, as events come.
+template <stage::routing::Router Router>
+class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events {
+ protected:
+  using base = swarm_lead<Router>;
+  using base::base, base::fabric_, base::options_, base::table_, base::station_, base::driver_, base::followed_,
+      base::drives_, base::log_;
+  ~swarm_hearing() override = default;
 
   void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
     table_.up(id, link, address, fabric_->now());
-    greet(id, address);
+    this->greet(id, address);
     station_.connected(id);
-    settle();
+    this->settle();
   }
 
   void on_down(net::peer_index link, const error& why) override {
@@ -48439,41 +51577,55 @@ class swarm_peer final : public swarm_round, private net::fabric_events, private
     table_.down(id);
     std::erase_if(parcels_, [link](const auto& p) { return p.first == link; });
     driver_.gone(id);
-    settle();
+    this->settle();
   }
 
   void on_unreachable(const std::string&, const error&) override {}
 
   void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
     const net::peer_id from = table_.at(link);
-    auto m = swarm_wire::decode(options_.run, bytes);
+    auto m = swarm_wire::decode(this->run_, bytes);
     if (!m) {
       log_(severity::warning, "peer " + std::to_string(from) + " is sent away: " + m.error().text());
       return fabric_->close(link, m.error().message);
     }
     table_.peers()[from].heard = fabric_->now();
     std::visit([&](auto& what) { take(link, from, what); }, *m);
-    settle();
+    this->settle();
   }
 
   void on_wake() override {
     heartbeat();
-    settle();
+    this->settle();
   }
 
   void heartbeat() {
     const time_point now = fabric_->now();
-    announce();
-    look_around_for_peers(now);
-    if (drives_) balance(now);
+    this->announce();
+    this->look_around_for_peers(now);
+    this->probe(now);
+    this->tell_driver(table_.measured_delays());
+    if (drives_) this->balance(now);
+    this->ask_for_the_loss();
     fabric_->wake_at(now + options_.heartbeat);
   }
 
-  // ---- messages --------------------------------------------------------------------------------------------------------
+  /// Parcels of this turn, whose data can be received now; those of turns to come are kept.
+  [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::parcel>> take_parcels() {
+    std::vector<std::pair<net::peer_index, swarm_wire::parcel>> due;
+    std::erase_if(parcels_, [&](const auto& p) {
+      if (p.second.turn == station_.turn()) due.push_back(p);
+      return p.second.turn <= station_.turn();
+    });
+    return due;
+  }
 
+ private:
   void take(net::peer_index, net::peer_id from, const swarm_wire::status& s) {
     if (s.stage >= options_.stages) return;
+    const bool fresh = !table_.peers()[from].said;
     table_.take(from, s, fabric_->now());
+    if (fresh && from == followed_.id) this->send_report();  // it took this peer for lost
     if (!drives_) return;
     if (s.serving != 0) {
       driver_.serves(from, s.stage);
@@ -48488,60 +51640,475 @@ class swarm_peer final : public swarm_round, private net::fabric_events, private
     said->term = c.term;
     table_.term(c.term);
     const auto before = followed_;
-    elect();
-    if (followed_.id == from && before.id == from && before.term == c.term) send_report();
+    this->elect();
+    if (followed_.id == from && before.id == from && before.term == c.term) this->send_report();
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::report& r) {
-    if (!drives_) return;
-    driver_.take(from, r);
-    if (r.step == station_.step()) post(from, judge());
+    if (drives_) this->heard_by_driver(from, r);
   }
-  void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { accept(from, o); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { this->accept(from, o); }
   void take(net::peer_index link, net::peer_id, const swarm_wire::parcel& p) {
-    if (p.step >= station_.step() && parcels_.size() < most_early_orders) parcels_.emplace_back(link, p);
+    if (p.turn >= station_.turn() && parcels_.size() < base::most_early_orders) parcels_.emplace_back(link, p);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::contributed& c) {
-    if (drives_) driver_.take(from, c);
+    if (drives_) this->heard_by_driver(from, c);
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::refusal& r) {
+    if (drives_) this->heard_by_driver(from, r);
+  }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::probe& p) { this->post(from, swarm_wire::echo{p.mark}); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::echo& e) { table_.echoed(from, e.mark, fabric_->now()); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::delays& d) {
+    if (drives_) this->heard_by_driver(from, d);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::verdict& v) {
-    if (from == followed_.id && v.step >= verdict_.step) verdict_ = v;
+    if (from == followed_.id) this->hear(v);
   }
-  void take(net::peer_index, net::peer_id, const swarm_wire::addresses& a) { learn(a); }
+  void take(net::peer_index, net::peer_id, const swarm_wire::addresses& a) { this->learn(a); }
   void take(net::peer_index, net::peer_id from, const swarm_wire::move_request& m) {
-    if (from == followed_.id && m.stage < options_.stages && m.stage != options_.stage) move_to_ = m.stage;
+    if (from == followed_.id && m.stage < options_.stages && m.stage != options_.stage) this->move_to_ = m.stage;
   }
 
-  [[nodiscard]] std::string describe_locked() const {
-    if (!drives_) return describe_swarm() + "\n";
-    return describe_swarm() + "; driving, " + std::to_string(driver_.finished()) + " of " +
-           std::to_string(options_.micro_batches) + " micro-batches are through\n";
+  std::vector<std::pair<net::peer_index, swarm_wire::parcel>> parcels_;  // whose data is not expected yet
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_HEARING_HPP
+
+// ---- causeway/parallel/swarm_mail.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
+#define CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
+
+// Boundary tensors on their way between the peers of a swarm. Each is announced by a parcel message; its data follows
+// under the parcel's number. What belongs to steps that are over is cancelled by the fabric's epochs.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// For the trainer's thread, without the fabric's lock; `any_done` with it.
+class swarm_mail {
+ public:
+  explicit swarm_mail(net::fabric& fabric) : fabric_{fabric} {}
+  swarm_mail(const swarm_mail&) = delete;
+  swarm_mail& operator=(const swarm_mail&) = delete;
+  ~swarm_mail() { clear(); }
+
+  struct arrival {
+    std::uint32_t micro_batch = 0;
+    bool backward = false;
+    boundary_bytes bytes;
+  };
+
+  void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes) {
+    sends_.push_back({fabric_.send(to, id_of(p), *bytes), std::move(bytes)});
+  }
+
+  /// `most`: bytes of the boundary tensor, or more.
+  void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most) {
+    auto room = std::make_shared<std::vector<std::byte>>(most);
+    const auto op = fabric_.receive(from, id_of(p), *room);
+    receives_.push_back({op, p, std::move(room)});
+  }
+
+  /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
+  [[nodiscard]] std::vector<arrival> collect() {
+    std::vector<arrival> all;
+    std::erase_if(sends_, [this](const sending& s) {
+      if (!fabric_.done(s.op)) return false;
+      (void)fabric_.wait(s.op, no_deadline);
+      return true;
+    });
+    std::erase_if(receives_, [&](receiving& r) {
+      if (!fabric_.done(r.op)) return false;
+      const auto got = fabric_.wait(r.op, no_deadline);
+      if (!got) return true;
+      r.room->resize(*got);
+      all.push_back({r.what.micro_batch, r.what.backward != 0, std::move(r.room)});
+      return true;
+    });
+    return all;
+  }
+
+  [[nodiscard]] bool any_done() const {
+    return std::any_of(sends_.begin(), sends_.end(), [this](const auto& s) { return fabric_.done(s.op); }) ||
+           std::any_of(receives_.begin(), receives_.end(), [this](const auto& r) { return fabric_.done(r.op); });
+  }
+
+  /// What belongs to earlier steps is no longer received.
+  void forget_before(std::uint64_t turn) { fabric_.cancel_before(epoch_of(turn)); }
+
+  /// Ends what is under way.
+  void clear() {
+    for (const auto& s : sends_) (void)fabric_.wait(s.op, time_point{});
+    for (const auto& r : receives_) (void)fabric_.wait(r.op, time_point{});
+    sends_.clear();
+    receives_.clear();
+  }
+
+ private:
+  struct sending {
+    net::operation op = 0;
+    boundary_bytes bytes;
+  };
+  struct receiving {
+    net::operation op = 0;
+    swarm_wire::parcel what;
+    std::shared_ptr<std::vector<std::byte>> room;
+  };
+
+  static std::uint32_t epoch_of(std::uint64_t turn) noexcept {
+    return static_cast<std::uint32_t>(swarm_wire::step_of(turn)) + 1;
+  }
+  static net::message_id id_of(const swarm_wire::parcel& p) {
+    return {.channel = collective::channels::activations, .epoch = epoch_of(p.turn), .step = p.serial};
+  }
+
+  net::fabric& fabric_;
+  std::vector<sending> sends_;
+  std::vector<receiving> receives_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
+
+// ---- causeway/parallel/swarm_peer.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_PEER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_PEER_HPP
+
+// A peer of a swarm, on the trainer's thread: computes what the station has, moves tensors, and is the part that waits.
+// What is decided is in swarm_station.hpp, swarm_lead.hpp, swarm_driver.hpp, swarm_table.hpp and swarm_shares.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Threading: functions of swarm_round from the trainer's thread; `describe` from any.
+template <stage::routing::Router Router>
+class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
+  using base = swarm_hearing<Router>;
+  using base::fabric_, base::options_, base::log_, base::table_, base::station_, base::gradients_, base::verdict_;
+
+ public:
+  swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
+      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)},
+        mail_{*fabric_},
+        say_at_{options_.say_after} {}
+  ~swarm_peer() override { fabric_->attach(nullptr); }
+
+  [[nodiscard]] const swarm_options& options() const noexcept override { return options_; }
+
+  void open(std::uint64_t agreement) override {
+    if (std::exchange(open_, true)) return;
+    this->run_ = mix(options_.run, agreement, mix(options_.stages, static_cast<std::uint64_t>(options_.micro_batches)));
+    fabric_->attach(this);
+    locked([this] {
+      this->claims_from_ = fabric_->now() + options_.heartbeat;
+      this->heartbeat();
+    });
+  }
+
+  // ---- a step --------------------------------------------------------------------------------------------------------
+
+  result<double> run(std::uint64_t step, swarm_computer& computer) override {
+    begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
+    CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
+    double loss = 0;
+    locked([&] { loss = verdict_.turn == station_.turn() ? verdict_.loss : 0.0; });
+    return loss;
+  }
+
+  result<void> complete(const std::function<bool()>& summoned) override {
+    gradients_.restore(computer_->gradients());
+    const auto rested = [this] { return fabric_->now() >= again_from_; };
+    const auto called = [&] {
+      bool ready = false;
+      locked([&] { ready = rested(); });
+      return ready && summoned();
+    };
+    return work_until([&] { return this->may_enter() && rested(); }, called);
+  }
+
+  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
+    if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
+    if (evaluations_ == swarm_wire::most_evaluations) {
+      return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
+    }
+    begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
+    CAUSEWAY_TRY(work_until([this] { return this->evaluated() || this->gives_up(); }));
+    std::optional<double> loss;
+    locked([&] { loss = this->evaluated(); });
+    if (loss) return *loss;
+    return fail(errc::cancelled, "swarm", "the others are through with this evaluation, and its loss is lost");
+  }
+
+  [[nodiscard]] bool called_away() const noexcept override { return this->called_away_; }
+
+  [[nodiscard]] swarm_holding holding() override {
+    swarm_holding h;
+    locked([&] { h = {this->step(), this->has_sum(), station_.done()}; });
+    return h;
+  }
+
+  result<void> take_part(std::span<const swarm_holding> all, std::size_t self) override {
+    const swarm_plan plan = plan_shares(all, this->step(), wanted());
+    if (plan.parts[self] == swarm_part::dropped) {
+      log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
+      std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+      locked([this] { station_.drop_contributions(); });
+    }
+    if (!plan.complete) {
+      locked([this] {
+        verdict_.complete = 0;
+        again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
+        this->send_report();
+        this->settle();
+      });
+      return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
+                  "micro-batches are missing; they are computed first");
+    }
+    gradients_.put_in(plan.parts[self], computer_->gradients());
+    return {};
+  }
+
+  result<double> all_summed() override {
+    const std::uint64_t step = this->step();
+    const double own = computer_->squares();
+    if (!std::isfinite(own)) {
+      return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
+    }
+    const auto g = computer_->gradients();
+    std::vector<float> sum{g.begin(), g.end()};
+    locked([&] {
+      gradients_.keep_sum(step, std::move(sum));
+      table_.remember(options_.stage, {step, own});
+      if (this->own_sums_[0].step != step) this->own_sums_[1] = this->own_sums_[0];
+      this->own_sums_[0] = {step, own};
+      this->announce();
+      this->settle();
+    });
+    CAUSEWAY_TRY(work_until([&] { return table_.squares(step).has_value() || table_.left_behind(step); }));
+    std::optional<double> all;
+    locked([&] { all = table_.squares(step); });
+    if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
+    return *all;
+  }
+
+  void agreed(double squares) override { norm_ = std::sqrt(squares); }
+  [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
+
+  [[nodiscard]] std::uint64_t contributed() override {
+    std::uint64_t n = 0;
+    locked([&] { n = station_.done().count(); });
+    return n;
+  }
+
+  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override {
+    std::optional<std::uint32_t> to;
+    locked([&] { to = this->move_to_; });
+    return to;
+  }
+
+  /// Whom this peer waits for, and who drives. From any thread.
+  [[nodiscard]] std::string describe() override {
+    std::string text;
+    locked([&] { text = this->describe_lead(); });
+    return text + fabric_->describe_waits();
+  }
+
+  /// Micro-batches that this peer, as driver, had to route again.
+  [[nodiscard]] std::uint64_t rerouted() {
+    std::uint64_t n = 0;
+    locked([&] { n = this->driver_.rerouted(); });
+    return n;
+  }
+  [[nodiscard]] bool drives() {
+    bool so = false;
+    locked([&] { so = this->drives_; });
+    return so;
+  }
+
+ private:
+  template <class F>
+  void locked(F&& what) {
+    fabric_->locked(std::forward<F>(what));
+  }
+
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer) {
+    computer_ = &computer;
+    forward_seconds_.clear();
+    mail_.clear();
+    locked([&] {
+      mail_.forget_before(turn);
+      base::begin(turn, micro_batches);
+    });
+  }
+
+  // ---- waiting
+  // -----------------------------------------------------------------------------------------------------------
+
+  template <class Done>
+  result<void> work_until(Done&& done, const std::function<bool()>& summoned = {}) {
+    waited_ = duration{0};
+    say_at_ = options_.say_after;
+    for (;;) {
+      move_tensors();
+      std::optional<swarm_task> task;
+      bool over = false;
+      locked([&] {
+        task = station_.next();
+        over = done();
+      });
+      if (over) return {};
+      if (task) {
+        CAUSEWAY_TRY(compute(*task));
+        waited_ = duration{0};
+      } else if (summoned && summoned()) {
+        return {};
+      } else {
+        CAUSEWAY_TRY(wait_a_while(done, summoned ? look_around : duration::max()));
+      }
+    }
+  }
+
+  template <class Done>
+  result<void> wait_a_while(Done&& done, duration most) {
+    time_point begin;
+    locked([&] { begin = fabric_->now(); });
+    const auto something = [&] { return done() || this->news_ || mail_.any_done() || station_.next().has_value(); };
+    CAUSEWAY_ASSIGN(const bool happened, fabric_->block(something, begin + std::min({options_.say_after, say_at_, most})));
+    (void)happened;
+    duration more{};
+    locked([&] { more = fabric_->now() - begin; });
+    waited_ += more;
+    if (waited_ >= say_at_) {
+      say_at_ = 2 * waited_;
+      log_(severity::warning,
+           "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: " + describe());
+    }
+    return {};
+  }
+
+  // ---- tensors
+  // -----------------------------------------------------------------------------------------------------------
+
+  // Takes in what has come, expects what was announced, sends what is due.
+  void move_tensors() {
+    std::vector<std::pair<net::peer_index, swarm_wire::parcel>> announced, sends;
+    std::vector<boundary_bytes> contents;
+    auto arrived = mail_.collect();
+    locked([&] {
+      this->news_ = false;
+      for (auto& a : arrived) station_.arrive(a.micro_batch, a.backward, std::move(a.bytes));
+      announced = this->take_parcels();
+      for (const auto& s : station_.take_shipments()) {
+        const auto link = table_.link_to(s.to);
+        if (!link) continue;  // sent again when it is back
+        const swarm_wire::parcel p{station_.turn(), s.micro_batch, s.backward ? std::uint8_t{1} : std::uint8_t{0},
+                                   ++serial_};
+        fabric_->post(*link, swarm_wire::encode(this->run_, p));
+        sends.emplace_back(*link, p);
+        contents.push_back(s.bytes);
+      }
+    });
+    for (const auto& [link, p] : announced) {
+      if (p.micro_batch >= station_.done().size()) continue;
+      mail_.expect(link, p, computer_->most_bytes(input(p.micro_batch, p.backward != 0)));
+    }
+    for (std::size_t i = 0; i < sends.size(); ++i) mail_.send(sends[i].first, sends[i].second, std::move(contents[i]));
+  }
+
+  [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {
+    return {m, backward ? options_.stage : stage_below(m), backward};
+  }
+  [[nodiscard]] swarm_crossing output(std::uint32_t m, bool backward) const {
+    return {m, backward ? stage_below(m) : options_.stage, backward};
+  }
+  // The one before this that the micro-batch passes; 0 for stage 0.
+  [[nodiscard]] std::uint32_t stage_below(std::uint32_t m) const {
+    std::uint32_t s = options_.stage;
+    while (s > 0 && !this->rule_.runs(this->size(), --s, m)) {
+    }
+    return s;
+  }
+
+  // ---- computing
+  // ---------------------------------------------------------------------------------------------------------
+
+  result<void> compute(const swarm_task& task) {
+    if (task.input) {
+      const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
+      if (!usable) return refuse(task, usable.error());
+    }
+    time_point begin;
+    locked([&] { begin = fabric_->now(); });
+    if (task.backward) return compute_back(task.micro_batch, begin);
+    CAUSEWAY_ASSIGN(auto out, computer_->forward(output(task.micro_batch, false)));
+    locked([&] {
+      forward_seconds_[task.micro_batch] = seconds(fabric_->now() - begin);
+      station_.forwarded(task.micro_batch, std::move(out.bytes));
+      if (this->in_training()) return;
+      station_.contributed(task.micro_batch, out.loss, nullptr);
+      this->tell_driver(swarm_wire::contributed{station_.turn(), task.micro_batch, 0, out.loss});
+      this->settle();
+    });
+    return {};
+  }
+
+  result<void> compute_back(std::uint32_t m, time_point begin) {
+    CAUSEWAY_ASSIGN(auto back, backward(m));
+    locked([&] {
+      const double took = forward_seconds_[m] + seconds(fabric_->now() - begin);
+      this->seconds_ = this->seconds_ > 0 ? 0.7 * this->seconds_ + 0.3 * took : took;
+      station_.contributed(m, back.loss, std::move(back.bytes));
+      this->tell_driver(swarm_wire::contributed{station_.turn(), m, took, back.loss});
+      this->settle();
+    });
+    return {};
+  }
+
+  // What is computed again for a neighbour's sake, after the stage has its sum, adds to nothing.
+  result<swarm_output> backward(std::uint32_t m) {
+    if (!this->has_sum()) return computer_->backward(output(m, true));
+    const auto g = computer_->gradients();
+    const std::vector<float> kept{g.begin(), g.end()};
+    auto back = computer_->backward(output(m, true));
+    std::copy(kept.begin(), kept.end(), g.begin());
+    return back;
+  }
+
+  // Who sends what cannot be decoded is sent away, and the driver told. When it is back it sends what it kept again, unless
+  // the driver has found another.
+  result<void> refuse(const swarm_task& task, const error& why) {
+    locked([&] {
+      const net::peer_id from = station_.refuse(task.micro_batch, task.backward);
+      log_(severity::warning, "peer " + std::to_string(from) + " is sent away: micro-batch " +
+                                  std::to_string(task.micro_batch) + ": " + why.text());
+      if (const auto link = table_.link_to(from)) fabric_->close(*link, why.message);
+      this->tell_driver(swarm_wire::refusal{station_.turn(), task.micro_batch, from});
+      this->settle();
+    });
+    return {};
+  }
+
+  // The micro-batches that pass this stage.
+  [[nodiscard]] swarm_wire::batch_set wanted() const {
+    swarm_wire::batch_set all{static_cast<std::uint32_t>(options_.micro_batches)};
+    for (std::uint32_t m = 0; m < all.size(); ++m) {
+      if (this->rule_.runs(this->size(), options_.stage, m)) all.add(m);
+    }
+    return all;
   }
 
   static constexpr duration look_around = std::chrono::milliseconds{100};
-  static constexpr std::size_t most_early_orders = std::size_t{1} << 20U;
 
-  Router rule_;  // for runs() alone
-  swarm_driver<Router> driver_;
   swarm_mail mail_;
   swarm_computer* computer_ = nullptr;
-
-  std::vector<std::pair<net::peer_id, swarm_wire::order>> orders_;       // of steps to come
-  std::vector<std::pair<net::peer_index, swarm_wire::parcel>> parcels_;  // whose data is not expected yet
   std::map<std::uint32_t, double> forward_seconds_;
-  queue_watch queues_;
-  swarm_wire::verdict verdict_;
-  std::optional<std::uint32_t> move_to_;
-  swarm_gradients gradients_;
   std::uint64_t serial_ = 0;
-  std::uint32_t term_ = 0;
+  std::uint64_t evaluated_step_ = 0;
+  std::uint64_t evaluations_ = 0;  // before that step
   double norm_ = 0;
   bool open_ = false;
-  bool asked_ = false;  // every peer's report on the step at which the driving began
-  bool told_complete_ = false;
-  bool news_ = false;
-  std::atomic<bool> called_away_ = false;
-  time_point again_from_;   // another attempt at the exchange
-  time_point claims_from_;  // before, others that drive already are listened for
+  time_point again_from_;  // another attempt at the exchange
   duration waited_{0};
   duration say_at_;
 };
@@ -48847,6 +52414,18 @@ class training_context {
       return fail(errc::unsupported, std::string{Inner::name},
                   "this inner optimizer does not report its updates; use pseudo_gradient::difference, or optim::sgd");
     }
+  }
+
+  /// From now on this peer holds another part of the model: see nn::language_model::hold. The inner optimizer's state goes
+  /// with the parameters, zero where they are new; it counts `steps`.
+  result<void> hold(nn::model_part part, std::uint64_t steps) requires optim::Divisible<Inner> {
+    const auto segments = model_.parameters().segments();
+    const std::vector<parameter_segment> before{segments.begin(), segments.end()};
+    CAUSEWAY_TRY(model_.hold(std::move(part)));
+    auto& store = model_.parameters();
+    optim::divide(inner_, before, store.segments(), store.length(), steps);
+    parameters_changed();
+    return {};
   }
 
   /// Adds `scale` times the gradient of the summed token losses of `b`; gives that sum. Dropout masks are a function of
@@ -49196,6 +52775,84 @@ class training_context {
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_CONTEXT_HPP
+
+// ---- causeway/train/crew_group.hpp ----
+#ifndef CAUSEWAY_TRAIN_CREW_GROUP_HPP
+#define CAUSEWAY_TRAIN_CREW_GROUP_HPP
+
+// All peers of elastic pipelines as one membership. A round is a step. What the peers vote on is not the parameters, of
+// which each has a part, but that the step's gradient is complete everywhere, and its norm: whoever knows that makes the
+// same step, now or when it hears of it. So no state has to be taken back when an attempt fails.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// environment::group and the policy's crew in one. The communication policy sees a peer that is alone: the gradients are
+/// summed by the pipelines. Threading: as elastic_group.
+class crew_group final : public elastic_group, public parallel::crew {
+ public:
+  /// `below`: the membership of all peers; a quota and a budget of 0 fit it, since samples are not handed out by it, and
+  /// member_options::enters_afresh must be set.
+  explicit crew_group(std::shared_ptr<elastic_group> below) : below_{std::move(below)} {}
+
+  // ---- for the context ------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::uint64_t identity() const override { return below_->identity(); }
+  [[nodiscard]] std::uint64_t round() const override { return below_->round(); }
+  [[nodiscard]] std::uint64_t parent() const override { return below_->parent(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return words_.state; }
+  [[nodiscard]] std::uint64_t contributed() const override { return UINT64_MAX; }  // nothing is left over
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
+    return below_->draw(skipped, count);
+  }
+  [[nodiscard]] bool budget_used() const override { return below_->budget_used(); }
+  void leave() override { below_->leave(); }
+
+  /// What the others hold alike is not what the context would share.
+  result<void> open(shared_state, thread_pool& pool) override {
+    return below_->open({{std::as_writable_bytes(std::span{&words_, 1})}, [](std::span<const float>) {}}, pool);
+  }
+
+  result<round_entry> enter(std::uint64_t) override {
+    return round_entry{&alone_, below_->round() + 1, below_->parent(), no_deadline, 1, false};
+  }
+  result<void> exchanged() override { return {}; }
+
+  result<verdict> settle(const result<void>& outcome, bool) override {
+    if (std::exchange(finished_by_others_, false)) return verdict::commit;  // the attempt begun is the next step's
+    if (outcome) return verdict::commit;                                    // `propose` came before
+    CAUSEWAY_TRY(below_->settle(outcome, false));
+    return verdict::retry;  // what became of it, the pipelines see in the words
+  }
+
+  // ---- for the pipelines ----------------------------------------------------------------------------------------------
+
+  [[nodiscard]] const parallel::crew_words& words() const override { return words_; }
+
+  result<parallel::crew_attempt> begin_attempt() override {
+    CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1));
+    return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline};
+  }
+
+  result<void> propose(const parallel::crew_words& next) override {
+    CAUSEWAY_TRY(below_->exchanged());
+    words_ = next;
+    CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
+    if (judged == verdict::commit) return {};
+    return fail(errc::cancelled, "step", "the others did not vote for it");
+  }
+
+  void finished_by_others() override { finished_by_others_ = true; }
+
+ private:
+  std::shared_ptr<elastic_group> below_;
+  parallel::crew_words words_;
+  net::any_transport alone_{};
+  bool finished_by_others_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_CREW_GROUP_HPP
 
 // ---- causeway/train/member_control.hpp ----
 #ifndef CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
@@ -50995,6 +54652,92 @@ using dedloc = comm::rounds<axis::global_samples, axis::gradient, axis::split_me
 
 #endif  // CAUSEWAY_PRESETS_COMPRESSED_HPP
 
+// ---- causeway/presets/elastic_pipelines.hpp ----
+#ifndef CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP
+#define CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP
+
+// Published systems of pipelines on peers that are taken away, as compositions of a recovery policy and a schedule. Each is
+// the parallelism of a trainer with comm::every_step and fault::quorum.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// Oobleck (Jang et al., SOSP 2023): pipelines of different length from templates that are worked out once, f + 1 of them
+/// at least, so that f peers may be lost at once; the batch is split so that they end together, gradients are averaged
+/// block by block, and missing blocks are copied from another pipeline.
+struct oobleck_options {
+  std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  std::size_t failures = 1;                  ///< f: peers that may be lost at once
+  std::size_t most_peers = 8;                ///< that the run may have; more are spare
+  plan::model_cost model{};                  ///< costs of the blocks; none: all alike
+  plan::template_peers kind{};               ///< memory and speed of a peer
+  std::optional<io::any_storage> storage{};  ///< that all peers reach: the last resort
+};
+using oobleck = parallel::elastic_pipeline<stage::recovery::templates, stage::one_f_one_b>;
+[[nodiscard]] inline oobleck make(const oobleck_options& o) {
+  return oobleck{o.peers,
+                 {.micro_batches = o.micro_batches, .storage = o.storage},
+                 stage::recovery::templates{{o.failures, o.most_peers, o.model, o.kind}}};
+}
+
+/// Varuna's job morphing (Athlur et al., EuroSys 2022): another number of stages and pipelines whenever peers come and go,
+/// with the same global batch, and its schedule in each. The paper loads a checkpoint when it morphs; here blocks are
+/// copied from peer to peer, and the saved ones are read only when nobody has a block.
+struct varuna_morphing_options {
+  std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  stage::recovery::morph_options search{};   ///< calibration and memory; none: blocks that are all alike
+  std::optional<io::any_storage> storage{};  ///< that all peers reach
+  std::uint64_t store_every = 100;           ///< steps between copies there
+};
+using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage::varuna>;
+[[nodiscard]] inline varuna_morphing make(const varuna_morphing_options& o) {
+  return varuna_morphing{o.peers,
+                         {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+                         stage::recovery::morph{o.search}};
+}
+
+/// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
+/// neighbours, weighted by the squared norms of their gradients. Not here: CheckFree+, which swaps stages during training
+/// so that the first and the last can be made up too; the run waits for a peer that has them.
+struct checkfree_options {
+  std::shared_ptr<parallel::crew> peers{};  ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;          ///< of the global batch
+  std::int64_t stages = 4;                  ///< of each pipeline
+};
+using checkfree = parallel::elastic_pipeline<stage::recovery::neighbour_init, stage::one_f_one_b>;
+[[nodiscard]] inline checkfree make(const checkfree_options& o) {
+  return checkfree{o.peers, {.micro_batches = o.micro_batches}, stage::recovery::neighbour_init{o.stages}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_ELASTIC_PIPELINES_HPP
+
+// ---- causeway/presets/experts.hpp ----
+#ifndef CAUSEWAY_PRESETS_EXPERTS_HPP
+#define CAUSEWAY_PRESETS_EXPERTS_HPP
+
+// Models whose experts are trained where they lie, by their hosts.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// Learning@home (Ryabinin and Gusev, NeurIPS 2020): what trainers do with what is theirs, gates, attention and embedding,
+/// while experts move in every backward at their hosts: parameters are averaged now and then. The model is
+/// parallel::expert_gpt over an expert_client, and other peers run expert_host (docs/policies/expert_layer.md). How often
+/// the paper averages is not known to us.
+struct learning_at_home_options {
+  std::uint32_t local_steps = 100;
+};
+using learning_at_home = comm::rounds<axis::every, axis::outer<optim::sgd>>;
+[[nodiscard]] inline learning_at_home make(const learning_at_home_options& o) {
+  return learning_at_home{axis::every{o.local_steps}, axis::outer<optim::sgd>{1.0F}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_EXPERTS_HPP
+
 // ---- causeway/presets/gossip.hpp ----
 #ifndef CAUSEWAY_PRESETS_GOSSIP_HPP
 #define CAUSEWAY_PRESETS_GOSSIP_HPP
@@ -51195,6 +54938,39 @@ using des_loc = comm::rounds<axis::periods, axis::parameters_and_moments, axis::
 
 #endif  // CAUSEWAY_PRESETS_LOCAL_UPDATES_HPP
 
+// ---- causeway/presets/modular.hpp ----
+#ifndef CAUSEWAY_PRESETS_MODULAR_HPP
+#define CAUSEWAY_PRESETS_MODULAR_HPP
+
+// Models of modules, of which each peer trains a path, as compositions of axes.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// DiPaCo (Douillard et al. 2024): blocks are cut into levels with several versions each, and a peer trains one path
+/// through them by DiLoCo's rounds; every module moves by the mean pseudo-gradient of the peers whose paths have it. What
+/// lies outside of blocks is shared by all. Which documents go to which path (the paper: k-means of their features, then a
+/// router that is trained) is the caller's: give each peer its shard. All peers start from one model.
+/// Rounds are DiLoCo's; the paper's own numbers are not known to us.
+struct dipaco_options {
+  axis::module_paths paths = axis::every_path({2, 2}, 4);  ///< [peer]: 0, then the version of each level
+  std::uint32_t blocks_per_level = 6;
+  std::vector<double> weights{};  ///< of each peer in the means of its modules: the size of its shard; none: all alike
+  std::uint32_t local_steps = 500;
+  float outer_learning_rate = 0.7F;
+  float outer_momentum = 0.9F;
+};
+using dipaco =
+    comm::rounds<axis::every, axis::consecutive, axis::module_groups, axis::split_mean<>, axis::outer<optim::nesterov>>;
+[[nodiscard]] inline dipaco make(const dipaco_options& o) {
+  return dipaco{axis::every{o.local_steps}, axis::consecutive{o.blocks_per_level}, axis::module_groups{o.paths, o.weights},
+                axis::split_mean<>{},
+                axis::outer<optim::nesterov>{o.outer_learning_rate, optim::nesterov{{.momentum = o.outer_momentum}}}};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_MODULAR_HPP
+
 // ---- causeway/presets/overlapped.hpp ----
 #ifndef CAUSEWAY_PRESETS_OVERLAPPED_HPP
 #define CAUSEWAY_PRESETS_OVERLAPPED_HPP
@@ -51367,6 +55143,101 @@ using nag_pp = parallel::async_pipeline<stage::plain>;
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_PIPELINES_HPP
+
+// ---- causeway/presets/subspaces.hpp ----
+#ifndef CAUSEWAY_PRESETS_SUBSPACES_HPP
+#define CAUSEWAY_PRESETS_SUBSPACES_HPP
+
+// Protocol Models: a pipeline of a model that is made for its links. Pipeline and inner optimizer must know the same
+// subspace, and the parameters must start in it; both come from the same options here.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// Protocol Models (Ramasinghe et al. 2025): blocks write into the residual stream along `rank` directions only, which all
+/// stages know, so that `rank` numbers for each token cross a boundary in place of `width`, both ways, and nothing is lost
+/// of the model that is trained. That model is a smaller one than without the limit: see the benchmark. The order of
+/// micro-batches and the first directions are our choice; directions stay as they are, for stage::refreshed is not wired
+/// in.
+struct protocol_models_options {
+  std::int64_t micro_batches = 8;
+  std::uint32_t ranks = 0;
+  std::int64_t rank = 64;  ///< directions of the residual stream; the paper goes down to a hundredth of its width
+  std::uint64_t seed = 0;  ///< of the directions: the same on all peers
+};
+using protocol_models = parallel::pipeline<stage::gpipe, stage::subspace<>>;
+[[nodiscard]] inline protocol_models make(const protocol_models_options& o) {
+  return protocol_models{
+      {.micro_batches = o.micro_batches, .ranks = o.ranks}, {}, stage::subspace<>{{.rank = o.rank, .seed = o.seed}}};
+}
+
+/// Puts the parameters of an nn::gpt or nn::llama, or of a part of one, into the subspace, and gives the inner optimizer
+/// that keeps them there. Before training; not for a checkpoint that is resumed, whose parameters are in it.
+template <class Model>
+[[nodiscard]] result<stage::subspace_adamw> confined_adamw(const protocol_models_options& o, Model& model,
+                                                           const optim::adamw_options& adamw = {}) {
+  CAUSEWAY_ASSIGN(stage::subspace_basis basis, stage::subspace_basis::random(o.seed, model.width(), o.rank));
+  auto pieces = stage::residual_writers();
+  stage::confine(model.backend().pool(), model.parameters(), basis, pieces);
+  return stage::subspace_adamw{std::move(basis), std::move(pieces), adamw};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_SUBSPACES_HPP
+
+// ---- causeway/presets/swarms.hpp ----
+#ifndef CAUSEWAY_PRESETS_SWARMS_HPP
+#define CAUSEWAY_PRESETS_SWARMS_HPP
+
+// Published systems whose stages are served by peers that come and go, as compositions of a router and an activation codec.
+// Each is the parallelism of a trainer with comm::every_step and fault::quorum, and its peer() belongs into the
+// environment's swarm_group.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+namespace detail {
+
+/// Without a fabric there is no peer, and the policy says so when it starts.
+template <class Swarm, stage::routing::Router Router>
+[[nodiscard]] Swarm swarm_of(const std::shared_ptr<net::fabric>& fabric, const parallel::swarm_options& peer, Router router,
+                             const log_sink& log) {
+  if (!fabric) return Swarm{};
+  return Swarm{std::make_shared<parallel::swarm_peer<Router>>(fabric, peer, std::move(router), log)};
+}
+
+}  // namespace detail
+
+/// SWARM (Ryabinin et al., ICML 2023): every micro-batch goes to the peer of a stage with the least accumulated expected
+/// time, idle peers move to the starved stage, and boundaries are crossed in block-wise 8 bits. Its trainers relay the
+/// tensors and its updates are delayed by a step; here tensors go straight from stage to stage, and no update is late.
+struct swarm_options {
+  std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
+  parallel::swarm_options peer{};                                       ///< stage, stages, micro-batches, addresses, times
+  std::uint64_t seed = 1;                                               ///< of ties
+  stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
+  log_sink log{};
+};
+using swarm = parallel::swarm<stage::coded<compress::block_int8>>;
+[[nodiscard]] inline swarm make(const swarm_options& o) {
+  return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
+}
+
+/// GWTF (Go With The Flow, 2025): paths of a whole step at once, so that peers carry what they can in its time and the sum
+/// of measured link delays is least. The paper's peers find the flow among themselves; here the driver, which knows all of
+/// them, computes the optimum.
+struct gwtf_options {
+  std::shared_ptr<net::fabric> fabric{};  ///< of the swarm; another one than the membership's
+  parallel::swarm_options peer{};         ///< stage, stages, micro-batches, addresses, times
+  log_sink log{};
+};
+using gwtf = parallel::swarm<stage::plain>;
+[[nodiscard]] inline gwtf make(const gwtf_options& o) {
+  return detail::swarm_of<gwtf>(o.fabric, o.peer, stage::routing::min_cost_flow{}, o.log);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_SWARMS_HPP
 
 // ---- causeway/causeway.hpp ----
 #ifndef CAUSEWAY_CAUSEWAY_HPP
@@ -54856,6 +58727,1012 @@ result<void> from_bytes(std::span<const std::byte> bytes, T& value) {
 
 #if defined(__CUDACC__)
 
+// ---- causeway/cuda/pack.hpp ----
+#ifndef CAUSEWAY_CUDA_PACK_HPP
+#define CAUSEWAY_CUDA_PACK_HPP
+
+// What the bodies of element-wise kernels are written with: f32 in registers, f32, bf16 or f16 in memory, four neighbours
+// at a time because a thread of a GPU needs 16-byte accesses to fill the memory bus. Host and device code. Where replicas
+// must agree to the bit, products go through `times`, so that no compiler fuses one with the sum it goes into.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Elements that a thread handles at once where pointers and rows allow it.
+inline constexpr int pack_width = 4;
+
+/// `body.run<N>(i)` does the elements i .. i+N-1, for N = 1, and for N = pack_width where i is a multiple of it and
+/// `aligned()` holds; it touches no other thread's elements. A small struct of pointers and numbers.
+template <class B>
+concept PackBody = std::is_trivially_copyable_v<B> && requires(const B& b, std::int64_t i) {
+  { b.aligned() } -> std::same_as<bool>;
+  b.template run<1>(i);
+  b.template run<pack_width>(i);
+};
+
+/// The body over [0, count) on the calling thread: what a kernel does, where there is no device.
+template <PackBody B>
+void run_here(const B& body, std::int64_t count) {
+  std::int64_t i = 0;
+  if (body.aligned()) {
+    for (; i + pack_width <= count; i += pack_width) body.template run<pack_width>(i);
+  }
+  for (; i < count; ++i) body.template run<1>(i);
+}
+
+namespace detail {
+
+template <class T, int N>
+struct alignas(N * sizeof(T)) pack {
+  T at[N];
+};
+
+/// Whether packs can be read and written at all of the pointers; null is as good as any.
+template <class... T>
+bool on_packs(const T*... p) noexcept {
+  return ((reinterpret_cast<std::uintptr_t>(p) % (pack_width * sizeof(T)) == 0) && ...);
+}
+
+template <int N, class T>
+CAUSEWAY_HD inline void load(float (&v)[N], const T* p) {
+  const auto raw = *reinterpret_cast<const pack<T, N>*>(p);
+  for (int k = 0; k < N; ++k) v[k] = static_cast<float>(raw.at[k]);
+}
+
+template <int N, class T>
+CAUSEWAY_HD inline void store(T* p, const float (&v)[N]) {
+  pack<T, N> raw;
+  for (int k = 0; k < N; ++k) raw.at[k] = T(v[k]);
+  *reinterpret_cast<pack<T, N>*>(p) = raw;
+}
+
+// ---- one rounding an operation -------------------------------------------------------------------------------------
+
+/// a·b, rounded: never part of a fused multiply-add.
+CAUSEWAY_HD inline float times(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(a, b);
+#else
+  const volatile float product = a * b;  // what has been stored cannot be fused
+  return product;
+#endif
+}
+
+/// a/b and the square root, rounded correctly whatever the compiler's options for speed are.
+CAUSEWAY_HD inline float over(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fdiv_rn(a, b);
+#else
+  return a / b;
+#endif
+}
+CAUSEWAY_HD inline float root(float a) {
+#if defined(__CUDA_ARCH__)
+  return __fsqrt_rn(a);
+#else
+  return std::sqrt(a);
+#endif
+}
+
+// ---- functions -----------------------------------------------------------------------------------------------------
+
+/// e^x by the polynomial of kernels/simd_math.hpp, so that both sides err alike: relative error below 1e-7, arguments
+/// beyond ±87 are taken as ±87, NaN stays NaN.
+CAUSEWAY_HD inline float exponential(float x) {
+  x = 87.0F < x ? 87.0F : x;
+  x = -87.0F > x ? -87.0F : x;
+  const float shifted = x * 1.44269504088896341F + 0x1.8p23F;  // the nearest integer in the low bits
+  const float n = shifted - 0x1.8p23F;
+  const float r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
+  float p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * (r * r) + r;
+  const float scale = std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) + (127U - 0x4B400000U)) << 23U);
+  return p * scale + scale;
+}
+
+/// The logistic function of -x.
+CAUSEWAY_HD inline float sigmoid_of_minus(float x) { return 1.0F / (1.0F + exponential(x)); }
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_PACK_HPP
+
+// ---- causeway/cuda/activation_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_ACTIVATION_BODIES_HPP
+#define CAUSEWAY_CUDA_ACTIVATION_BODIES_HPP
+
+// GELU, SwiGLU, rotary embedding and sums of activations, element by element: the formulas of kernels/activation.hpp and
+// kernels/rotary.hpp. Products and sums may be fused, so results agree with the CPU's to rounding, not to the bit; `add`
+// and `convert` have one operation and do.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+inline constexpr float gelu_double_scale = 1.5957691216057308F;  // 2·sqrt(2/pi)
+inline constexpr float gelu_cube_factor = 0.044715F;
+
+/// The tanh form is x · gate(x).
+CAUSEWAY_HD inline float gelu_gate(float x) {
+  return sigmoid_of_minus(x * (-gelu_double_scale * gelu_cube_factor * (x * x) - gelu_double_scale));
+}
+
+CAUSEWAY_HD inline float gelu_slope(float x) {
+  const float gate = gelu_gate(x);
+  const float slope = 3.0F * gelu_double_scale * gelu_cube_factor * (x * x) + gelu_double_scale;
+  return gate + x * slope * (gate * (1.0F - gate));
+}
+
+}  // namespace detail
+
+/// y = gelu(x). y may be x.
+template <class T>
+struct gelu_forward_body {
+  const T* x = nullptr;
+  T* y = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(x, y); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N];
+    detail::load(v, x + i);
+    for (float& e : v) e *= detail::gelu_gate(e);
+    detail::store(y + i, v);
+  }
+};
+
+/// dx = dy · gelu'(x). dx may be dy.
+template <class T>
+struct gelu_backward_body {
+  const T* x = nullptr;
+  const T* dy = nullptr;
+  T* dx = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(x, dy, dx); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], d[N];
+    detail::load(v, x + i);
+    detail::load(d, dy + i);
+    for (int k = 0; k < N; ++k) d[k] *= detail::gelu_slope(v[k]);
+    detail::store(dx + i, d);
+  }
+};
+
+/// y = silu(gate) · up: gate_up [rows, 2·hidden] = [gate | up], y [rows, hidden]; over the elements of y.
+template <class T>
+struct swiglu_forward_body {
+  const T* gate_up = nullptr;
+  T* y = nullptr;
+  std::int64_t hidden = 0;
+
+  [[nodiscard]] bool aligned() const { return hidden % pack_width == 0 && detail::on_packs(gate_up, y); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    const T* const from = gate_up + i + i / hidden * hidden;
+    float gate[N], up[N];
+    detail::load(gate, from);
+    detail::load(up, from + hidden);
+    for (int k = 0; k < N; ++k) up[k] *= gate[k] * detail::sigmoid_of_minus(-gate[k]);
+    detail::store(y + i, up);
+  }
+};
+
+/// The gradient of swiglu_forward_body, over the elements of dy; dgate_up may be gate_up.
+template <class T>
+struct swiglu_backward_body {
+  const T* gate_up = nullptr;
+  const T* dy = nullptr;
+  T* dgate_up = nullptr;
+  std::int64_t hidden = 0;
+
+  [[nodiscard]] bool aligned() const { return hidden % pack_width == 0 && detail::on_packs(gate_up, dy, dgate_up); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    const std::int64_t at = i + i / hidden * hidden;
+    float gate[N], up[N], d[N];
+    detail::load(gate, gate_up + at);
+    detail::load(up, gate_up + at + hidden);
+    detail::load(d, dy + i);
+    for (int k = 0; k < N; ++k) {
+      const float s = detail::sigmoid_of_minus(-gate[k]);
+      up[k] *= d[k] * (s + gate[k] * (s * (1.0F - s)));
+      gate[k] = d[k] * (gate[k] * s);
+    }
+    detail::store(dgate_up + at, up);
+    detail::store(dgate_up + at + hidden, gate);
+  }
+};
+
+/// y = a + b; y may be a or b. The bits of kernels::add.
+template <class T>
+struct add_body {
+  const T* a = nullptr;
+  const T* b = nullptr;
+  T* y = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(a, b, y); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], w[N];
+    detail::load(v, a + i);
+    detail::load(w, b + i);
+    for (int k = 0; k < N; ++k) v[k] += w[k];
+    detail::store(y + i, v);
+  }
+};
+
+/// out = in, rounded to nearest even. The bits of kernels::convert.
+template <class In, class Out>
+struct convert_body {
+  const In* in = nullptr;
+  Out* out = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(in, out); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N];
+    detail::load(v, in + i);
+    detail::store(out + i, v);
+  }
+};
+
+/// Rotates `heads` contiguous heads of every row in place, by the angles of a kernels::rotary_table copied to the device;
+/// element i of a head is paired with i + half. Over rows · heads · half pairs, `sign` is -1 for the inverse, which is the
+/// gradient. `x` points at the first head of row 0, row b·positions+t is `stride` elements further for each row.
+template <class T>
+struct rotary_body {
+  const float* cosine = nullptr;
+  const float* sine = nullptr;
+  T* x = nullptr;
+  std::int64_t positions = 1;
+  std::int64_t stride = 0;
+  std::int64_t heads = 1;
+  std::int64_t half = 1;
+  float sign = 1.0F;
+
+  [[nodiscard]] bool aligned() const {
+    return half % pack_width == 0 && stride % pack_width == 0 && detail::on_packs(cosine, sine) && detail::on_packs(x);
+  }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    const std::int64_t pair = i % half, head = i / half % heads, row = i / half / heads;
+    const std::int64_t angle = row % positions * half + pair;
+    T* const at = x + row * stride + head * 2 * half + pair;
+    float first[N], second[N], c[N], s[N];
+    detail::load(first, at);
+    detail::load(second, at + half);
+    detail::load(c, cosine + angle);
+    detail::load(s, sine + angle);
+    for (int k = 0; k < N; ++k) {
+      const float f = first[k];
+      first[k] = f * c[k] - second[k] * (sign * s[k]);
+      second[k] = second[k] * c[k] + f * (sign * s[k]);
+    }
+    detail::store(at, first);
+    detail::store(at + half, second);
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ACTIVATION_BODIES_HPP
+
+// ---- causeway/cuda/group.hpp ----
+#ifndef CAUSEWAY_CUDA_GROUP_HPP
+#define CAUSEWAY_CUDA_GROUP_HPP
+
+// Threads that work on one thing together, a row of a matrix or a block of a codec: an algorithm with barriers is written
+// once, over a group, and runs in a warp or a block of the device (row_kernels.cuh) as well as on the host, with one thread
+// or with several.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// `sum` and `largest` give every thread the same bits, for the same values and the same size of group every time. They
+/// wait for the whole group, as `sync` does, so all its threads must call them, in the same order; what a thread wrote
+/// before is seen by all others after. `largest` takes no NaN. `before` is the sum
+/// over the threads of lower rank. `room` are 64 values that the group shares.
+template <class G>
+concept Group = requires(G& g, float f, double d, std::int32_t i) {
+  { g.rank() } -> std::same_as<int>;
+  { g.size() } -> std::same_as<int>;
+  { g.sum(f) } -> std::same_as<float>;
+  { g.sum(d) } -> std::same_as<double>;
+  { g.sum(i) } -> std::same_as<std::int32_t>;
+  { g.largest(f) } -> std::same_as<float>;
+  { g.largest(i) } -> std::same_as<std::int32_t>;
+  { g.before(i) } -> std::same_as<std::int32_t>;
+  { g.room() } -> std::same_as<float*>;
+  g.sync();
+};
+
+/// A group of one thread.
+class lone_group {
+ public:
+  [[nodiscard]] CAUSEWAY_HD static int rank() { return 0; }
+  [[nodiscard]] CAUSEWAY_HD static int size() { return 1; }
+  template <class T>
+  CAUSEWAY_HD static T sum(T v) {
+    return v;
+  }
+  template <class T>
+  CAUSEWAY_HD static T largest(T v) {
+    return v;
+  }
+  [[nodiscard]] CAUSEWAY_HD static std::int32_t before(std::int32_t) { return 0; }
+  CAUSEWAY_HD static void sync() {}
+  [[nodiscard]] CAUSEWAY_HD float* room() { return room_; }
+
+ private:
+  float room_[64] = {};
+};
+static_assert(Group<lone_group>);
+
+namespace detail {
+
+/// Calls f(i, width) with this thread's share of [0, count): packs of N, then what is left one by one. A thread gets the
+/// same elements each time, so it may read again what it wrote without waiting for others. `width` is an
+/// integral_constant.
+template <int N, class G, class F>
+CAUSEWAY_HD void for_packs(const G& g, std::int64_t count, F&& f) {
+  const std::int64_t whole = count / N * N;
+  for (std::int64_t i = std::int64_t{g.rank()} * N; i < whole; i += std::int64_t{g.size()} * N) {
+    f(i, std::integral_constant<int, N>{});
+  }
+  if constexpr (N > 1) {
+    for (std::int64_t i = whole + g.rank(); i < count; i += g.size()) f(i, std::integral_constant<int, 1>{});
+  }
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_GROUP_HPP
+
+// ---- causeway/cuda/block_codes.hpp ----
+#ifndef CAUSEWAY_CUDA_BLOCK_CODES_HPP
+#define CAUSEWAY_CUDA_BLOCK_CODES_HPP
+
+// What distinguishes the codecs with a scale per block: how a group finds the scale of a block, and what a code means under
+// it. One value at a time, with the arithmetic of compress/block_int8.hpp, e3m0.hpp and bits.hpp, operation by operation.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+using compress::scale_format;
+using compress::detail::decoding;
+
+inline constexpr float rounder = 0x1.8p23F;  // adding it leaves the nearest integer, ties to even, in the low bits
+inline constexpr std::int32_t rounder_bits = 0x4B400000;
+
+CAUSEWAY_HD inline std::int32_t rounded_bits(float v) { return std::bit_cast<std::int32_t>(v + rounder); }
+
+/// The largest magnitude of a block, as bits; NaN is more than infinity.
+template <int N, class G, class Source>
+CAUSEWAY_HD float largest_magnitude(G& g, const Source& from, std::int64_t begin, std::int64_t length) {
+  std::int32_t most = 0;
+  for_packs<N>(g, length, [&](std::int64_t i, auto width) {
+    float v[width.value];
+    from.load(v, begin + i);
+    for (const float e : v) {
+      const std::int32_t magnitude = std::bit_cast<std::int32_t>(e) & 0x7FFFFFFF;
+      most = magnitude > most ? magnitude : most;
+    }
+  });
+  return std::bit_cast<float>(g.largest(most));
+}
+
+/// The sum of squares in the order of kernels::detail::sum_lanes: 64 sums of every 64th value, the vectors of 16 that are
+/// left added to the first 16 sums, these joined by halves, and single values at the end.
+template <class G, class Source>
+CAUSEWAY_HD float sum_of_squares(G& g, const Source& from, std::int64_t begin, std::int64_t length) {
+  const auto square = [&](std::int64_t i) {
+    float v[1];
+    from.load(v, begin + i);
+    return times(v[0], v[0]);
+  };
+  const std::int64_t in_turns = length / 64 * 64, in_vectors = length / 16 * 16;
+  float* const sums = g.room();
+  for (int slot = g.rank(); slot < 64; slot += g.size()) {
+    float sum = 0.0F;
+    for (std::int64_t i = slot; i < in_turns; i += 64) sum += square(i);
+    if (slot < 16) {
+      for (std::int64_t i = in_turns + slot; i < in_vectors; i += 16) sum += square(i);
+    }
+    sums[slot] = sum;
+  }
+  g.sync();
+  const auto lane = [&](int l) { return (sums[l] + sums[l + 16]) + (sums[l + 32] + sums[l + 48]); };
+  const auto quarter = [&](int l) { return (lane(l) + lane(l + 8)) + (lane(l + 4) + lane(l + 12)); };
+  float total = (quarter(0) + quarter(2)) + (quarter(1) + quarter(3));
+  for (std::int64_t i = in_vectors; i < length; ++i) total += square(i);
+  g.sync();  // before the room is used again
+  return total;
+}
+
+/// A usable scale and its bytes, as a reader will see them.
+CAUSEWAY_HD inline float keep_scale(std::byte* stored, scale_format format, float scale) {
+  return compress::detail::store_usable_scale(stored, 0, format, scale);
+}
+
+/// Whether stored bytes, of a scale that was not usable, say zero and not NaN.
+CAUSEWAY_HD inline bool holds_number(const std::byte* stored, scale_format format) {
+  const float scale = compress::detail::load_scale(stored, 0, format);
+  return scale == scale;
+}
+
+CAUSEWAY_HD inline decoding check_float_scale(const std::byte* scales, std::int64_t block, scale_format format, float top) {
+  const float scale = compress::detail::load_scale(scales, block, format);
+  if ((std::bit_cast<std::uint32_t>(times(scale, top)) & 0x7F800000U) == 0x7F800000U) return decoding::non_finite;
+  return std::bit_cast<std::uint32_t>(scale) >> 31U != 0 ? decoding::corrupt : decoding::good;
+}
+
+}  // namespace detail
+
+/// compress::block_int8.
+struct int8_code {
+  static constexpr unsigned bits = 8;
+  std::int64_t block = 256;
+  compress::scale_format scales = compress::scale_format::f32;
+
+  int8_code() = default;
+  explicit int8_code(const compress::block_int8_options& o) : block{o.block}, scales{o.scales} {}
+
+  struct unit {
+    float scale, inverse;
+    bool finite;
+    /// All zeros without a scale.
+    [[nodiscard]] CAUSEWAY_HD std::uint32_t encode(float v, std::int64_t) const {
+      if (scale == 0.0F) return 0;
+      return static_cast<std::uint32_t>(detail::rounded_bits(detail::times(v, inverse)) - detail::rounder_bits);
+    }
+    [[nodiscard]] CAUSEWAY_HD float decode(std::uint32_t code) const {
+      return detail::times(static_cast<float>(static_cast<std::int8_t>(code)), scale);
+    }
+  };
+
+  [[nodiscard]] CAUSEWAY_HD std::int64_t scale_bytes() const {
+    return static_cast<std::int64_t>(compress::detail::bytes_per_scale(scales));
+  }
+  template <int N, class G, class Source>
+  CAUSEWAY_HD unit measure(G& g, const Source& from, std::int64_t begin, std::int64_t length, std::byte* stored) const {
+    const float largest = detail::largest_magnitude<N>(g, from, begin, length);
+    const float scale = detail::keep_scale(stored, scales, detail::over(largest, 127.0F));
+    return {scale, scale == 0.0F ? 0.0F : detail::over(1.0F, scale), detail::holds_number(stored, scales)};
+  }
+  [[nodiscard]] CAUSEWAY_HD unit read(const std::byte* from, std::int64_t index) const {
+    return {compress::detail::load_scale(from, index, scales), 0.0F, true};
+  }
+  [[nodiscard]] CAUSEWAY_HD compress::detail::decoding check_scale(const std::byte* from, std::int64_t index) const {
+    return detail::check_float_scale(from, index, scales, 127.0F);
+  }
+  [[nodiscard]] CAUSEWAY_HD static bool unused(std::uint32_t code) { return code == 0x80U; }
+};
+
+/// compress::e3m0.
+struct e3m0_code {
+  static constexpr unsigned bits = 4;
+  std::int64_t block = 256;
+
+  e3m0_code() = default;
+  explicit e3m0_code(const compress::e3m0_options& o) : block{o.block} {}
+
+  struct unit {
+    std::int32_t below;  ///< the exponent that would have code 0
+    bool finite;
+    [[nodiscard]] CAUSEWAY_HD std::uint32_t encode(float v, std::int64_t) const {
+      const auto raw = std::bit_cast<std::uint32_t>(v);
+      const auto magnitude = static_cast<std::int32_t>(raw & 0x7FFFFFFFU);
+      const auto nearest = static_cast<std::int32_t>((static_cast<std::uint32_t>(magnitude) + 0x400000U) >> 23U);
+      std::int32_t code = nearest - below;
+      code = code < 1 ? 1 : code > 7 ? 7 : code;
+      if (magnitude < below << 23) code = 0;  // less than half the smallest level
+      return static_cast<std::uint32_t>(code) | (raw >> 28U & 8U);
+    }
+    [[nodiscard]] CAUSEWAY_HD float decode(std::uint32_t code) const {
+      const auto exponent = static_cast<std::int32_t>(code & 7U);
+      const auto magnitude = exponent == 0 ? 0U : static_cast<std::uint32_t>(exponent + below) << 23U;
+      return std::bit_cast<float>(magnitude | (code & 8U) << 28U);
+    }
+  };
+
+  [[nodiscard]] CAUSEWAY_HD static std::int64_t scale_bytes() { return 1; }
+  template <int N, class G, class Source>
+  CAUSEWAY_HD unit measure(G& g, const Source& from, std::int64_t begin, std::int64_t length, std::byte* stored) const {
+    const std::int32_t scale = compress::detail::e3m0_scale::of(detail::largest_magnitude<N>(g, from, begin, length));
+    *stored = static_cast<std::byte>(scale);
+    return {scale - 7, scale != compress::detail::e3m0_scale::not_finite};
+  }
+  [[nodiscard]] CAUSEWAY_HD static unit read(const std::byte* from, std::int64_t index) {
+    return {static_cast<std::int32_t>(from[index]) - 7, true};
+  }
+  [[nodiscard]] CAUSEWAY_HD static compress::detail::decoding check_scale(const std::byte* from, std::int64_t index) {
+    const auto scale = static_cast<std::int32_t>(from[index]);
+    if (scale == compress::detail::e3m0_scale::not_finite) return compress::detail::decoding::non_finite;
+    return scale < compress::detail::e3m0_scale::lowest ? compress::detail::decoding::corrupt
+                                                        : compress::detail::decoding::good;
+  }
+  [[nodiscard]] CAUSEWAY_HD static bool unused(std::uint32_t) { return false; }
+};
+
+/// compress::bits<Bits>.
+template <unsigned Bits>
+struct bits_code {
+  static constexpr unsigned bits = Bits;
+  using levels = compress::detail::bit_levels<Bits>;
+  std::int64_t block = 128;
+  compress::bits_options options{};
+  std::uint64_t key = 0;
+
+  bits_code() = default;
+  explicit bits_code(const compress::bits_options& o) : block{o.bucket}, options{o}, key{mix(o.seed)} {}
+
+  struct unit {
+    float scale, inverse;
+    bool finite, clips, stochastic;
+    std::uint64_t key;
+
+    [[nodiscard]] CAUSEWAY_HD std::uint32_t encode(float value, std::int64_t place) const {
+      constexpr float shift = Bits == 1 ? 0x1.000002p-1F : static_cast<float>(levels::half) - 0.5F;
+      constexpr std::int32_t first = levels::with_zero ? levels::half : 0;
+      float v = detail::times(scale == 0.0F ? 0.0F : value, inverse);
+      if constexpr (!levels::with_zero) v += shift;
+      const float rounded = v + detail::rounder;
+      std::int32_t code = std::bit_cast<std::int32_t>(rounded) - (detail::rounder_bits - first);
+      if (stochastic) {
+        const float u = uniform(value, place);
+        const float rest = v - (rounded - detail::rounder);
+        code += static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(u - rest) >> 31U) -
+                static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(u + rest) >> 31U);
+      }
+      if (clips) {
+        constexpr std::int32_t least = first + (levels::with_zero ? -levels::top : 0), most = first + levels::top;
+        code = code < least ? least : code > most ? most : code;
+      }
+      return static_cast<std::uint32_t>(code);
+    }
+    [[nodiscard]] CAUSEWAY_HD float decode(std::uint32_t code) const {
+      const auto c = static_cast<std::int32_t>(code);
+      return detail::times(static_cast<float>(levels::with_zero ? c - levels::half : c + c - levels::top), scale);
+    }
+
+   private:
+    /// compress::detail::uniform_of for one value.
+    [[nodiscard]] CAUSEWAY_HD float uniform(float x, std::int64_t place) const {
+      std::uint32_t h = std::bit_cast<std::uint32_t>(x) ^ static_cast<std::uint32_t>(key);
+      h = (h ^ (h >> 16U)) * 0x85EBCA6BU;
+      h = (h ^ (h >> 13U)) + (static_cast<std::uint32_t>(place) * 0x9E3779B1U + static_cast<std::uint32_t>(key >> 32U));
+      h = (h ^ (h >> 15U)) * 0xC2B2AE35U;
+      h = (h ^ (h >> 13U)) * 0x85EBCA6BU;
+      h = (h ^ (h >> 16U)) >> 8U;
+      return static_cast<float>(h) * 0x1.0p-24F;  // exact
+    }
+  };
+
+  [[nodiscard]] CAUSEWAY_HD std::int64_t scale_bytes() const {
+    return static_cast<std::int64_t>(compress::detail::bytes_per_scale(options.scales));
+  }
+  template <int N, class G, class Source>
+  CAUSEWAY_HD unit measure(G& g, const Source& from, std::int64_t begin, std::int64_t length, std::byte* stored) const {
+    const bool by_mean = options.scale == compress::bucket_scale::rms;
+    const float largest =
+        by_mean ? spread_of(g, from, begin, length) : detail::largest_magnitude<N>(g, from, begin, length);
+    const float scale = detail::keep_scale(stored, options.scales, detail::over(largest, static_cast<float>(levels::top)));
+    const float inverse = scale == 0.0F ? 0.0F : detail::over(levels::with_zero ? 1.0F : 0.5F, scale);
+    return {scale, inverse, detail::holds_number(stored, options.scales), by_mean || options.stochastic, options.stochastic,
+            key};
+  }
+  [[nodiscard]] CAUSEWAY_HD unit read(const std::byte* from, std::int64_t index) const {
+    return {compress::detail::load_scale(from, index, options.scales), 0.0F, true, false, false, 0};
+  }
+  [[nodiscard]] CAUSEWAY_HD compress::detail::decoding check_scale(const std::byte* from, std::int64_t index) const {
+    return detail::check_float_scale(from, index, options.scales, static_cast<float>(levels::top));
+  }
+  [[nodiscard]] CAUSEWAY_HD static bool unused(std::uint32_t code) { return levels::with_zero && code == 0; }
+
+ private:
+  /// The value of the top level that suits normal values of this mean square best.
+  template <class G, class Source>
+  CAUSEWAY_HD static float spread_of(G& g, const Source& from, std::int64_t begin, std::int64_t length) {
+    constexpr float best = levels::best_top[Bits - 1];
+    const float mean = detail::over(detail::sum_of_squares(g, from, begin, length), static_cast<float>(length));
+    return detail::times(detail::root(mean), best);
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_BLOCK_CODES_HPP
+
+// ---- causeway/cuda/caching_pool.hpp ----
+#ifndef CAUSEWAY_CUDA_CACHING_POOL_HPP
+#define CAUSEWAY_CUDA_CACHING_POOL_HPP
+
+// Which piece of memory a request gets: the bookkeeping of the device's arena, which knows nothing of CUDA and so is tested
+// on any machine. Requests are rounded up to a few sizes, pieces that come back wait in a list per size, and a step that
+// asks for what an earlier one asked for reserves nothing. Memory is never split or joined, so it cannot fragment.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Where a pool gets memory from. `release` takes what `reserve` gave, and waits until the device is done with it.
+template <class S>
+concept MemorySource = std::movable<S> && requires(S& s, std::size_t bytes, void* piece) {
+  { s.reserve(bytes) } -> std::same_as<result<void*>>;
+  s.release(piece);
+};
+
+/// What a request for `bytes` takes: multiples of 512 up to 4 KiB, then four sizes to each doubling, so that at most a
+/// fifth of a large piece is unused. `bytes` must be at most 2^62.
+constexpr std::size_t size_class(std::size_t bytes) noexcept {
+  const std::size_t step = bytes <= 4096 ? 512 : std::bit_floor(bytes - 1) / 4;
+  return bytes == 0 ? 512 : (bytes + step - 1) / step * step;
+}
+
+/// A cache of pieces. Not safe to share between threads. A piece that is given back may be taken again at once: whoever
+/// uses it next must do so after the former user's work, which holds when both use one stream.
+template <MemorySource Source>
+class caching_pool {
+ public:
+  explicit caching_pool(Source source) : source_{std::move(source)} {}
+
+  caching_pool(caching_pool&& other) noexcept
+      : source_{std::move(other.source_)},
+        free_{std::exchange(other.free_, {})},
+        held_{std::exchange(other.held_, 0)},
+        taken_{std::exchange(other.taken_, 0)},
+        reservations_{other.reservations_} {}
+  caching_pool& operator=(caching_pool&&) = delete;
+  ~caching_pool() { trim(); }
+
+  /// A piece of size_class(bytes) bytes. When the source has no more, gives back to it what waits here and tries again.
+  [[nodiscard]] result<void*> take(std::size_t bytes) {
+    const std::size_t size = size_class(bytes);
+    if (const auto waiting = free_.find(size); waiting != free_.end() && !waiting->second.empty()) {
+      void* const piece = waiting->second.back();
+      waiting->second.pop_back();
+      taken_ += size;
+      return piece;
+    }
+    auto piece = reserve(size);
+    if (!piece) return piece;
+    ++reservations_;
+    held_ += size;
+    taken_ += size;
+    return piece;
+  }
+
+  /// Gives back what take(bytes) gave.
+  void give(void* piece, std::size_t bytes) {
+    const std::size_t size = size_class(bytes);
+    CAUSEWAY_EXPECT(piece != nullptr && taken_ >= size);
+    taken_ -= size;
+    free_[size].push_back(piece);
+  }
+
+  /// Returns to the source all pieces that nobody holds.
+  void trim() {
+    for (auto& [size, pieces] : free_) {
+      for (void* piece : pieces) source_.release(piece);
+      held_ -= size * pieces.size();
+      pieces.clear();
+    }
+  }
+
+  [[nodiscard]] std::size_t held() const noexcept { return held_; }    ///< bytes reserved from the source
+  [[nodiscard]] std::size_t taken() const noexcept { return taken_; }  ///< bytes of these that are in use
+  /// How often the source was asked with success: constant over a steady step.
+  [[nodiscard]] std::size_t reservations() const noexcept { return reservations_; }
+
+ private:
+  result<void*> reserve(std::size_t size) {
+    auto piece = source_.reserve(size);
+    if (piece || piece.error().code != errc::out_of_memory || held_ == taken_) return piece;
+    trim();
+    return source_.reserve(size);
+  }
+
+  Source source_;
+  std::map<std::size_t, std::vector<void*>> free_;
+  std::size_t held_ = 0;
+  std::size_t taken_ = 0;
+  std::size_t reservations_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_CACHING_POOL_HPP
+
+// ---- causeway/cuda/codec_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_CODEC_BODIES_HPP
+#define CAUSEWAY_CUDA_CODEC_BODIES_HPP
+
+// The codecs with a scale per block of values (compress/block_int8.hpp, e3m0.hpp, bits.hpp) for the device, with the same
+// bytes: what a GPU encodes a CPU decodes, and to the same bits. A group of threads, a warp on the device, encodes a block;
+// a thread handles eight neighbours at a time, which are a whole number of bytes in every format. Error feedback happens on
+// the way: the row that is encoded is gain · x + decay · e, and what it loses goes to e.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// What is encoded: x, or with an `error` (error feedback; as long as x) gain · x + decay · error.
+struct codec_source {
+  const float* x = nullptr;
+  float* error = nullptr;
+  float gain = 1.0F;
+  float decay = 1.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(x) && detail::on_packs(error); }
+  template <int N>
+  CAUSEWAY_HD void load(float (&v)[N], std::int64_t i) const {
+    detail::load(v, x + i);
+    if (error == nullptr) return;
+    float e[N];
+    detail::load(e, error + i);
+    for (int k = 0; k < N; ++k) v[k] = detail::times(gain, v[k]) + detail::times(decay, e[k]);
+  }
+};
+
+namespace detail {
+
+/// Sets bits of *found, whoever else does so at the same time.
+CAUSEWAY_HD inline void mark(std::uint32_t* found, compress::detail::decoding what) {
+#if defined(__CUDA_ARCH__)
+  atomicOr(found, static_cast<std::uint32_t>(what));
+#else
+  std::atomic_ref{*found}.fetch_or(static_cast<std::uint32_t>(what), std::memory_order_relaxed);
+#endif
+}
+
+/// v = the first `count` of eight neighbours from i on, by packs of N where all are there, else with zeros behind.
+template <int N, class Source>
+CAUSEWAY_HD inline void load_octet(const Source& from, std::int64_t i, int count, float (&v)[8]) {
+  if (count == 8) {
+    for (int k = 0; k < 8; k += N) {
+      float part[N];
+      from.load(part, i + k);
+      for (int j = 0; j < N; ++j) v[k + j] = part[j];
+    }
+  } else {
+    for (int k = 0; k < 8; ++k) {
+      float one[1] = {0.0F};
+      if (k < count) from.load(one, i + k);
+      v[k] = one[0];
+    }
+  }
+}
+
+/// Stores the first `count` of eight, by packs of N where all are there.
+template <int N>
+CAUSEWAY_HD inline void put_octet(float* to, int count, const float (&v)[8]) {
+  if (count < 8) {
+    for (int k = 0; k < count; ++k) to[k] = v[k];
+    return;
+  }
+  for (int k = 0; k < 8; k += N) {
+    float part[N];
+    for (int j = 0; j < N; ++j) part[j] = v[k + j];
+    store(to + k, part);
+  }
+}
+
+/// Eight codes of `Bits` bits, of which the first `count` exist. Wide stores where the address allows them.
+template <unsigned Bits>
+CAUSEWAY_HD inline void store_octet(std::byte* to, std::uint64_t word, int count) {
+  const auto bytes = static_cast<unsigned>(compress::detail::packed_size(static_cast<std::size_t>(count), Bits));
+  const auto at = reinterpret_cast<std::uintptr_t>(to);
+  if (Bits % 4 == 0 && count == 8 && at % 4 == 0) {
+    for (unsigned k = 0; k < Bits; k += 4)
+      *reinterpret_cast<std::uint32_t*>(to + k) = static_cast<std::uint32_t>(word >> 8 * k);
+  } else {
+    for (unsigned k = 0; k < bytes; ++k) to[k] = static_cast<std::byte>(word >> 8 * k);
+  }
+}
+
+template <unsigned Bits>
+CAUSEWAY_HD inline std::uint64_t load_octet_codes(const std::byte* from, int count) {
+  const auto bytes = static_cast<unsigned>(compress::detail::packed_size(static_cast<std::size_t>(count), Bits));
+  const auto at = reinterpret_cast<std::uintptr_t>(from);
+  std::uint64_t word = 0;
+  if (Bits % 4 == 0 && count == 8 && at % 4 == 0) {
+    for (unsigned k = 0; k < Bits; k += 4)
+      word |= std::uint64_t{*reinterpret_cast<const std::uint32_t*>(from + k)} << 8 * k;
+  } else {
+    for (unsigned k = 0; k < bytes; ++k) word |= std::uint64_t{static_cast<std::uint8_t>(from[k])} << 8 * k;
+  }
+  return word;
+}
+
+CAUSEWAY_HD inline int octet_size(std::int64_t n, std::int64_t first) {
+  return n - first < 8 ? static_cast<int>(n - first) : 8;
+}
+
+}  // namespace detail
+
+/// Encodes n values, a block to a group; over the blocks. `scales` and `codes` are the two parts of the message: codes
+/// begin behind ceil(n / block) scales. A block that is not finite is encoded so that decoding refuses it, sets non_finite
+/// in *found where found is not null, and leaves no error behind.
+template <class Code>
+struct block_encode_body {
+  codec_source from{};
+  std::byte* scales = nullptr;
+  std::byte* codes = nullptr;
+  std::int64_t n = 0;
+  Code code{};
+  std::uint32_t* found = nullptr;
+
+  [[nodiscard]] bool aligned() const { return from.aligned(); }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t block) const {
+    const std::int64_t begin = block * code.block;
+    const std::int64_t length = n - begin < code.block ? n - begin : code.block;
+    std::byte stored[4];
+    const auto unit = code.template measure<N>(g, from, begin, length, stored);
+    if (g.rank() == 0) {
+      std::memcpy(scales + block * code.scale_bytes(), stored, static_cast<std::size_t>(code.scale_bytes()));
+      if (found != nullptr && !unit.finite) detail::mark(found, compress::detail::decoding::non_finite);
+    }
+    for (std::int64_t i = std::int64_t{g.rank()} * 8; i < length; i += std::int64_t{g.size()} * 8) {
+      encode_octet<N>(unit, begin, i, detail::octet_size(length, i));
+    }
+  }
+
+ private:
+  template <int N, class Unit>
+  CAUSEWAY_HD void encode_octet(const Unit& unit, std::int64_t begin, std::int64_t i, int count) const {
+    float v[8];
+    detail::load_octet<N>(from, begin + i, count, v);
+    std::uint64_t word = 0;
+    for (int k = 0; k < count; ++k) {
+      const std::uint32_t c = unit.encode(v[k], i + k) & ((1U << Code::bits) - 1U);
+      word |= std::uint64_t{c} << (static_cast<unsigned>(k) * Code::bits);
+      v[k] = unit.finite ? v[k] - unit.decode(c) : 0.0F;
+    }
+    detail::store_octet<Code::bits>(codes + (begin + i) / 8 * Code::bits, word, count);
+    if (from.error != nullptr) detail::put_octet<N>(from.error + begin + i, count, v);
+  }
+};
+
+/// to = what a message decodes to, or with `adds` to + weight · that (two roundings); over the octets, ceil(n / 8). The
+/// bytes must have been checked.
+template <class Code>
+struct block_decode_body {
+  const std::byte* scales = nullptr;
+  const std::byte* codes = nullptr;
+  float* to = nullptr;
+  std::int64_t n = 0;
+  Code code{};
+  bool adds = false;
+  float weight = 1.0F;
+  bool packs = detail::on_packs(to);
+
+  CAUSEWAY_HD void operator()(std::int64_t octet) const {
+    if (packs) {
+      decode<pack_width>(octet * 8);
+    } else {
+      decode<1>(octet * 8);
+    }
+  }
+
+ private:
+  template <int N>
+  CAUSEWAY_HD void decode(std::int64_t i) const {
+    const int count = detail::octet_size(n, i);
+    const auto unit = code.read(scales, i / code.block);
+    const std::uint64_t word = detail::load_octet_codes<Code::bits>(codes + i / 8 * Code::bits, count);
+    float v[8] = {};
+    if (adds) detail::load_octet<N>(codec_source{to}, i, count, v);
+    for (int k = 0; k < count; ++k) {
+      const auto c =
+          static_cast<std::uint32_t>(word >> (static_cast<unsigned>(k) * Code::bits)) & ((1U << Code::bits) - 1U);
+      v[k] = adds ? v[k] + detail::times(weight, unit.decode(c)) : unit.decode(c);
+    }
+    detail::put_octet<N>(to + i, count, v);
+  }
+};
+
+/// Sets in *found what is wrong with bytes that anybody may have sent, as the CPU's decode would; over the octets. (Their
+/// number must have been checked.)
+template <class Code>
+struct block_check_body {
+  const std::byte* scales = nullptr;
+  const std::byte* codes = nullptr;
+  std::int64_t n = 0;
+  Code code{};
+  std::uint32_t* found = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t octet) const {
+    const std::int64_t i = octet * 8;
+    const int count = detail::octet_size(n, i);
+    if (i % code.block == 0) {
+      const auto scale = code.check_scale(scales, i / code.block);
+      if (scale != compress::detail::decoding::good) detail::mark(found, scale);
+    }
+    const std::uint64_t word = detail::load_octet_codes<Code::bits>(codes + octet * Code::bits, count);
+    bool bad = count < 8 && word >> (static_cast<unsigned>(count) * Code::bits) != 0;  // bits behind the last code
+    for (int k = 0; k < count; ++k) {
+      const auto c =
+          static_cast<std::uint32_t>(word >> (static_cast<unsigned>(k) * Code::bits)) & ((1U << Code::bits) - 1U);
+      bad |= Code::unused(c);
+    }
+    if (bad) detail::mark(found, compress::detail::decoding::corrupt);
+  }
+};
+
+/// to = half, or with `adds` to + weight · half, for the codecs that send halves (bf16, fp16); over the elements.
+template <class Half>
+struct half_decode_body {
+  const Half* from = nullptr;
+  float* to = nullptr;
+  bool adds = false;
+  float weight = 1.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(from) && detail::on_packs(to); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], sum[N];
+    detail::load(v, from + i);
+    if (adds) {
+      detail::load(sum, to + i);
+      for (int k = 0; k < N; ++k) v[k] = sum[k] + detail::times(weight, v[k]);
+    }
+    detail::store(to + i, v);
+  }
+};
+
+/// half = gain · x + decay · error, whose loss goes to the error; without error, half = x. Over the elements.
+template <class Half>
+struct half_encode_body {
+  codec_source from{};
+  Half* to = nullptr;
+  std::uint32_t* found = nullptr;
+
+  [[nodiscard]] bool aligned() const { return from.aligned() && detail::on_packs(to); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], sent[N];
+    from.load(v, i);
+    detail::store(to + i, v);
+    if (from.error == nullptr && found == nullptr) return;
+    bool finite = true;
+    for (int k = 0; k < N; ++k) {
+      sent[k] = static_cast<float>(Half(v[k]));
+      const bool good = sent[k] - sent[k] == 0.0F;
+      finite &= good;
+      v[k] = good ? v[k] - sent[k] : 0.0F;
+    }
+    if (found != nullptr && !finite) detail::mark(found, compress::detail::decoding::non_finite);
+    if (from.error != nullptr) detail::store(from.error + i, v);
+  }
+};
+
+/// Sets non_finite in *found where a half is not finite; over the elements.
+template <class Half>
+struct half_check_body {
+  const Half* from = nullptr;
+  std::uint32_t* found = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(from); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N];
+    detail::load(v, from + i);
+    bool finite = true;
+    for (const float e : v) finite &= e - e == 0.0F;
+    if (!finite) detail::mark(found, compress::detail::decoding::non_finite);
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_CODEC_BODIES_HPP
+
 // ---- causeway/cuda/runtime.cuh ----
 #ifndef CAUSEWAY_CUDA_RUNTIME_CUH
 #define CAUSEWAY_CUDA_RUNTIME_CUH
@@ -54913,14 +59790,66 @@ struct device_properties {
   int major = 0;  ///< compute capability: 9.0 is major 9, minor 0
   int minor = 0;
   int multiprocessors = 0;
-  std::size_t memory = 0;  ///< bytes
+  std::size_t memory = 0;              ///< bytes
+  std::size_t shared_memory = 0;       ///< bytes, the most that one block can ask for
+  std::size_t second_level_cache = 0;  ///< bytes
+  int copy_engines = 0;                ///< 2: copies to and from the device run at once, beside kernels
+  int memory_bus = 0;                  ///< bits
+  bool integrated = false;             ///< shares the memory of the host
 };
 
 [[nodiscard]] inline result<device_properties> describe_device(int device = 0) {
   cudaDeviceProp p{};
   CAUSEWAY_TRY(check(cudaGetDeviceProperties(&p, device), "describing a CUDA device"));
-  return device_properties{p.name, p.major, p.minor, p.multiProcessorCount, p.totalGlobalMem};
+  return device_properties{.name = p.name,
+                           .major = p.major,
+                           .minor = p.minor,
+                           .multiprocessors = p.multiProcessorCount,
+                           .memory = p.totalGlobalMem,
+                           .shared_memory = p.sharedMemPerBlockOptin,
+                           .second_level_cache = static_cast<std::size_t>(p.l2CacheSize),
+                           .copy_engines = p.asyncEngineCount,
+                           .memory_bus = p.memoryBusWidth,
+                           .integrated = p.integrated != 0};
 }
+
+/// Bytes that a device has and that nobody has reserved, at this moment.
+struct memory_state {
+  std::size_t free = 0;
+  std::size_t total = 0;
+};
+
+/// Makes a device the calling thread's current one for as long as it lives. Streams, events and memory belong to the device
+/// that is current when they are made; a process with several devices makes each one's in a scope of its own.
+class device_scope {
+ public:
+  [[nodiscard]] static result<device_scope> enter(int device) {
+    int before = 0;
+    CAUSEWAY_TRY(check(cudaGetDevice(&before), "asking for the current CUDA device"));
+    if (before != device) CAUSEWAY_TRY(check(cudaSetDevice(device), "choosing a CUDA device"));
+    return device_scope{before == device ? -1 : before};
+  }
+
+  device_scope(device_scope&& other) noexcept : before_{std::exchange(other.before_, -1)} {}
+  device_scope& operator=(device_scope&&) = delete;
+  ~device_scope() {
+    if (before_ >= 0) (void)cudaSetDevice(before_);
+  }
+
+ private:
+  explicit device_scope(int before) noexcept : before_{before} {}
+
+  int before_;  // -1: nothing to restore
+};
+
+[[nodiscard]] inline result<memory_state> memory_of(int device) {
+  CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device));
+  memory_state state;
+  CAUSEWAY_TRY(check(cudaMemGetInfo(&state.free, &state.total), "asking for free device memory"));
+  return state;
+}
+
+class event;
 
 /// A queue of work on the current device; owns it. Work of one stream runs in order. Movable, not copyable; one thread at a
 /// time.
@@ -54944,6 +59873,9 @@ class stream {
   /// Blocks until all work given so far is done; a fault of any of it comes back here.
   [[nodiscard]] result<void> synchronize() { return check(cudaStreamSynchronize(handle_), "waiting for a CUDA stream"); }
 
+  /// What is given to this stream from now on starts only when the event has happened. Does not block the host.
+  [[nodiscard]] result<void> wait(const event& e);
+
   [[nodiscard]] cudaStream_t handle() const noexcept { return handle_; }
 
  private:
@@ -54951,6 +59883,64 @@ class stream {
 
   cudaStream_t handle_ = nullptr;
 };
+
+enum class event_timing : bool { off, on };
+
+/// A point in a stream that other streams and the host can wait for. Recording it again moves it. Movable, not copyable.
+class event {
+ public:
+  [[nodiscard]] static result<event> create(event_timing timing = event_timing::off) {
+    cudaEvent_t handle = nullptr;
+    const unsigned flags = timing == event_timing::on ? cudaEventDefault : cudaEventDisableTiming;
+    CAUSEWAY_TRY(check(cudaEventCreateWithFlags(&handle, flags), "creating a CUDA event"));
+    return event{handle};
+  }
+
+  event(event&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  event& operator=(event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~event() {
+    if (handle_ != nullptr) (void)cudaEventDestroy(handle_);
+  }
+
+  /// Happens when all work that `s` has by now is done.
+  [[nodiscard]] result<void> record(stream& s) {
+    return check(cudaEventRecord(handle_, s.handle()), "recording a CUDA event");
+  }
+
+  /// Blocks until it has happened; at once if it was never recorded.
+  [[nodiscard]] result<void> synchronize() const {
+    return check(cudaEventSynchronize(handle_), "waiting for a CUDA event");
+  }
+
+  /// Whether it has happened; does not block.
+  [[nodiscard]] result<bool> happened() const {
+    const cudaError_t code = cudaEventQuery(handle_);
+    if (code == cudaErrorNotReady) return false;
+    CAUSEWAY_TRY(check(code, "asking for a CUDA event"));
+    return true;
+  }
+
+  /// Milliseconds between two events that have happened, both made with event_timing::on.
+  [[nodiscard]] result<float> milliseconds_since(const event& begin) const {
+    float elapsed = 0;
+    CAUSEWAY_TRY(check(cudaEventElapsedTime(&elapsed, begin.handle_, handle_), "timing between CUDA events"));
+    return elapsed;
+  }
+
+  [[nodiscard]] cudaEvent_t handle() const noexcept { return handle_; }
+
+ private:
+  explicit event(cudaEvent_t handle) noexcept : handle_{handle} {}
+
+  cudaEvent_t handle_ = nullptr;
+};
+
+inline result<void> stream::wait(const event& e) {
+  return check(cudaStreamWaitEvent(handle_, e.handle(), 0), "letting a CUDA stream wait");
+}
 
 /// A fixed number of values of a trivially copyable type in device memory, not initialised. Movable, not copyable.
 template <class T>
@@ -55009,23 +59999,14 @@ class device_buffer {
 #define CAUSEWAY_CUDA_ELEMENTWISE_CUH
 
 // Runs a body once per element on the device. The body is a small trivially copyable struct, pointers and numbers, whose
-// call operator is host and device code: the same body runs on the CPU, where it can be tested on any machine. The kernel
-// here adds index arithmetic and nothing else.
+// call operator is host and device code: the same body runs on the CPU, where it can be tested on any machine. The kernels
+// here add index arithmetic and nothing else.
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
 /// `body(i)` does element i; it touches no other thread's elements.
 template <class B>
 concept ElementBody = std::is_trivially_copyable_v<B> && std::invocable<const B&, std::int64_t>;
-
-/// out[i] = Out(float(in[i])): all conversions between f32, bf16 and f16. Reads and writes each element once.
-template <class In, class Out>
-struct convert_body {
-  const In* in = nullptr;
-  Out* out = nullptr;
-
-  CAUSEWAY_HD void operator()(std::int64_t i) const { out[i] = static_cast<Out>(static_cast<float>(in[i])); }
-};
 
 namespace detail {
 
@@ -55035,9 +60016,31 @@ struct elementwise_tuning {
 };
 
 template <class Body>
-CAUSEWAY_KERNEL void one_element_per_thread(Body body, std::int64_t count) {
+CAUSEWAY_KERNEL void __launch_bounds__(elementwise_tuning{}.threads) one_element_per_thread(Body body, std::int64_t count) {
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) body(i);
+}
+
+/// The elements behind the last whole pack are one for each of the first threads.
+template <class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(elementwise_tuning{}.threads) one_pack_per_thread(Body body, std::int64_t count) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  const std::int64_t self = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t packs = count / pack_width;
+  for (std::int64_t i = self; i < packs; i += step) body.template run<pack_width>(i * pack_width);
+  if (const std::int64_t i = packs * pack_width + self; i < count) body.template run<1>(i);
+}
+
+/// For pointers that packs cannot be read at.
+template <class Body>
+struct one_by_one {
+  Body body;
+  CAUSEWAY_HD void operator()(std::int64_t i) const { body.template run<1>(i); }
+};
+
+inline unsigned blocks_for(std::int64_t threads) noexcept {
+  constexpr elementwise_tuning tuning{};
+  return static_cast<unsigned>(std::min(tuning.blocks, (threads + tuning.threads - 1) / tuning.threads));
 }
 
 }  // namespace detail
@@ -55048,15 +60051,1997 @@ template <ElementBody Body>
 [[nodiscard]] result<void> elementwise(stream& s, std::int64_t count, Body body) {
   CAUSEWAY_EXPECT(count >= 0);
   if (count == 0) return {};  // CUDA refuses an empty grid
-  constexpr detail::elementwise_tuning tuning{};
-  const std::int64_t blocks = std::min(tuning.blocks, (count + tuning.threads - 1) / tuning.threads);
-  detail::one_element_per_thread<<<static_cast<unsigned>(blocks), tuning.threads, 0, s.handle()>>>(body, count);
+  constexpr unsigned threads = detail::elementwise_tuning{}.threads;
+  detail::one_element_per_thread<<<detail::blocks_for(count), threads, 0, s.handle()>>>(body, count);
+  return check(cudaGetLastError(), "launching an element-wise kernel");
+}
+
+/// The same for a body that handles packs of neighbours.
+template <PackBody Body>
+[[nodiscard]] result<void> elementwise(stream& s, std::int64_t count, Body body) {
+  if (!body.aligned()) return elementwise(s, count, detail::one_by_one<Body>{body});
+  CAUSEWAY_EXPECT(count >= 0);
+  if (count == 0) return {};
+  constexpr unsigned threads = detail::elementwise_tuning{}.threads;
+  const std::int64_t packs = (count + pack_width - 1) / pack_width;
+  detail::one_pack_per_thread<<<detail::blocks_for(packs), threads, 0, s.handle()>>>(body, count);
   return check(cudaGetLastError(), "launching an element-wise kernel");
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_ELEMENTWISE_CUH
+
+// ---- causeway/cuda/row_kernels.cuh ----
+#ifndef CAUSEWAY_CUDA_ROW_KERNELS_CUH
+#define CAUSEWAY_CUDA_ROW_KERNELS_CUH
+
+// The groups of the device, and kernels that give each group one item of a body: a block or a warp for each. Values are
+// combined by butterfly exchanges, which leave every thread the same bits, in an order that depends on the number of
+// threads alone.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+inline constexpr int warp_size = 32;
+inline constexpr int warps_per_block = 8;  // where each warp has an item of its own
+inline constexpr int largest_block = 512;  // threads, where a block has a row
+
+struct add_values {
+  template <class T>
+  __device__ static T of(T a, T b) {
+    return a + b;
+  }
+  template <class T>
+  __device__ static T none() {
+    return T{0};
+  }
+};
+struct take_larger {
+  template <class T>
+  __device__ static T of(T a, T b) {
+    return a < b ? b : a;
+  }
+  template <class T>
+  __device__ static T none() {
+    return std::numeric_limits<T>::lowest();
+  }
+};
+
+template <class How, class T>
+__device__ T over_warp(T v) {
+#pragma unroll
+  for (int apart = warp_size / 2; apart > 0; apart /= 2) v = How::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, apart));
+  return v;
+}
+
+/// The sum over the lanes up to this one.
+__device__ inline std::int32_t up_to_lane(std::int32_t v) {
+  const int lane = static_cast<int>(threadIdx.x % warp_size);
+#pragma unroll
+  for (int apart = 1; apart < warp_size; apart *= 2) {
+    const std::int32_t left = __shfl_up_sync(0xFFFFFFFFU, v, apart);
+    if (lane >= apart) v += left;
+  }
+  return v;
+}
+
+/// 32 neighbouring threads of a block.
+class warp_group {
+ public:
+  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x % warp_size); }
+  [[nodiscard]] __device__ static int size() { return warp_size; }
+  template <class T>
+  __device__ static T sum(T v) {
+    return over_warp<add_values>(v);
+  }
+  template <class T>
+  __device__ static T largest(T v) {
+    return over_warp<take_larger>(v);
+  }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) { return up_to_lane(v) - v; }
+  __device__ static void sync() { __syncwarp(); }
+  /// Of its own for each warp of the block.
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float rooms[warps_per_block][64];
+    return rooms[threadIdx.x / warp_size];
+  }
+};
+
+/// All threads of a block, whose number must be a multiple of 32.
+class block_group {
+ public:
+  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x); }
+  [[nodiscard]] __device__ static int size() { return static_cast<int>(blockDim.x); }
+  template <class T>
+  __device__ static T sum(T v) {
+    return over_block<add_values>(v);
+  }
+  template <class T>
+  __device__ static T largest(T v) {
+    return over_block<take_larger>(v);
+  }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) {
+    __shared__ std::int32_t of_warps[warp_size];
+    const int warp = rank() / warp_size, lane = rank() % warp_size;
+    const std::int32_t sum = up_to_lane(v);
+    if (lane == warp_size - 1) of_warps[warp] = sum;
+    __syncthreads();
+    const std::int32_t warps = up_to_lane(lane < warp ? of_warps[lane] : 0);  // its last lane has all warps before
+    __syncthreads();                                                          // all have read before the next call writes
+    return __shfl_sync(0xFFFFFFFFU, warps, warp_size - 1) + sum - v;
+  }
+  __device__ static void sync() { __syncthreads(); }
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float values[64];
+    return values;
+  }
+
+ private:
+  template <class How, class T>
+  __device__ static T over_block(T v) {
+    __shared__ T of_warps[warp_size];
+    v = over_warp<How>(v);
+    const int warp = rank() / warp_size, lane = rank() % warp_size;
+    if (lane == 0) of_warps[warp] = v;
+    __syncthreads();
+    v = lane < size() / warp_size ? of_warps[lane] : How::template none<T>();
+    v = over_warp<How>(v);
+    __syncthreads();  // all have read before the next call writes
+    return v;
+  }
+};
+
+// The bounds keep the registers of a thread few enough for blocks of this size to start.
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item(Body body) {
+  block_group g;
+  body.template run<N>(g, std::int64_t{blockIdx.x});
+}
+
+/// With `body.working_bytes()` of shared memory.
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item_with_memory(Body body) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  block_group g;
+  body.template run<N>(g, std::int64_t{blockIdx.x}, reinterpret_cast<float*>(memory));
+}
+
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(warps_per_block* warp_size) one_warp_per_item(Body body, std::int64_t items) {
+  warp_group g;
+  const std::int64_t item = std::int64_t{blockIdx.x} * (blockDim.x / warp_size) + threadIdx.x / warp_size;
+  if (item < items) body.template run<N>(g, item);
+}
+
+/// Threads for rows of so many values: about two packs each, so that a thread has some loads under way, from one warp to
+/// `largest_block`.
+inline unsigned threads_for_row(std::int64_t columns) noexcept {
+  const std::int64_t threads = (columns + 2 * pack_width - 1) / (2 * pack_width);
+  return static_cast<unsigned>(std::clamp<std::int64_t>((threads + 31) / 32 * 32, warp_size, largest_block));
+}
+
+}  // namespace detail
+
+/// Starts `body.run<N>(group, item)` with a block of the device for each item of [0, items); rows have `columns` values.
+/// At most 2^31 - 1 items.
+template <class Body>
+[[nodiscard]] result<void> for_each_row(stream& s, std::int64_t items, std::int64_t columns, Body body) {
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>(items);
+  const unsigned threads = detail::threads_for_row(columns);
+  if (body.aligned()) {
+    detail::one_block_per_item<pack_width><<<blocks, threads, 0, s.handle()>>>(body);
+  } else {
+    detail::one_block_per_item<1><<<blocks, threads, 0, s.handle()>>>(body);
+  }
+  return check(cudaGetLastError(), "launching a kernel over rows");
+}
+
+namespace detail {
+
+template <int N, class Body>
+result<void> launch_with_memory(stream& s, unsigned blocks, unsigned threads, std::size_t bytes, const Body& body) {
+  constexpr std::size_t without_asking = 48 * 1024;
+  const auto kernel = one_block_per_item_with_memory<N, Body>;
+  if (bytes > without_asking) {
+    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+                       "asking for shared memory; the rows may be too long for this device"));
+  }
+  kernel<<<blocks, threads, bytes, s.handle()>>>(body);
+  return check(cudaGetLastError(), "launching a kernel over rows");
+}
+
+}  // namespace detail
+
+/// The same for a body that has working memory: `body.run<N>(group, item, memory)`, `body.working_bytes()`.
+template <class Body>
+[[nodiscard]] result<void> for_each_row_with_memory(stream& s, std::int64_t items, std::int64_t columns, Body body) {
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>(items);
+  const unsigned threads = detail::threads_for_row(columns);
+  if (body.aligned()) {
+    return detail::launch_with_memory<pack_width>(s, blocks, threads, body.working_bytes(), body);
+  }
+  return detail::launch_with_memory<1>(s, blocks, threads, body.working_bytes(), body);
+}
+
+/// Starts `body.run<N>(group, item)` with a warp of the device for each item of [0, items).
+template <class Body>
+[[nodiscard]] result<void> for_each_block(stream& s, std::int64_t items, Body body) {
+  constexpr std::int64_t warps = detail::warps_per_block;
+  CAUSEWAY_EXPECT(items >= 0 && items / warps < std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>((items + warps - 1) / warps);
+  if (body.aligned()) {
+    detail::one_warp_per_item<pack_width><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
+  } else {
+    detail::one_warp_per_item<1><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
+  }
+  return check(cudaGetLastError(), "launching a kernel over blocks");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ROW_KERNELS_CUH
+
+// ---- causeway/cuda/codecs.cuh ----
+#ifndef CAUSEWAY_CUDA_CODECS_CUH
+#define CAUSEWAY_CUDA_CODECS_CUH
+
+// Encoding and decoding on the device, so that only compressed bytes cross to the host: the messages are those of
+// compress/, byte by byte. `wire_code` is what each codec of compress/ is here.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+template <class Codec>
+struct wire_code;
+template <>
+struct wire_code<compress::block_int8> {
+  using type = int8_code;
+};
+template <>
+struct wire_code<compress::e3m0> {
+  using type = e3m0_code;
+};
+template <unsigned Bits>
+struct wire_code<compress::bits<Bits>> {
+  using type = bits_code<Bits>;
+};
+
+template <class Codec>
+struct wire_half;
+template <>
+struct wire_half<compress::bf16> {
+  using type = causeway::bf16;
+};
+template <>
+struct wire_half<compress::fp16> {
+  using type = causeway::f16;
+};
+
+template <class Codec>
+concept BlockCodec = requires {
+  typename wire_code<Codec>::type;
+};
+template <class Codec>
+concept HalfCodec = requires {
+  typename wire_half<Codec>::type;
+};
+
+template <class Code>
+std::size_t scale_bytes(const Code& code, std::size_t n) {
+  const auto block = static_cast<std::size_t>(code.block);
+  return (n + block - 1) / block * static_cast<std::size_t>(code.scale_bytes());
+}
+
+inline std::int64_t octets_of(std::size_t n) { return static_cast<std::int64_t>((n + 7) / 8); }
+
+}  // namespace detail
+
+/// Encodes n values to `room`, of codec.encoded_size(n) bytes on the device, aligned to 16. With an error in the source it
+/// is fed back on the way. Where the values are not finite, *found (on the device; zeroed by the caller; may be null) is
+/// not zero afterwards, and every reader refuses the message. Reads 4 bytes a value twice, the second time from the cache,
+/// and 12 bytes more with an error.
+template <class Codec>
+  requires detail::BlockCodec<Codec> || detail::HalfCodec<Codec>
+[[nodiscard]] result<void> encode(stream& s, const Codec& codec, const codec_source& from, std::size_t n,
+                                  std::span<std::byte> room, std::uint32_t* found = nullptr) {
+  CAUSEWAY_EXPECT(room.size() >= codec.encoded_size(n));
+  if constexpr (detail::HalfCodec<Codec>) {
+    using half = typename detail::wire_half<Codec>::type;
+    const half_encode_body<half> body{from, reinterpret_cast<half*>(room.data()), found};
+    return elementwise(s, static_cast<std::int64_t>(n), body);
+  } else {
+    using code_type = typename detail::wire_code<Codec>::type;
+    const code_type code{codec.options()};
+    const auto count = static_cast<std::int64_t>(n);
+    const block_encode_body<code_type> body{from,  room.data(), room.data() + detail::scale_bytes(code, n),
+                                            count, code,        found};
+    return for_each_block(s, (count + code.block - 1) / code.block, body);
+  }
+}
+
+/// Looks for what no encoder makes in bytes on the device: *found (there; zeroed by the caller) is then not zero. Ask
+/// `verdict` for the error when the stream has been synchronized. The number of bytes is checked at once.
+template <class Codec>
+  requires detail::BlockCodec<Codec> || detail::HalfCodec<Codec>
+[[nodiscard]] result<void> check_bytes(stream& s, const Codec& codec, std::span<const std::byte> bytes, std::size_t n,
+                                       std::uint32_t* found) {
+  if (bytes.size() != codec.encoded_size(n)) {
+    return compress::detail::wrong_length(Codec::name, bytes.size(), codec.encoded_size(n));
+  }
+  if constexpr (detail::HalfCodec<Codec>) {
+    using half = typename detail::wire_half<Codec>::type;
+    const half_check_body<half> body{reinterpret_cast<const half*>(bytes.data()), found};
+    return elementwise(s, static_cast<std::int64_t>(n), body);
+  } else {
+    using code_type = typename detail::wire_code<Codec>::type;
+    const code_type code{codec.options()};
+    const block_check_body<code_type> body{bytes.data(), bytes.data() + detail::scale_bytes(code, n),
+                                           static_cast<std::int64_t>(n), code, found};
+    return elementwise(s, detail::octets_of(n), body);
+  }
+}
+
+/// What `found`, copied to the host, means.
+[[nodiscard]] inline result<void> verdict(std::uint32_t found, std::string_view codec) {
+  return compress::detail::to_result(found, codec, "bytes that break the format");
+}
+
+enum class decoded : bool { replaces, is_added };
+
+/// to [n] = what the bytes decode to, or to + weight · that: the bits of the codec's decode and decode_add. The bytes, on
+/// the device and aligned to 16, must have passed check_bytes.
+template <class Codec>
+  requires detail::BlockCodec<Codec> || detail::HalfCodec<Codec>
+[[nodiscard]] result<void> decode(stream& s, const Codec& codec, std::span<const std::byte> bytes, float* to, std::size_t n,
+                                  decoded how = decoded::replaces, float weight = 1.0F) {
+  CAUSEWAY_EXPECT(bytes.size() == codec.encoded_size(n));
+  const bool adds = how == decoded::is_added;
+  if constexpr (detail::HalfCodec<Codec>) {
+    using half = typename detail::wire_half<Codec>::type;
+    const half_decode_body<half> body{reinterpret_cast<const half*>(bytes.data()), to, adds, weight};
+    return elementwise(s, static_cast<std::int64_t>(n), body);
+  } else {
+    using code_type = typename detail::wire_code<Codec>::type;
+    const code_type code{codec.options()};
+    const block_decode_body<code_type> body{
+        bytes.data(), bytes.data() + detail::scale_bytes(code, n), to, static_cast<std::int64_t>(n), code, adds, weight};
+    return elementwise(s, detail::octets_of(n), body);
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_CODECS_CUH
+
+// ---- causeway/cuda/cross_entropy_body.hpp ----
+#ifndef CAUSEWAY_CUDA_CROSS_ENTROPY_BODY_HPP
+#define CAUSEWAY_CUDA_CROSS_ENTROPY_BODY_HPP
+
+// The loss of a row of logits and its gradient in one visit, a group of threads to a row. The largest logit and the sum of
+// exponentials are found in one pass (Milakov and Gimelshein, 2018): a thread that meets a larger logit multiplies its sum
+// by what the older ones are worth now. So a vocabulary of any size is read once from memory and once from the cache, and
+// written once.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// losses[row] = -log softmax(logits[row])[targets[row]], and where `gradient` is not null, gradient[row] =
+/// scale · (softmax - onehot). Rows with a negative target have no loss and no gradient; other targets must be below V.
+/// logits and gradient are [rows, stride], of which V columns count; the others of gradient become zero (a vocabulary that
+/// was padded for the sake of the matrix product). gradient may be the logits themselves.
+template <class Logit, class Act>
+struct cross_entropy_body {
+  const Logit* logits = nullptr;
+  Act* gradient = nullptr;
+  const std::int32_t* targets = nullptr;
+  float* losses = nullptr;
+  std::int64_t V = 0;
+  std::int64_t stride = 0;
+  float scale = 1.0F;
+
+  [[nodiscard]] bool aligned() const {
+    return stride % pack_width == 0 && detail::on_packs(logits) && detail::on_packs(gradient);
+  }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t row) const {
+    const std::int32_t target = targets[row];
+    if (target < 0) {
+      if (g.rank() == 0) losses[row] = 0.0F;
+      if (gradient != nullptr) clear<N>(g, gradient + row * stride, stride);
+      return;
+    }
+    const Logit* const from = logits + row * stride;
+    const auto chosen = static_cast<float>(from[target]);  // before anybody overwrites it: reductions wait for all
+    float top = std::numeric_limits<float>::lowest(), sum = 0.0F;
+    detail::for_packs<N>(g, V, [&](std::int64_t i, auto width) {
+      float v[width.value];
+      detail::load(v, from + i);
+      take(v, top, sum);
+    });
+    const float highest = g.largest(top);
+    sum = g.sum(sum * detail::exponential(top - highest));
+    if (g.rank() == 0) losses[row] = std::log(sum) + highest - chosen;
+    if (gradient != nullptr) write<N>(g, from, row, target, highest, 1.0F / sum);
+  }
+
+ private:
+  /// Adds a pack to a sum of exponentials relative to `top`.
+  template <int N>
+  CAUSEWAY_HD static void take(const float (&v)[N], float& top, float& sum) {
+    float most = v[0];
+    for (int k = 1; k < N; ++k) most = v[k] > most ? v[k] : most;
+    if (most > top) {
+      sum *= detail::exponential(top - most);
+      top = most;
+    }
+    for (const float e : v) sum += detail::exponential(e - top);
+  }
+
+  template <int N, class G>
+  CAUSEWAY_HD void write(const G& g, const Logit* from, std::int64_t row, std::int32_t target, float highest,
+                         float inverse) const {
+    Act* const to = gradient + row * stride;
+    detail::for_packs<N>(g, V, [&](std::int64_t i, auto width) {
+      constexpr int n = width.value;
+      float v[n];
+      detail::load(v, from + i);
+      for (int k = 0; k < n; ++k) {
+        const float share = detail::exponential(v[k] - highest) * inverse;
+        v[k] = scale * (i + k == target ? share - 1.0F : share);
+      }
+      detail::store(to + i, v);
+    });
+    clear<1>(g, to + V, stride - V);
+  }
+
+  template <int N, class G>
+  CAUSEWAY_HD static void clear(const G& g, Act* to, std::int64_t count) {
+    detail::for_packs<N>(g, count, [&](std::int64_t i, auto width) {
+      const float zeros[width.value] = {};
+      detail::store(to + i, zeros);
+    });
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_CROSS_ENTROPY_BODY_HPP
+
+// ---- causeway/cuda/embedding_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
+#define CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
+
+// Token and position tables: look-up and gradient, to the bits of kernels/embedding.hpp. The gradient of the token table is
+// a scatter in which tokens meet. The rows are sorted by their token (stably, so equal tokens keep the order of the text),
+// and the first thread of each run of equal tokens adds the run in that order: no atomics, the same sum every time.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// x[row] = token_table[tokens[row]] + position_table[row % positions], f32 [rows, columns], over its elements;
+/// position_table may be null. Tokens must be rows of the table.
+struct embedding_forward_body {
+  const std::int32_t* tokens = nullptr;
+  const float* token_table = nullptr;
+  const float* position_table = nullptr;
+  float* x = nullptr;
+  std::int64_t positions = 1;
+  std::int64_t columns = 1;
+
+  [[nodiscard]] bool aligned() const {
+    return columns % pack_width == 0 && detail::on_packs(token_table, position_table) && detail::on_packs(x);
+  }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    const std::int64_t row = i / columns, column = i % columns;
+    float v[N], p[N] = {};
+    detail::load(v, token_table + tokens[row] * columns + column);
+    if (position_table != nullptr) detail::load(p, position_table + row % positions * columns + column);
+    for (int k = 0; k < N; ++k) v[k] += p[k];
+    detail::store(x + i, v);
+  }
+};
+
+/// dtable[token] += the sum of dx[row] over the rows of this token, in their order. `tokens` [count] is sorted and `rows`
+/// says where each came from; over count · columns. A token that makes up much of the batch is the longest run, which one
+/// thread for every four columns adds alone.
+struct embedding_backward_body {
+  const std::int32_t* tokens = nullptr;
+  const std::int32_t* rows = nullptr;
+  const float* dx = nullptr;
+  float* dtable = nullptr;
+  std::int64_t count = 0;
+  std::int64_t columns = 1;
+
+  [[nodiscard]] bool aligned() const {
+    return columns % pack_width == 0 && detail::on_packs(dx) && detail::on_packs(dtable);
+  }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    const std::int64_t first = i / columns, column = i % columns;
+    const std::int32_t token = tokens[first];
+    if (first > 0 && tokens[first - 1] == token) return;  // the run began further left
+    float sum[N], v[N];
+    float* const to = dtable + token * columns + column;
+    detail::load(sum, to);
+    for (std::int64_t at = first; at < count && tokens[at] == token; ++at) {
+      detail::load(v, dx + rows[at] * columns + column);
+      for (int k = 0; k < N; ++k) sum[k] += v[k];
+    }
+    detail::store(to, sum);
+  }
+};
+
+/// dposition[t] += the sum of dx[b, t] over the batch, in its order; over positions · columns.
+struct position_backward_body {
+  const float* dx = nullptr;
+  float* dposition = nullptr;
+  std::int64_t batch = 1;
+  std::int64_t positions = 1;
+  std::int64_t columns = 1;
+
+  [[nodiscard]] bool aligned() const {
+    return columns % pack_width == 0 && detail::on_packs(dx) && detail::on_packs(dposition);
+  }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float sum[N], v[N];
+    detail::load(sum, dposition + i);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      detail::load(v, dx + b * positions * columns + i);
+      for (int k = 0; k < N; ++k) sum[k] += v[k];
+    }
+    detail::store(dposition + i, sum);
+  }
+};
+
+/// to[i] = i.
+struct count_body {
+  std::int32_t* to = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const { to[i] = static_cast<std::int32_t>(i); }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
+
+// ---- causeway/cuda/memory.cuh ----
+#ifndef CAUSEWAY_CUDA_MEMORY_CUH
+#define CAUSEWAY_CUDA_MEMORY_CUH
+
+// Memory that is reserved once: an arena of device memory in the order of a stream, and page-locked host memory, which
+// copies need to overlap with kernels. cudaMalloc and cudaFree wait for the device, so a steady step calls neither.
+
+#include <cuda_runtime_api.h>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Memory of one device. Reserving and releasing wait for the work that the device has.
+class device_memory_source {
+ public:
+  explicit device_memory_source(int device) noexcept : device_{device} {}
+
+  [[nodiscard]] result<void*> reserve(std::size_t bytes) const {
+    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device_));
+    void* piece = nullptr;
+    CAUSEWAY_TRY(check(cudaMalloc(&piece, bytes), "reserving device memory"));
+    return piece;
+  }
+  void release(void* piece) const noexcept {
+    if (const auto scope = device_scope::enter(device_)) (void)cudaFree(piece);
+  }
+
+ private:
+  int device_;
+};
+
+/// Working memory of the kernels of one stream. A piece may be taken again as soon as its lease ends, although the kernels
+/// that use it may still wait in the stream: whoever takes it next comes after them there. So a lease may be used in no
+/// other stream, unless that one waits for an event of this stream first, and this one for an event of that one before the
+/// lease ends. One thread at a time. The arena must outlive its leases.
+class arena {
+ public:
+  explicit arena(int device) : pool_{std::make_unique<pool>(device_memory_source{device})} {}
+
+  /// `size` values in device memory, not initialised.
+  template <class T>
+  class lease {
+    static_assert(std::is_trivially_copyable_v<T>);
+
+   public:
+    lease(lease&& other) noexcept
+        : pool_{std::exchange(other.pool_, nullptr)},
+          data_{std::exchange(other.data_, nullptr)},
+          size_{std::exchange(other.size_, 0)} {}
+    lease& operator=(lease&& other) noexcept {
+      std::swap(pool_, other.pool_);
+      std::swap(data_, other.data_);
+      std::swap(size_, other.size_);
+      return *this;
+    }
+    ~lease() {
+      if (pool_ != nullptr) pool_->give(data_, size_ * sizeof(T));
+    }
+
+    [[nodiscard]] T* data() const noexcept { return data_; }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+   private:
+    friend arena;
+    lease(caching_pool<device_memory_source>* pool, T* data, std::size_t size) noexcept
+        : pool_{pool}, data_{data}, size_{size} {}
+
+    caching_pool<device_memory_source>* pool_;
+    T* data_;
+    std::size_t size_;
+  };
+
+  template <class T>
+  [[nodiscard]] result<lease<T>> take(std::size_t count) {
+    CAUSEWAY_ASSIGN(void* const piece, pool_->take(count * sizeof(T)));
+    return lease<T>{pool_.get(), static_cast<T*>(piece), count};
+  }
+
+  /// Gives back to the device what no lease holds; waits for the device.
+  void trim() { pool_->trim(); }
+
+  [[nodiscard]] std::size_t held() const noexcept { return pool_->held(); }
+  [[nodiscard]] std::size_t taken() const noexcept { return pool_->taken(); }
+  [[nodiscard]] std::size_t reservations() const noexcept { return pool_->reservations(); }
+
+ private:
+  using pool = caching_pool<device_memory_source>;
+  std::unique_ptr<pool> pool_;  // leases point at it
+};
+
+/// Page-locked host memory, not initialised: copies between it and a device run beside kernels, and at the full rate of
+/// the bus. Movable, not copyable.
+template <class T>
+class pinned_buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  [[nodiscard]] static result<pinned_buffer> create(std::size_t count) {
+    void* data = nullptr;
+    if (count > 0) {
+      CAUSEWAY_TRY(check(cudaHostAlloc(&data, count * sizeof(T), cudaHostAllocPortable), "reserving page-locked memory"));
+    }
+    return pinned_buffer{static_cast<T*>(data), count};
+  }
+
+  pinned_buffer(pinned_buffer&& other) noexcept
+      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
+  pinned_buffer& operator=(pinned_buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~pinned_buffer() {
+    if (data_ != nullptr) (void)cudaFreeHost(data_);
+  }
+
+  [[nodiscard]] std::span<T> values() noexcept { return {data_, size_}; }
+  [[nodiscard]] std::span<const T> values() const noexcept { return {data_, size_}; }
+
+ private:
+  pinned_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MEMORY_CUH
+
+// ---- causeway/cuda/embedding.cuh ----
+#ifndef CAUSEWAY_CUDA_EMBEDDING_CUH
+#define CAUSEWAY_CUDA_EMBEDDING_CUH
+
+// The gradient of an embedding on the device: CUB's stable radix sort of the tokens, then the bodies of
+// embedding_bodies.hpp. (The look-up is `elementwise` of embedding_forward_body.)
+
+#include <cub/device/device_radix_sort.cuh>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// dtoken[tokens[b,t]] += dx[b,t] and dposition[t] += dx[b,t], f32 [batch, T, C]; dposition may be null. Tokens must lie in
+/// [0, vocabulary), and batch·T below 2^31. The bits of kernels::embedding_backward. Takes 16 bytes a token and the sort's
+/// own from the arena.
+[[nodiscard]] inline result<void> embedding_backward(stream& s, arena& memory, const std::int32_t* tokens, const float* dx,
+                                                     float* dtoken, float* dposition, std::int64_t batch, std::int64_t T,
+                                                     std::int64_t C, std::int64_t vocabulary) {
+  const std::int64_t count = batch * T;
+  CAUSEWAY_EXPECT(count < (std::int64_t{1} << 31U) && vocabulary > 0);
+  if (count == 0) return {};
+  const auto n = static_cast<std::size_t>(count);
+  CAUSEWAY_ASSIGN(const auto numbers, memory.take<std::int32_t>(n));
+  CAUSEWAY_ASSIGN(const auto sorted, memory.take<std::int32_t>(n));
+  CAUSEWAY_ASSIGN(const auto rows, memory.take<std::int32_t>(n));
+  CAUSEWAY_TRY(elementwise(s, count, count_body{numbers.data()}));
+
+  const int bits = std::bit_width(static_cast<std::uint64_t>(vocabulary - 1)) + (vocabulary == 1 ? 1 : 0);
+  std::size_t bytes = 0;
+  const auto sort = [&](void* room) {
+    return cub::DeviceRadixSort::SortPairs(room, bytes, tokens, sorted.data(), numbers.data(), rows.data(),
+                                           static_cast<int>(count), 0, bits, s.handle());
+  };
+  CAUSEWAY_TRY(check(sort(nullptr), "asking for the memory of a sort"));
+  CAUSEWAY_ASSIGN(const auto room, memory.take<std::byte>(bytes));
+  CAUSEWAY_TRY(check(sort(room.data()), "sorting tokens"));
+
+  CAUSEWAY_TRY(elementwise(s, count * C, embedding_backward_body{sorted.data(), rows.data(), dx, dtoken, count, C}));
+  if (dposition == nullptr) return {};
+  return elementwise(s, T * C, position_backward_body{dx, dposition, batch, T, C});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_EMBEDDING_CUH
+
+// ---- causeway/cuda/mask_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_MASK_BODIES_HPP
+#define CAUSEWAY_CUDA_MASK_BODIES_HPP
+
+// Random coordinates that a seed names (compress::shared_mask, compress::random_k), listed on the device: the permutation
+// is the CPU's own code, so both sides list the same. Each chosen coordinate sets its bit of a bitmap; the bits of each
+// word are counted, the counts summed up (by CUB in mask.cuh), and each word writes its coordinates where the sums say.
+// Then values are gathered from, or added to, the places listed.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Sets the bits of the coordinates at places [first, first + count) of a permutation; over the count.
+struct mask_mark_body {
+  compress::detail::seeded_permutation permutation;
+  std::uint64_t first = 0;
+  std::uint32_t* words = nullptr;  ///< zeroed, a bit for each value of the row
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const {
+    const std::uint64_t at = permutation(first + static_cast<std::uint64_t>(i));
+    const std::uint32_t bit = 1U << (at % 32);
+#if defined(__CUDA_ARCH__)
+    atomicOr(words + at / 32, bit);
+#else
+    std::atomic_ref{words[at / 32]}.fetch_or(bit, std::memory_order_relaxed);
+#endif
+  }
+};
+
+namespace detail {
+
+inline constexpr std::int64_t words_per_tile = 1024;
+
+CAUSEWAY_HD inline std::int32_t set_bits(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return __popc(word);
+#else
+  return std::popcount(word);
+#endif
+}
+
+}  // namespace detail
+
+/// Tiles that a bitmap of so many words is cut into.
+constexpr std::int64_t mask_tiles(std::int64_t words) noexcept {
+  return (words + detail::words_per_tile - 1) / detail::words_per_tile;
+}
+
+/// counts[tile] = the set bits of a tile of the bitmap, a tile to a group.
+struct mask_count_body {
+  const std::uint32_t* bits = nullptr;
+  std::int64_t words = 0;
+  std::int32_t* counts = nullptr;
+
+  [[nodiscard]] static bool aligned() { return false; }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t tile) const {
+    const std::int64_t begin = tile * detail::words_per_tile;
+    std::int32_t sum = 0;
+    for (std::int64_t i = begin + g.rank(); i < begin + detail::words_per_tile && i < words; i += g.size()) {
+      sum += detail::set_bits(bits[i]);
+    }
+    const auto all = g.sum(sum);
+    if (g.rank() == 0) counts[tile] = all;
+  }
+};
+
+/// counts[i] becomes the sum of the counts before it; one item for one group.
+struct mask_offset_body {
+  std::int32_t* counts = nullptr;
+  std::int64_t tiles = 0;
+
+  [[nodiscard]] static bool aligned() { return false; }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t) const {
+    std::int32_t total = 0;
+    for (std::int64_t begin = 0; begin < tiles; begin += g.size()) {
+      const std::int64_t i = begin + g.rank();
+      const std::int32_t own = i < tiles ? counts[i] : 0;
+      const std::int32_t before = total + g.before(own);
+      if (i < tiles) counts[i] = before;
+      total += g.sum(own);
+    }
+  }
+};
+
+/// Writes the coordinates of the set bits of a tile from kept[offsets[tile]] on, ascending; a tile to a group.
+struct mask_list_body {
+  const std::uint32_t* bits = nullptr;
+  std::int64_t words = 0;
+  const std::int32_t* offsets = nullptr;
+  std::uint32_t* kept = nullptr;
+
+  [[nodiscard]] static bool aligned() { return false; }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t tile) const {
+    std::uint32_t* to = kept + offsets[tile];
+    for (std::int64_t step = 0; step < detail::words_per_tile; step += g.size()) {
+      const std::int64_t place = step + g.rank(), i = tile * detail::words_per_tile + place;
+      const std::uint32_t word = place < detail::words_per_tile && i < words ? bits[i] : 0;
+      const std::int32_t own = detail::set_bits(word);
+      std::uint32_t* next = to + g.before(own);
+      for (std::uint32_t rest = word, bit = 0; rest != 0; rest >>= 1U, ++bit) {
+        if ((rest & 1U) != 0) *next++ = static_cast<std::uint32_t>(i) * 32 + bit;
+      }
+      to += g.sum(own);
+    }
+  }
+};
+
+/// chosen[i] = row[kept[i]].
+struct gather_body {
+  const float* row = nullptr;
+  const std::uint32_t* kept = nullptr;
+  float* chosen = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const { chosen[i] = row[kept[i]]; }
+};
+
+/// sum[kept[i]] += weight · chosen[i], two roundings, as sparse::decode_add does. No two coordinates are equal, so no two
+/// threads meet.
+struct scatter_add_body {
+  const float* chosen = nullptr;
+  const std::uint32_t* kept = nullptr;
+  float* sum = nullptr;
+  float weight = 1.0F;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const { sum[kept[i]] += detail::times(chosen[i], weight); }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MASK_BODIES_HPP
+
+// ---- causeway/cuda/mask.cuh ----
+#ifndef CAUSEWAY_CUDA_MASK_CUH
+#define CAUSEWAY_CUDA_MASK_CUH
+
+// The list of coordinates of a random mask, made on the device by the bodies of mask_bodies.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+static_assert(std::is_trivially_copyable_v<compress::detail::seeded_permutation>, "it is passed to kernels by value");
+
+/// kept [part.end - part.begin] = the coordinates that `part` names in a row of n values, ascending: what
+/// compress::shared_mask lists. n is below 2^31. Takes a bit for each value from the arena.
+[[nodiscard]] inline result<void> list_permuted(stream& s, arena& memory, std::size_t n,
+                                                const compress::permuted_part& part, std::uint32_t* kept) {
+  CAUSEWAY_EXPECT(n < (std::size_t{1} << 31U) && part.begin <= part.end && part.end <= n);
+  if (part.begin == part.end) return {};
+  const std::size_t words = (n + 31) / 32;
+  const auto count = static_cast<std::int64_t>(words);
+  const std::int64_t tiles = mask_tiles(count);
+  CAUSEWAY_ASSIGN(const auto bits, memory.take<std::uint32_t>(words));
+  CAUSEWAY_ASSIGN(const auto offsets, memory.take<std::int32_t>(static_cast<std::size_t>(tiles)));
+  CAUSEWAY_TRY(check(cudaMemsetAsync(bits.data(), 0, words * sizeof(std::uint32_t), s.handle()), "clearing a bitmap"));
+  const mask_mark_body mark{compress::detail::seeded_permutation{n, part.seed}, part.begin, bits.data()};
+  CAUSEWAY_TRY(elementwise(s, static_cast<std::int64_t>(part.end - part.begin), mark));
+  CAUSEWAY_TRY(for_each_block(s, tiles, mask_count_body{bits.data(), count, offsets.data()}));
+  constexpr std::int64_t most_threads = 4096;
+  CAUSEWAY_TRY(for_each_row(s, 1, most_threads, mask_offset_body{offsets.data(), tiles}));
+  return for_each_block(s, tiles, mask_list_body{bits.data(), count, offsets.data(), kept});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MASK_CUH
+
+// ---- causeway/cuda/matmul_plan.hpp ----
+#ifndef CAUSEWAY_CUDA_MATMUL_PLAN_HPP
+#define CAUSEWAY_CUDA_MATMUL_PLAN_HPP
+
+// What identifies a matrix product on the device, and how our row-major matrices look to a library that stores columns.
+// Choosing an algorithm takes far longer than starting one, so it is done once for each key; everything that the choice may
+// depend on is in the key, alignment of the pointers included. Knows nothing of CUDA.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// What happens to a product on its way to memory. `vector` and `matrix` are the further arguments that it takes.
+enum class matmul_epilogue : std::uint8_t {
+  none,
+  bias,              ///< + vector [n]
+  bias_gelu,         ///< gelu(product + vector [n]); matrix [m, n] receives what gelu was applied to
+  gelu_gradient,     ///< product · gelu'(matrix [m, n]); vector [n] receives the column sums of that: the bias gradient
+  column_sums_of_b,  ///< vector [n] receives the sums over k of op(B): the bias gradient, where B is dy
+  row_sums_of_a,     ///< vector [m] receives the sums over k of op(A): the bias gradient, where A is dy transposed
+};
+
+constexpr bool has_vector(matmul_epilogue e) noexcept { return e != matmul_epilogue::none; }
+constexpr bool has_matrix(matmul_epilogue e) noexcept {
+  return e == matmul_epilogue::bias_gelu || e == matmul_epilogue::gelu_gradient;
+}
+
+/// C = epilogue(op(A) op(B)), or C += with `accumulate`: row-major, op(A) m x k, op(B) k x n, sums in f32. A and B are of
+/// type `in`, C and the epilogue's arguments of type `out`. Leading dimensions as in kernels::gemm_args.
+struct matmul_key {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
+  std::int64_t ld_matrix = 0;  ///< 0 where the epilogue has no matrix
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool accumulate = false;
+  bool tf32 = false;  ///< f32 operands may be rounded to 10 bits of mantissa
+  dtype in = dtype::f32;
+  dtype out = dtype::f32;
+  matmul_epilogue epilogue = matmul_epilogue::none;
+  std::uint8_t alignment = 16;  ///< bytes that all pointers are multiples of, 16 at most
+
+  friend auto operator<=>(const matmul_key&, const matmul_key&) = default;
+};
+
+/// The largest power of two up to 16 that all addresses are multiples of; null counts for nothing.
+template <class... P>
+std::uint8_t common_alignment(const P*... p) noexcept {
+  const std::uintptr_t all = (std::uintptr_t{16} | ... | reinterpret_cast<std::uintptr_t>(p));
+  return static_cast<std::uint8_t>(std::uintptr_t{1} << std::countr_zero(all));
+}
+
+/// errc::invalid_argument for a product that no plan can be made for.
+[[nodiscard]] inline result<void> validate(const matmul_key& key) {
+  const auto wrong = [](std::string why) { return fail(errc::invalid_argument, "matrix product", std::move(why)); };
+  if (key.m <= 0 || key.n <= 0 || key.k <= 0) return wrong("a dimension that is not positive");
+  if (key.lda < (key.transpose_a ? key.m : key.k) || key.ldb < (key.transpose_b ? key.k : key.n) || key.ldc < key.n) {
+    return wrong("rows longer than the distance between them");
+  }
+  const bool known = (key.in == dtype::bf16 && (key.out == dtype::bf16 || key.out == dtype::f32)) ||
+                     (key.in == dtype::f32 && key.out == dtype::f32);
+  if (!known)
+    return wrong("operands in " + std::string{to_string(key.in)} + " for a result in " + std::string{to_string(key.out)} +
+                 "; take f32, bf16, or bf16 to f32");
+  if (has_matrix(key.epilogue) && (key.ld_matrix < key.n || key.ld_matrix % 8 != 0)) {
+    return wrong("GELU needs rows of its second matrix that are a multiple of 8 elements apart");
+  }
+  if (key.accumulate && has_matrix(key.epilogue)) return wrong("GELU of a sum with what was there before");
+  return {};
+}
+
+/// A matrix as a library sees it that stores columns one after another.
+struct column_layout {
+  std::int64_t rows = 0, columns = 0, stride = 0;
+  friend bool operator==(const column_layout&, const column_layout&) = default;
+};
+
+/// The same product in terms of such a library: Cᵀ = op(B)ᵀ op(A)ᵀ, as what is stored by rows is the transpose of what is
+/// stored by columns. So B comes first, and a matrix that we read as it is stored needs no transposition there either.
+struct column_product {
+  std::int64_t rows, columns, depth;
+  bool transpose_first, transpose_second;
+  column_layout first, second, result;
+};
+
+constexpr column_product by_columns(const matmul_key& key) noexcept {
+  const auto stored = [](bool transposed, std::int64_t fast, std::int64_t slow, std::int64_t stride) {
+    return transposed ? column_layout{slow, fast, stride} : column_layout{fast, slow, stride};
+  };
+  return {key.n,
+          key.m,
+          key.k,
+          key.transpose_b,
+          key.transpose_a,
+          stored(key.transpose_b, key.n, key.k, key.ldb),
+          stored(key.transpose_a, key.k, key.m, key.lda),
+          {key.n, key.m, key.ldc}};
+}
+
+/// Plans by key. Not safe to share between threads; references stay valid while the cache lives.
+template <class Plan>
+class plan_cache {
+ public:
+  /// The plan of the key; `make(key)`, a result<Plan>, makes it the first time. Failures are not remembered.
+  template <class Make>
+  [[nodiscard]] result<Plan*> find_or_make(const matmul_key& key, Make&& make) {
+    if (const auto found = plans_.find(key); found != plans_.end()) return &found->second;
+    CAUSEWAY_TRY(validate(key));
+    CAUSEWAY_ASSIGN(Plan plan, make(key));
+    return &plans_.emplace(key, std::move(plan)).first->second;
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return plans_.size(); }
+
+ private:
+  std::map<matmul_key, Plan> plans_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MATMUL_PLAN_HPP
+
+// ---- causeway/cuda/matmul.cuh ----
+#ifndef CAUSEWAY_CUDA_MATMUL_CUH
+#define CAUSEWAY_CUDA_MATMUL_CUH
+
+// Matrix products by cuBLASLt, with biases, GELU and their gradients in the epilogue, where they cost no pass over memory.
+// An algorithm is chosen once for each shape. Those that add up partial sums with atomic operations are left out, so the
+// same product gives the same bits again. Programs that use this link causeway::cublaslt.
+
+#include <cublasLt.h>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Our error for one of cuBLASLt's.
+[[nodiscard]] inline error to_error(cublasStatus_t code, std::string where) {
+  const std::string said = cublasLtGetStatusString(code);
+  switch (code) {
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return fail(errc::unsupported, std::move(where),
+                  "cuBLASLt found no usable CUDA device (" + said + "); install an NVIDIA driver, or run on the CPU");
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return fail(errc::out_of_memory, std::move(where), "memory is full (" + said + "); use a smaller batch or model");
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return fail(errc::unsupported, std::move(where),
+                  "this device or version of cuBLASLt has no way to do it (" + said + ")");
+    case CUBLAS_STATUS_INVALID_VALUE: return fail(errc::invalid_argument, std::move(where), said);
+    default: return fail(errc::device_lost, std::move(where), "the device failed (" + said + "); restart the process");
+  }
+}
+
+[[nodiscard]] inline result<void> check(cublasStatus_t code, const char* where) {
+  if (code == CUBLAS_STATUS_SUCCESS) return {};
+  return to_error(code, where);
+}
+
+/// A product to make. Pointers are to device memory, `vector` and `matrix` are the epilogue's.
+template <class In, class Out>
+struct matmul_args {
+  matmul_epilogue epilogue = matmul_epilogue::none;
+  bool transpose_a = false;  ///< A is stored k x m
+  bool transpose_b = false;  ///< B is stored n x k
+  std::int64_t m = 0, n = 0, k = 0;
+  const In* a = nullptr;
+  std::int64_t lda = 0;
+  const In* b = nullptr;
+  std::int64_t ldb = 0;
+  Out* c = nullptr;
+  std::int64_t ldc = 0;
+  bool accumulate = false;
+  Out* vector = nullptr;
+  Out* matrix = nullptr;
+  std::int64_t ld_matrix = 0;
+};
+
+namespace detail {
+
+template <auto Destroy>
+struct destroy_with {
+  template <class T>
+  void operator()(T* p) const noexcept {
+    (void)Destroy(p);
+  }
+};
+using lt_handle = std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, destroy_with<cublasLtDestroy>>;
+using lt_product = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, destroy_with<cublasLtMatmulDescDestroy>>;
+using lt_layout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, destroy_with<cublasLtMatrixLayoutDestroy>>;
+using lt_preference =
+    std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, destroy_with<cublasLtMatmulPreferenceDestroy>>;
+
+constexpr cudaDataType_t lt_type(dtype t) noexcept { return t == dtype::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+/// In its terms, where B comes first.
+constexpr cublasLtEpilogue_t lt_epilogue(matmul_epilogue e) noexcept {
+  switch (e) {
+    case matmul_epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
+    case matmul_epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
+    case matmul_epilogue::bias_gelu: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case matmul_epilogue::gelu_gradient: return CUBLASLT_EPILOGUE_DGELU_BGRAD;
+    case matmul_epilogue::column_sums_of_b: return CUBLASLT_EPILOGUE_BGRADA;
+    case matmul_epilogue::row_sums_of_a: return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// What cuBLASLt needs for one key, and the algorithm that it chose.
+struct matmul_plan {
+  lt_product product;
+  lt_layout first, second, output;
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+template <class T>
+result<void> set(const lt_product& product, cublasLtMatmulDescAttributes_t what, const T& value) {
+  return check(cublasLtMatmulDescSetAttribute(product.get(), what, &value, sizeof value), "describing a matrix product");
+}
+
+inline result<lt_layout> layout_of(const column_layout& l, dtype type) {
+  cublasLtMatrixLayout_t made = nullptr;
+  CAUSEWAY_TRY(check(cublasLtMatrixLayoutCreate(&made, lt_type(type), static_cast<std::uint64_t>(l.rows),
+                                                static_cast<std::uint64_t>(l.columns), l.stride),
+                     "describing a matrix"));
+  return lt_layout{made};
+}
+
+inline result<lt_product> product_of(const matmul_key& key, const column_product& p) {
+  cublasLtMatmulDesc_t made = nullptr;
+  const auto how = key.in == dtype::f32 && key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  CAUSEWAY_TRY(check(cublasLtMatmulDescCreate(&made, how, CUDA_R_32F), "describing a matrix product"));
+  lt_product product{made};
+  CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_first ? CUBLAS_OP_T : CUBLAS_OP_N));
+  CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_second ? CUBLAS_OP_T : CUBLAS_OP_N));
+  CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, lt_epilogue(key.epilogue)));
+  if (has_vector(key.epilogue)) CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, lt_type(key.out)));
+  if (has_matrix(key.epilogue)) {
+    CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.ld_matrix));
+    CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, lt_type(key.out)));
+  }
+  return result<lt_product>{std::move(product)};
+}
+
+/// Workspace at most `workspace` bytes, pointers aligned as the key says, and no reduction by atomic operations.
+inline result<lt_preference> preference_of(const matmul_key& key, std::size_t workspace) {
+  cublasLtMatmulPreference_t made = nullptr;
+  CAUSEWAY_TRY(check(cublasLtMatmulPreferenceCreate(&made), "choosing an algorithm"));
+  lt_preference preference{made};
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
+    return check(cublasLtMatmulPreferenceSetAttribute(preference.get(), what, &value, sizeof value),
+                 "choosing an algorithm");
+  };
+  const auto alignment = std::uint32_t{key.alignment};
+  const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace));
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions));
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment));
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment));
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment));
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment));
+  return result<lt_preference>{std::move(preference)};
+}
+
+}  // namespace detail
+
+/// Matrix products on the current device, for one stream at a time: products share a workspace. Movable, not copyable.
+class matmul {
+ public:
+  /// `tf32` lets products of f32 use the tensor cores, with 10 bits of mantissa.
+  [[nodiscard]] static result<matmul> create(bool tf32 = false, std::size_t workspace = std::size_t{32} << 20U) {
+    cublasLtHandle_t made = nullptr;
+    CAUSEWAY_TRY(check(cublasLtCreate(&made), "starting cuBLASLt"));
+    detail::lt_handle handle{made};
+    CAUSEWAY_ASSIGN(auto room, device_buffer<std::byte>::create(workspace));
+    return result<matmul>{matmul{std::move(handle), std::move(room), tf32}};
+  }
+
+  /// Starts the product on the stream. Allocates nothing where the shape was seen before.
+  template <class In, class Out>
+  [[nodiscard]] result<void> multiply(stream& s, const matmul_args<In, Out>& args) {
+    CAUSEWAY_ASSIGN(detail::matmul_plan* const plan,
+                    plans_.find_or_make(key_of(args), [&](const matmul_key& key) { return make(key, args); }));
+    CAUSEWAY_TRY(point_at(plan->product, args));
+    const float one = 1.0F, before = args.accumulate ? 1.0F : 0.0F;
+    return check(cublasLtMatmul(handle_.get(), plan->product.get(), &one, args.b, plan->first.get(), args.a,
+                                plan->second.get(), &before, args.c, plan->output.get(), args.c, plan->output.get(),
+                                &plan->algorithm, room_.data(), room_.size(), s.handle()),
+                 "starting a matrix product");
+  }
+
+  [[nodiscard]] std::size_t plans() const noexcept { return plans_.size(); }
+
+ private:
+  matmul(detail::lt_handle handle, device_buffer<std::byte> room, bool tf32)
+      : handle_{std::move(handle)}, room_{std::move(room)}, tf32_{tf32} {}
+
+  template <class In, class Out>
+  [[nodiscard]] matmul_key key_of(const matmul_args<In, Out>& args) const {
+    matmul_key key{args.m, args.n, args.k, args.lda, args.ldb, args.ldc};
+    key.ld_matrix = has_matrix(args.epilogue) ? args.ld_matrix : 0;
+    key.transpose_a = args.transpose_a, key.transpose_b = args.transpose_b;
+    key.accumulate = args.accumulate, key.tf32 = tf32_;
+    key.in = dtype_of<In>, key.out = dtype_of<Out>, key.epilogue = args.epilogue;
+    key.alignment = common_alignment(args.a, args.b, args.c, args.vector, args.matrix);
+    return key;
+  }
+
+  template <class In, class Out>
+  static result<void> point_at(const detail::lt_product& product, const matmul_args<In, Out>& args) {
+    if (has_vector(args.epilogue)) CAUSEWAY_TRY(detail::set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.vector));
+    if (!has_matrix(args.epilogue)) return {};
+    return detail::set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.matrix);
+  }
+
+  /// The choice looks at the alignment of the epilogue's pointers, so they are set before.
+  template <class In, class Out>
+  [[nodiscard]] result<detail::matmul_plan> make(const matmul_key& key, const matmul_args<In, Out>& args) const {
+    const column_product p = by_columns(key);
+    detail::matmul_plan plan;
+    CAUSEWAY_ASSIGN(plan.product, detail::product_of(key, p));
+    CAUSEWAY_TRY(point_at(plan.product, args));
+    CAUSEWAY_ASSIGN(plan.first, detail::layout_of(p.first, key.in));
+    CAUSEWAY_ASSIGN(plan.second, detail::layout_of(p.second, key.in));
+    CAUSEWAY_ASSIGN(plan.output, detail::layout_of(p.result, key.out));
+    CAUSEWAY_ASSIGN(const auto preference, detail::preference_of(key, room_.size()));
+    cublasLtMatmulHeuristicResult_t best{};
+    int found = 0;
+    CAUSEWAY_TRY(
+        check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.product.get(), plan.first.get(), plan.second.get(),
+                                             plan.output.get(), plan.output.get(), preference.get(), 1, &best, &found),
+              "choosing an algorithm"));
+    if (found == 0) return to_error(CUBLAS_STATUS_NOT_SUPPORTED, "choosing an algorithm");
+    plan.algorithm = best.algo;
+    return result<detail::matmul_plan>{std::move(plan)};
+  }
+
+  detail::lt_handle handle_;
+  device_buffer<std::byte> room_;
+  plan_cache<detail::matmul_plan> plans_;
+  bool tf32_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MATMUL_CUH
+
+// ---- causeway/cuda/norm_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_NORM_BODIES_HPP
+#define CAUSEWAY_CUDA_NORM_BODIES_HPP
+
+// Layer normalisation and RMS normalisation, a group of threads to a row, with the sum of the residual stream in the same
+// pass: the formulas of kernels/norm.hpp, which agree with the CPU's to rounding. A row is read from memory once and then
+// from the caches; the variance is taken about the mean. The gradients of gain and bias go through one partial sum per
+// block of rows, and the blocks depend on the number of rows alone, so the result does not depend on the device.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// y = (r - mean) / sqrt(variance + epsilon) · gain + bias, where r = x, or r = x + branch, which is then written to `sum`
+/// (it may be x). Without `Centered` it is RMS normalisation: no mean, no bias. mean [rows] and rstd [rows] are for the
+/// backward pass. x, sum [rows, columns] in f32; branch and y in Act.
+template <bool Centered, class Act>
+struct norm_forward_body {
+  const float* x = nullptr;
+  const Act* branch = nullptr;  ///< or null
+  float* sum = nullptr;         ///< or null, without branch
+  const float* gain = nullptr;
+  const float* bias = nullptr;  ///< null where not Centered
+  Act* y = nullptr;
+  float* mean = nullptr;  ///< null where not Centered
+  float* rstd = nullptr;
+  std::int64_t columns = 1;
+  float epsilon = 1e-5F;
+
+  [[nodiscard]] bool aligned() const {
+    return columns % pack_width == 0 && detail::on_packs(x, gain, bias) && detail::on_packs(sum) &&
+           detail::on_packs(branch) && detail::on_packs(y);
+  }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t row) const {
+    const float* const from = branch == nullptr ? x + row * columns : add_branch<N>(g, row);
+    const auto count = static_cast<float>(columns);
+    const float center = Centered ? g.sum(total<N>(g, from)) / count : 0.0F;
+    float spread = 0.0F;
+    detail::for_packs<N>(g, columns, [&](std::int64_t i, auto width) {
+      float v[width.value];
+      detail::load(v, from + i);
+      for (const float e : v) spread += (e - center) * (e - center);
+    });
+    const float scale = 1.0F / detail::root(g.sum(spread) / count + epsilon);
+    if (g.rank() == 0) {
+      if constexpr (Centered) mean[row] = center;
+      rstd[row] = scale;
+    }
+    detail::for_packs<N>(g, columns, [&](std::int64_t i, auto width) {
+      constexpr int n = width.value;
+      float v[n], w[n], b[n] = {};
+      detail::load(v, from + i);
+      detail::load(w, gain + i);
+      if constexpr (Centered) detail::load(b, bias + i);
+      for (int k = 0; k < n; ++k) v[k] = (v[k] - center) * scale * w[k] + b[k];
+      detail::store(y + row * columns + i, v);
+    });
+  }
+
+ private:
+  /// Each thread reads later what it writes here, so nobody need wait.
+  template <int N, class G>
+  CAUSEWAY_HD const float* add_branch(const G& g, std::int64_t row) const {
+    float* const to = sum + row * columns;
+    detail::for_packs<N>(g, columns, [&](std::int64_t i, auto width) {
+      constexpr int n = width.value;
+      float v[n], b[n];
+      detail::load(v, x + row * columns + i);
+      detail::load(b, branch + row * columns + i);
+      for (int k = 0; k < n; ++k) v[k] += b[k];
+      detail::store(to + i, v);
+    });
+    return to;
+  }
+
+  template <int N, class G>
+  CAUSEWAY_HD float total(const G& g, const float* from) const {
+    float sum_here = 0.0F;
+    detail::for_packs<N>(g, columns, [&](std::int64_t i, auto width) {
+      float v[width.value];
+      detail::load(v, from + i);
+      for (const float e : v) sum_here += e;
+    });
+    return sum_here;
+  }
+};
+
+/// Blocks of rows whose gradients of gain and bias are summed apart: enough for every multiprocessor of a large device.
+constexpr std::int64_t norm_blocks(std::int64_t rows) noexcept { return std::clamp<std::int64_t>(rows / 16, 1, 512); }
+
+/// The gradient of norm_forward_body, a block of rows to a group. dx is overwritten, or added to with `accumulate` (the
+/// residual stream). partials [norm_blocks(rows), 2 or 1, columns] receives the sums over the block of dy·xhat and, where
+/// Centered, of dy; `column_total_body` adds them up. Working memory: as much as one block's partials.
+template <bool Centered, class Act>
+struct norm_backward_body {
+  const float* x = nullptr;  ///< what was normalised: the sum, where there was a branch
+  const float* gain = nullptr;
+  const float* mean = nullptr;  ///< null where not Centered
+  const float* rstd = nullptr;
+  const Act* dy = nullptr;
+  float* dx = nullptr;
+  bool accumulate = false;
+  float* partials = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t columns = 1;
+
+  static constexpr int arrays = Centered ? 2 : 1;
+  [[nodiscard]] std::size_t working_bytes() const { return static_cast<std::size_t>(columns) * arrays * sizeof(float); }
+  [[nodiscard]] bool aligned() const {
+    return columns % pack_width == 0 && detail::on_packs(x, gain) && detail::on_packs(dx, partials) && detail::on_packs(dy);
+  }
+
+  /// Each thread has columns of its own, in `memory` too.
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t block, float* memory) const {
+    const std::int64_t blocks = norm_blocks(rows);
+    detail::for_packs<N>(g, columns, [&](std::int64_t i, auto width) {
+      const float zeros[width.value] = {};
+      for (int a = 0; a < arrays; ++a) detail::store(memory + a * columns + i, zeros);
+    });
+    const std::int64_t end = rows * (block + 1) / blocks;
+    for (std::int64_t row = rows * block / blocks; row < end; ++row) run_row<N>(g, row, memory);
+    detail::for_packs<N>(g, columns, [&](std::int64_t i, auto width) {
+      float v[width.value];
+      for (int a = 0; a < arrays; ++a) {
+        detail::load(v, memory + a * columns + i);
+        detail::store(partials + (block * arrays + a) * columns + i, v);
+      }
+    });
+  }
+
+ private:
+  template <int N, class G>
+  CAUSEWAY_HD void run_row(G& g, std::int64_t row, float* dgain) const {
+    const float center = Centered ? mean[row] : 0.0F, scale = rstd[row];
+    const float inverse = 1.0F / static_cast<float>(columns);
+    float sum = 0.0F, sum_xhat = 0.0F;  // of dy·gain and dy·gain·xhat
+    detail::for_packs<N>(g, columns, [&](std::int64_t i, auto width) {
+      constexpr int n = width.value;
+      float v[n], w[n], d[n], dg[n];
+      [[maybe_unused]] float db[n];
+      detail::load(v, x + row * columns + i);
+      detail::load(w, gain + i);
+      detail::load(d, dy + row * columns + i);
+      detail::load(dg, dgain + i);
+      if constexpr (Centered) detail::load(db, dgain + columns + i);
+      for (int k = 0; k < n; ++k) {
+        const float xhat = (v[k] - center) * scale;
+        dg[k] += d[k] * xhat;
+        if constexpr (Centered) db[k] += d[k];
+        if constexpr (Centered) sum += d[k] * w[k];
+        sum_xhat += d[k] * w[k] * xhat;
+      }
+      detail::store(dgain + i, dg);
+      if constexpr (Centered) detail::store(dgain + columns + i, db);
+    });
+    sum = Centered ? g.sum(sum) * inverse : 0.0F;
+    sum_xhat = g.sum(sum_xhat) * inverse;
+    detail::for_packs<N>(g, columns, [&](std::int64_t i, auto width) {
+      constexpr int n = width.value;
+      float v[n], w[n], d[n], to[n] = {};
+      detail::load(v, x + row * columns + i);
+      detail::load(w, gain + i);
+      detail::load(d, dy + row * columns + i);
+      if (accumulate) detail::load(to, dx + row * columns + i);
+      for (int k = 0; k < n; ++k) {
+        const float xhat = (v[k] - center) * scale;
+        to[k] += scale * (d[k] * w[k] - sum - xhat * sum_xhat);
+      }
+      detail::store(dx + row * columns + i, to);
+    });
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_NORM_BODIES_HPP
+
+// ---- causeway/cuda/reduce_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_REDUCE_BODIES_HPP
+#define CAUSEWAY_CUDA_REDUCE_BODIES_HPP
+
+// Sums in two stages, whose blocks depend on the number of elements alone: the same bits on every device and in every run,
+// without atomics. Sums over columns have the CPU's blocks and order, hence its bits; sums of everything run in f64 and
+// agree with kernels/reduce.hpp to f64 rounding.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Blocks of rows that columns are summed over apart: the CPU's.
+constexpr std::int64_t column_blocks(std::int64_t rows) noexcept { return kernels::detail::row_blocks(rows); }
+
+/// partials [column_blocks(rows), columns] = the sums over each block of rows of x [rows, columns]; over the partials'
+/// elements.
+template <class T>
+struct column_partial_body {
+  const T* x = nullptr;
+  float* partials = nullptr;
+  std::int64_t rows = 0;
+  std::int64_t columns = 1;
+
+  [[nodiscard]] bool aligned() const {
+    return columns % pack_width == 0 && detail::on_packs(x) && detail::on_packs(partials);
+  }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    const auto blocks = static_cast<unsigned>(column_blocks(rows));
+    const index_range part = share_of(rows, static_cast<unsigned>(i / columns), blocks);
+    const T* from = x + part.begin * columns + i % columns;
+    float sum[N] = {}, v[N];
+    for (std::int64_t row = part.begin; row < part.end; ++row, from += columns) {
+      detail::load(v, from);
+      for (int k = 0; k < N; ++k) sum[k] += v[k];
+    }
+    detail::store(partials + i, sum);
+  }
+};
+
+/// sums [columns] += the sum of `blocks` partial sums, `stride` values apart, in their order. Over the columns.
+struct column_total_body {
+  const float* partials = nullptr;
+  float* sums = nullptr;
+  std::int64_t blocks = 0;
+  std::int64_t stride = 0;
+
+  [[nodiscard]] bool aligned() const {
+    return stride % pack_width == 0 && detail::on_packs(partials) && detail::on_packs(sums);
+  }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float sum[N], v[N];
+    detail::load(sum, sums + i);
+    for (std::int64_t block = 0; block < blocks; ++block) {
+      detail::load(v, partials + block * stride + i);
+      for (int k = 0; k < N; ++k) sum[k] += v[k];
+    }
+    detail::store(sums + i, sum);
+  }
+};
+
+/// Blocks that a sum over everything is cut into.
+inline constexpr std::int64_t total_blocks = 1024;
+
+enum class summand : bool { value, square };
+
+/// partials [total_blocks] = the f64 sums of x or of x², a block of elements to a group.
+template <summand What>
+struct total_partial_body {
+  const float* x = nullptr;
+  double* partials = nullptr;
+  std::int64_t count = 0;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(x); }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t block) const {
+    const std::int64_t length = (count + total_blocks * pack_width - 1) / (total_blocks * pack_width) * pack_width;
+    const std::int64_t begin = block * length < count ? block * length : count;
+    const std::int64_t here = count - begin < length ? count - begin : length;
+    double sum = 0.0;
+    detail::for_packs<N>(g, here, [&](std::int64_t i, auto width) {
+      float v[width.value];
+      detail::load(v, x + begin + i);
+      for (const float e : v) {
+        const auto d = static_cast<double>(e);
+        sum += What == summand::square ? d * d : d;  // the product of two f32 is exact in f64, fused or not
+      }
+    });
+    sum = g.sum(sum);
+    if (g.rank() == 0) partials[block] = sum;
+  }
+};
+
+/// Its second stage, one item for one group: *total = the sum of the partials.
+struct total_body {
+  const double* partials = nullptr;
+  double* total = nullptr;
+
+  [[nodiscard]] static bool aligned() { return false; }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t) const {
+    double sum = 0.0;
+    for (std::int64_t i = g.rank(); i < total_blocks; i += g.size()) sum += partials[i];
+    sum = g.sum(sum);
+    if (g.rank() == 0) *total = sum;
+  }
+};
+
+/// norm[0] = the square root of *squares, and norm[1] = what brings it down to `most`: at most 1, and 1 where most <= 0, as
+/// optim::clip_scale. A norm that is not finite makes the factor NaN, so that nobody takes the step for a good one. One
+/// element.
+struct clip_body {
+  const double* squares = nullptr;
+  float* norm = nullptr;
+  float most = 0.0F;
+
+  CAUSEWAY_HD void operator()(std::int64_t) const {
+    const auto found = static_cast<float>(std::sqrt(*squares));
+    norm[0] = found;
+    const bool finite = found - found == 0.0F;
+    norm[1] = !finite ? found - found : most > 0.0F && found > most ? detail::over(most, found) : 1.0F;
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_REDUCE_BODIES_HPP
+
+// ---- causeway/cuda/reductions.cuh ----
+#ifndef CAUSEWAY_CUDA_REDUCTIONS_CUH
+#define CAUSEWAY_CUDA_REDUCTIONS_CUH
+
+// What takes two kernels on the device: backward passes of norms, gradients of biases, the norm of all gradients. The
+// partial sums between the two lie in the arena.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// The gradient of a norm: dx as `body` says (its partials need not be set), and dgain [columns] and, where Centered, dbias
+/// [columns] are added to. dbias is null where not Centered. Moves 12 bytes an element in f32, 10 with bf16, and 4 more to
+/// accumulate.
+template <bool Centered, class Act>
+[[nodiscard]] result<void> norm_backward(stream& s, arena& memory, norm_backward_body<Centered, Act> body, float* dgain,
+                                         float* dbias) {
+  if (body.rows == 0) return {};
+  const std::int64_t blocks = norm_blocks(body.rows);
+  const std::int64_t stride = body.columns * body.arrays;
+  CAUSEWAY_ASSIGN(const auto partials, memory.take<float>(static_cast<std::size_t>(blocks * stride)));
+  body.partials = partials.data();
+  CAUSEWAY_TRY(for_each_row_with_memory(s, blocks, body.columns, body));
+  CAUSEWAY_TRY(elementwise(s, body.columns, column_total_body{partials.data(), dgain, blocks, stride}));
+  if constexpr (Centered) {
+    const column_total_body biases{partials.data() + body.columns, dbias, blocks, stride};
+    CAUSEWAY_TRY(elementwise(s, body.columns, biases));
+  }
+  return {};
+}
+
+/// dbias [columns] += the column sums of dy [rows, columns]: the bits of kernels::bias_gradient. Reads 4 bytes an element
+/// (f32), 2 (bf16).
+template <class T>
+[[nodiscard]] result<void> bias_gradient(stream& s, arena& memory, const T* dy, float* dbias, std::int64_t rows,
+                                         std::int64_t columns) {
+  if (rows == 0) return {};
+  const std::int64_t count = column_blocks(rows) * columns;
+  CAUSEWAY_ASSIGN(const auto partials, memory.take<float>(static_cast<std::size_t>(count)));
+  CAUSEWAY_TRY(elementwise(s, count, column_partial_body<T>{dy, partials.data(), rows, columns}));
+  return elementwise(s, columns, column_total_body{partials.data(), dbias, column_blocks(rows), columns});
+}
+
+/// *total = the sum of x, or of x², in f64. The same bits in every run and on every device. Reads 4 bytes an element.
+template <summand What>
+[[nodiscard]] result<void> total_of(stream& s, arena& memory, const float* x, std::int64_t count, double* total) {
+  constexpr std::int64_t threads_for = 4096;  // 512 threads to a block
+  CAUSEWAY_ASSIGN(const auto partials, memory.take<double>(static_cast<std::size_t>(total_blocks)));
+  CAUSEWAY_TRY(for_each_row(s, total_blocks, threads_for, total_partial_body<What>{x, partials.data(), count}));
+  return for_each_row(s, 1, total_blocks, total_body{partials.data(), total});
+}
+
+/// norm[0] = the Euclidean norm of all gradients, norm[1] = the factor that brings it down to `most` (clip_body). Both stay
+/// on the device; adamw_body takes the factor from there.
+[[nodiscard]] inline result<void> clip_by_norm(stream& s, arena& memory, const float* gradients, std::int64_t count,
+                                               float most, float* norm) {
+  CAUSEWAY_ASSIGN(const auto squares, memory.take<double>(1));
+  CAUSEWAY_TRY(total_of<summand::square>(s, memory, gradients, count, squares.data()));
+  return elementwise(s, 1, clip_body{squares.data(), norm, most});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_REDUCTIONS_CUH
+
+// ---- causeway/cuda/top_k_body.hpp ----
+#ifndef CAUSEWAY_CUDA_TOP_K_BODY_HPP
+#define CAUSEWAY_CUDA_TOP_K_BODY_HPP
+
+// The largest magnitudes of each chunk, as compress::top_k chooses and writes them: the same coordinates, the same bytes. A
+// group of threads has a chunk. The magnitude of the k-th largest is found bit by bit from the top, by counting what
+// reaches it, so the answer is exact, takes at most 31 counts of a chunk that lies in the cache, and needs no memory. Then
+// all larger ones are kept, and of the equal ones those that come first.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+/// Sets the bits of `value` from bit `at` of a row of words on, where they are still zero; others may set their own bits of
+/// the same words meanwhile.
+CAUSEWAY_HD inline void set_bits_at(std::uint32_t* words, std::uint64_t at, std::uint32_t value) {
+  const std::uint64_t shifted = std::uint64_t{value} << (at % 32);
+  const std::uint32_t parts[2] = {static_cast<std::uint32_t>(shifted), static_cast<std::uint32_t>(shifted >> 32U)};
+  for (int k = 0; k < 2; ++k) {
+    if (parts[k] == 0) continue;
+#if defined(__CUDA_ARCH__)
+    atomicOr(words + at / 32 + k, parts[k]);
+#else
+    std::atomic_ref{words[at / 32 + static_cast<unsigned>(k)]}.fetch_or(parts[k], std::memory_order_relaxed);
+#endif
+  }
+}
+
+/// Writes the `place`-th of a chunk's ascending indices where compress::write_indices does, for a chunk at bit `at`.
+CAUSEWAY_HD inline void write_index(std::uint32_t* words, std::uint64_t at, const compress::index_layout& layout,
+                                    std::uint32_t place, std::uint32_t index) {
+  const bool mask = layout.form == compress::index_form::bitmask;
+  if (!mask) {
+    const auto low = static_cast<std::uint32_t>((std::uint64_t{1} << layout.low_bits) - 1);
+    set_bits_at(words, at + std::uint64_t{place} * layout.low_bits, index & low);
+  }
+  if (layout.form == compress::index_form::packed) return;
+  const std::uint64_t ones = mask ? at : at + std::uint64_t{layout.count} * layout.low_bits;
+  set_bits_at(words, ones + (mask ? index : (index >> layout.low_bits) + place), 1);
+}
+
+}  // namespace detail
+
+/// kept [chunks, layout.count] = the coordinates in the row of what each chunk keeps, ascending within it; and their
+/// indices are written to `words`, zeroed before, of which the grid's begin at bit `first_bit`. A chunk to a group.
+struct top_k_body {
+  const float* row = nullptr;
+  compress::chunk_grid grid{};
+  compress::index_layout layout{};
+  std::uint32_t* kept = nullptr;
+  std::uint32_t* words = nullptr;
+  std::uint64_t first_bit = 0;
+
+  [[nodiscard]] static bool aligned() { return false; }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t chunk) const {
+    const auto size = static_cast<std::int32_t>(grid.size()), count = static_cast<std::int32_t>(layout.count);
+    const float* const from = row + grid.begin_of(static_cast<std::size_t>(chunk));
+    const std::int32_t least = magnitude_of_last(g, from, size, count);
+    std::int32_t larger = 0;
+    for (std::int32_t i = g.rank(); i < size; i += g.size()) larger += magnitude(from, i) > least ? 1 : 0;
+    std::int32_t equal_left = count - g.sum(larger), done = 0;
+    for (std::int32_t step = 0; step < size; step += g.size()) {
+      const std::int32_t i = step + g.rank();
+      const std::int32_t own = i < size ? magnitude(from, i) : -1;
+      const std::int32_t equal = own == least ? 1 : 0;
+      const std::int32_t equal_before = g.before(equal);  // all threads ask, whatever theirs is
+      const std::int32_t keep = own > least || (equal != 0 && equal_before < equal_left) ? 1 : 0;
+      const std::int32_t place = done + g.before(keep);
+      if (keep != 0) write(chunk, place, i);
+      equal_left -= g.sum(equal);
+      done += g.sum(keep);
+    }
+  }
+
+ private:
+  /// Of value i of the chunk, as an integer of the same order; NaN is above infinity.
+  [[nodiscard]] CAUSEWAY_HD std::int32_t magnitude(const float* from, std::int32_t i) const {
+    return std::bit_cast<std::int32_t>(from[offset(static_cast<std::uint32_t>(i))]) & 0x7FFFFFFF;
+  }
+  [[nodiscard]] CAUSEWAY_HD std::size_t offset(std::uint32_t i) const {
+    return grid.rows == 1 ? i : i / grid.columns * grid.stride + i % grid.columns;
+  }
+
+  /// The largest magnitude that at least `count` values reach.
+  template <class G>
+  CAUSEWAY_HD std::int32_t magnitude_of_last(G& g, const float* from, std::int32_t size, std::int32_t count) const {
+    std::int32_t least = 0;
+    for (int bit = 30; bit >= 0; --bit) {
+      const std::int32_t more = least | std::int32_t{1} << bit;
+      std::int32_t reach = 0;
+      for (std::int32_t i = g.rank(); i < size; i += g.size()) reach += magnitude(from, i) >= more ? 1 : 0;
+      reach = g.sum(reach);
+      if (reach >= count) least = more;
+      if (reach == count) return least;  // just these
+    }
+    return least;
+  }
+
+  CAUSEWAY_HD void write(std::int64_t chunk, std::int32_t place, std::int32_t i) const {
+    const auto index = static_cast<std::uint32_t>(i), at = static_cast<std::uint32_t>(place);
+    const auto number = static_cast<std::uint64_t>(chunk);
+    kept[number * layout.count + at] = static_cast<std::uint32_t>(grid.begin_of(number) + offset(index));
+    detail::write_index(words, first_bit + number * layout.bits, layout, at, index);
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_TOP_K_BODY_HPP
+
+// ---- causeway/cuda/top_k.cuh ----
+#ifndef CAUSEWAY_CUDA_TOP_K_CUH
+#define CAUSEWAY_CUDA_TOP_K_CUH
+
+// compress::top_k on the device: a block of threads for each chunk.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// kept [choice.most_kept(ctx, n)] = the coordinates that `choice` selects of a row of n values, in the order of
+/// compress::top_k::select; `room` receives its choice.most_bytes(ctx, n) bytes. All on the device; room begins at a
+/// multiple of 4, and the 3 bytes behind it may be touched. Reads the row from memory once, and from the cache up to 32
+/// times.
+[[nodiscard]] inline result<void> select(stream& s, const compress::top_k& choice, const compress::message_context& ctx,
+                                         const float* row, std::size_t n, std::uint32_t* kept, std::span<std::byte> room) {
+  const std::size_t bytes = choice.most_bytes(ctx, n);
+  CAUSEWAY_EXPECT(room.size() >= bytes && reinterpret_cast<std::uintptr_t>(room.data()) % 4 == 0);
+  CAUSEWAY_TRY(check(cudaMemsetAsync(room.data(), 0, bytes, s.handle()), "clearing the room for indices"));
+  top_k_body body{.row = row, .kept = kept, .words = reinterpret_cast<std::uint32_t*>(room.data())};
+  for (const compress::chunk_grid& grid : choice.grids(ctx, n)) {
+    body.grid = grid;
+    body.layout = choice.layout(grid);
+    CAUSEWAY_TRY(for_each_row(s, static_cast<std::int64_t>(grid.count()), grid.size(), body));
+    body.kept += grid.count() * body.layout.count;
+    body.first_bit += 8 * compress::bytes_of_bits(grid.count() * body.layout.bits);
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_TOP_K_CUH
+
+// ---- causeway/cuda/update_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_UPDATE_BODIES_HPP
+#define CAUSEWAY_CUDA_UPDATE_BODIES_HPP
+
+// Parameter updates and vector arithmetic, element by element, one rounding an operation: the bits of
+// kernels/optimizer.hpp, kernels/outer_update.hpp and kernels/elementwise.hpp. So a replica on a GPU and one on a CPU that
+// apply the same update to the same numbers stay equal. Subnormal numbers are kept: do not build with nvcc's
+// --use_fast_math or -ftz.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// One step of AdamW on f32 masters. `copy`, when not null, receives the new values in bf16, for the matrix products of the
+/// next step. `gradient_scale`, when not null, is one number on the device that multiplies the coefficients' (clipping), so
+/// that the host need not wait for the norm.
+struct adamw_body {
+  float* p = nullptr;
+  const float* g = nullptr;
+  float* m = nullptr;
+  float* v = nullptr;
+  bf16* copy = nullptr;
+  const float* gradient_scale = nullptr;
+  kernels::detail::adamw_factors c{};
+
+  adamw_body(float* value, const float* gradient, float* first, float* second, const kernels::adamw_coefficients& how,
+             bf16* rounded = nullptr, const float* scale = nullptr)
+      : p{value},
+        g{gradient},
+        m{first},
+        v{second},
+        copy{rounded},
+        gradient_scale{scale},
+        c{kernels::detail::factors_of(how)} {}
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(p, m, v) && detail::on_packs(g) && detail::on_packs(copy); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::over, detail::root, detail::times;
+    const float scale = gradient_scale == nullptr ? c.gradient_scale : times(c.gradient_scale, *gradient_scale);
+    float value[N], gradient[N], first[N], second[N];
+    detail::load(value, p + i);
+    detail::load(gradient, g + i);
+    detail::load(first, m + i);
+    detail::load(second, v + i);
+    for (int k = 0; k < N; ++k) {
+      const float d = times(gradient[k], scale);
+      first[k] = times(c.beta1, first[k]) + times(c.rest1, d);
+      second[k] = times(c.beta2, second[k]) + times(c.rest2, times(d, d));
+      const float spread = times(root(second[k]), c.root_scale) + c.epsilon;
+      value[k] = times(value[k], c.decay) - times(c.step, over(first[k], spread));
+    }
+    detail::store(m + i, first);
+    detail::store(v + i, second);
+    detail::store(p + i, value);
+    if (copy != nullptr) detail::store(copy + i, value);
+  }
+};
+
+/// u = mu·u + g + wd·p; p -= lr·u, or with `Nesterov` p -= lr·(g + wd·p + mu·u): kernels::momentum_update and
+/// kernels::nesterov_update. The outer step of DiLoCo is the latter.
+template <bool Nesterov>
+struct momentum_body {
+  float* p = nullptr;
+  const float* g = nullptr;
+  float* u = nullptr;
+  kernels::sgd_coefficients c{};
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(p, u) && detail::on_packs(g); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float value[N], gradient[N], velocity[N];
+    detail::load(value, p + i);
+    detail::load(gradient, g + i);
+    detail::load(velocity, u + i);
+    for (int k = 0; k < N; ++k) {
+      float d = times(gradient[k], c.gradient_scale);
+      if (c.weight_decay != 0.0F) d += times(c.weight_decay, value[k]);
+      velocity[k] = times(c.momentum, velocity[k]) + d;
+      value[k] -= times(c.learning_rate, Nesterov ? d + times(c.momentum, velocity[k]) : velocity[k]);
+    }
+    detail::store(u + i, velocity);
+    detail::store(p + i, value);
+  }
+};
+
+/// p -= lr·(g + wd·p): kernels::sgd_update.
+struct sgd_body {
+  float* p = nullptr;
+  const float* g = nullptr;
+  kernels::sgd_coefficients c{};
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(p) && detail::on_packs(g); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float value[N], gradient[N];
+    detail::load(value, p + i);
+    detail::load(gradient, g + i);
+    for (int k = 0; k < N; ++k) {
+      float d = times(gradient[k], c.gradient_scale);
+      if (c.weight_decay != 0.0F) d += times(c.weight_decay, value[k]);
+      value[k] -= times(c.learning_rate, d);
+    }
+    detail::store(p + i, value);
+  }
+};
+
+/// One push of delayed Nesterov: kernels::delayed_nesterov_update.
+template <bool Refresh>
+struct delayed_nesterov_body {
+  float* p = nullptr;
+  const float* g = nullptr;
+  float* m = nullptr;
+  float* b = nullptr;
+  kernels::delayed_nesterov_coefficients c{};
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(p, m, b) && detail::on_packs(g); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float value[N], push[N], momentum[N], buffer[N];
+    detail::load(value, p + i);
+    detail::load(push, g + i);
+    detail::load(momentum, m + i);
+    detail::load(buffer, b + i);
+    for (int k = 0; k < N; ++k) {
+      push[k] = times(push[k], c.gradient_scale);
+      buffer[k] += push[k];
+      if constexpr (Refresh) {
+        momentum[k] = times(c.beta, momentum[k]) + times(c.share, buffer[k]);
+        buffer[k] = 0.0F;
+      }
+      const float move = times(c.share, push[k]) + times(c.momentum_now, momentum[k]);
+      value[k] -= times(c.learning_rate, move);
+    }
+    if constexpr (Refresh) detail::store(m + i, momentum);
+    detail::store(b + i, buffer);
+    detail::store(p + i, value);
+  }
+};
+
+/// The first half of Muon's step: u = mu·u + g; x = g + mu·u: kernels::muon_momentum.
+struct muon_momentum_body {
+  float* x = nullptr;
+  const float* g = nullptr;
+  float* u = nullptr;
+  float momentum = 0.95F;
+  float gradient_scale = 1.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(x, u) && detail::on_packs(g); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float gradient[N], velocity[N];
+    detail::load(gradient, g + i);
+    detail::load(velocity, u + i);
+    for (int k = 0; k < N; ++k) {
+      const float d = times(gradient[k], gradient_scale);
+      velocity[k] = times(momentum, velocity[k]) + d;
+      gradient[k] = d + times(momentum, velocity[k]);
+    }
+    detail::store(u + i, velocity);
+    detail::store(x + i, gradient);
+  }
+};
+
+/// y += alpha · x.
+struct axpy_body {
+  float* y = nullptr;
+  float alpha = 1.0F;
+  const float* x = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], w[N];
+    detail::load(v, y + i);
+    detail::load(w, x + i);
+    for (int k = 0; k < N; ++k) v[k] += detail::times(alpha, w[k]);
+    detail::store(y + i, v);
+  }
+};
+
+/// y += weight · (x - y).
+struct lerp_body {
+  float* y = nullptr;
+  const float* x = nullptr;
+  float weight = 1.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], w[N];
+    detail::load(v, y + i);
+    detail::load(w, x + i);
+    for (int k = 0; k < N; ++k) v[k] += detail::times(weight, w[k] - v[k]);
+    detail::store(y + i, v);
+  }
+};
+
+/// y *= alpha.
+struct scale_body {
+  float* y = nullptr;
+  float alpha = 1.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N];
+    detail::load(v, y + i);
+    for (float& e : v) e = detail::times(alpha, e);
+    detail::store(y + i, v);
+  }
+};
+
+/// y = value.
+struct fill_body {
+  float* y = nullptr;
+  float value = 0.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N];
+    for (float& e : v) e = value;
+    detail::store(y + i, v);
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_UPDATE_BODIES_HPP
 #endif
 
 #endif  // CAUSEWAY_CAUSEWAY_HPP

@@ -171,7 +171,7 @@ class elastic_world {
   }
 
   [[nodiscard]] std::shared_ptr<causeway::net::fabric> fabric(causeway::sim::process& p, std::uint64_t id) {
-    return std::make_shared<counted_fabric>(p.make_fabric(id), [this, &p] {
+    return std::make_shared<counted_fabric>(p.make_fabric(id), [this, &p](fabric_call) {
       if (results_[p.host()].calls++ != options_.dies_at || p.host() != options_.victim) return;
       world_.kill(p.host());
       if (options_.back_after > 0s) world_.after(options_.back_after, [this, h = p.host()] { world_.restart(h); });

@@ -16,8 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using coded_swarm =
-    support::swarm_world<stage::routing::least_load, support::gpt_job, stage::coded<compress::block_int8>>;
+using coded_swarm = support::swarm_world<stage::routing::least_load, support::gpt_job, stage::coded<compress::block_int8>>;
 
 support::swarm_world_options small() {
   support::swarm_world_options o{.speeds = {{1, 1}, {1, 1, 1}, {1}}, .steps = 4, .blocks_per_stage = 1};

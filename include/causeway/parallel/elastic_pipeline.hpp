@@ -73,10 +73,11 @@ struct elastic_pipeline_options {
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
-  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
-                "causeway-P6: micro-batches of elastic pipelines go through other peers from step to step, which cannot know "
-                "what a codec with a memory or a shared base remembers; use stage::plain or another stage::coded. "
-                "docs/reference/rules.md#p6");
+  static_assert(
+      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
+      "causeway-P6: micro-batches of elastic pipelines go through other peers from step to step, which cannot know "
+      "what a codec with a memory or a shared base remembers; use stage::plain or another stage::coded. "
+      "docs/reference/rules.md#p6");
 
  public:
   static constexpr std::string_view name = "elastic_pipeline";

@@ -96,7 +96,8 @@ class feed_forward_expert {
   using tape_type = autograd::tape<kernels::cpu_backend>;
 
   struct engine {
-    engine(const feed_forward_options& o, Optimizer given, unsigned threads) : backend{threads}, optimizer{std::move(given)} {
+    engine(const feed_forward_options& o, Optimizer given, unsigned threads)
+        : backend{threads}, optimizer{std::move(given)} {
       store.add("up.weight", parameter_kind::matrix, o.hidden, o.width);
       store.add("up.bias", parameter_kind::vector, 1, o.hidden);
       store.add("down.weight", parameter_kind::matrix, o.width, o.hidden);

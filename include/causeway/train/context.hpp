@@ -113,9 +113,7 @@ class training_context {
 
   /// From now on this peer holds another part of the model: see nn::language_model::hold. The inner optimizer's state goes
   /// with the parameters, zero where they are new; it counts `steps`.
-  result<void> hold(nn::model_part part, std::uint64_t steps)
-    requires optim::Divisible<Inner>
-  {
+  result<void> hold(nn::model_part part, std::uint64_t steps) requires optim::Divisible<Inner> {
     const auto segments = model_.parameters().segments();
     const std::vector<parameter_segment> before{segments.begin(), segments.end()};
     CAUSEWAY_TRY(model_.hold(std::move(part)));

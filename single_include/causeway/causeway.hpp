@@ -40070,18 +40070,24 @@ concept UsesBase = ActivationCodec<A> &&
 
 namespace detail {
 
-/// Names one after another, as characters that live as long as the program.
-template <const std::string_view&... Parts>
+/// The names of types one after another, as characters that live as long as the program. (Not of references to the names:
+/// nvcc does not compile those.)
+template <class... Parts>
 struct joined {
   static constexpr auto characters = [] {
-    std::array<char, (std::size_t{0} + ... + Parts.size())> all{};
+    std::array<char, (std::size_t{0} + ... + Parts::name.size())> all{};
     auto* to = all.data();
-    ((to = std::copy(Parts.begin(), Parts.end(), to)), ...);
+    ((to = std::copy(Parts::name.begin(), Parts::name.end(), to)), ...);
     return all;
   }();
   static constexpr std::string_view value{characters.data(), characters.size()};
 };
-inline constexpr std::string_view name_open = "<", name_comma = ",", name_close = ">";
+struct comma {
+  static constexpr std::string_view name = ",";
+};
+struct closing {
+  static constexpr std::string_view name = ">";
+};
 
 }  // namespace detail
 
@@ -40093,7 +40099,7 @@ class coded {
  public:
   static constexpr std::string_view name = Forward::name == Backward::name
                                                ? std::string_view{Forward::name}
-                                               : detail::joined<Forward::name, detail::name_comma, Backward::name>::value;
+                                               : detail::joined<Forward, detail::comma, Backward>::value;
   static constexpr activation_traits traits{.exact = !Forward::traits.lossy && !Backward::traits.lossy};
   static constexpr std::uint32_t state_version = 1;
 
@@ -40173,8 +40179,10 @@ struct adaptive_top_k_options {
 };
 
 namespace detail {
-inline constexpr std::string_view adaptive_top_k_name = "adaptive_top_k<";
-}
+struct adaptive_top_k_opening {
+  static constexpr std::string_view name = "adaptive_top_k<";
+};
+}  // namespace detail
 
 /// The k largest of every 4096 values, ties to the lower place, as Quantiser encodes them, and their places in the fewest
 /// bits (compress::top_k); what is left out arrives as zero. k is the largest number for which the message takes no more
@@ -40186,7 +40194,7 @@ template <compress::Codec Quantiser = compress::none>
 class adaptive_top_k {
  public:
   static constexpr std::string_view name =
-      detail::joined<detail::adaptive_top_k_name, Quantiser::name, detail::name_close>::value;
+      detail::joined<detail::adaptive_top_k_opening, Quantiser, detail::closing>::value;
   static constexpr activation_traits traits{};
   static constexpr std::uint32_t state_version = 1;
   static constexpr std::uint32_t chunk = 4096;
@@ -40494,8 +40502,10 @@ struct delta_options {
 };
 
 namespace detail {
-inline constexpr std::string_view delta_name = "delta<";
-}
+struct delta_opening {
+  static constexpr std::string_view name = "delta<";
+};
+}  // namespace detail
 
 /// Forward on first visit: as Storage (fp16; none, bf16, block_int8, bits<8> work as well). Later: ForwardBits a value and
 /// a scale for each row, after four bytes for each sequence. Backward: BackwardBits. Needs ids of samples that stay the
@@ -40513,8 +40523,8 @@ template <unsigned ForwardBits = 4, unsigned BackwardBits = 8, compress::Codec S
 class delta {
  public:
   static constexpr std::string_view name =
-      detail::joined<detail::delta_name, compress::bits<ForwardBits>::name, detail::name_comma,
-                     compress::bits<BackwardBits>::name, detail::name_comma, Storage::name, detail::name_close>::value;
+      detail::joined<detail::delta_opening, compress::bits<ForwardBits>, detail::comma, compress::bits<BackwardBits>,
+                     detail::comma, Storage, detail::closing>::value;
   static constexpr activation_traits traits{.stateful = true, .needs_samples = true};
   static constexpr std::uint32_t state_version = 1;
 
@@ -42447,7 +42457,9 @@ struct subspace_options {
 
 namespace detail {
 
-inline constexpr std::string_view subspace_name = "subspace<";
+struct subspace_opening {
+  static constexpr std::string_view name = "subspace<";
+};
 
 inline bool all_finite(thread_pool& pool, std::span<const float> values) {
   std::atomic<bool> finite{true};
@@ -42472,7 +42484,7 @@ template <compress::Codec Inner = compress::none, compress::Codec Backward = Inn
 class subspace {
  public:
   static constexpr std::string_view name =
-      detail::joined<detail::subspace_name, Inner::name, detail::name_comma, Backward::name, detail::name_close>::value;
+      detail::joined<detail::subspace_opening, Inner, detail::comma, Backward, detail::closing>::value;
   static constexpr activation_traits traits{.uses_base = true};
   static constexpr std::uint32_t state_version = 1;
 
@@ -49227,7 +49239,7 @@ class expert_gpt {
     }
     expert_gpt model{options, m, std::move(layers), std::move(backend)};
     model.initialize(0);
-    return model;
+    return result<expert_gpt>{std::move(model)};  // nvcc does not move by itself
   }
 
   [[nodiscard]] parameter_store& parameters() noexcept { return engine_->store; }

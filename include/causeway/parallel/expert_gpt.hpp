@@ -70,7 +70,7 @@ class expert_gpt {
     }
     expert_gpt model{options, m, std::move(layers), std::move(backend)};
     model.initialize(0);
-    return model;
+    return result<expert_gpt>{std::move(model)};  // nvcc does not move by itself
   }
 
   [[nodiscard]] parameter_store& parameters() noexcept { return engine_->store; }

@@ -91,18 +91,24 @@ concept UsesBase = ActivationCodec<A> &&
 
 namespace detail {
 
-/// Names one after another, as characters that live as long as the program.
-template <const std::string_view&... Parts>
+/// The names of types one after another, as characters that live as long as the program. (Not of references to the names:
+/// nvcc does not compile those.)
+template <class... Parts>
 struct joined {
   static constexpr auto characters = [] {
-    std::array<char, (std::size_t{0} + ... + Parts.size())> all{};
+    std::array<char, (std::size_t{0} + ... + Parts::name.size())> all{};
     auto* to = all.data();
-    ((to = std::copy(Parts.begin(), Parts.end(), to)), ...);
+    ((to = std::copy(Parts::name.begin(), Parts::name.end(), to)), ...);
     return all;
   }();
   static constexpr std::string_view value{characters.data(), characters.size()};
 };
-inline constexpr std::string_view name_open = "<", name_comma = ",", name_close = ">";
+struct comma {
+  static constexpr std::string_view name = ",";
+};
+struct closing {
+  static constexpr std::string_view name = ">";
+};
 
 }  // namespace detail
 
@@ -114,7 +120,7 @@ class coded {
  public:
   static constexpr std::string_view name = Forward::name == Backward::name
                                                ? std::string_view{Forward::name}
-                                               : detail::joined<Forward::name, detail::name_comma, Backward::name>::value;
+                                               : detail::joined<Forward, detail::comma, Backward>::value;
   static constexpr activation_traits traits{.exact = !Forward::traits.lossy && !Backward::traits.lossy};
   static constexpr std::uint32_t state_version = 1;
 

@@ -61,8 +61,10 @@ struct adaptive_top_k_options {
 };
 
 namespace detail {
-inline constexpr std::string_view adaptive_top_k_name = "adaptive_top_k<";
-}
+struct adaptive_top_k_opening {
+  static constexpr std::string_view name = "adaptive_top_k<";
+};
+}  // namespace detail
 
 /// The k largest of every 4096 values, ties to the lower place, as Quantiser encodes them, and their places in the fewest
 /// bits (compress::top_k); what is left out arrives as zero. k is the largest number for which the message takes no more
@@ -74,7 +76,7 @@ template <compress::Codec Quantiser = compress::none>
 class adaptive_top_k {
  public:
   static constexpr std::string_view name =
-      detail::joined<detail::adaptive_top_k_name, Quantiser::name, detail::name_close>::value;
+      detail::joined<detail::adaptive_top_k_opening, Quantiser, detail::closing>::value;
   static constexpr activation_traits traits{};
   static constexpr std::uint32_t state_version = 1;
   static constexpr std::uint32_t chunk = 4096;

@@ -40,8 +40,10 @@ struct delta_options {
 };
 
 namespace detail {
-inline constexpr std::string_view delta_name = "delta<";
-}
+struct delta_opening {
+  static constexpr std::string_view name = "delta<";
+};
+}  // namespace detail
 
 /// Forward on first visit: as Storage (fp16; none, bf16, block_int8, bits<8> work as well). Later: ForwardBits a value and
 /// a scale for each row, after four bytes for each sequence. Backward: BackwardBits. Needs ids of samples that stay the
@@ -59,8 +61,8 @@ template <unsigned ForwardBits = 4, unsigned BackwardBits = 8, compress::Codec S
 class delta {
  public:
   static constexpr std::string_view name =
-      detail::joined<detail::delta_name, compress::bits<ForwardBits>::name, detail::name_comma,
-                     compress::bits<BackwardBits>::name, detail::name_comma, Storage::name, detail::name_close>::value;
+      detail::joined<detail::delta_opening, compress::bits<ForwardBits>, detail::comma, compress::bits<BackwardBits>,
+                     detail::comma, Storage, detail::closing>::value;
   static constexpr activation_traits traits{.stateful = true, .needs_samples = true};
   static constexpr std::uint32_t state_version = 1;
 

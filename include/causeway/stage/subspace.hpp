@@ -37,7 +37,9 @@ struct subspace_options {
 
 namespace detail {
 
-inline constexpr std::string_view subspace_name = "subspace<";
+struct subspace_opening {
+  static constexpr std::string_view name = "subspace<";
+};
 
 inline bool all_finite(thread_pool& pool, std::span<const float> values) {
   std::atomic<bool> finite{true};
@@ -62,7 +64,7 @@ template <compress::Codec Inner = compress::none, compress::Codec Backward = Inn
 class subspace {
  public:
   static constexpr std::string_view name =
-      detail::joined<detail::subspace_name, Inner::name, detail::name_comma, Backward::name, detail::name_close>::value;
+      detail::joined<detail::subspace_opening, Inner, detail::comma, Backward, detail::closing>::value;
   static constexpr activation_traits traits{.uses_base = true};
   static constexpr std::uint32_t state_version = 1;
 

@@ -50,7 +50,8 @@ struct lone_stage final : elastic_group {
 
 struct scripted_swarm final : parallel::swarm_round {
   [[nodiscard]] const parallel::swarm_options& options() const noexcept override { return o; }
-  void open() override {}
+  void open(std::uint64_t) override {}
+  result<double> evaluate(std::uint64_t, std::uint32_t, parallel::swarm_computer&) override { return 0.0; }
   result<double> run(std::uint64_t, parallel::swarm_computer&) override { return 0.0; }
   result<void> complete(const std::function<bool()>&) override {
     ++completions;

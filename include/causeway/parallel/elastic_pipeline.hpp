@@ -127,7 +127,7 @@ class elastic_pipeline {
 
   /// Of the whole model. The run takes the step here: what follows needs nobody else.
   result<float> norm(auto& ctx) {
-    while (!taken(ctx)) {
+    while (!taken()) {
       if (!proposes_) {
         CAUSEWAY_TRY(attempt(ctx));
       } else {
@@ -181,22 +181,35 @@ class elastic_pipeline {
     return options;
   }
 
-  // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left.
-  [[nodiscard]] bool taken(auto& ctx) const { return complete_ && crew_->words().step == ctx.step() + 1; }
+  // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Others may
+  // have taken it in another attempt, whose sums are rounded otherwise: that is another state.
+  [[nodiscard]] bool taken() const { return complete_ && crew_->words() == next_; }
 
   result<void> propose() {
     proposes_ = false;  // once; the gradient may still be used when others go through with it
-    const double norm = std::sqrt(squares_);
-    if (!std::isfinite(norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
+    if (!std::isfinite(next_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
+    return crew_->propose(next_);
+  }
+
+  // What the run holds alike after this step. Equal on all peers of the attempt, and in no attempt with other sums.
+  [[nodiscard]] crew_words next_words() const {
+    hasher h;
+    for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
+    for (const stage::replica& r : layout_.replicas) {
+      h.add_value(r.micro_batches);
+      for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
+    }
     const crew_words& now = crew_->words();
-    return crew_->propose({now.step + 1, mix(now.state, now.step, std::bit_cast<std::uint64_t>(norm)), norm});
+    const double norm = std::sqrt(squares_);
+    h.add_value(now.state).add_value(std::bit_cast<std::uint64_t>(norm));
+    return {now.step + 1, h.finish(), norm};
   }
 
   // All of a step but the move of the parameters.
   result<void> attempt(auto& ctx) {
     proposes_ = false;
     CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
-    if (taken(ctx)) return {};  // the attempt just begun is the next step's
+    if (taken()) return {};  // the attempt just begun is the next step's
     complete_ = false;
     codec_.begin_step();
     if (crew_->words().step != ctx.step()) {
@@ -208,6 +221,7 @@ class elastic_pipeline {
     CAUSEWAY_TRY(compute(ctx));
     CAUSEWAY_TRY(sum_gradients(ctx));
     CAUSEWAY_TRY(tell_sums(ctx));
+    next_ = next_words();
     complete_ = proposes_ = true;
     return {};
   }
@@ -279,13 +293,13 @@ class elastic_pipeline {
     const nn::model_part part = seat_ != nullptr ? nn::model_part{seat_->held()} : ctx.model().part();
     const bool same = part.ranges(layers) == ctx.model().part().ranges(layers);
     const bool ready = same && (seat_ == nullptr || held_.is_ready(part, crew_->words()));
-    if (!ready || !moves.empty() || !made.empty()) CAUSEWAY_TRY(change_part(ctx, facts, part, moves, made));
+    if (!ready || !moves.empty() || !made.empty()) CAUSEWAY_TRY(change_part(ctx, facts, part, ready, moves, made));
     held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
     return {};
   }
 
   // What others need is copied before this peer's own part changes.
-  result<void> change_part(auto& ctx, const crew_facts& facts, const nn::model_part& part,
+  result<void> change_part(auto& ctx, const crew_facts& facts, const nn::model_part& part, bool ready,
                            const std::vector<block_move>& moves, const std::vector<made_up_block>& made) {
     const std::size_t moments = ctx.inner().moments().size();
     auto sources = sources_of(made, layout_, facts.gathered);
@@ -299,7 +313,7 @@ class elastic_pipeline {
       CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
       source_outward[m.block] = parameters_of(std::move(all), moments);
     }
-    CAUSEWAY_TRY(held_.change(ctx, part, crew_->words()));
+    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, crew_->words()));
     for (const block_move& m : moves) {
       if (m.to == facts.self) inward[m.block].resize(held_.contents_size(ctx, m.block));
     }
@@ -470,6 +484,7 @@ class elastic_pipeline {
   double loss_ = 0;
   double squares_ = 0;
   std::map<std::int64_t, double> block_squares_;  // of the blocks that are held
+  crew_words next_;                               // what this peer would propose
   bool complete_ = false;                         // the gradients are those of the whole batch
   bool proposes_ = false;                         // and the attempt that made them so is under way
   std::string said_;

@@ -353,6 +353,7 @@
 #include <causeway/parallel/expert_messages.hpp>
 #include <causeway/parallel/held_blocks.hpp>
 #include <causeway/parallel/made_up_blocks.hpp>
+#include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>

@@ -17,6 +17,7 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/async_pipeline_stream.hpp>
+#include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
@@ -74,11 +75,7 @@ class async_pipeline {
 
   /// Finds this peer's place, and checks that the parts of all its pipeline's peers make one model, at one step.
   result<void> start(auto& ctx) {
-    constexpr bool has_stages = StageModel<std::remove_cvref_t<decltype(ctx.model())>>;
-    static_assert(has_stages,
-                  "causeway-P5: a pipeline needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
-                  "docs/reference/rules.md#p5");
-    if constexpr (has_stages) return begin(ctx);
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
     return {};  // the refusal is the only error
   }
 
@@ -121,7 +118,11 @@ class async_pipeline {
     CAUSEWAY_TRY(check_batch(ctx, b, false));
     auto view = view_of(ctx);
     return evaluate_batch(ctx, view, chunks_, pieces(), b,
-                          {.channel = evaluation_channel, .seed = place_.replica, .stages = talk(ctx, ctx.step())});
+                          {.channel = evaluation_channel,
+                           .step = ctx.step(),
+                           .seed = place_.replica,
+                           .deadline = ctx.exchange_options().deadline},
+                          talk(ctx, ctx.step()));
   }
 
   void serialize(auto& ar) {
@@ -164,10 +165,7 @@ class async_pipeline {
   }
 
   [[nodiscard]] result<void> check_options() const {
-    if (options_.cut.micro_batches < 1 || options_.cut.micro_batches >= std::int64_t{1} << most_micro_batch_bits) {
-      return fail(errc::invalid_argument, "async_pipeline",
-                  std::to_string(options_.cut.micro_batches) + " micro-batches; choose at least 1, below a million");
-    }
+    CAUSEWAY_TRY(check_micro_batches(name, options_.cut.micro_batches));
     if (options_.ahead >= 1U << most_ahead_bits) {
       return fail(errc::invalid_argument, "async_pipeline",
                   std::to_string(options_.ahead) + " micro-batches ahead; choose fewer than 65536");
@@ -192,11 +190,7 @@ class async_pipeline {
 
   result<void> check_batch(auto& ctx, const batch& b, bool training = true) const {
     const std::int64_t k = options_.cut.micro_batches;
-    if (b.sequences == 0 || b.sequences % k != 0) {
-      return fail(errc::invalid_argument, "async_pipeline",
-                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(k) +
-                      " equal micro-batches; choose a divisor");
-    }
+    CAUSEWAY_TRY(parallel::check_batch(name, b, k));
     if (!training || !stream_ || shape_of(ctx, b) == shape_) return {};
     return fail(errc::invalid_argument, "async_pipeline",
                 "batches of different shapes cannot follow each other; give all of them " +

@@ -15,6 +15,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/stage/activation.hpp>
 

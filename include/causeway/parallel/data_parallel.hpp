@@ -4,10 +4,13 @@
 
 // One full replica per peer.
 
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/parallel/micro_batches.hpp>
 #include <causeway/policy/concepts.hpp>
+#include <causeway/tensor/batch.hpp>
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
@@ -30,11 +33,7 @@ class data_parallel {
 
   result<double> forward_backward(auto& ctx, const batch& b) {
     const std::int64_t pieces = options_.micro_batches;
-    if (pieces < 1 || b.sequences % pieces != 0) {
-      return fail(errc::invalid_argument, "data_parallel",
-                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
-                      " equal micro-batches; choose a divisor");
-    }
+    CAUSEWAY_TRY(check_batch(name, b, pieces));
     const std::int64_t count = b.sequences / pieces;
     const float scale = 1.0F / static_cast<float>(b.tokens());
     double loss = 0;

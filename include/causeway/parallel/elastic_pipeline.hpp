@@ -24,11 +24,11 @@
 #include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/held_blocks.hpp>
 #include <causeway/parallel/made_up_blocks.hpp>
+#include <causeway/parallel/micro_batches.hpp>
+#include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
-#include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/plan/schedule.hpp>
-#include <causeway/plan/schedule_cursor.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/layout.hpp>
@@ -93,33 +93,12 @@ class elastic_pipeline {
         codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
-    static_assert(StageModel<std::remove_cvref_t<decltype(ctx.model())>>,
-                  "causeway-P5: a pipeline needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
-                  "docs/reference/rules.md#p5");
-    if (crew_ == nullptr || !ctx.elastic()) {
-      return fail(errc::invalid_argument, "elastic pipeline",
-                  "it needs a membership: give it and environment::group the same crew_group");
-    }
-    if (options_.micro_batches < 1 || options_.micro_batches >= std::int64_t{1} << most_micro_batch_bits)
-      return fail(errc::invalid_argument, "elastic pipeline", "choose at least 1 micro-batch, below a million");
-    if (order_.chunks() != 1)
-      return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
-    if (ctx.model().tied_table() != nn::not_held) {
-      return fail(errc::unsupported, "elastic pipeline",
-                  "first and last stage would share a table; build the model with untied embeddings");
-    }
-    std::optional<block_store> store;
-    if (options_.storage) store.emplace(*options_.storage, options_.folder);
-    held_.begin(ctx.model().part(), ctx.model().blocks(), std::move(store));
-    return {};
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
+    return {};  // the refusal is the only error
   }
 
   result<double> forward_backward(auto& ctx, const batch& b) {
-    if (b.sequences == 0 || b.sequences % options_.micro_batches != 0) {
-      return fail(errc::invalid_argument, "elastic pipeline",
-                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " +
-                      std::to_string(options_.micro_batches) + " equal micro-batches; choose a divisor");
-    }
+    CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     whole_ = b;
     CAUSEWAY_TRY(attempt(ctx));
     return loss_ / static_cast<double>(b.tokens());
@@ -171,6 +150,24 @@ class elastic_pipeline {
  private:
   // Kinds of messages on the channel of state; a gather takes two.
   enum channel : std::uint32_t { facts_channel = 0, sums_channel = 4, move_channel = 8, source_channel = 9 };
+
+  result<void> begin(auto& ctx) {
+    if (crew_ == nullptr || !ctx.elastic()) {
+      return fail(errc::invalid_argument, "elastic pipeline",
+                  "it needs a membership: give it and environment::group the same crew_group");
+    }
+    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
+    if (order_.chunks() != 1)
+      return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
+    if (ctx.model().tied_table() != nn::not_held) {
+      return fail(errc::unsupported, "elastic pipeline",
+                  "first and last stage would share a table; build the model with untied embeddings");
+    }
+    std::optional<block_store> store;
+    if (options_.storage) store.emplace(*options_.storage, options_.folder);
+    held_.begin(ctx.model().part(), ctx.model().blocks(), std::move(store));
+    return {};
+  }
 
   [[nodiscard]] net::message_id named(std::uint32_t on) const {
     return {.channel = on, .step = attempt_.round, .parent = attempt_.parent};
@@ -356,35 +353,22 @@ class elastic_pipeline {
     const auto rank = static_cast<std::uint32_t>(place_.rank);
     CAUSEWAY_ASSIGN(const plan::schedule schedule,
                     order_.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
-    plan::held_memory limit = plan::peak_memory(schedule, rank);
-    limit += {order_.room(), order_.room()};
-    plan::schedule_cursor cursor{schedule, rank, order_.order(), limit};
-    std::uint32_t window = 1;
-    for (std::uint32_t r = 0; r < schedule.ranks; ++r) {
-      const plan::held_memory held = plan::peak_memory(schedule, r);
-      window = std::max(window, static_cast<std::uint32_t>(held.activations + held.inputs) + order_.room());
-    }
+    auto cursor = cursor_of(schedule, rank, order_);
     const std::int64_t sequences = whole_.sequences / options_.micro_batches;
     const std::uint32_t first = layout_.first_micro_batch(place_.replica);
     const batch piece = whole_.slice(first * sequences, mine.micro_batches * sequences);
     std::vector<std::uint64_t> dropout;
     for (std::uint32_t m = 0; m < mine.micro_batches; ++m) dropout.push_back(mix(ctx.step(), first + m, dropout_stream));
     collective::group_view view{*attempt_.transport, peers_of(mine)};
-    stage_mail<Codec> mail{view,
-                           codec_,
-                           {.pool = ctx.pool(),
-                            .schedule = schedule,
-                            .whole = piece,
-                            .width = ctx.model().width(),
-                            .channel = collective::channels::activations,
-                            .step = attempt_.round,
-                            .seed = ctx.step(),
-                            .window = window,
-                            .deadline = attempt_.deadline}};
     const std::array chunk{seat_->computes};
     const float scale = 1.0F / static_cast<float>(whole_.tokens());
-    pipeline_pass run{ctx.model(), mail, {schedule, rank, chunk, piece, scale, true, dropout}};
-    CAUSEWAY_ASSIGN(loss_, run.run(cursor));
+    const batch_talk talk{.channel = collective::channels::activations,
+                          .step = attempt_.round,
+                          .seed = ctx.step(),
+                          .window = window_of(schedule, order_),
+                          .deadline = attempt_.deadline};
+    CAUSEWAY_ASSIGN(loss_,
+                    pass_batch(ctx, view, codec_, cursor, {schedule, rank, chunk, piece, scale, true, dropout}, talk));
     return {};
   }
 

@@ -16,6 +16,7 @@
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/embedding_base.hpp>
+#include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
@@ -28,7 +29,6 @@
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/schedules.hpp>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -62,24 +62,20 @@ class pipeline {
 
   /// Finds this peer's place, and checks that the parts of all its pipeline's peers make one model.
   result<void> start(auto& ctx) {
-    constexpr bool has_stages = StageModel<std::remove_cvref_t<decltype(ctx.model())>>;
-    static_assert(has_stages,
-                  "causeway-P5: a pipeline needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
-                  "docs/reference/rules.md#p5");
-    if constexpr (has_stages) return begin(ctx);
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
     return {};  // the refusal is the only error
   }
 
   result<double> forward_backward(auto& ctx, const batch& b) {
     codec_.begin_step();
-    CAUSEWAY_TRY(check_batch(b, options_.micro_batches));
+    CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     completed_ = false;
     std::vector<std::uint64_t> dropout(schedule_.micro_batches);
     for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) dropout[m] = ctx.dropout_stream(m);
     const float scale = 1.0F / static_cast<float>(b.tokens());
     auto view = view_of(ctx);
     return run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                     {first_channel, place_.replica, window_, talk(ctx), base_.empty() ? nullptr : &base_});
+                     mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
   }
 
   /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
@@ -108,10 +104,10 @@ class pipeline {
   /// micro-batches as in training.
   result<double> evaluate(auto& ctx, const batch& b) {
     const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
-    CAUSEWAY_TRY(check_batch(b, pieces));
+    CAUSEWAY_TRY(check_batch(name, b, pieces));
     auto view = view_of(ctx);
-    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b,
-                          {evaluation_channel, place_.replica, window_, talk(ctx)});
+    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b, mail(ctx, evaluation_channel),
+                          talk(ctx));
   }
 
   void serialize(auto& ar) { codec_.serialize(ar); }
@@ -144,22 +140,13 @@ class pipeline {
   }
 
   result<void> make_schedule() {
-    if (options_.micro_batches < 1 || options_.micro_batches >= std::int64_t{1} << most_micro_batch_bits) {
-      return fail(errc::invalid_argument, "pipeline",
-                  std::to_string(options_.micro_batches) + " micro-batches; choose at least 1, below a million");
-    }
+    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
     CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
     if (schedule_.chunks > 1 && place_.ranks() == 1) {
       return fail(errc::invalid_argument, "pipeline", "one peer alone has one chunk of the model; use another schedule");
     }
-    plan::held_memory limit = plan::peak_memory(schedule_, place_.rank);
-    limit += {order_.room(), order_.room()};
-    cursor_.emplace(schedule_, place_.rank, order_.order(), limit);
-    window_ = 1;
-    for (std::uint32_t r = 0; r < schedule_.ranks; ++r) {
-      const plan::held_memory held = plan::peak_memory(schedule_, r);
-      window_ = std::max(window_, static_cast<std::uint32_t>(held.activations + held.inputs) + order_.room());
-    }
+    cursor_ = cursor_of(schedule_, place_.rank, order_);
+    window_ = window_of(schedule_, order_);
     return {};
   }
 
@@ -169,19 +156,16 @@ class pipeline {
     return {{.channel = first_channel + 4, .step = ctx.step()}, ctx.exchange_options()};
   }
 
+  [[nodiscard]] batch_talk mail(auto& ctx, std::uint32_t channel, const embedding_base* base = nullptr) const {
+    return {channel, ctx.step(), place_.replica, window_, ctx.exchange_options().deadline, base};
+  }
+
   // Equal on peers that can be stages of one pipeline.
   [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
     h.add_value(codec_.agreement()).add_value(options_.micro_batches);
     return h.finish();
-  }
-
-  [[nodiscard]] static result<void> check_batch(const batch& b, std::int64_t pieces) {
-    if (b.sequences != 0 && b.sequences % pieces == 0) return {};
-    return fail(errc::invalid_argument, "pipeline",
-                "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
-                    " equal micro-batches; choose a divisor");
   }
 
   [[nodiscard]] bool has_tied_table(auto& ctx) const {

@@ -7,8 +7,10 @@
 
 #include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/embedding_base.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
 #include <causeway/parallel/stage_mail.hpp>
@@ -16,8 +18,10 @@
 #include <causeway/plan/schedule_cursor.hpp>
 #include <causeway/plan/schedules.hpp>
 #include <causeway/stage/activation.hpp>
+#include <causeway/stage/schedules.hpp>
 #include <causeway/tensor/batch.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -26,16 +30,37 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 /// How stages talk while a batch goes through. Equal on all peers of the pipeline.
 struct batch_talk {
   std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
+  std::uint64_t step = 0;
   std::uint64_t seed = 0;
-  std::uint32_t window = 2;              ///< receives posted ahead, for each source
-  pipeline_talk stages;                  ///< for the loss
+  std::uint32_t window = 2;  ///< receives posted ahead, for each source
+  time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
 };
 
-/// The mean loss over the batch of `setup`, whose sequences its schedule's micro-batches must divide. See pipeline_pass.
+/// The order in which `rank` works, within the memory of the schedule and the room that `order` gives beyond it.
+template <stage::Schedule Order>
+[[nodiscard]] plan::schedule_cursor cursor_of(const plan::schedule& s, std::uint32_t rank, const Order& order) {
+  plan::held_memory limit = plan::peak_memory(s, rank);
+  limit += {order.room(), order.room()};
+  return {s, rank, order.order(), limit};
+}
+
+/// How many boundary tensors may arrive at a rank before it takes one.
+template <stage::Schedule Order>
+[[nodiscard]] std::uint32_t window_of(const plan::schedule& s, const Order& order) {
+  std::uint32_t window = 1;
+  for (std::uint32_t r = 0; r < s.ranks; ++r) {
+    const plan::held_memory held = plan::peak_memory(s, r);
+    window = std::max(window, static_cast<std::uint32_t>(held.activations + held.inputs) + order.room());
+  }
+  return window;
+}
+
+/// The batch of `setup`, whose sequences its schedule's micro-batches must divide, through the stages of `view`. Returns
+/// the sum of the tokens' losses where this rank has the last stage, else 0. See pipeline_pass.
 template <class Context, class Codec>
-result<double> run_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
-                         const pass_setup& setup, const batch_talk& talk) {
+result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
+                          const pass_setup& setup, const batch_talk& talk) {
   stage_mail<Codec> mail{view,
                          codec,
                          {.pool = ctx.pool(),
@@ -43,14 +68,21 @@ result<double> run_batch(Context& ctx, collective::group_view& view, Codec& code
                           .whole = setup.whole,
                           .width = ctx.model().width(),
                           .channel = talk.channel,
-                          .step = ctx.step(),
+                          .step = talk.step,
                           .seed = talk.seed,
                           .window = talk.window,
-                          .deadline = ctx.exchange_options().deadline,
+                          .deadline = talk.deadline,
                           .base = talk.base}};
   pipeline_pass run{ctx.model(), mail, setup};
-  CAUSEWAY_ASSIGN(const double sum, run.run(cursor));
-  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, talk.stages));
+  return run.run(cursor);
+}
+
+/// The mean loss over the batch of `setup`, on all peers of the pipeline. `stages`: how they tell each other.
+template <class Context, class Codec>
+result<double> run_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
+                         const pass_setup& setup, const batch_talk& talk, const pipeline_talk& stages) {
+  CAUSEWAY_ASSIGN(const double sum, pass_batch(ctx, view, codec, cursor, setup, talk));
+  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, stages));
   return all / static_cast<double>(setup.whole.tokens());
 }
 
@@ -58,12 +90,13 @@ result<double> run_batch(Context& ctx, collective::group_view& view, Codec& code
 /// boundaries cross as f32. `chunks`: the blocks of each of this rank's chunks.
 template <class Context>
 result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::span<const nn::block_range> chunks,
-                              std::uint32_t micro_batches, const batch& b, const batch_talk& talk) {
+                              std::uint32_t micro_batches, const batch& b, const batch_talk& talk,
+                              const pipeline_talk& stages) {
   stage::plain exact;
   CAUSEWAY_ASSIGN(const plan::schedule forwards,
                   plan::forwards_only(view.size(), static_cast<std::uint32_t>(chunks.size()), micro_batches));
   plan::schedule_cursor cursor{forwards, view.self(), plan::run_order::strict};
-  return run_batch(ctx, view, exact, cursor, {forwards, view.self(), chunks, b, 0.0F, false}, talk);
+  return run_batch(ctx, view, exact, cursor, {forwards, view.self(), chunks, b, 0.0F, false}, talk, stages);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel

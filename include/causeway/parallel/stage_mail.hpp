@@ -16,6 +16,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/embedding_base.hpp>
+#include <causeway/parallel/micro_batches.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/tensor/batch.hpp>
@@ -30,9 +31,6 @@
 #include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// A step has fewer micro-batches than 2 to the power of this: message ids hold both numbers.
-inline constexpr std::uint32_t most_micro_batch_bits = 20;
 
 /// What all boundary tensors of a pass have in common.
 struct mail_setup {

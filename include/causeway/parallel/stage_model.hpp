@@ -34,6 +34,16 @@ concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn
   { m.backward_weights(t) } -> std::same_as<result<void>>;
 };
 
+/// Refuses any other model: the only error then, if what needs stages stands behind `if constexpr (has_stages<M>())`.
+template <class M>
+consteval bool has_stages() {
+  constexpr bool yes = StageModel<M>;  // a name: so that compilers do not list every expression of the concept
+  static_assert(yes,
+                "causeway-P5: stages need a model that can be cut into them, such as nn::gpt or nn::llama. "
+                "docs/reference/rules.md#p5");
+  return yes;
+}
+
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_STAGE_MODEL_HPP

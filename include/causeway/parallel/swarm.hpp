@@ -11,6 +11,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/swarm_options.hpp>
 #include <causeway/policy/concepts.hpp>
@@ -172,9 +173,45 @@ class swarm {
       : peer_{std::move(peer)}, codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
-    static_assert(StageModel<std::remove_cvref_t<decltype(ctx.model())>>,
-                  "causeway-P5: a swarm needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
-                  "docs/reference/rules.md#p5");
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
+    return {};  // the refusal is the only error
+  }
+
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    const std::int64_t n = peer_->options().micro_batches;
+    CAUSEWAY_TRY(check_batch(name, b, n));
+    using context_type = std::remove_cvref_t<decltype(ctx)>;
+    whole_ = std::make_shared<batch>(b);
+    computer_ =
+        std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n, nn::pass_kind::recorded);
+    CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
+    return sum / static_cast<double>(b.tokens());
+  }
+
+  /// Of the whole model, as the membership agreed on it.
+  result<float> norm(auto&) { return peer_->norm(); }
+  result<void> after_step(auto&) { return {}; }
+
+  /// Every peer of every stage calls it with the same batch, as often before the same step, and gets the same mean. Any
+  /// number of sequences; boundaries cross as f32, whatever the codec. errc::cancelled where the others are through with it
+  /// and its result is lost, as for a peer that comes back: train on.
+  result<double> evaluate(auto& ctx, const batch& b) {
+    const std::int64_t pieces = std::gcd(b.sequences, peer_->options().micro_batches);
+    CAUSEWAY_TRY(check_batch(name, b, pieces));
+    using context_type = std::remove_cvref_t<decltype(ctx)>;
+    stage::plain exact;
+    detail::stage_computer<context_type, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
+    CAUSEWAY_ASSIGN(const double sum, peer_->evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
+    return sum / static_cast<double>(b.tokens());
+  }
+
+  void serialize(auto&) {}
+
+  /// For the environment's swarm_group.
+  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+
+ private:
+  result<void> begin(auto& ctx) {
     if (peer_ == nullptr || !ctx.elastic()) {
       return fail(errc::invalid_argument, "swarm",
                   "it needs its peer and a membership; make a swarm_peer, and a swarm_group for environment::group");
@@ -198,44 +235,6 @@ class swarm {
     return {};
   }
 
-  result<double> forward_backward(auto& ctx, const batch& b) {
-    const std::int64_t n = peer_->options().micro_batches;
-    if (b.sequences == 0 || b.sequences % n != 0) {
-      return fail(errc::invalid_argument, "swarm",
-                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(n) +
-                      " equal micro-batches; choose a divisor");
-    }
-    using context_type = std::remove_cvref_t<decltype(ctx)>;
-    whole_ = std::make_shared<batch>(b);
-    computer_ =
-        std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n, nn::pass_kind::recorded);
-    CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
-    return sum / static_cast<double>(b.tokens());
-  }
-
-  /// Of the whole model, as the membership agreed on it.
-  result<float> norm(auto&) { return peer_->norm(); }
-  result<void> after_step(auto&) { return {}; }
-
-  /// Every peer of every stage calls it with the same batch, as often before the same step, and gets the same mean. Any
-  /// number of sequences; boundaries cross as f32, whatever the codec. errc::cancelled where the others are through with it
-  /// and its result is lost, as for a peer that comes back: train on.
-  result<double> evaluate(auto& ctx, const batch& b) {
-    const std::int64_t pieces = std::gcd(b.sequences, peer_->options().micro_batches);
-    if (b.sequences == 0) return fail(errc::invalid_argument, "swarm", "a batch without sequences");
-    using context_type = std::remove_cvref_t<decltype(ctx)>;
-    stage::plain exact;
-    detail::stage_computer<context_type, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
-    CAUSEWAY_ASSIGN(const double sum, peer_->evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
-    return sum / static_cast<double>(b.tokens());
-  }
-
-  void serialize(auto&) {}
-
-  /// For the environment's swarm_group.
-  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
-
- private:
   std::shared_ptr<swarm_round> peer_;
   Codec codec_;
   std::shared_ptr<batch> whole_;

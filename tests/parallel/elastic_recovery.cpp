@@ -2,6 +2,7 @@
 #include <causeway/parallel/elastic_pipeline.hpp>
 
 #include <causeway/stage/recovery_morph.hpp>
+#include <causeway/stage/recovery_proactive.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 
@@ -22,40 +23,10 @@ namespace {
 
 using support::elastic_world;
 using support::elastic_world_options;
+using support::errors_of;
+using support::founded;
+using support::kill_through_the_run;
 using support::with;
-
-template <class Make>
-std::string errors_of(elastic_world<Make>& w, std::uint32_t hosts) {
-  std::string all;
-  for (std::uint32_t h = 0; h < hosts; ++h) all += w.at(h).error;
-  return all;
-}
-
-/// Kills the victim at `kills` network calls spread over the run, from the `from`th on.
-template <class Recovery>
-void kill_through_the_run(elastic_world_options o, const Recovery& recovery, std::uint64_t from, std::uint64_t kills) {
-  o.dies_at = UINT64_MAX;
-  elastic_world quiet{o, with(recovery)};
-  quiet.boot();
-  quiet.run();
-  const auto whole = quiet.unsplit();
-  REQUIRE(quiet.finished() == o.hosts);
-  CHECK(quiet.distance(whole) < 5e-5);
-  const std::uint64_t calls = quiet.at(o.victim).calls;
-  for (std::uint64_t k = 0; k < kills; ++k) {
-    o.dies_at = from + k * (calls - from) / kills;
-    CAPTURE(o.victim, o.dies_at);
-    elastic_world w{o, with(recovery)};
-    w.wanted = o.hosts - 1;
-    w.boot();
-    w.run();
-    CHECK(errors_of(w, o.hosts).empty());
-    CHECK(w.finished() >= o.hosts - 1);
-    CHECK(w.distance(whole) < 5e-5);
-  }
-}
-
-constexpr std::uint64_t founded = 100;  // calls of the network after which the first peer has founded the run
 
 }  // namespace
 
@@ -175,6 +146,45 @@ TEST_CASE("recovery: morphing pipelines survive every kill", "[parallel][fast]")
   m.calibration = {{1}, std::vector<plan::cut_point>(4, {{1}, {2}, 0, 2, 0}), 0, {}, {}};
   m.device_memory = 4;  // two blocks
   kill_through_the_run(o, stage::recovery::morph{m}, founded, 12);
+}
+
+TEST_CASE("recovery: proactive pipelines survive every kill", "[parallel][fast]") {
+  elastic_world_options o;
+  o.hosts = 5;
+  o.steps = 6;
+  o.victim = GENERATE(0U, 4U);
+  stage::recovery::proactive_options p;
+  p.device_memory = 2;  // blocks
+  p.interval = 2;
+  kill_through_the_run(o, stage::recovery::proactive{p}, founded, 12);
+}
+
+TEST_CASE("recovery: peers that come late forecast from the history of those that were there", "[parallel][fast]") {
+  elastic_world_options o;
+  o.hosts = 6;
+  o.micro_batches = 6;
+  o.late = {4, 5};
+  o.steps = 12;
+  std::function<void(std::uint32_t)> come;
+  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+    if (host == 0 && (step == 3 || step == 6)) come(step == 3 ? 4 : 5);
+  };
+  stage::recovery::proactive_options p;
+  p.device_memory = 2;  // blocks
+  p.interval = 3;
+  elastic_world w{o, with(stage::recovery::proactive{p})};
+  come = [&](std::uint32_t host) { w.boot(host); };
+  w.boot();
+  w.run();
+  CHECK(errors_of(w, o.hosts).empty());
+  CHECK(w.finished() == o.hosts);
+  CHECK(w.at(0).layouts.at(1).replicas.size() == 2);
+  CHECK(w.at(0).layouts.at(12).replicas.size() == 3);
+  for (std::uint32_t h = 1; h < o.hosts; ++h) {
+    for (const auto& [step, layout] : w.at(h).layouts) CHECK(layout == w.at(0).layouts.at(step));
+    CHECK(w.at(h).layouts.size() >= (h < 4 ? 12 : 3));
+  }
+  CHECK(w.distance(w.unsplit()) < 5e-5);
 }
 
 }  // namespace causeway

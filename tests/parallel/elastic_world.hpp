@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/catch.hpp"
 #include "support/counted_fabric.hpp"
 #include "support/pipelines.hpp"
 
@@ -255,6 +256,41 @@ class elastic_world {
   causeway::io::memory_storage shared_;
   causeway::sim::world world_;  // last: its processes refer to the rest
 };
+
+/// Of all hosts, in one text.
+template <class Make>
+std::string errors_of(elastic_world<Make>& w, std::uint32_t hosts) {
+  std::string all;
+  for (std::uint32_t h = 0; h < hosts; ++h) all += w.at(h).error;
+  return all;
+}
+
+/// Kills the victim at `kills` network calls spread over the run, from the `from`th on.
+template <class Recovery>
+void kill_through_the_run(elastic_world_options o, const Recovery& recovery, std::uint64_t from, std::uint64_t kills) {
+  o.dies_at = UINT64_MAX;
+  elastic_world quiet{o, with(recovery)};
+  quiet.boot();
+  quiet.run();
+  const auto whole = quiet.unsplit();
+  REQUIRE(quiet.finished() == o.hosts);
+  CHECK(quiet.distance(whole) < 5e-5);
+  const std::uint64_t calls = quiet.at(o.victim).calls;
+  for (std::uint64_t k = 0; k < kills; ++k) {
+    o.dies_at = from + k * (calls - from) / kills;
+    CAPTURE(o.victim, o.dies_at);
+    elastic_world w{o, with(recovery)};
+    w.wanted = o.hosts - 1;
+    w.boot();
+    w.run();
+    CHECK(errors_of(w, o.hosts).empty());
+    CHECK(w.finished() >= o.hosts - 1);
+    CHECK(w.distance(whole) < 5e-5);
+  }
+}
+
+/// Calls of the network after which the first peer has founded the run.
+inline constexpr std::uint64_t founded = 100;
 
 }  // namespace support
 

@@ -90,3 +90,18 @@ TEST_CASE("a shape that costs much to leave is kept through a short dip", "[plan
   const auto free = plan::plan_liveput({4, 3}, 12, dip, 60, 5, {}, by_instances);
   CHECK(free.shapes[1].instances() == 10);
 }
+
+TEST_CASE("what is trained again when a stage is lost counts, and a shape that cannot lose one is worth a change",
+          "[plan][fast]") {
+  const auto deeper_is_better = [](const pipeline_shape& s) {
+    return s.stages < 2 ? 0.0 : double(s.instances()) * (1 + 0.01 * double(s.stages));
+  };
+  const std::vector<std::size_t> decline{6, 4};
+  const auto served = plan::plan_liveput({2, 3}, 6, decline, 60, 3, {0, 0, 1, 0}, deeper_is_better, {2000, 1});
+  CHECK(served.shapes[0] == pipeline_shape{2, 3});
+  const auto alone = plan::plan_liveput({2, 3}, 6, decline, 60, 3, {0, 0, 1, 300}, deeper_is_better, {2000, 1});
+  CHECK(alone.shapes[0] == pipeline_shape{3, 2});
+  // a single pipeline loses one of its two stages for certain
+  const auto none_left = plan::plan_liveput({1, 2}, 2, std::vector<std::size_t>{1}, 60, 2, {0, 0, 0, 300}, speed);
+  CHECK(none_left.samples == -300);
+}

@@ -57,6 +57,13 @@ TEST_CASE("presets: Varuna morphs when a peer is lost", "[presets][fast]") {
   });
 }
 
+TEST_CASE("presets: Parcae takes another shape when a peer is lost", "[presets][fast]") {
+  check_survives<presets::parcae_options>(GENERATE(1U, 4U), [](auto& o) {
+    o.plan.device_memory = 3;
+    o.plan.interval = 2;
+  });
+}
+
 TEST_CASE("presets: CheckFree goes on with another pipeline's blocks, or its neighbours'", "[presets][fast]") {
   check_survives<presets::checkfree_options>(GENERATE(1U, 4U), [](auto& o) { o.stages = 2; });
 }

@@ -9,6 +9,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/stage/run_history.hpp>
 
 #include <cstdint>
 #include <vector>
@@ -21,6 +22,7 @@ struct crew_words {
   std::uint64_t step = 0;   ///< steps that the run has taken
   std::uint64_t state = 0;  ///< names the parameters after them
   double norm = 0;          ///< of the last step's gradient, over the whole model
+  stage::run_history history{};
 
   friend bool operator==(const crew_words&, const crew_words&) = default;
 };

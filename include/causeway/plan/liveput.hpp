@@ -12,6 +12,7 @@
 //   intra_stage    if what was lost is made good by instances that hold the same stage;
 //   inter_stage    if instances must load another stage, or join;
 //   pipeline       if the number of stages changes: everybody loads.
+// Where weights are on no server, samples are trained again besides when all instances of a stage are lost.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/rng.hpp>
@@ -37,11 +38,11 @@ struct pipeline_shape {
   friend bool operator==(const pipeline_shape&, const pipeline_shape&) = default;
 };
 
-/// Seconds.
 struct migration_costs {
-  double intra_stage = 0;
+  double intra_stage = 0;  ///< seconds
   double inter_stage = 0;
   double pipeline = 0;
+  double repeated_samples = 0;  ///< when no instance has a stage any more; with a server for the weights 0
 };
 
 /// Samples per second of a shape, 0 where it cannot train: what a planner or a measurement says.
@@ -96,6 +97,14 @@ class preemption_draws {
       const std::size_t most = *std::max_element(alive.begin(), alive.end());
       if (next.replicas > fewest) return costs.inter_stage;
       return fewest == shape_.replicas && most == shape_.replicas ? 0.0 : costs.intra_stage;
+    });
+  }
+
+  /// The part of the draws in which nothing is left of some stage.
+  [[nodiscard]] double lost_share() const {
+    if (shape_.instances() == 0) return 0;
+    return mean([](const std::vector<std::size_t>& alive) {
+      return *std::min_element(alive.begin(), alive.end()) == 0 ? 1.0 : 0.0;
     });
   }
 
@@ -157,9 +166,10 @@ liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std:
     const auto& last = table.back();
     for (std::size_t i = 0; i < last.size(); ++i) {
       const detail::preemption_draws draws{last[i].shape, count, count > n ? count - n : 0, options};
+      const double repeated = costs.repeated_samples > 0 ? costs.repeated_samples * draws.lost_share() : 0;
       for (std::size_t j = 0; j < next.size(); ++j) {
         const double pause = draws.migration(next[j].shape, costs);
-        const double samples = last[i].samples + rates[j] * std::max(0.0, interval_seconds - pause);
+        const double samples = last[i].samples - repeated + rates[j] * std::max(0.0, interval_seconds - pause);
         if (samples > next[j].samples) next[j].samples = samples, next[j].before = i;
       }
     }

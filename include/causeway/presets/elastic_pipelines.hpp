@@ -14,6 +14,7 @@
 #include <causeway/plan/templates.hpp>
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/recovery_morph.hpp>
+#include <causeway/stage/recovery_proactive.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 #include <causeway/stage/schedules.hpp>
 
@@ -59,6 +60,24 @@ using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage
   return varuna_morphing{o.peers,
                          {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                          stage::recovery::morph{o.search}};
+}
+
+/// Parcae (Duan et al., NSDI 2024): the number of stages and pipelines that is expected to train most over the next
+/// intervals, given how many peers the run had so far, which of them may go, and what a change costs; changed before peers
+/// go rather than after. The paper keeps the weights on a server besides (ParcaePS); here a storage that all peers reach
+/// takes its place, and the plan counts the steps that are lost when it is needed.
+struct parcae_options {
+  std::shared_ptr<parallel::crew> peers{};    ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;            ///< of the global batch
+  stage::recovery::proactive_options plan{};  ///< costs, memory, intervals; none: blocks that are all alike
+  std::optional<io::any_storage> storage{};   ///< that all peers reach
+  std::uint64_t store_every = 100;            ///< steps between copies there
+};
+using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one_f_one_b>;
+[[nodiscard]] inline parcae make(const parcae_options& o) {
+  return parcae{o.peers,
+                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+                stage::recovery::proactive{o.plan}};
 }
 
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two

@@ -35,12 +35,15 @@ struct seat {
     const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
     return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
   }
+  friend bool operator==(const seat&, const seat&) = default;
 };
 
 /// One whole pipeline.
 struct replica {
   std::vector<seat> seats;          ///< in the order of the model
   std::uint32_t micro_batches = 0;  ///< its share of the global batch
+
+  friend bool operator==(const replica&, const replica&) = default;
 };
 
 /// Peers without a seat are spare.
@@ -77,6 +80,8 @@ struct layout {
     for (std::size_t r = 0; r < of; ++r) sum += replicas[r].micro_batches;
     return sum;
   }
+
+  friend bool operator==(const layout&, const layout&) = default;
 
   /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat.
   [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const {

@@ -10,6 +10,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/stage/layout.hpp>
+#include <causeway/stage/run_history.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -60,6 +61,10 @@ struct gathering {
   std::int64_t layers = 0;
   std::uint32_t micro_batches = 0;  ///< of the global batch
   std::vector<present_peer> peers;  ///< by rising id
+  // what was voted on
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them: a seed that all peers have
+  run_history history{};    ///< of policies with an `interval`
 
   /// The place of the first peer that holds a block; peers.size() where nobody does.
   [[nodiscard]] std::size_t first_holder(std::int64_t block) const {
@@ -83,12 +88,25 @@ struct recovery_traits {
 
 /// - `arrange(gathering)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
 ///   waits for more.
+/// - `interval()`, where the policy looks back: steps from one entry of gathering::history to the next.
 template <class R>
 concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const gathering& g) {
   { R::name } -> std::convertible_to<std::string_view>;
   { R::traits } -> std::convertible_to<recovery_traits>;
   { r.arrange(g) } -> std::same_as<result<layout>>;
 };
+
+/// Steps between two entries of the run's history; 0: the policy does not look back.
+template <Recovery R>
+[[nodiscard]] std::uint64_t interval_of(const R& recovery) {
+  if constexpr (requires {
+                  { recovery.interval() } -> std::convertible_to<std::uint64_t>;
+                }) {
+    return recovery.interval();
+  } else {
+    return 0;
+  }
+}
 
 /// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
 /// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
+#define CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// How a run of elastic pipelines went so far, for recovery policies that look back. It is voted on with each step, so that
+// all peers have the same one, also those that have just come.
+
+#include <causeway/config/config.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// A regular value without padding: it travels as it is.
+struct run_history {
+  static constexpr std::size_t most = 60;  ///< intervals that are kept
+
+  std::uint32_t replicas = 0;               ///< that took the last step
+  std::uint32_t stages = 0;                 ///< of the first of them
+  std::array<std::uint16_t, most> there{};  ///< peers at the end of each interval, the newest last; 0: before the run
+
+  void add_interval(std::size_t peers) {
+    std::shift_left(there.begin(), there.end(), 1);
+    there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
+  }
+
+  /// Peers of each interval that there was.
+  [[nodiscard]] std::vector<std::size_t> counts() const {
+    const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
+    return {first, there.end()};
+  }
+
+  friend bool operator==(const run_history&, const run_history&) = default;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP

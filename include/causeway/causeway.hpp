@@ -343,6 +343,7 @@
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/crew_facts.hpp>
+#include <causeway/parallel/crew_turns.hpp>
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/parallel/embedding_base.hpp>

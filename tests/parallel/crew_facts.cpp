@@ -14,25 +14,29 @@ namespace {
 
 const parallel::crew_agreement ours{77, 10, 8};
 
-stage::present_peer somebody() { return {42, {{0, 3}, {5, 10}}, 2, {5, 9}, {1, 2, 3, 4, 5, 6, 7, 8}}; }
+parallel::crew_member somebody() { return {{42, {{0, 3}, {5, 10}}, 2, {5, 9}, {1, 2, 3, 4, 5, 6, 7, 8}}, {3, false, 2.5}}; }
 
 }  // namespace
 
 TEST_CASE("crew facts: what a peer says comes back", "[parallel][fast]") {
-  const auto p = parallel::decode_present_peer(parallel::encode(somebody(), 77), ours);
-  REQUIRE(p);
+  const auto all = parallel::decode_crew_member(parallel::encode(somebody(), 77), ours);
+  REQUIRE(all);
+  const stage::present_peer* const p = &all->peer;
   CHECK(p->id == 42);
   CHECK(p->replica == 2);
   CHECK(p->computes == nn::block_range{5, 9});
-  CHECK((p->holds == somebody().holds));
-  CHECK((p->squares == somebody().squares));
+  CHECK((p->holds == somebody().peer.holds));
+  CHECK((p->squares == somebody().peer.squares));
+  CHECK(all->turn.evaluated == 3);
+  CHECK_FALSE(all->turn.trains);
+  CHECK(all->turn.last == 2.5);
 }
 
 TEST_CASE("crew facts: bytes that no encoder makes are refused", "[parallel][fast]") {
   const auto refused = [](auto&& change) {
     auto p = somebody();
-    change(p);
-    return !parallel::decode_present_peer(parallel::encode(p, 77), ours);
+    change(p.peer);
+    return !parallel::decode_crew_member(parallel::encode(p, 77), ours);
   };
   CHECK_FALSE(refused([](auto&) {}));
   CHECK(refused([](auto& p) { p.holds[1].last = 11; }));
@@ -45,15 +49,15 @@ TEST_CASE("crew facts: bytes that no encoder makes are refused", "[parallel][fas
   CHECK(refused([](auto& p) { p.squares.resize(11); }));
   const auto bytes = parallel::encode(somebody(), 77);
   for (std::size_t n = 0; n < bytes.size(); ++n) {
-    CHECK_FALSE(parallel::decode_present_peer(std::span{bytes}.first(n), ours));
+    CHECK_FALSE(parallel::decode_crew_member(std::span{bytes}.first(n), ours));
   }
-  CHECK(parallel::decode_present_peer(parallel::encode(somebody(), 76), ours).error().code == errc::wrong_model);
+  CHECK(parallel::decode_crew_member(parallel::encode(somebody(), 76), ours).error().code == errc::wrong_model);
 }
 
 TEST_CASE("crew facts: all peers know the same, by rising id", "[parallel][fast]") {
   std::vector<parallel::crew_facts> all(3);
   support::run_cluster(3, [&](std::uint32_t p, environment env) {
-    const stage::present_peer own{100 - 10 * std::uint64_t{p}, {{0, 1 + std::int64_t{p}}}};
+    const parallel::crew_member own{{100 - 10 * std::uint64_t{p}, {{0, 1 + std::int64_t{p}}}}, {p, false}};
     all[p] = parallel::gather_facts(env.transport, {.channel = 96}, own, ours, {}).value();
   });
   for (std::uint32_t p = 0; p < 3; ++p) {
@@ -62,6 +66,7 @@ TEST_CASE("crew facts: all peers know the same, by rising id", "[parallel][fast]
     CHECK(all[p].gathered.peers[2].holds[0].last == 1);
     CHECK((all[p].index_of == std::vector<net::peer_index>{2, 1, 0}));
     CHECK(all[p].self == 2 - p);
+    CHECK(all[p].turns[0].evaluated == 2);
   }
 }
 

@@ -49,6 +49,7 @@ struct elastic_world_options {
   std::uint64_t dies_at = 0;
   causeway::duration back_after{0};                                 ///< the victim is started again; 0: not
   std::vector<std::uint32_t> late{};                                ///< hosts that are not booted with the rest
+  std::uint64_t evaluations = 0;                                    ///< before every step and at the end
   std::function<void(std::uint32_t, std::uint64_t)> before_step{};  ///< host, step
   std::function<void(const std::string&)> trace{};                  ///< every line that a peer logs
 };
@@ -101,6 +102,8 @@ class elastic_world {
     std::map<std::uint64_t, double> losses;                ///< by step
     std::map<std::uint64_t, causeway::stage::layout> layouts;
     std::map<std::uint64_t, causeway::time_point> ends;
+    std::map<std::uint64_t, double> evaluated;  ///< by step; what it did not hear is not there
+    std::uint64_t missed = 0;                   ///< evaluations without an outcome
     std::string error;
     std::uint64_t id = 0;
     std::uint64_t received = 0;
@@ -233,6 +236,8 @@ class elastic_world {
     while (trainer.context().step() < options_.steps) {
       const std::uint64_t step = trainer.context().step();
       if (options_.before_step) options_.before_step(p.host(), step);
+      CAUSEWAY_TRY(evaluate(trainer, me));
+      if (trainer.context().step() != step) continue;
       const token_batch b{0, step, options_.micro_batches};
       CAUSEWAY_ASSIGN(const auto report, trainer.step(b.view()));
       if (report.step != step + 1) {  // others had taken it, or the run went back
@@ -243,9 +248,22 @@ class elastic_world {
       me.layouts[report.step] = trainer.parallel().layout();
       me.ends[report.step] = p.now();
     }
+    CAUSEWAY_TRY(evaluate(trainer, me));
     me.received = trainer.parallel().received_blocks();
     me.made_up = trainer.parallel().made_up_blocks();
     if (trainer.parallel().layout().find(me.id) != nullptr) detail::collect(trainer.model().parameters(), me.parameters);
+    return {};
+  }
+
+  template <class Trainer>
+  causeway::result<void> evaluate(Trainer& trainer, result_of_host& me) {
+    const token_batch held_out{0, 1000, options_.micro_batches};
+    for (std::uint64_t i = 0; i < options_.evaluations; ++i) {
+      const auto loss = trainer.evaluate(held_out.view());
+      if (loss) me.evaluated[trainer.context().step()] = *loss;
+      if (!loss && loss.error().code != causeway::errc::cancelled) return loss.error();
+      me.missed += loss ? 0 : 1;
+    }
     return {};
   }
 

@@ -20,7 +20,7 @@ struct scripted_members final : elastic_group {
   }
   result<round_entry> enter(std::uint64_t samples) override {
     entered_with = samples;
-    return round_entry{&transport, 3, 4, no_deadline, 0.25, false};
+    return round_entry{&transport, 3, 4, no_deadline, 0.25, false, 17};
   }
   result<void> exchanged() override {
     if (called_off) return fail(errc::cancelled, "round", "the attempt was called off");
@@ -69,6 +69,7 @@ TEST_CASE("crew group: peers share the words, not the parameters", "[train][fast
   const auto attempt = c.group.begin_attempt();
   REQUIRE(attempt);
   CHECK(attempt->round == 3);
+  CHECK(attempt->attempt == 17);
   CHECK(c.members->entered_with == 1);  // never nothing: an empty round would not be tried
 }
 
@@ -87,6 +88,13 @@ TEST_CASE("crew group: what others voted for counts", "[train][fast]") {
   c.members->others = parallel::crew_words{1, 12, 2.5};
   REQUIRE(c.group.propose({1, 11, 2.0}));
   CHECK(c.group.words().state == 12);
+}
+
+TEST_CASE("crew group: what failed before a step is told to the membership, and is no vote", "[train][fast]") {
+  crew_of_one c;
+  REQUIRE(c.group.failed(fail(errc::peer_lost, "peer 2", "is gone")));
+  CHECK(c.members->settled == 1);
+  CHECK_FALSE(c.members->voted);
 }
 
 TEST_CASE("crew group: a failed attempt is tried again, unless others have finished the step", "[train][fast]") {

@@ -33,6 +33,7 @@ struct crew_attempt {
   std::uint64_t round = 0;
   std::uint64_t parent = 0;
   time_point deadline = no_deadline;
+  std::uint32_t attempt = 0;  ///< another one for every attempt at a round
 };
 
 /// All calls from the trainer's thread.
@@ -41,10 +42,13 @@ class crew {
   virtual ~crew() = default;
   [[nodiscard]] virtual std::uint64_t identity() const = 0;
   [[nodiscard]] virtual const crew_words& words() const = 0;
-  /// Blocks until the next attempt begins. Errors that another attempt may cure are for the fault policy.
+  /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
+  /// may cure are for the fault policy.
   virtual result<crew_attempt> begin_attempt() = 0;
   /// The gradient is complete on all peers. Success: the run has taken a step; `words()` say which.
   virtual result<void> propose(const crew_words& next) = 0;
+  /// What the peers did together did not go through. Success: another attempt may, or `words()` are others.
+  virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
 };

@@ -12,6 +12,7 @@
 #include <causeway/net/codec.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/crew_turns.hpp>
 #include <causeway/stage/recovery.hpp>
 
 #include <algorithm>
@@ -51,7 +52,14 @@ inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool 
 
 }  // namespace detail
 
-[[nodiscard]] inline std::vector<std::byte> encode(const stage::present_peer& p, std::uint64_t agreed) {
+/// What a peer says when peers meet.
+struct crew_member {
+  stage::present_peer peer;
+  crew_turn turn;
+};
+
+[[nodiscard]] inline std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
+  const stage::present_peer& p = m.peer;
   CAUSEWAY_EXPECT(p.holds.size() <= detail::most_ranges);
   net::byte_writer w;
   w.put(agreed).put(p.id).put(p.replica);
@@ -60,18 +68,19 @@ inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool 
   for (const nn::block_range& r : p.holds) detail::put_range(w, r);
   w.put(static_cast<std::uint32_t>(p.squares.size()));
   for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
+  w.put(m.turn.evaluated).put(static_cast<std::uint8_t>(m.turn.trains)).put(std::bit_cast<std::uint64_t>(m.turn.last));
   return std::move(w).take();
 }
 
 /// errc::wrong_model: another model or other options than ours.
-[[nodiscard]] inline result<stage::present_peer> decode_present_peer(std::span<const std::byte> bytes,
-                                                                     const crew_agreement& ours) {
+[[nodiscard]] inline result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
   net::byte_reader r{bytes};
   const auto agreed = r.get<std::uint64_t>();
   if (r.ok() && agreed != ours.hash) {
     return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
   }
-  stage::present_peer p;
+  crew_member m;
+  stage::present_peer& p = m.peer;
   p.id = r.get<std::uint64_t>();
   p.replica = r.get<std::uint32_t>();
   p.computes = detail::get_range(r, ours.layers, true);
@@ -87,8 +96,13 @@ inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool 
     p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
     if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
   }
+  m.turn.evaluated = r.get<std::uint32_t>();
+  const auto trains = r.get<std::uint8_t>();
+  if (trains > 1) r.refuse();
+  m.turn.trains = trains == 1;
+  m.turn.last = std::bit_cast<double>(r.get<std::uint64_t>());
   CAUSEWAY_TRY(r.finish("what a peer holds"));
-  return p;
+  return m;
 }
 
 /// The peers of an attempt, and the transport's number of each.
@@ -96,32 +110,35 @@ struct crew_facts {
   stage::gathering gathered;
   std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
   net::peer_index self = 0;               ///< place of this peer
+  std::vector<crew_turn> turns;           ///< [place]
 };
 
-/// From and to everybody; 44 bytes, 16 for each range and 8 for each block that a peer holds.
-inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
-                                       const stage::present_peer& own, const crew_agreement& ours,
-                                       const collective::collective_options& options) {
-  const std::size_t most = 64 + 16 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
+/// From and to everybody; 57 bytes, 16 for each range and 8 for each block that a peer holds.
+inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id, const crew_member& own,
+                                       const crew_agreement& ours, const collective::collective_options& options) {
+  const std::size_t most = 80 + 16 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
   std::vector<std::vector<std::byte>> all(transport.size());
   if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
-  std::vector<std::pair<stage::present_peer, net::peer_index>> peers;
+  std::vector<std::pair<crew_member, net::peer_index>> peers;
   for (net::peer_index p = 0; p < transport.size(); ++p) {
-    auto one = p == transport.self() ? result<stage::present_peer>{own} : decode_present_peer(all[p], ours);
+    auto one = p == transport.self() ? result<crew_member>{own} : decode_crew_member(all[p], ours);
     if (!one) {
       if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
       return one.error();
     }
     peers.emplace_back(std::move(*one), p);
   }
-  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.id < b.first.id; });
-  crew_facts facts{{ours.layers, ours.micro_batches, {}}, {}, 0};
-  for (auto& [peer, index] : peers) {
-    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == peer.id) {
+  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.peer.id < b.first.peer.id; });
+  crew_facts facts;
+  facts.gathered.layers = ours.layers;
+  facts.gathered.micro_batches = ours.micro_batches;
+  for (auto& [member, index] : peers) {
+    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == member.peer.id) {
       return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
     }
     if (index == transport.self()) facts.self = static_cast<net::peer_index>(facts.index_of.size());
-    facts.gathered.peers.push_back(std::move(peer));
+    facts.gathered.peers.push_back(std::move(member.peer));
+    facts.turns.push_back(member.turn);
     facts.index_of.push_back(index);
   }
   return facts;

@@ -22,6 +22,7 @@
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/crew_facts.hpp>
+#include <causeway/parallel/crew_turns.hpp>
 #include <causeway/parallel/held_blocks.hpp>
 #include <causeway/parallel/made_up_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
@@ -29,6 +30,8 @@
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/plan/schedule.hpp>
+#include <causeway/plan/schedule_cursor.hpp>
+#include <causeway/plan/schedules.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/layout.hpp>
@@ -43,8 +46,10 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -132,9 +137,39 @@ class elastic_pipeline {
     return codec_.commit_step();
   }
 
-  result<double> evaluate(auto&, const batch&) {
-    return fail(errc::unsupported, "elastic pipeline",
-                "it does not evaluate; load a checkpoint of all blocks into a whole model");
+  /// Every peer calls it with the same batch, as often before the same step, and gets the same mean; any number of
+  /// sequences. Boundaries cross as f32, whatever the codec. errc::cancelled where there is no outcome to be had, because
+  /// the others are through with it, or some block is missing: train on.
+  result<double> evaluate(auto& ctx, const batch& b) {
+    const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
+    CAUSEWAY_TRY(check_batch(name, b, pieces));
+    for (;;) {
+      const auto begun = begin_attempt();
+      if (crew_->words().step != ctx.step()) {
+        ctx.resume_at(crew_->words().step);
+        return fail(errc::cancelled, "evaluation", "the others are at step " + std::to_string(ctx.step()));
+      }
+      const auto sum = begun ? try_to_evaluate(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{begun.error()};
+      if (!sum) {
+        CAUSEWAY_TRY(crew_->failed(sum.error()));
+        continue;
+      }
+      turns_.came_to(*sum);
+      if (std::isfinite(*sum)) return *sum / static_cast<double>(b.tokens());
+      return fail(errc::cancelled, "evaluation",
+                  "it has no outcome here; the others are through with it, or wait for peers");
+    }
+  }
+
+  /// What this peer holds, to the storage: for one that goes. Once all have gone, the run goes on from there.
+  result<void> save(auto& ctx) {
+    if (!options_.storage) return {};
+    for (const nn::block_range& r : held_.described(crew_->words(), ctx.model().blocks()).holds) {
+      for (std::int64_t b = r.first; b < r.last; ++b) {
+        if (ctx.model().part().holds(b)) CAUSEWAY_TRY(held_.save(ctx, b, crew_->words()));
+      }
+    }
+    return {};
   }
 
   void serialize(auto& ar) {
@@ -149,6 +184,8 @@ class elastic_pipeline {
   [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
 
  private:
+  // Two consecutive ones for the boundaries of an evaluation.
+  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
   // Kinds of messages on the channel of state; a gather takes two.
   enum channel : std::uint32_t { facts_channel = 0, sums_channel = 4, move_channel = 8, source_channel = 9 };
 
@@ -170,9 +207,12 @@ class elastic_pipeline {
     return {};
   }
 
+  // The peers of an attempt may meet several times.
   [[nodiscard]] net::message_id named(std::uint32_t on) const {
-    return {.channel = on, .step = attempt_.round, .parent = attempt_.parent};
+    return {.channel = on, .step = mix(attempt_.round, meetings_), .parent = attempt_.parent};
   }
+  // Of boundaries, whose ids hold the micro-batch besides.
+  [[nodiscard]] std::uint64_t meeting() const noexcept { return (attempt_.round << 16) + meetings_; }
   [[nodiscard]] collective::collective_options how(auto& ctx) const {
     collective::collective_options options = ctx.exchange_options();
     options.deadline = attempt_.deadline;
@@ -217,7 +257,7 @@ class elastic_pipeline {
   // All of a step but the move of the parameters.
   result<void> attempt(auto& ctx) {
     proposes_ = false;
-    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
+    CAUSEWAY_TRY(begin_attempt());
     if (taken()) return {};  // the attempt just begun is the next step's
     complete_ = false;
     codec_.begin_step();
@@ -226,7 +266,8 @@ class elastic_pipeline {
       crew_->finished_by_others();
       return fail(errc::cancelled, "step", "the others have finished it");
     }
-    CAUSEWAY_TRY(assemble(ctx));
+    CAUSEWAY_ASSIGN(const auto facts, meet(ctx, true));
+    CAUSEWAY_TRY(assemble(ctx, *facts));
     CAUSEWAY_TRY(compute(ctx));
     CAUSEWAY_TRY(sum_gradients(ctx));
     CAUSEWAY_TRY(tell_sums(ctx));
@@ -235,23 +276,89 @@ class elastic_pipeline {
     return {};
   }
 
+  result<void> begin_attempt() {
+    const std::uint32_t before = attempt_.attempt;
+    const std::uint64_t round = attempt_.round;
+    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
+    if (attempt_.attempt != before || attempt_.round != round) meetings_ = 0;
+    return {};
+  }
+
+  // ---- evaluation -------------------------------------------------------------------------------------------------------
+
+  // The sum of the losses. Not a number: there is none to be had.
+  result<double> try_to_evaluate(auto& ctx, const batch& b, std::uint32_t pieces) {
+    constexpr double none = std::numeric_limits<double>::quiet_NaN();
+    CAUSEWAY_ASSIGN(const auto facts, meet(ctx, false));
+    if (!facts) return missed_;
+    auto made = recovery_.arrange(facts->gathered);
+    if (!made || !lost_runs(facts->gathered).empty()) return none;  // the step will wait for peers, or mend it
+    CAUSEWAY_TRY(assemble(ctx, *facts));
+    stage::layout shared_out = layout_;
+    const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
+    for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
+    CAUSEWAY_ASSIGN(const double own, forward_only(ctx, shared_out, b, pieces));
+    std::vector<double> all(attempt_.transport->size(), own);
+    if (all.size() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(*attempt_.transport, named(collective::channels::state + sums_channel),
+                                          std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}),
+                                          how(ctx)));
+    }
+    return std::accumulate(all.begin(), all.end(), 0.0);
+  }
+
+  // This peer's part of it.
+  result<double> forward_only(auto& ctx, const stage::layout& l, const batch& b, std::uint32_t pieces) {
+    if (seat_ == nullptr || l.replicas[place_.replica].micro_batches == 0) return 0.0;
+    const stage::replica& mine = l.replicas[place_.replica];
+    const auto rank = static_cast<std::uint32_t>(place_.rank);
+    CAUSEWAY_ASSIGN(const plan::schedule forwards,
+                    plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
+    plan::schedule_cursor cursor{forwards, rank};
+    const std::int64_t sequences = b.sequences / pieces;
+    const batch piece = b.slice(l.first_micro_batch(place_.replica) * sequences, mine.micro_batches * sequences);
+    collective::group_view view{*attempt_.transport, peers_of(mine)};
+    const std::array chunk{seat_->computes};
+    stage::plain exact;
+    const batch_talk talk{.channel = evaluation_channel, .step = meeting(), .deadline = attempt_.deadline};
+    return pass_batch(ctx, view, exact, cursor, {forwards, rank, chunk, piece, 0.0F, false}, talk);
+  }
+
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
-  result<void> assemble(auto& ctx) {
-    stage::present_peer own = held_.described(crew_->words(), ctx.model().blocks());
-    own.id = crew_->identity();
+  // What all peers of the attempt hold, once all are at the same turn. None: the others are past this peer's, and told it
+  // what it missed.
+  result<std::optional<crew_facts>> meet(auto& ctx, bool trains) {
+    crew_member own{held_.described(crew_->words(), ctx.model().blocks()), {}};
+    own.peer.id = crew_->identity();
+    turns_.at(crew_->words().state);
+    own.turn = turns_.now(trains);
     const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
-    CAUSEWAY_ASSIGN(crew_facts facts, gather_facts(*attempt_.transport, named(collective::channels::state + facts_channel),
-                                                   own, ours, how(ctx)));
-    facts.gathered.step = crew_->words().step;
-    facts.gathered.state = crew_->words().state;
-    facts.gathered.history = crew_->words().history;
+    for (;;) {
+      ++meetings_;
+      CAUSEWAY_ASSIGN(
+          crew_facts facts,
+          gather_facts(*attempt_.transport, named(collective::channels::state + facts_channel), own, ours, how(ctx)));
+      if (own.turn.order() < furthest(facts.turns)) {
+        missed_ = missed(own.turn, facts.turns);
+        return std::optional<crew_facts>{};
+      }
+      const auto with_us = [&](const crew_turn& t) { return t.order() == own.turn.order(); };
+      if (!std::all_of(facts.turns.begin(), facts.turns.end(), with_us)) continue;  // the others come after
+      facts.gathered.step = crew_->words().step;
+      facts.gathered.state = crew_->words().state;
+      facts.gathered.history = crew_->words().history;
+      return std::optional{std::move(facts)};
+    }
+  }
+
+  result<void> assemble(auto& ctx, const crew_facts& facts) {
     auto made = recovery_.arrange(facts.gathered);
     if (!made) return wait_for_more(ctx, made.error());
     layout_ = std::move(*made);
-    CAUSEWAY_TRY(layout_.check(ours.layers, ours.micro_batches));
+    CAUSEWAY_TRY(layout_.check(facts.gathered.layers, facts.gathered.micro_batches));
     for (const nn::block_range& r : lost_runs(facts.gathered)) {
-      const bool between = r.first > 0 && r.last < ours.layers;
+      const bool between = r.first > 0 && r.last < facts.gathered.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
       return go_back(ctx, fail(errc::not_found, "blocks " + nn::model_part::text(r),
                                "no peer that is there has them; the run goes on when one that has them is back"));
@@ -278,8 +385,10 @@ class elastic_pipeline {
     }
     const bool agreed = std::all_of(all.begin(), all.end(), [&](const crew_words& w) { return w == saved; });
     if (saved.step == 0 || !agreed) return wait_for_more(ctx, why);
-    ctx.log()(severity::warning, why.where + ": no peer has them any more; going back from step " +
-                                     std::to_string(ctx.step()) + " to step " + std::to_string(saved.step));
+    const std::string from = ctx.step() == saved.step ? "" : "back from step " + std::to_string(ctx.step()) + " to ";
+    ctx.log()(from.empty() ? severity::info : severity::warning, why.where + ": no peer has them any more; going " + from +
+                                                                     (from.empty() ? "on from step " : "step ") +
+                                                                     std::to_string(saved.step) + ", which is saved");
     CAUSEWAY_TRY(crew_->propose(saved));
     held_.went_back(crew_->words());
     ctx.resume_at(crew_->words().step);
@@ -377,7 +486,7 @@ class elastic_pipeline {
     const std::array chunk{seat_->computes};
     const float scale = 1.0F / static_cast<float>(whole_.tokens());
     const batch_talk talk{.channel = collective::channels::activations,
-                          .step = attempt_.round,
+                          .step = meeting(),
                           .seed = ctx.step(),
                           .window = window_of(schedule, order_),
                           .deadline = attempt_.deadline};
@@ -476,6 +585,9 @@ class elastic_pipeline {
 
   batch whole_;
   crew_attempt attempt_;
+  std::uint64_t meetings_ = 0;  // in this attempt
+  crew_turns turns_;
+  double missed_ = 0;  // an evaluation that others are through with
   stage::layout layout_;
   std::map<std::uint64_t, net::peer_index> index_of_;  // by id
   const stage::seat* seat_ = nullptr;                  // in layout_; none: spare

@@ -67,7 +67,7 @@ class crew_group final : public elastic_group, public parallel::crew {
 
   result<parallel::crew_attempt> begin_attempt() override {
     CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1));
-    return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline};
+    return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
   }
 
   result<void> propose(const parallel::crew_words& next) override {
@@ -76,6 +76,11 @@ class crew_group final : public elastic_group, public parallel::crew {
     CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
     if (judged == verdict::commit) return {};
     return fail(errc::cancelled, "step", "the others did not vote for it");
+  }
+
+  result<void> failed(const error& why) override {
+    CAUSEWAY_TRY(below_->settle(why, false));
+    return {};
   }
 
   void finished_by_others() override { finished_by_others_ = true; }

@@ -34,6 +34,7 @@ struct round_entry {
   time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
   double share = 0;                         ///< this peer's samples / everybody's
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
+  std::uint32_t attempt = 0;                ///< another one for every attempt at a round
 };
 
 /// Thread safety: all calls from the trainer's thread.

@@ -286,6 +286,7 @@ class member final : public elastic_group {
     round_entry e;
     e.round = view.round;
     e.parent = view.parent;
+    e.attempt = view.at.wire();
     e.deadline = entered_at_ + exchange_times_.patience();
     e.empty = view.total() == 0;
     e.share = e.empty ? 0.0 : static_cast<double>(view.members[rank].samples) / static_cast<double>(view.total());

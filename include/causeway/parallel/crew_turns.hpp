@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+#define CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+
+// What peers do together between two steps, one after the other: evaluations, in the order in which all of them ask for
+// them, and then the step. Who comes late is told what it missed, or that it did miss it, and nobody waits in vain.
+
+#include <causeway/config/config.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// What a peer says of itself when peers meet.
+struct crew_turn {
+  std::uint32_t evaluated = 0;                             ///< evaluations that it is through with since the last step
+  bool trains = true;                                      ///< it makes the step next; else an evaluation
+  double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
+
+  /// Rises from turn to turn.
+  [[nodiscard]] std::uint32_t order() const noexcept {
+    return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
+  }
+};
+
+/// A peer's turns.
+class crew_turns {
+ public:
+  /// `state` names the parameters that it holds: those of another state begin anew.
+  void at(std::uint64_t state) noexcept {
+    if (state == state_) return;
+    state_ = state;
+    evaluated_ = 0;
+    last_ = std::numeric_limits<double>::quiet_NaN();
+  }
+
+  [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
+
+  /// This evaluation is over; `sum`: not a number where nobody told.
+  void came_to(double sum) noexcept {
+    ++evaluated_;
+    last_ = sum;
+  }
+
+ private:
+  std::uint64_t state_ = 0;
+  std::uint32_t evaluated_ = 0;
+  double last_ = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// The turn of those who are furthest.
+[[nodiscard]] inline std::uint32_t furthest(std::span<const crew_turn> all) noexcept {
+  std::uint32_t most = 0;
+  for (const crew_turn& t : all) most = std::max(most, t.order());
+  return most;
+}
+
+/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
+[[nodiscard]] inline double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept {
+  for (const crew_turn& t : all) {
+    if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP

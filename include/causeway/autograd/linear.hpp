@@ -91,15 +91,19 @@ void linear_backward(tape<Backend>& t, linear_record& r, tensor dy) {
     kernels::gelu_backward(t.pool(), pre, dy.template data<Act>(), dy.template data<Act>(), dy.count());
     r.pre_activation.reset();
   }
-  if (r.bias) {
+  if (r.bias.gradient != nullptr) {
     with_activation_type(dy.type(), [&]<class T>() {
       kernels::bias_gradient(t.pool(), t.work(), dy.data<T>(), r.bias.gradient, dy.rows(), dy.columns());
     });
   }
   const tensor operand = as_operand(t, dy, dtype_of<Act>);
-  t.weight_gradient(operand, [x = std::move(r.x), weight = r.weight](tape<Backend>& on, const tensor& d) {
-    linear_weight_gradient<Act>(on, x, weight, d);
-  });  // x is gone before dx asks for memory of the same size
+  if (r.weight.gradient == nullptr) {
+    r.x.reset();
+  } else {
+    t.weight_gradient(operand, [x = std::move(r.x), weight = r.weight](tape<Backend>& on, const tensor& d) {
+      linear_weight_gradient<Act>(on, x, weight, d);
+    });  // x is gone before dx asks for memory of the same size
+  }
   if (r.residual_slot != no_gradient) t.contribute(r.residual_slot, std::move(dy));
   linear_input_gradient<Act>(t, r, operand);
 }

@@ -30,7 +30,7 @@ struct variable {
 struct parameter {
   const float* value = nullptr;
   const bf16* low = nullptr;  ///< the same in bf16; needed by products in bf16 mode only
-  float* gradient = nullptr;  ///< added to, never overwritten
+  float* gradient = nullptr;  ///< added to, never overwritten; null: frozen, nobody wants it
   std::int64_t rows = 0;
   std::int64_t columns = 0;
 

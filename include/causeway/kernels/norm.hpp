@@ -156,6 +156,7 @@ void norm_backward(thread_pool& pool, scratch& memory, const float* x, const flo
                                                accumulate_dx, gains, gains + (arrays - 1) * stride, r.size(), columns);
     }
   });
+  if (dgain == nullptr) return;
   dispatch<column_sum_kernel>(level, static_cast<const float*>(partials), dgain, blocks, columns, arrays * stride);
   if constexpr (Centered) {
     dispatch<column_sum_kernel>(level, static_cast<const float*>(partials + stride), dbias, blocks, columns,
@@ -175,7 +176,7 @@ void layer_norm_forward(thread_pool& pool, const float* x, const float* gain, co
 }
 
 /// The gradient of layer_norm_forward. dx is overwritten, or added to with `accumulate_dx` (the residual stream); dgain and
-/// dbias are always added to. Moves 12 bytes an element (In f32), 10 (bf16), and 4 more to accumulate.
+/// dbias are always added to, or both null. Moves 12 bytes an element (In f32), 10 (bf16), and 4 more to accumulate.
 template <Activation In>
 void layer_norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* mean,
                          const float* rstd, const In* dy, float* dx, bool accumulate_dx, float* dgain, float* dbias,

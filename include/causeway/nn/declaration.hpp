@@ -12,7 +12,6 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/tensor/parameters.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -58,7 +57,7 @@ class declaration {
   /// A token table; one that is the output layer too is held at both ends.
   std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
     return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-               tied && part_.holds(layers_ - 1));
+               tied && part_.holds_parameters(layers_, layers_));
   }
 
   std::size_t table(std::string name, std::int64_t rows, std::int64_t columns) {
@@ -77,8 +76,7 @@ class declaration {
   std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
                   bool also_here = false) {
     d.number = declared_++;
-    // What stands before the first block goes with it, what stands behind the last one likewise.
-    if (!also_here && !part_.holds(std::clamp(block_, std::int64_t{0}, layers_ - 1))) return not_held;
+    if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
     initial_.push_back(d);
     return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
   }

@@ -365,6 +365,8 @@ class language_model {
 
   [[nodiscard]] result<void> check_stage(const micro_batch& b, block_range r, const tensor& boundary) const {
     CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks() && part().holds(r));
+    CAUSEWAY_EXPECT(part().holds_parameters(r.first - 1, blocks()) || r.first > 0);
+    CAUSEWAY_EXPECT(part().holds_parameters(r.last, blocks()) || r.last < blocks());
     CAUSEWAY_TRY(check_inputs(limits(), b));
     if (r.last == blocks()) CAUSEWAY_TRY(check_targets(limits(), b));
     if (r.first > 0) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));

@@ -73,9 +73,11 @@ class parameter_store {
 
   /// Reserves both buffers, zeroed.
   void allocate() {
-    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_)};
+    allocate_values();
     gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_)};
   }
+  /// The values alone: frozen parameters, whose `gradient` is null.
+  void allocate_values() { values_ = aligned_buffer<float>{static_cast<std::size_t>(length_)}; }
 
   [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
   [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
@@ -84,7 +86,9 @@ class parameter_store {
   [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
 
   [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
-  [[nodiscard]] float* gradient(std::size_t segment) noexcept { return gradients_.data() + segments_[segment].offset; }
+  [[nodiscard]] float* gradient(std::size_t segment) noexcept {
+    return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
+  }
 
   /// Number of parameters, padding not counted.
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }

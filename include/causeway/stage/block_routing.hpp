@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_STAGE_BLOCK_ROUTING_HPP
+#define CAUSEWAY_STAGE_BLOCK_ROUTING_HPP
+
+// Which servers a client's rows go through, where servers hold spans of blocks that overlap (Petals: Borzunov et al.,
+// 2022). What is known of servers is measured by the client: how far away each is, how long its requests take, whether it
+// failed. The chain is the shortest path through the blocks. Petals' search is Dijkstra's or a beam's; blocks are passed in
+// their order, so a sweep from the last to the first is exact and simpler. No clock: times are given.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/net/fabric.hpp>
+#include <causeway/nn/model_part.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// What a server says of itself.
+struct span_offer {
+  nn::block_range blocks{};
+  double seconds = 0;               ///< for a row through a block, forward
+  double load = 0;                  ///< seconds of work that wait there
+  std::uint32_t most_requests = 1;  ///< of a client at once
+  std::uint32_t most_rows = 1;      ///< of a request, those of its prompts too
+};
+
+/// What is to go through blocks.
+struct span_need {
+  std::int64_t rows = 1;
+  std::int64_t prompts = 0;  ///< rows that come with the request for every block
+};
+
+/// One hop: a server, and the blocks that are asked of it.
+struct span_hop {
+  net::peer_id server = 0;
+  nn::block_range blocks{};
+
+  friend bool operator==(const span_hop&, const span_hop&) = default;
+};
+using span_chain = std::vector<span_hop>;
+
+struct span_directory_options {
+  duration ban = std::chrono::seconds{1};  ///< after a failure; twice as long after each more in a row
+  duration longest_ban = std::chrono::minutes{2};
+  double smoothing = 0.3;  ///< weight of the newest measurement
+};
+
+/// Copyable; no thread safety.
+class span_directory {
+ public:
+  explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {})
+      : layers_{layers}, options_{options} {
+    CAUSEWAY_EXPECT(layers > 0 && options.smoothing > 0 && options.smoothing <= 1);
+  }
+
+  [[nodiscard]] std::int64_t layers() const noexcept { return layers_; }
+  /// Servers that say they serve something, banned ones too.
+  [[nodiscard]] std::size_t size() const noexcept {
+    return static_cast<std::size_t>(std::count_if(servers_.begin(), servers_.end(),
+                                                  [](const auto& one) { return one.second.offer.blocks.size() > 0; }));
+  }
+
+  /// Precondition: blocks of the model. What was measured is believed less with every announcement, so that a server that
+  /// was slow is tried again some day.
+  void announced(net::peer_id id, const span_offer& offer, time_point until) {
+    CAUSEWAY_EXPECT(offer.blocks.first >= 0 && offer.blocks.size() > 0 && offer.blocks.last <= layers_);
+    server& s = servers_[id];
+    s.offer = offer;
+    s.until = until;
+    s.wire *= forgetting;
+  }
+  /// It serves nothing before it announces itself again. Its failures are remembered for a time.
+  void gone(net::peer_id id) {
+    if (server* const s = find(id)) withdraw(*s);
+  }
+  /// So with whoever did not announce itself again.
+  void expire(time_point now) {
+    for (auto& [id, s] : servers_) {
+      if (s.until <= now) withdraw(s);
+    }
+    std::erase_if(servers_, [&](const auto& one) {
+      return one.second.until <= now && one.second.banned_until + options_.longest_ban <= now;
+    });
+  }
+
+  /// A small message went there and back.
+  void probed(net::peer_id id, double seconds) {
+    if (server* const s = find(id)) s->trip = s->trip > 0 ? mixed(s->trip, seconds) : seconds;
+  }
+  /// A request was sent; `answered` or `failed` follows. `work`: rows times blocks, a backward counted twice.
+  void asked(net::peer_id id, double work) {
+    if (server* const s = find(id)) s->waiting.push_back(work);
+  }
+  /// It need not answer any more.
+  void dropped(net::peer_id id, double work) {
+    if (server* const s = find(id)) done(*s, work);
+  }
+  /// Whether it has as many requests of ours as it takes at once.
+  [[nodiscard]] bool full(net::peer_id id) const {
+    const auto found = servers_.find(id);
+    return found != servers_.end() && found->second.waiting.size() >= found->second.offer.most_requests;
+  }
+  /// It took so long: what was not computing was the way there and back, for each row.
+  void answered(net::peer_id id, double work, double rows, double seconds) {
+    server* const s = find(id);
+    if (s == nullptr) return;
+    done(*s, work);
+    s->failures = 0;
+    const double beyond = std::max(0.0, seconds - s->trip - s->offer.load - work * s->offer.seconds) / rows;
+    s->wire = mixed(s->wire, beyond);
+  }
+  /// Not chosen for a time, which doubles with every failure in a row.
+  void failed(net::peer_id id, time_point now) {
+    server& s = servers_[id];
+    s.waiting.clear();
+    const std::uint32_t doublings = std::min(s.failures++, 20U);
+    s.banned_until = now + std::min(options_.longest_ban, options_.ban * (std::int64_t{1} << doublings));
+  }
+  /// When the first ban ends; no_deadline where nobody is banned.
+  [[nodiscard]] time_point next_return(time_point now) const {
+    time_point first = no_deadline;
+    for (const auto& [id, s] : servers_) {
+      if (s.banned_until > now) first = std::min(first, s.banned_until);
+    }
+    return first;
+  }
+
+  /// The quickest chain through `blocks`, forward and backward; empty where some block has no server that
+  /// can be asked. Ties: fewer hops first, then the lower id. O(blocks² · servers).
+  [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const {
+    CAUSEWAY_EXPECT(blocks.first >= 0 && blocks.size() > 0 && blocks.last <= layers_);
+    std::vector<place> best(static_cast<std::size_t>(blocks.size()) + 1);
+    best.back() = {0, {}};
+    for (std::int64_t from = blocks.last - 1; from >= blocks.first; --from) {
+      place& here = best[static_cast<std::size_t>(from - blocks.first)];
+      for (const auto& [id, s] : servers_) {
+        if (!usable(s, now) || s.offer.blocks.first > from) continue;
+        for (std::int64_t to = std::min(s.offer.blocks.last, blocks.last); to > from; --to) {
+          if (need.rows + need.prompts * (to - from) > s.offer.most_rows) continue;
+          const double cost = cost_of(s, need.rows, to - from) + best[static_cast<std::size_t>(to - blocks.first)].cost;
+          if (cost < here.cost) here = {cost, {id, {from, to}}};
+        }
+      }
+    }
+    span_chain chain;
+    for (std::int64_t at = blocks.first; at < blocks.last; at = chain.back().blocks.last) {
+      const place& here = best[static_cast<std::size_t>(at - blocks.first)];
+      if (here.cost == unreachable) return {};
+      chain.push_back(here.hop);
+    }
+    return chain;
+  }
+
+  /// The first block of `blocks` that nobody can be asked for; its end where there is none.
+  [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const {
+    for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
+      const bool there = std::any_of(servers_.begin(), servers_.end(), [&](const auto& one) {
+        const nn::block_range& r = one.second.offer.blocks;
+        return one.second.banned_until <= now && r.first <= b && b < r.last;
+      });
+      if (!there) return b;
+    }
+    return blocks.last;
+  }
+
+ private:
+  static constexpr double unreachable = std::numeric_limits<double>::infinity();
+  static constexpr double forgetting = 0.99;
+
+  struct server {
+    span_offer offer{};
+    time_point until{};
+    time_point banned_until{};
+    std::uint32_t failures = 0;   // in a row
+    double trip = 0;              // seconds there and back for a small message
+    double wire = 0;              // and more for each row
+    std::vector<double> waiting;  // work of ours that it has not answered
+  };
+  struct place {
+    double cost = unreachable;
+    span_hop hop{};
+  };
+
+  [[nodiscard]] server* find(net::peer_id id) {
+    const auto found = servers_.find(id);
+    return found == servers_.end() ? nullptr : &found->second;
+  }
+  [[nodiscard]] double mixed(double old, double fresh) const {
+    return (1 - options_.smoothing) * old + options_.smoothing * fresh;
+  }
+  static void withdraw(server& s) {
+    s.offer = {};
+    s.until = {};
+    s.waiting.clear();
+  }
+  static void done(server& s, double work) {
+    const auto found = std::find(s.waiting.begin(), s.waiting.end(), work);
+    if (found != s.waiting.end()) s.waiting.erase(found);
+  }
+  [[nodiscard]] static bool usable(const server& s, time_point now) {
+    return s.banned_until <= now && s.waiting.size() < s.offer.most_requests;
+  }
+  /// Forward and backward: the way twice, and three times the computing, since a backward computes the forward again.
+  [[nodiscard]] static double cost_of(const server& s, std::int64_t rows, std::int64_t blocks) {
+    double before = s.offer.load;
+    for (const double work : s.waiting) before += work * s.offer.seconds;
+    const auto r = static_cast<double>(rows);
+    return before + 2 * (s.trip + r * s.wire) + 3 * r * static_cast<double>(blocks) * s.offer.seconds;
+  }
+
+  std::int64_t layers_;
+  span_directory_options options_;
+  std::map<net::peer_id, server> servers_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_BLOCK_ROUTING_HPP

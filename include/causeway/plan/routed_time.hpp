@@ -6,10 +6,12 @@
 // dead rank whose micro-batches go to its twins (ReCycle), ranks that do two stages (Bamboo after a failover), swarms. An
 // event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
 // has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
-// stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other.
+// stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
+// it is also an order of work, to be run elsewhere: routed_schedule.hpp.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
+#include <causeway/plan/schedule.hpp>
 #include <causeway/plan/stage_costs.hpp>
 
 #include <algorithm>
@@ -31,8 +33,9 @@ struct routed_step {
   std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
   std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
                                                    ///< activations of P - s; with more, of more in proportion
-  bool halves = false;   ///< backwards are split: input gradients first, weight gradients in what would be bubbles
-  bool shadows = false;  ///< a peer repeats the forward of the stage after its own (of the first, after the last)
+  bool halves = false;    ///< backwards are split: input gradients first, weight gradients in what would be bubbles
+  bool shadows = false;   ///< a peer repeats the forward of the stage after its own (of the first, after the last)
+  bool more_room = true;  ///< false: a peer with more micro-batches keeps no more activations than it would without losses
 };
 
 /// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
@@ -55,9 +58,13 @@ class route_clock {
         ++room_[{route[s], s}];
       }
     }
-    for (auto& [at, room] : room_)  // of all micro-batches that come here, those that fit at once
-      room = std::max<std::size_t>(1, ((stages_ - at.second) * room + step.share - 1) / step.share);
+    for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
+      const std::size_t usual = stages_ - at.second;
+      room = step.more_room ? (usual * room + step.share - 1) / step.share : std::min(room, usual);
+      room = std::max<std::size_t>(1, room);
+    }
     peers_.resize(peers);
+    orders_.resize(peers);
     for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
   }
 
@@ -81,6 +88,9 @@ class route_clock {
     return now_;
   }
 
+  /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
+  [[nodiscard]] std::vector<std::vector<operation>> take_orders() { return std::move(orders_); }
+
  private:
   enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
   using item = std::pair<std::uint32_t, std::size_t>;                     // micro-batch, stage
@@ -102,6 +112,12 @@ class route_clock {
     return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
   }
 
+  [[nodiscard]] work work_of(kind k) const {
+    if (k == forward) return work::forward;
+    if (k == weight) return work::weight_gradient;
+    return step_.halves ? work::input_gradient : work::backward;
+  }
+
   void choose(std::uint32_t peer) {
     peer_state& p = peers_[peer];
     if (p.busy) return;
@@ -118,6 +134,7 @@ class route_clock {
     peers_[peer].ready[k].erase(i);
     peers_[peer].busy = true;
     if (k == forward) --room_[{peer, i.second}];
+    if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
     events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
   }
 
@@ -153,6 +170,7 @@ class route_clock {
   const routed_step& step_;
   std::size_t stages_;
   std::vector<peer_state> peers_;
+  std::vector<std::vector<operation>> orders_;
   std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
   std::uint64_t sequence_ = 0;

@@ -55,8 +55,8 @@ TEST_CASE("swarm mail: tensors arrive whole, shorter ones as they are; one that 
   }
   REQUIRE(world.run());
   REQUIRE(got.size() == 2);
-  CHECK(got[0].micro_batch == 0);
-  CHECK(got[0].backward);
+  CHECK(got[0].what.micro_batch == 0);
+  CHECK(got[0].what.backward == 1);
   CHECK(*got[0].bytes == std::vector(3, std::byte{5}));
   CHECK(got[1].bytes->size() == 2);
 }

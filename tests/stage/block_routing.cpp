@@ -165,9 +165,18 @@ TEST_CASE("block_routing: no hop takes more rows, with those of its prompts, tha
   CHECK(d.route({0, 4}, {16, 2}, start) == span_chain{{1, {0, 2}}, {1, {2, 4}}});
 }
 
+TEST_CASE("block_routing: a server of which nothing was measured is as far as the others on average", "[stage][fast]") {
+  span_directory d{1};
+  d.announced(1, offer(0, 1, 0.001), never);
+  d.announced(2, offer(0, 1, 0.002), never);
+  d.probed(1, 0.1);
+  CHECK(d.route({0, 1}, {1}, start).front().server == 1);
+}
+
 TEST_CASE("block_routing: a server that was slow is tried again some day", "[stage][fast]") {
   span_directory d{1};
   for (const net::peer_id id : {1U, 2U}) d.announced(id, offer(0, 1, 0.001), never);
+  d.probed(1, 0.01);
   d.probed(2, 0.1);
   d.answered(1, 1, 1, 60.0);
   CHECK(d.route({0, 1}, {1}, start).front().server == 2);

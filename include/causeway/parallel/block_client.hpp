@@ -14,6 +14,7 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/block_lookout.hpp>
 #include <causeway/parallel/block_messages.hpp>
 #include <causeway/parallel/block_passage.hpp>
 #include <causeway/parallel/parcel_mail.hpp>
@@ -28,24 +29,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-struct block_client_options {
-  std::uint64_t run = 0;                        ///< names the weights: the servers'
-  std::vector<std::string> dial{};              ///< addresses of servers; they tell of the rest
-  std::int64_t most_rows = 1024;                ///< sent as one request; a batch goes in pieces of whole sequences
-  duration patience = std::chrono::minutes{3};  ///< who answers later is left
-  duration give_up = std::chrono::minutes{10};  ///< how long a step waits for a block that nobody serves
-  duration heartbeat = std::chrono::seconds{1};
-  stage::span_directory_options directory{};
-};
 
 /// Rows of `sequences` of `tokens` each, of which the first `prompts` have `deep` [layers, prompts, width] added before
 /// each block.
@@ -58,25 +47,17 @@ struct block_batch {
 
 /// One thread calls; events come as the fabric has them.
 template <stage::ActivationCodec Codec = stage::plain>
-class block_client final : private net::fabric_events {
+class block_client final : private block_lookout {
  public:
   /// `model`: stage::family_agreement of the options.
   block_client(std::shared_ptr<net::fabric> fabric, block_client_options options, std::uint64_t model, std::int64_t layers,
                std::int64_t width, Codec codec = Codec{}, log_sink log = {})
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        run_{span_run(options_.run, model, codec)},
+      : block_lookout{std::move(fabric), span_run(options.run, model, codec), layers, std::move(options), std::move(log)},
         width_{width},
-        log_{std::move(log)},
         codec_{std::move(codec), width},
-        mail_{*fabric_},
-        directory_{layers, options_.directory},
-        addresses_{options_.dial.begin(), options_.dial.end()} {
-    fabric_->attach(this);
-    fabric_->locked([this] { on_wake(); });
+        mail_{*fabric_} {
+    listen();
   }
-  block_client(const block_client&) = delete;
-  block_client& operator=(const block_client&) = delete;
   ~block_client() override { fabric_->attach(nullptr); }
 
   /// A batch between its forward and its backward: what went into each hop.
@@ -120,20 +101,7 @@ class block_client final : private net::fabric_events {
     return {};
   }
 
-  /// Waits until every block is served; false when the deadline came first.
-  result<bool> wait_for_blocks(time_point deadline) {
-    return fabric_->block(
-        [this] {
-          return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
-        },
-        deadline);
-  }
-  /// A copy of what is known of servers.
-  [[nodiscard]] stage::span_directory directory() {
-    stage::span_directory now;
-    fabric_->locked([&] { now = directory_; });
-    return now;
-  }
+  using block_lookout::directory, block_lookout::wait_for_blocks;
   /// Requests that had to be made again because a server was lost, refused or did not answer.
   [[nodiscard]] std::uint64_t lost_requests() const noexcept { return lost_; }
 
@@ -150,11 +118,6 @@ class block_client final : private net::fabric_events {
       return static_cast<double>(what.rows() * what.blocks.size()) * (what.backward != 0 ? 2.0 : 1.0);
     }
   };
-  struct connection {
-    net::peer_id id = 0;
-    std::string address;
-  };
-
   // ---- pieces of a batch
 
   [[nodiscard]] std::int64_t sequences_of(const pass& p, std::size_t piece) const {
@@ -252,13 +215,6 @@ class block_client final : private net::fabric_events {
     return until;
   }
 
-  [[nodiscard]] error nobody_there(time_point now) const {
-    const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
-    return fail(errc::timeout, "block_client",
-                "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
-                    " is served by nobody who answers; start a server that holds it");
-  }
-
   [[nodiscard]] bool busy(std::size_t piece) const {
     return std::any_of(requests_.begin(), requests_.end(), [piece](const auto& one) { return one.second.piece == piece; });
   }
@@ -275,14 +231,14 @@ class block_client final : private net::fabric_events {
     }
     q = one.next(chain);
     u.server = q.hop.server;
-    const auto link = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second.id == u.server; });
-    if (link == links_.end()) {  // it went between its forward and its backward
+    const auto link = link_to(u.server);
+    if (!link) {  // it went between its forward and its backward
       if (q.backward) one.lost_gradient();
       news_ = true;
       return std::nullopt;
     }
     if (q.backward && directory_.full(u.server)) return std::nullopt;
-    u.link = link->first;
+    u.link = *link;
     u.what.number = ++last_;
     u.what.backward = q.backward ? 1 : 0;
     u.what.blocks = q.hop.blocks;
@@ -355,69 +311,13 @@ class block_client final : private net::fabric_events {
     if (u.what.backward != 0) p.pieces[u.piece].lost_gradient();
   }
 
-  // ---- net::fabric_events
-
-  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
-
-  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
-    links_[link] = {id, address};
-    post(link, block_wire::probe{mark()});
-  }
-  void on_down(net::peer_index link, const error&) override {
-    down_.insert(link);
-    news_ = true;
-    const auto found = links_.find(link);
-    if (found == links_.end()) return;
-    directory_.gone(found->second.id);
-    links_.erase(found);
-  }
-  void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
-    auto m = block_wire::decode(run_, bytes);
-    if (!m) return fabric_->close(link, m.error().message);
-    std::visit([&](auto& what) { hear(link, what); }, *m);
-  }
-  void on_wake() override {
-    for (const std::string& a : addresses_) fabric_->dial(a);
-    for (const auto& [link, c] : links_) post(link, block_wire::probe{mark()});
-    fabric_->wake_at(fabric_->now() + options_.heartbeat);
-  }
-
-  void hear(net::peer_index link, const block_wire::announcement& a) {
-    if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
-    directory_.announced(links_[link].id, a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
-    news_ = true;
-  }
-  void hear(net::peer_index, const block_wire::addresses& a) {
-    for (const std::string& one : a.list) {
-      if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
-    }
-  }
-  void hear(net::peer_index, const block_wire::request&) {}
-  void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
-  void hear(net::peer_index link, const block_wire::echo& e) {
-    const std::uint64_t now = mark();
-    if (e.mark <= now) directory_.probed(links_[link].id, static_cast<double>(now - e.mark) * 1e-9);
-  }
-
-  [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
-
-  std::shared_ptr<net::fabric> fabric_;
-  block_client_options options_;
-  std::uint64_t run_;
   std::int64_t width_;
-  log_sink log_;
   span_codec<Codec> codec_;
   parcel_mail<std::uint64_t> mail_;
-  stage::span_directory directory_;
-  std::set<std::string> addresses_;  // of servers
-  std::map<net::peer_index, connection> links_;
   std::map<std::uint64_t, under_way> requests_;  // by number
-  std::set<net::peer_index> down_;               // since somebody looked
   std::optional<time_point> waits_since_;        // nobody can be asked
   std::uint64_t last_ = 0, lost_ = 0;
   int not_finite_ = 0;
-  bool news_ = false;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel

@@ -42,10 +42,11 @@ struct block_server_options {
   double quality = 0.75;   ///< moves if the least throughput is less than this part of what it could be
   std::uint64_t seed = 0;  ///< of when it looks; another one for each server
   duration heartbeat = std::chrono::seconds{1};
-  duration life = std::chrono::seconds{5};  ///< of an announcement
-  std::uint32_t most_rows = 8192;           ///< of a request, those of its prompts too
-  std::uint32_t most_requests = 4;          ///< of a client at once
-  std::size_t most_held = 16;               ///< requests whose rows are here or on their way
+  duration life = std::chrono::seconds{5};      ///< of an announcement
+  std::uint32_t most_rows = 8192;               ///< of a request, those of its prompts too
+  std::uint32_t most_requests = 4;              ///< of a client at once
+  duration patience = std::chrono::minutes{2};  ///< for the rows of a request whose turn came
+  std::size_t most_held = 16;                   ///< requests whose rows are here or on their way
 };
 
 /// A request that was let in, of the client's `session`-th connection.
@@ -53,6 +54,7 @@ struct admitted_request {
   net::peer_index link = 0;
   std::uint64_t session = 0;
   block_wire::request what{};
+  time_point since{};  ///< its turn came
 
   /// Rows times blocks; a backward computes the forward too.
   [[nodiscard]] double work() const noexcept {
@@ -114,6 +116,13 @@ class block_door : protected net::fabric_events {
     return found != sessions_.end() && found->second.number == r.session;
   }
 
+  /// Nothing of it is heard or answered any more.
+  void send_away(net::peer_index link, const std::string& why) {
+    log_(severity::warning, "a client is sent away: " + why);
+    forget(link);
+    fabric_->close(link, why);
+  }
+
   [[nodiscard]] double throughput() const {
     return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
   }
@@ -139,12 +148,18 @@ class block_door : protected net::fabric_events {
     time_point until;
   };
 
+  void forget(net::peer_index link) {
+    sessions_.erase(link);
+    others_.erase(link);
+    std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
+  }
+
   void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
 
   void announce(net::peer_index link) {
     if (serving_.size() == 0) return;
-    double work = 0;
-    for (const auto& [other, s] : sessions_) work += s.work;
+    double work = 0;  // of others: it knows its own
+    for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
     const auto life = std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count();
     post(link, block_wire::announcement{static_cast<std::uint32_t>(life),
                                         {serving_, seconds_, work * seconds_, options_.most_requests, options_.most_rows},
@@ -167,13 +182,10 @@ class block_door : protected net::fabric_events {
     tell_addresses(link);
     announce(link);
   }
-  void on_down(net::peer_index link, const error&) override {
-    sessions_.erase(link);
-    others_.erase(link);
-    std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
-  }
+  void on_down(net::peer_index link, const error&) override { forget(link); }
   void on_unreachable(const std::string&, const error&) override {}
   void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
+    if (!sessions_.contains(link)) return;  // it was sent away
     auto m = block_wire::decode(limits_.run, bytes);
     if (!m) return send_away(link, m.error().message);
     std::visit([&](auto& what) { take(link, what); }, *m);
@@ -184,15 +196,10 @@ class block_door : protected net::fabric_events {
     fabric_->wake_at(fabric_->now() + options_.heartbeat);
   }
 
-  void send_away(net::peer_index link, const std::string& why) {
-    log_(severity::warning, "a client is sent away: " + why);
-    fabric_->close(link, why);
-  }
-
   void take(net::peer_index link, const block_wire::request& r) {
     session& s = sessions_[link];
     if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
-    const admitted_request let_in{link, s.number, r};
+    const admitted_request let_in{link, s.number, r, {}};
     ++s.requests;
     s.work += let_in.work();
     incoming_.push_back(let_in);

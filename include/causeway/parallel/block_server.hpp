@@ -72,7 +72,7 @@ class block_server final : private block_door {
     for (;;) {
       bool stop = false;
       const auto ready = [&] { return (stop = stopped()) || !ready_.empty() || may_receive() || mail_.any_done(); };
-      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(ready, std::min(deadline, look_at_)));
+      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(ready, std::min({deadline, look_at_, late_at_})));
       if (stop) return {};
       take_in();
       if (!ready_.empty()) compute_next();
@@ -113,18 +113,32 @@ class block_server final : private block_door {
     auto arrived = mail_.collect();
     std::vector<admitted_request> next;
     fabric_->locked([&] {
+      const time_point now = fabric_->now();
+      send_late_away(now);
       std::erase_if(ready_, [this](const auto& r) { return !connected(r.request); });
       for (auto& a : arrived) {
         if (connected(a.what)) ready_.push_back({a.what, std::move(a.bytes)});
       }
       while (!incoming_.empty() && mail_.receives() + ready_.size() + next.size() < options_.most_held) {
         next.push_back(incoming_.front());
+        next.back().since = now;
+        late_at_ = std::min(late_at_, now + options_.patience);
         incoming_.pop_front();
       }
     });
     for (const admitted_request& r : next) {
       mail_.expect(r.link, block_wire::request_id(r.what.number), r, codec_.request_bytes(r.what));
     }
+  }
+
+  /// Who does not send the rows of its request takes a place for nothing.
+  void send_late_away(time_point now) {
+    late_at_ = no_deadline;
+    mail_.each_expected([&](net::peer_index link, const admitted_request& r) {
+      if (!connected(r)) return;
+      if (r.since + options_.patience <= now) return send_away(link, "the rows of its request do not come");
+      late_at_ = std::min(late_at_, r.since + options_.patience);
+    });
   }
 
   void compute_next() {
@@ -139,7 +153,7 @@ class block_server final : private block_door {
     fabric_->locked([&] {
       end = fabric_->now();
       finished(next.request);
-      if (!answer) fabric_->close(next.request.link, answer.error().message);
+      if (!answer) send_away(next.request.link, answer.error().message);
       if (works) measured(seconds(end - begin) / next.request.work());
     });
     ++(works ? answered_ : refused_);
@@ -147,7 +161,7 @@ class block_server final : private block_door {
     if (mail_.sends_to(next.request.link) < 2 * std::size_t{options_.most_requests}) {
       mail_.send(next.request.link, block_wire::answer_id(what.number), std::move(*answer));
     } else {
-      fabric_->locked([&] { fabric_->close(next.request.link, "it does not take its answers"); });
+      fabric_->locked([&] { send_away(next.request.link, "it does not take its answers"); });
     }
   }
 
@@ -226,7 +240,7 @@ class block_server final : private block_door {
   parcel_mail<admitted_request> mail_;
   rng random_;
   std::deque<ready_request> ready_;
-  time_point look_at_{};
+  time_point look_at_{}, late_at_ = no_deadline;
   std::uint64_t answered_ = 0, refused_ = 0, moves_ = 0;
 };
 

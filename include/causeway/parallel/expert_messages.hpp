@@ -6,10 +6,10 @@
 // f32, 4 bytes each, low byte first.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/parallel/envelope.hpp>
 #include <causeway/stage/expert_directory.hpp>
 
 #include <bit>
@@ -17,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -53,7 +52,7 @@ inline constexpr std::size_t most_values = (net::max_post_bytes - 64) / sizeof(f
 
 namespace detail {
 
-inline constexpr std::uint8_t format = 1;
+inline constexpr envelope::kind messages{"expert message", "grid or width of experts", 1};
 
 inline void put_values(net::byte_writer& out, std::span<const float> values) {
   out.put(static_cast<std::uint32_t>(values.size()));
@@ -98,42 +97,17 @@ inline void read(net::byte_reader& in, answer& m) {
   m.values = get_values(in);
 }
 
-template <class M>
-message read_as(net::byte_reader& in) {
-  M m;
-  read(in, m);
-  return m;
-}
-inline message read_kind(net::byte_reader& in, std::uint8_t kind) {
-  if (kind == 0) return read_as<announcement>(in);
-  if (kind == 1) return read_as<request>(in);
-  if (kind == 2) return read_as<answer>(in);
-  in.refuse();
-  return {};
-}
-
 }  // namespace detail
 
 [[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  net::byte_writer out;
-  out.put(detail::format).put(run).put(static_cast<std::uint8_t>(m.index()));
-  std::visit([&out](const auto& which) { detail::write(out, which); }, m);
-  return std::move(out).take();
+  return envelope::seal(detail::messages, run, m,
+                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
 }
 
-/// errc::version_mismatch, errc::wrong_run for another run's; errc::corrupt or errc::too_large for what no encoder makes,
-/// values that are not finite among it.
+/// As envelope::open; values that are not finite are refused as well.
 [[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  net::byte_reader in{bytes};
-  if (in.get<std::uint8_t>() != detail::format) {
-    return fail(errc::version_mismatch, "expert message", "another format; all peers must run the same version");
-  }
-  if (in.get<std::uint64_t>() != run && in.ok()) {
-    return fail(errc::wrong_run, "expert message", "it is of another run, or of another grid or width of experts");
-  }
-  result<message> m{detail::read_kind(in, in.get<std::uint8_t>())};
-  if (const auto end = in.finish("expert message"); !end) return end.error();
-  return m;
+  return envelope::open<message>(detail::messages, run, bytes,
+                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire

@@ -78,6 +78,11 @@ class parcel_mail {
         std::count_if(sends_.begin(), sends_.end(), [to](const auto& s) { return s.to == to; }));
   }
   [[nodiscard]] std::size_t receives() const noexcept { return receives_.size(); }
+  /// Calls `f(from, what)` for every receive under way, the oldest first.
+  template <class F>
+  void each_expected(F&& f) const {
+    for (const receiving& r : receives_) f(r.from, r.what);
+  }
 
   /// Ends what is under way.
   void clear() {

@@ -6,13 +6,11 @@
 // Boundary tensors are no messages of this kind: they travel as data, each announced by a `parcel`.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/parallel/envelope.hpp>
 
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -208,24 +206,9 @@ using message = std::variant<status, claim, report, order, parcel, contributed, 
 
 namespace detail {
 
-inline constexpr std::uint8_t format = 2;
+inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches", 2};
 
-inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
-inline double get_real(net::byte_reader& in) {
-  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
-  if (!std::isfinite(v)) in.refuse();
-  return v;
-}
-inline std::uint8_t get_flag(net::byte_reader& in) {
-  const auto v = in.get<std::uint8_t>();
-  if (v > 1) in.refuse();
-  return v;
-}
-inline std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
-  const auto v = in.get<std::uint32_t>();
-  if (v >= limit) in.refuse();
-  return v;
-}
+using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 
 inline void write(net::byte_writer& out, const status& m) {
   out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives).put(m.queued);
@@ -353,41 +336,17 @@ inline void read(net::byte_reader& in, delays& m) {
   }
 }
 
-template <std::size_t I = 0>
-message read_kind(net::byte_reader& in, std::size_t kind) {
-  if constexpr (I < std::variant_size_v<message>) {
-    if (kind != I) return read_kind<I + 1>(in, kind);
-    std::variant_alternative_t<I, message> m;
-    read(in, m);
-    return m;
-  } else {
-    in.refuse();
-    return {};
-  }
-}
-
 }  // namespace detail
 
 [[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  net::byte_writer out;
-  out.put(detail::format).put(run).put(static_cast<std::uint8_t>(m.index()));
-  std::visit([&out](const auto& which) { detail::write(out, which); }, m);
-  return std::move(out).take();
+  return envelope::seal(detail::messages, run, m,
+                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
 }
 
-/// errc::wrong_run for another run's, errc::corrupt or errc::too_large for what no encoder makes.
+/// As envelope::open.
 [[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  net::byte_reader in{bytes};
-  if (in.get<std::uint8_t>() != detail::format) {
-    return fail(errc::version_mismatch, "swarm message", "another format; all peers must run the same version");
-  }
-  if (in.get<std::uint64_t>() != run && in.ok())
-    return fail(errc::wrong_run, "swarm message",
-                "it is of another run, or of another model, codec or number of micro-batches");
-  const auto kind = in.get<std::uint8_t>();
-  message m = detail::read_kind(in, kind);
-  CAUSEWAY_TRY(in.finish("swarm message"));
-  return m;
+  return envelope::open<message>(detail::messages, run, bytes,
+                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire

@@ -252,7 +252,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     auto arrived = mail_.collect();
     locked([&] {
       this->news_ = false;
-      for (auto& a : arrived) station_.arrive(a.micro_batch, a.backward, std::move(a.bytes));
+      for (auto& a : arrived) station_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes));
       announced = this->take_parcels();
       for (const auto& s : station_.take_shipments()) {
         const auto link = table_.link_to(s.to);

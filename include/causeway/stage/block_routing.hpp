@@ -27,7 +27,7 @@ namespace causeway::inline CAUSEWAY_ABI::stage {
 struct span_offer {
   nn::block_range blocks{};
   double seconds = 0;               ///< for a row through a block, forward
-  double load = 0;                  ///< seconds of work that wait there
+  double load = 0;                  ///< seconds of work of others that wait there
   std::uint32_t most_requests = 1;  ///< of a client at once
   std::uint32_t most_rows = 1;      ///< of a request, those of its prompts too
 };
@@ -139,13 +139,15 @@ class span_directory {
     CAUSEWAY_EXPECT(blocks.first >= 0 && blocks.size() > 0 && blocks.last <= layers_);
     std::vector<place> best(static_cast<std::size_t>(blocks.size()) + 1);
     best.back() = {0, {}};
+    const double usual = usual_trip();
     for (std::int64_t from = blocks.last - 1; from >= blocks.first; --from) {
       place& here = best[static_cast<std::size_t>(from - blocks.first)];
       for (const auto& [id, s] : servers_) {
         if (!usable(s, now) || s.offer.blocks.first > from) continue;
         for (std::int64_t to = std::min(s.offer.blocks.last, blocks.last); to > from; --to) {
           if (need.rows + need.prompts * (to - from) > s.offer.most_rows) continue;
-          const double cost = cost_of(s, need.rows, to - from) + best[static_cast<std::size_t>(to - blocks.first)].cost;
+          const double cost =
+              cost_of(s, usual, need.rows, to - from) + best[static_cast<std::size_t>(to - blocks.first)].cost;
           if (cost < here.cost) here = {cost, {id, {from, to}}};
         }
       }
@@ -196,6 +198,15 @@ class span_directory {
   [[nodiscard]] double mixed(double old, double fresh) const {
     return (1 - options_.smoothing) * old + options_.smoothing * fresh;
   }
+  /// For those of whom nothing is known: the mean of the others.
+  [[nodiscard]] double usual_trip() const {
+    double sum = 0, known = 0;
+    for (const auto& [id, s] : servers_) {
+      sum += s.trip;
+      known += s.trip > 0 ? 1 : 0;
+    }
+    return known > 0 ? sum / known : 0.0;
+  }
   static void withdraw(server& s) {
     s.offer = {};
     s.until = {};
@@ -209,11 +220,12 @@ class span_directory {
     return s.banned_until <= now && s.waiting.size() < s.offer.most_requests;
   }
   /// Forward and backward: the way twice, and three times the computing, since a backward computes the forward again.
-  [[nodiscard]] static double cost_of(const server& s, std::int64_t rows, std::int64_t blocks) {
+  [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks) {
+    const double trip = s.trip > 0 ? s.trip : usual_trip;
     double before = s.offer.load;
     for (const double work : s.waiting) before += work * s.offer.seconds;
     const auto r = static_cast<double>(rows);
-    return before + 2 * (s.trip + r * s.wire) + 3 * r * static_cast<double>(blocks) * s.offer.seconds;
+    return before + 2 * (trip + r * s.wire) + 3 * r * static_cast<double>(blocks) * s.offer.seconds;
   }
 
   std::int64_t layers_;

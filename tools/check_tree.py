@@ -42,6 +42,8 @@ TESTED_THROUGH = [
     (r"collective/(butterfly|channels|encoding|flight|options|refusal|ring|sum)\.hpp", "tests/collective/all_reduce.cpp"),
     (r"compress/element\.hpp", "tests/compress/codec.cpp"),
     (r"cuda/row_kernels\.cuh", "tests/cuda/reductions.cpp"),
+    (r"cuda/tensor_cores\.cuh", "tests/cuda/attention.cpp"),
+    (r"cuda/attention_key_gradient_body\.hpp", "tests/cuda/attention_backward_bodies.cpp"),
     (r"net/asio_(?!transport|fabric)\w+\.hpp", "tests/net/asio_transport.cpp"),
     (r"net/fabric\.hpp", "tests/net/asio_fabric.cpp"),
     (r"membership/transfer_(options|holders?|plan|manifest)\.hpp", "tests/membership/transfer_fetcher.cpp"),

@@ -102,6 +102,7 @@
 #include <causeway/kernels/attention.hpp>
 #include <causeway/kernels/attention_backward.hpp>
 #include <causeway/kernels/attention_forward.hpp>
+#include <causeway/kernels/attention_shape.hpp>
 #include <causeway/kernels/attention_tiles.hpp>
 #include <causeway/kernels/attention_tiles_avx2.hpp>
 #include <causeway/kernels/attention_tiles_avx512.hpp>
@@ -428,6 +429,11 @@
 
 #if defined(__CUDACC__)
 #include <causeway/cuda/activation_bodies.hpp>
+#include <causeway/cuda/attention.cuh>
+#include <causeway/cuda/attention_backward_bodies.hpp>
+#include <causeway/cuda/attention_forward_body.hpp>
+#include <causeway/cuda/attention_key_gradient_body.hpp>
+#include <causeway/cuda/attention_plain_bodies.hpp>
 #include <causeway/cuda/block_codes.hpp>
 #include <causeway/cuda/caching_pool.hpp>
 #include <causeway/cuda/codec_bodies.hpp>
@@ -441,6 +447,7 @@
 #include <causeway/cuda/mask_bodies.hpp>
 #include <causeway/cuda/matmul.cuh>
 #include <causeway/cuda/matmul_plan.hpp>
+#include <causeway/cuda/matrix_tiles.hpp>
 #include <causeway/cuda/memory.cuh>
 #include <causeway/cuda/norm_bodies.hpp>
 #include <causeway/cuda/pack.hpp>
@@ -448,9 +455,11 @@
 #include <causeway/cuda/reductions.cuh>
 #include <causeway/cuda/row_kernels.cuh>
 #include <causeway/cuda/runtime.cuh>
+#include <causeway/cuda/tensor_cores.cuh>
 #include <causeway/cuda/top_k.cuh>
 #include <causeway/cuda/top_k_body.hpp>
 #include <causeway/cuda/update_bodies.hpp>
+#include <causeway/cuda/warp.hpp>
 #endif
 
 #endif  // CAUSEWAY_CAUSEWAY_HPP

@@ -177,9 +177,13 @@ class served_gpt {
       auto blocks = valued(timed_blocks::blocks_type::create(small_gpt, parameters_from(model_)));
       server_type server{p.make_fabric(host + 1), o, timed_blocks{std::move(blocks), p, each}, Codec{}, p.log()};
       must(server.open());
+      struct listed {
+        std::map<std::uint32_t, server_type*>& all;
+        std::uint32_t host;
+        ~listed() { all.erase(host); }
+      } const while_it_lives{servers, host};
       servers[host] = &server;
       const auto outcome = server.serve([] { return false; });
-      servers.erase(host);
       if (!outcome && outcome.error().code != causeway::errc::cancelled) throw std::runtime_error{outcome.error().text()};
     });
     return host;
@@ -216,8 +220,8 @@ class served_gpt {
     return unfinished_ == 0;
   }
 
+  std::map<std::uint32_t, server_type*> servers;  // that live
   causeway::sim::world world;
-  std::map<std::uint32_t, server_type*> servers;
 
  private:
   causeway::nn::gpt& model_;

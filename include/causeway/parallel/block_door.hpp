@@ -37,7 +37,7 @@ struct block_server_options {
   std::vector<std::string> dial{};                     ///< addresses of other servers; they tell of the rest
   std::int64_t blocks = 1;                             ///< that it holds
   std::optional<std::int64_t> first{};                 ///< always from this one; none: where the swarm is worst off
-  duration look_around = std::chrono::seconds{5};      ///< how long it listens before it chooses
+  duration look_around = std::chrono::seconds{5};      ///< for how long it listens at least before it chooses
   duration rebalance_every = std::chrono::minutes{2};  ///< on average; only where `first` is none
   double quality = 0.75;   ///< moves if the least throughput is less than this part of what it could be
   std::uint64_t seed = 0;  ///< of when it looks; another one for each server

@@ -62,7 +62,8 @@ class block_server final : private block_door {
                       std::to_string(blocks_.layers()) + ", or a limit that is 0");
     }
     listen();
-    fabric_->locked([this] { look_at_ = fabric_->now() + (options_.first ? duration{0} : options_.look_around); });
+    fabric_->locked(
+        [this] { look_at_ = fabric_->now() + (options_.first ? duration{0} : about(2 * options_.look_around)); });
     return {};
   }
 
@@ -197,14 +198,15 @@ class block_server final : private block_door {
       } else {
         first = stage::better_place(spans, fabric_->id(), blocks_.layers(), options_.quality);
       }
-      // Not all at once: two that look at the same moment would move to the same place.
-      look_at_ = options_.first
-                     ? no_deadline
-                     : fabric_->now() + std::chrono::duration_cast<duration>(
-                                            options_.rebalance_every * (0.5 + static_cast<double>(random_.uniform())));
+      look_at_ = options_.first ? no_deadline : fabric_->now() + about(options_.rebalance_every);
     });
     if (!first) return {};
     return move_to({*first, *first + options_.blocks}, begins);
+  }
+
+  /// Not all at once: servers that look at the same moment would go to the same place.
+  [[nodiscard]] duration about(duration d) {
+    return std::chrono::duration_cast<duration>(d * (0.5 + static_cast<double>(random_.uniform())));
   }
 
   result<void> move_to(nn::block_range range, bool begins) {

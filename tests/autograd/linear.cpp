@@ -49,6 +49,27 @@ TEST_CASE("linear into the residual stream: gradient equals finite differences",
   c.check();
 }
 
+TEST_CASE("linear: of a frozen weight and bias the input's gradient has the bits of one that is trained",
+          "[autograd][fast]") {
+  const auto input_gradient = [](bool frozen, bool deferred) {
+    op_checker c;
+    c.input({9, 12});
+    auto& weight = c.parameter(14, 12);
+    auto& bias = c.parameter(1, 14);
+    c.compute([&, frozen, deferred](cpu_tape& t, variables& v) {
+      t.defer_weights(deferred);
+      if (frozen) weight.gradient = bias.gradient = nullptr;
+      return linear_gelu(t, v[0], weight, bias);
+    });
+    c.run();
+    const auto g = c.input_gradient(0);
+    return std::vector<float>{g.begin(), g.end()};
+  };
+  const auto want = input_gradient(false, false);
+  CHECK(input_gradient(true, false) == want);
+  CHECK(input_gradient(true, true) == want);
+}
+
 TEST_CASE("linear: an input used twice gets both gradients", "[autograd][fast]") {
   op_checker c;
   c.input({8, 10});

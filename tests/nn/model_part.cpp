@@ -38,4 +38,20 @@ TEST_CASE("model part: ranges that are empty, touch, fall or leave the model are
   CHECK_THAT(refused({{6, 9}}), Catch::Matchers::Contains("8"));
 }
 
+TEST_CASE("model part: the ends have no block, and blocks alone have no end", "[nn][fast]") {
+  const auto ends = model_part::ends();
+  CHECK(ends.ranges(8).empty());
+  CHECK_FALSE(ends.is_whole(8));
+  CHECK_FALSE(ends.holds(0));
+  CHECK((ends.holds_parameters(-1, 8) && ends.holds_parameters(8, 8) && !ends.holds_parameters(0, 8)));
+  const auto blocks = model_part::blocks_alone({0, 8});
+  CHECK_FALSE(blocks.is_whole(8));
+  CHECK(blocks.holds(block_range{0, 8}));
+  CHECK((!blocks.holds_parameters(-1, 8) && !blocks.holds_parameters(8, 8) && blocks.holds_parameters(7, 8)));
+  CHECK_FALSE(model_part::blocks_alone({2, 4}).holds_parameters(4, 8));
+  const model_part first{{0, 2}}, all;  // with what stands before it
+  CHECK((first.holds_parameters(-1, 8) && !first.holds_parameters(8, 8) && first.holds_parameters(1, 8)));
+  CHECK((all.holds_parameters(-1, 8) && all.holds_parameters(8, 8) && all.holds_parameters(3, 8)));
+}
+
 }  // namespace causeway::nn

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/parallel/envelope.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <variant>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace causeway::parallel::envelope {
+namespace {
+
+struct small {
+  std::uint8_t flag = 0;
+};
+struct big {
+  double real = 0;
+  std::uint32_t below_ten = 0;
+};
+using message = std::variant<small, big>;
+constexpr kind usual{"test message", "colour", 3};
+
+struct writer {
+  void operator()(net::byte_writer& out, const small& m) const { out.put(m.flag); }
+  void operator()(net::byte_writer& out, const big& m) const {
+    put_real(out, m.real);
+    out.put(m.below_ten);
+  }
+};
+struct reader {
+  void operator()(net::byte_reader& in, small& m) const { m.flag = get_flag(in); }
+  void operator()(net::byte_reader& in, big& m) const {
+    m.real = get_real(in);
+    m.below_ten = get_below(in, 10);
+  }
+};
+
+std::vector<std::byte> bytes_of(const message& m, const kind& k = usual) { return seal(k, 7, m, writer{}); }
+result<message> back(std::span<const std::byte> bytes, std::uint64_t run = 7) {
+  return open<message>(usual, run, bytes, reader{});
+}
+
+}  // namespace
+
+TEST_CASE("envelope: what is sealed is opened as the same kind", "[parallel][fast]") {
+  const auto one = back(bytes_of(small{1}));
+  REQUIRE(one);
+  CHECK(std::get<small>(*one).flag == 1);
+  const auto other = back(bytes_of(big{-2.5, 9}));
+  REQUIRE(other);
+  CHECK((std::get<big>(*other).real == -2.5 && std::get<big>(*other).below_ten == 9));
+}
+
+TEST_CASE("envelope: other formats, runs and kinds, cut and longer bytes are refused, and it says why",
+          "[parallel][fast]") {
+  const auto format = back(bytes_of(small{1}, {"test message", "colour", 4}));
+  REQUIRE_FALSE(format);
+  CHECK(format.error().code == errc::version_mismatch);
+  const auto run = back(bytes_of(small{1}), 8);
+  REQUIRE_FALSE(run);
+  CHECK(run.error().code == errc::wrong_run);
+  CHECK_THAT(run.error().text(), Catch::Matchers::Contains("colour"));
+  auto bytes = bytes_of(big{1, 2});
+  for (std::size_t n = 0; n < bytes.size(); ++n) CHECK_FALSE(back(std::span{bytes}.first(n)));
+  bytes[9] = std::byte{2};
+  CHECK_FALSE(back(bytes));
+  bytes[9] = std::byte{1};
+  CHECK(back(bytes));
+  bytes.push_back(std::byte{0});
+  const auto longer = back(bytes);
+  REQUIRE_FALSE(longer);
+  CHECK(longer.error().code == errc::corrupt);
+}
+
+TEST_CASE("envelope: flags beyond one, numbers at their limit and reals that are none are refused", "[parallel][fast]") {
+  CHECK_FALSE(back(bytes_of(small{2})));
+  CHECK_FALSE(back(bytes_of(big{0, 10})));
+  CHECK_FALSE(back(bytes_of(big{std::numeric_limits<double>::quiet_NaN(), 0})));
+  CHECK_FALSE(back(bytes_of(big{std::numeric_limits<double>::infinity(), 0})));
+}
+
+}  // namespace causeway::parallel::envelope

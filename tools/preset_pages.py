@@ -16,7 +16,8 @@ PAGES = ROOT / "docs/presets"
 RUN = {"muloco": "optim::muon<>{}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}",
        "protocol_models": "std::move(*inner)",
        **{name: "comm::every_step<>{}, fault::quorum{}"
-          for name in ("swarm", "gwtf", "oobleck", "varuna_morphing", "parcae", "checkfree")}}
+          for name in ("swarm", "gwtf", "oobleck", "varuna_morphing", "parcae", "recycle",
+                       "checkfree")}}
 HELD = {"learning_at_home": "The same type as [local_sgd](local_sgd.md), which the conformance suite and all networks hold; with "
                             "experts in `tests/presets/experts.cpp`. Hosts, clients and failures: "
                             "[expert_layer](../policies/expert_layer.md)."}
@@ -24,7 +25,7 @@ BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::prot
           **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer());  // mates: the membership of the stage"
              for name in ("swarm", "gwtf")},
           **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
-             for name in ("oobleck", "varuna_morphing", "parcae", "checkfree")}}
+             for name in ("oobleck", "varuna_morphing", "parcae", "recycle", "checkfree")}}
 UNMEASURED = {"dipaco"}  # no row in bench/comm/bytes.cpp
 PARTS = "Build each peer's model with `parallel::part_of`. "
 

@@ -4,6 +4,7 @@
 #include <causeway/stage/recovery_morph.hpp>
 #include <causeway/stage/recovery_proactive.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
+#include <causeway/stage/recovery_reroute.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 
 #include <chrono>
@@ -184,6 +185,91 @@ TEST_CASE("recovery: peers that come late forecast from the history of those tha
     for (const auto& [step, layout] : w.at(h).layouts) CHECK(layout == w.at(0).layouts.at(step));
     CHECK(w.at(h).layouts.size() >= (h < 4 ? 12 : 3));
   }
+  CHECK(w.distance(w.unsplit()) < 5e-5);
+}
+
+TEST_CASE("recovery: rerouting pipelines survive every kill", "[parallel][fast]") {
+  elastic_world_options o;
+  o.hosts = GENERATE(4U, 6U);  // of 2 stages
+  o.micro_batches = 6;
+  o.victim = GENERATE(0U, 3U);
+  kill_through_the_run(o, stage::recovery::reroute{2}, 2 * founded, 12);  // six take longer to found it
+}
+
+TEST_CASE("recovery: a lost peer's micro-batches go to its twins, and no block moves", "[parallel][fast]") {
+  elastic_world_options o;
+  o.hosts = 6;
+  o.layers = 6;
+  o.micro_batches = 7;
+  o.steps = 5;
+  o.evaluations = 1;
+  o.victim = GENERATE(0U, 1U, 2U, 3U, 4U, 5U);
+  o.dies_at = 240;
+  elastic_world w{o, with(stage::recovery::reroute{3})};
+  w.wanted = 5;
+  w.boot();
+  w.run();
+  CHECK(errors_of(w, o.hosts).empty());
+  CHECK(w.finished() == 5);
+  const auto whole = w.unsplit();
+  CHECK(w.distance(whole) < 5e-5);
+  for (std::uint32_t h = 0; h < o.hosts; ++h) {
+    CHECK(w.at(h).received == 0);
+    if (h == o.victim) continue;
+    const stage::layout& last = w.at(h).layouts.at(o.steps);
+    CHECK(last.replicas.size() == 2);
+    CHECK(last.seated().size() == 5);
+    CHECK(w.at(h).evaluated.at(o.steps) == Approx(whole.evaluated).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("recovery: a peer that comes takes the empty seat", "[parallel][fast]") {
+  elastic_world_options o;
+  o.steps = 20;
+  o.victim = 2;
+  o.dies_at = 180;
+  o.back_after = std::chrono::milliseconds{200};
+  elastic_world w{o, with(stage::recovery::reroute{2})};
+  w.boot();
+  w.run();
+  CHECK(errors_of(w, o.hosts).empty());
+  CHECK(w.finished() == o.hosts);
+  std::size_t rerouted = 0;
+  for (const auto& [step, layout] : w.at(0).layouts) rerouted += layout.has_empty_seats() ? 1 : 0;
+  CHECK(rerouted > 0);
+  CHECK_FALSE(w.at(0).layouts.at(o.steps).has_empty_seats());
+  CHECK(w.distance(w.unsplit()) < 5e-5);
+}
+
+TEST_CASE("recovery: when a stage's last peer is lost, all are laid out anew from what is saved", "[parallel][fast]") {
+  elastic_world_options o;
+  o.steps = 10;
+  o.store_every = 2;
+  std::function<void(std::uint32_t)> kill;
+  std::uint32_t killed = 0;
+  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+    if (host == 0 && (step == 3 || step == 6)) kill(step == 3 ? 0 : 1);
+  };
+  elastic_world w{o, with(stage::recovery::reroute{2})};
+  kill = [&](std::uint32_t nth) {  // the peers of the stage that host 0 does not have
+    if (killed != nth) return;
+    const auto* mine = w.last_seat(0);
+    for (std::uint32_t h = 1; h < o.hosts; ++h) {
+      const auto* seat = w.last_seat(h);
+      if (killed != nth || seat->computes == mine->computes) continue;
+      if (w.at(h).layouts.rbegin()->first + 1 < w.at(0).layouts.rbegin()->first) continue;  // dead already
+      ++killed;
+      w.world().after(std::chrono::milliseconds{1}, [&, h] { w.world().kill(h); });
+    }
+  };
+  w.wanted = 2;
+  w.boot();
+  w.run();
+  CHECK(killed == 2);
+  CHECK(errors_of(w, o.hosts).empty());
+  CHECK(w.finished() == 2);
+  CHECK(w.at(0).went_back == 1);
+  CHECK(w.at(0).layouts.at(o.steps).replicas.size() == 1);
   CHECK(w.distance(w.unsplit()) < 5e-5);
 }
 

@@ -64,6 +64,10 @@ TEST_CASE("presets: Parcae takes another shape when a peer is lost", "[presets][
   });
 }
 
+TEST_CASE("presets: ReCycle goes on without a lost peer's pipeline standing still", "[presets][fast]") {
+  check_survives<presets::recycle_options>(GENERATE(1U, 4U), [](auto& o) { o.stages = 2; });
+}
+
 TEST_CASE("presets: CheckFree goes on with another pipeline's blocks, or its neighbours'", "[presets][fast]") {
   check_survives<presets::checkfree_options>(GENERATE(1U, 4U), [](auto& o) { o.stages = 2; });
 }

@@ -23,7 +23,8 @@ inline stage::gathering after_losing(const stage::layout& l, std::int64_t layers
   std::vector<stage::present_peer> peers;
   for (std::uint32_t r = 0; r < l.replicas.size(); ++r) {
     for (const stage::seat& s : l.replicas[r].seats) {
-      if (std::find(gone.begin(), gone.end(), s.peer) == gone.end()) peers.push_back({s.peer, s.held(), r, s.computes});
+      if (s.peer == stage::nobody || std::find(gone.begin(), gone.end(), s.peer) != gone.end()) continue;
+      peers.push_back({s.peer, s.held(), r, s.computes});
     }
   }
   return gathered(layers, micro_batches, std::move(peers));

@@ -57,17 +57,7 @@ class timed_stages {
         width_{width},
         part_{std::move(part)},
         seconds_{std::move(seconds)} {
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      if (part_.holds(b)) {
-        at_.push_back(store_.add("block" + std::to_string(b), causeway::parameter_kind::vector, 1, 1, static_cast<int>(b)));
-      } else {
-        at_.push_back(causeway::nn::not_held);
-      }
-    }
-    store_.allocate();
-    for (std::int64_t b = 0; b < blocks; ++b) {
-      if (part_.holds(b)) *store_.value(at_[static_cast<std::size_t>(b)]) = static_cast<float>(b % 3) * 0.25F;
-    }
+    declare();
   }
 
   causeway::parameter_store& parameters() { return store_; }
@@ -77,6 +67,23 @@ class timed_stages {
   [[nodiscard]] std::int64_t width() const { return width_; }
   [[nodiscard]] const causeway::nn::model_part& part() const { return part_; }
   [[nodiscard]] std::size_t tied_table() const { return causeway::nn::not_held; }
+  [[nodiscard]] std::int64_t block_length(std::int64_t) const {
+    causeway::parameter_store alone;
+    alone.add("block", causeway::parameter_kind::vector, 1, 1, 0);
+    return alone.length();
+  }
+  causeway::result<void> hold(causeway::nn::model_part part) {
+    const std::vector<std::size_t> before = std::move(at_);
+    causeway::parameter_store old = std::exchange(store_, {});
+    part_ = std::move(part);
+    at_.clear();
+    declare();
+    for (std::size_t b = 0; b < at_.size(); ++b) {
+      if (at_[b] != causeway::nn::not_held && before[b] != causeway::nn::not_held)
+        *store_.value(at_[b]) = *old.value(before[b]);
+    }
+    return {};
+  }
   [[nodiscard]] tape_type make_tape() { return {&shared_->memory, {}, {}, 0, {}}; }
 
   causeway::result<causeway::nn::stage_pass> forward_stage(tape_type& t, causeway::nn::block_range r,
@@ -161,6 +168,18 @@ class timed_stages {
     causeway::buffer_pool memory;
   };
 
+  // The blocks of the part, as they begin.
+  void declare() {
+    for (std::int64_t b = 0; b < blocks_; ++b) {
+      const std::string name = "block" + std::to_string(b);
+      at_.push_back(part_.holds(b) ? store_.add(name, causeway::parameter_kind::vector, 1, 1, static_cast<int>(b))
+                                   : causeway::nn::not_held);
+    }
+    store_.allocate();
+    for (std::int64_t b = 0; b < blocks_; ++b) {
+      if (part_.holds(b)) *store_.value(at_[static_cast<std::size_t>(b)]) = static_cast<float>(b % 3) * 0.25F;
+    }
+  }
   [[nodiscard]] float gain(std::int64_t block) {
     return 1.0F + 0.125F * *store_.value(at_[static_cast<std::size_t>(block)]);
   }

@@ -6,10 +6,8 @@
 // hold; a recovery policy makes a layout of it, blocks move to who is to have them, and the global batch is shared out. So
 // a lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block.
 
-#include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/gather.hpp>
-#include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
@@ -20,6 +18,7 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/block_moves.hpp>
 #include <causeway/parallel/block_store.hpp>
+#include <causeway/parallel/block_sums.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/crew_turns.hpp>
@@ -27,11 +26,8 @@
 #include <causeway/parallel/made_up_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
-#include <causeway/parallel/pipeline_pass.hpp>
+#include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/stage_model.hpp>
-#include <causeway/plan/schedule.hpp>
-#include <causeway/plan/schedule_cursor.hpp>
-#include <causeway/plan/schedules.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/layout.hpp>
@@ -120,7 +116,7 @@ class elastic_pipeline {
       }
     }
     complete_ = proposes_ = false;
-    held_.moved_to(crew_->words().state, std::move(block_squares_));
+    held_.moved_to(crew_->words().state, std::move(squares_.of));
     return static_cast<float>(crew_->words().norm);
   }
 
@@ -238,7 +234,7 @@ class elastic_pipeline {
       for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
     }
     const crew_words& now = crew_->words();
-    const double norm = std::sqrt(squares_);
+    const double norm = std::sqrt(sum_of_squares_);
     h.add_value(now.state).add_value(std::bit_cast<std::uint64_t>(norm));
     return {now.step + 1, h.finish(), norm, next_history()};
   }
@@ -309,19 +305,12 @@ class elastic_pipeline {
 
   // This peer's part of it.
   result<double> forward_only(auto& ctx, const stage::layout& l, const batch& b, std::uint32_t pieces) {
-    if (seat_ == nullptr || l.replicas[place_.replica].micro_batches == 0) return 0.0;
-    const stage::replica& mine = l.replicas[place_.replica];
-    const auto rank = static_cast<std::uint32_t>(place_.rank);
-    CAUSEWAY_ASSIGN(const plan::schedule forwards,
-                    plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
-    plan::schedule_cursor cursor{forwards, rank};
-    const std::int64_t sequences = b.sequences / pieces;
-    const batch piece = b.slice(l.first_micro_batch(place_.replica) * sequences, mine.micro_batches * sequences);
-    collective::group_view view{*attempt_.transport, peers_of(mine)};
-    const std::array chunk{seat_->computes};
+    if (seat_ == nullptr) return 0.0;
+    CAUSEWAY_ASSIGN(const seat_work work, forwards_of(l, place_));
     stage::plain exact;
-    const batch_talk talk{.channel = evaluation_channel, .step = meeting(), .deadline = attempt_.deadline};
-    return pass_batch(ctx, view, exact, cursor, {forwards, rank, chunk, piece, 0.0F, false}, talk);
+    return pass_seat(ctx, *attempt_.transport, index_of_, exact, work, stage::one_f_one_b{},
+                     {b, pieces, seat_->computes, 0.0F, false},
+                     {.channel = evaluation_channel, .step = meeting(), .deadline = attempt_.deadline});
   }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
@@ -471,79 +460,25 @@ class elastic_pipeline {
     const auto gradients = ctx.gradients();
     kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
     loss_ = 0;
-    if (seat_ == nullptr || layout_.replicas[place_.replica].micro_batches == 0) return {};
-    const stage::replica& mine = layout_.replicas[place_.replica];
-    const auto rank = static_cast<std::uint32_t>(place_.rank);
-    CAUSEWAY_ASSIGN(const plan::schedule schedule,
-                    order_.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
-    auto cursor = cursor_of(schedule, rank, order_);
-    const std::int64_t sequences = whole_.sequences / options_.micro_batches;
-    const std::uint32_t first = layout_.first_micro_batch(place_.replica);
-    const batch piece = whole_.slice(first * sequences, mine.micro_batches * sequences);
+    if (seat_ == nullptr) return {};
+    CAUSEWAY_ASSIGN(const seat_work work, work_of(layout_, place_, order_, recovery_));
     std::vector<std::uint64_t> dropout;
-    for (std::uint32_t m = 0; m < mine.micro_batches; ++m) dropout.push_back(mix(ctx.step(), first + m, dropout_stream));
-    collective::group_view view{*attempt_.transport, peers_of(mine)};
-    const std::array chunk{seat_->computes};
+    for (std::uint32_t m = 0; m < work.schedule.micro_batches; ++m)
+      dropout.push_back(mix(ctx.step(), work.first + m, dropout_stream));
     const float scale = 1.0F / static_cast<float>(whole_.tokens());
-    const batch_talk talk{.channel = collective::channels::activations,
-                          .step = meeting(),
-                          .seed = ctx.step(),
-                          .window = window_of(schedule, order_),
-                          .deadline = attempt_.deadline};
-    CAUSEWAY_ASSIGN(loss_,
-                    pass_batch(ctx, view, codec_, cursor, {schedule, rank, chunk, piece, scale, true, dropout}, talk));
+    CAUSEWAY_ASSIGN(loss_, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_,
+                                     {whole_, static_cast<std::uint32_t>(options_.micro_batches), seat_->computes, scale,
+                                      true, dropout},
+                                     {.channel = collective::channels::activations,
+                                      .step = meeting(),
+                                      .seed = ctx.step(),
+                                      .deadline = attempt_.deadline}));
     return {};
   }
 
-  [[nodiscard]] std::vector<net::peer_index> peers_of(const stage::replica& r) const {
-    std::vector<net::peer_index> peers;
-    for (const stage::seat& s : r.seats) peers.push_back(index_of_.at(s.peer));
-    return peers;
-  }
-
-  // Blocks in a row that the same peers hold, and those peers.
-  struct shared_run {
-    nn::block_range blocks;
-    std::vector<std::uint64_t> holders;
-  };
-  [[nodiscard]] std::vector<shared_run> shared_runs(std::int64_t layers) const {
-    std::vector<shared_run> runs;
-    for (std::int64_t b = 0; b < layers; ++b) {
-      auto holders = layout_.holders(b);
-      if (!runs.empty() && runs.back().holders == holders) {
-        runs.back().blocks.last = b + 1;
-      } else {
-        runs.push_back({{b, b + 1}, std::move(holders)});
-      }
-    }
-    return runs;
-  }
-
-  // Those who hold a block without computing it put in zeros, and get the sum that keeps it up to date.
   result<void> sum_gradients(auto& ctx) {
-    squares_ = 0;
-    block_squares_.clear();
-    std::size_t number = 0;
-    for (const shared_run& run : shared_runs(ctx.model().blocks())) {
-      const std::size_t piece = number++;
-      const auto mine = std::find(run.holders.begin(), run.holders.end(), crew_->identity());
-      if (mine == run.holders.end()) continue;
-      const auto part = blocks_in(ctx.gradients(), ctx.model().parameters().segments(), run.blocks, ctx.model().blocks());
-      if (run.holders.size() > 1) {
-        std::vector<net::peer_index> peers;
-        for (const std::uint64_t id : run.holders) peers.push_back(index_of_.at(id));
-        collective::group_view view{*attempt_.transport, std::move(peers)};
-        net::message_id id = named(collective::channels::gradients);
-        id.step = mix(id.step, piece);
-        CAUSEWAY_TRY(collective::all_reduce_sum(view, id, part, how(ctx)));
-      }
-      for (std::int64_t b = run.blocks.first; b < run.blocks.last; ++b) {
-        const double norm =
-            ctx.norm_of(blocks_in(ctx.gradients(), ctx.model().parameters().segments(), {b, b + 1}, ctx.model().blocks()));
-        block_squares_[b] = norm * norm;
-        if (mine == run.holders.begin()) squares_ += norm * norm;  // counted by the first
-      }
-    }
+    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *attempt_.transport, named(collective::channels::gradients), layout_,
+                                         crew_->identity(), index_of_, how(ctx)));
     return {};
   }
 
@@ -551,16 +486,16 @@ class elastic_pipeline {
   // has heard from everybody knows that every gradient is complete.
   result<void> tell_sums(auto& ctx) {
     net::any_transport& transport = *attempt_.transport;
-    const std::array<double, 2> own{loss_, squares_};
+    const std::array<double, 2> own{loss_, squares_.first};
     std::vector<std::array<double, 2>> all(transport.size(), own);
     if (transport.size() > 1) {
       CAUSEWAY_TRY(collective::all_gather(transport, named(collective::channels::state + sums_channel),
                                           std::as_bytes(std::span{own}), std::as_writable_bytes(std::span{all}), how(ctx)));
     }
-    loss_ = squares_ = 0;
+    loss_ = sum_of_squares_ = 0;
     for (const auto& [loss, squares] : all) {
       loss_ += loss;
-      squares_ += squares;
+      sum_of_squares_ += squares;
     }
     return {};
   }
@@ -593,11 +528,11 @@ class elastic_pipeline {
   const stage::seat* seat_ = nullptr;                  // in layout_; none: spare
   stage::layout::place place_;
   double loss_ = 0;
-  double squares_ = 0;
-  std::map<std::int64_t, double> block_squares_;  // of the blocks that are held
-  crew_words next_;                               // what this peer would propose
-  bool complete_ = false;                         // the gradients are those of the whole batch
-  bool proposes_ = false;                         // and the attempt that made them so is under way
+  block_squares squares_;
+  double sum_of_squares_ = 0;  // of the whole gradient
+  crew_words next_;            // what this peer would propose
+  bool complete_ = false;      // the gradients are those of the whole batch
+  bool proposes_ = false;      // and the attempt that made them so is under way
   std::string said_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;

@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -35,6 +36,8 @@ struct batch_talk {
   std::uint32_t window = 2;  ///< receives posted ahead, for each source
   time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
+  /// [micro-batch][stage]: rank in the view. None: the view has a rank for each stage.
+  const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
 };
 
 /// The order in which `rank` works, within the memory of the schedule and the room that `order` gives beyond it.
@@ -72,7 +75,9 @@ result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& cod
                           .seed = talk.seed,
                           .window = talk.window,
                           .deadline = talk.deadline,
-                          .base = talk.base}};
+                          .base = talk.base,
+                          .rank = setup.rank,
+                          .routes = talk.routes}};
   pipeline_pass run{ctx.model(), mail, setup};
   return run.run(cursor);
 }

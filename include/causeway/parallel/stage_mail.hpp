@@ -44,6 +44,10 @@ struct mail_setup {
   std::uint32_t window = 2;  ///< receives posted ahead, for each source
   time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
+  std::uint32_t rank = 0;                ///< of the schedule
+  /// Micro-batches that go different ways through a schedule of one chunk: who has which stage, [micro-batch][stage]: rank
+  /// in the view. None: the ranks of the view are those of the schedule.
+  const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
 };
 
 /// The mail of one rank. One thread.
@@ -52,16 +56,15 @@ class stage_mail {
  public:
   stage_mail(collective::group_view& view, Codec& codec, const mail_setup& setup)
       : view_{view}, codec_{codec}, setup_{setup} {
-    const auto rank = view.self();
     for (std::uint32_t chunk = 0; chunk < setup.schedule.chunks; ++chunk) {
       for (const plan::work kind : {plan::work::forward, plan::work::backward}) {
-        const auto source = plan::source_of(setup.schedule, rank, {kind, 0, chunk});
-        lines_.push_back({.way = way_of(kind), .edge = edge_of(rank, kind, chunk), .from = source ? source->rank : rank});
+        lines_.push_back({.way = way_of(kind), .edge = edge_of(setup.rank, kind, chunk)});
       }
     }
-    for (line& l : lines_) {
-      if (l.from != rank) top_up(l);
+    for (const plan::operation& op : setup.schedule.orders[setup.rank]) {
+      if (has_input(op)) lines_[line_of(op)].due.push_back(op.micro_batch);
     }
+    for (line& l : lines_) top_up(l);
   }
   stage_mail(const stage_mail&) = delete;
   stage_mail& operator=(const stage_mail&) = delete;
@@ -72,19 +75,19 @@ class stage_mail {
 
   /// Whether the input of `op` from another rank is there; true if it needs none.
   [[nodiscard]] bool arrived(const plan::operation& op) const {
-    if (!plan::source_of(setup_.schedule, view_.self(), op)) return true;
+    if (!has_input(op)) return true;
     const line& l = lines_[line_of(op)];
-    return op.micro_batch < l.taken + l.expected.size() && view_.done(l.expected[op.micro_batch - l.taken].op);
+    return l.is_next(op.micro_batch) && view_.done(l.expected.front().op);
   }
 
   /// Waits for the input of `op`, without taking it.
   result<void> wait_for(const plan::operation& op) {
     line& l = lines_[line_of(op)];
-    CAUSEWAY_EXPECT(op.micro_batch == l.taken && !l.expected.empty());
+    CAUSEWAY_EXPECT(l.is_next(op.micro_batch));
     return finish(l.expected.front());
   }
 
-  /// The input of `op`, decoded into `values`. Inputs of one kind and chunk are taken in the order of micro-batches.
+  /// The input of `op`, decoded into `values`. Inputs of one kind and chunk are taken in the schedule's order.
   result<void> take(const plan::operation& op, std::span<float> values) {
     line& l = lines_[line_of(op)];
     CAUSEWAY_TRY(wait_for(op));
@@ -96,14 +99,13 @@ class stage_mail {
     auto outcome = codec_.decode(setup_.pool, c, std::span{got.bytes}.first(got.moved), values);
     spare_.push_back(std::move(got.bytes));
     top_up(l);
-    if (!outcome && outcome.error().where.empty()) outcome.error().where = "rank " + std::to_string(l.from);
+    if (!outcome && outcome.error().where.empty())
+      outcome.error().where = "rank " + std::to_string(source_of(l, op.micro_batch));
     return outcome;
   }
 
   /// Sends the output of `op`.
   result<void> send(const plan::operation& op, std::span<const float> values) {
-    const auto target = plan::target_of(setup_.schedule, view_.self(), op);
-    CAUSEWAY_EXPECT(target.has_value());
     auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
     CAUSEWAY_TRY(add_base(c, op.micro_batch));
     parcel p{.bytes = buffer(codec_.most_bytes(c))};
@@ -111,7 +113,7 @@ class stage_mail {
     CAUSEWAY_TRY(reap(false));
     sent_.push_back(std::move(p));
     parcel& last = sent_.back();
-    last.op = view_.send(target->rank, id_of(c, op.micro_batch), std::span<const std::byte>{last.bytes}.first(last.moved));
+    last.op = view_.send(target_of(op), id_of(c, op.micro_batch), std::span<const std::byte>{last.bytes}.first(last.moved));
     return {};
   }
 
@@ -124,13 +126,15 @@ class stage_mail {
     std::vector<std::byte> bytes;
     std::size_t moved = 0;
   };
-  // What comes from one neighbour for one chunk, by micro-batch.
+  // What comes over one boundary of one chunk.
   struct line {
     stage::direction way = stage::direction::forward;
     std::uint32_t edge = 0;
-    std::uint32_t from = 0;
-    std::uint32_t taken = 0;
-    std::deque<parcel> expected{};  // micro-batches taken, taken + 1, ...
+    std::vector<std::uint32_t> due{};  // micro-batches, in the order in which they are taken
+    std::size_t taken = 0;
+    std::deque<parcel> expected{};  // due[taken], due[taken + 1], ...
+
+    [[nodiscard]] bool is_next(std::uint32_t micro_batch) const { return !expected.empty() && due[taken] == micro_batch; }
   };
 
   static constexpr stage::direction way_of(plan::work kind) noexcept {
@@ -139,13 +143,27 @@ class stage_mail {
   [[nodiscard]] static std::size_t line_of(const plan::operation& op) noexcept {
     return 2 * std::size_t{op.chunk} + (op.kind == plan::work::forward ? 0 : 1);
   }
+  [[nodiscard]] bool has_input(const plan::operation& op) const noexcept {
+    return plan::source_of(setup_.schedule, setup_.rank, op).has_value();
+  }
+  // Ranks of the view.
+  [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
+    const bool forward = l.way == stage::direction::forward;
+    if (setup_.routes != nullptr) return (*setup_.routes)[micro_batch][forward ? setup_.rank - 1 : setup_.rank + 1];
+    return plan::place_of(setup_.schedule, forward ? l.edge : l.edge + 1).rank;
+  }
+  [[nodiscard]] std::uint32_t target_of(const plan::operation& op) const {
+    const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
+    CAUSEWAY_EXPECT(target.has_value());
+    return setup_.routes != nullptr ? (*setup_.routes)[op.micro_batch][target->rank] : target->rank;
+  }
   // The boundary that the input of a kind crosses: below the stage for a forward, above it for a backward.
   [[nodiscard]] std::uint32_t edge_of(std::uint32_t rank, plan::work kind, std::uint32_t chunk) const noexcept {
     const std::uint32_t v = plan::virtual_stage(setup_.schedule, {rank, chunk});
     return kind == plan::work::forward ? v - 1 : v;
   }
   [[nodiscard]] std::uint32_t sent_edge_of(const plan::operation& op) const noexcept {
-    const std::uint32_t v = plan::virtual_stage(setup_.schedule, {view_.self(), op.chunk});
+    const std::uint32_t v = plan::virtual_stage(setup_.schedule, {setup_.rank, op.chunk});
     return op.kind == plan::work::forward ? v : v - 1;
   }
 
@@ -176,11 +194,11 @@ class stage_mail {
   }
 
   void top_up(line& l) {
-    while (l.expected.size() < setup_.window && l.taken + l.expected.size() < setup_.schedule.micro_batches) {
-      const auto m = static_cast<std::uint32_t>(l.taken + l.expected.size());
+    while (l.expected.size() < setup_.window && l.taken + l.expected.size() < l.due.size()) {
+      const std::uint32_t m = l.due[l.taken + l.expected.size()];
       const auto c = crossing_of(l.way, l.edge, m);
       l.expected.push_back({.bytes = buffer(codec_.most_bytes(c))});
-      l.expected.back().op = view_.receive(l.from, id_of(c, m), l.expected.back().bytes);
+      l.expected.back().op = view_.receive(source_of(l, m), id_of(c, m), l.expected.back().bytes);
     }
   }
 

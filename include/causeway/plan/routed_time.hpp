@@ -33,9 +33,9 @@ struct routed_step {
   std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
   std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
                                                    ///< activations of P - s; with more, of more in proportion
-  bool halves = false;    ///< backwards are split: input gradients first, weight gradients in what would be bubbles
-  bool shadows = false;   ///< a peer repeats the forward of the stage after its own (of the first, after the last)
-  bool more_room = true;  ///< false: a peer with more micro-batches keeps no more activations than it would without losses
+  bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
+  bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
+  std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
 };
 
 /// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
@@ -59,9 +59,8 @@ class route_clock {
       }
     }
     for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
-      const std::size_t usual = stages_ - at.second;
-      room = step.more_room ? (usual * room + step.share - 1) / step.share : std::min(room, usual);
-      room = std::max<std::size_t>(1, room);
+      const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
+      room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
     }
     peers_.resize(peers);
     orders_.resize(peers);

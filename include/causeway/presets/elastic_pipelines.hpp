@@ -15,6 +15,7 @@
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/recovery_morph.hpp>
 #include <causeway/stage/recovery_proactive.hpp>
+#include <causeway/stage/recovery_reroute.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 #include <causeway/stage/schedules.hpp>
 
@@ -78,6 +79,23 @@ using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one
   return parcae{o.peers,
                 {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::proactive{o.plan}};
+}
+
+/// ReCycle (Gandhi et al., SOSP 2024): a lost peer's micro-batches go to the peers of the same stage in other pipelines,
+/// while its own pipeline goes on with its other stages. No block moves, and no peer has to be spare; backwards are split,
+/// so that weight gradients fill what would be bubbles. Not here: the staggered optimizer step, since no parameter moves
+/// before the run has taken the step.
+struct recycle_options {
+  std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  std::int64_t stages = 4;                   ///< of each pipeline
+  plan::stage_costs costs{};                 ///< of stages and links; none: stages are alike and links cost nothing
+  std::optional<io::any_storage> storage{};  ///< that all peers reach: for when a stage's last peer is lost
+};
+using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_f_one_b>;
+[[nodiscard]] inline recycle make(const recycle_options& o) {
+  return recycle{
+      o.peers, {.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
 }
 
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two

@@ -3,7 +3,8 @@
 #define CAUSEWAY_STAGE_LAYOUT_HPP
 
 // Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of
-// different length. All peers of an attempt work out the same layout from the same facts.
+// different length. Where pipelines are cut alike, one may lack a stage: its micro-batches take a detour there. All peers
+// of an attempt work out the same layout from the same facts.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -20,9 +21,12 @@
 
 namespace causeway::inline CAUSEWAY_ABI::stage {
 
+/// In the place of a peer: the seat is empty.
+inline constexpr std::uint64_t nobody = 0;
+
 /// One peer's place.
 struct seat {
-  std::uint64_t peer = 0;
+  std::uint64_t peer = nobody;
   nn::block_range computes;
   /// Rising and apart, `computes` within one of them: what else it keeps up to date, for when another peer is lost. None:
   /// what it computes.
@@ -69,7 +73,7 @@ struct layout {
     std::vector<std::uint64_t> all;
     for (const replica& r : replicas) {
       for (const seat& s : r.seats) {
-        if (s.holds(block)) all.push_back(s.peer);
+        if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
       }
     }
     return all;
@@ -81,9 +85,47 @@ struct layout {
     return sum;
   }
 
+  /// Those who have a seat, in the order of replicas and ranks.
+  [[nodiscard]] std::vector<std::uint64_t> seated() const {
+    std::vector<std::uint64_t> all;
+    for (const replica& r : replicas) {
+      for (const seat& s : r.seats) {
+        if (s.peer != nobody) all.push_back(s.peer);
+      }
+    }
+    return all;
+  }
+  [[nodiscard]] bool has_empty_seats() const {
+    std::size_t seats = 0;
+    for (const replica& r : replicas) seats += r.seats.size();
+    return seated().size() < seats;
+  }
+  /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `seated()`.
+  /// Micro-batches go to the pipelines in turn; where one has an empty seat, to the others' peers of that stage in turn.
+  /// Precondition: `check` finds nothing wrong, and all replicas are cut alike.
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const {
+    std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
+    std::uint32_t next = 0;
+    for (const replica& r : replicas) {
+      auto& row = place_of.emplace_back();
+      for (const seat& s : r.seats) row.push_back(s.peer != nobody ? next++ : empty);
+    }
+    std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
+    std::vector<std::size_t> turn(place_of.front().size());
+    for (std::size_t m = 0; m < all.size(); ++m) {
+      for (std::size_t s = 0; s < turn.size(); ++s) {
+        std::uint32_t peer = place_of[m % replicas.size()][s];
+        while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
+        all[m].push_back(peer);
+      }
+    }
+    return all;
+  }
+
   friend bool operator==(const layout&, const layout&) = default;
 
-  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat.
+  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
+  /// are empty, replicas are cut alike and somebody computes every stage.
   [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const {
     const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
     std::vector<std::uint64_t> peers;
@@ -94,7 +136,7 @@ struct layout {
         CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
         if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
         next = s.computes.last;
-        peers.push_back(s.peer);
+        if (s.peer != nobody) peers.push_back(s.peer);
       }
       if (next != layers) return wrong("a replica does not compute each block once");
     }
@@ -102,6 +144,22 @@ struct layout {
     if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two seats");
     if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
       return wrong("the replicas' micro-batches are not those of the global batch");
+    return has_empty_seats() ? check_detours() : result<void>{};
+  }
+
+ private:
+  static constexpr std::uint32_t empty = UINT32_MAX;
+
+  [[nodiscard]] result<void> check_detours() const {
+    for (const replica& r : replicas) {
+      const auto& first = replicas.front().seats;
+      const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
+                                    [](const seat& a, const seat& b) { return a.computes == b.computes; });
+      if (!alike) return fail(errc::invalid_argument, "layout", "seats are empty, but replicas are not cut alike");
+      for (const seat& s : r.seats) {
+        if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
+      }
+    }
     return {};
   }
 };

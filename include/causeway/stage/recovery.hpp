@@ -9,6 +9,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/nn/model_part.hpp>
+#include <causeway/plan/routed_schedule.hpp>
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/run_history.hpp>
 
@@ -94,6 +95,12 @@ concept Recovery = std::movable<R> && std::default_initializable<R> && requires(
   { R::name } -> std::convertible_to<std::string_view>;
   { R::traits } -> std::convertible_to<recovery_traits>;
   { r.arrange(g) } -> std::same_as<result<layout>>;
+};
+
+/// A policy whose layouts may have empty seats: `order(layout)` is what all peers do then, by their places in layout::seated.
+template <class R>
+concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
+  { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
 };
 
 /// Steps between two entries of the run's history; 0: the policy does not look back.

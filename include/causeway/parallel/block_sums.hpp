@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
+
+// The gradients of a model that several pipelines hold, which need not be cut alike: each block is summed over those who
+// hold it.
+
+#include <causeway/collective/all_reduce.hpp>
+#include <causeway/collective/group_view.hpp>
+#include <causeway/collective/options.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/block_moves.hpp>
+#include <causeway/stage/layout.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Blocks in a row that the same peers hold, and those peers.
+struct shared_run {
+  nn::block_range blocks;
+  std::vector<std::uint64_t> holders;
+};
+
+[[nodiscard]] inline std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers) {
+  std::vector<shared_run> runs;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    auto holders = l.holders(b);
+    if (!runs.empty() && runs.back().holders == holders) {
+      runs.back().blocks.last = b + 1;
+    } else {
+      runs.push_back({{b, b + 1}, std::move(holders)});
+    }
+  }
+  return runs;
+}
+
+/// Squared norms of summed gradients.
+struct block_squares {
+  std::map<std::int64_t, double> of;  ///< every block that this peer holds
+  double first = 0;                   ///< of those that it is the first holder of: over all peers, of the whole model
+};
+
+/// Sums the gradients of `ctx` over their holders. Who holds a block without computing it puts in zeros and gets the sum,
+/// which keeps it up to date. `self`: this peer in the layout; `index_of`: the transport's number of each.
+result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const net::message_id& id,
+                                 const stage::layout& l, std::uint64_t self,
+                                 const std::map<std::uint64_t, net::peer_index>& index_of,
+                                 const collective::collective_options& options) {
+  const std::int64_t layers = ctx.model().blocks();
+  const auto segments = ctx.model().parameters().segments();
+  block_squares squares;
+  std::size_t number = 0;
+  for (const shared_run& run : shared_runs(l, layers)) {
+    const std::size_t piece = number++;
+    const auto mine = std::find(run.holders.begin(), run.holders.end(), self);
+    if (mine == run.holders.end()) continue;
+    if (run.holders.size() > 1) {
+      std::vector<net::peer_index> peers;
+      for (const std::uint64_t holder : run.holders) peers.push_back(index_of.at(holder));
+      collective::group_view view{transport, std::move(peers)};
+      net::message_id named = id;
+      named.step = mix(id.step, piece);
+      CAUSEWAY_TRY(
+          collective::all_reduce_sum(view, named, blocks_in(ctx.gradients(), segments, run.blocks, layers), options));
+    }
+    for (std::int64_t b = run.blocks.first; b < run.blocks.last; ++b) {
+      const double norm = ctx.norm_of(blocks_in(ctx.gradients(), segments, {b, b + 1}, layers));
+      squares.of[b] = norm * norm;
+      if (mine == run.holders.begin()) squares.first += norm * norm;
+    }
+  }
+  return squares;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP

@@ -96,7 +96,7 @@ cuda() {
     return 0
   fi
   configure cuda-compile
-  build_existing cuda-compile test_ cuda
+  build cuda-compile test_cuda bench_cuda
   (cd "$root" && ctest --preset cuda-compile)
 }
 

@@ -39,7 +39,8 @@ void compare(const codec_result& got, const Codec& codec) {
 
 }  // namespace
 
-TEST_CASE("cuda codecs: bytes, errors left behind and sums have the same bits on the device and the host", "[cuda][fast]") {
+TEST_CASE("cuda codecs: bytes, errors left behind and sums have the same bits on the device and the host",
+          "[cuda][gpu][fast]") {
   const auto list = causeway_test::codecs_on_device();
   if (!list) {
     CHECK(list.error().code == errc::unsupported);

@@ -51,15 +51,15 @@ void compare_with_host() {
 
 }  // namespace
 
-TEST_CASE("cuda elementwise: the device rounds to bf16 as the host does", "[cuda][fast]") {
+TEST_CASE("cuda elementwise: the device rounds to bf16 as the host does", "[cuda][gpu][fast]") {
   compare_with_host<causeway::bf16>();
 }
 
-TEST_CASE("cuda elementwise: the device rounds to f16 as the host does", "[cuda][fast]") {
+TEST_CASE("cuda elementwise: the device rounds to f16 as the host does", "[cuda][gpu][fast]") {
   compare_with_host<causeway::f16>();
 }
 
-TEST_CASE("cuda elementwise: nothing to do is fine", "[cuda][fast]") {
+TEST_CASE("cuda elementwise: nothing to do is fine", "[cuda][gpu][fast]") {
   const auto none = causeway_test::convert_on_device<causeway::bf16>({});
   if (none) {
     CHECK(none.value().empty());
@@ -85,10 +85,10 @@ void check_all(const causeway::result<causeway_test::comparisons>& list, double 
 
 }  // namespace
 
-TEST_CASE("cuda elementwise: updates have the same bits on the device and the host", "[cuda][fast]") {
+TEST_CASE("cuda elementwise: updates have the same bits on the device and the host", "[cuda][gpu][fast]") {
   check_all(causeway_test::compare_exact_bodies(), 0, 0);
 }
 
-TEST_CASE("cuda elementwise: activations agree on the device and the host to rounding", "[cuda][fast]") {
+TEST_CASE("cuda elementwise: activations agree on the device and the host to rounding", "[cuda][gpu][fast]") {
   check_all(causeway_test::compare_inexact_bodies(), 0x1p-7, 1U << 20U);
 }

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-TEST_CASE("cuda embedding: the device's gradient is the CPU's to the bit", "[cuda][fast]") {
+TEST_CASE("cuda embedding: the device's gradient is the CPU's to the bit", "[cuda][gpu][fast]") {
   constexpr std::int64_t count = 20'000, columns = 96, vocabulary = 1000;
   causeway::rng draw{5};
   std::vector<std::int32_t> tokens(count);

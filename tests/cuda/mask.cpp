@@ -6,7 +6,7 @@
 
 #include <vector>
 
-TEST_CASE("cuda mask: the device lists the coordinates that the CPU lists", "[cuda][fast]") {
+TEST_CASE("cuda mask: the device lists the coordinates that the CPU lists", "[cuda][gpu][fast]") {
   constexpr std::size_t n = 1'000'003;
   causeway::thread_pool pool{2};
   const causeway::compress::message_context ctx{.pool = pool, .seed = 12};

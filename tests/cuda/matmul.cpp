@@ -4,7 +4,7 @@
 
 using causeway::errc;
 
-TEST_CASE("cuda matmul: products and their epilogues are right, or the device is missing", "[cuda][fast]") {
+TEST_CASE("cuda matmul: products and their epilogues are right, or the device is missing", "[cuda][gpu][fast]") {
   const auto list = causeway_test::compare_products();
   if (!list) {
     CHECK(list.error().code == errc::unsupported);

@@ -7,7 +7,7 @@
 
 using causeway::errc;
 
-TEST_CASE("cuda memory: a steady step reserves nothing", "[cuda][fast]") {
+TEST_CASE("cuda memory: a steady step reserves nothing", "[cuda][gpu][fast]") {
   const auto reservations = causeway_test::reservations_of_second_step();
   if (reservations) {
     CHECK(reservations.value() == 0);
@@ -17,7 +17,7 @@ TEST_CASE("cuda memory: a steady step reserves nothing", "[cuda][fast]") {
   }
 }
 
-TEST_CASE("cuda memory: a stream that waits for an event sees what came before it", "[cuda][fast]") {
+TEST_CASE("cuda memory: a stream that waits for an event sees what came before it", "[cuda][gpu][fast]") {
   std::vector<int> values(3'000'000);
   std::iota(values.begin(), values.end(), 5);
   const auto back = causeway_test::through_two_streams(values);

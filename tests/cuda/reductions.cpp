@@ -2,7 +2,7 @@
 #include "cuda/device_functions.hpp"
 #include "support/catch.hpp"
 
-TEST_CASE("cuda reductions: norms, losses and sums agree on the device and the host", "[cuda][fast]") {
+TEST_CASE("cuda reductions: norms, losses and sums agree on the device and the host", "[cuda][gpu][fast]") {
   const auto list = causeway_test::compare_reductions();
   if (!list) {
     CHECK(list.error().code == causeway::errc::unsupported);
@@ -15,7 +15,7 @@ TEST_CASE("cuda reductions: norms, losses and sums agree on the device and the h
   }
 }
 
-TEST_CASE("cuda reductions: the same kernels give the same bits again", "[cuda][fast]") {
+TEST_CASE("cuda reductions: the same kernels give the same bits again", "[cuda][gpu][fast]") {
   const auto first = causeway_test::compare_reductions(), second = causeway_test::compare_reductions();
   REQUIRE(first.has_value() == second.has_value());
   if (!first) {

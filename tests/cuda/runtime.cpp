@@ -14,7 +14,7 @@ TEST_CASE("cuda runtime: errors say what to do about them", "[cuda][fast]") {
   CHECK(causeway_test::error_of(35).message.find("run on the CPU") != std::string::npos);
 }
 
-TEST_CASE("cuda runtime: a device is described, or its absence is", "[cuda][fast]") {
+TEST_CASE("cuda runtime: a device is described, or its absence is", "[cuda][gpu][fast]") {
   const auto devices = causeway_test::devices();
   if (devices) {
     CHECK_FALSE(devices.value().empty());
@@ -25,7 +25,7 @@ TEST_CASE("cuda runtime: a device is described, or its absence is", "[cuda][fast
   }
 }
 
-TEST_CASE("cuda runtime: a reservation that cannot work is an error, not an exception", "[cuda][fast]") {
+TEST_CASE("cuda runtime: a reservation that cannot work is an error, not an exception", "[cuda][gpu][fast]") {
   const auto reserved = causeway_test::reserve_too_much();
   REQUIRE_FALSE(reserved);
   CHECK(reserved.error().code == (causeway_test::devices() ? errc::out_of_memory : errc::unsupported));

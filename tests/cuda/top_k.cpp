@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-TEST_CASE("cuda top-k: the device selects and writes what the CPU does", "[cuda][fast]") {
+TEST_CASE("cuda top-k: the device selects and writes what the CPU does", "[cuda][gpu][fast]") {
   using namespace causeway;
   thread_pool pool{2};
   const std::vector<compress::matrix_range> matrices{{0, 640, 768}, {640 * 768, 100, 30}};

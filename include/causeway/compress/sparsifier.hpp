@@ -47,7 +47,9 @@ concept Sparsifier = std::copyable<S> &&
 
 namespace detail {
 
-inline void expect_row_size(std::size_t n) { CAUSEWAY_EXPECT(n <= std::numeric_limits<std::uint32_t>::max()); }
+inline void expect_row_size([[maybe_unused]] std::size_t n) {
+  CAUSEWAY_EXPECT(n <= std::numeric_limits<std::uint32_t>::max());
+}
 
 inline error missing_bytes(std::string_view codec, std::size_t got, std::size_t expected) {
   return fail(errc::protocol, std::string{codec},

@@ -54,6 +54,26 @@ TEST_CASE("layout: gaps, overlaps, two seats and lost micro-batches are found", 
   CHECK(broken([](layout& l) { l.replicas.clear(); }));
 }
 
+TEST_CASE("layout: an empty seat is of no peer, and its micro-batches take a detour", "[stage][fast]") {
+  layout l{{{{{5, {0, 2}}, {6, {2, 5}}}, 2}, {{{7, {0, 2}}, {stage::nobody, {2, 5}}}, 2}, {{{8, {0, 2}}, {9, {2, 5}}}, 1}}};
+  REQUIRE(l.check(5, 5));
+  CHECK(l.has_empty_seats());
+  CHECK((l.seated() == std::vector<std::uint64_t>{5, 6, 7, 8, 9}));
+  CHECK((l.holders(2) == std::vector<std::uint64_t>{6, 9}));
+  CHECK((l.routes() == std::vector<std::vector<std::uint32_t>>{{0, 1}, {2, 1}, {3, 4}, {0, 1}, {2, 4}}));
+  CHECK_FALSE(two_replicas().has_empty_seats());
+}
+
+TEST_CASE("layout: seats may be empty only where somebody has the stage, and replicas are alike", "[stage][fast]") {
+  layout l{{{{{5, {0, 2}}, {6, {2, 5}}}, 2}, {{{7, {0, 2}}, {stage::nobody, {2, 5}}}, 2}}};
+  REQUIRE(l.check(5, 4));
+  layout unlike = l;
+  unlike.replicas[1].seats[0].computes.last = unlike.replicas[1].seats[1].computes.first = 3;
+  CHECK(unlike.check(5, 4).error().message.find("alike") != std::string::npos);
+  l.replicas[0].seats[1].peer = stage::nobody;
+  CHECK(l.check(5, 4).error().message.find("nobody") != std::string::npos);
+}
+
 TEST_CASE("layout: shares and cuts are even", "[stage][fast]") {
   CHECK((stage::even_shares(8, 3) == std::vector<std::uint32_t>{3, 3, 2}));
   CHECK((stage::even_shares(1, 2) == std::vector<std::uint32_t>{1, 0}));

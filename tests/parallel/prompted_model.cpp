@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/prompted_model.hpp>
 
+#include <causeway/comm/every_step.hpp>
 #include <causeway/compress/block_int8.hpp>
+#include <causeway/optim/sgd.hpp>
 #include <causeway/train/model.hpp>
+#include <causeway/train/trainer.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -100,6 +104,90 @@ TEST_CASE("prompted_model: a batch in pieces differs by the order of summation, 
   CHECK(rounded.loss == Approx(want.loss).epsilon(0.02));
   CHECK(distance(rounded) > 0);
   CHECK(distance(rounded) < 0.05);
+}
+
+TEST_CASE("prompted_model: two clients that share a task train what one does with both batches", "[parallel][fast]") {
+  auto model = support::pretrained_gpt();
+  support::served_gpt<> swarm{model};
+  swarm.add_server(0, 3);
+  swarm.add_server(3, 3);
+  std::vector<std::vector<float>> ends(3);
+  const auto train = [&](std::uint32_t c, environment env, auto& client, auto batch) {
+    client.initialize(7);
+    trainer_options o;
+    o.learning_rate = optim::constant{0.1F};
+    auto trainer = make_trainer(std::move(client), std::move(env), o, comm::every_step<>{}, optim::sgd{});
+    support::must(trainer.start());
+    for (std::uint64_t s = 0; s < 5; ++s) {
+      const small_text t = batch(s);
+      (void)support::valued(trainer.step({t.in, t.out, std::ssize(t.in) / support::tokens_each}));
+    }
+    const auto values = trainer.model().parameters().values();
+    ends[c].assign(values.begin(), values.end());
+  };
+  for (std::uint32_t c = 0; c < 2; ++c) {
+    swarm.add_client({}, [&, c](sim::process& p, auto& client) {
+      environment env;
+      env.transport = net::any_transport{support::valued(p.make_transport({2, 3}))};
+      env.clock = p.clock();
+      train(c, std::move(env), client, [c](std::uint64_t s) { return small_text{2 * s + c}; });
+    });
+  }
+  swarm.add_client({}, [&](sim::process&, auto& client) {
+    train(2, environment{}, client, [](std::uint64_t s) {
+      small_text both{2 * s};
+      const small_text second{2 * s + 1};
+      both.in.insert(both.in.end(), second.in.begin(), second.in.end());
+      both.out.insert(both.out.end(), second.out.begin(), second.out.end());
+      return both;
+    });
+  });
+  REQUIRE(swarm.run());
+  const bool alike = ends[0] == ends[1];
+  CHECK(alike);
+  float apart = 0, moved = 0;
+  for (std::size_t i = 0; i < ends[2].size(); ++i) {
+    apart = std::max(apart, std::abs(ends[0][i] - ends[2][i]));
+    moved = std::max(moved, std::abs(ends[2][i]));
+  }
+  CHECK(apart < 1e-5F);
+  CHECK(moved > 0.01F);
+}
+
+TEST_CASE("prompted_model: batches that do not fit the context beside the prompts are refused", "[parallel][fast]") {
+  auto model = support::pretrained_gpt();
+  support::served_gpt<> swarm{model};
+  swarm.add_server(0, 6);
+  swarm.add_client({}, [&](sim::process&, auto& client) {
+    const std::vector<std::int32_t> fits(10, 1), longer(11, 1), beyond(10, 13);
+    CHECK(client.evaluate(fits, fits, 1));
+    CHECK_FALSE(client.evaluate(longer, longer, 1));
+    CHECK_FALSE(client.evaluate(beyond, fits, 1));
+    CHECK_FALSE(client.evaluate(fits, fits, 3));
+  });
+  CHECK(swarm.run());
+}
+
+TEST_CASE("prompted_model: runs, prompts and models are told apart by the configuration's hash", "[parallel][fast]") {
+  auto model = support::pretrained_gpt();
+  sim::world w{{.seed = 1}};
+  w.add_host({});
+  w.boot(0, [&](sim::process& p) {
+    net::peer_id id = 0;
+    const auto hash = [&](nn::gpt_options o, parallel::prompt_options prompts) {
+      return support::valued(parallel::prompted_model<>::create(o, prompts, [](parameter_store&) { return result<void>{}; },
+                                                                p.make_fabric(++id), {}))
+          .config_hash();
+    };
+    auto deeper = support::small_gpt;
+    deeper.layers = 7;
+    const auto usual = hash(support::small_gpt, {.rows = 2});
+    CHECK(usual == hash(support::small_gpt, {.rows = 2}));
+    CHECK(usual != hash(support::small_gpt, {.rows = 3}));
+    CHECK(usual != hash(support::small_gpt, {.rows = 2, .deep = false}));
+    CHECK(usual != hash(deeper, {.rows = 2}));
+  });
+  CHECK(w.run());
 }
 
 }  // namespace causeway

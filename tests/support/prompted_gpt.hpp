@@ -36,20 +36,24 @@ inline void must(const causeway::result<void>& outcome) {
 inline constexpr causeway::nn::gpt_options small_gpt{.layers = 6, .heads = 2, .width = 16, .context = 12, .vocabulary = 13};
 inline constexpr std::int64_t tokens_each = 6, sequences_each = 4;
 
-/// Tokens, and what follows each: `times` that, plus one.
+/// Tokens below 11, and of each `times` that plus one. `tagged`: sequences begin with a token that tells which task it is.
 struct small_text {
   std::vector<std::int32_t> in, out;
-  explicit small_text(std::uint64_t seed, std::int32_t times = 5) {
+  explicit small_text(std::uint64_t seed, std::int32_t times = 5, bool tagged = false) {
     causeway::rng draw{seed};
     for (std::int64_t i = 0; i < tokens_each * sequences_each; ++i) {
-      in.push_back(static_cast<std::int32_t>(draw.below(small_gpt.vocabulary)));
-      out.push_back((in.back() * times + 1) % static_cast<std::int32_t>(small_gpt.vocabulary));
+      in.push_back(static_cast<std::int32_t>(draw.below(11)));
+      out.push_back((in.back() * times + 1) % 11);
+      if (!tagged || i % tokens_each != 0) continue;
+      in.back() = times == 5 ? 11 : 12;
+      out.back() = -1;  // does not count
     }
   }
 };
 inline constexpr float mean_scale = 1.0F / (tokens_each * sequences_each);
 
-/// With parameters away from their first values, where most gradients are small. `steps`: of training on small_text.
+/// With parameters away from their first values, where most gradients are small. `steps`: of training on two tasks, half
+/// of the sequences with a tag that tells which.
 inline causeway::nn::gpt pretrained_gpt(int steps = 0) {
   auto model = valued(causeway::nn::gpt::create(small_gpt));
   model.initialize(3);
@@ -61,7 +65,7 @@ inline causeway::nn::gpt pretrained_gpt(int steps = 0) {
   causeway::optim::adamw inner;
   inner.reset(model.parameters().length());
   for (int s = 0; s < steps; ++s) {
-    const small_text t{100 + static_cast<std::uint64_t>(s)};
+    const small_text t{100 + static_cast<std::uint64_t>(s), s % 4 < 2 ? 5 : 3, s % 2 == 0};
     auto view = model.parameters().view();
     std::fill(view.gradients.begin(), view.gradients.end(), 0.0F);
     (void)valued(model.forward_backward(t.in, t.out, sequences_each, mean_scale, 0));

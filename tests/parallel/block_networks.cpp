@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Servers and a client of frozen blocks over real sockets: peers are threads.
+#include <causeway/parallel/block_server.hpp>
+
+#include <causeway/compress/block_int8.hpp>
+#include <causeway/net/asio_fabric.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/prompted_gpt.hpp"
+
+namespace causeway {
+namespace {
+
+using namespace std::chrono_literals;
+using blocks_type = stage::frozen_blocks<nn::gpt_family>;
+
+std::shared_ptr<net::fabric> fabric(net::peer_id id) {
+  net::fabric_options o;
+  o.run_id = 77;
+  o.id = id;
+  return support::valued(net::open_fabric(net::endpoint{}, o));
+}
+
+/// A server on a thread of its own, until it is destroyed.
+template <class Codec>
+class threaded_server {
+ public:
+  threaded_server(nn::gpt& model, net::peer_id id, std::int64_t first, std::int64_t blocks) : fabric_{fabric(id)} {
+    parallel::block_server_options o;
+    o.run = 5, o.first = first, o.blocks = blocks, o.heartbeat = 50ms;
+    server_ = std::make_unique<parallel::block_server<blocks_type, Codec>>(
+        fabric_, o, support::valued(blocks_type::create(support::small_gpt, support::parameters_from(model))));
+    support::must(server_->open());
+    thread_ = std::thread{[this] { (void)server_->serve([this] { return stopped_; }); }};
+  }
+  threaded_server(const threaded_server&) = delete;
+  threaded_server& operator=(const threaded_server&) = delete;
+  ~threaded_server() {
+    fabric_->locked([this] {
+      stopped_ = true;
+      fabric_->wake_at(fabric_->now());
+    });
+    thread_.join();
+  }
+  [[nodiscard]] std::string address() const { return fabric_->address(); }
+
+ private:
+  std::shared_ptr<net::fabric> fabric_;
+  std::unique_ptr<parallel::block_server<blocks_type, Codec>> server_;
+  bool stopped_ = false;
+  std::thread thread_;
+};
+
+/// Losses of steps over two servers of each block, of which one goes after the second step; and in one place.
+template <class Codec>
+std::pair<std::vector<double>, std::vector<double>> losses(nn::gpt& model) {
+  const parallel::prompt_options prompts{.rows = 2};
+  std::vector<std::unique_ptr<threaded_server<Codec>>> servers;
+  for (net::peer_id id = 1; id <= 4; ++id) {
+    servers.push_back(std::make_unique<threaded_server<Codec>>(model, id, id % 2 * 3, 3));
+  }
+  parallel::block_client_options o;
+  o.run = 5, o.heartbeat = 50ms, o.give_up = 60s;
+  for (const auto& s : servers) o.dial.push_back(s->address());
+  auto client = support::valued(parallel::prompted_model<nn::gpt_family, Codec>::create(
+      support::small_gpt, prompts, support::parameters_from(model), fabric(99), o));
+  std::pair<std::vector<double>, std::vector<double>> all;
+  optim::adamw over_tcp, in_one_place;
+  over_tcp.reset(client.parameters().length());
+  in_one_place.reset(client.parameters().length());
+  support::unsplit_prompts whole{model, prompts};
+  parameter_store store;
+  store.add("prompts", parameter_kind::embedding, 2, support::small_gpt.width);
+  store.add("deep_prompts", parameter_kind::embedding, 12, support::small_gpt.width);
+  store.allocate();
+  std::copy(client.parameters().values().begin(), client.parameters().values().end(), store.values().begin());
+  for (std::uint64_t s = 0; s < 5; ++s) {
+    if (s == 2) servers.erase(servers.begin());
+    const support::small_text t{s};
+    all.first.push_back(support::tuned(client, over_tcp, t) * static_cast<double>(support::mean_scale));
+    std::fill(store.gradients().begin(), store.gradients().end(), 0.0F);
+    all.second.push_back(whole.run(store, t, true) * static_cast<double>(support::mean_scale));
+    in_one_place.step(model.backend().pool(), store.view(), {.learning_rate = 0.05F});
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("frozen blocks over TCP: losses are those of the model in one place, also when a server goes",
+          "[parallel][fast]") {
+  auto model = support::pretrained_gpt();
+  const auto exact = losses<stage::plain>(model);
+  CHECK(exact.first == exact.second);
+  const auto rounded = losses<stage::coded<compress::block_int8>>(model);
+  for (std::size_t s = 0; s < rounded.first.size(); ++s) CHECK(rounded.first[s] == Approx(rounded.second[s]).epsilon(0.05));
+}
+
+}  // namespace causeway

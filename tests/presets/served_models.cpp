@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/presets/served_models.hpp>
+
+#include <causeway/comm/every_step.hpp>
+#include <causeway/optim/adamw.hpp>
+#include <causeway/optim/sgd.hpp>
+#include <causeway/sim/world.hpp>
+#include <causeway/train/trainer.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <stdexcept>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/conformance.hpp"
+#include "support/prompted_gpt.hpp"
+
+using namespace causeway;
+using namespace std::chrono_literals;
+using support::must;
+using support::small_text;
+using support::valued;
+
+namespace {
+
+trainer_options tuning() {
+  trainer_options o;
+  o.learning_rate = optim::constant{0.05F};
+  return o;
+}
+
+/// Servers of the preset, two for every block.
+class petals_world {
+ public:
+  explicit petals_world(nn::gpt& model) : model_{model} {
+    for (std::uint32_t h = 0; h < 4; ++h) {
+      world.add_host({});
+      world.boot(h, [this, h](sim::process& p) {
+        parallel::block_server_options o;
+        o.run = 5, o.blocks = 3, o.first = h % 2 * 3, o.seed = h;
+        if (h > 0) o.dial = {"host-0:1"};
+        presets::petals_server server{
+            p.make_fabric(h + 1), o,
+            valued(stage::frozen_blocks<nn::gpt_family>::create(support::small_gpt, support::parameters_from(model_)))};
+        must(server.open());
+        (void)server.serve([] { return false; });
+      });
+    }
+  }
+  /// `use` gets what makes models, each with a fabric of its own.
+  using maker = std::function<presets::petals_finetune()>;
+  sim::host_index client(const std::function<void(sim::process&, const maker&)>& use) {
+    const auto host = world.add_host({});
+    ++unfinished_;
+    world.boot(host, [this, host, use](sim::process& p) {
+      net::peer_id id = 100 * host;
+      use(p, [&] {
+        presets::petals_finetune_options o;
+        o.fabric = p.make_fabric(++id);
+        o.model = support::small_gpt;
+        o.source = support::parameters_from(model_);
+        o.prompts.rows = 4;
+        o.client.run = 5;
+        o.client.dial = {"host-0:1", "host-1:1"};
+        auto model = valued(presets::make(o));
+        model.initialize(2);
+        return model;
+      });
+      --unfinished_;
+    });
+    return host;
+  }
+  bool run() {
+    for (int s = 0; s < 3000 && unfinished_ > 0; ++s) world.run_for(1s);
+    return unfinished_ == 0;
+  }
+
+  sim::world world{{.seed = 1, .link = {.latency = 20ms}}};
+
+ private:
+  nn::gpt& model_;
+  int unfinished_ = 0;
+};
+
+batch batch_of(const small_text& t) { return {t.in, t.out, support::sequences_each}; }
+
+}  // namespace
+
+TEST_CASE("presets: petals_finetune's prompts tell a frozen GPT its task, while servers come and go", "[presets][fast]") {
+  auto model = support::pretrained_gpt(600);
+  const auto loss_of = [&](int times, bool tagged) {
+    const small_text t{1, times, tagged};
+    return valued(model.evaluate(t.in, t.out, support::sequences_each)) / (support::tokens_each * support::sequences_each);
+  };
+  for (const int times : {3, 5}) {
+    CHECK(loss_of(times, true) < 0.15);
+    CHECK(loss_of(times, false) > 0.5);  // it does not know which of two
+  }
+  petals_world w{model};
+  std::vector<double> losses;
+  w.client([&](sim::process&, const petals_world::maker& make) {
+    auto trainer = make_trainer(make(), environment{}, tuning(), optim::adamw{});
+    must(trainer.start());
+    for (std::uint64_t s = 0; s < 120; ++s) {
+      if (s % 30 == 10) w.world.kill(static_cast<std::uint32_t>(s / 30));
+      if (s % 30 == 20) w.world.restart(static_cast<std::uint32_t>(s / 30));
+      losses.push_back(valued(trainer.step(batch_of(small_text{1000 + s, 3}))).loss);
+    }
+  });
+  REQUIRE(w.run());
+  CHECK(losses.front() > 0.5);
+  CHECK(losses.back() < 0.15);
+}
+
+TEST_CASE("presets: petals_finetune saved, loaded and continued has the bits of one that did not stop", "[presets][fast]") {
+  auto model = support::pretrained_gpt(20);
+  petals_world w{model};
+  std::vector<float> straight, continued;
+  w.client([&](sim::process&, const petals_world::maker& make) {
+    const auto steps = [](auto& trainer, std::uint64_t from, std::uint64_t to) {
+      for (std::uint64_t s = from; s < to; ++s) (void)valued(trainer.step(batch_of(small_text{s, 3})));
+      const auto values = trainer.model().parameters().values();
+      return std::vector<float>{values.begin(), values.end()};
+    };
+    support::saved_state saved;
+    {
+      auto trainer = make_trainer(make(), environment{}, tuning(), optim::adamw{});
+      must(trainer.start());
+      (void)steps(trainer, 0, 4);
+      saved = support::save(trainer);
+      straight = steps(trainer, 4, 8);
+    }
+    auto other = make_trainer(make(), environment{}, tuning(), optim::adamw{});
+    support::load(other, saved);
+    must(other.start());
+    continued = steps(other, 4, 8);
+  });
+  REQUIRE(w.run());
+  CHECK(straight.size() == 7 * 4 * 16);
+  const bool alike = straight == continued;
+  CHECK(alike);
+}
+
+TEST_CASE("presets: clients of petals_finetune share a task with a communication policy, as one would train it alone",
+          "[presets][fast]") {
+  auto model = support::pretrained_gpt(20);
+  petals_world w{model};
+  std::vector<std::vector<float>> ends(3);
+  std::vector<float> begin;
+  for (std::uint32_t c = 0; c < 2; ++c) {
+    w.client([&, c](sim::process& p, const petals_world::maker& make) {
+      environment env;
+      env.transport = net::any_transport{valued(p.make_transport({4, 5}))};
+      env.clock = p.clock();
+      auto trainer = make_trainer(make(), std::move(env), tuning(), comm::every_step<>{}, optim::sgd{});
+      must(trainer.start());
+      for (std::uint64_t s = 0; s < 6; ++s) (void)valued(trainer.step(batch_of(small_text{2 * s + c, 3})));
+      const auto values = trainer.model().parameters().values();
+      ends[c].assign(values.begin(), values.end());
+    });
+  }
+  w.client([&](sim::process&, const petals_world::maker& make) {
+    auto trainer = make_trainer(make(), environment{}, tuning(), optim::sgd{});
+    must(trainer.start());
+    begin.assign(trainer.model().parameters().values().begin(), trainer.model().parameters().values().end());
+    for (std::uint64_t s = 0; s < 6; ++s) {
+      small_text both{2 * s, 3};
+      const small_text second{2 * s + 1, 3};
+      both.in.insert(both.in.end(), second.in.begin(), second.in.end());
+      both.out.insert(both.out.end(), second.out.begin(), second.out.end());
+      (void)valued(trainer.step({both.in, both.out, 2 * support::sequences_each}));
+    }
+    const auto values = trainer.model().parameters().values();
+    ends[2].assign(values.begin(), values.end());
+  });
+  REQUIRE(w.run());
+  const bool alike = ends[0] == ends[1];
+  CHECK(alike);
+  double apart = 0, moved = 0;
+  for (std::size_t i = 0; i < begin.size(); ++i) {
+    const double d = static_cast<double>(ends[0][i] - ends[2][i]), m = static_cast<double>(ends[2][i] - begin[i]);
+    apart += d * d;
+    moved += m * m;
+  }
+  CHECK(apart > 0);                       // other blocks of 8 bits
+  CHECK(std::sqrt(apart / moved) < 0.2);  // without rounding: tests/parallel/prompted_model.cpp
+}
+
+TEST_CASE("presets: petals_finetune without a source, a fabric or room for tokens is refused", "[presets][fast]") {
+  sim::world w{{.seed = 1}};
+  w.add_host({});
+  w.boot(0, [&](sim::process& p) {
+    presets::petals_finetune_options o;
+    o.model = support::small_gpt;
+    o.prompts.rows = 2;
+    o.fabric = p.make_fabric(1);
+    CHECK_FALSE(presets::make(o));
+    o.source = [](parameter_store&) { return result<void>{}; };
+    CHECK(presets::make(o));
+    o.prompts.rows = support::small_gpt.context;
+    CHECK_FALSE(presets::make(o));
+    o.prompts.rows = 0;
+    CHECK_FALSE(presets::make(o));
+    o.prompts.rows = 2;
+    o.fabric = nullptr;
+    CHECK_FALSE(presets::make(o));
+  });
+  CHECK(w.run());
+}

@@ -62,6 +62,7 @@
 #include <causeway/plan/recovery_swarm.hpp>
 #include <causeway/plan/recovery_templates.hpp>
 #include <causeway/plan/roles.hpp>
+#include <causeway/plan/routed_schedule.hpp>
 #include <causeway/plan/routed_time.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/plan/schedule_check.hpp>
@@ -304,13 +305,16 @@
 #include <causeway/stage/product_key_gate.hpp>
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/recovery_morph.hpp>
+#include <causeway/stage/recovery_proactive.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
+#include <causeway/stage/recovery_reroute.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 #include <causeway/stage/routing.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
 #include <causeway/stage/routing_skip.hpp>
 #include <causeway/stage/row_bits.hpp>
+#include <causeway/stage/run_history.hpp>
 #include <causeway/stage/sample_buffers.hpp>
 #include <causeway/stage/schedules.hpp>
 #include <causeway/stage/subspace.hpp>
@@ -342,6 +346,7 @@
 #include <causeway/parallel/async_pipeline_stream.hpp>
 #include <causeway/parallel/block_moves.hpp>
 #include <causeway/parallel/block_store.hpp>
+#include <causeway/parallel/block_sums.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/crew_turns.hpp>
@@ -356,11 +361,13 @@
 #include <causeway/parallel/held_blocks.hpp>
 #include <causeway/parallel/made_up_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
+#include <causeway/parallel/part_change.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/swarm.hpp>

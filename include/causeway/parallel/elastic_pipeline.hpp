@@ -16,7 +16,6 @@
 #include <causeway/io/storage.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/block_moves.hpp>
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/block_sums.hpp>
 #include <causeway/parallel/crew.hpp>
@@ -25,6 +24,7 @@
 #include <causeway/parallel/held_blocks.hpp>
 #include <causeway/parallel/made_up_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
+#include <causeway/parallel/part_change.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/stage_model.hpp>
@@ -397,61 +397,20 @@ class elastic_pipeline {
   result<void> take_seat(auto& ctx, const crew_facts& facts) {
     said_.clear();
     const std::int64_t layers = ctx.model().blocks();
-    const auto moves = moves_for(layout_, facts.gathered);
-    const auto made = made_up_for(facts.gathered);
     const nn::model_part part = seat_ != nullptr ? nn::model_part{seat_->held()} : ctx.model().part();
     const bool same = part.ranges(layers) == ctx.model().part().ranges(layers);
     const bool ready = same && (seat_ == nullptr || held_.is_ready(part, crew_->words()));
-    if (!ready || !moves.empty() || !made.empty()) CAUSEWAY_TRY(change_part(ctx, facts, part, ready, moves, made));
+    part_change change{held_,
+                       crew_->words(),
+                       facts,
+                       layout_,
+                       {*attempt_.transport, named(collective::channels::state + move_channel),
+                        named(collective::channels::state + source_channel), attempt_.deadline}};
+    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(ctx, part, ready));
+    received_blocks_ += change.received();
+    made_up_blocks_ += change.made_up_here();
     held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
     return {};
-  }
-
-  // What others need is copied before this peer's own part changes.
-  result<void> change_part(auto& ctx, const crew_facts& facts, const nn::model_part& part, bool ready,
-                           const std::vector<block_move>& moves, const std::vector<made_up_block>& made) {
-    const std::size_t moments = ctx.inner().moments().size();
-    auto sources = sources_of(made, layout_, facts.gathered);
-    std::map<std::int64_t, block_contents> outward, inward, source_outward, source_inward;
-    for (const block_move& m : moves) {
-      if (m.from != facts.self) continue;
-      CAUSEWAY_ASSIGN(outward[m.block], held_.contents(ctx, m.block));
-    }
-    for (const block_move& m : sources) {
-      if (m.from != facts.self) continue;
-      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
-      source_outward[m.block] = parameters_of(std::move(all), moments);
-    }
-    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, crew_->words()));
-    for (const block_move& m : moves) {
-      if (m.to == facts.self) inward[m.block].resize(held_.contents_size(ctx, m.block));
-    }
-    CAUSEWAY_TRY(exchange(move_channel, facts, moves, outward, inward));
-    for (const auto& [block, contents] : inward) held_.put(ctx, block, contents);
-    received_blocks_ += inward.size();
-    if (made.empty()) return {};
-    for (const block_move& m : sources) {
-      if (m.to != facts.self) continue;
-      auto& room = source_inward[m.block];
-      if (m.from == facts.self) room = source_outward.at(m.block);
-      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
-    }
-    std::erase_if(sources, [](const block_move& m) { return m.from == m.to; });
-    CAUSEWAY_TRY(exchange(source_channel, facts, sources, source_outward, source_inward));
-    for (const made_up_block& m : made) {
-      if (!part.holds(m.block)) continue;
-      const std::size_t size = held_.contents_size(ctx, m.block);
-      held_.put(ctx, m.block, made_up(m, size, moments, source_inward.at(m.before), source_inward.at(m.behind)));
-      ++made_up_blocks_;
-    }
-    return {};
-  }
-
-  result<void> exchange(std::uint32_t kind, const crew_facts& facts, const std::vector<block_move>& moves,
-                        const std::map<std::int64_t, block_contents>& outward,
-                        std::map<std::int64_t, block_contents>& inward) {
-    return move_blocks(*attempt_.transport, named(collective::channels::state + kind), attempt_.deadline, moves, facts.self,
-                       facts.index_of, outward, inward);
   }
 
   // ---- the step ---------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::prot
              for name in ("swarm", "gwtf")},
           **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "recycle", "checkfree")}}
+MODELS = {"petals_finetune"}  # the preset makes the model; the policies are the user's
 UNMEASURED = {"dipaco"}  # no row in bench/comm/bytes.cpp
 PARTS = "Build each peer's model with `parallel::part_of`. "
 
@@ -77,15 +78,17 @@ def page(p, all_presets):
         out += ["| option | type | default | meaning |", "|---|---|---|---|"]
         out += [f"| `{n}` | `{t}` | `{d}` | {why} |" for n, t, d, why in options]
         out += [""]
+    if p["name"] in MODELS:
+        out += ["**Use**", "", "```cpp", "using namespace causeway;",
+                f"auto model = presets::make(presets::{p['name']}_options{{}});  // a result<>",
+                "auto t = make_trainer(std::move(*model), env, options, optim::adamw{});", "```", ""]
+        return "\n".join(out + held_by(p))
     out += ["**Use**", "", "```cpp", "using namespace causeway;",
             f"auto policy = presets::make(presets::{p['name']}_options{{}});",
             *([BEFORE[p["name"]]] if p["name"] in BEFORE else []),
             "auto t = make_trainer(model, env, options, std::move(policy)" + (f", {inner}" if inner else "") + ");", "```", ""]
     if p["type"].startswith("parallel::"):
-        kind = re.match(r"parallel::(\w+)", p["type"])[1]
-        out += [f"What it needs, sends and does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
-                f"{'' if kind in ('swarm', 'elastic_pipeline') else PARTS}Held in `tests/presets/{Path(p['header']).stem}.cpp`.", ""]
-        return "\n".join(out)
+        return "\n".join(out + held_by(p))
     if p["name"] in HELD:
         return "\n".join([*out, HELD[p["name"]], ""])
     kind = "on_arrival" if "on_arrival" in p["type"] else "rounds"
@@ -93,6 +96,12 @@ def page(p, all_presets):
     out += [f"State, failure behaviour and what to evaluate: [comm::{kind}](../policies/{kind}.md). {measured}Held by the conformance suite and on every network in "
             f"`tests/presets/{Path(p['header']).stem}.cpp`.", ""]
     return "\n".join(out)
+
+
+def held_by(p):
+    kind = re.match(r"parallel::(\w+)", p["type"])[1]
+    return [f"What it needs, sends and does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
+            f"{'' if kind in ('swarm', 'elastic_pipeline', 'prompted_model') else PARTS}Held in `tests/presets/{Path(p['header']).stem}.cpp`.", ""]
 
 
 def options_from(base, all_presets):

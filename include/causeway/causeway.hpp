@@ -163,6 +163,7 @@
 #include <causeway/autograd/grad_check.hpp>
 #include <causeway/autograd/linear.hpp>
 #include <causeway/autograd/ops.hpp>
+#include <causeway/autograd/prompts.hpp>
 #include <causeway/autograd/tape.hpp>
 #include <causeway/autograd/variable.hpp>
 #include <causeway/optim/adamw.hpp>
@@ -298,9 +299,12 @@
 #include <causeway/axis/residual.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/adaptive_top_k.hpp>
+#include <causeway/stage/block_choice.hpp>
+#include <causeway/stage/block_routing.hpp>
 #include <causeway/stage/delta.hpp>
 #include <causeway/stage/expert.hpp>
 #include <causeway/stage/expert_directory.hpp>
+#include <causeway/stage/frozen_blocks.hpp>
 #include <causeway/stage/layout.hpp>
 #include <causeway/stage/product_key_gate.hpp>
 #include <causeway/stage/recovery.hpp>
@@ -344,7 +348,13 @@
 #include <causeway/parallel/async_pipeline_mail.hpp>
 #include <causeway/parallel/async_pipeline_stash.hpp>
 #include <causeway/parallel/async_pipeline_stream.hpp>
+#include <causeway/parallel/block_client.hpp>
+#include <causeway/parallel/block_door.hpp>
+#include <causeway/parallel/block_lookout.hpp>
+#include <causeway/parallel/block_messages.hpp>
 #include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/block_passage.hpp>
+#include <causeway/parallel/block_server.hpp>
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/block_sums.hpp>
 #include <causeway/parallel/crew.hpp>
@@ -353,6 +363,7 @@
 #include <causeway/parallel/data_parallel.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/parallel/embedding_base.hpp>
+#include <causeway/parallel/envelope.hpp>
 #include <causeway/parallel/expert_client.hpp>
 #include <causeway/parallel/expert_gpt.hpp>
 #include <causeway/parallel/expert_host.hpp>
@@ -361,13 +372,16 @@
 #include <causeway/parallel/held_blocks.hpp>
 #include <causeway/parallel/made_up_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
+#include <causeway/parallel/parcel_mail.hpp>
 #include <causeway/parallel/part_change.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/prompted_model.hpp>
 #include <causeway/parallel/seat_work.hpp>
+#include <causeway/parallel/span_codec.hpp>
 #include <causeway/parallel/stage_mail.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/swarm.hpp>
@@ -407,6 +421,7 @@
 #include <causeway/presets/modular.hpp>
 #include <causeway/presets/overlapped.hpp>
 #include <causeway/presets/pipelines.hpp>
+#include <causeway/presets/served_models.hpp>
 #include <causeway/presets/subspaces.hpp>
 #include <causeway/presets/swarms.hpp>
 

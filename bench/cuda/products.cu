@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt with the products of a block and of the output layer, forward and backward, with their epilogues.
 #include <causeway/cuda/matmul.cuh>
+#include <causeway/cuda/orthogonalise.cuh>
 
 #include "cuda/meter.cuh"
 
@@ -44,6 +45,17 @@ result<void> one(meter& m, cuda::matmul& products, operands& o, const layer& l) 
                    [&] { return products.multiply(m.stream(), to_weight); });
 }
 
+/// Five iterations: two products with the matrix and one of its smaller side each.
+result<void> orthogonalisation(meter& m, cuda::matmul& products, std::int64_t rows, std::int64_t columns) {
+  const auto side = static_cast<double>(std::min(rows, columns)), other = static_cast<double>(std::max(rows, columns));
+  CAUSEWAY_ASSIGN(auto x, m.random<float>(rows * columns));
+  const std::string size = std::to_string(rows) + " x " + std::to_string(columns) + " in bf16";
+  CAUSEWAY_TRY(
+      m.measure("Muon, orthogonalisation", size, bound::product, 5 * (4 * side * side * other + 2 * side * side * side),
+                [&] { return cuda::orthogonalise<bf16>(m.stream(), m.memory(), products, x.data(), rows, columns); }));
+  return m.stream().synchronize();
+}
+
 }  // namespace
 
 result<void> measure_products(meter& m) {
@@ -64,7 +76,8 @@ result<void> measure_products(meter& m) {
     CAUSEWAY_TRY(one(m, products, o, l));
     CAUSEWAY_TRY(m.stream().synchronize());
   }
-  return {};
+  CAUSEWAY_TRY(orthogonalisation(m, products, 3072, 768));
+  return orthogonalisation(m, products, 6400, 1600);
 }
 
 }  // namespace bench

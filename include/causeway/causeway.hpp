@@ -119,6 +119,7 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/embedding.hpp>
 #include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/newton_schulz.hpp>
 #include <causeway/kernels/norm.hpp>
 #include <causeway/kernels/onednn_gemm.hpp>
 #include <causeway/kernels/openmp_guard.hpp>
@@ -472,6 +473,8 @@
 #include <causeway/cuda/matrix_tiles.hpp>
 #include <causeway/cuda/memory.cuh>
 #include <causeway/cuda/norm_bodies.hpp>
+#include <causeway/cuda/orthogonalise.cuh>
+#include <causeway/cuda/orthogonalise_bodies.hpp>
 #include <causeway/cuda/pack.hpp>
 #include <causeway/cuda/reduce_bodies.hpp>
 #include <causeway/cuda/reductions.cuh>

@@ -7,9 +7,11 @@
 // depends on the Gemm, so replicas that step on their own stay equal only with equal processors and thread counts.
 
 #include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
 #include <causeway/kernels/default_gemm.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/newton_schulz.hpp>
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/kernels/reduce.hpp>
 #include <causeway/optim/adamw.hpp>
@@ -103,51 +105,35 @@ class muon {
                         {step.learning_rate, 0.0F, options_.weight_decay, tall});
   }
 
-  /// Newton-Schulz; `x` and `next` [rows, columns] take turns, and the one with the result is returned.
+  /// The steps of kernels::newton_schulz on the pool.
+  struct steps {
+    thread_pool& pool;
+    Gemm& gemm;
+    scratch& memory;
+
+    result<void> multiply(const kernels::gemm_args<float, float>& args) {
+      gemm.multiply(pool, memory, args);
+      return {};
+    }
+    result<void> combine(float* a, const float* aa, std::int64_t side) {
+      constexpr kernels::newton_schulz_coefficients c{};
+      kernels::scale(pool, a, c.cubic, side * side);
+      kernels::axpy(pool, a, c.quintic, aa, side * side);
+      for (std::int64_t i = 0; i < side; ++i) a[i * side + i] += c.linear;
+      return {};
+    }
+  };
+
+  /// `x` and `next` [rows, columns] take turns, and the one with the result is returned.
   float* orthogonalise(thread_pool& pool, float* x, float* next, std::int64_t rows, std::int64_t columns) {
-    const bool wide = rows <= columns;
     const std::int64_t side = std::min(rows, columns);
     auto frame = memory_.open();
     float* a = frame.template take<float>(static_cast<std::size_t>(side * side));
     float* aa = frame.template take<float>(static_cast<std::size_t>(side * side));
     const auto norm = static_cast<float>(std::sqrt(kernels::sum_of_squares(pool, x, rows * columns)));
-    kernels::scale(pool, x, 1.0F / (norm + 1e-7F), rows * columns);
-    for (int i = 0; i < options_.iterations; ++i) {
-      multiply(pool, !wide, wide, side, side, wide ? columns : rows, x, columns, x, columns, a, side);
-      multiply(pool, false, false, side, side, side, a, side, a, side, aa, side);
-      polynomial(pool, a, aa, side);
-      if (wide) {
-        multiply(pool, false, false, rows, columns, side, a, side, x, columns, next, columns);
-      } else {
-        multiply(pool, false, false, rows, columns, side, x, columns, a, side, next, columns);
-      }
-      std::swap(x, next);
-    }
-    return x;
-  }
-
-  /// a = 3.4445·I - 4.7750·a + 2.0315·aa.
-  static void polynomial(thread_pool& pool, float* a, const float* aa, std::int64_t side) {
-    kernels::scale(pool, a, -4.7750F, side * side);
-    kernels::axpy(pool, a, 2.0315F, aa, side * side);
-    for (std::int64_t i = 0; i < side; ++i) a[i * side + i] += 3.4445F;
-  }
-
-  void multiply(thread_pool& pool, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
-                const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float* c, std::int64_t ldc) {
-    kernels::gemm_args<float, float> args;
-    args.transpose_a = transpose_a;
-    args.transpose_b = transpose_b;
-    args.m = m;
-    args.n = n;
-    args.k = k;
-    args.a = a;
-    args.lda = lda;
-    args.b = b;
-    args.ldb = ldb;
-    args.c = c;
-    args.ldc = ldc;
-    gemm_.multiply(pool, memory_, args);
+    kernels::scale(pool, x, 1.0F / (norm + kernels::newton_schulz_coefficients{}.floor), rows * columns);
+    steps here{pool, gemm_, memory_};
+    return kernels::newton_schulz(here, x, next, a, aa, rows, columns, options_.iterations).value();  // these never fail
   }
 
   muon_options options_;

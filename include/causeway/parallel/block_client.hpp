@@ -140,7 +140,7 @@ class block_client final : private block_lookout {
 
   result<shared_bytes> encoded(thread_pool& pool, const pass& p, std::size_t piece, stage::direction way,
                                std::span<const float> values) {
-    if (!all_finite(values)) {
+    if (!all_finite(pool, values)) {
       return fail(errc::non_finite, "block_client",
                   "rows for the servers are not finite: the learning rate may be too high");
     }

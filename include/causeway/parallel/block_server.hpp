@@ -9,7 +9,6 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/error.hpp>
-#include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
@@ -25,12 +24,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -176,7 +175,7 @@ class block_server final : private block_door {
       log_(severity::warning, outcome.error().text());
       return refusal(block_wire::not_here);
     }
-    if (!all_finite(out) || !all_finite(d_deep)) return refusal(block_wire::not_finite);
+    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_deep)) return refusal(block_wire::not_finite);
     return codec_.write_answer(blocks_.pool(), what, out, d_deep);
   }
 

@@ -11,14 +11,13 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/reduce.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/parallel/block_messages.hpp>
 #include <causeway/parallel/parcel_mail.hpp>
 #include <causeway/stage/activation.hpp>
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,8 +27,8 @@
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-[[nodiscard]] inline bool all_finite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+[[nodiscard]] inline bool all_finite(thread_pool& pool, std::span<const float> values) {
+  return values.empty() || kernels::all_finite(pool, values.data(), std::ssize(values));
 }
 
 /// What messages carry: equal on peers that understand each other.
@@ -47,8 +46,10 @@ struct span_question {
 template <stage::ActivationCodec Codec>
 class span_codec {
  public:
-  static_assert(!Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
-                "servers of frozen blocks remember nothing of a client: the codec must not either");
+  static_assert(
+      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
+      "causeway-P6: servers of frozen blocks remember nothing of their clients, nor what a codec with a memory or a "
+      "shared base would; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
 
   span_codec(Codec codec, std::int64_t width) : codec_{std::move(codec)}, width_{width} {}
 
@@ -82,7 +83,7 @@ class span_codec {
                                          std::span<const std::byte> bytes) {
     std::vector<float> values(crossing(r, way).count());
     CAUSEWAY_TRY(codec_.decode(pool, crossing(r, way), bytes, values));
-    if (!all_finite(values)) return fail(errc::non_finite, "rows", "values that are not finite were sent");
+    if (!all_finite(pool, values)) return fail(errc::non_finite, "rows", "values that are not finite were sent");
     return values;
   }
 
@@ -103,7 +104,7 @@ class span_codec {
     if (r.backward != 0) {
       CAUSEWAY_ASSIGN(q.dy, decode_rows(pool, r, stage::direction::backward, bytes.subspan(r.x_bytes, rows - r.x_bytes)));
     }
-    CAUSEWAY_ASSIGN(q.deep, get(bytes.subspan(rows)));
+    CAUSEWAY_ASSIGN(q.deep, get(pool, bytes.subspan(rows)));
     return q;
   }
 
@@ -129,7 +130,7 @@ class span_codec {
     const std::span<const std::byte> all{*bytes};
     answer a;
     CAUSEWAY_ASSIGN(a.values, decode_rows(pool, r, way_back(r), all.first(rows)));
-    CAUSEWAY_ASSIGN(a.d_deep, get(all.subspan(rows)));
+    CAUSEWAY_ASSIGN(a.d_deep, get(pool, all.subspan(rows)));
     a.rows = rows == all.size() ? bytes
                                 : std::make_shared<const std::vector<std::byte>>(
                                       all.begin(), all.begin() + static_cast<std::ptrdiff_t>(rows));
@@ -158,13 +159,13 @@ class span_codec {
     std::byte* to = out.data() + at;
     for (const float v : values) to = net::detail::store_little(to, std::bit_cast<std::uint32_t>(v));
   }
-  static result<std::vector<float>> get(std::span<const std::byte> bytes) {
+  static result<std::vector<float>> get(thread_pool& pool, std::span<const std::byte> bytes) {
     std::vector<float> values(bytes.size() / sizeof(float));
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = std::bit_cast<float>(net::detail::load_little<std::uint32_t>(bytes.data() + i * sizeof(float)));
     }
     if (bytes.size() % sizeof(float) != 0) return wrong_length();
-    if (!all_finite(values)) return fail(errc::non_finite, "prompts", "values that are not finite were sent");
+    if (!all_finite(pool, values)) return fail(errc::non_finite, "prompts", "values that are not finite were sent");
     return values;
   }
 

@@ -3,6 +3,7 @@
 // written once.
 #include <causeway/compress/top_k.hpp>
 #include <causeway/cuda/codecs.cuh>
+#include <causeway/cuda/dct.cuh>
 #include <causeway/cuda/mask.cuh>
 #include <causeway/cuda/top_k.cuh>
 
@@ -50,6 +51,13 @@ result<void> sparse(meter& m, rows_of_values& r) {
       4.0 * static_cast<double>(n + kept.size()) + static_cast<double>(bytes), [&] {
         return cuda::select(m.stream(), choice, ctx, r.x.data(), n, kept.data(), {r.bytes.data(), (bytes + 3) / 4 * 4});
       }));
+
+  cuda::dct transform{compress::dct_tiles{}};
+  const std::string size = std::to_string(n) + " f32, tiles of 64 x 64";
+  CAUSEWAY_TRY(m.measure("DCT", size, bound::copy, 8.0 * static_cast<double>(n),
+                         [&] { return transform.forward(m.stream(), matrices, r.x.data(), r.error.data(), n); }));
+  CAUSEWAY_TRY(m.measure("DCT, inverse", size, bound::copy, 8.0 * static_cast<double>(n),
+                         [&] { return transform.inverse(m.stream(), matrices, r.error.data(), n); }));
 
   const compress::permuted_part part{.seed = 1, .begin = 0, .end = n / 64};
   CAUSEWAY_ASSIGN(auto listed, cuda::device_buffer<std::uint32_t>::create(n / 64));

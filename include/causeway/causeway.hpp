@@ -462,6 +462,8 @@
 #include <causeway/cuda/codec_bodies.hpp>
 #include <causeway/cuda/codecs.cuh>
 #include <causeway/cuda/cross_entropy_body.hpp>
+#include <causeway/cuda/dct.cuh>
+#include <causeway/cuda/dct_body.hpp>
 #include <causeway/cuda/elementwise.cuh>
 #include <causeway/cuda/embedding.cuh>
 #include <causeway/cuda/embedding_bodies.hpp>

@@ -52,7 +52,7 @@ struct chunk_grid {
   std::size_t down = 1;
   std::size_t across = 0;
 
-  [[nodiscard]] std::size_t count() const noexcept { return down * across; }
+  [[nodiscard]] CAUSEWAY_HD std::size_t count() const noexcept { return down * across; }
   [[nodiscard]] CAUSEWAY_HD std::uint32_t size() const noexcept { return rows * columns; }
   /// Where chunk `index`, counted along rows of chunks, begins.
   [[nodiscard]] CAUSEWAY_HD std::size_t begin_of(std::size_t index) const noexcept {

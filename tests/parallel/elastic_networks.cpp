@@ -5,6 +5,7 @@
 #include <causeway/io/file.hpp>
 #include <causeway/net/asio_fabric.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
+#include <causeway/stage/recovery_reroute.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -31,8 +32,9 @@ struct tcp_peer {
 };
 
 /// Trains on `o.hosts` peers; peer `leaver` goes without a word when it has made `leaves_after` steps.
-std::vector<tcp_peer> train_over_tcp(const support::elastic_world_options& o, std::uint32_t leaver,
-                                     std::uint64_t leaves_after) {
+template <class Recovery>
+std::vector<tcp_peer> train_over_tcp(const support::elastic_world_options& o, const Recovery& recovery,
+                                     std::uint32_t leaver, std::uint64_t leaves_after) {
   const test::temporary_folder folder;
   std::vector<std::shared_ptr<net::fabric>> fabrics;
   for (std::uint32_t p = 0; p < o.hosts; ++p) {
@@ -55,7 +57,7 @@ std::vector<tcp_peer> train_over_tcp(const support::elastic_world_options& o, st
   const auto train = [&](std::uint32_t p, std::shared_ptr<net::fabric> fabric) -> result<void> {
     CAUSEWAY_ASSIGN(auto group, member::make(std::move(fabric), io::any_storage{io::posix_storage{}}, members[p]));
     const auto crew = std::make_shared<crew_group>(std::move(group));
-    auto t = support::elastic_trainer(o, crew, {}, support::with(stage::recovery::redundant{2})(crew, {o.micro_batches}));
+    auto t = support::elastic_trainer(o, crew, {}, support::with(recovery)(crew, {o.micro_batches}));
     CAUSEWAY_TRY(t.start());
     while (t.context().step() < o.steps) {
       const std::uint64_t step = t.context().step();
@@ -81,15 +83,13 @@ std::vector<tcp_peer> train_over_tcp(const support::elastic_world_options& o, st
   return peers;
 }
 
-}  // namespace
-
-TEST_CASE("elastic pipelines over TCP: the unsplit model's result, also when a peer goes in the middle",
-          "[parallel][fast]") {
+template <class Recovery>
+void check_over_tcp(const Recovery& recovery) {
   support::elastic_world_options o;
   o.steps = 5;
   const std::uint32_t leaver = GENERATE(UINT32_MAX, 0U, 3U);
-  const auto whole = support::elastic_world{o, support::with(stage::recovery::regroup{2})}.unsplit();
-  const auto peers = train_over_tcp(o, leaver, 2);
+  const auto whole = support::elastic_world{o, support::with(recovery)}.unsplit();
+  const auto peers = train_over_tcp(o, recovery, leaver, 2);
   std::map<std::string, bool> seen;
   for (std::uint32_t p = 0; p < o.hosts; ++p) {
     if (p == leaver) continue;
@@ -106,6 +106,17 @@ TEST_CASE("elastic pipelines over TCP: the unsplit model's result, also when a p
     }
   }
   CHECK(seen.size() == whole.parameters.size());
+}
+
+}  // namespace
+
+TEST_CASE("elastic pipelines over TCP: the unsplit model's result, also when a peer goes in the middle",
+          "[parallel][fast]") {
+  check_over_tcp(stage::recovery::redundant{2});
+}
+
+TEST_CASE("elastic pipelines over TCP: rerouted micro-batches find their way", "[parallel][fast]") {
+  check_over_tcp(stage::recovery::reroute{2});
 }
 
 }  // namespace causeway

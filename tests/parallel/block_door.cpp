@@ -234,6 +234,18 @@ TEST_CASE("block_door: who asks and does not send the rows loses its place to ot
       [](auto& o) { o.most_held = 2, o.patience = 15s; });
 }
 
+TEST_CASE("block_door: requests whose rows break off take no place for ever", "[parallel][fast]") {
+  with_server([](sim::process& p, stranger& s) {
+    for (std::uint64_t n = 1; n <= 6; ++n) {
+      s.ask(usual(n), std::vector<std::byte>(10000));  // longer than was said: not received
+      p.sleep(1s);
+    }
+    s.ask(usual(7), rows_for(usual(7)));
+    CHECK(s.answer(7) == 8 * 16 * 4);
+    CHECK(s.downs == 0);
+  });
+}
+
 TEST_CASE("block_door: a client that goes while it is waited for, or before it is answered, is forgotten",
           "[parallel][fast]") {
   with_server([](sim::process& p, stranger&) {

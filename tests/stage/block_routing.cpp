@@ -108,26 +108,28 @@ TEST_CASE("block_routing: who failed is not asked for a time that doubles, and b
   span_directory d{2, {.ban = 1s, .longest_ban = 3s}};
   d.announced(1, offer(0, 2, 0.001), never);
   const auto there = [&](duration after) { return !d.route({0, 2}, {1}, start + after).empty(); };
-  d.failed(1, start);
+  d.failed(1, 2, start);
   CHECK_FALSE(there(999ms));
   CHECK(d.first_missing({0, 2}, start) == 0);
   CHECK(d.next_return(start) == start + 1s);
+  d.failed(1, 2, start + 500ms);  // of the same failure
   CHECK(there(1s));
-  d.failed(1, start);
-  CHECK_FALSE(there(1999ms));
-  CHECK(there(2s));
-  d.failed(1, start);
-  CHECK(there(3s));  // not four
+  d.failed(1, 2, start + 1s);
+  CHECK_FALSE(there(2999ms));
+  CHECK(there(3s));
+  d.failed(1, 2, start + 3s);
+  CHECK_FALSE(there(5999ms));
+  CHECK(there(6s));  // not four more
   d.answered(1, 2, 1, 0.1);
-  d.failed(1, start);
-  CHECK(there(1s));
+  d.failed(1, 2, start + 6s);
+  CHECK(there(7s));
 }
 
 TEST_CASE("block_routing: a server that goes and comes back is still banned; one that falls silent is forgotten",
           "[stage][fast]") {
   span_directory d{2, {.ban = 10s}};
   d.announced(1, offer(0, 2, 0.001), start + 5s);
-  d.failed(1, start);
+  d.failed(1, 2, start);
   d.gone(1);
   CHECK(d.size() == 0);
   d.expire(start);
@@ -155,6 +157,10 @@ TEST_CASE("block_routing: requests that wait count, and no server gets more than
   d.dropped(1, 10);
   CHECK_FALSE(d.full(1));
   CHECK(d.route({0, 1}, {10}, start).front().server == 1);
+  d.failed(2, 10, start);  // the other one that it was asked is still under way
+  CHECK_FALSE(d.full(2));
+  d.asked(2, 10);
+  CHECK(d.full(2));
 }
 
 TEST_CASE("block_routing: no hop takes more rows, with those of its prompts, than its server does", "[stage][fast]") {

@@ -113,11 +113,8 @@ class block_client final : private block_lookout {
     net::peer_id server = 0;
     block_wire::request what{};
     time_point since{};
-
-    [[nodiscard]] double work() const noexcept {
-      return static_cast<double>(what.rows() * what.blocks.size()) * (what.backward != 0 ? 2.0 : 1.0);
-    }
   };
+
   // ---- pieces of a batch
 
   [[nodiscard]] std::int64_t sequences_of(const pass& p, std::size_t piece) const {
@@ -164,7 +161,7 @@ class block_client final : private block_lookout {
     if (outcome) return outcome;
     mail_.clear();
     fabric_->locked([this] {
-      for (const auto& [number, u] : requests_) directory_.dropped(u.server, u.work());
+      for (const auto& [number, u] : requests_) directory_.dropped(u.server, u.what.work());
       requests_.clear();
     });
     return outcome;
@@ -178,7 +175,7 @@ class block_client final : private block_lookout {
       for (auto& a : mail_.collect()) take(pool, p, d_deep, a);
       if (not_finite_ >= 3) {
         return fail(errc::non_finite, "block_client",
-                    "three servers say that what comes out is not finite: the learning rate may be too high");
+                    "servers said three times that what comes out is not finite: the learning rate may be too high");
       }
       forget_lost(p);
       if (std::all_of(p.pieces.begin(), p.pieces.end(), [](const auto& one) { return one.arrived(); })) return {};
@@ -190,6 +187,7 @@ class block_client final : private block_lookout {
   /// Asks for every piece that nobody is asked for. Gives the time at which to look again.
   result<time_point> ask_all(pass& p) {
     time_point until = no_deadline;
+    fabric_->locked([this] { news_ = false; });  // what comes from now on makes it look again
     for (std::size_t i = 0; i < p.pieces.size(); ++i) {
       if (p.pieces[i].arrived() || busy(i)) continue;
       std::optional<under_way> u;
@@ -200,7 +198,6 @@ class block_client final : private block_lookout {
     std::optional<error> failed;
     fabric_->locked([&] {
       const time_point now = fabric_->now();
-      news_ = false;
       until = directory_.next_return(now);
       for (const auto& [number, u] : requests_) until = std::min(until, u.since + options_.patience);
       if (!requests_.empty()) {
@@ -234,6 +231,7 @@ class block_client final : private block_lookout {
     const auto link = link_to(u.server);
     if (!link) {  // it went between its forward and its backward
       if (q.backward) one.lost_gradient();
+      directory_.gone(u.server);
       news_ = true;
       return std::nullopt;
     }
@@ -243,7 +241,7 @@ class block_client final : private block_lookout {
     u.what.backward = q.backward ? 1 : 0;
     u.what.blocks = q.hop.blocks;
     u.what.x_bytes = static_cast<std::uint32_t>(q.x->size());
-    directory_.asked(u.server, u.work());
+    directory_.asked(u.server, u.what.work());
     requests_[u.what.number] = u;
     fabric_->post(u.link, block_wire::encode(run_, u.what));
     return u;
@@ -277,7 +275,7 @@ class block_client final : private block_lookout {
     fabric_->locked([&] {
       requests_.erase(u.what.number);
       const double took = seconds(fabric_->now() - u.since);
-      directory_.answered(u.server, u.work(), static_cast<double>(u.what.rows()), took);
+      directory_.answered(u.server, u.what.work(), static_cast<double>(u.what.rows()), took);
     });
     block_passage& piece = p.pieces[u.piece];
     if (u.what.backward == 0) return piece.took_output({u.server, u.what.blocks}, std::move(answer->rows));
@@ -305,7 +303,7 @@ class block_client final : private block_lookout {
     log_(severity::warning, "server " + std::to_string(u.server) + " is left for a while: " + why);
     fabric_->locked([&] {
       requests_.erase(u.what.number);
-      directory_.failed(u.server, fabric_->now());
+      directory_.failed(u.server, u.what.work(), fabric_->now());
     });
     ++lost_;
     if (u.what.backward != 0) p.pieces[u.piece].lost_gradient();

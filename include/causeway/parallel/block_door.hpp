@@ -55,11 +55,6 @@ struct admitted_request {
   std::uint64_t session = 0;
   block_wire::request what{};
   time_point since{};  ///< its turn came
-
-  /// Rows times blocks; a backward computes the forward too.
-  [[nodiscard]] double work() const noexcept {
-    return static_cast<double>(what.rows() * what.blocks.size()) * (what.backward != 0 ? 2.0 : 1.0);
-  }
 };
 
 /// To be used with the fabric's lock held, as events come.
@@ -109,7 +104,7 @@ class block_door : protected net::fabric_events {
     const auto found = sessions_.find(r.link);
     if (found == sessions_.end() || found->second.number != r.session) return;
     --found->second.requests;
-    found->second.work -= r.work();
+    found->second.work -= r.what.work();
   }
   [[nodiscard]] bool connected(const admitted_request& r) const {
     const auto found = sessions_.find(r.link);
@@ -201,7 +196,7 @@ class block_door : protected net::fabric_events {
     if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
     const admitted_request let_in{link, s.number, r, {}};
     ++s.requests;
-    s.work += let_in.work();
+    s.work += let_in.what.work();
     incoming_.push_back(let_in);
   }
   void take(net::peer_index link, const block_wire::announcement& a) {

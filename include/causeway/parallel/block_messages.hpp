@@ -54,6 +54,10 @@ struct request {
   std::uint32_t x_bytes = 0;  ///< of the data, before the gradient or the prompts
 
   [[nodiscard]] std::int64_t rows() const noexcept { return std::int64_t{sequences} * tokens; }
+  /// Rows times blocks; a backward computes the forward too.
+  [[nodiscard]] double work() const noexcept {
+    return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
+  }
 };
 
 /// To be sent back at once.

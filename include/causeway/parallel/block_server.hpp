@@ -110,10 +110,12 @@ class block_server final : private block_door {
   }
 
   void take_in() {
-    auto arrived = mail_.collect();
+    std::vector<admitted_request> broken;
+    auto arrived = mail_.collect(&broken);
     std::vector<admitted_request> next;
     fabric_->locked([&] {
       const time_point now = fabric_->now();
+      for (const admitted_request& r : broken) finished(r);
       send_late_away(now);
       std::erase_if(ready_, [this](const auto& r) { return !connected(r.request); });
       for (auto& a : arrived) {
@@ -154,7 +156,7 @@ class block_server final : private block_door {
       end = fabric_->now();
       finished(next.request);
       if (!answer) send_away(next.request.link, answer.error().message);
-      if (works) measured(seconds(end - begin) / next.request.work());
+      if (works) measured(seconds(end - begin) / what.work());
     });
     ++(works ? answered_ : refused_);
     if (!answer) return;

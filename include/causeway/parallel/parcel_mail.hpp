@@ -48,8 +48,9 @@ class parcel_mail {
     receives_.push_back({op, from, std::move(what), std::move(room)});
   }
 
-  /// What has come, whole. What broke is passed over: its connection is down, or it was too long.
-  [[nodiscard]] std::vector<arrival> collect() {
+  /// What has come, whole. What broke is passed over, or told in `broken`: its connection is down, its sender gave it up,
+  /// or it was too long.
+  [[nodiscard]] std::vector<arrival> collect(std::vector<What>* broken = nullptr) {
     std::vector<arrival> all;
     std::erase_if(sends_, [this](const sending& s) {
       if (!fabric_.done(s.op)) return false;
@@ -59,6 +60,7 @@ class parcel_mail {
     std::erase_if(receives_, [&](receiving& r) {
       if (!fabric_.done(r.op)) return false;
       const auto got = fabric_.wait(r.op, no_deadline);
+      if (!got && broken != nullptr) broken->push_back(std::move(r.what));
       if (!got) return true;
       r.room->resize(*got);
       all.push_back({r.from, std::move(r.what), std::move(r.room)});

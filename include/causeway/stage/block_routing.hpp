@@ -117,10 +117,11 @@ class span_directory {
     const double beyond = std::max(0.0, seconds - s->trip - s->offer.load - work * s->offer.seconds) / rows;
     s->wire = mixed(s->wire, beyond);
   }
-  /// Not chosen for a time, which doubles with every failure in a row.
-  void failed(net::peer_id id, time_point now) {
+  /// Not chosen for a time, which doubles with every failure in a row; those of requests that were under way count as one.
+  void failed(net::peer_id id, double work, time_point now) {
     server& s = servers_[id];
-    s.waiting.clear();
+    done(s, work);
+    if (s.banned_until > now) return;
     const std::uint32_t doublings = std::min(s.failures++, 20U);
     s.banned_until = now + std::min(options_.longest_ban, options_.ban * (std::int64_t{1} << doublings));
   }

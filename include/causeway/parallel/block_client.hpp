@@ -278,7 +278,7 @@ class block_client final : private block_lookout {
       directory_.answered(u.server, u.what.work(), static_cast<double>(u.what.rows()), took);
     });
     block_passage& piece = p.pieces[u.piece];
-    if (u.what.backward == 0) return piece.took_output({u.server, u.what.blocks}, std::move(answer->rows));
+    if (u.what.backward == 0) return piece.took_output(stage::span_hop{u.server, u.what.blocks}, std::move(answer->rows));
     piece.took_gradient(std::move(answer->rows));
     const std::size_t at = static_cast<std::size_t>(u.what.blocks.first * u.what.prompts * width_);
     std::copy(answer->d_deep.begin(), answer->d_deep.end(), d_deep[u.piece].begin() + static_cast<std::ptrdiff_t>(at));

@@ -69,6 +69,9 @@ class chosen_model {
     return it_->backward_inputs(t, s, std::move(d_output));
   }
   causeway::result<void> backward_weights(tape_type& t) { return it_->backward_weights(t); }
+  // Another part of the model: causeway::parallel::elastic_pipeline.
+  causeway::result<void> hold(causeway::nn::model_part part) { return it_->hold(std::move(part)); }
+  [[nodiscard]] std::int64_t block_length(std::int64_t block) const { return it_->block_length(block); }
 
  private:
   struct face {
@@ -90,6 +93,8 @@ class chosen_model {
     virtual causeway::result<causeway::tensor> backward_stage(tape_type&, const stage_pass&, causeway::tensor) = 0;
     virtual causeway::result<causeway::tensor> backward_inputs(tape_type&, const stage_pass&, causeway::tensor) = 0;
     virtual causeway::result<void> backward_weights(tape_type&) = 0;
+    virtual causeway::result<void> hold(causeway::nn::model_part) = 0;
+    virtual std::int64_t block_length(std::int64_t) = 0;
   };
 
   template <class M>
@@ -125,6 +130,8 @@ class chosen_model {
       return model.backward_inputs(t, s, std::move(d));
     }
     causeway::result<void> backward_weights(tape_type& t) override { return model.backward_weights(t); }
+    causeway::result<void> hold(causeway::nn::model_part part) override { return model.hold(std::move(part)); }
+    std::int64_t block_length(std::int64_t block) override { return model.block_length(block); }
     M model;
   };
 

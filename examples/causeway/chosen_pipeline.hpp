@@ -16,10 +16,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
 #include "chosen_codec.hpp"
+#include "corpus.hpp"
 #include "settings.hpp"
 
 namespace app {
@@ -58,21 +60,23 @@ class chosen_schedule {
 };
 static_assert(causeway::stage::Schedule<chosen_schedule>);
 
-class chosen_activations {
+/// One of `Kinds`, by name: what a name means that none of them is, `validate` has refused.
+template <class... Kinds>
+class chosen_from {
  public:
   static constexpr std::string_view name = "chosen";
-  static constexpr causeway::stage::activation_traits traits{.stateful = true};
+  static constexpr causeway::stage::activation_traits traits{.stateful = (Kinds::traits.stateful || ...)};
   static constexpr std::uint32_t state_version = 1;
 
-  explicit chosen_activations(const std::string& which = "none") {
+  explicit chosen_from(const std::string& which = "none") : which_{causeway::hash_text(which)} {
+    using namespace causeway::stage;
     if (which == "delta_int4") {
-      it_ = causeway::stage::delta<4, 8>{};
+      take<delta<4, 8>>();
     } else if (which == "delta_int2") {
-      it_ = causeway::stage::delta<2, 8>{};
+      take<delta<2, 8>>();
     } else if (which != "none") {
-      it_ = causeway::stage::coded<chosen_codec>{chosen_codec{which}, chosen_codec{which}};
+      take<coded<chosen_codec>>(chosen_codec{which}, chosen_codec{which});
     }
-    which_ = causeway::hash_text(which);
   }
 
   [[nodiscard]] std::size_t most_bytes(const causeway::stage::crossing& c) const {
@@ -99,14 +103,31 @@ class chosen_activations {
   }
 
  private:
-  std::variant<causeway::stage::plain, causeway::stage::coded<chosen_codec>, causeway::stage::delta<4, 8>,
-               causeway::stage::delta<2, 8>>
-      it_;
+  template <class Kind, class... Arguments>
+  void take(Arguments... arguments) {
+    if constexpr ((std::is_same_v<Kind, Kinds> || ...)) it_ = Kind{std::move(arguments)...};
+  }
+
+  std::variant<Kinds...> it_;
   std::uint64_t which_ = 0;
 };
+
+using chosen_activations = chosen_from<causeway::stage::plain, causeway::stage::coded<chosen_codec>,
+                                       causeway::stage::delta<4, 8>, causeway::stage::delta<2, 8>>;
 static_assert(causeway::stage::ActivationCodec<chosen_activations>);
+/// Where another peer may take the next micro-batch.
+using forgetful_activations = chosen_from<causeway::stage::plain, causeway::stage::coded<chosen_codec>>;
+static_assert(causeway::stage::ActivationCodec<forgetful_activations>);
 
 [[nodiscard]] inline bool is_pipeline(const settings& s) { return s.parallel.policy == "pipeline"; }
+
+/// Whose peers come and go.
+[[nodiscard]] inline bool is_elastic_pipeline(const settings& s) { return is_pipeline(s) && s.fault.policy == "quorum"; }
+
+/// Where copies of the stages are.
+[[nodiscard]] inline std::string block_folder(const settings& s) {
+  return s.parallel.store.empty() ? run_folder(s) + "/blocks" : s.parallel.store;
+}
 
 /// Peers of one pipeline.
 [[nodiscard]] inline std::uint32_t ranks_of(const settings& s) {
@@ -114,7 +135,7 @@ static_assert(causeway::stage::ActivationCodec<chosen_activations>);
 }
 
 [[nodiscard]] inline causeway::parallel::pipeline_options pipeline_options_of(const settings& s) {
-  return {.micro_batches = s.train.micro_batches, .ranks = s.parallel.ranks};
+  return {.micro_batches = s.train.micro_batches, .ranks = s.parallel.ranks, .placement = {}, .cuts = s.parallel.cuts};
 }
 
 /// The blocks of a peer.

@@ -16,6 +16,7 @@
 
 #include "compose.hpp"
 #include "elastic_session.hpp"
+#include "run_model.hpp"
 
 namespace app {
 
@@ -61,17 +62,17 @@ causeway::result<session_summary> run_elastic(Model model, Inner inner, session_
     auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s), std::move(inner),
                                           std::move(comm), paced_data_parallel{in.s.train.micro_batches, place.computed},
                                           causeway::fault::quorum{});
-    const struct silence {  // the others must not be served from a trainer that is gone
-      causeway::net::fabric& fabric;
-      ~silence() { fabric.attach(nullptr); }
-    } guard{*place.fabric};
-    return elastic_session{trainer, in, place}.run();
+    return run_session(trainer, in, place);
   });
 }
 
 template <class Model>
 causeway::result<session_summary> run_elastic_family(const typename Model::options_type& options, session_input& in,
                                                      elastic_place& place, causeway::environment env) {
+  if (place.crew != nullptr) {  // it begins with one block, until it knows who else is there
+    CAUSEWAY_ASSIGN(Model part, make_model<Model>(options, in.s, causeway::nn::model_part{{0, 1}}));
+    return train_elastic_pipeline(chosen_model::of(std::move(part)), in, place, std::move(env));
+  }
   CAUSEWAY_ASSIGN(Model model, make_model<Model>(options, in.s));
   return with_inner(in.s,
                     [&](auto inner) { return run_elastic(std::move(model), std::move(inner), in, place, std::move(env)); });

@@ -8,6 +8,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/train/crew_group.hpp>
 #include <causeway/train/member.hpp>
 #include <causeway/train/observer.hpp>
 
@@ -51,6 +52,7 @@ struct elastic_place {
 
   std::shared_ptr<causeway::net::fabric> fabric{};
   std::shared_ptr<causeway::member> group{};
+  std::shared_ptr<causeway::crew_group> crew{};  ///< over `group`, where peers hold stages; else none
   causeway::io::any_storage storage;
   std::string folder{};  ///< of the peer, on the storage
   session_events* events = nullptr;
@@ -64,14 +66,16 @@ struct elastic_place {
   std::function<void(std::string_view)> passing = [](std::string_view) {};
 };
 
-/// Samples that a member of the run has at hand: those of a round.
+/// Samples that a member of the run has at hand: those of a round. Peers with stages have the same ones, by step: 0.
 inline std::uint64_t quota_of(const settings& s) {
+  if (s.parallel.policy == "pipeline") return 0;
   const std::uint64_t steps = s.comm.policy == "every_step" ? 1 : s.comm.local_steps;
   return steps * static_cast<std::uint64_t>(s.train.batch);
 }
 
-/// Samples of the whole run.
+/// Samples of the whole run; 0: they are not handed out.
 inline std::uint64_t budget_of(const settings& s) {
+  if (s.parallel.policy == "pipeline") return 0;
   return s.train.steps * static_cast<std::uint64_t>(s.train.batch) * s.net.peers;
 }
 
@@ -83,6 +87,7 @@ inline causeway::member_options member_options_of(const settings& s, std::uint64
   o.protocol.min_peers = s.fault.min_peers;
   o.protocol.quota = quota_of(s);
   o.protocol.budget = budget_of(s);
+  o.enters_afresh = s.parallel.policy == "pipeline";
   o.store_every = s.fault.store_every;
   o.patience = std::chrono::seconds{s.net.patience};
   return o;

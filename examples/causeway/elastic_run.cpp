@@ -129,6 +129,7 @@ class peer_process {
     causeway::environment env;
     env.log = report_.log();
     env.group = place_.group;
+    if (place_.crew) env.group = place_.crew;
     const bool llama = in_.s.model.family == "llama";
     auto summary = llama ? run_elastic_llama(in_, place_, std::move(env)) : run_elastic_gpt(in_, place_, std::move(env));
     if (!summary) return summary.error();
@@ -163,6 +164,9 @@ class peer_process {
     o.other_messages = [this](net::peer_index link, std::span<const std::byte> message) {
       talk_.hear(*place_.fabric, link, message);
     };
+    if (in_.s.parallel.policy == "pipeline") {  // who is through does not evaluate any more: nobody waits for that
+      o.called_away = [this] { return talk_.somebody_is_through(); };
+    }
     if (in_.s.run.journal) {
       CAUSEWAY_ASSIGN(auto file, journal_file::open(mine_.path() + "/" + journal_name(in_.s.run.branch)));
       journal_.emplace(std::move(file));
@@ -170,6 +174,7 @@ class peer_process {
     }
     talk_ = peer_talk{{in_.data.hash, to_toml(in_.s, true)}};
     CAUSEWAY_ASSIGN(place_.group, causeway::member::make(place_.fabric, place_.storage, o, report_.log()));
+    if (in_.s.parallel.policy == "pipeline") place_.crew = std::make_shared<causeway::crew_group>(place_.group);
     place_.folder = mine_.path();
     place_.events = &report_;
     place_.linger = [this] { return talk_.linger(*place_.fabric, report_.log()); };

@@ -4,7 +4,8 @@
 
 // One peer's part in a run whose peers come and go, from joining to the end of the run's samples, a signal or an error. It
 // is the same code in a process of its own and in a simulated one; what differs is in elastic_place.hpp. Nothing here waits
-// for particular peers: whoever holds a committed round can validate it.
+// for particular peers: whoever holds a committed round can validate it. Peers that hold stages (`has_stages`) have the
+// same samples in a step, which is their round, and validate together.
 
 #include <causeway/core/result.hpp>
 #include <causeway/data/batcher.hpp>
@@ -15,9 +16,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "elastic_place.hpp"
 #include "session_input.hpp"
@@ -36,7 +40,7 @@ class elastic_session {
     const auto outcome = train();
     if (!outcome && !in_.stopping()) return outcome.error();
     if (!outcome || summary_.interrupted) return stopped();
-    if (place_.validates()) CAUSEWAY_TRY(validate());
+    if (place_.validates() && validated_ != ctx().step()) CAUSEWAY_TRY(validate());
     CAUSEWAY_TRY(save());
     place_.events->finished(summarize());
     CAUSEWAY_TRY(place_.linger());
@@ -45,6 +49,7 @@ class elastic_session {
 
  private:
   using archiver = causeway::io::cereal_archiver;
+  static constexpr bool has_stages = std::remove_cvref_t<decltype(std::declval<Trainer&>().parallel())>::traits.staged;
 
   auto& ctx() { return trainer_.context(); }
 
@@ -53,7 +58,7 @@ class elastic_session {
     batches_.emplace(std::move(batches));
     CAUSEWAY_ASSIGN(auto held_out, held_out_windows(in_));
     held_out_.emplace(std::move(held_out));
-    const std::uint64_t per_round = in_.s.comm.policy == "every_step" ? 1 : in_.s.comm.local_steps;
+    const std::uint64_t per_round = has_stages || in_.s.comm.policy == "every_step" ? 1 : in_.s.comm.local_steps;
     const auto rounds = [&](std::uint64_t steps) { return steps == 0 ? 0 : std::max<std::uint64_t>(1, steps / per_round); };
     validate_every_ = rounds(in_.s.train.evaluate_every);
     save_every_ = rounds(in_.s.train.checkpoint_every);
@@ -63,8 +68,12 @@ class elastic_session {
   causeway::result<void> train() {
     place_.passing("joining");
     CAUSEWAY_TRY(trainer_.start());
-    restore_inner_optimizer();
-    round_ = ctx().round();
+    if constexpr (has_stages) {
+      ctx().resume_at(place_.crew->words().step);
+    } else {
+      restore_inner_optimizer();
+    }
+    round_ = round();
     place_.events->joined(news());
     for (;;) {
       if (in_.stopping()) {
@@ -79,29 +88,48 @@ class elastic_session {
   // One inner step, or, while this peer has no samples, others' rounds. False: the samples of the run are used up.
   causeway::result<bool> step() {
     const auto begin = ctx().clock().now();
-    CAUSEWAY_ASSIGN(const auto numbers, trainer_.draw(static_cast<std::uint64_t>(in_.s.train.batch)));
+    CAUSEWAY_ASSIGN(const auto numbers, draw());
     blocked_ += causeway::seconds(ctx().clock().now() - begin);
-    if (ctx().round() != round_) CAUSEWAY_TRY(after_round());
+    if (round() != round_) CAUSEWAY_TRY(after_round());
     if (numbers.empty()) return false;
+    const std::uint64_t before = ctx().step();
     CAUSEWAY_ASSIGN(const causeway::step_report report, trainer_.step(batches_->of(numbers)));
     blocked_ += report.exchange_seconds;
-    last_loss_ = report.loss;
-    tokens_ += report.tokens;
-    place_.events->stepped(report);
-    if (ctx().round() != round_) CAUSEWAY_TRY(after_round());
+    if (!has_stages || report.step == before + 1) {  // else others took it, or the run went back
+      last_loss_ = report.loss;
+      tokens_ += report.tokens;
+      place_.events->stepped(report);
+    }
+    if (round() != round_) CAUSEWAY_TRY(after_round());
     return true;
   }
 
+  // The samples of the next step; none: the run's are used up.
+  causeway::result<std::vector<std::uint64_t>> draw() {
+    const auto count = static_cast<std::uint64_t>(in_.s.train.batch);
+    if constexpr (has_stages) {
+      std::vector<std::uint64_t> numbers(ctx().step() < in_.s.train.steps ? count : 0);
+      std::iota(numbers.begin(), numbers.end(), ctx().step() * count);
+      return numbers;
+    } else {
+      return trainer_.draw(count);
+    }
+  }
+
+  // A step of stages is a round.
+  [[nodiscard]] std::uint64_t round() { return has_stages ? ctx().step() : ctx().round(); }
+
   // Who validates takes turns, so that nobody is late twice.
   causeway::result<void> after_round() {
-    round_ = ctx().round();
+    round_ = round();
     round_news now = news();
     const bool due = validate_every_ > 0 && round_ % validate_every_ == 0;
-    if (due && place_.validates() && ctx().self() == (round_ / validate_every_) % ctx().peers()) {
+    const bool ours = has_stages || ctx().self() == (round_ / validate_every_) % ctx().peers();
+    if (due && place_.validates() && ours) {
       CAUSEWAY_TRY(validate());
       now.validation = summary_.validation;
     }
-    if (save_every_ > 0 && round_ % save_every_ == 0) CAUSEWAY_TRY(save());
+    if (!has_stages && save_every_ > 0 && round_ % save_every_ == 0) CAUSEWAY_TRY(save());  // stages do it themselves
     place_.events->committed(now);
     return {};
   }
@@ -111,9 +139,13 @@ class elastic_session {
     const double elapsed = causeway::seconds(now - mark_);
     round_news n;
     n.step = ctx().step();
-    n.round = ctx().round();
+    n.round = round();
     n.state = place_.group->state_hash();
-    n.peers = ctx().peers();
+    if constexpr (has_stages) {
+      n.peers = trainer_.parallel().peers();
+    } else {
+      n.peers = ctx().peers();
+    }
     n.loss = last_loss_;
     n.tokens_per_second = elapsed > 0 ? static_cast<double>(tokens_) / elapsed : 0;
     n.bytes_sent = place_.fabric->stats().bytes_sent;
@@ -125,9 +157,31 @@ class elastic_session {
 
   causeway::result<void> validate() {
     const causeway::index_range all{0, held_out_->size()};
-    CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, all, in_.s.train.batch));
-    place_.computed(static_cast<std::int64_t>(found.tokens), elastic_place::forward_only);
-    summary_.validation = found.sum / found.tokens;
+    validated_ = ctx().step();
+    if constexpr (has_stages) {
+      return validate_together(all);
+    } else {
+      CAUSEWAY_ASSIGN(const token_losses found, evaluate_windows(trainer_, *held_out_, all, in_.s.train.batch));
+      place_.computed(static_cast<std::int64_t>(found.tokens), elastic_place::forward_only);
+      summary_.validation = found.sum / found.tokens;
+      return {};
+    }
+  }
+
+  // Who comes late may miss an evaluation, or all of them: the others have the result then.
+  causeway::result<void> validate_together(const causeway::index_range& all) {
+    token_losses found;
+    for (std::int64_t at = all.begin; at < all.end && ctx().step() == validated_; at += in_.s.train.batch) {
+      const causeway::batch b = held_out_->at(at, std::min(in_.s.train.batch, all.end - at));
+      const auto loss = trainer_.evaluate(b);
+      if (!loss && loss.error().code != causeway::errc::cancelled) return loss.error();
+      if (!loss && in_.stopping()) return loss.error();
+      if (!loss) continue;
+      found.sum += *loss * static_cast<double>(b.tokens());
+      found.tokens += static_cast<double>(b.tokens());
+    }
+    const auto wanted = static_cast<double>(all.end - all.begin) * static_cast<double>(in_.s.model.context);
+    summary_.validation = found.tokens == wanted ? found.sum / found.tokens : 0;
     return {};
   }
 
@@ -135,8 +189,12 @@ class elastic_session {
 
   // The membership keeps what peers share. This is for what they do not share, and for `generate`.
   causeway::result<void> save() {
-    CAUSEWAY_ASSIGN(const auto sections, causeway::save_state(trainer_, archiver{}));
-    return checkpoints_.save(ctx().step(), sections, in_.run_id);
+    if constexpr (has_stages) {
+      return trainer_.parallel().save_blocks(ctx());
+    } else {
+      CAUSEWAY_ASSIGN(const auto sections, causeway::save_state(trainer_, archiver{}));
+      return checkpoints_.save(ctx().step(), sections, in_.run_id);
+    }
   }
 
   // A peer that comes back begins with the moments that it had. Without them it begins with none, as a new peer does.
@@ -156,8 +214,9 @@ class elastic_session {
   // are not, somebody else gets them.
   causeway::result<session_summary> stopped() {
     summary_.interrupted = true;
+    if (has_stages && ctx().step() > 0) CAUSEWAY_TRY(save());  // first, so that the others need not wait for it
     place_.group->leave();
-    if (ctx().step() > 0) CAUSEWAY_TRY(save());
+    if (!has_stages && ctx().step() > 0) CAUSEWAY_TRY(save());
     return summarize();
   }
 
@@ -185,10 +244,20 @@ class elastic_session {
   std::uint64_t validate_every_ = 0;
   std::uint64_t save_every_ = 0;
   std::uint64_t round_ = 0;
+  std::uint64_t validated_ = UINT64_MAX;  // step
   std::int64_t tokens_ = 0;
   double blocked_ = 0;
   double last_loss_ = 0;
 };
+
+template <class Trainer>
+causeway::result<session_summary> run_session(Trainer& trainer, session_input& in, elastic_place& place) {
+  const struct silence {  // the others must not be served from a trainer that is gone
+    causeway::net::fabric& fabric;
+    ~silence() { fabric.attach(nullptr); }
+  } guard{*place.fabric};
+  return elastic_session<Trainer>{trainer, in, place}.run();
+}
 
 }  // namespace app
 

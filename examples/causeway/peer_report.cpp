@@ -164,8 +164,12 @@ causeway::result<int> peer_report::conclude(const session_summary& s) {
     std::printf("left at round %llu; the others go on. Start the same command again to come back.\n", ull(s.round));
     return 130;
   }
-  std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %llu rounds, state %016llx; sent %s in %s\n",
-              s.validation, std::exp(s.validation), ull(s.round), ull(s.state_hash),
+  if (s.validation > 0) {
+    std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f)\n", s.validation, std::exp(s.validation));
+  } else {
+    std::printf("\nthe others have validated without this peer\n");
+  }
+  std::printf("%llu rounds, state %016llx; sent %s in %s\n", ull(s.round), ull(s.state_hash),
               human_bytes(static_cast<double>(s.bytes_sent)).c_str(), human_seconds(s.wall_seconds).c_str());
   CAUSEWAY_TRY(write_loss_plot(in_.folder + "/loss.svg", {folder_}, in_.s.run.name));
   std::printf("loss plot %s/loss.svg, metrics and checkpoints %s\n", in_.folder.c_str(), folder_.c_str());

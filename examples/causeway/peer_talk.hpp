@@ -60,6 +60,8 @@ class peer_talk {
     if (message.front() == through) through_.insert(link);
   }
 
+  [[nodiscard]] bool somebody_is_through() const noexcept { return !through_.empty(); }
+
   /// Blocks until every peer within reach is through, too: whoever is behind may need our state. A peer that stands still
   /// does not count as within reach for long.
   causeway::result<void> linger(causeway::net::fabric& over, const causeway::log_sink& log) {

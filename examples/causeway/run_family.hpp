@@ -4,6 +4,9 @@
 
 // A run of one model family with a fixed set of peers. Included by the file of that family alone: it instantiates much.
 
+#include <causeway/optim/adamw.hpp>
+#include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/block_store.hpp>
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/trainer.hpp>
 
@@ -128,12 +131,33 @@ causeway::result<void> gather_stages(Model& model, const typename Model::options
   return {};
 }
 
+/// The parameters of the whole model from the copies that peers with stages have made.
+template <class Model>
+causeway::result<void> gather_blocks(Model& model, const settings& s) {
+  causeway::parallel::block_store store{causeway::io::any_storage{causeway::io::posix_storage{}}, block_folder(s)};
+  CAUSEWAY_ASSIGN(const auto newest, store.newest(model.blocks()));
+  if (!newest) {
+    return causeway::fail(causeway::errc::not_found, block_folder(s),
+                          "holds no step of which every block was saved; --parallel.store says where the blocks are");
+  }
+  const std::size_t kinds = 1 + causeway::optim::adamw{}.moments().size();
+  for (std::int64_t b = 0; b < model.blocks(); ++b) {
+    std::vector<float> contents(static_cast<std::size_t>(model.block_length(b)) * kinds);
+    CAUSEWAY_TRY(store.load(*newest, b, contents));
+    const auto part = causeway::parallel::blocks_in(model.parameters().values(), model.parameters().segments(), {b, b + 1},
+                                                    model.blocks());
+    std::copy_n(contents.begin(), part.size(), part.begin());
+  }
+  model.parameters().touch();
+  return {};
+}
+
 template <class Model>
 causeway::result<std::string> generate_family(const typename Model::options_type& options, const settings& s,
                                               text_codec& codec) {
   CAUSEWAY_ASSIGN(Model model, make_model<Model>(options, s));
   if (is_pipeline(s)) {
-    CAUSEWAY_TRY(gather_stages(model, options, s));
+    CAUSEWAY_TRY(is_elastic_pipeline(s) ? gather_blocks(model, s) : gather_stages(model, options, s));
     return sample_text(model, codec, s);
   }
   CAUSEWAY_ASSIGN(const auto loaded, newest_checkpoint(run_folder(s)));

@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "chosen_model.hpp"
 #include "elastic_place.hpp"
 #include "session_input.hpp"
 
@@ -21,6 +22,9 @@ causeway::result<session_summary> run_llama(session_input& input, causeway::envi
 /// The same where peers come and go: `env.group` must be that of `place`.
 causeway::result<session_summary> run_elastic_gpt(session_input& input, elastic_place& place, causeway::environment env);
 causeway::result<session_summary> run_elastic_llama(session_input& input, elastic_place& place, causeway::environment env);
+/// The same where peers hold stages.
+causeway::result<session_summary> train_elastic_pipeline(chosen_model model, session_input& input, elastic_place& place,
+                                                         causeway::environment env);
 /// A model so small that only the cost of the real one counts; for simulations.
 causeway::result<session_summary> run_elastic_stand_in(session_input& input, elastic_place& place,
                                                        causeway::environment env);

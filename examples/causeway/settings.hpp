@@ -45,6 +45,9 @@ struct settings {
     std::uint32_t ranks = 0;
     std::string schedule = "1f1b";
     std::string codec = "none";
+    std::vector<std::int64_t> cuts;
+    std::string recovery = "regroup";
+    std::string store;
   } parallel;
 
   struct {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <initializer_list>
+#include <iterator>
 #include <sstream>
 #include <type_traits>
 #include <utility>
@@ -18,6 +20,11 @@ using causeway::errc;
 using causeway::fail;
 
 template <class T>
+inline constexpr bool is_list = false;
+template <class T>
+inline constexpr bool is_list<std::vector<T>> = true;
+
+template <class T>
 bool from_text(const std::string& text, T& value) {
   if constexpr (std::is_same_v<T, std::string>) {
     value = text;
@@ -26,10 +33,12 @@ bool from_text(const std::string& text, T& value) {
     if (text != "true" && text != "false") return false;
     value = text == "true";
     return true;
-  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+  } else if constexpr (is_list<T>) {
     value.clear();
     std::istringstream pieces{text};
-    for (std::string piece; std::getline(pieces, piece, ',');) value.push_back(piece);
+    for (std::string piece; std::getline(pieces, piece, ',');) {
+      if (!from_text(piece, value.emplace_back())) return false;
+    }
     return true;
   } else {
     T parsed{};
@@ -46,9 +55,9 @@ std::string to_text(const T& value) {
     return value;
   } else if constexpr (std::is_same_v<T, bool>) {
     return value ? "true" : "false";
-  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+  } else if constexpr (is_list<T>) {
     std::string all;
-    for (const auto& piece : value) all += (all.empty() ? "" : ",") + piece;
+    for (const auto& piece : value) all += (all.empty() ? "" : ",") + to_text(piece);
     return all;
   } else {
     char buffer[64];
@@ -94,7 +103,8 @@ std::vector<setting> table(settings& s) {
       make("data.validation", s.data.validation, "share of the text kept for validation"),
       make("train.steps", s.train.steps,
            "inner steps of each peer; quorum: in all, steps * batch * peers samples, whoever takes part"),
-      make("train.batch", s.train.batch, "sequences per peer (or pipeline) and inner step"),
+      make("train.batch", s.train.batch,
+           "sequences per peer (or pipeline) and inner step; pipelines under quorum: of all together"),
       make("train.micro_batches", s.train.micro_batches,
            "pieces that a batch is cut into: to save memory, or to keep all stages of a pipeline busy"),
       make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon; sgd for demo"),
@@ -107,11 +117,20 @@ std::vector<setting> table(settings& s) {
       make("train.evaluate_tokens", s.train.evaluate_tokens, "validation tokens, over all peers"),
       make("train.checkpoint_every", s.train.checkpoint_every, "steps between checkpoints (at the next committed round)"),
       make("parallel.policy", s.parallel.policy, "data: every peer holds the model; pipeline: peers hold stages of it"),
-      make("parallel.ranks", s.parallel.ranks, "pipeline: peers of one pipeline; must divide net.peers; 0 = all"),
+      make("parallel.ranks", s.parallel.ranks,
+           "pipeline: peers of one pipeline; must divide net.peers; 0 = all; quorum: stages; 0 = 2"),
       make("parallel.schedule", s.parallel.schedule,
            "pipeline: 1f1b, gpipe, interleaved, zero_bubble, varuna, or eager (1f1b, but what is ready runs first)"),
       make("parallel.codec", s.parallel.codec,
            "pipeline: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD)"),
+      make("parallel.cuts", s.parallel.cuts,
+           "pipeline: the first block of every stage but the first, as 3,7; empty = evenly; `causeway plan` says which"),
+      make("parallel.recovery", s.parallel.recovery,
+           "pipeline under quorum: regroup, redundant, templates, morph, proactive or reroute; what becomes of a lost "
+           "peer's stage"),
+      make("parallel.store", s.parallel.store,
+           "pipeline under quorum: a folder that all peers reach, for copies of the stages; empty = blocks in the run's",
+           local),
       make("comm.policy", s.comm.policy, "when peers talk and what they send; see below"),
       make("comm.local_steps", s.comm.local_steps, "inner steps between exchanges (H)"),
       make("comm.outer_learning_rate", s.comm.outer_learning_rate, "of the outer optimizer (noloco: beta)"),
@@ -162,9 +181,31 @@ std::vector<setting> table(settings& s) {
 
 namespace {
 
+// Pipelines whose peers come and go.
+causeway::result<void> validate_elastic_pipeline(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (s.comm.policy != "every_step" || s.comm.codec != "none") {
+    return bad("comm.policy", "pipelines whose peers come and go make global steps; use every_step, without comm.codec");
+  }
+  if (s.train.optimizer != "adamw")
+    return bad("train.optimizer", "the state that moves with a stage is AdamW's; use adamw");
+  const std::vector<std::string> recoveries{"regroup", "redundant", "templates", "morph", "proactive", "reroute"};
+  if (std::find(recoveries.begin(), recoveries.end(), s.parallel.recovery) == recoveries.end()) {
+    return bad("parallel.recovery", "use regroup, redundant, templates, morph, proactive or reroute");
+  }
+  if (s.parallel.schedule == "interleaved") return bad("parallel.schedule", "a peer has one stage here; use another one");
+  if (!s.parallel.cuts.empty()) return bad("parallel.cuts", "parallel.recovery says where stages are cut; leave it out");
+  if (s.parallel.codec.starts_with("delta")) {
+    return bad("parallel.codec", "deltas need the same peers in every epoch; use none, fp16, bf16, int8 or fewer bits");
+  }
+  if (s.parallel.ranks > s.model.layers) {
+    return bad("parallel.ranks", "stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
+  }
+  return {};
+}
+
 causeway::result<void> validate_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
-  if (s.fault.policy == "quorum") return bad("fault.policy", "the peers of a pipeline are fixed; use fail_stop");
   if (find_policy(s.comm.policy)->train != nullptr) {
     return bad("comm.policy", s.comm.policy +
                                   " is not offered for pipelines here; use diloco, open_diloco, local_sgd or "
@@ -179,6 +220,7 @@ causeway::result<void> validate_pipeline(const settings& s) {
   if (std::find(codecs.begin(), codecs.end(), s.parallel.codec) == codecs.end()) {
     return bad("parallel.codec", "use none, fp16, bf16, int8, sigma_int8, e3m0, int4, int2, delta_int4 or delta_int2");
   }
+  if (s.fault.policy == "quorum") return validate_elastic_pipeline(s);
   const std::int64_t ranks = s.parallel.ranks == 0 ? s.net.peers : s.parallel.ranks;
   if (s.net.peers % ranks != 0) {
     return bad("parallel.ranks", "must divide net.peers (" + std::to_string(s.net.peers) + ")");
@@ -187,6 +229,13 @@ causeway::result<void> validate_pipeline(const settings& s) {
   if (stages > s.model.layers) {
     return bad("parallel.ranks",
                std::to_string(stages) + " stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
+  }
+  const auto& cuts = s.parallel.cuts;
+  if (cuts.empty()) return {};
+  const bool rising = std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>{}) == cuts.end();
+  if (std::ssize(cuts) != stages - 1 || !rising || cuts.front() < 1 || cuts.back() >= s.model.layers) {
+    return bad("parallel.cuts", std::to_string(stages) + " stages need " + std::to_string(stages - 1) +
+                                    " rising numbers of blocks, from 1 to " + std::to_string(s.model.layers - 1));
   }
   return {};
 }

@@ -123,6 +123,10 @@ class progress_on_stderr {
 causeway::result<int> simulate(settings s) {
   s.fault.policy = "quorum";
   CAUSEWAY_TRY(validate(s));
+  if (s.parallel.policy != "data") {
+    return fail(errc::unsupported, "parallel.policy",
+                "peers with stages are not simulated here; train them, or use `causeway replay` and `causeway plan`");
+  }
   s.quiet = true;
   s.net.threads = std::max(1U, s.net.threads);
   CAUSEWAY_ASSIGN(corpus data, text_for(s));

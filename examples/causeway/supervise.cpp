@@ -39,10 +39,11 @@ constexpr auto look_every = 50ms;
 /// One peer of this machine.
 struct place {
   std::uint32_t index = 0;
-  pid_t process = 0;     ///< our child; 0: none
-  bool foreign = false;  ///< runs, but an earlier launcher started it
-  bool done = false;     ///< trained to the end
-  bool over = false;     ///< ended, and is not to be started again
+  pid_t process = 0;      ///< our child; 0: none
+  bool foreign = false;   ///< runs, but an earlier launcher started it
+  bool done = false;      ///< trained to the end
+  bool over = false;      ///< ended, and is not to be started again
+  bool too_late = false;  ///< was told to end, because the others have
   unsigned quick_deaths = 0;
   clock::time_point started{};
   std::optional<clock::time_point> start_at{};
@@ -72,6 +73,7 @@ class supervisor {
       std::this_thread::sleep_for(look_every);
       reap();
       CAUSEWAY_TRY(restart_due());
+      end_those_too_late();
       show_rounds();
     }
     show_rounds();
@@ -160,7 +162,7 @@ class supervisor {
       p.process = 0;
     }
     p.done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    if (p.done || stop_requested()) return;
+    if (p.done || p.too_late || stop_requested()) return;
     const std::string how = WIFSIGNALED(status) ? "was killed by signal " + std::to_string(WTERMSIG(status))
                                                 : "ended with status " + std::to_string(WEXITSTATUS(status));
     died(p, "peer " + std::to_string(p.index) + " (pid " + std::to_string(pid) + ") " + how);
@@ -195,6 +197,22 @@ class supervisor {
     return {};
   }
 
+  // Who is through stays for everybody within its reach. Once most have gone, who comes back finds no quorum.
+  void end_those_too_late() {
+    const auto done = std::count_if(places_.begin(), places_.end(), [](const place& p) { return p.done; });
+    if (2 * static_cast<std::size_t>(done) < places_.size()) return;
+    if (!most_done_) most_done_ = clock::now();
+    if (clock::now() - *most_done_ < 5s) return;
+    for (place& p : places_) {
+      p.start_at.reset();
+      if (p.process == 0 || p.too_late) continue;
+      p.too_late = true;
+      line_.finish();
+      std::fprintf(stderr, "peer %u came back when the others had ended; the same command brings it up to date\n", p.index);
+      kill(p.process, SIGTERM);
+    }
+  }
+
   // From the watcher's thread.
   void stop_all() {
     const std::lock_guard lock{mutex_};
@@ -222,8 +240,9 @@ class supervisor {
 
   // The first word of each round, and validations whenever they come.
   void show(const round_news& n) {
-    if (n.validation > 0) validation_ = n.validation;
-    if (n.round <= shown_ && n.validation <= 0) return;
+    const bool validated = n.validation > 0 && n.round > validated_;  // all peers tell it, where they hold stages
+    if (validated) validation_ = n.validation, validated_ = n.round;
+    if (n.round <= shown_ && !validated) return;
     shown_ = std::max(shown_, n.round);
     line_.show({.step = n.step,
                 .round = n.round,
@@ -232,7 +251,7 @@ class supervisor {
                 .tokens_per_second = n.tokens_per_second * n.peers,
                 .bytes_sent = n.bytes_sent,
                 .peers = n.peers},
-               n.validation > 0);
+               validated);
   }
 
   causeway::result<int> conclude() {
@@ -244,7 +263,8 @@ class supervisor {
       folders.push_back(folder_of(p));
       if (!p.done) continue;
       ++done;
-      end = read_result(folder_of(p));
+      const auto found = read_result(folder_of(p));
+      if (found && (!end || end->validation <= 0)) end = found;
       if (end) sent = std::max(sent, end->bytes_sent);
     }
     if (!end && stop_requested()) {
@@ -273,6 +293,8 @@ class supervisor {
   std::mutex mutex_;  // of places_' processes, which the watcher's thread signals
   std::vector<place> places_;
   std::uint64_t shown_ = 0;
+  std::uint64_t validated_ = 0;
+  std::optional<clock::time_point> most_done_;
   double validation_ = 0;
 };
 

@@ -143,9 +143,10 @@ class Pipelines(Program):
     def test_stages_on_four_processes_train_as_one_peer_does(self):
         one = self.run_it("--peers", "1", "--steps", "30", *self.STAGES[2:], where="one")
         self.assertEqual(one.returncode, 0, one.stderr)
-        for schedule, peers in [("1f1b", "4"), ("interleaved", "2"), ("zero_bubble", "2")]:
+        for schedule, peers, cuts in [("1f1b", "4", ""), ("interleaved", "2", ""), ("zero_bubble", "2", "3")]:
             with self.subTest(schedule):
-                r = self.run_it("--peers", peers, "--steps", "30", "--parallel.schedule", schedule, *self.STAGES, where=schedule)
+                r = self.run_it("--peers", peers, "--steps", "30", "--parallel.schedule", schedule, "--parallel.cuts", cuts,
+                                *self.STAGES, where=schedule)
                 self.assertEqual(r.returncode, 0, r.stderr)
                 self.assertIn("validation loss", r.stdout)
                 self.assertAlmostEqual(self.last(schedule, "loss"), self.last("one", "loss"), delta=1e-4)
@@ -176,7 +177,8 @@ class Pipelines(Program):
         self.fails(self.run_it("--peers", "8", *self.STAGES), "invalid_argument", "model.layers is 4")
         self.fails(self.run_it("--peers", "2", "--parallel.schedule", "best", *self.STAGES), "invalid_argument", "zero_bubble")
         self.fails(self.run_it("--peers", "2", *self.STAGES[:-1], "demo", "--train.optimizer", "sgd"), "invalid_argument", "comm.policy")
-        self.fails(self.run_it("--peers", "2", "--fault.policy", "quorum", *self.STAGES), "invalid_argument", "fail_stop")
+        for cuts in ["1,2", "0", "4", "two"]:
+            self.fails(self.run_it("--peers", "2", "--parallel.cuts", cuts, *self.STAGES), "invalid_argument", "parallel.cuts")
 
 
 class BadInput(Program):

@@ -123,12 +123,9 @@ class elastic_pipeline {
   /// A disk that fails costs the copy, not the step.
   result<void> after_step(auto& ctx) {
     const crew_words& words = crew_->words();
-    if (options_.storage && options_.store_every > 0 && (words.step == 1 || words.step % options_.store_every == 0)) {
-      for (std::int64_t b = 0; b < ctx.model().blocks(); ++b) {
-        if (layout_.holders(b).front() != crew_->identity()) continue;
-        const auto saved = held_.save(ctx, b, words);
-        if (!saved) ctx.log()(severity::warning, "block " + std::to_string(b) + " was not saved: " + saved.error().text());
-      }
+    if (options_.store_every > 0 && (words.step == 1 || words.step % options_.store_every == 0)) {
+      const auto saved = save_blocks(ctx);
+      if (!saved) ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
     }
     return codec_.commit_step();
   }
@@ -148,6 +145,7 @@ class elastic_pipeline {
       const auto sum = begun ? try_to_evaluate(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{begun.error()};
       if (!sum) {
         CAUSEWAY_TRY(crew_->failed(sum.error()));
+        if (!begun && begun.error().code == errc::cancelled && crew_->words().step == ctx.step()) return begun.error();
         continue;
       }
       turns_.came_to(*sum);
@@ -157,15 +155,13 @@ class elastic_pipeline {
     }
   }
 
-  /// What this peer holds, to the storage: for one that goes. Once all have gone, the run goes on from there.
-  result<void> save(auto& ctx) {
-    if (!options_.storage) return {};
-    for (const nn::block_range& r : held_.described(crew_->words(), ctx.model().blocks()).holds) {
-      for (std::int64_t b = r.first; b < r.last; ++b) {
-        if (ctx.model().part().holds(b)) CAUSEWAY_TRY(held_.save(ctx, b, crew_->words()));
-      }
-    }
-    return {};
+  /// The blocks that this peer is the first to hold, to the storage, if there is one. A peer that goes calls it before:
+  /// once all have gone, the run goes on from there.
+  result<void> save_blocks(auto& ctx) {
+    return save_if(ctx, [&](std::int64_t b) {
+      const auto holders = layout_.holders(b);
+      return !holders.empty() && holders.front() == crew_->identity();
+    });
   }
 
   void serialize(auto& ar) {
@@ -173,8 +169,9 @@ class elastic_pipeline {
     codec_.serialize(ar);
   }
 
-  /// Of the last attempt.
+  /// Of the last attempt, and the peers that took part in it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
   [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
@@ -241,7 +238,7 @@ class elastic_pipeline {
 
   // Nothing for a recovery policy that does not look back.
   [[nodiscard]] stage::run_history next_history() const {
-    const std::uint64_t interval = stage::interval_of(recovery_);
+    const std::uint64_t interval = recovery_.interval();
     stage::run_history history = crew_->words().history;
     if (interval == 0) return history;
     history.replicas = static_cast<std::uint32_t>(layout_.replicas.size());
@@ -349,8 +346,9 @@ class elastic_pipeline {
     for (const nn::block_range& r : lost_runs(facts.gathered)) {
       const bool between = r.first > 0 && r.last < facts.gathered.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
-      return go_back(ctx, fail(errc::not_found, "blocks " + nn::model_part::text(r),
-                               "no peer that is there has them; the run goes on when one that has them is back"));
+      return go_back(ctx, facts,
+                     fail(errc::not_found, "blocks " + nn::model_part::text(r),
+                          "no peer that is there has them; the run goes on when one that has them is back"));
     }
     index_of_.clear();
     for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
@@ -358,8 +356,23 @@ class elastic_pipeline {
     return take_seat(ctx, facts);
   }
 
-  // To the newest state that is saved whole, if all find one: the peers vote on it as on a step.
-  result<void> go_back(auto& ctx, const error& why) {
+  // Of the state that the run is in, as far as this peer has it. One peer alone may save a block.
+  template <class Ours>
+  result<void> save_if(auto& ctx, Ours&& ours) {
+    if (!options_.storage) return {};
+    for (const nn::block_range& r : held_.described(crew_->words(), ctx.model().blocks()).holds) {
+      for (std::int64_t b = r.first; b < r.last; ++b) {
+        if (ours(b) && ctx.model().part().holds(b)) CAUSEWAY_TRY(held_.save(ctx, b, crew_->words()));
+      }
+    }
+    return {};
+  }
+
+  // To the newest state that is saved whole, if all find one: the peers vote on it as on a step. Who left has saved what it
+  // held; with what is here that may be the state of now.
+  result<void> go_back(auto& ctx, const crew_facts& facts, const error& why) {
+    const auto ours = [&](std::int64_t b) { return facts.gathered.first_holder(b) == facts.self; };
+    if (const auto kept = save_if(ctx, ours); !kept) ctx.log()(severity::warning, kept.error().text());
     crew_words saved;
     if (options_.storage) {
       CAUSEWAY_ASSIGN(const auto found, block_store(*options_.storage, options_.folder).newest(ctx.model().blocks()));
@@ -463,7 +476,7 @@ class elastic_pipeline {
   [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
-    h.add_value(hash_text(Recovery::name)).add_value(stage::interval_of(recovery_));
+    h.add_value(hash_text(Recovery::name)).add_value(recovery_.interval());
     h.add_value(codec_.agreement()).add_value(options_.micro_batches);
     return h.finish();
   }

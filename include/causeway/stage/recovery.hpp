@@ -89,31 +89,21 @@ struct recovery_traits {
 
 /// - `arrange(gathering)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
 ///   waits for more.
-/// - `interval()`, where the policy looks back: steps from one entry of gathering::history to the next.
+/// - `interval()`: steps from one entry of gathering::history to the next; 0: the policy does not look back.
 template <class R>
 concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const gathering& g) {
   { R::name } -> std::convertible_to<std::string_view>;
   { R::traits } -> std::convertible_to<recovery_traits>;
   { r.arrange(g) } -> std::same_as<result<layout>>;
+  { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
 };
 
-/// A policy whose layouts may have empty seats: `order(layout)` is what all peers do then, by their places in layout::seated.
+/// A policy whose layouts may have empty seats: `order(layout)` is what all peers do then, by their places in
+/// layout::seated.
 template <class R>
 concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
   { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
 };
-
-/// Steps between two entries of the run's history; 0: the policy does not look back.
-template <Recovery R>
-[[nodiscard]] std::uint64_t interval_of(const R& recovery) {
-  if constexpr (requires {
-                  { recovery.interval() } -> std::convertible_to<std::uint64_t>;
-                }) {
-    return recovery.interval();
-  } else {
-    return 0;
-  }
-}
 
 /// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
 /// overlap, ties to whoever sat there, then by the order of rows and ids. Precondition: at least as many peers as ranges.
@@ -167,6 +157,9 @@ class regroup {
 
   explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
 
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
   result<layout> arrange(const gathering& g) {
     if (stages_ < 1 || stages_ > g.layers) {
       return fail(errc::invalid_argument, "regroup",
@@ -192,6 +185,9 @@ class neighbour_init {
   static constexpr recovery_traits traits{lost_blocks::neighbours};
 
   explicit neighbour_init(std::int64_t stages = 3) : even_{stages} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
   result<layout> arrange(const gathering& g) { return even_.arrange(g); }
 

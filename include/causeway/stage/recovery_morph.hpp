@@ -39,6 +39,9 @@ class morph {
 
   explicit morph(morph_options options = {}) : options_{std::move(options)} {}
 
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
   result<layout> arrange(const gathering& g) {
     plan::varuna_calibration calibration = options_.calibration;
     if (calibration.points.empty()) {

@@ -36,6 +36,9 @@ class redundant {
 
   explicit redundant(std::int64_t stages = 2) : stages_{stages}, even_{stages} {}
 
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
   result<layout> arrange(const gathering& g) {
     const auto standing = mended(g);
     const bool enough = g.peers.size() / static_cast<std::size_t>(stages_) > (standing ? standing->replicas.size() : 0);

@@ -44,6 +44,9 @@ class reroute {
   explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {})
       : stages_{stages}, costs_{std::move(costs)}, even_{stages} {}
 
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
   result<layout> arrange(const gathering& g) {
     if (stages_ < 1 || stages_ > g.layers) return even_.arrange(g);  // says what is wrong
     const std::vector<nn::block_range> row = even_cut(g.layers, stages_);

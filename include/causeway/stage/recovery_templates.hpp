@@ -42,6 +42,9 @@ class templates {
 
   explicit templates(templates_options options = {}) : options_{std::move(options)} {}
 
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
   result<layout> arrange(const gathering& g) {
     if (!set_) {
       plan::model_cost model = options_.model;

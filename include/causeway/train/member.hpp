@@ -559,8 +559,7 @@ class member final : public elastic_group {
     if (options_.passing) options_.passing(point);
   }
 
-  static constexpr duration look_around = std::chrono::milliseconds{100};
-  static constexpr duration retry_fetch = std::chrono::milliseconds{500};
+  static constexpr duration look_around = std::chrono::milliseconds{100}, retry_fetch = std::chrono::milliseconds{500};
 
   struct candidate_state {
     std::uint64_t round = 0;
@@ -592,8 +591,8 @@ class member final : public elastic_group {
   duration say_at_;      // of waited_
   time_point entered_at_;
   std::optional<duration> overdue_;  // how long the failed exchange was waited for
-  net::arrival_statistics exchange_times_;
-  net::arrival_statistics connect_times_{{.floor = std::chrono::seconds{2}, .cap = std::chrono::seconds{10}}};
+  net::arrival_statistics exchange_times_,
+      connect_times_{{.floor = std::chrono::seconds{2}, .cap = std::chrono::seconds{10}}};
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI

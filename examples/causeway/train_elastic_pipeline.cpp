@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/comm/every_step.hpp>
+#include <causeway/fault/quorum.hpp>
+#include <causeway/io/file.hpp>
+#include <causeway/io/storage.hpp>
+#include <causeway/optim/adamw.hpp>
+#include <causeway/parallel/elastic_pipeline.hpp>
+#include <causeway/train/trainer.hpp>
+
+#include <utility>
+
+#include "chosen_pipeline.hpp"
+#include "chosen_recovery.hpp"
+#include "compose.hpp"
+#include "elastic_session.hpp"
+#include "run_model.hpp"
+
+namespace app {
+
+causeway::result<session_summary> train_elastic_pipeline(chosen_model model, session_input& in, elastic_place& place,
+                                                         causeway::environment env) {
+  using pipeline = causeway::parallel::elastic_pipeline<chosen_recovery, chosen_schedule, forgetful_activations>;
+  const causeway::parallel::elastic_pipeline_options options{.micro_batches = in.s.train.micro_batches,
+                                                             .storage = place.storage,
+                                                             .folder = block_folder(in.s),
+                                                             .store_every = in.s.train.checkpoint_every};
+  auto trainer = causeway::make_trainer(
+      std::move(model), std::move(env), trainer_options_of(in.s),
+      causeway::optim::adamw{{.weight_decay = in.s.train.weight_decay}}, causeway::comm::every_step<>{},
+      pipeline{place.crew, options, chosen_recovery{in.s}, chosen_schedule{in.s.parallel.schedule},
+               forgetful_activations{in.s.parallel.codec}},
+      causeway::fault::quorum{});
+  return run_session(trainer, in, place);
+}
+
+}  // namespace app

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs whose peers hold stages of the model, and come and go: real processes that are killed, stopped, started again.
+usage: test_stages.py PATH_OF_CAUSEWAY [unittest options]"""
+import glob, os, shutil, signal, subprocess, unittest
+
+from test_elastic import LONG, Elastic
+
+STAGES = ["--parallel.policy", "pipeline", "--parallel.ranks", "2", "--comm.policy", "every_step", "--model.layers", "4",
+          "--train.micro_batches", "4", "--train.evaluate_every", "20", "--train.checkpoint_every", "50"]
+
+
+class Stages(Elastic):
+    def start_stages(self, *args, env=None):
+        return self.start("--peers", "4", *STAGES, *args, env=env)
+
+    def losses(self):
+        """What all peers say of each step."""
+        found = {}
+        for peer in range(5):
+            for line in self.lines(peer):
+                if line["validation"] > 0:
+                    found.setdefault(line["round"], set()).add(round(line["validation"], 3))
+        return found
+
+    def logs(self):
+        text = ""
+        for path in glob.glob(self.folder("*") + "/log.txt"):
+            with open(path) as f:
+                text += f.read()
+        return text
+
+    def end(self, *args, env=None):
+        p = self.start_stages("--steps", "60", *args, env=env)
+        self.ends(p)
+        return self.results()
+
+    def test_peers_train_to_the_end_and_the_whole_model_writes_text(self):
+        results = self.end()
+        self.all_alike(list(results.values()), 4)
+        self.assertLess(results[0]["validation"], 4.0)  # uniform over bytes is 5.5
+        self.assertEqual({r["step"] for r in results.values()}, {60})
+        text = subprocess.run(self.command("--peers", "4", *STAGES, "--fault.policy", "quorum", "--prompt", "the",
+                                           command="generate"), capture_output=True, text=True, errors="replace", timeout=60)
+        self.assertEqual(text.returncode, 0, text.stderr)
+        self.assertTrue(text.stdout.startswith("the"), text.stdout)
+
+    def test_killed_peers_change_nothing_of_what_is_learned(self):
+        calm = self.end()[0]["validation"]
+        for recovery in ["redundant", "templates", "reroute"]:
+            with self.subTest(recovery):
+                p = self.start_stages("--steps", "60", "--run.fresh", "true", "--restart", "true", "--parallel.recovery", recovery,
+                                      env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:23@2"))
+                self.ends(p)
+                results = self.results()  # the killed one may come back when the others have ended
+                self.assertGreaterEqual(len(results), 3)
+                self.assertIn("was killed by signal 9; starting it again", self.said(p, "err"))
+                self.journals_hold()
+                for r in results.values():
+                    if r["validation"] > 0:  # who comes back in the last step may have missed it
+                        self.assertAlmostEqual(r["validation"], calm, delta=1e-3)
+                for step, said in self.losses().items():
+                    self.assertLessEqual(max(said) - min(said), 0.0015, step)
+
+    def test_stopped_and_started_again_it_goes_on_where_it_was(self):
+        reached = 0
+        for _ in range(2):
+            p = self.start_stages(*LONG)
+            self.until(lambda: all(self.round(i) > reached + 5 for i in range(4)), p)
+            p.send_signal(signal.SIGINT)
+            self.ends(p, 130)
+            before, reached = reached, max(self.round(i) for i in range(4))
+            if before:
+                self.assertIn(f"going on from step {before}, which is saved", self.logs())
+        rounds = [line["round"] for line in self.lines(0)]
+        self.assertEqual(rounds, sorted(set(rounds)))  # nothing was done twice
+        self.journals_hold()
+
+    def test_one_leaves_one_joins(self):
+        p = self.start_stages(*LONG)
+        self.until(lambda: all(self.round(i) > 5 for i in range(4)), p)
+        os.kill(self.pid(3), signal.SIGTERM)
+        self.until(lambda: self.lines(0)[-1]["peers"] == 3, p)
+        with open(os.path.join(self.folder(0), "address")) as f:
+            joiner = self.join(f.read().split()[0])
+        self.until(lambda: self.lines(0)[-1]["peers"] == 4, joiner)
+        before = self.round(0)
+        self.until(lambda: self.round(0) > before + 5, p)
+        for q in [joiner, p]:
+            q.send_signal(signal.SIGINT)
+            self.ends(q, 130)
+        self.assertNotIn("going back", self.logs())
+
+    def test_founded_anew_by_two_of_four_it_goes_on_from_the_copies(self):
+        p = self.start_stages(*LONG)
+        self.until(lambda: all(self.round(i) > 5 for i in range(4)), p)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+        for gone in (2, 3):
+            shutil.rmtree(self.folder(gone))
+        reached = max(self.round(i) for i in range(2))
+        p = self.start("--peers", "2", *STAGES, *LONG, "--run.refound", "true")
+        self.until(lambda: self.round(0) > reached + 5, p)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+
+    def test_what_does_not_go_together_is_refused(self):
+        for args, name in [(["--comm.policy", "diloco"], "comm.policy"), (["--train.optimizer", "muon"], "train.optimizer"),
+                           (["--parallel.schedule", "interleaved"], "parallel.schedule"),
+                           (["--parallel.codec", "delta_int4"], "parallel.codec"), (["--parallel.ranks", "5"], "parallel.ranks"),
+                           (["--parallel.recovery", "prayer"], "parallel.recovery")]:
+            with self.subTest(name):
+                r = self.run_it("--fault.policy", "quorum", "--peers", "4", *STAGES, *args)
+                self.fails(r, "invalid_argument", name)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -4976,6 +4976,7 @@ inline link_matrix worldwide(std::size_t devices) {
 //   intra_stage    if what was lost is made good by instances that hold the same stage;
 //   inter_stage    if instances must load another stage, or join;
 //   pipeline       if the number of stages changes: everybody loads.
+// Where weights are on no server, samples are trained again besides when all instances of a stage are lost.
 
 namespace causeway::inline CAUSEWAY_ABI::plan {
 
@@ -4988,11 +4989,11 @@ struct pipeline_shape {
   friend bool operator==(const pipeline_shape&, const pipeline_shape&) = default;
 };
 
-/// Seconds.
 struct migration_costs {
-  double intra_stage = 0;
+  double intra_stage = 0;  ///< seconds
   double inter_stage = 0;
   double pipeline = 0;
+  double repeated_samples = 0;  ///< when no instance has a stage any more; with a server for the weights 0
 };
 
 /// Samples per second of a shape, 0 where it cannot train: what a planner or a measurement says.
@@ -5047,6 +5048,14 @@ class preemption_draws {
       const std::size_t most = *std::max_element(alive.begin(), alive.end());
       if (next.replicas > fewest) return costs.inter_stage;
       return fewest == shape_.replicas && most == shape_.replicas ? 0.0 : costs.intra_stage;
+    });
+  }
+
+  /// The part of the draws in which nothing is left of some stage.
+  [[nodiscard]] double lost_share() const {
+    if (shape_.instances() == 0) return 0;
+    return mean([](const std::vector<std::size_t>& alive) {
+      return *std::min_element(alive.begin(), alive.end()) == 0 ? 1.0 : 0.0;
     });
   }
 
@@ -5108,9 +5117,10 @@ liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std:
     const auto& last = table.back();
     for (std::size_t i = 0; i < last.size(); ++i) {
       const detail::preemption_draws draws{last[i].shape, count, count > n ? count - n : 0, options};
+      const double repeated = costs.repeated_samples > 0 ? costs.repeated_samples * draws.lost_share() : 0;
       for (std::size_t j = 0; j < next.size(); ++j) {
         const double pause = draws.migration(next[j].shape, costs);
-        const double samples = last[i].samples + rates[j] * std::max(0.0, interval_seconds - pause);
+        const double samples = last[i].samples - repeated + rates[j] * std::max(0.0, interval_seconds - pause);
         if (samples > next[j].samples) next[j].samples = samples, next[j].before = i;
       }
     }
@@ -7066,7 +7076,8 @@ inline preemption_trace make_trace(const trace_options& options, std::uint64_t s
 // dead rank whose micro-batches go to its twins (ReCycle), ranks that do two stages (Bamboo after a failover), swarms. An
 // event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
 // has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
-// stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other.
+// stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
+// it is also an order of work, to be run elsewhere: routed_schedule.hpp.
 
 #include <tuple>
 
@@ -7077,8 +7088,9 @@ struct routed_step {
   std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
   std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
                                                    ///< activations of P - s; with more, of more in proportion
-  bool halves = false;   ///< backwards are split: input gradients first, weight gradients in what would be bubbles
-  bool shadows = false;  ///< a peer repeats the forward of the stage after its own (of the first, after the last)
+  bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
+  bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
+  std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
 };
 
 /// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
@@ -7101,9 +7113,12 @@ class route_clock {
         ++room_[{route[s], s}];
       }
     }
-    for (auto& [at, room] : room_)  // of all micro-batches that come here, those that fit at once
-      room = std::max<std::size_t>(1, ((stages_ - at.second) * room + step.share - 1) / step.share);
+    for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
+      const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
+      room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
+    }
     peers_.resize(peers);
+    orders_.resize(peers);
     for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
   }
 
@@ -7127,6 +7142,9 @@ class route_clock {
     return now_;
   }
 
+  /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
+  [[nodiscard]] std::vector<std::vector<operation>> take_orders() { return std::move(orders_); }
+
  private:
   enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
   using item = std::pair<std::uint32_t, std::size_t>;                     // micro-batch, stage
@@ -7148,6 +7166,12 @@ class route_clock {
     return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
   }
 
+  [[nodiscard]] work work_of(kind k) const {
+    if (k == forward) return work::forward;
+    if (k == weight) return work::weight_gradient;
+    return step_.halves ? work::input_gradient : work::backward;
+  }
+
   void choose(std::uint32_t peer) {
     peer_state& p = peers_[peer];
     if (p.busy) return;
@@ -7164,6 +7188,7 @@ class route_clock {
     peers_[peer].ready[k].erase(i);
     peers_[peer].busy = true;
     if (k == forward) --room_[{peer, i.second}];
+    if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
     events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
   }
 
@@ -7199,6 +7224,7 @@ class route_clock {
   const routed_step& step_;
   std::size_t stages_;
   std::vector<peer_state> peers_;
+  std::vector<std::vector<operation>> orders_;
   std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
   std::priority_queue<event, std::vector<event>, std::greater<>> events_;
   std::uint64_t sequence_ = 0;
@@ -9712,6 +9738,156 @@ inline role_plan assign_roles(std::span<const role_peer> peers, double batch, do
 
 #endif  // CAUSEWAY_PLAN_ROLES_HPP
 
+// ---- causeway/plan/routed_schedule.hpp ----
+#ifndef CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+#define CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// A schedule in which micro-batches go different ways, as data: who does what in which order. What several pipelines do
+// together when the twins of a lost peer take its micro-batches (ReCycle). Written by the simulation of routed_time.hpp, or
+// by anybody; checked here.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct routed_schedule {
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::vector<std::vector<operation>> orders;      ///< [peer]; an operation's chunk is its stage
+
+  [[nodiscard]] std::size_t stages() const noexcept { return routes.empty() ? 0 : routes.front().size(); }
+};
+
+/// What the peers of that step do. See routed_time.hpp.
+[[nodiscard]] inline routed_schedule schedule_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  detail::route_clock clock{step};
+  (void)clock.run();
+  return {step.routes, clock.take_orders()};
+}
+
+/// Forwards only, in the order of the micro-batches. `peers`: how many there are.
+[[nodiscard]] inline routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
+  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
+  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
+    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
+  }
+  return s;
+}
+
+/// The most sets of activations that a peer holds at one time if it follows its order.
+[[nodiscard]] inline std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
+  std::int64_t now = 0, peak = 0;
+  for (const operation& op : s.orders[peer]) {
+    if (op.kind == work::forward) peak = std::max(peak, ++now);
+    if (gives_weight_gradient(op.kind)) --now;
+  }
+  return peak;
+}
+
+namespace detail {
+
+class routed_check {
+ public:
+  explicit routed_check(const routed_schedule& s)
+      : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+
+  [[nodiscard]] result<void> run() {
+    if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+    for (const auto& route : s_.routes) {
+      const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+      if (route.size() != stages_ || !known)
+        return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+    }
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+    }
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+      if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+    }
+    return runs();
+  }
+
+ private:
+  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
+
+  [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const {
+    return fail(errc::invalid_argument,
+                "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+  }
+  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
+
+  // Each operation once, on the peer of its route, in the order in which one needs the other.
+  [[nodiscard]] result<void> take(std::size_t peer, std::size_t position) {
+    const operation& op = s_.orders[peer][position];
+    if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+      return fail(errc::invalid_argument,
+                  "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                  "is of no route through this peer");
+    }
+    unsigned& seen = seen_[unit_of(op)];
+    unsigned adds = 0, needs = 0;
+    switch (op.kind) {
+      case work::forward: adds = went_forward; break;
+      case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+      case work::input_gradient: needs = went_forward, adds = went_back; break;
+      case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+      default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+    }
+    if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+    seen |= adds;
+    return {};
+  }
+
+  // Without clocks: peers go on in turn as far as they can.
+  [[nodiscard]] result<void> runs() {
+    std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+    std::size_t left = 0;
+    for (const auto& order : s_.orders) left += order.size();
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+        for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+          const operation& op = s_.orders[p][next_[p]];
+          const std::size_t unit = unit_of(op);
+          if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+          if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+          if (op.kind == work::forward) forward_done[unit] = 1;
+          if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+        }
+      }
+    }
+    if (left == 0) return {};
+    std::size_t stuck = 0;
+    while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+    return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+                "deadlock: waits for something that waits for what comes after it");
+  }
+
+  const routed_schedule& s_;
+  std::size_t stages_;
+  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
+  std::vector<std::size_t> next_;  // of each peer's order
+};
+
+}  // namespace detail
+
+/// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
+/// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
+/// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
+[[nodiscard]] inline result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {}) {
+  CAUSEWAY_TRY(detail::routed_check{s}.run());
+  for (std::size_t p = 0; p < bound.size() && p < s.orders.size(); ++p) {
+    if (const std::int64_t peak = peak_activations(s, p); peak > bound[p]) {
+      return fail(errc::invalid_argument, "peer " + std::to_string(p),
+                  "would hold " + std::to_string(peak) + " sets of activations, more than the bound of " +
+                      std::to_string(bound[p]));
+    }
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
 // ---- causeway/plan/schedule_greedy.hpp ----
 #ifndef CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
 #define CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
@@ -10510,9 +10686,11 @@ class parameter_store {
 
   /// Reserves both buffers, zeroed.
   void allocate() {
-    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_)};
+    allocate_values();
     gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_)};
   }
+  /// The values alone: frozen parameters, whose `gradient` is null.
+  void allocate_values() { values_ = aligned_buffer<float>{static_cast<std::size_t>(length_)}; }
 
   [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
   [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
@@ -10521,7 +10699,9 @@ class parameter_store {
   [[nodiscard]] parameter_view view() noexcept { return {values(), gradients(), segments_}; }
 
   [[nodiscard]] float* value(std::size_t segment) noexcept { return values_.data() + segments_[segment].offset; }
-  [[nodiscard]] float* gradient(std::size_t segment) noexcept { return gradients_.data() + segments_[segment].offset; }
+  [[nodiscard]] float* gradient(std::size_t segment) noexcept {
+    return gradients_.size() == 0 ? nullptr : gradients_.data() + segments_[segment].offset;
+  }
 
   /// Number of parameters, padding not counted.
   [[nodiscard]] std::int64_t count() const noexcept { return count_; }
@@ -12651,6 +12831,34 @@ void bias_gradient(thread_pool& pool, scratch& memory, const T* dy, float* dbias
 
 #endif  // CAUSEWAY_KERNELS_ACTIVATION_HPP
 
+// ---- causeway/kernels/attention_shape.hpp ----
+#ifndef CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
+#define CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
+
+// How the operands of attention lie in memory, on the host and on a device alike.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// Sizes of one attention call. Token (b, t) is row b*T + t; head h starts h*head_size elements into the row; strides are
+/// elements between rows, so q, k and v may be parts of one packed [batch*T, 3C] matrix. Query head h reads key and value
+/// head h / (heads / kv_heads). `scale` (above 0) multiplies the scores, usually head_size^-1/2.
+struct attention_shape {
+  std::int64_t batch = 0;
+  std::int64_t T = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_size = 0;
+  std::int64_t q_stride = 0;
+  std::int64_t k_stride = 0;
+  std::int64_t v_stride = 0;
+  std::int64_t o_stride = 0;
+  float scale = 1.0F;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ATTENTION_SHAPE_HPP
+
 // ---- causeway/kernels/attention_tiles.hpp ----
 #ifndef CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
 #define CAUSEWAY_KERNELS_ATTENTION_TILES_HPP
@@ -12887,22 +13095,6 @@ struct portable_tiles {
 // which stays in registers over the whole sum. Every panel is computed alone, so the result does not depend on the threads.
 
 namespace causeway::inline CAUSEWAY_ABI::kernels {
-
-/// Sizes of one attention call. Token (b, t) is row b*T + t; head h starts h*head_size elements into the row; strides are
-/// elements between rows, so q, k and v may be parts of one packed [batch*T, 3C] matrix. Query head h reads key and value
-/// head h / (heads / kv_heads). `scale` (above 0) multiplies the scores, usually head_size^-1/2.
-struct attention_shape {
-  std::int64_t batch = 0;
-  std::int64_t T = 0;
-  std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t head_size = 0;
-  std::int64_t q_stride = 0;
-  std::int64_t k_stride = 0;
-  std::int64_t v_stride = 0;
-  std::int64_t o_stride = 0;
-  float scale = 1.0F;
-};
 
 namespace detail {
 
@@ -16085,6 +16277,56 @@ inline void embedding_backward(thread_pool& pool, scratch& memory, const std::in
 
 #endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
 
+// ---- causeway/kernels/newton_schulz.hpp ----
+#ifndef CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
+#define CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
+
+// The order of products that orthogonalises Muon's update (Jordan et al. 2024), for whatever multiplies matrices: the CPU's
+// Gemm and the device's run the same steps with the same coefficients.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// X becomes linear X + (cubic A + quintic A²) X with A = X Xᵀ: Keller Jordan's, which bring singular values from (0, 1] to
+/// about 0.7 to 1.2 in five iterations. X is divided by its norm plus `floor` before.
+struct newton_schulz_coefficients {
+  float linear = 3.4445F;
+  float cubic = -4.7750F;
+  float quintic = 2.0315F;
+  float floor = 1e-7F;
+};
+
+/// `steps.multiply(gemm_args<T, T>)` starts a product without bias or activation; `steps.combine(a, aa, side)` makes
+/// a = linear I + cubic a + quintic aa of side x side values. Both return result<void>.
+///
+/// x and next [rows, columns] take turns; the one that holds the result is returned. x comes divided by its norm. a and aa
+/// have min(rows, columns)² values. About 4 · iterations · rows · columns · min(rows, columns) multiply-adds.
+template <class T, class Steps>
+[[nodiscard]] result<T*> newton_schulz(Steps& steps, T* x, T* next, T* a, T* aa, std::int64_t rows, std::int64_t columns,
+                                       int iterations) {
+  const bool wide = rows <= columns;
+  const std::int64_t side = std::min(rows, columns);
+  gemm_args<T, T> gram{.transpose_a = !wide, .transpose_b = wide, .m = side, .n = side, .k = std::max(rows, columns)};
+  gram.lda = gram.ldb = columns, gram.c = a, gram.ldc = side;
+  const gemm_args<T, T> square{
+      .m = side, .n = side, .k = side, .a = a, .lda = side, .b = a, .ldb = side, .c = aa, .ldc = side};
+  gemm_args<T, T> apply{.m = rows, .n = columns, .k = side, .a = a, .lda = side, .b = a, .ldb = side};
+  (wide ? apply.ldb : apply.lda) = columns, apply.ldc = columns;
+  for (int i = 0; i < iterations; ++i) {
+    gram.a = gram.b = x;
+    (wide ? apply.b : apply.a) = x, apply.c = next;
+    CAUSEWAY_TRY(steps.multiply(gram));
+    CAUSEWAY_TRY(steps.multiply(square));
+    CAUSEWAY_TRY(steps.combine(a, aa, side));
+    CAUSEWAY_TRY(steps.multiply(apply));
+    std::swap(x, next);
+  }
+  return x;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
+
 // ---- causeway/kernels/norm.hpp ----
 #ifndef CAUSEWAY_KERNELS_NORM_HPP
 #define CAUSEWAY_KERNELS_NORM_HPP
@@ -16230,6 +16472,7 @@ void norm_backward(thread_pool& pool, scratch& memory, const float* x, const flo
                                                accumulate_dx, gains, gains + (arrays - 1) * stride, r.size(), columns);
     }
   });
+  if (dgain == nullptr) return;
   dispatch<column_sum_kernel>(level, static_cast<const float*>(partials), dgain, blocks, columns, arrays * stride);
   if constexpr (Centered) {
     dispatch<column_sum_kernel>(level, static_cast<const float*>(partials + stride), dbias, blocks, columns,
@@ -16249,7 +16492,7 @@ void layer_norm_forward(thread_pool& pool, const float* x, const float* gain, co
 }
 
 /// The gradient of layer_norm_forward. dx is overwritten, or added to with `accumulate_dx` (the residual stream); dgain and
-/// dbias are always added to. Moves 12 bytes an element (In f32), 10 (bf16), and 4 more to accumulate.
+/// dbias are always added to, or both null. Moves 12 bytes an element (In f32), 10 (bf16), and 4 more to accumulate.
 template <Activation In>
 void layer_norm_backward(thread_pool& pool, scratch& memory, const float* x, const float* gain, const float* mean,
                          const float* rstd, const In* dy, float* dx, bool accumulate_dx, float* dgain, float* dbias,
@@ -21448,7 +21691,7 @@ struct variable {
 struct parameter {
   const float* value = nullptr;
   const bf16* low = nullptr;  ///< the same in bf16; needed by products in bf16 mode only
-  float* gradient = nullptr;  ///< added to, never overwritten
+  float* gradient = nullptr;  ///< added to, never overwritten; null: frozen, nobody wants it
   std::int64_t rows = 0;
   std::int64_t columns = 0;
 
@@ -21897,15 +22140,19 @@ void linear_backward(tape<Backend>& t, linear_record& r, tensor dy) {
     kernels::gelu_backward(t.pool(), pre, dy.template data<Act>(), dy.template data<Act>(), dy.count());
     r.pre_activation.reset();
   }
-  if (r.bias) {
+  if (r.bias.gradient != nullptr) {
     with_activation_type(dy.type(), [&]<class T>() {
       kernels::bias_gradient(t.pool(), t.work(), dy.data<T>(), r.bias.gradient, dy.rows(), dy.columns());
     });
   }
   const tensor operand = as_operand(t, dy, dtype_of<Act>);
-  t.weight_gradient(operand, [x = std::move(r.x), weight = r.weight](tape<Backend>& on, const tensor& d) {
-    linear_weight_gradient<Act>(on, x, weight, d);
-  });  // x is gone before dx asks for memory of the same size
+  if (r.weight.gradient == nullptr) {
+    r.x.reset();
+  } else {
+    t.weight_gradient(operand, [x = std::move(r.x), weight = r.weight](tape<Backend>& on, const tensor& d) {
+      linear_weight_gradient<Act>(on, x, weight, d);
+    });  // x is gone before dx asks for memory of the same size
+  }
   if (r.residual_slot != no_gradient) t.contribute(r.residual_slot, std::move(dy));
   linear_input_gradient<Act>(t, r, operand);
 }
@@ -22192,6 +22439,96 @@ template <class Backend>
 }  // namespace causeway::inline CAUSEWAY_ABI::autograd
 
 #endif  // CAUSEWAY_AUTOGRAD_OPS_HPP
+
+// ---- causeway/autograd/prompts.hpp ----
+#ifndef CAUSEWAY_AUTOGRAD_PROMPTS_HPP
+#define CAUSEWAY_AUTOGRAD_PROMPTS_HPP
+
+// Trained rows in front of every sequence, for models whose own parameters are frozen: prompts before the first block
+// (Lester et al. 2021) and added to the same places before each block (P-tuning v2, Liu et al. 2022, as Petals has it).
+
+namespace causeway::inline CAUSEWAY_ABI::autograd {
+
+namespace detail {
+
+/// gradient[p] += Σ over sequences of rows[s · length + p], in the order of sequences.
+inline void add_prompt_gradient(const parameter& prompts, const tensor& rows, std::int64_t sequences) {
+  if (prompts.gradient == nullptr) return;
+  const std::int64_t count = prompts.rows * prompts.columns, length = rows.count() / sequences;
+  const auto* from = rows.data<float>();
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    for (std::int64_t i = 0; i < count; ++i) prompts.gradient[i] += from[s * length + i];
+  }
+}
+
+}  // namespace detail
+
+/// The prompts [P, width], then the rows of x, for each of `sequences`: [sequences·(P + T), width] f32.
+template <class Backend>
+[[nodiscard]] variable prepend_prompts(tape<Backend>& t, const variable& x, const parameter& prompts,
+                                       std::int64_t sequences) {
+  CAUSEWAY_EXPECT(x.value.columns() == prompts.columns && x.value.rows() % sequences == 0);
+  const std::int64_t front = prompts.rows * prompts.columns, back = x.value.count() / sequences;
+  tensor y = t.make(dtype::f32, {x.value.rows() + sequences * prompts.rows, prompts.columns});
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    float* const to = y.data<float>() + s * (front + back);
+    std::memcpy(to, prompts.value, static_cast<std::size_t>(front) * sizeof(float));
+    std::memcpy(to + front, x.value.data<float>() + s * back, static_cast<std::size_t>(back) * sizeof(float));
+  }
+  return t.result(std::move(y), [x, prompts, sequences, front, back](tape<Backend>& on, const tensor& dy) {
+    detail::add_prompt_gradient(prompts, dy, sequences);
+    if (!x.wants_gradient()) return;
+    tensor dx = on.make(dtype::f32, x.value.shape());
+    for (std::int64_t s = 0; s < sequences; ++s) {
+      std::memcpy(dx.data<float>() + s * back, dy.data<float>() + s * (front + back) + front,
+                  static_cast<std::size_t>(back) * sizeof(float));
+    }
+    on.contribute(x.slot, std::move(dx));
+  });
+}
+
+/// x with the prompts [P, width] added to the first P rows of each of `sequences`.
+template <class Backend>
+[[nodiscard]] variable add_prompts(tape<Backend>& t, const variable& x, const parameter& prompts, std::int64_t sequences) {
+  CAUSEWAY_EXPECT(x.value.columns() == prompts.columns && x.value.rows() % sequences == 0);
+  CAUSEWAY_EXPECT(prompts.rows <= x.value.rows() / sequences);
+  tensor y = t.make(dtype::f32, x.value.shape());
+  std::memcpy(y.raw(), x.value.raw(), y.bytes());
+  const std::int64_t count = prompts.rows * prompts.columns, length = y.count() / sequences;
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    for (std::int64_t i = 0; i < count; ++i) y.data<float>()[s * length + i] += prompts.value[i];
+  }
+  return t.result(std::move(y), [slot = x.slot, prompts, sequences](tape<Backend>& on, tensor dy) {
+    detail::add_prompt_gradient(prompts, dy, sequences);
+    on.contribute(slot, std::move(dy));
+  });
+}
+
+/// The rows of x behind the first `prompts` of each of `sequences`.
+template <class Backend>
+[[nodiscard]] variable drop_prompts(tape<Backend>& t, const variable& x, std::int64_t prompts, std::int64_t sequences) {
+  CAUSEWAY_EXPECT(x.value.rows() % sequences == 0 && prompts < x.value.rows() / sequences);
+  const std::int64_t columns = x.value.columns(), front = prompts * columns, back = x.value.count() / sequences - front;
+  tensor y = t.make(dtype::f32, {x.value.rows() - sequences * prompts, columns});
+  for (std::int64_t s = 0; s < sequences; ++s) {
+    std::memcpy(y.data<float>() + s * back, x.value.data<float>() + s * (front + back) + front,
+                static_cast<std::size_t>(back) * sizeof(float));
+  }
+  return t.result(std::move(y), [x, sequences, front, back](tape<Backend>& on, const tensor& dy) {
+    if (!x.wants_gradient()) return;
+    tensor dx = on.make(dtype::f32, x.value.shape());
+    for (std::int64_t s = 0; s < sequences; ++s) {
+      float* const to = dx.data<float>() + s * (front + back);
+      std::memset(to, 0, static_cast<std::size_t>(front) * sizeof(float));
+      std::memcpy(to + front, dy.data<float>() + s * back, static_cast<std::size_t>(back) * sizeof(float));
+    }
+    on.contribute(x.slot, std::move(dx));
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::autograd
+
+#endif  // CAUSEWAY_AUTOGRAD_PROMPTS_HPP
 
 // ---- causeway/optim/optimizer.hpp ----
 #ifndef CAUSEWAY_OPTIM_OPTIMIZER_HPP
@@ -22705,51 +23042,35 @@ class muon {
                         {step.learning_rate, 0.0F, options_.weight_decay, tall});
   }
 
-  /// Newton-Schulz; `x` and `next` [rows, columns] take turns, and the one with the result is returned.
+  /// The steps of kernels::newton_schulz on the pool.
+  struct steps {
+    thread_pool& pool;
+    Gemm& gemm;
+    scratch& memory;
+
+    result<void> multiply(const kernels::gemm_args<float, float>& args) {
+      gemm.multiply(pool, memory, args);
+      return {};
+    }
+    result<void> combine(float* a, const float* aa, std::int64_t side) {
+      constexpr kernels::newton_schulz_coefficients c{};
+      kernels::scale(pool, a, c.cubic, side * side);
+      kernels::axpy(pool, a, c.quintic, aa, side * side);
+      for (std::int64_t i = 0; i < side; ++i) a[i * side + i] += c.linear;
+      return {};
+    }
+  };
+
+  /// `x` and `next` [rows, columns] take turns, and the one with the result is returned.
   float* orthogonalise(thread_pool& pool, float* x, float* next, std::int64_t rows, std::int64_t columns) {
-    const bool wide = rows <= columns;
     const std::int64_t side = std::min(rows, columns);
     auto frame = memory_.open();
     float* a = frame.template take<float>(static_cast<std::size_t>(side * side));
     float* aa = frame.template take<float>(static_cast<std::size_t>(side * side));
     const auto norm = static_cast<float>(std::sqrt(kernels::sum_of_squares(pool, x, rows * columns)));
-    kernels::scale(pool, x, 1.0F / (norm + 1e-7F), rows * columns);
-    for (int i = 0; i < options_.iterations; ++i) {
-      multiply(pool, !wide, wide, side, side, wide ? columns : rows, x, columns, x, columns, a, side);
-      multiply(pool, false, false, side, side, side, a, side, a, side, aa, side);
-      polynomial(pool, a, aa, side);
-      if (wide) {
-        multiply(pool, false, false, rows, columns, side, a, side, x, columns, next, columns);
-      } else {
-        multiply(pool, false, false, rows, columns, side, x, columns, a, side, next, columns);
-      }
-      std::swap(x, next);
-    }
-    return x;
-  }
-
-  /// a = 3.4445·I - 4.7750·a + 2.0315·aa.
-  static void polynomial(thread_pool& pool, float* a, const float* aa, std::int64_t side) {
-    kernels::scale(pool, a, -4.7750F, side * side);
-    kernels::axpy(pool, a, 2.0315F, aa, side * side);
-    for (std::int64_t i = 0; i < side; ++i) a[i * side + i] += 3.4445F;
-  }
-
-  void multiply(thread_pool& pool, bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
-                const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float* c, std::int64_t ldc) {
-    kernels::gemm_args<float, float> args;
-    args.transpose_a = transpose_a;
-    args.transpose_b = transpose_b;
-    args.m = m;
-    args.n = n;
-    args.k = k;
-    args.a = a;
-    args.lda = lda;
-    args.b = b;
-    args.ldb = ldb;
-    args.c = c;
-    args.ldc = ldc;
-    gemm_.multiply(pool, memory_, args);
+    kernels::scale(pool, x, 1.0F / (norm + kernels::newton_schulz_coefficients{}.floor), rows * columns);
+    steps here{pool, gemm_, memory_};
+    return kernels::newton_schulz(here, x, next, a, aa, rows, columns, options_.iterations).value();  // these never fail
   }
 
   muon_options options_;
@@ -28117,7 +28438,7 @@ struct chunk_grid {
   std::size_t down = 1;
   std::size_t across = 0;
 
-  [[nodiscard]] std::size_t count() const noexcept { return down * across; }
+  [[nodiscard]] CAUSEWAY_HD std::size_t count() const noexcept { return down * across; }
   [[nodiscard]] CAUSEWAY_HD std::uint32_t size() const noexcept { return rows * columns; }
   /// Where chunk `index`, counted along rows of chunks, begins.
   [[nodiscard]] CAUSEWAY_HD std::size_t begin_of(std::size_t index) const noexcept {
@@ -29070,7 +29391,9 @@ concept Sparsifier = std::copyable<S> &&
 
 namespace detail {
 
-inline void expect_row_size(std::size_t n) { CAUSEWAY_EXPECT(n <= std::numeric_limits<std::uint32_t>::max()); }
+inline void expect_row_size([[maybe_unused]] std::size_t n) {
+  CAUSEWAY_EXPECT(n <= std::numeric_limits<std::uint32_t>::max());
+}
 
 inline error missing_bytes(std::string_view codec, std::size_t got, std::size_t expected) {
   return fail(errc::protocol, std::string{codec},
@@ -36378,7 +36701,8 @@ class state_transfer {
 #define CAUSEWAY_NN_MODEL_PART_HPP
 
 // Which blocks of a model a peer holds. Whoever holds block 0 holds the embedding too, whoever holds the last block the
-// output layer; a token table that is both is then held at both ends.
+// output layer; a token table that is both is then held at both ends. Where clients have the ends and servers the blocks,
+// each is a part by itself.
 
 namespace causeway::inline CAUSEWAY_ABI::nn {
 
@@ -36400,18 +36724,43 @@ class model_part {
   explicit model_part(std::vector<block_range> ranges) : ranges_{std::move(ranges)} {}
   explicit model_part(block_range range) : ranges_{range} {}
 
+  /// Embedding and output layer, and no block.
+  [[nodiscard]] static model_part ends() {
+    model_part p;
+    p.has_blocks_ = false;
+    return p;
+  }
+  /// Blocks, and nothing of what stands before the first and behind the last.
+  [[nodiscard]] static model_part blocks_alone(block_range range) {
+    model_part p{range};
+    p.has_ends_ = false;
+    return p;
+  }
+
   /// The ranges in a model of `layers` blocks.
   [[nodiscard]] std::vector<block_range> ranges(std::int64_t layers) const {
+    if (!has_blocks_) return {};
     return ranges_.empty() ? std::vector<block_range>{{0, layers}} : ranges_;
   }
   [[nodiscard]] bool is_whole(std::int64_t layers) const {
+    if (!has_blocks_ || !has_ends_) return false;
     return ranges_.empty() || (ranges_.size() == 1 && ranges_[0] == block_range{0, layers});
   }
   [[nodiscard]] bool holds(std::int64_t block) const noexcept { return holds(block_range{block, block + 1}); }
   [[nodiscard]] bool holds(const block_range& wanted) const noexcept {
+    if (!has_blocks_) return false;
     return ranges_.empty() || std::any_of(ranges_.begin(), ranges_.end(), [&wanted](const block_range& r) {
              return r.first <= wanted.first && wanted.last <= r.last;
            });
+  }
+
+  /// Whether parameters of `block` are here, in a model of `layers`: before the first (-1) and behind the last (`layers`)
+  /// as well.
+  [[nodiscard]] bool holds_parameters(std::int64_t block, std::int64_t layers) const noexcept {
+    const bool end = block < 0 || block >= layers;
+    if (!has_blocks_) return end;
+    if (!has_ends_) return !end && holds(block);
+    return holds(std::clamp(block, std::int64_t{0}, layers - 1));
   }
 
   /// Ranges must rise, not be empty, not touch each other, and lie within the model.
@@ -36434,6 +36783,8 @@ class model_part {
 
  private:
   std::vector<block_range> ranges_;  // none: all blocks
+  bool has_blocks_ = true;
+  bool has_ends_ = true;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::nn
@@ -36485,7 +36836,7 @@ class declaration {
   /// A token table; one that is the output layer too is held at both ends.
   std::size_t token_table(std::string name, std::int64_t rows, std::int64_t columns, bool tied) {
     return add(std::move(name), parameter_kind::embedding, rows, columns, {0.0F, initial_deviation},
-               tied && part_.holds(layers_ - 1));
+               tied && part_.holds_parameters(layers_, layers_));
   }
 
   std::size_t table(std::string name, std::int64_t rows, std::int64_t columns) {
@@ -36504,8 +36855,7 @@ class declaration {
   std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, initial_distribution d,
                   bool also_here = false) {
     d.number = declared_++;
-    // What stands before the first block goes with it, what stands behind the last one likewise.
-    if (!also_here && !part_.holds(std::clamp(block_, std::int64_t{0}, layers_ - 1))) return not_held;
+    if (!also_here && !part_.holds_parameters(block_, layers_)) return not_held;
     initial_.push_back(d);
     return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block_));
   }
@@ -37169,6 +37519,8 @@ class language_model {
 
   [[nodiscard]] result<void> check_stage(const micro_batch& b, block_range r, const tensor& boundary) const {
     CAUSEWAY_EXPECT(r.first >= 0 && r.first < r.last && r.last <= blocks() && part().holds(r));
+    CAUSEWAY_EXPECT(part().holds_parameters(r.first - 1, blocks()) || r.first > 0);
+    CAUSEWAY_EXPECT(part().holds_parameters(r.last, blocks()) || r.last < blocks());
     CAUSEWAY_TRY(check_inputs(limits(), b));
     if (r.last == blocks()) CAUSEWAY_TRY(check_targets(limits(), b));
     if (r.first > 0) CAUSEWAY_TRY(check_boundary(limits(), b, boundary, width()));
@@ -40294,6 +40646,333 @@ static_assert(ActivationCodec<adaptive_top_k<>>);
 
 #endif  // CAUSEWAY_STAGE_ADAPTIVE_TOP_K_HPP
 
+// ---- causeway/stage/block_choice.hpp ----
+#ifndef CAUSEWAY_STAGE_BLOCK_CHOICE_HPP
+#define CAUSEWAY_STAGE_BLOCK_CHOICE_HPP
+
+// Which blocks a server holds (Petals: Borzunov et al., 2022, section 3.2 and its code). A swarm is as quick as its slowest
+// block, whose throughput is the sum over those who hold it. Who comes takes the place where that is least; who is there
+// moves only if the least throughput rises by more than a margin, after all others have moved in answer as well. Functions
+// of what servers announce alone: who knows the same decides the same.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// A server that holds blocks, and how many rows a second it takes through them.
+struct served_span {
+  net::peer_id id = 0;
+  nn::block_range blocks{};
+  double throughput = 0;
+};
+
+namespace detail {
+
+/// A span is counted a little below what it has when it is taken out: its own place then looks best among equals.
+inline constexpr double nothing = 1e-3;
+
+inline void add_throughput(std::vector<double>& sums, const nn::block_range& r, double rows) {
+  for (std::int64_t b = r.first; b < r.last; ++b) sums[static_cast<std::size_t>(b)] += rows;
+}
+
+[[nodiscard]] inline double least(const std::vector<double>& sums) { return *std::min_element(sums.begin(), sums.end()); }
+
+}  // namespace detail
+
+/// Rows a second through each block.
+[[nodiscard]] inline std::vector<double> block_throughputs(std::span<const served_span> spans, std::int64_t layers) {
+  std::vector<double> sums(static_cast<std::size_t>(layers), 0.0);
+  for (const served_span& s : spans) detail::add_throughput(sums, s.blocks, s.throughput);
+  return sums;
+}
+
+/// Where `count` blocks in a row are worst off: their throughputs, lowest first, are the least in lexicographic order; the
+/// first such place. Precondition: 1 <= count <= blocks.
+[[nodiscard]] inline std::int64_t worst_served(std::span<const double> throughputs, std::int64_t count) {
+  CAUSEWAY_EXPECT(count >= 1 && count <= std::ssize(throughputs));
+  std::vector<double> best;
+  std::int64_t first = 0;
+  for (std::int64_t at = 0; at + count <= std::ssize(throughputs); ++at) {
+    const auto window = throughputs.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count));
+    std::vector<double> sorted(window.begin(), window.end());
+    std::sort(sorted.begin(), sorted.end());
+    if (!best.empty() && !(sorted < best)) continue;
+    best = std::move(sorted);
+    first = at;
+  }
+  return first;
+}
+
+namespace detail {
+
+/// Puts spans[i] where the others leave most to be done; whether that is another place.
+inline bool settle_span(std::vector<served_span>& spans, std::size_t i, std::vector<double>& sums) {
+  served_span& s = spans[i];
+  add_throughput(sums, s.blocks, -s.throughput * (1 + nothing));
+  const std::int64_t at = worst_served(sums, s.blocks.size());
+  const bool moves = at != s.blocks.first;
+  add_throughput(sums, s.blocks, s.throughput * nothing);
+  s.blocks = {at, at + s.blocks.size()};
+  add_throughput(sums, s.blocks, s.throughput);
+  return moves;
+}
+
+}  // namespace detail
+
+/// Where the server `self` of `spans` should begin instead; none where it stays: its place is the best, or the swarm would
+/// have a gap meanwhile, or the least throughput would not become more than 1 / quality of what it is, when all move until
+/// nobody wants to. Petals' quality is 0.75. Rounds in which all may move are at most as many as there are spans.
+[[nodiscard]] inline std::optional<std::int64_t> better_place(std::vector<served_span> spans, net::peer_id self,
+                                                              std::int64_t layers, double quality = 0.75) {
+  std::vector<double> sums = block_throughputs(spans, layers);
+  const double before = detail::least(sums);
+  const auto own = std::find_if(spans.begin(), spans.end(), [self](const auto& s) { return s.id == self; });
+  CAUSEWAY_EXPECT(own != spans.end());
+  const auto place = static_cast<std::size_t>(own - spans.begin());
+  const served_span mine = *own;
+  std::vector<double> without = sums;
+  detail::add_throughput(without, mine.blocks, -mine.throughput * (1 + detail::nothing));
+  if (before > 0 && detail::least(without) <= 0) return std::nullopt;
+  if (!detail::settle_span(spans, place, sums)) return std::nullopt;
+  const std::int64_t moved_to = spans[place].blocks.first;
+  bool anybody = true;
+  for (std::size_t round = 0; anybody && round < spans.size(); ++round) {
+    anybody = false;
+    for (std::size_t i = 0; i < spans.size(); ++i) anybody = detail::settle_span(spans, i, sums) || anybody;
+  }
+  const double after = detail::least(sums);
+  if (!(after > 0) || before >= quality * after) return std::nullopt;
+  return moved_to;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_BLOCK_CHOICE_HPP
+
+// ---- causeway/stage/block_routing.hpp ----
+#ifndef CAUSEWAY_STAGE_BLOCK_ROUTING_HPP
+#define CAUSEWAY_STAGE_BLOCK_ROUTING_HPP
+
+// Which servers a client's rows go through, where servers hold spans of blocks that overlap (Petals: Borzunov et al.,
+// 2022). What is known of servers is measured by the client: how far away each is, how long its requests take, whether it
+// failed. The chain is the shortest path through the blocks. Petals' search is Dijkstra's or a beam's; blocks are passed in
+// their order, so a sweep from the last to the first is exact and simpler. No clock: times are given.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// What a server says of itself.
+struct span_offer {
+  nn::block_range blocks{};
+  double seconds = 0;               ///< for a row through a block, forward
+  double load = 0;                  ///< seconds of work of others that wait there
+  std::uint32_t most_requests = 1;  ///< of a client at once
+  std::uint32_t most_rows = 1;      ///< of a request, those of its prompts too
+};
+
+/// What is to go through blocks.
+struct span_need {
+  std::int64_t rows = 1;
+  std::int64_t prompts = 0;  ///< rows that come with the request for every block
+};
+
+/// One hop: a server, and the blocks that are asked of it.
+struct span_hop {
+  net::peer_id server = 0;
+  nn::block_range blocks{};
+
+  friend bool operator==(const span_hop&, const span_hop&) = default;
+};
+using span_chain = std::vector<span_hop>;
+
+struct span_directory_options {
+  duration ban = std::chrono::seconds{1};  ///< after a failure; twice as long after each more in a row
+  duration longest_ban = std::chrono::minutes{2};
+  double smoothing = 0.3;  ///< weight of the newest measurement
+};
+
+/// Copyable; no thread safety.
+class span_directory {
+ public:
+  explicit span_directory(std::int64_t layers = 1, const span_directory_options& options = {})
+      : layers_{layers}, options_{options} {
+    CAUSEWAY_EXPECT(layers > 0 && options.smoothing > 0 && options.smoothing <= 1);
+  }
+
+  [[nodiscard]] std::int64_t layers() const noexcept { return layers_; }
+  /// Servers that say they serve something, banned ones too.
+  [[nodiscard]] std::size_t size() const noexcept {
+    return static_cast<std::size_t>(std::count_if(servers_.begin(), servers_.end(),
+                                                  [](const auto& one) { return one.second.offer.blocks.size() > 0; }));
+  }
+
+  /// Precondition: blocks of the model. What was measured is believed less with every announcement, so that a server that
+  /// was slow is tried again some day.
+  void announced(net::peer_id id, const span_offer& offer, time_point until) {
+    CAUSEWAY_EXPECT(offer.blocks.first >= 0 && offer.blocks.size() > 0 && offer.blocks.last <= layers_);
+    server& s = servers_[id];
+    s.offer = offer;
+    s.until = until;
+    s.wire *= forgetting;
+  }
+  /// It serves nothing before it announces itself again. Its failures are remembered for a time.
+  void gone(net::peer_id id) {
+    if (server* const s = find(id)) withdraw(*s);
+  }
+  /// So with whoever did not announce itself again.
+  void expire(time_point now) {
+    for (auto& [id, s] : servers_) {
+      if (s.until <= now) withdraw(s);
+    }
+    std::erase_if(servers_, [&](const auto& one) {
+      return one.second.until <= now && one.second.banned_until + options_.longest_ban <= now;
+    });
+  }
+
+  /// A small message went there and back.
+  void probed(net::peer_id id, double seconds) {
+    if (server* const s = find(id)) s->trip = s->trip > 0 ? mixed(s->trip, seconds) : seconds;
+  }
+  /// A request was sent; `answered` or `failed` follows. `work`: rows times blocks, a backward counted twice.
+  void asked(net::peer_id id, double work) {
+    if (server* const s = find(id)) s->waiting.push_back(work);
+  }
+  /// It need not answer any more.
+  void dropped(net::peer_id id, double work) {
+    if (server* const s = find(id)) done(*s, work);
+  }
+  /// Whether it has as many requests of ours as it takes at once.
+  [[nodiscard]] bool full(net::peer_id id) const {
+    const auto found = servers_.find(id);
+    return found != servers_.end() && found->second.waiting.size() >= found->second.offer.most_requests;
+  }
+  /// It took so long: what was not computing was the way there and back, for each row.
+  void answered(net::peer_id id, double work, double rows, double seconds) {
+    server* const s = find(id);
+    if (s == nullptr) return;
+    done(*s, work);
+    s->failures = 0;
+    const double beyond = std::max(0.0, seconds - s->trip - s->offer.load - work * s->offer.seconds) / rows;
+    s->wire = mixed(s->wire, beyond);
+  }
+  /// Not chosen for a time, which doubles with every failure in a row; those of requests that were under way count as one.
+  void failed(net::peer_id id, double work, time_point now) {
+    server& s = servers_[id];
+    done(s, work);
+    if (s.banned_until > now) return;
+    const std::uint32_t doublings = std::min(s.failures++, 20U);
+    s.banned_until = now + std::min(options_.longest_ban, options_.ban * (std::int64_t{1} << doublings));
+  }
+  /// When the first ban ends; no_deadline where nobody is banned.
+  [[nodiscard]] time_point next_return(time_point now) const {
+    time_point first = no_deadline;
+    for (const auto& [id, s] : servers_) {
+      if (s.banned_until > now) first = std::min(first, s.banned_until);
+    }
+    return first;
+  }
+
+  /// The quickest chain through `blocks`, forward and backward; empty where some block has no server that
+  /// can be asked. Ties: fewer hops first, then the lower id. O(blocks² · servers).
+  [[nodiscard]] span_chain route(nn::block_range blocks, const span_need& need, time_point now) const {
+    CAUSEWAY_EXPECT(blocks.first >= 0 && blocks.size() > 0 && blocks.last <= layers_);
+    std::vector<place> best(static_cast<std::size_t>(blocks.size()) + 1);
+    best.back() = {0, {}};
+    const double usual = usual_trip();
+    for (std::int64_t from = blocks.last - 1; from >= blocks.first; --from) {
+      place& here = best[static_cast<std::size_t>(from - blocks.first)];
+      for (const auto& [id, s] : servers_) {
+        if (!usable(s, now) || s.offer.blocks.first > from) continue;
+        for (std::int64_t to = std::min(s.offer.blocks.last, blocks.last); to > from; --to) {
+          if (need.rows + need.prompts * (to - from) > s.offer.most_rows) continue;
+          const double cost =
+              cost_of(s, usual, need.rows, to - from) + best[static_cast<std::size_t>(to - blocks.first)].cost;
+          if (cost < here.cost) here = {cost, {id, {from, to}}};
+        }
+      }
+    }
+    span_chain chain;
+    for (std::int64_t at = blocks.first; at < blocks.last; at = chain.back().blocks.last) {
+      const place& here = best[static_cast<std::size_t>(at - blocks.first)];
+      if (here.cost == unreachable) return {};
+      chain.push_back(here.hop);
+    }
+    return chain;
+  }
+
+  /// The first block of `blocks` that nobody can be asked for; its end where there is none.
+  [[nodiscard]] std::int64_t first_missing(nn::block_range blocks, time_point now) const {
+    for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
+      const bool there = std::any_of(servers_.begin(), servers_.end(), [&](const auto& one) {
+        const nn::block_range& r = one.second.offer.blocks;
+        return one.second.banned_until <= now && r.first <= b && b < r.last;
+      });
+      if (!there) return b;
+    }
+    return blocks.last;
+  }
+
+ private:
+  static constexpr double unreachable = std::numeric_limits<double>::infinity();
+  static constexpr double forgetting = 0.99;
+
+  struct server {
+    span_offer offer{};
+    time_point until{};
+    time_point banned_until{};
+    std::uint32_t failures = 0;   // in a row
+    double trip = 0;              // seconds there and back for a small message
+    double wire = 0;              // and more for each row
+    std::vector<double> waiting;  // work of ours that it has not answered
+  };
+  struct place {
+    double cost = unreachable;
+    span_hop hop{};
+  };
+
+  [[nodiscard]] server* find(net::peer_id id) {
+    const auto found = servers_.find(id);
+    return found == servers_.end() ? nullptr : &found->second;
+  }
+  [[nodiscard]] double mixed(double old, double fresh) const {
+    return (1 - options_.smoothing) * old + options_.smoothing * fresh;
+  }
+  /// For those of whom nothing is known: the mean of the others.
+  [[nodiscard]] double usual_trip() const {
+    double sum = 0, known = 0;
+    for (const auto& [id, s] : servers_) {
+      sum += s.trip;
+      known += s.trip > 0 ? 1 : 0;
+    }
+    return known > 0 ? sum / known : 0.0;
+  }
+  static void withdraw(server& s) {
+    s.offer = {};
+    s.until = {};
+    s.waiting.clear();
+  }
+  static void done(server& s, double work) {
+    const auto found = std::find(s.waiting.begin(), s.waiting.end(), work);
+    if (found != s.waiting.end()) s.waiting.erase(found);
+  }
+  [[nodiscard]] static bool usable(const server& s, time_point now) {
+    return s.banned_until <= now && s.waiting.size() < s.offer.most_requests;
+  }
+  /// Forward and backward: the way twice, and three times the computing, since a backward computes the forward again.
+  [[nodiscard]] static double cost_of(const server& s, double usual_trip, std::int64_t rows, std::int64_t blocks) {
+    const double trip = s.trip > 0 ? s.trip : usual_trip;
+    double before = s.offer.load;
+    for (const double work : s.waiting) before += work * s.offer.seconds;
+    const auto r = static_cast<double>(rows);
+    return before + 2 * (trip + r * s.wire) + 3 * r * static_cast<double>(blocks) * s.offer.seconds;
+  }
+
+  std::int64_t layers_;
+  span_directory_options options_;
+  std::map<net::peer_id, server> servers_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_BLOCK_ROUTING_HPP
+
 // ---- causeway/stage/row_bits.hpp ----
 #ifndef CAUSEWAY_STAGE_ROW_BITS_HPP
 #define CAUSEWAY_STAGE_ROW_BITS_HPP
@@ -40975,18 +41654,207 @@ static_assert(ExpertDirectory<expert_directory>);
 
 #endif  // CAUSEWAY_STAGE_EXPERT_DIRECTORY_HPP
 
+// ---- causeway/stage/frozen_blocks.hpp ----
+#ifndef CAUSEWAY_STAGE_FROZEN_BLOCKS_HPP
+#define CAUSEWAY_STAGE_FROZEN_BLOCKS_HPP
+
+// Blocks of a pre-trained model that are computed for others and never change (Petals: Borzunov et al., 2022). Nothing is
+// remembered between a forward and its backward: a backward brings the input along and computes the forward again. Prompts
+// of each block come with the request, and their gradients go back with the answer.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// Fills frozen parameters from where they are kept: a file, an archive, another model. Segments have the names of the
+/// whole model's.
+using parameter_source = std::function<result<void>(parameter_store&)>;
+
+/// What is to be computed: `sequences` of `tokens` rows each.
+struct span_pass {
+  nn::block_range blocks{};
+  std::int64_t sequences = 1;
+  std::int64_t tokens = 1;
+  std::int64_t prompts = 0;       ///< rows at the front of each sequence to which `deep` is added before every block
+  std::span<const float> x{};     ///< [sequences·tokens, width]
+  std::span<const float> deep{};  ///< [blocks, prompts, width]; empty without prompts
+
+  [[nodiscard]] std::int64_t rows() const noexcept { return sequences * tokens; }
+};
+
+/// - `hold(range)`: from now on these blocks are here; on an error, what was.
+/// - `forward(pass, y)`; `backward(pass, dy, dx, d_deep)`: the gradients of x and of pass.deep where dy is that of y.
+/// Blocks
+///   of the pass are held; sizes fit. Equal passes give equal bits.
+/// - `agreement()`: equal where blocks mean the same.
+template <class B>
+concept BlockSpan = std::movable<B> &&
+    requires(B& b, const B& fixed, nn::block_range r, const span_pass& p, std::span<const float> in, std::span<float> out) {
+  { fixed.layers() } -> std::convertible_to<std::int64_t>;
+  { fixed.width() } -> std::convertible_to<std::int64_t>;
+  { fixed.context() } -> std::convertible_to<std::int64_t>;
+  { fixed.held() } -> std::same_as<nn::block_range>;
+  { fixed.agreement() } -> std::convertible_to<std::uint64_t>;
+  { b.hold(r) } -> std::same_as<result<void>>;
+  { b.forward(p, out) } -> std::same_as<result<void>>;
+  { b.backward(p, in, out, out) } -> std::same_as<result<void>>;
+  { b.pool() } -> std::same_as<thread_pool&>;
+};
+
+/// Of a model's shape: equal on peers whose parameters mean the same.
+template <class Family>
+[[nodiscard]] std::uint64_t family_agreement(const typename Family::options_type& options) {
+  parameter_store whole;
+  const Family declared{options, whole};
+  hasher h;
+  h.add_value(hash_text(Family::name));
+  declared.hash_into(h);
+  return h.add_value(whole.layout_hash()).finish();
+}
+
+/// Blocks of a nn::gpt_family or nn::llama_family in f32, without dropout. Memory: 4 bytes a parameter; in a backward the
+/// activations of the pass. One thread at a time.
+template <class Family>
+class frozen_blocks {
+ public:
+  using options_type = typename Family::options_type;
+
+  /// Holds nothing yet. errc::invalid_argument for sizes that cannot work.
+  static result<frozen_blocks> create(const options_type& options, parameter_source source, unsigned threads = 1) {
+    CAUSEWAY_TRY(Family::validate(options));
+    if (options.precision != nn::precision::f32) {
+      return fail(errc::invalid_argument, "frozen_blocks", "they compute in f32; set precision to f32");
+    }
+    return frozen_blocks{options, std::move(source), threads};
+  }
+
+  [[nodiscard]] std::int64_t layers() const noexcept { return options_.layers; }
+  [[nodiscard]] std::int64_t width() const noexcept { return options_.width; }
+  [[nodiscard]] std::int64_t context() const noexcept { return options_.context; }
+  [[nodiscard]] nn::block_range held() const noexcept { return range_; }
+  [[nodiscard]] std::uint64_t agreement() const { return family_agreement<Family>(options_); }
+  [[nodiscard]] thread_pool& pool() noexcept { return engine_->backend.pool(); }
+  /// Precondition: something is held.
+  [[nodiscard]] parameter_store& parameters() noexcept { return held_->store; }
+
+  /// Reads other blocks from the source. Both spans are in memory at once.
+  result<void> hold(nn::block_range range) {
+    const nn::model_part part = nn::model_part::blocks_alone(range);
+    CAUSEWAY_TRY(part.check(layers()));
+    try {
+      auto fresh = std::make_unique<holding>(options_, part);
+      CAUSEWAY_TRY(source_(fresh->store));
+      held_ = std::move(fresh);
+    } catch (const std::bad_alloc&) {
+      return fail(errc::out_of_memory, "frozen_blocks", "no memory for blocks " + nn::model_part::text(range));
+    }
+    range_ = range;
+    return {};
+  }
+
+  result<void> forward(const span_pass& p, std::span<float> y) {
+    return guarded([&](tape_type& t) {
+      const autograd::recording_scope scope{t, false};
+      const tensor out = run(t, p, {input(p)}, nullptr).value;
+      std::copy_n(out.data<float>(), y.size(), y.begin());
+    });
+  }
+
+  result<void> backward(const span_pass& p, std::span<const float> dy, std::span<float> dx, std::span<float> d_deep) {
+    CAUSEWAY_EXPECT(d_deep.size() == p.deep.size());
+    std::fill(d_deep.begin(), d_deep.end(), 0.0F);
+    return guarded([&](tape_type& t) {
+      const auto in = t.leaf(input(p));
+      const auto out = run(t, p, in, d_deep.data());
+      tensor gradient = t.make(dtype::f32, out.value.shape());
+      std::copy(dy.begin(), dy.end(), gradient.data<float>());
+      t.contribute(out.slot, std::move(gradient));
+      t.backward();
+      const tensor d_input = t.take(in.slot);
+      std::copy_n(d_input.data<float>(), dx.size(), dx.begin());
+    });
+  }
+
+ private:
+  using backend_type = kernels::cpu_backend;
+  using tape_type = autograd::tape<backend_type>;
+
+  struct engine {
+    explicit engine(unsigned threads) : backend{threads} {}
+    backend_type backend;
+    buffer_pool memory;
+    tape_type tape{backend, memory};
+  };
+  struct holding {
+    holding(const options_type& options, const nn::model_part& part) : family{options, store, part} {
+      store.allocate_values();
+    }
+    parameter_store store;
+    Family family;
+  };
+
+  frozen_blocks(const options_type& options, parameter_source source, unsigned threads)
+      : options_{options}, source_{std::move(source)}, engine_{std::make_unique<engine>(threads)} {}
+
+  [[nodiscard]] tensor input(const span_pass& p) const {
+    CAUSEWAY_EXPECT(std::ssize(p.x) == p.rows() * width());
+    tensor values = engine_->tape.make(dtype::f32, {p.rows(), width()});
+    std::copy(p.x.begin(), p.x.end(), values.data<float>());
+    return values;
+  }
+
+  [[nodiscard]] autograd::variable run(tape_type& t, const span_pass& p, autograd::variable x, float* d_deep) const {
+    CAUSEWAY_EXPECT(p.blocks.first >= range_.first && p.blocks.last <= range_.last && p.blocks.size() > 0);
+    const std::int64_t each = p.prompts * width();
+    CAUSEWAY_EXPECT(std::ssize(p.deep) == p.blocks.size() * each);
+    const nn::pass<backend_type> pass{&held_->store, nullptr, p.sequences, p.tokens, 0, 0.0F};
+    for (std::int64_t i = p.blocks.first; i < p.blocks.last; ++i) {
+      const std::int64_t place = (i - p.blocks.first) * each;
+      const autograd::parameter prompts{p.deep.data() + place, nullptr, d_deep == nullptr ? nullptr : d_deep + place,
+                                        p.prompts, width()};
+      if (each > 0) x = autograd::add_prompts(t, x, prompts, p.sequences);
+      x = held_->family.block(t, pass, static_cast<std::size_t>(i), x);
+    }
+    return x;
+  }
+
+  template <class F>
+  result<void> guarded(F&& f) {
+    try {
+      f(engine_->tape);
+      engine_->tape.clear();
+      return {};
+    } catch (const std::bad_alloc&) {
+      engine_->tape.clear();
+      return fail(errc::out_of_memory, "frozen_blocks", "no memory for the activations: allow fewer rows in a request");
+    }
+  }
+
+  options_type options_;
+  parameter_source source_;
+  nn::block_range range_{};
+  std::unique_ptr<engine> engine_;
+  std::unique_ptr<holding> held_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_FROZEN_BLOCKS_HPP
+
 // ---- causeway/stage/layout.hpp ----
 #ifndef CAUSEWAY_STAGE_LAYOUT_HPP
 #define CAUSEWAY_STAGE_LAYOUT_HPP
 
 // Who holds and computes which blocks, where peers come and go: pipelines that need not be cut alike, and may be of
-// different length. All peers of an attempt work out the same layout from the same facts.
+// different length. Where pipelines are cut alike, one may lack a stage: its micro-batches take a detour there. All peers
+// of an attempt work out the same layout from the same facts.
 
 namespace causeway::inline CAUSEWAY_ABI::stage {
 
+/// In the place of a peer: the seat is empty.
+inline constexpr std::uint64_t nobody = 0;
+
 /// One peer's place.
 struct seat {
-  std::uint64_t peer = 0;
+  std::uint64_t peer = nobody;
   nn::block_range computes;
   /// Rising and apart, `computes` within one of them: what else it keeps up to date, for when another peer is lost. None:
   /// what it computes.
@@ -40999,12 +41867,15 @@ struct seat {
     const auto has = [&](const nn::block_range& r) { return r.first <= block && block < r.last; };
     return keeps.empty() ? has(computes) : std::any_of(keeps.begin(), keeps.end(), has);
   }
+  friend bool operator==(const seat&, const seat&) = default;
 };
 
 /// One whole pipeline.
 struct replica {
   std::vector<seat> seats;          ///< in the order of the model
   std::uint32_t micro_batches = 0;  ///< its share of the global batch
+
+  friend bool operator==(const replica&, const replica&) = default;
 };
 
 /// Peers without a seat are spare.
@@ -41030,7 +41901,7 @@ struct layout {
     std::vector<std::uint64_t> all;
     for (const replica& r : replicas) {
       for (const seat& s : r.seats) {
-        if (s.holds(block)) all.push_back(s.peer);
+        if (s.peer != nobody && s.holds(block)) all.push_back(s.peer);
       }
     }
     return all;
@@ -41042,7 +41913,47 @@ struct layout {
     return sum;
   }
 
-  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat.
+  /// Those who have a seat, in the order of replicas and ranks.
+  [[nodiscard]] std::vector<std::uint64_t> seated() const {
+    std::vector<std::uint64_t> all;
+    for (const replica& r : replicas) {
+      for (const seat& s : r.seats) {
+        if (s.peer != nobody) all.push_back(s.peer);
+      }
+    }
+    return all;
+  }
+  [[nodiscard]] bool has_empty_seats() const {
+    std::size_t seats = 0;
+    for (const replica& r : replicas) seats += r.seats.size();
+    return seated().size() < seats;
+  }
+  /// Who computes each stage of each micro-batch of the global batch: [micro-batch][stage], places in `seated()`.
+  /// Micro-batches go to the pipelines in turn; where one has an empty seat, to the others' peers of that stage in turn.
+  /// Precondition: `check` finds nothing wrong, and all replicas are cut alike.
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const {
+    std::vector<std::vector<std::uint32_t>> place_of;  // [replica][stage]
+    std::uint32_t next = 0;
+    for (const replica& r : replicas) {
+      auto& row = place_of.emplace_back();
+      for (const seat& s : r.seats) row.push_back(s.peer != nobody ? next++ : empty);
+    }
+    std::vector<std::vector<std::uint32_t>> all(first_micro_batch(replicas.size()));
+    std::vector<std::size_t> turn(place_of.front().size());
+    for (std::size_t m = 0; m < all.size(); ++m) {
+      for (std::size_t s = 0; s < turn.size(); ++s) {
+        std::uint32_t peer = place_of[m % replicas.size()][s];
+        while (peer == empty) peer = place_of[turn[s]++ % replicas.size()][s];
+        all[m].push_back(peer);
+      }
+    }
+    return all;
+  }
+
+  friend bool operator==(const layout&, const layout&) = default;
+
+  /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
+  /// are empty, replicas are cut alike and somebody computes every stage.
   [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const {
     const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
     std::vector<std::uint64_t> peers;
@@ -41053,7 +41964,7 @@ struct layout {
         CAUSEWAY_TRY(nn::model_part{s.held()}.check(layers));
         if (!nn::model_part{s.held()}.holds(s.computes)) return wrong("a peer computes what it does not hold");
         next = s.computes.last;
-        peers.push_back(s.peer);
+        if (s.peer != nobody) peers.push_back(s.peer);
       }
       if (next != layers) return wrong("a replica does not compute each block once");
     }
@@ -41061,6 +41972,22 @@ struct layout {
     if (std::adjacent_find(peers.begin(), peers.end()) != peers.end()) return wrong("a peer has two seats");
     if (replicas.empty() || first_micro_batch(replicas.size()) != micro_batches)
       return wrong("the replicas' micro-batches are not those of the global batch");
+    return has_empty_seats() ? check_detours() : result<void>{};
+  }
+
+ private:
+  static constexpr std::uint32_t empty = UINT32_MAX;
+
+  [[nodiscard]] result<void> check_detours() const {
+    for (const replica& r : replicas) {
+      const auto& first = replicas.front().seats;
+      const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
+                                    [](const seat& a, const seat& b) { return a.computes == b.computes; });
+      if (!alike) return fail(errc::invalid_argument, "layout", "seats are empty, but replicas are not cut alike");
+      for (const seat& s : r.seats) {
+        if (holders(s.computes.first).empty()) return fail(errc::invalid_argument, "layout", "nobody computes a stage");
+      }
+    }
     return {};
   }
 };
@@ -41307,6 +42234,41 @@ class product_key_gate {
 
 #endif  // CAUSEWAY_STAGE_PRODUCT_KEY_GATE_HPP
 
+// ---- causeway/stage/run_history.hpp ----
+#ifndef CAUSEWAY_STAGE_RUN_HISTORY_HPP
+#define CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
+// How a run of elastic pipelines went so far, for recovery policies that look back. It is voted on with each step, so that
+// all peers have the same one, also those that have just come.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// A regular value without padding: it travels as it is.
+struct run_history {
+  static constexpr std::size_t most = 60;  ///< intervals that are kept
+
+  std::uint32_t replicas = 0;               ///< that took the last step
+  std::uint32_t stages = 0;                 ///< of the first of them
+  std::array<std::uint16_t, most> there{};  ///< peers at the end of each interval, the newest last; 0: before the run
+
+  void add_interval(std::size_t peers) {
+    std::shift_left(there.begin(), there.end(), 1);
+    there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
+  }
+
+  /// Peers of each interval that there was.
+  [[nodiscard]] std::vector<std::size_t> counts() const {
+    const auto first = std::find_if(there.begin(), there.end(), [](std::uint16_t n) { return n > 0; });
+    return {first, there.end()};
+  }
+
+  friend bool operator==(const run_history&, const run_history&) = default;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_RUN_HISTORY_HPP
+
 // ---- causeway/stage/recovery.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_HPP
 #define CAUSEWAY_STAGE_RECOVERY_HPP
@@ -41353,6 +42315,10 @@ struct gathering {
   std::int64_t layers = 0;
   std::uint32_t micro_batches = 0;  ///< of the global batch
   std::vector<present_peer> peers;  ///< by rising id
+  // what was voted on
+  std::uint64_t step = 0;   ///< steps that the run has taken
+  std::uint64_t state = 0;  ///< names the parameters after them: a seed that all peers have
+  run_history history{};    ///< of policies with an `interval`
 
   /// The place of the first peer that holds a block; peers.size() where nobody does.
   [[nodiscard]] std::size_t first_holder(std::int64_t block) const {
@@ -41376,11 +42342,20 @@ struct recovery_traits {
 
 /// - `arrange(gathering)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
 ///   waits for more.
+/// - `interval()`: steps from one entry of gathering::history to the next; 0: the policy does not look back.
 template <class R>
 concept Recovery = std::movable<R> && std::default_initializable<R> && requires(R& r, const gathering& g) {
   { R::name } -> std::convertible_to<std::string_view>;
   { R::traits } -> std::convertible_to<recovery_traits>;
   { r.arrange(g) } -> std::same_as<result<layout>>;
+  { std::as_const(r).interval() } -> std::same_as<std::uint64_t>;
+};
+
+/// A policy whose layouts may have empty seats: `order(layout)` is what all peers do then, by their places in
+/// layout::seated.
+template <class R>
+concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
+  { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
 };
 
 /// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
@@ -41435,6 +42410,9 @@ class regroup {
 
   explicit regroup(std::int64_t stages = 2) : stages_{stages} {}
 
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
   result<layout> arrange(const gathering& g) {
     if (stages_ < 1 || stages_ > g.layers) {
       return fail(errc::invalid_argument, "regroup",
@@ -41460,6 +42438,9 @@ class neighbour_init {
   static constexpr recovery_traits traits{lost_blocks::neighbours};
 
   explicit neighbour_init(std::int64_t stages = 3) : even_{stages} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
   result<layout> arrange(const gathering& g) { return even_.arrange(g); }
 
@@ -41500,6 +42481,9 @@ class morph {
 
   explicit morph(morph_options options = {}) : options_{std::move(options)} {}
 
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
   result<layout> arrange(const gathering& g) {
     plan::varuna_calibration calibration = options_.calibration;
     if (calibration.points.empty()) {
@@ -41531,6 +42515,181 @@ static_assert(Recovery<morph>);
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_MORPH_HPP
 
+// ---- causeway/stage/recovery_proactive.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_PROACTIVE_HPP
+#define CAUSEWAY_STAGE_RECOVERY_PROACTIVE_HPP
+
+// The number of stages and pipelines that is best for the peers that are expected, not for those that are there: Parcae
+// (Duan et al., NSDI 2024). What the run's history says of earlier intervals is all that the forecast knows, and it is
+// voted on, so all peers plan alike. There is no server for the weights (ParcaePS): blocks come from other peers, and a
+// stage that nobody has any more is gone back for, which the plan counts. Intervals are counted in steps; the paper's are
+// a minute.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+/// Equal on all peers.
+struct proactive_options {
+  /// Costs of blocks, links and of a change of the layout; micro-batches are the run's. Without blocks: each takes a
+  /// second and memory of 1, links cost nothing, and a change takes a second.
+  plan::recovery_job job{};
+  double device_memory = std::numeric_limits<double>::infinity();  ///< bytes of parameters, gradients, optimizer state
+  std::size_t most_peers = 16;                                     ///< that the run may have; more are spare
+  std::uint64_t interval = 10;                                     ///< steps between plans, at least 1
+  std::size_t lookahead = 4;                                       ///< intervals that are forecast
+  double repeated_steps = 50;                                      ///< that are lost when nobody has a stage any more
+  std::size_t samples = 64;                                        ///< sets of lost peers that are tried
+};
+
+namespace detail {
+
+/// What steps of a model take in different shapes. The job must outlive it.
+class shape_speeds {
+ public:
+  shape_speeds(const plan::recovery_job& job, double device_memory) : job_{job}, device_memory_{device_memory} {}
+
+  /// Seconds of a step; infinite where the model does not fit, or a pipeline would have no micro-batch.
+  double seconds(const plan::pipeline_shape& s) {
+    if (s.instances() == 0 || s.stages > job_.model.blocks.size() || s.replicas > job_.micro_batches) return plan::no_step;
+    const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, plan::no_step);
+    if (!fresh) return known->second;
+    const auto cut = plan::cut_job::make(job_, s.stages);
+    if (cut && cut->state_bytes() <= device_memory_) known->second = cut->step_seconds(s.replicas);
+    return known->second;
+  }
+
+  /// For at most so many peers; 0 x 0 if they are too few. Of several, the one with the fewest stages.
+  plan::pipeline_shape quickest(std::size_t peers) {
+    plan::pipeline_shape best;
+    for (std::size_t p = 1; p <= std::min(peers, job_.model.blocks.size()); ++p) {
+      for (std::size_t d = 1; d * p <= peers; ++d) {
+        if (seconds({d, p}) < seconds(best)) best = {d, p};
+      }
+    }
+    return best;
+  }
+
+ private:
+  const plan::recovery_job& job_;
+  double device_memory_;
+  std::map<std::pair<std::size_t, std::size_t>, double> seconds_;  // of (replicas, stages)
+};
+
+}  // namespace detail
+
+/// Every `interval` steps, and when a peer of a pipeline is lost, the shapes of the next intervals are chosen that are
+/// expected to train most (plan::plan_liveput), for the number of peers that the history makes likely
+/// (plan::forecast); the first of them is taken. Peers that come in between are spare until then. Which peers go is drawn,
+/// from a seed that all have: the name of the run's state. The shape that is left is that of the last step that was taken;
+/// what an attempt that failed since then has moved is not counted as done.
+class proactive {
+ public:
+  static constexpr std::string_view name = "proactive";
+  static constexpr recovery_traits traits{};
+
+  explicit proactive(proactive_options options = {}) : options_{std::move(options)} {}
+
+  [[nodiscard]] std::uint64_t interval() const noexcept { return options_.interval; }
+
+  result<layout> arrange(const gathering& g) {
+    CAUSEWAY_ASSIGN(const plan::recovery_job job, job_for(g));
+    plan::pipeline_shape shape = last_shape(g);
+    if (g.step % options_.interval == 0 || !stands(g, row_of(job, shape.stages), shape.replicas)) {
+      CAUSEWAY_ASSIGN(shape, planned(g, job, shape));
+    }
+    const std::vector rows(shape.replicas, row_of(job, shape.stages));
+    return seat_peers(rows, even_shares(g.micro_batches, shape.replicas), g);
+  }
+
+ private:
+  [[nodiscard]] result<plan::recovery_job> job_for(const gathering& g) const {
+    plan::recovery_job job = options_.job;
+    if (job.model.blocks.empty()) {
+      job.model.blocks.assign(static_cast<std::size_t>(g.layers), plan::block_cost{1, 1, 1, 0});
+      job.forward_share = 1.0 / 3;
+      job.regroup = 1;
+    }
+    if (job.model.blocks.size() != static_cast<std::size_t>(g.layers) || options_.interval == 0) {
+      return fail(errc::invalid_argument, "proactive",
+                  "it needs the cost of every block of the model, and an interval of at least one step");
+    }
+    job.micro_batches = g.micro_batches;
+    job.micro_batch = 1;  // counted in micro-batches
+    return job;
+  }
+
+  // Of the last step; none before the first, and where the history is of another run.
+  [[nodiscard]] plan::pipeline_shape last_shape(const gathering& g) const {
+    const plan::pipeline_shape s{g.history.replicas, g.history.stages};
+    const bool known = s.instances() <= options_.most_peers && s.stages <= static_cast<std::size_t>(g.layers);
+    return known ? s : plan::pipeline_shape{};
+  }
+
+  static std::vector<nn::block_range> row_of(const plan::recovery_job& job, std::size_t stages) {
+    std::vector<nn::block_range> row;
+    if (stages == 0) return row;
+    const auto split = plan::split_by_time(job.model, std::vector<plan::stage_device>(stages));
+    CAUSEWAY_EXPECT(split.has_value());  // at most as many stages as blocks, and all the memory they want
+    for (std::size_t s = 0; s < stages; ++s) {
+      row.push_back({static_cast<std::int64_t>(split->first_block[s]), static_cast<std::int64_t>(split->end(s))});
+    }
+    return row;
+  }
+
+  // Whether every seat of so many pipelines has its peer.
+  static bool stands(const gathering& g, const std::vector<nn::block_range>& row, std::size_t replicas) {
+    std::set<std::pair<std::uint32_t, std::int64_t>> filled;
+    for (const present_peer& p : g.peers) {
+      const bool sits = p.replica < replicas && std::find(row.begin(), row.end(), p.computes) != row.end();
+      if (sits && p.holds_all(p.computes)) filled.emplace(p.replica, p.computes.first);
+    }
+    return !row.empty() && replicas > 0 && filled.size() == row.size() * replicas;
+  }
+
+  [[nodiscard]] result<plan::pipeline_shape> planned(const gathering& g, const plan::recovery_job& job,
+                                                     const plan::pipeline_shape& now) const {
+    detail::shape_speeds speeds{job, options_.device_memory};
+    const std::size_t there = std::min(g.peers.size(), options_.most_peers);
+    const plan::pipeline_shape quickest = speeds.quickest(there);
+    if (quickest.instances() == 0) return too_few(g.peers.size(), fewest_peers(speeds, there));
+    std::vector<std::size_t> history = g.history.counts(), available{there};
+    for (std::size_t& n : history) n = std::min(n, options_.most_peers);
+    for (const std::size_t n : plan::forecast(plan::fit_availability(history), there, options_.lookahead))
+      available.push_back(n);
+    const std::size_t had = std::max({now.instances(), there, history.empty() ? 0 : history.back()});
+    const double step = speeds.seconds(quickest), interval = static_cast<double>(options_.interval) * step;
+    const auto rate = [&](const plan::pipeline_shape& s) { return job.samples() / speeds.seconds(s); };
+    const plan::liveput_plan plan =
+        plan::plan_liveput(now, had, available, interval, job.model.blocks.size(), costs_of_change(job, now), rate,
+                           {options_.samples, mix(g.state, liveput_stream)});
+    // An interval that is shorter than any change of the layout trains nothing in any plan.
+    return plan.shapes.front().instances() > 0 ? plan.shapes.front() : quickest;
+  }
+
+  [[nodiscard]] plan::migration_costs costs_of_change(const plan::recovery_job& job,
+                                                      const plan::pipeline_shape& now) const {
+    const auto cut = plan::cut_job::make(job, std::max<std::size_t>(1, now.stages));
+    const double copy = cut ? cut->copy_seconds() : 0;
+    return {job.regroup, job.regroup + copy, job.regroup + copy, options_.repeated_steps * job.samples()};
+  }
+
+  // That more than `there` peers are needed for; one more where no number would do.
+  [[nodiscard]] std::int64_t fewest_peers(detail::shape_speeds& speeds, std::size_t there) const {
+    for (std::size_t n = there + 1; n <= options_.most_peers; ++n) {
+      if (speeds.quickest(n).instances() > 0) return static_cast<std::int64_t>(n);
+    }
+    return static_cast<std::int64_t>(there) + 1;
+  }
+
+  static constexpr std::uint64_t liveput_stream = 0x6C697665;
+
+  proactive_options options_;
+};
+static_assert(Recovery<proactive>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_PROACTIVE_HPP
+
 // ---- causeway/stage/recovery_redundant.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
 #define CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
@@ -41553,6 +42712,9 @@ class redundant {
   static constexpr recovery_traits traits{};
 
   explicit redundant(std::int64_t stages = 2) : stages_{stages}, even_{stages} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
   result<layout> arrange(const gathering& g) {
     const auto standing = mended(g);
@@ -41625,6 +42787,283 @@ static_assert(Recovery<redundant>);
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
 
+// ---- causeway/stage/schedules.hpp ----
+#ifndef CAUSEWAY_STAGE_SCHEDULES_HPP
+#define CAUSEWAY_STAGE_SCHEDULES_HPP
+
+// Schedules as types, for parallel::pipeline: which order of plan/, and whether a rank may deviate from it while it waits.
+// docs/reference/schedules.md shows a picture of each.
+
+namespace causeway::inline CAUSEWAY_ABI::stage {
+
+/// - `make(ranks, micro_batches)`: the order of every rank, or why there is none with these numbers.
+/// - `chunks()`: parts of the model that every rank holds.
+/// - `order()`: whether a rank may run what is ready while it waits for what is next.
+/// - `room()`: micro-batches that a rank may hold beyond what its order needs, so that an opportunistic rank can run ahead.
+template <class S>
+concept Schedule = std::movable<S> && std::default_initializable<S> && requires(const S& s, std::uint32_t n) {
+  { S::name } -> std::convertible_to<std::string_view>;
+  { s.chunks() } -> std::same_as<std::uint32_t>;
+  { s.order() } -> std::same_as<plan::run_order>;
+  { s.room() } -> std::same_as<std::uint32_t>;
+  { s.make(n, n) } -> std::same_as<result<plan::schedule>>;
+};
+
+/// All forwards, then all backwards (Huang et al., NeurIPS 2019).
+struct gpipe {
+  static constexpr std::string_view name = "gpipe";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
+    return plan::gpipe(ranks, micro_batches);
+  }
+};
+
+/// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
+struct one_f_one_b {
+  static constexpr std::string_view name = "1f1b";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
+    return plan::one_f_one_b(ranks, micro_batches);
+  }
+};
+
+/// 1F1B with several chunks of the model on each rank (Narayanan et al., SC 2021). Micro-batches must be a multiple of the
+/// ranks.
+template <std::uint32_t Chunks = 2>
+struct interleaved {
+  static constexpr std::string_view name = "interleaved";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return Chunks; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
+    return plan::interleaved(ranks, Chunks, micro_batches);
+  }
+};
+
+/// ZB-H1: the weight gradients fill the bubble (Qi et al., ICLR 2024).
+struct zero_bubble {
+  static constexpr std::string_view name = "zero_bubble";
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
+    return plan::zero_bubble(ranks, micro_batches);
+  }
+};
+
+namespace detail {
+
+/// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
+[[nodiscard]] inline result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
+  if (ranks == 0 || given.stages.size() == ranks) return given;
+  if (given.stages.empty()) return plan::equal_costs(ranks);
+  return fail(
+      errc::invalid_argument, "schedule costs",
+      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
+}
+
+}  // namespace detail
+
+/// Varuna's rule (Athlur et al., EuroSys 2022): stages keep inputs and compute activations again just before their gradient
+/// arrives; ranks that wait run what is ready. For links with jitter. A third more compute than 1F1B, little memory.
+struct varuna {
+  static constexpr std::string_view name = "varuna";
+  plan::stage_costs costs{};        ///< measured, of each stage and link; none: stages are alike and links cost nothing
+  std::uint32_t stored_inputs = 0;  ///< at most, on each rank; 0: twice the ranks
+
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::opportunistic; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
+    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
+    return plan::varuna(known, micro_batches, stored_inputs == 0 ? 2 * ranks : stored_inputs);
+  }
+};
+
+/// The shortest order that list scheduling finds on an explicit model of delays and bandwidths, as CrossPipe does
+/// (arXiv 2507.00217). Derived from the paper's model, not from its solver.
+struct crosspipe {
+  static constexpr std::string_view name = "crosspipe";
+  plan::stage_costs costs{};      ///< as varuna's
+  std::uint32_t activations = 0;  ///< micro-batches that a rank may hold; 0: twice the ranks
+
+  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
+  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
+  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
+    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
+    return plan::greedy(known, {.ranks = ranks,
+                                .micro_batches = micro_batches,
+                                .activations = activations == 0 ? 2 * ranks : activations,
+                                .halves = true});
+  }
+};
+
+/// Another schedule whose ranks, while they wait for an input, run what is ready. `ahead` micro-batches more than the order
+/// needs find room; without room 1F1B gains nothing.
+template <Schedule Base>
+struct opportunistic : Base {
+  std::uint32_t ahead = 4;
+  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::opportunistic; }
+  [[nodiscard]] constexpr std::uint32_t room() const noexcept { return ahead; }
+};
+
+static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>> && Schedule<zero_bubble>);
+static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<one_f_one_b>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage
+
+#endif  // CAUSEWAY_STAGE_SCHEDULES_HPP
+
+// ---- causeway/stage/recovery_reroute.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_REROUTE_HPP
+#define CAUSEWAY_STAGE_RECOVERY_REROUTE_HPP
+
+// A lost peer's micro-batches go to the peers of the same stage in other pipelines, while its own pipeline goes on with its
+// other stages: ReCycle (Gandhi et al., SOSP 2024). No block moves. Backwards are split then, so that weight gradients
+// fill what would be bubbles, and a good part of the additional work costs no time. Not here is the staggered optimizer
+// step, which lets a stage begin the next step before the others have ended this one: no parameter moves before all
+// gradients are complete and the run has taken the step.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+/// Pipelines of `stages` even stages. Spare peers fill empty seats; where losses leave one stage two peers more than
+/// another, a peer changes over (the paper's failure normalization). A stage that no pipeline has any more, or peers enough
+/// for another pipeline: all are laid out anew as by `regroup`.
+///
+/// Memory: a peer keeps the activations of at most `stages` micro-batches, as many as one of the first stage does in 1F1B.
+class reroute {
+ public:
+  static constexpr std::string_view name = "reroute";
+  static constexpr recovery_traits traits{};
+
+  /// `costs`: of the stages and the links between them, equal on all peers; none: stages are alike, links cost nothing.
+  explicit reroute(std::int64_t stages = 2, plan::stage_costs costs = {})
+      : stages_{stages}, costs_{std::move(costs)}, even_{stages} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+
+  result<layout> arrange(const gathering& g) {
+    if (stages_ < 1 || stages_ > g.layers) return even_.arrange(g);  // says what is wrong
+    const std::vector<nn::block_range> row = even_cut(g.layers, stages_);
+    std::vector<const present_peer*> spare;
+    grid seats = last_seats(g, row, spare);
+    const std::size_t most = std::min<std::size_t>(g.peers.size() / row.size(), g.micro_batches);
+    fill(seats, row, spare);
+    if (most > seats.size() || !has_all_stages(seats)) return even_.arrange(g);
+    even_out(seats);
+    const auto shares = even_shares(g.micro_batches, seats.size());
+    layout made;
+    for (std::size_t r = 0; r < seats.size(); ++r) {
+      replica& next = made.replicas.emplace_back();
+      next.micro_batches = shares[r];
+      for (std::size_t s = 0; s < row.size(); ++s) next.seats.push_back({seats[r][s], row[s]});
+    }
+    return made;
+  }
+
+  /// What all peers of a layout with empty seats do: their places are those of layout::seated.
+  [[nodiscard]] result<plan::routed_schedule> order(const layout& l) const {
+    CAUSEWAY_ASSIGN(const plan::routed_step step, step_of(l));
+    plan::routed_schedule s = plan::schedule_of(step);
+    const std::vector<std::int64_t> room(s.orders.size(), static_cast<std::int64_t>(s.stages()));
+    CAUSEWAY_TRY(plan::check(s, room));
+    return s;
+  }
+
+  /// What its forwards and backwards take, by the costs.
+  [[nodiscard]] result<double> seconds(const layout& l) const {
+    CAUSEWAY_ASSIGN(const plan::routed_step step, step_of(l));
+    return plan::seconds_of(step);
+  }
+
+ private:
+  using grid = std::vector<std::vector<std::uint64_t>>;  // [replica][stage]: peer
+
+  // Pipelines of which somebody is left, with those who sat there and have what they compute. Others are spare.
+  static grid last_seats(const gathering& g, const std::vector<nn::block_range>& row,
+                         std::vector<const present_peer*>& spare) {
+    std::map<std::uint32_t, std::vector<std::uint64_t>> rows;
+    for (const present_peer& p : g.peers) {
+      const auto stage = static_cast<std::size_t>(std::find(row.begin(), row.end(), p.computes) - row.begin());
+      const bool sits = stage < row.size() && p.holds_all(p.computes);
+      auto* const replica = sits ? &rows.try_emplace(p.replica, row.size(), nobody).first->second : nullptr;
+      if (replica != nullptr && (*replica)[stage] == nobody)
+        (*replica)[stage] = p.id;
+      else
+        spare.push_back(&p);
+    }
+    grid seats;
+    for (auto& [number, peers] : rows) seats.push_back(std::move(peers));
+    return seats;
+  }
+
+  // Who holds most of what is missing goes first.
+  static void fill(grid& seats, const std::vector<nn::block_range>& row, std::vector<const present_peer*>& spare) {
+    for (auto& replica : seats) {
+      for (std::size_t s = 0; s < row.size(); ++s) {
+        if (replica[s] != nobody || spare.empty()) continue;
+        const auto best = std::max_element(spare.begin(), spare.end(), [&](const auto* a, const auto* b) {
+          return a->overlap(row[s]) < b->overlap(row[s]);
+        });
+        replica[s] = (*best)->id;
+        spare.erase(best);
+      }
+    }
+  }
+
+  static std::size_t filled(const grid& seats, std::size_t stage) {
+    return static_cast<std::size_t>(
+        std::count_if(seats.begin(), seats.end(), [&](const auto& replica) { return replica[stage] != nobody; }));
+  }
+  [[nodiscard]] bool has_all_stages(const grid& seats) const {
+    for (std::size_t s = 0; s < static_cast<std::size_t>(stages_); ++s) {
+      if (filled(seats, s) == 0) return false;
+    }
+    return true;
+  }
+
+  // Until no stage has two peers more than another.
+  void even_out(grid& seats) const {
+    for (;;) {
+      std::size_t rich = 0, poor = 0;
+      for (std::size_t s = 1; s < static_cast<std::size_t>(stages_); ++s) {
+        if (filled(seats, s) > filled(seats, rich)) rich = s;
+        if (filled(seats, s) < filled(seats, poor)) poor = s;
+      }
+      if (filled(seats, rich) < filled(seats, poor) + 2) return;
+      std::size_t from = 0, to = 0;
+      while (seats[from][rich] == nobody) ++from;
+      while (seats[to][poor] != nobody) ++to;
+      std::swap(seats[from][rich], seats[to][poor]);
+    }
+  }
+
+  [[nodiscard]] result<plan::routed_step> step_of(const layout& l) const {
+    const auto stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
+    CAUSEWAY_ASSIGN(plan::stage_costs costs, stage::detail::costs_of(costs_, stages));
+    CAUSEWAY_TRY(plan::check(costs, stages));
+    plan::routed_step step{std::move(costs), l.routes(), l.replicas.front().micro_batches};
+    step.halves = true;
+    step.room = stages;
+    return step;
+  }
+
+  std::int64_t stages_;
+  plan::stage_costs costs_;
+  regroup even_;
+};
+static_assert(Rerouting<reroute>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_REROUTE_HPP
+
 // ---- causeway/stage/recovery_templates.hpp ----
 #ifndef CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP
 #define CAUSEWAY_STAGE_RECOVERY_TEMPLATES_HPP
@@ -41651,6 +43090,9 @@ class templates {
   static constexpr recovery_traits traits{};
 
   explicit templates(templates_options options = {}) : options_{std::move(options)} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
 
   result<layout> arrange(const gathering& g) {
     if (!set_) {
@@ -42204,138 +43646,6 @@ static_assert(Router<skip<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::routing
 
 #endif  // CAUSEWAY_STAGE_ROUTING_SKIP_HPP
-
-// ---- causeway/stage/schedules.hpp ----
-#ifndef CAUSEWAY_STAGE_SCHEDULES_HPP
-#define CAUSEWAY_STAGE_SCHEDULES_HPP
-
-// Schedules as types, for parallel::pipeline: which order of plan/, and whether a rank may deviate from it while it waits.
-// docs/reference/schedules.md shows a picture of each.
-
-namespace causeway::inline CAUSEWAY_ABI::stage {
-
-/// - `make(ranks, micro_batches)`: the order of every rank, or why there is none with these numbers.
-/// - `chunks()`: parts of the model that every rank holds.
-/// - `order()`: whether a rank may run what is ready while it waits for what is next.
-/// - `room()`: micro-batches that a rank may hold beyond what its order needs, so that an opportunistic rank can run ahead.
-template <class S>
-concept Schedule = std::movable<S> && std::default_initializable<S> && requires(const S& s, std::uint32_t n) {
-  { S::name } -> std::convertible_to<std::string_view>;
-  { s.chunks() } -> std::same_as<std::uint32_t>;
-  { s.order() } -> std::same_as<plan::run_order>;
-  { s.room() } -> std::same_as<std::uint32_t>;
-  { s.make(n, n) } -> std::same_as<result<plan::schedule>>;
-};
-
-/// All forwards, then all backwards (Huang et al., NeurIPS 2019).
-struct gpipe {
-  static constexpr std::string_view name = "gpipe";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::gpipe(ranks, micro_batches);
-  }
-};
-
-/// One forward, one backward, with a flush (Narayanan et al., ICML 2021).
-struct one_f_one_b {
-  static constexpr std::string_view name = "1f1b";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::one_f_one_b(ranks, micro_batches);
-  }
-};
-
-/// 1F1B with several chunks of the model on each rank (Narayanan et al., SC 2021). Micro-batches must be a multiple of the
-/// ranks.
-template <std::uint32_t Chunks = 2>
-struct interleaved {
-  static constexpr std::string_view name = "interleaved";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return Chunks; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::interleaved(ranks, Chunks, micro_batches);
-  }
-};
-
-/// ZB-H1: the weight gradients fill the bubble (Qi et al., ICLR 2024).
-struct zero_bubble {
-  static constexpr std::string_view name = "zero_bubble";
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] static result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) {
-    return plan::zero_bubble(ranks, micro_batches);
-  }
-};
-
-namespace detail {
-
-/// Costs of one stage a rank: the given ones, or stages that are all alike and links that cost nothing.
-[[nodiscard]] inline result<plan::stage_costs> costs_of(const plan::stage_costs& given, std::uint32_t ranks) {
-  if (ranks == 0 || given.stages.size() == ranks) return given;
-  if (given.stages.empty()) return plan::equal_costs(ranks);
-  return fail(
-      errc::invalid_argument, "schedule costs",
-      "of " + std::to_string(given.stages.size()) + " stages for " + std::to_string(ranks) + " ranks; give one each");
-}
-
-}  // namespace detail
-
-/// Varuna's rule (Athlur et al., EuroSys 2022): stages keep inputs and compute activations again just before their gradient
-/// arrives; ranks that wait run what is ready. For links with jitter. A third more compute than 1F1B, little memory.
-struct varuna {
-  static constexpr std::string_view name = "varuna";
-  plan::stage_costs costs{};        ///< measured, of each stage and link; none: stages are alike and links cost nothing
-  std::uint32_t stored_inputs = 0;  ///< at most, on each rank; 0: twice the ranks
-
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::opportunistic; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
-    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
-    return plan::varuna(known, micro_batches, stored_inputs == 0 ? 2 * ranks : stored_inputs);
-  }
-};
-
-/// The shortest order that list scheduling finds on an explicit model of delays and bandwidths, as CrossPipe does
-/// (arXiv 2507.00217). Derived from the paper's model, not from its solver.
-struct crosspipe {
-  static constexpr std::string_view name = "crosspipe";
-  plan::stage_costs costs{};      ///< as varuna's
-  std::uint32_t activations = 0;  ///< micro-batches that a rank may hold; 0: twice the ranks
-
-  [[nodiscard]] static constexpr std::uint32_t chunks() noexcept { return 1; }
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::strict; }
-  [[nodiscard]] static constexpr std::uint32_t room() noexcept { return 0; }
-  [[nodiscard]] result<plan::schedule> make(std::uint32_t ranks, std::uint32_t micro_batches) const {
-    CAUSEWAY_ASSIGN(const plan::stage_costs known, detail::costs_of(costs, ranks));
-    return plan::greedy(known, {.ranks = ranks,
-                                .micro_batches = micro_batches,
-                                .activations = activations == 0 ? 2 * ranks : activations,
-                                .halves = true});
-  }
-};
-
-/// Another schedule whose ranks, while they wait for an input, run what is ready. `ahead` micro-batches more than the order
-/// needs find room; without room 1F1B gains nothing.
-template <Schedule Base>
-struct opportunistic : Base {
-  std::uint32_t ahead = 4;
-  [[nodiscard]] static constexpr plan::run_order order() noexcept { return plan::run_order::opportunistic; }
-  [[nodiscard]] constexpr std::uint32_t room() const noexcept { return ahead; }
-};
-
-static_assert(Schedule<gpipe> && Schedule<one_f_one_b> && Schedule<interleaved<>> && Schedule<zero_bubble>);
-static_assert(Schedule<varuna> && Schedule<crosspipe> && Schedule<opportunistic<one_f_one_b>>);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::stage
-
-#endif  // CAUSEWAY_STAGE_SCHEDULES_HPP
 
 // ---- causeway/stage/subspace_basis.hpp ----
 #ifndef CAUSEWAY_STAGE_SUBSPACE_BASIS_HPP
@@ -45966,6 +47276,36 @@ static_assert(FaultPolicy<quorum>);
 
 #endif  // CAUSEWAY_FAULT_QUORUM_HPP
 
+// ---- causeway/parallel/micro_batches.hpp ----
+#ifndef CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+#define CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+
+// How a batch may be cut into micro-batches, and what is said where it cannot.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// A step has fewer micro-batches than 2 to the power of this: message ids hold both numbers.
+inline constexpr std::uint32_t most_micro_batch_bits = 20;
+
+/// errc::invalid_argument unless `count` is from 1 to 2^most_micro_batch_bits - 1. `policy`: who says so.
+[[nodiscard]] inline result<void> check_micro_batches(std::string_view policy, std::int64_t count) {
+  if (count >= 1 && count < std::int64_t{1} << most_micro_batch_bits) return {};
+  return fail(errc::invalid_argument, std::string{policy},
+              std::to_string(count) + " micro-batches; choose at least 1, below a million");
+}
+
+/// errc::invalid_argument unless the batch has sequences that make `pieces` equal micro-batches.
+[[nodiscard]] inline result<void> check_batch(std::string_view policy, const batch& b, std::int64_t pieces) {
+  if (pieces >= 1 && b.sequences >= 1 && b.sequences % pieces == 0) return {};
+  return fail(errc::invalid_argument, std::string{policy},
+              "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
+                  " equal micro-batches; choose a divisor");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_MICRO_BATCHES_HPP
+
 // ---- causeway/parallel/pipeline_talk.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
 #define CAUSEWAY_PARALLEL_PIPELINE_TALK_HPP
@@ -46194,9 +47534,6 @@ class embedding_base {
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-/// A step has fewer micro-batches than 2 to the power of this: message ids hold both numbers.
-inline constexpr std::uint32_t most_micro_batch_bits = 20;
-
 /// What all boundary tensors of a pass have in common.
 struct mail_setup {
   thread_pool& pool;
@@ -46209,6 +47546,10 @@ struct mail_setup {
   std::uint32_t window = 2;  ///< receives posted ahead, for each source
   time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
+  std::uint32_t rank = 0;                ///< of the schedule
+  /// Micro-batches that go different ways through a schedule of one chunk: who has which stage, [micro-batch][stage]: rank
+  /// in the view. None: the ranks of the view are those of the schedule.
+  const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
 };
 
 /// The mail of one rank. One thread.
@@ -46217,16 +47558,15 @@ class stage_mail {
  public:
   stage_mail(collective::group_view& view, Codec& codec, const mail_setup& setup)
       : view_{view}, codec_{codec}, setup_{setup} {
-    const auto rank = view.self();
     for (std::uint32_t chunk = 0; chunk < setup.schedule.chunks; ++chunk) {
       for (const plan::work kind : {plan::work::forward, plan::work::backward}) {
-        const auto source = plan::source_of(setup.schedule, rank, {kind, 0, chunk});
-        lines_.push_back({.way = way_of(kind), .edge = edge_of(rank, kind, chunk), .from = source ? source->rank : rank});
+        lines_.push_back({.way = way_of(kind), .edge = edge_of(setup.rank, kind, chunk)});
       }
     }
-    for (line& l : lines_) {
-      if (l.from != rank) top_up(l);
+    for (const plan::operation& op : setup.schedule.orders[setup.rank]) {
+      if (has_input(op)) lines_[line_of(op)].due.push_back(op.micro_batch);
     }
+    for (line& l : lines_) top_up(l);
   }
   stage_mail(const stage_mail&) = delete;
   stage_mail& operator=(const stage_mail&) = delete;
@@ -46237,19 +47577,19 @@ class stage_mail {
 
   /// Whether the input of `op` from another rank is there; true if it needs none.
   [[nodiscard]] bool arrived(const plan::operation& op) const {
-    if (!plan::source_of(setup_.schedule, view_.self(), op)) return true;
+    if (!has_input(op)) return true;
     const line& l = lines_[line_of(op)];
-    return op.micro_batch < l.taken + l.expected.size() && view_.done(l.expected[op.micro_batch - l.taken].op);
+    return l.is_next(op.micro_batch) && view_.done(l.expected.front().op);
   }
 
   /// Waits for the input of `op`, without taking it.
   result<void> wait_for(const plan::operation& op) {
     line& l = lines_[line_of(op)];
-    CAUSEWAY_EXPECT(op.micro_batch == l.taken && !l.expected.empty());
+    CAUSEWAY_EXPECT(l.is_next(op.micro_batch));
     return finish(l.expected.front());
   }
 
-  /// The input of `op`, decoded into `values`. Inputs of one kind and chunk are taken in the order of micro-batches.
+  /// The input of `op`, decoded into `values`. Inputs of one kind and chunk are taken in the schedule's order.
   result<void> take(const plan::operation& op, std::span<float> values) {
     line& l = lines_[line_of(op)];
     CAUSEWAY_TRY(wait_for(op));
@@ -46261,14 +47601,13 @@ class stage_mail {
     auto outcome = codec_.decode(setup_.pool, c, std::span{got.bytes}.first(got.moved), values);
     spare_.push_back(std::move(got.bytes));
     top_up(l);
-    if (!outcome && outcome.error().where.empty()) outcome.error().where = "rank " + std::to_string(l.from);
+    if (!outcome && outcome.error().where.empty())
+      outcome.error().where = "rank " + std::to_string(source_of(l, op.micro_batch));
     return outcome;
   }
 
   /// Sends the output of `op`.
   result<void> send(const plan::operation& op, std::span<const float> values) {
-    const auto target = plan::target_of(setup_.schedule, view_.self(), op);
-    CAUSEWAY_EXPECT(target.has_value());
     auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
     CAUSEWAY_TRY(add_base(c, op.micro_batch));
     parcel p{.bytes = buffer(codec_.most_bytes(c))};
@@ -46276,7 +47615,7 @@ class stage_mail {
     CAUSEWAY_TRY(reap(false));
     sent_.push_back(std::move(p));
     parcel& last = sent_.back();
-    last.op = view_.send(target->rank, id_of(c, op.micro_batch), std::span<const std::byte>{last.bytes}.first(last.moved));
+    last.op = view_.send(target_of(op), id_of(c, op.micro_batch), std::span<const std::byte>{last.bytes}.first(last.moved));
     return {};
   }
 
@@ -46289,13 +47628,15 @@ class stage_mail {
     std::vector<std::byte> bytes;
     std::size_t moved = 0;
   };
-  // What comes from one neighbour for one chunk, by micro-batch.
+  // What comes over one boundary of one chunk.
   struct line {
     stage::direction way = stage::direction::forward;
     std::uint32_t edge = 0;
-    std::uint32_t from = 0;
-    std::uint32_t taken = 0;
-    std::deque<parcel> expected{};  // micro-batches taken, taken + 1, ...
+    std::vector<std::uint32_t> due{};  // micro-batches, in the order in which they are taken
+    std::size_t taken = 0;
+    std::deque<parcel> expected{};  // due[taken], due[taken + 1], ...
+
+    [[nodiscard]] bool is_next(std::uint32_t micro_batch) const { return !expected.empty() && due[taken] == micro_batch; }
   };
 
   static constexpr stage::direction way_of(plan::work kind) noexcept {
@@ -46304,13 +47645,27 @@ class stage_mail {
   [[nodiscard]] static std::size_t line_of(const plan::operation& op) noexcept {
     return 2 * std::size_t{op.chunk} + (op.kind == plan::work::forward ? 0 : 1);
   }
+  [[nodiscard]] bool has_input(const plan::operation& op) const noexcept {
+    return plan::source_of(setup_.schedule, setup_.rank, op).has_value();
+  }
+  // Ranks of the view.
+  [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
+    const bool forward = l.way == stage::direction::forward;
+    if (setup_.routes != nullptr) return (*setup_.routes)[micro_batch][forward ? setup_.rank - 1 : setup_.rank + 1];
+    return plan::place_of(setup_.schedule, forward ? l.edge : l.edge + 1).rank;
+  }
+  [[nodiscard]] std::uint32_t target_of(const plan::operation& op) const {
+    const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
+    CAUSEWAY_EXPECT(target.has_value());
+    return setup_.routes != nullptr ? (*setup_.routes)[op.micro_batch][target->rank] : target->rank;
+  }
   // The boundary that the input of a kind crosses: below the stage for a forward, above it for a backward.
   [[nodiscard]] std::uint32_t edge_of(std::uint32_t rank, plan::work kind, std::uint32_t chunk) const noexcept {
     const std::uint32_t v = plan::virtual_stage(setup_.schedule, {rank, chunk});
     return kind == plan::work::forward ? v - 1 : v;
   }
   [[nodiscard]] std::uint32_t sent_edge_of(const plan::operation& op) const noexcept {
-    const std::uint32_t v = plan::virtual_stage(setup_.schedule, {view_.self(), op.chunk});
+    const std::uint32_t v = plan::virtual_stage(setup_.schedule, {setup_.rank, op.chunk});
     return op.kind == plan::work::forward ? v : v - 1;
   }
 
@@ -46341,11 +47696,11 @@ class stage_mail {
   }
 
   void top_up(line& l) {
-    while (l.expected.size() < setup_.window && l.taken + l.expected.size() < setup_.schedule.micro_batches) {
-      const auto m = static_cast<std::uint32_t>(l.taken + l.expected.size());
+    while (l.expected.size() < setup_.window && l.taken + l.expected.size() < l.due.size()) {
+      const std::uint32_t m = l.due[l.taken + l.expected.size()];
       const auto c = crossing_of(l.way, l.edge, m);
       l.expected.push_back({.bytes = buffer(codec_.most_bytes(c))});
-      l.expected.back().op = view_.receive(l.from, id_of(c, m), l.expected.back().bytes);
+      l.expected.back().op = view_.receive(source_of(l, m), id_of(c, m), l.expected.back().bytes);
     }
   }
 
@@ -46683,6 +48038,16 @@ concept StageModel = requires(M& m, const M& fixed, typename M::tape_type& t, nn
   { m.backward_inputs(t, s, boundary) } -> std::same_as<result<tensor>>;
   { m.backward_weights(t) } -> std::same_as<result<void>>;
 };
+
+/// Refuses any other model: the only error then, if what needs stages stands behind `if constexpr (has_stages<M>())`.
+template <class M>
+consteval bool has_stages() {
+  constexpr bool yes = StageModel<M>;  // a name: so that compilers do not list every expression of the concept
+  static_assert(yes,
+                "causeway-P5: stages need a model that can be cut into them, such as nn::gpt or nn::llama. "
+                "docs/reference/rules.md#p5");
+  return yes;
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
@@ -47082,16 +48447,39 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 /// How stages talk while a batch goes through. Equal on all peers of the pipeline.
 struct batch_talk {
   std::uint32_t channel = 0;  ///< two consecutive ones, for boundaries: forward, backward
+  std::uint64_t step = 0;
   std::uint64_t seed = 0;
-  std::uint32_t window = 2;              ///< receives posted ahead, for each source
-  pipeline_talk stages;                  ///< for the loss
+  std::uint32_t window = 2;  ///< receives posted ahead, for each source
+  time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
+  /// [micro-batch][stage]: rank in the view. None: the view has a rank for each stage.
+  const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
 };
 
-/// The mean loss over the batch of `setup`, whose sequences its schedule's micro-batches must divide. See pipeline_pass.
+/// The order in which `rank` works, within the memory of the schedule and the room that `order` gives beyond it.
+template <stage::Schedule Order>
+[[nodiscard]] plan::schedule_cursor cursor_of(const plan::schedule& s, std::uint32_t rank, const Order& order) {
+  plan::held_memory limit = plan::peak_memory(s, rank);
+  limit += {order.room(), order.room()};
+  return {s, rank, order.order(), limit};
+}
+
+/// How many boundary tensors may arrive at a rank before it takes one.
+template <stage::Schedule Order>
+[[nodiscard]] std::uint32_t window_of(const plan::schedule& s, const Order& order) {
+  std::uint32_t window = 1;
+  for (std::uint32_t r = 0; r < s.ranks; ++r) {
+    const plan::held_memory held = plan::peak_memory(s, r);
+    window = std::max(window, static_cast<std::uint32_t>(held.activations + held.inputs) + order.room());
+  }
+  return window;
+}
+
+/// The batch of `setup`, whose sequences its schedule's micro-batches must divide, through the stages of `view`. Returns
+/// the sum of the tokens' losses where this rank has the last stage, else 0. See pipeline_pass.
 template <class Context, class Codec>
-result<double> run_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
-                         const pass_setup& setup, const batch_talk& talk) {
+result<double> pass_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
+                          const pass_setup& setup, const batch_talk& talk) {
   stage_mail<Codec> mail{view,
                          codec,
                          {.pool = ctx.pool(),
@@ -47099,14 +48487,23 @@ result<double> run_batch(Context& ctx, collective::group_view& view, Codec& code
                           .whole = setup.whole,
                           .width = ctx.model().width(),
                           .channel = talk.channel,
-                          .step = ctx.step(),
+                          .step = talk.step,
                           .seed = talk.seed,
                           .window = talk.window,
-                          .deadline = ctx.exchange_options().deadline,
-                          .base = talk.base}};
+                          .deadline = talk.deadline,
+                          .base = talk.base,
+                          .rank = setup.rank,
+                          .routes = talk.routes}};
   pipeline_pass run{ctx.model(), mail, setup};
-  CAUSEWAY_ASSIGN(const double sum, run.run(cursor));
-  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, talk.stages));
+  return run.run(cursor);
+}
+
+/// The mean loss over the batch of `setup`, on all peers of the pipeline. `stages`: how they tell each other.
+template <class Context, class Codec>
+result<double> run_batch(Context& ctx, collective::group_view& view, Codec& codec, plan::schedule_cursor& cursor,
+                         const pass_setup& setup, const batch_talk& talk, const pipeline_talk& stages) {
+  CAUSEWAY_ASSIGN(const double sum, pass_batch(ctx, view, codec, cursor, setup, talk));
+  CAUSEWAY_ASSIGN(const double all, loss_of_pipeline(view, sum, stages));
   return all / static_cast<double>(setup.whole.tokens());
 }
 
@@ -47114,12 +48511,13 @@ result<double> run_batch(Context& ctx, collective::group_view& view, Codec& code
 /// boundaries cross as f32. `chunks`: the blocks of each of this rank's chunks.
 template <class Context>
 result<double> evaluate_batch(Context& ctx, collective::group_view& view, std::span<const nn::block_range> chunks,
-                              std::uint32_t micro_batches, const batch& b, const batch_talk& talk) {
+                              std::uint32_t micro_batches, const batch& b, const batch_talk& talk,
+                              const pipeline_talk& stages) {
   stage::plain exact;
   CAUSEWAY_ASSIGN(const plan::schedule forwards,
                   plan::forwards_only(view.size(), static_cast<std::uint32_t>(chunks.size()), micro_batches));
   plan::schedule_cursor cursor{forwards, view.self(), plan::run_order::strict};
-  return run_batch(ctx, view, exact, cursor, {forwards, view.self(), chunks, b, 0.0F, false}, talk);
+  return run_batch(ctx, view, exact, cursor, {forwards, view.self(), chunks, b, 0.0F, false}, talk, stages);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
@@ -47285,11 +48683,7 @@ class async_pipeline {
 
   /// Finds this peer's place, and checks that the parts of all its pipeline's peers make one model, at one step.
   result<void> start(auto& ctx) {
-    constexpr bool has_stages = StageModel<std::remove_cvref_t<decltype(ctx.model())>>;
-    static_assert(has_stages,
-                  "causeway-P5: a pipeline needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
-                  "docs/reference/rules.md#p5");
-    if constexpr (has_stages) return begin(ctx);
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
     return {};  // the refusal is the only error
   }
 
@@ -47332,7 +48726,11 @@ class async_pipeline {
     CAUSEWAY_TRY(check_batch(ctx, b, false));
     auto view = view_of(ctx);
     return evaluate_batch(ctx, view, chunks_, pieces(), b,
-                          {.channel = evaluation_channel, .seed = place_.replica, .stages = talk(ctx, ctx.step())});
+                          {.channel = evaluation_channel,
+                           .step = ctx.step(),
+                           .seed = place_.replica,
+                           .deadline = ctx.exchange_options().deadline},
+                          talk(ctx, ctx.step()));
   }
 
   void serialize(auto& ar) {
@@ -47375,10 +48773,7 @@ class async_pipeline {
   }
 
   [[nodiscard]] result<void> check_options() const {
-    if (options_.cut.micro_batches < 1 || options_.cut.micro_batches >= std::int64_t{1} << most_micro_batch_bits) {
-      return fail(errc::invalid_argument, "async_pipeline",
-                  std::to_string(options_.cut.micro_batches) + " micro-batches; choose at least 1, below a million");
-    }
+    CAUSEWAY_TRY(check_micro_batches(name, options_.cut.micro_batches));
     if (options_.ahead >= 1U << most_ahead_bits) {
       return fail(errc::invalid_argument, "async_pipeline",
                   std::to_string(options_.ahead) + " micro-batches ahead; choose fewer than 65536");
@@ -47403,11 +48798,7 @@ class async_pipeline {
 
   result<void> check_batch(auto& ctx, const batch& b, bool training = true) const {
     const std::int64_t k = options_.cut.micro_batches;
-    if (b.sequences == 0 || b.sequences % k != 0) {
-      return fail(errc::invalid_argument, "async_pipeline",
-                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(k) +
-                      " equal micro-batches; choose a divisor");
-    }
+    CAUSEWAY_TRY(parallel::check_batch(name, b, k));
     if (!training || !stream_ || shape_of(ctx, b) == shape_) return {};
     return fail(errc::invalid_argument, "async_pipeline",
                 "batches of different shapes cannot follow each other; give all of them " +
@@ -47501,6 +48892,1246 @@ static_assert(ParallelismPolicy<async_pipeline<>>);
 
 #endif  // CAUSEWAY_PARALLEL_ASYNC_PIPELINE_HPP
 
+// ---- causeway/parallel/envelope.hpp ----
+#ifndef CAUSEWAY_PARALLEL_ENVELOPE_HPP
+#define CAUSEWAY_PARALLEL_ENVELOPE_HPP
+
+// What all control messages between peers of a layout have in common: format, run, kind, fields. A message is a variant;
+// the place of a kind in it is its number on the wire, so kinds are appended, never reordered.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::envelope {
+
+/// A family of messages.
+struct kind {
+  std::string_view name;     ///< for errors: "swarm message"
+  std::string_view differs;  ///< what else may differ where the run does
+  std::uint8_t format = 1;
+};
+
+inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
+/// A finite one.
+inline double get_real(net::byte_reader& in) {
+  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
+  if (!std::isfinite(v)) in.refuse();
+  return v;
+}
+inline std::uint8_t get_flag(net::byte_reader& in) {
+  const auto v = in.get<std::uint8_t>();
+  if (v > 1) in.refuse();
+  return v;
+}
+inline std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
+  const auto v = in.get<std::uint32_t>();
+  if (v >= limit) in.refuse();
+  return v;
+}
+
+namespace detail {
+
+template <class Message, class Read, std::size_t I = 0>
+Message read_kind(net::byte_reader& in, std::size_t which, Read& read) {
+  if constexpr (I < std::variant_size_v<Message>) {
+    if (which != I) return read_kind<Message, Read, I + 1>(in, which, read);
+    std::variant_alternative_t<I, Message> m;
+    read(in, m);
+    return m;
+  } else {
+    in.refuse();
+    return {};
+  }
+}
+
+}  // namespace detail
+
+/// `write(out, alternative)` writes the fields.
+template <class Message, class Write>
+[[nodiscard]] std::vector<std::byte> seal(const kind& k, std::uint64_t run, const Message& m, Write write) {
+  net::byte_writer out;
+  out.put(k.format).put(run).put(static_cast<std::uint8_t>(m.index()));
+  std::visit([&](const auto& which) { write(out, which); }, m);
+  return std::move(out).take();
+}
+
+/// errc::version_mismatch, errc::wrong_run for another run's, errc::corrupt or errc::too_large for what no encoder makes.
+/// `read(in, alternative)` reads the fields.
+template <class Message, class Read>
+[[nodiscard]] result<Message> open(const kind& k, std::uint64_t run, std::span<const std::byte> bytes, Read read) {
+  net::byte_reader in{bytes};
+  if (in.get<std::uint8_t>() != k.format) {
+    return fail(errc::version_mismatch, std::string{k.name}, "another format; all peers must run the same version");
+  }
+  if (in.get<std::uint64_t>() != run && in.ok()) {
+    return fail(errc::wrong_run, std::string{k.name}, "it is of another run, or of another " + std::string{k.differs});
+  }
+  const auto which = in.get<std::uint8_t>();
+  result<Message> m{detail::read_kind<Message>(in, which, read)};
+  if (const auto end = in.finish(k.name); !end) return end.error();
+  return m;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::envelope
+
+#endif  // CAUSEWAY_PARALLEL_ENVELOPE_HPP
+
+// ---- causeway/parallel/block_messages.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_MESSAGES_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_MESSAGES_HPP
+
+// What clients and the servers of frozen blocks say to each other. Rows travel as data, not as messages: a request's under
+// its number, and so does the answer, the other way. An answer of one byte is a refusal.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire {
+
+inline constexpr std::uint32_t most_layers = 1U << 16U;
+inline constexpr std::uint32_t most_tokens = 1U << 24U;
+inline constexpr std::uint32_t most_addresses = 64;
+inline constexpr std::size_t longest_address = 256;
+inline constexpr double longest_seconds = 1e6;
+
+/// From a server to everybody: it holds these blocks, for so long.
+struct announcement {
+  std::uint32_t milliseconds = 0;
+  stage::span_offer offer{};
+  double throughput = 0;  ///< rows a second through all of its blocks
+};
+
+/// From a server: where others can be dialled.
+struct addresses {
+  std::vector<std::string> list{};
+};
+
+/// From a client. The data that follows: x, in a backward the gradient of the output, both encoded; then the prompts of the
+/// blocks as f32, low byte first. The answer: the output, or the gradient of x, encoded; in a backward then the gradients
+/// of the prompts.
+struct request {
+  std::uint64_t number = 0;  ///< names it among those of its client
+  std::uint8_t backward = 0;
+  nn::block_range blocks{};
+  std::uint32_t sequences = 1;
+  std::uint32_t tokens = 1;
+  std::uint32_t prompts = 0;
+  std::uint32_t x_bytes = 0;  ///< of the data, before the gradient or the prompts
+
+  [[nodiscard]] std::int64_t rows() const noexcept { return std::int64_t{sequences} * tokens; }
+  /// Rows times blocks; a backward computes the forward too.
+  [[nodiscard]] double work() const noexcept {
+    return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
+  }
+};
+
+/// To be sent back at once.
+struct probe {
+  std::uint64_t mark = 0;
+};
+struct echo {
+  std::uint64_t mark = 0;
+};
+
+using message = std::variant<announcement, addresses, request, probe, echo>;
+
+/// The byte of a refusal.
+inline constexpr std::byte not_here{0};    ///< it holds other blocks by now, or has no memory
+inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
+
+[[nodiscard]] inline net::message_id request_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations, .epoch = 0, .step = number};
+}
+[[nodiscard]] inline net::message_id answer_id(std::uint64_t number) {
+  return {.channel = collective::channels::activations + 1, .epoch = 0, .step = number};
+}
+
+namespace detail {
+
+inline constexpr envelope::kind messages{"block message", "model or codec", 1};
+
+inline void write(net::byte_writer& out, const nn::block_range& r) {
+  out.put(static_cast<std::uint32_t>(r.first)).put(static_cast<std::uint32_t>(r.last));
+}
+inline void read(net::byte_reader& in, nn::block_range& r) {
+  r.first = envelope::get_below(in, most_layers);
+  r.last = envelope::get_below(in, most_layers + 1);
+  if (r.size() < 1) in.refuse();
+}
+inline double get_seconds(net::byte_reader& in) {
+  const double v = envelope::get_real(in);
+  if (v < 0 || v > longest_seconds) in.refuse();
+  return v;
+}
+inline std::uint32_t get_positive(net::byte_reader& in) {
+  const auto v = envelope::get_below(in, most_tokens);
+  if (v == 0) in.refuse();
+  return v;
+}
+
+inline void write(net::byte_writer& out, const announcement& m) {
+  write(out.put(m.milliseconds), m.offer.blocks);
+  envelope::put_real(out, m.offer.seconds);
+  envelope::put_real(out, m.offer.load);
+  envelope::put_real(out, m.throughput);
+  out.put(m.offer.most_requests).put(m.offer.most_rows);
+}
+inline void read(net::byte_reader& in, announcement& m) {
+  m.milliseconds = in.get<std::uint32_t>();
+  read(in, m.offer.blocks);
+  m.offer.seconds = get_seconds(in);
+  m.offer.load = get_seconds(in);
+  m.throughput = envelope::get_real(in);
+  if (m.throughput < 0) in.refuse();
+  m.offer.most_requests = get_positive(in);
+  m.offer.most_rows = get_positive(in);
+}
+
+inline void write(net::byte_writer& out, const addresses& m) {
+  out.put(static_cast<std::uint32_t>(m.list.size()));
+  for (const std::string& a : m.list) out.put_text(a);
+}
+inline void read(net::byte_reader& in, addresses& m) {
+  const auto n = envelope::get_below(in, most_addresses + 1);
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
+}
+
+inline void write(net::byte_writer& out, const request& m) {
+  write(out.put(m.number).put(m.backward), m.blocks);
+  out.put(m.sequences).put(m.tokens).put(m.prompts).put(m.x_bytes);
+}
+inline void read(net::byte_reader& in, request& m) {
+  m.number = in.get<std::uint64_t>();
+  m.backward = envelope::get_flag(in);
+  read(in, m.blocks);
+  m.sequences = get_positive(in);
+  m.tokens = get_positive(in);
+  m.prompts = in.get<std::uint32_t>();
+  if (m.prompts > m.tokens) in.refuse();
+  m.x_bytes = in.get<std::uint32_t>();
+}
+
+inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
+inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+
+}  // namespace detail
+
+[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+  return envelope::seal(detail::messages, run, m,
+                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
+}
+
+/// As envelope::open.
+[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
+  return envelope::open<message>(detail::messages, run, bytes,
+                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::block_wire
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_MESSAGES_HPP
+
+// ---- causeway/parallel/block_lookout.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
+
+// A client's network: which servers are there, what they hold, how far away they are. The part of block_client.hpp that
+// does not depend on the codec.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct block_client_options {
+  std::uint64_t run = 0;                        ///< names the weights: the servers'
+  std::vector<std::string> dial{};              ///< addresses of servers; they tell of the rest
+  std::int64_t most_rows = 1024;                ///< sent as one request; a batch goes in pieces of whole sequences
+  duration patience = std::chrono::minutes{3};  ///< who answers later is left
+  duration give_up = std::chrono::minutes{10};  ///< how long a step waits for a block that nobody serves
+  duration heartbeat = std::chrono::seconds{1};
+  stage::span_directory_options directory{};
+};
+
+/// To be used with the fabric's lock held, but for what is public.
+class block_lookout : protected net::fabric_events {
+ public:
+  block_lookout(const block_lookout&) = delete;
+  block_lookout& operator=(const block_lookout&) = delete;
+
+  /// Waits until every block is served; false when the deadline came first.
+  result<bool> wait_for_blocks(time_point deadline) {
+    return fabric_->block(
+        [this] {
+          return !directory_.route({0, directory_.layers()}, {}, fabric_->now()).empty();
+        },
+        deadline);
+  }
+  /// A copy of what is known of servers.
+  [[nodiscard]] stage::span_directory directory() {
+    stage::span_directory now;
+    fabric_->locked([&] { now = directory_; });
+    return now;
+  }
+
+ protected:
+  block_lookout(std::shared_ptr<net::fabric> fabric, std::uint64_t run, std::int64_t layers, block_client_options options,
+                log_sink log)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        run_{run},
+        log_{std::move(log)},
+        directory_{layers, options_.directory},
+        addresses_{options_.dial.begin(), options_.dial.end()} {}
+  ~block_lookout() override = default;
+
+  void listen() {
+    fabric_->attach(this);
+    fabric_->locked([this] { on_wake(); });
+  }
+
+  [[nodiscard]] std::optional<net::peer_index> link_to(net::peer_id server) const {
+    const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) { return l.second == server; });
+    if (found == links_.end()) return std::nullopt;
+    return found->first;
+  }
+  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(run_, m)); }
+
+  [[nodiscard]] error nobody_there(time_point now) const {
+    const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
+    return fail(errc::timeout, "block_client",
+                "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
+                    " is served by nobody who answers; start a server that holds it");
+  }
+
+  std::shared_ptr<net::fabric> fabric_;
+  block_client_options options_;
+  std::uint64_t run_;
+  log_sink log_;
+  stage::span_directory directory_;
+  std::set<net::peer_index> down_;  // since somebody looked
+  bool news_ = false;
+
+ private:
+  // ---- net::fabric_events
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string&) override {
+    links_[link] = id;
+    post(link, block_wire::probe{mark()});
+  }
+  void on_down(net::peer_index link, const error&) override {
+    down_.insert(link);
+    news_ = true;
+    const auto found = links_.find(link);
+    if (found == links_.end()) return;
+    directory_.gone(found->second);
+    links_.erase(found);
+  }
+  void on_unreachable(const std::string&, const error&) override {}
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
+    auto m = block_wire::decode(run_, bytes);
+    if (!m) return fabric_->close(link, m.error().message);
+    std::visit([&](auto& what) { hear(link, what); }, *m);
+  }
+  void on_wake() override {
+    for (const std::string& a : addresses_) fabric_->dial(a);
+    for (const auto& [link, id] : links_) post(link, block_wire::probe{mark()});
+    fabric_->wake_at(fabric_->now() + options_.heartbeat);
+  }
+
+  void hear(net::peer_index link, const block_wire::announcement& a) {
+    if (a.offer.blocks.last > directory_.layers()) return fabric_->close(link, "blocks that the model does not have");
+    directory_.announced(links_[link], a.offer, fabric_->now() + std::chrono::milliseconds{a.milliseconds});
+    news_ = true;
+  }
+  void hear(net::peer_index, const block_wire::addresses& a) {
+    for (const std::string& one : a.list) {
+      if (addresses_.size() < block_wire::most_addresses && addresses_.insert(one).second) fabric_->dial(one);
+    }
+  }
+  void hear(net::peer_index, const block_wire::request&) {}
+  void hear(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
+  void hear(net::peer_index link, const block_wire::echo& e) {
+    const std::uint64_t now = mark();
+    if (e.mark <= now) directory_.probed(links_[link], static_cast<double>(now - e.mark) * 1e-9);
+  }
+
+  [[nodiscard]] std::uint64_t mark() const { return static_cast<std::uint64_t>(fabric_->now().since_start.count()); }
+
+  std::set<std::string> addresses_;  // of servers
+  std::map<net::peer_index, net::peer_id> links_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_LOOKOUT_HPP
+
+// ---- causeway/parallel/parcel_mail.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
+#define CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
+
+// Tensors on their way over a fabric whose peers come and go: any number of sends and receives, none of which blocks, and
+// what has come of them. What a tensor is for is the caller's.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Bytes that several may keep.
+using shared_bytes = std::shared_ptr<const std::vector<std::byte>>;
+
+/// For the trainer's thread, without the fabric's lock; `any_done` with it.
+template <class What>
+class parcel_mail {
+ public:
+  explicit parcel_mail(net::fabric& fabric) : fabric_{fabric} {}
+  parcel_mail(const parcel_mail&) = delete;
+  parcel_mail& operator=(const parcel_mail&) = delete;
+  ~parcel_mail() { clear(); }
+
+  struct arrival {
+    net::peer_index from = 0;
+    What what;
+    shared_bytes bytes;
+  };
+
+  void send(net::peer_index to, const net::message_id& id, shared_bytes bytes) {
+    const auto op = fabric_.send(to, id, *bytes);
+    sends_.push_back({op, to, std::move(bytes)});
+  }
+
+  /// `most`: bytes of the tensor, or more.
+  void expect(net::peer_index from, const net::message_id& id, What what, std::size_t most) {
+    auto room = std::make_shared<std::vector<std::byte>>(most);
+    const auto op = fabric_.receive(from, id, *room);
+    receives_.push_back({op, from, std::move(what), std::move(room)});
+  }
+
+  /// What has come, whole. What broke is passed over, or told in `broken`: its connection is down, its sender gave it up,
+  /// or it was too long.
+  [[nodiscard]] std::vector<arrival> collect(std::vector<What>* broken = nullptr) {
+    std::vector<arrival> all;
+    std::erase_if(sends_, [this](const sending& s) {
+      if (!fabric_.done(s.op)) return false;
+      (void)fabric_.wait(s.op, no_deadline);
+      return true;
+    });
+    std::erase_if(receives_, [&](receiving& r) {
+      if (!fabric_.done(r.op)) return false;
+      const auto got = fabric_.wait(r.op, no_deadline);
+      if (!got && broken != nullptr) broken->push_back(std::move(r.what));
+      if (!got) return true;
+      r.room->resize(*got);
+      all.push_back({r.from, std::move(r.what), std::move(r.room)});
+      return true;
+    });
+    return all;
+  }
+
+  [[nodiscard]] bool any_done() const {
+    return std::any_of(sends_.begin(), sends_.end(), [this](const auto& s) { return fabric_.done(s.op); }) ||
+           std::any_of(receives_.begin(), receives_.end(), [this](const auto& r) { return fabric_.done(r.op); });
+  }
+
+  /// Sends to, and receives from, one peer that are under way.
+  [[nodiscard]] std::size_t sends_to(net::peer_index to) const {
+    return static_cast<std::size_t>(
+        std::count_if(sends_.begin(), sends_.end(), [to](const auto& s) { return s.to == to; }));
+  }
+  [[nodiscard]] std::size_t receives() const noexcept { return receives_.size(); }
+  /// Calls `f(from, what)` for every receive under way, the oldest first.
+  template <class F>
+  void each_expected(F&& f) const {
+    for (const receiving& r : receives_) f(r.from, r.what);
+  }
+
+  /// Ends what is under way.
+  void clear() {
+    for (const auto& s : sends_) (void)fabric_.wait(s.op, time_point{});
+    for (const auto& r : receives_) (void)fabric_.wait(r.op, time_point{});
+    sends_.clear();
+    receives_.clear();
+  }
+
+ private:
+  struct sending {
+    net::operation op = 0;
+    net::peer_index to = 0;
+    shared_bytes bytes;
+  };
+  struct receiving {
+    net::operation op = 0;
+    net::peer_index from = 0;
+    What what;
+    std::shared_ptr<std::vector<std::byte>> room;
+  };
+
+  net::fabric& fabric_;
+  std::vector<sending> sends_;
+  std::vector<receiving> receives_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PARCEL_MAIL_HPP
+
+// ---- causeway/parallel/block_passage.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_PASSAGE_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_PASSAGE_HPP
+
+// Some sequences on their way through all blocks of a model and back, over servers that may be lost at any moment (Petals:
+// Borzunov et al., 2022). What went into each hop is kept until the way back has passed it. So a lost server costs what it
+// was computing: its blocks are asked of others, from the input that went into it. A state machine without network and
+// clock.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+class block_passage {
+ public:
+  /// Before the first of `layers` blocks; `x`: the encoded rows that go into it.
+  block_passage(std::int64_t layers, shared_bytes x) : layers_{layers}, goal_{layers}, x_{std::move(x)} {
+    CAUSEWAY_EXPECT(layers > 0);
+  }
+
+  /// What to ask next of hop.server: the gradient (`backward`), else the output.
+  struct question {
+    stage::span_hop hop{};
+    bool backward = false;
+    shared_bytes x{};
+    shared_bytes dy{};  ///< of a backward
+  };
+
+  /// Behind the last block, or, after `turn_back`, before the first again.
+  [[nodiscard]] bool arrived() const noexcept { return backward_ ? goal_ == 0 : at_ == layers_; }
+  /// What came out last: rows behind the last block, or their gradient before the first.
+  [[nodiscard]] const shared_bytes& outcome() const noexcept { return backward_ ? dy_ : x_; }
+  /// Blocks for which a chain is needed before `next`; none (of size 0) where the next hop is known.
+  [[nodiscard]] nn::block_range unrouted() const noexcept { return {at_, goal_}; }
+
+  /// The way back begins: `dy`, the encoded gradient of what came out. Precondition: arrived.
+  void turn_back(shared_bytes dy) {
+    CAUSEWAY_EXPECT(arrived() && !backward_);
+    backward_ = true;
+    dy_ = std::move(dy);
+  }
+
+  /// `chain` goes through `unrouted()`. On the way back the last hop of it is not asked for its output, which is not
+  /// needed.
+  [[nodiscard]] question next(const stage::span_chain& chain) {
+    CAUSEWAY_EXPECT(!arrived());
+    if (at_ < goal_) {
+      CAUSEWAY_EXPECT(!chain.empty() && chain.front().blocks.first == at_ && chain.back().blocks.last == goal_);
+      if (!backward_ || chain.size() > 1) return {chain.front(), false, x_, {}};
+      pass(chain.front(), {});
+    }
+    const hop& last = hops_.back();
+    return {last.where, true, last.x, dy_};
+  }
+
+  /// The output of the hop that `next` named.
+  void took_output(const stage::span_hop& asked, shared_bytes y) {
+    CAUSEWAY_EXPECT(asked.blocks.first == at_ && asked.blocks.last <= goal_);
+    pass(asked, std::move(y));
+  }
+  /// The gradient of its input.
+  void took_gradient(shared_bytes dx) {
+    CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
+    at_ = goal_ = hops_.back().where.blocks.first;
+    hops_.pop_back();
+    dy_ = std::move(dx);
+  }
+  /// Who was asked for a gradient does not answer: another chain is needed, from what went into it.
+  void lost_gradient() {
+    CAUSEWAY_EXPECT(backward_ && at_ == goal_ && !hops_.empty());
+    at_ = hops_.back().where.blocks.first;
+    x_ = std::move(hops_.back().x);
+    hops_.pop_back();
+  }
+
+ private:
+  struct hop {
+    stage::span_hop where;
+    shared_bytes x;  // what went into it
+  };
+
+  void pass(const stage::span_hop& where, shared_bytes y) {
+    hops_.push_back({where, std::move(x_)});
+    x_ = std::move(y);
+    at_ = where.blocks.last;
+  }
+
+  std::int64_t layers_;
+  std::int64_t at_ = 0;  // x_ goes into this block
+  std::int64_t goal_;    // of the way forward: the end, or where dy_ is
+  bool backward_ = false;
+  std::vector<hop> hops_;  // to be gone back
+  shared_bytes x_, dy_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_PASSAGE_HPP
+
+// ---- causeway/parallel/span_codec.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
+#define CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
+
+// The bytes of rows, gradients and prompts between clients and the servers of frozen blocks. Rows go through a codec that
+// remembers nothing, so that what a server answered goes on to the next one as it is, and again to another if that one is
+// lost. Prompts and their gradients are f32.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+[[nodiscard]] inline bool all_finite(thread_pool& pool, std::span<const float> values) {
+  return values.empty() || kernels::all_finite(pool, values.data(), std::ssize(values));
+}
+
+/// What messages carry: equal on peers that understand each other.
+template <stage::ActivationCodec Codec>
+[[nodiscard]] std::uint64_t span_run(std::uint64_t run, std::uint64_t model, const Codec& codec) {
+  return hasher{}.add_value(run).add_value(model).add_value(codec.agreement()).finish();
+}
+
+/// What a request says.
+struct span_question {
+  std::vector<float> x, dy, deep;
+};
+
+/// One side's. One thread.
+template <stage::ActivationCodec Codec>
+class span_codec {
+ public:
+  static_assert(
+      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
+      "causeway-P6: servers of frozen blocks remember nothing of their clients, nor what a codec with a memory or a "
+      "shared base would; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
+
+  span_codec(Codec codec, std::int64_t width) : codec_{std::move(codec)}, width_{width} {}
+
+  /// Bytes that rows take, divided by their number, at most.
+  static std::size_t most_bytes_a_row(const Codec& codec, std::int64_t width) {
+    return codec.most_bytes({.rows = 1, .width = width, .sequences = 1});
+  }
+
+  [[nodiscard]] std::size_t request_bytes(const block_wire::request& r) const {
+    const std::size_t dy = r.backward != 0 ? codec_.most_bytes(crossing(r, stage::direction::backward)) : 0;
+    return r.x_bytes + dy + sizeof(float) * deep_values(r);
+  }
+  [[nodiscard]] std::size_t answer_bytes(const block_wire::request& r) const {
+    if (r.backward == 0) return codec_.most_bytes(crossing(r, stage::direction::forward));
+    return codec_.most_bytes(crossing(r, stage::direction::backward)) + sizeof(float) * deep_values(r);
+  }
+  /// Of the prompts of the request's blocks.
+  [[nodiscard]] std::size_t deep_values(const block_wire::request& r) const {
+    return static_cast<std::size_t>(r.blocks.size()) * r.prompts * static_cast<std::size_t>(width_);
+  }
+
+  result<std::vector<std::byte>> encode_rows(thread_pool& pool, const block_wire::request& r, stage::direction way,
+                                             std::span<const float> values) {
+    std::vector<std::byte> bytes(codec_.most_bytes(crossing(r, way)));
+    CAUSEWAY_ASSIGN(const std::size_t used, codec_.encode(pool, crossing(r, way), values, bytes));
+    bytes.resize(used);
+    return bytes;
+  }
+  /// errc::non_finite too.
+  result<std::vector<float>> decode_rows(thread_pool& pool, const block_wire::request& r, stage::direction way,
+                                         std::span<const std::byte> bytes) {
+    std::vector<float> values(crossing(r, way).count());
+    CAUSEWAY_TRY(codec_.decode(pool, crossing(r, way), bytes, values));
+    if (!all_finite(pool, values)) return fail(errc::non_finite, "rows", "values that are not finite were sent");
+    return values;
+  }
+
+  [[nodiscard]] static std::vector<std::byte> request_data(std::span<const std::byte> x, std::span<const std::byte> dy,
+                                                           std::span<const float> deep) {
+    std::vector<std::byte> all(x.begin(), x.end());
+    all.insert(all.end(), dy.begin(), dy.end());
+    put(all, deep);
+    return all;
+  }
+
+  /// Errors where no client that keeps the rules sends this.
+  result<span_question> read_request(thread_pool& pool, const block_wire::request& r, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const std::size_t rows, without_deep(r, bytes));
+    if (r.x_bytes > rows || (r.backward == 0 && r.x_bytes != rows)) return wrong_length();
+    span_question q;
+    CAUSEWAY_ASSIGN(q.x, decode_rows(pool, r, stage::direction::forward, bytes.first(r.x_bytes)));
+    if (r.backward != 0) {
+      CAUSEWAY_ASSIGN(q.dy, decode_rows(pool, r, stage::direction::backward, bytes.subspan(r.x_bytes, rows - r.x_bytes)));
+    }
+    CAUSEWAY_ASSIGN(q.deep, get(pool, bytes.subspan(rows)));
+    return q;
+  }
+
+  result<shared_bytes> write_answer(thread_pool& pool, const block_wire::request& r, std::span<const float> rows,
+                                    std::span<const float> d_deep) {
+    CAUSEWAY_ASSIGN(std::vector<std::byte> bytes, encode_rows(pool, r, way_back(r), rows));
+    put(bytes, d_deep);
+    return shared_bytes{std::make_shared<const std::vector<std::byte>>(std::move(bytes))};
+  }
+
+  /// The answer's rows as they came, which decode and are finite, and the gradients of prompts.
+  struct answer {
+    shared_bytes rows;
+    std::vector<float> values;
+    std::vector<float> d_deep;
+  };
+  /// Errors where no server that keeps the rules sends this.
+  result<answer> read_answer(thread_pool& pool, const block_wire::request& r, const shared_bytes& bytes) {
+    std::size_t rows = bytes->size();
+    if (r.backward != 0) {
+      CAUSEWAY_ASSIGN(rows, without_deep(r, *bytes));
+    }
+    const std::span<const std::byte> all{*bytes};
+    answer a;
+    CAUSEWAY_ASSIGN(a.values, decode_rows(pool, r, way_back(r), all.first(rows)));
+    CAUSEWAY_ASSIGN(a.d_deep, get(pool, all.subspan(rows)));
+    a.rows = rows == all.size() ? bytes
+                                : std::make_shared<const std::vector<std::byte>>(
+                                      all.begin(), all.begin() + static_cast<std::ptrdiff_t>(rows));
+    return a;
+  }
+
+ private:
+  static stage::direction way_back(const block_wire::request& r) {
+    return r.backward != 0 ? stage::direction::backward : stage::direction::forward;
+  }
+  /// Equal for what one server makes and the next one reads: no edge, no number.
+  [[nodiscard]] stage::crossing crossing(const block_wire::request& r, stage::direction way) const {
+    return {.way = way, .rows = r.rows(), .width = width_, .sequences = r.sequences};
+  }
+
+  static error wrong_length() { return fail(errc::protocol, "rows", "another length than their number says"); }
+  result<std::size_t> without_deep(const block_wire::request& r, std::span<const std::byte> bytes) const {
+    const std::size_t deep = sizeof(float) * deep_values(r);
+    if (bytes.size() < deep) return wrong_length();
+    return bytes.size() - deep;
+  }
+
+  static void put(std::vector<std::byte>& out, std::span<const float> values) {
+    const std::size_t at = out.size();
+    out.resize(at + values.size() * sizeof(float));
+    std::byte* to = out.data() + at;
+    for (const float v : values) to = net::detail::store_little(to, std::bit_cast<std::uint32_t>(v));
+  }
+  static result<std::vector<float>> get(thread_pool& pool, std::span<const std::byte> bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = std::bit_cast<float>(net::detail::load_little<std::uint32_t>(bytes.data() + i * sizeof(float)));
+    }
+    if (bytes.size() % sizeof(float) != 0) return wrong_length();
+    if (!all_finite(pool, values)) return fail(errc::non_finite, "prompts", "values that are not finite were sent");
+    return values;
+  }
+
+  Codec codec_;
+  std::int64_t width_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
+
+// ---- causeway/parallel/block_client.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_CLIENT_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_CLIENT_HPP
+
+// A client's side of frozen blocks that others serve (Petals: Borzunov et al., 2022): who holds what, and sequences on
+// their way through them and back, many at once. Whoever does not answer, or answers what no honest server does, is left
+// for a time; its blocks are asked of others, and nothing is lost.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Rows of `sequences` of `tokens` each, of which the first `prompts` have `deep` [layers, prompts, width] added before
+/// each block.
+struct block_batch {
+  std::int64_t sequences = 1;
+  std::int64_t tokens = 1;
+  std::int64_t prompts = 0;  ///< 0: no `deep`
+  std::span<const float> deep{};
+};
+
+/// One thread calls; events come as the fabric has them.
+template <stage::ActivationCodec Codec = stage::plain>
+class block_client final : private block_lookout {
+ public:
+  /// `model`: stage::family_agreement of the options.
+  block_client(std::shared_ptr<net::fabric> fabric, block_client_options options, std::uint64_t model, std::int64_t layers,
+               std::int64_t width, Codec codec = Codec{}, log_sink log = {})
+      : block_lookout{std::move(fabric), span_run(options.run, model, codec), layers, std::move(options), std::move(log)},
+        width_{width},
+        codec_{std::move(codec), width},
+        mail_{*fabric_} {
+    listen();
+  }
+  ~block_client() override { fabric_->attach(nullptr); }
+
+  /// A batch between its forward and its backward: what went into each hop.
+  struct pass {
+    block_batch batch{};
+    std::vector<std::int64_t> first;  ///< sequence of each piece
+    std::vector<block_passage> pieces;
+  };
+
+  /// y = all blocks of x, [sequences·tokens, width]. errc::timeout where a block is served by nobody for `give_up`;
+  /// errc::non_finite where rows are not, or become so.
+  result<pass> forward(thread_pool& pool, const block_batch& batch, std::span<const float> x, std::span<float> y) {
+    CAUSEWAY_EXPECT(std::ssize(x) == batch.sequences * batch.tokens * width_ && y.size() == x.size());
+    pass p{batch, {}, {}};
+    const std::int64_t each = std::max<std::int64_t>(1, options_.most_rows / batch.tokens);
+    for (std::int64_t s = 0; s < batch.sequences; s += each) {
+      p.first.push_back(s);
+      const auto rows = part_of(p, p.first.size() - 1, x);
+      CAUSEWAY_ASSIGN(auto bytes, encoded(pool, p, p.first.size() - 1, stage::direction::forward, rows));
+      p.pieces.emplace_back(directory_.layers(), std::move(bytes));
+    }
+    CAUSEWAY_TRY(travel(pool, p, {}));
+    CAUSEWAY_TRY(decode_all(pool, p, stage::direction::forward, y));
+    return p;
+  }
+
+  /// dx from dy; adds to d_deep [layers, prompts, width] the gradient of the batch's `deep`, which must still be there.
+  result<void> backward(thread_pool& pool, pass& p, std::span<const float> dy, std::span<float> dx,
+                        std::span<float> d_deep) {
+    CAUSEWAY_EXPECT(d_deep.size() == p.batch.deep.size() && dx.size() == dy.size());
+    for (std::size_t i = 0; i < p.pieces.size(); ++i) {
+      CAUSEWAY_ASSIGN(auto bytes, encoded(pool, p, i, stage::direction::backward, part_of(p, i, dy)));
+      p.pieces[i].turn_back(std::move(bytes));
+    }
+    std::vector<std::vector<float>> of_piece(p.pieces.size(), std::vector<float>(d_deep.size()));
+    CAUSEWAY_TRY(travel(pool, p, of_piece));
+    CAUSEWAY_TRY(decode_all(pool, p, stage::direction::backward, dx));
+    for (const auto& piece : of_piece) {
+      for (std::size_t i = 0; i < d_deep.size(); ++i) d_deep[i] += piece[i];
+    }
+    return {};
+  }
+
+  using block_lookout::directory, block_lookout::wait_for_blocks;
+  /// Requests that had to be made again because a server was lost, refused or did not answer.
+  [[nodiscard]] std::uint64_t lost_requests() const noexcept { return lost_; }
+
+ private:
+  /// A request under way.
+  struct under_way {
+    std::size_t piece = 0;
+    net::peer_index link = 0;
+    net::peer_id server = 0;
+    block_wire::request what{};
+    time_point since{};
+  };
+
+  // ---- pieces of a batch
+
+  [[nodiscard]] std::int64_t sequences_of(const pass& p, std::size_t piece) const {
+    const std::int64_t end = piece + 1 < p.first.size() ? p.first[piece + 1] : p.batch.sequences;
+    return std::min(end - p.first[piece], std::max<std::int64_t>(1, options_.most_rows / p.batch.tokens));
+  }
+  template <class T>
+  [[nodiscard]] std::span<T> part_of(const pass& p, std::size_t piece, std::span<T> all) const {
+    const std::int64_t each = p.batch.tokens * width_;
+    return all.subspan(static_cast<std::size_t>(p.first[piece] * each),
+                       static_cast<std::size_t>(sequences_of(p, piece) * each));
+  }
+  [[nodiscard]] block_wire::request request_of(const pass& p, std::size_t piece) const {
+    block_wire::request r;
+    r.sequences = static_cast<std::uint32_t>(sequences_of(p, piece));
+    r.tokens = static_cast<std::uint32_t>(p.batch.tokens);
+    r.prompts = static_cast<std::uint32_t>(p.batch.prompts);
+    return r;
+  }
+
+  result<shared_bytes> encoded(thread_pool& pool, const pass& p, std::size_t piece, stage::direction way,
+                               std::span<const float> values) {
+    if (!all_finite(pool, values)) {
+      return fail(errc::non_finite, "block_client",
+                  "rows for the servers are not finite: the learning rate may be too high");
+    }
+    CAUSEWAY_ASSIGN(auto bytes, codec_.encode_rows(pool, request_of(p, piece), way, values));
+    return shared_bytes{std::make_shared<const std::vector<std::byte>>(std::move(bytes))};
+  }
+  result<void> decode_all(thread_pool& pool, const pass& p, stage::direction way, std::span<float> out) {
+    for (std::size_t i = 0; i < p.pieces.size(); ++i) {
+      CAUSEWAY_ASSIGN(const auto values, codec_.decode_rows(pool, request_of(p, i), way, *p.pieces[i].outcome()));
+      const auto to = part_of(p, i, out);
+      std::copy(values.begin(), values.end(), to.begin());
+    }
+    return {};
+  }
+
+  // ---- the way
+
+  /// Until all pieces have arrived. `d_deep`: of each piece, on the way back.
+  result<void> travel(thread_pool& pool, pass& p, std::span<std::vector<float>> d_deep) {
+    const auto outcome = travel_on(pool, p, d_deep);
+    if (outcome) return outcome;
+    mail_.clear();
+    fabric_->locked([this] {
+      for (const auto& [number, u] : requests_) directory_.dropped(u.server, u.what.work());
+      requests_.clear();
+    });
+    return outcome;
+  }
+
+  result<void> travel_on(thread_pool& pool, pass& p, std::span<std::vector<float>> d_deep) {
+    waits_since_.reset();
+    not_finite_ = 0;
+    fabric_->locked([this] { down_.clear(); });
+    for (;;) {
+      for (auto& a : mail_.collect()) take(pool, p, d_deep, a);
+      if (not_finite_ >= 3) {
+        return fail(errc::non_finite, "block_client",
+                    "servers said three times that what comes out is not finite: the learning rate may be too high");
+      }
+      forget_lost(p);
+      if (std::all_of(p.pieces.begin(), p.pieces.end(), [](const auto& one) { return one.arrived(); })) return {};
+      CAUSEWAY_ASSIGN(const time_point until, ask_all(p));
+      CAUSEWAY_TRY(fabric_->block([this] { return news_ || mail_.any_done(); }, until));
+    }
+  }
+
+  /// Asks for every piece that nobody is asked for. Gives the time at which to look again.
+  result<time_point> ask_all(pass& p) {
+    time_point until = no_deadline;
+    fabric_->locked([this] { news_ = false; });  // what comes from now on makes it look again
+    for (std::size_t i = 0; i < p.pieces.size(); ++i) {
+      if (p.pieces[i].arrived() || busy(i)) continue;
+      std::optional<under_way> u;
+      block_passage::question q;
+      fabric_->locked([&] { u = choose(p, i, q); });
+      if (u) send(p, *u, q);
+    }
+    std::optional<error> failed;
+    fabric_->locked([&] {
+      const time_point now = fabric_->now();
+      until = directory_.next_return(now);
+      for (const auto& [number, u] : requests_) until = std::min(until, u.since + options_.patience);
+      if (!requests_.empty()) {
+        waits_since_.reset();
+      } else {
+        if (!waits_since_) waits_since_ = now;
+        until = std::min(until, *waits_since_ + options_.give_up);
+        if (now >= *waits_since_ + options_.give_up) failed = nobody_there(now);
+      }
+    });
+    if (failed) return *failed;
+    return until;
+  }
+
+  [[nodiscard]] bool busy(std::size_t piece) const {
+    return std::any_of(requests_.begin(), requests_.end(), [piece](const auto& one) { return one.second.piece == piece; });
+  }
+
+  /// Whom to ask for what; none where nobody can be asked now. With the lock held.
+  std::optional<under_way> choose(pass& p, std::size_t piece, block_passage::question& q) {
+    block_passage& one = p.pieces[piece];
+    under_way u{piece, 0, 0, request_of(p, piece), fabric_->now()};
+    stage::span_chain chain;
+    if (one.unrouted().size() > 0) {
+      directory_.expire(u.since);
+      chain = directory_.route(one.unrouted(), {u.what.rows(), u.what.prompts}, u.since);
+      if (chain.empty()) return std::nullopt;
+    }
+    q = one.next(chain);
+    u.server = q.hop.server;
+    const auto link = link_to(u.server);
+    if (!link) {  // it went between its forward and its backward
+      if (q.backward) one.lost_gradient();
+      directory_.gone(u.server);
+      news_ = true;
+      return std::nullopt;
+    }
+    if (q.backward && directory_.full(u.server)) return std::nullopt;
+    u.link = *link;
+    u.what.number = ++last_;
+    u.what.backward = q.backward ? 1 : 0;
+    u.what.blocks = q.hop.blocks;
+    u.what.x_bytes = static_cast<std::uint32_t>(q.x->size());
+    directory_.asked(u.server, u.what.work());
+    requests_[u.what.number] = u;
+    fabric_->post(u.link, block_wire::encode(run_, u.what));
+    return u;
+  }
+
+  void send(const pass& p, const under_way& u, const block_passage::question& q) {
+    const std::size_t each = p.batch.deep.size() / static_cast<std::size_t>(directory_.layers());
+    const auto deep = p.batch.deep.subspan(static_cast<std::size_t>(u.what.blocks.first) * each,
+                                           static_cast<std::size_t>(u.what.blocks.size()) * each);
+    const std::span<const std::byte> dy = q.dy ? std::span<const std::byte>{*q.dy} : std::span<const std::byte>{};
+    auto data = codec_.request_data(*q.x, dy, deep);
+    mail_.expect(u.link, block_wire::answer_id(u.what.number), u.what.number, codec_.answer_bytes(u.what));
+    mail_.send(u.link, block_wire::request_id(u.what.number),
+               std::make_shared<const std::vector<std::byte>>(std::move(data)));
+  }
+
+  void take(thread_pool& pool, pass& p, std::span<std::vector<float>> d_deep,
+            typename parcel_mail<std::uint64_t>::arrival& a) {
+    const auto found = requests_.find(a.what);
+    if (found == requests_.end() || found->second.link != a.from) return;
+    const under_way u = found->second;
+    if (a.bytes->size() == 1) {
+      not_finite_ += (*a.bytes)[0] == block_wire::not_finite ? 1 : 0;
+      return lose(p, u, "it refuses");
+    }
+    auto answer = codec_.read_answer(pool, u.what, a.bytes);
+    if (!answer) {
+      fabric_->locked([&] { fabric_->close(u.link, answer.error().message); });
+      return lose(p, u, answer.error().message);
+    }
+    fabric_->locked([&] {
+      requests_.erase(u.what.number);
+      const double took = seconds(fabric_->now() - u.since);
+      directory_.answered(u.server, u.what.work(), static_cast<double>(u.what.rows()), took);
+    });
+    block_passage& piece = p.pieces[u.piece];
+    if (u.what.backward == 0) return piece.took_output(stage::span_hop{u.server, u.what.blocks}, std::move(answer->rows));
+    piece.took_gradient(std::move(answer->rows));
+    const std::size_t at = static_cast<std::size_t>(u.what.blocks.first * u.what.prompts * width_);
+    std::copy(answer->d_deep.begin(), answer->d_deep.end(), d_deep[u.piece].begin() + static_cast<std::ptrdiff_t>(at));
+  }
+
+  /// Requests to whom is down, or took too long.
+  void forget_lost(pass& p) {
+    std::vector<under_way> lost;
+    fabric_->locked([&] {
+      const time_point now = fabric_->now();
+      for (const auto& [number, u] : requests_) {
+        const bool late = now >= u.since + options_.patience;
+        if (late) fabric_->close(u.link, "it did not answer in time");
+        if (late || down_.contains(u.link)) lost.push_back(u);
+      }
+      down_.clear();
+    });
+    for (const under_way& u : lost) lose(p, u, "its connection is lost, or it was too slow");
+  }
+
+  void lose(pass& p, const under_way& u, const std::string& why) {
+    log_(severity::warning, "server " + std::to_string(u.server) + " is left for a while: " + why);
+    fabric_->locked([&] {
+      requests_.erase(u.what.number);
+      directory_.failed(u.server, u.what.work(), fabric_->now());
+    });
+    ++lost_;
+    if (u.what.backward != 0) p.pieces[u.piece].lost_gradient();
+  }
+
+  std::int64_t width_;
+  span_codec<Codec> codec_;
+  parcel_mail<std::uint64_t> mail_;
+  std::map<std::uint64_t, under_way> requests_;  // by number
+  std::optional<time_point> waits_since_;        // nobody can be asked
+  std::uint64_t last_ = 0, lost_ = 0;
+  int not_finite_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_CLIENT_HPP
+
+// ---- causeway/parallel/block_door.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
+
+// A block server's network: who is there, what other servers hold, and which requests are let in. A client is trusted with
+// nothing: what it asks for must lie within what was announced, and it has at most so many requests here at once. Memory
+// for a request's rows is taken only when its turn comes.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct block_server_options {
+  std::uint64_t run = 0;                               ///< names the weights: equal on all who have the same
+  std::vector<std::string> dial{};                     ///< addresses of other servers; they tell of the rest
+  std::int64_t blocks = 1;                             ///< that it holds
+  std::optional<std::int64_t> first{};                 ///< always from this one; none: where the swarm is worst off
+  duration look_around = std::chrono::seconds{5};      ///< for how long it listens at least before it chooses
+  duration rebalance_every = std::chrono::minutes{2};  ///< on average; only where `first` is none
+  double quality = 0.75;   ///< moves if the least throughput is less than this part of what it could be
+  std::uint64_t seed = 0;  ///< of when it looks; another one for each server
+  duration heartbeat = std::chrono::seconds{1};
+  duration life = std::chrono::seconds{5};      ///< of an announcement
+  std::uint32_t most_rows = 8192;               ///< of a request, those of its prompts too
+  std::uint32_t most_requests = 4;              ///< of a client at once
+  duration patience = std::chrono::minutes{2};  ///< for the rows of a request whose turn came
+  std::size_t most_held = 16;                   ///< requests whose rows are here or on their way
+};
+
+/// A request that was let in, of the client's `session`-th connection.
+struct admitted_request {
+  net::peer_index link = 0;
+  std::uint64_t session = 0;
+  block_wire::request what{};
+  time_point since{};  ///< its turn came
+};
+
+/// To be used with the fabric's lock held, as events come.
+class block_door : protected net::fabric_events {
+ public:
+  block_door(const block_door&) = delete;
+  block_door& operator=(const block_door&) = delete;
+
+ protected:
+  struct model_limits {
+    std::uint64_t run = 0;
+    std::int64_t layers = 0;
+    std::int64_t context = 0;
+    std::size_t most_bytes_a_row = 0;  ///< encoded
+  };
+
+  block_door(std::shared_ptr<net::fabric> fabric, block_server_options options, const model_limits& limits, log_sink log)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        limits_{limits},
+        log_{std::move(log)},
+        addresses_{options_.dial.begin(), options_.dial.end()} {}
+  ~block_door() override = default;
+
+  void listen() {
+    fabric_->attach(this);
+    fabric_->locked([this] { on_wake(); });
+  }
+
+  /// Says to everybody what is held; nothing while nothing is.
+  void announce() {
+    for (const auto& [link, s] : sessions_) announce(link);
+  }
+
+  /// What other servers hold, and this one.
+  [[nodiscard]] std::vector<stage::served_span> spans() {
+    std::erase_if(others_, [now = fabric_->now()](const auto& one) { return one.second.until <= now; });
+    std::vector<stage::served_span> all;
+    for (const auto& [link, o] : others_) all.push_back(o.span);
+    if (serving_.size() > 0) all.push_back({fabric_->id(), serving_, throughput()});
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
+    return all;
+  }
+
+  /// The request is answered, or will not be.
+  void finished(const admitted_request& r) {
+    const auto found = sessions_.find(r.link);
+    if (found == sessions_.end() || found->second.number != r.session) return;
+    --found->second.requests;
+    found->second.work -= r.what.work();
+  }
+  [[nodiscard]] bool connected(const admitted_request& r) const {
+    const auto found = sessions_.find(r.link);
+    return found != sessions_.end() && found->second.number == r.session;
+  }
+
+  /// Nothing of it is heard or answered any more.
+  void send_away(net::peer_index link, const std::string& why) {
+    log_(severity::warning, "a client is sent away: " + why);
+    forget(link);
+    fabric_->close(link, why);
+  }
+
+  [[nodiscard]] double throughput() const {
+    return seconds_ > 0 ? 1.0 / (seconds_ * static_cast<double>(serving_.size())) : 1.0;
+  }
+
+  std::shared_ptr<net::fabric> fabric_;
+  block_server_options options_;
+  model_limits limits_;
+  log_sink log_;
+  nn::block_range serving_{};              // none: nothing is announced
+  double seconds_ = 0;                     // for a row through a block, forward
+  std::deque<admitted_request> incoming_;  // whose rows are not received yet
+
+ private:
+  struct session {
+    std::uint64_t number = 0;
+    net::peer_id id = 0;
+    std::uint32_t requests = 0;
+    double work = 0;
+    std::string address;
+  };
+  struct other_server {
+    stage::served_span span;
+    time_point until;
+  };
+
+  void forget(net::peer_index link) {
+    sessions_.erase(link);
+    others_.erase(link);
+    std::erase_if(incoming_, [link](const auto& r) { return r.link == link; });
+  }
+
+  void post(net::peer_index link, const block_wire::message& m) { fabric_->post(link, block_wire::encode(limits_.run, m)); }
+
+  void announce(net::peer_index link) {
+    if (serving_.size() == 0) return;
+    double work = 0;  // of others: it knows its own
+    for (const auto& [other, s] : sessions_) work += other == link ? 0 : s.work;
+    const auto life = std::chrono::duration_cast<std::chrono::milliseconds>(options_.life).count();
+    post(link, block_wire::announcement{static_cast<std::uint32_t>(life),
+                                        {serving_, seconds_, work * seconds_, options_.most_requests, options_.most_rows},
+                                        throughput()});
+  }
+
+  /// Why it is not let in; empty where it is.
+  [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const {
+    if (s.requests >= options_.most_requests) return "more requests at once than were announced";
+    if (r.rows() + r.blocks.size() * r.prompts > options_.most_rows) return "more rows than were announced";
+    if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
+    if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
+    return {};
+  }
+
+  // ---- net::fabric_events
+
+  void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
+    sessions_[link] = {++last_session_, id, 0, 0, address};
+    tell_addresses(link);
+    announce(link);
+  }
+  void on_down(net::peer_index link, const error&) override { forget(link); }
+  void on_unreachable(const std::string&, const error&) override {}
+  void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
+    if (!sessions_.contains(link)) return;  // it was sent away
+    auto m = block_wire::decode(limits_.run, bytes);
+    if (!m) return send_away(link, m.error().message);
+    std::visit([&](auto& what) { take(link, what); }, *m);
+  }
+  void on_wake() override {
+    for (const std::string& a : addresses_) fabric_->dial(a);
+    announce();
+    fabric_->wake_at(fabric_->now() + options_.heartbeat);
+  }
+
+  void take(net::peer_index link, const block_wire::request& r) {
+    session& s = sessions_[link];
+    if (const std::string why = objection(s, r); !why.empty()) return send_away(link, why);
+    const admitted_request let_in{link, s.number, r, {}};
+    ++s.requests;
+    s.work += let_in.what.work();
+    incoming_.push_back(let_in);
+  }
+  void take(net::peer_index link, const block_wire::announcement& a) {
+    if (a.offer.blocks.last > limits_.layers) return send_away(link, "blocks that the model does not have");
+    const session& s = sessions_[link];
+    others_[link] = {{s.id, a.offer.blocks, a.throughput}, fabric_->now() + std::chrono::milliseconds{a.milliseconds}};
+    if (!s.address.empty()) learn(s.address);
+  }
+  void take(net::peer_index, const block_wire::addresses& a) {
+    for (const std::string& one : a.list) learn(one);
+  }
+  void take(net::peer_index link, const block_wire::probe& p) { post(link, block_wire::echo{p.mark}); }
+  void take(net::peer_index, const block_wire::echo&) {}
+
+  void learn(const std::string& address) {
+    if (address == fabric_->address() || addresses_.size() >= block_wire::most_addresses) return;
+    if (!addresses_.insert(address).second) return;
+    fabric_->dial(address);
+    for (const auto& [link, s] : sessions_) tell_addresses(link);
+  }
+  void tell_addresses(net::peer_index link) {
+    block_wire::addresses all;
+    for (const std::string& a : addresses_) {
+      if (a.size() <= block_wire::longest_address) all.list.push_back(a);
+    }
+    if (!all.list.empty()) post(link, all);
+  }
+
+  std::map<net::peer_index, session> sessions_;
+  std::map<net::peer_index, other_server> others_;
+  std::set<std::string> addresses_;  // of servers
+  std::uint64_t last_session_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_DOOR_HPP
+
 // ---- causeway/parallel/block_moves.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
 #define CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
@@ -47592,6 +50223,230 @@ inline result<void> move_blocks(net::any_transport& transport, const net::messag
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_MOVES_HPP
 
+// ---- causeway/parallel/block_server.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
+
+// A peer that computes frozen blocks for whoever asks (Petals: Borzunov et al., 2022). It keeps nothing of its clients
+// between two requests: what is trained, and the optimizer, are theirs. It takes the blocks where the swarm is worst off,
+// and others when that changes.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Threading: `serve` is called by one thread; events come as the fabric has them. Memory: the blocks, the rows of
+/// `most_held` requests, and answers that clients are slow to take.
+template <stage::BlockSpan Blocks, stage::ActivationCodec Codec = stage::plain>
+class block_server final : private block_door {
+ public:
+  block_server(std::shared_ptr<net::fabric> fabric, const block_server_options& options, Blocks blocks,
+               Codec codec = Codec{}, log_sink log = {})
+      : block_door{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
+        blocks_{std::move(blocks)},
+        codec_{std::move(codec), blocks_.width()},
+        mail_{*this->fabric_},
+        random_{options.seed, 0x626C6B73U} {}
+  ~block_server() override { fabric_->attach(nullptr); }
+
+  /// Begins to listen. errc::invalid_argument for a number of blocks that the model does not have.
+  result<void> open() {
+    const std::int64_t first = options_.first.value_or(0);
+    if (options_.blocks < 1 || first < 0 || first + options_.blocks > blocks_.layers() || options_.most_rows < 1 ||
+        options_.most_requests < 1 || options_.most_held < 1) {
+      return fail(errc::invalid_argument, "block_server",
+                  std::to_string(options_.blocks) + " blocks from " + std::to_string(first) + " of a model with " +
+                      std::to_string(blocks_.layers()) + ", or a limit that is 0");
+    }
+    listen();
+    fabric_->locked(
+        [this] { look_at_ = fabric_->now() + (options_.first ? duration{0} : about(2 * options_.look_around)); });
+    return {};
+  }
+
+  /// Chooses blocks and serves them, until `stopped`, asked with the fabric's lock held, says so, or the deadline passes;
+  /// both are no error. errc::cancelled: the peer was asked to stop. Errors of Blocks::hold.
+  result<void> serve(const std::function<bool()>& stopped, time_point deadline = no_deadline) {
+    for (;;) {
+      bool stop = false;
+      const auto ready = [&] { return (stop = stopped()) || !ready_.empty() || may_receive() || mail_.any_done(); };
+      CAUSEWAY_ASSIGN(const bool happened, fabric_->block(ready, std::min({deadline, look_at_, late_at_})));
+      if (stop) return {};
+      take_in();
+      if (!ready_.empty()) compute_next();
+      bool due = false, over = false;
+      fabric_->locked([&] {
+        due = fabric_->now() >= look_at_;
+        over = !happened && fabric_->now() >= deadline;
+      });
+      if (over) return {};
+      if (due) CAUSEWAY_TRY(choose_blocks());
+    }
+  }
+
+  /// Call between two `serve`.
+  [[nodiscard]] Blocks& blocks() noexcept { return blocks_; }
+  /// Requests that were answered with rows, and with a refusal.
+  [[nodiscard]] std::uint64_t answered() const noexcept { return answered_; }
+  [[nodiscard]] std::uint64_t refused() const noexcept { return refused_; }
+  /// Times that it took other blocks.
+  [[nodiscard]] std::uint64_t moves() const noexcept { return moves_; }
+
+ private:
+  struct ready_request {
+    admitted_request request;
+    shared_bytes bytes;
+  };
+
+  static model_limits limits_of(const block_server_options& o, const Blocks& b, const Codec& codec) {
+    return {span_run(o.run, b.agreement(), codec), b.layers(), b.context(),
+            span_codec<Codec>::most_bytes_a_row(codec, b.width())};
+  }
+
+  [[nodiscard]] bool may_receive() const {
+    return !incoming_.empty() && mail_.receives() + ready_.size() < options_.most_held;
+  }
+
+  void take_in() {
+    std::vector<admitted_request> broken;
+    auto arrived = mail_.collect(&broken);
+    std::vector<admitted_request> next;
+    fabric_->locked([&] {
+      const time_point now = fabric_->now();
+      for (const admitted_request& r : broken) finished(r);
+      send_late_away(now);
+      std::erase_if(ready_, [this](const auto& r) { return !connected(r.request); });
+      for (auto& a : arrived) {
+        if (connected(a.what)) ready_.push_back({a.what, std::move(a.bytes)});
+      }
+      while (!incoming_.empty() && mail_.receives() + ready_.size() + next.size() < options_.most_held) {
+        next.push_back(incoming_.front());
+        next.back().since = now;
+        late_at_ = std::min(late_at_, now + options_.patience);
+        incoming_.pop_front();
+      }
+    });
+    for (const admitted_request& r : next) {
+      mail_.expect(r.link, block_wire::request_id(r.what.number), r, codec_.request_bytes(r.what));
+    }
+  }
+
+  /// Who does not send the rows of its request takes a place for nothing.
+  void send_late_away(time_point now) {
+    late_at_ = no_deadline;
+    mail_.each_expected([&](net::peer_index link, const admitted_request& r) {
+      if (!connected(r)) return;
+      if (r.since + options_.patience <= now) return send_away(link, "the rows of its request do not come");
+      late_at_ = std::min(late_at_, r.since + options_.patience);
+    });
+  }
+
+  void compute_next() {
+    const ready_request next = std::move(ready_.front());
+    ready_.pop_front();
+    const block_wire::request& what = next.request.what;
+    const bool here = what.blocks.first >= blocks_.held().first && what.blocks.last <= blocks_.held().last;
+    time_point begin, end;
+    fabric_->locked([&] { begin = fabric_->now(); });
+    auto answer = here ? answer_to(what, *next.bytes) : result<shared_bytes>{refusal(block_wire::not_here)};
+    const bool works = answer && (*answer)->size() > 1;
+    fabric_->locked([&] {
+      end = fabric_->now();
+      finished(next.request);
+      if (!answer) send_away(next.request.link, answer.error().message);
+      if (works) measured(seconds(end - begin) / what.work());
+    });
+    ++(works ? answered_ : refused_);
+    if (!answer) return;
+    if (mail_.sends_to(next.request.link) < 2 * std::size_t{options_.most_requests}) {
+      mail_.send(next.request.link, block_wire::answer_id(what.number), std::move(*answer));
+    } else {
+      fabric_->locked([&] { send_away(next.request.link, "it does not take its answers"); });
+    }
+  }
+
+  /// Errors: the client broke the rules.
+  result<shared_bytes> answer_to(const block_wire::request& what, std::span<const std::byte> bytes) {
+    CAUSEWAY_ASSIGN(const span_question q, codec_.read_request(blocks_.pool(), what, bytes));
+    const stage::span_pass pass{what.blocks, what.sequences, what.tokens, what.prompts, q.x, q.deep};
+    std::vector<float> out(q.x.size()), d_deep(what.backward != 0 ? q.deep.size() : 0);
+    const auto outcome = what.backward != 0 ? blocks_.backward(pass, q.dy, out, d_deep) : blocks_.forward(pass, out);
+    if (!outcome) {
+      log_(severity::warning, outcome.error().text());
+      return refusal(block_wire::not_here);
+    }
+    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_deep)) return refusal(block_wire::not_finite);
+    return codec_.write_answer(blocks_.pool(), what, out, d_deep);
+  }
+
+  static shared_bytes refusal(std::byte why) { return std::make_shared<const std::vector<std::byte>>(1, why); }
+
+  void measured(double seconds) { seconds_ = seconds_ > 0 ? 0.7 * seconds_ + 0.3 * seconds : seconds; }
+
+  // ---- which blocks
+
+  result<void> choose_blocks() {
+    std::optional<std::int64_t> first;
+    bool begins = false;
+    fabric_->locked([&] {
+      begins = serving_.size() == 0;
+      const auto spans = this->spans();
+      if (begins) {
+        const auto sums = stage::block_throughputs(spans, blocks_.layers());
+        first = options_.first ? *options_.first : stage::worst_served(sums, options_.blocks);
+      } else {
+        first = stage::better_place(spans, fabric_->id(), blocks_.layers(), options_.quality);
+      }
+      look_at_ = options_.first ? no_deadline : fabric_->now() + about(options_.rebalance_every);
+    });
+    if (!first) return {};
+    return move_to({*first, *first + options_.blocks}, begins);
+  }
+
+  /// Not all at once: servers that look at the same moment would go to the same place.
+  [[nodiscard]] duration about(duration d) {
+    return std::chrono::duration_cast<duration>(d * (0.5 + static_cast<double>(random_.uniform())));
+  }
+
+  result<void> move_to(nn::block_range range, bool begins) {
+    fabric_->locked([this] { serving_ = {}; });  // announces nothing while it loads
+    const auto outcome = blocks_.hold(range);
+    if (!outcome && begins) return outcome;
+    if (outcome && begins) try_out();
+    if (outcome && !begins) ++moves_;
+    if (!outcome) log_(severity::warning, "it keeps its blocks: " + outcome.error().text());
+    fabric_->locked([this] {
+      serving_ = blocks_.held();
+      announce();
+    });
+    return {};
+  }
+
+  /// How quick it is, before anybody asks.
+  void try_out() {
+    const std::int64_t rows = std::min<std::int64_t>({64, options_.most_rows, blocks_.context()});
+    const std::vector<float> x(static_cast<std::size_t>(rows * blocks_.width()), 0.01F);
+    std::vector<float> y(x.size());
+    time_point begin, end;
+    fabric_->locked([&] { begin = fabric_->now(); });
+    const auto outcome = blocks_.forward({.blocks = blocks_.held(), .tokens = rows, .x = x}, y);
+    fabric_->locked([&] {
+      end = fabric_->now();
+      if (outcome) measured(seconds(end - begin) / static_cast<double>(rows * blocks_.held().size()));
+    });
+  }
+
+  Blocks blocks_;
+  span_codec<Codec> codec_;
+  parcel_mail<admitted_request> mail_;
+  rng random_;
+  std::deque<ready_request> ready_;
+  time_point look_at_{}, late_at_ = no_deadline;
+  std::uint64_t answered_ = 0, refused_ = 0, moves_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_SERVER_HPP
+
 // ---- causeway/parallel/crew.hpp ----
 #ifndef CAUSEWAY_PARALLEL_CREW_HPP
 #define CAUSEWAY_PARALLEL_CREW_HPP
@@ -47607,6 +50462,7 @@ struct crew_words {
   std::uint64_t step = 0;   ///< steps that the run has taken
   std::uint64_t state = 0;  ///< names the parameters after them
   double norm = 0;          ///< of the last step's gradient, over the whole model
+  stage::run_history history{};
 
   friend bool operator==(const crew_words&, const crew_words&) = default;
 };
@@ -47617,6 +50473,7 @@ struct crew_attempt {
   std::uint64_t round = 0;
   std::uint64_t parent = 0;
   time_point deadline = no_deadline;
+  std::uint32_t attempt = 0;  ///< another one for every attempt at a round
 };
 
 /// All calls from the trainer's thread.
@@ -47625,10 +50482,13 @@ class crew {
   virtual ~crew() = default;
   [[nodiscard]] virtual std::uint64_t identity() const = 0;
   [[nodiscard]] virtual const crew_words& words() const = 0;
-  /// Blocks until the next attempt begins. Errors that another attempt may cure are for the fault policy.
+  /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
+  /// may cure are for the fault policy.
   virtual result<crew_attempt> begin_attempt() = 0;
   /// The gradient is complete on all peers. Success: the run has taken a step; `words()` say which.
   virtual result<void> propose(const crew_words& next) = 0;
+  /// What the peers did together did not go through. Success: another attempt may, or `words()` are others.
+  virtual result<void> failed(const error& why) = 0;
   /// The step under way was finished by others: the next verdict is commit.
   virtual void finished_by_others() = 0;
 };
@@ -47699,6 +50559,141 @@ class block_store {
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
 
+// ---- causeway/parallel/block_sums.hpp ----
+#ifndef CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
+#define CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
+
+// The gradients of a model that several pipelines hold, which need not be cut alike: each block is summed over those who
+// hold it.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Blocks in a row that the same peers hold, and those peers.
+struct shared_run {
+  nn::block_range blocks;
+  std::vector<std::uint64_t> holders;
+};
+
+[[nodiscard]] inline std::vector<shared_run> shared_runs(const stage::layout& l, std::int64_t layers) {
+  std::vector<shared_run> runs;
+  for (std::int64_t b = 0; b < layers; ++b) {
+    auto holders = l.holders(b);
+    if (!runs.empty() && runs.back().holders == holders) {
+      runs.back().blocks.last = b + 1;
+    } else {
+      runs.push_back({{b, b + 1}, std::move(holders)});
+    }
+  }
+  return runs;
+}
+
+/// Squared norms of summed gradients.
+struct block_squares {
+  std::map<std::int64_t, double> of;  ///< every block that this peer holds
+  double first = 0;                   ///< of those that it is the first holder of: over all peers, of the whole model
+};
+
+/// Sums the gradients of `ctx` over their holders. Who holds a block without computing it puts in zeros and gets the sum,
+/// which keeps it up to date. `self`: this peer in the layout; `index_of`: the transport's number of each.
+result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const net::message_id& id,
+                                 const stage::layout& l, std::uint64_t self,
+                                 const std::map<std::uint64_t, net::peer_index>& index_of,
+                                 const collective::collective_options& options) {
+  const std::int64_t layers = ctx.model().blocks();
+  const auto segments = ctx.model().parameters().segments();
+  block_squares squares;
+  std::size_t number = 0;
+  for (const shared_run& run : shared_runs(l, layers)) {
+    const std::size_t piece = number++;
+    const auto mine = std::find(run.holders.begin(), run.holders.end(), self);
+    if (mine == run.holders.end()) continue;
+    if (run.holders.size() > 1) {
+      std::vector<net::peer_index> peers;
+      for (const std::uint64_t holder : run.holders) peers.push_back(index_of.at(holder));
+      collective::group_view view{transport, std::move(peers)};
+      net::message_id named = id;
+      named.step = mix(id.step, piece);
+      CAUSEWAY_TRY(
+          collective::all_reduce_sum(view, named, blocks_in(ctx.gradients(), segments, run.blocks, layers), options));
+    }
+    for (std::int64_t b = run.blocks.first; b < run.blocks.last; ++b) {
+      const double norm = ctx.norm_of(blocks_in(ctx.gradients(), segments, {b, b + 1}, layers));
+      squares.of[b] = norm * norm;
+      if (mine == run.holders.begin()) squares.first += norm * norm;
+    }
+  }
+  return squares;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
+
+// ---- causeway/parallel/crew_turns.hpp ----
+#ifndef CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+#define CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+
+// What peers do together between two steps, one after the other: evaluations, in the order in which all of them ask for
+// them, and then the step. Who comes late is told what it missed, or that it did miss it, and nobody waits in vain.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// What a peer says of itself when peers meet.
+struct crew_turn {
+  std::uint32_t evaluated = 0;                             ///< evaluations that it is through with since the last step
+  bool trains = true;                                      ///< it makes the step next; else an evaluation
+  double last = std::numeric_limits<double>::quiet_NaN();  ///< what the last of those came to; not a number: unknown
+
+  /// Rises from turn to turn.
+  [[nodiscard]] std::uint32_t order() const noexcept {
+    return trains ? std::numeric_limits<std::uint32_t>::max() : evaluated;
+  }
+};
+
+/// A peer's turns.
+class crew_turns {
+ public:
+  /// `state` names the parameters that it holds: those of another state begin anew.
+  void at(std::uint64_t state) noexcept {
+    if (state == state_) return;
+    state_ = state;
+    evaluated_ = 0;
+    last_ = std::numeric_limits<double>::quiet_NaN();
+  }
+
+  [[nodiscard]] crew_turn now(bool trains) const noexcept { return {evaluated_, trains, last_}; }
+
+  /// This evaluation is over; `sum`: not a number where nobody told.
+  void came_to(double sum) noexcept {
+    ++evaluated_;
+    last_ = sum;
+  }
+
+ private:
+  std::uint64_t state_ = 0;
+  std::uint32_t evaluated_ = 0;
+  double last_ = std::numeric_limits<double>::quiet_NaN();
+};
+
+/// The turn of those who are furthest.
+[[nodiscard]] inline std::uint32_t furthest(std::span<const crew_turn> all) noexcept {
+  std::uint32_t most = 0;
+  for (const crew_turn& t : all) most = std::max(most, t.order());
+  return most;
+}
+
+/// What the evaluation came to that `own` wants and others are through with. Not a number: nobody knows any more.
+[[nodiscard]] inline double missed(const crew_turn& own, std::span<const crew_turn> all) noexcept {
+  for (const crew_turn& t : all) {
+    if (t.evaluated == own.evaluated + 1 && std::isfinite(t.last)) return t.last;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_CREW_TURNS_HPP
+
 // ---- causeway/parallel/crew_facts.hpp ----
 #ifndef CAUSEWAY_PARALLEL_CREW_FACTS_HPP
 #define CAUSEWAY_PARALLEL_CREW_FACTS_HPP
@@ -47732,7 +50727,14 @@ inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool 
 
 }  // namespace detail
 
-[[nodiscard]] inline std::vector<std::byte> encode(const stage::present_peer& p, std::uint64_t agreed) {
+/// What a peer says when peers meet.
+struct crew_member {
+  stage::present_peer peer;
+  crew_turn turn;
+};
+
+[[nodiscard]] inline std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
+  const stage::present_peer& p = m.peer;
   CAUSEWAY_EXPECT(p.holds.size() <= detail::most_ranges);
   net::byte_writer w;
   w.put(agreed).put(p.id).put(p.replica);
@@ -47741,18 +50743,19 @@ inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool 
   for (const nn::block_range& r : p.holds) detail::put_range(w, r);
   w.put(static_cast<std::uint32_t>(p.squares.size()));
   for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
+  w.put(m.turn.evaluated).put(static_cast<std::uint8_t>(m.turn.trains)).put(std::bit_cast<std::uint64_t>(m.turn.last));
   return std::move(w).take();
 }
 
 /// errc::wrong_model: another model or other options than ours.
-[[nodiscard]] inline result<stage::present_peer> decode_present_peer(std::span<const std::byte> bytes,
-                                                                     const crew_agreement& ours) {
+[[nodiscard]] inline result<crew_member> decode_crew_member(std::span<const std::byte> bytes, const crew_agreement& ours) {
   net::byte_reader r{bytes};
   const auto agreed = r.get<std::uint64_t>();
   if (r.ok() && agreed != ours.hash) {
     return fail(errc::wrong_model, "", "it has another model, schedule, codec, recovery or number of micro-batches");
   }
-  stage::present_peer p;
+  crew_member m;
+  stage::present_peer& p = m.peer;
   p.id = r.get<std::uint64_t>();
   p.replica = r.get<std::uint32_t>();
   p.computes = detail::get_range(r, ours.layers, true);
@@ -47768,8 +50771,13 @@ inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool 
     p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
     if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
   }
+  m.turn.evaluated = r.get<std::uint32_t>();
+  const auto trains = r.get<std::uint8_t>();
+  if (trains > 1) r.refuse();
+  m.turn.trains = trains == 1;
+  m.turn.last = std::bit_cast<double>(r.get<std::uint64_t>());
   CAUSEWAY_TRY(r.finish("what a peer holds"));
-  return p;
+  return m;
 }
 
 /// The peers of an attempt, and the transport's number of each.
@@ -47777,32 +50785,35 @@ struct crew_facts {
   stage::gathering gathered;
   std::vector<net::peer_index> index_of;  ///< [place in gathered.peers]
   net::peer_index self = 0;               ///< place of this peer
+  std::vector<crew_turn> turns;           ///< [place]
 };
 
-/// From and to everybody; 44 bytes, 16 for each range and 8 for each block that a peer holds.
-inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id,
-                                       const stage::present_peer& own, const crew_agreement& ours,
-                                       const collective::collective_options& options) {
-  const std::size_t most = 64 + 16 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
+/// From and to everybody; 57 bytes, 16 for each range and 8 for each block that a peer holds.
+inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id, const crew_member& own,
+                                       const crew_agreement& ours, const collective::collective_options& options) {
+  const std::size_t most = 80 + 16 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
   std::vector<std::vector<std::byte>> all(transport.size());
   if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
-  std::vector<std::pair<stage::present_peer, net::peer_index>> peers;
+  std::vector<std::pair<crew_member, net::peer_index>> peers;
   for (net::peer_index p = 0; p < transport.size(); ++p) {
-    auto one = p == transport.self() ? result<stage::present_peer>{own} : decode_present_peer(all[p], ours);
+    auto one = p == transport.self() ? result<crew_member>{own} : decode_crew_member(all[p], ours);
     if (!one) {
       if (one.error().where.empty()) one.error().where = "peer " + std::to_string(p);
       return one.error();
     }
     peers.emplace_back(std::move(*one), p);
   }
-  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.id < b.first.id; });
-  crew_facts facts{{ours.layers, ours.micro_batches, {}}, {}, 0};
-  for (auto& [peer, index] : peers) {
-    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == peer.id) {
+  std::sort(peers.begin(), peers.end(), [](const auto& a, const auto& b) { return a.first.peer.id < b.first.peer.id; });
+  crew_facts facts;
+  facts.gathered.layers = ours.layers;
+  facts.gathered.micro_batches = ours.micro_batches;
+  for (auto& [member, index] : peers) {
+    if (!facts.gathered.peers.empty() && facts.gathered.peers.back().id == member.peer.id) {
       return fail(errc::protocol, "peer " + std::to_string(index), "it says to be another one");
     }
     if (index == transport.self()) facts.self = static_cast<net::peer_index>(facts.index_of.size());
-    facts.gathered.peers.push_back(std::move(peer));
+    facts.gathered.peers.push_back(std::move(member.peer));
+    facts.turns.push_back(member.turn);
     facts.index_of.push_back(index);
   }
   return facts;
@@ -47838,11 +50849,7 @@ class data_parallel {
 
   result<double> forward_backward(auto& ctx, const batch& b) {
     const std::int64_t pieces = options_.micro_batches;
-    if (pieces < 1 || b.sequences % pieces != 0) {
-      return fail(errc::invalid_argument, "data_parallel",
-                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
-                      " equal micro-batches; choose a divisor");
-    }
+    CAUSEWAY_TRY(check_batch(name, b, pieces));
     const std::int64_t count = b.sequences / pieces;
     const float scale = 1.0F / static_cast<float>(b.tokens());
     double loss = 0;
@@ -48130,6 +51137,246 @@ struct made_up_block {
 
 #endif  // CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
 
+// ---- causeway/parallel/part_change.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PART_CHANGE_HPP
+#define CAUSEWAY_PARALLEL_PART_CHANGE_HPP
+
+// From what a peer has to what its seat in a layout holds: what others need of it leaves, what it needs comes, and what
+// nobody has is made up.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// How blocks travel.
+struct block_roads {
+  net::any_transport& transport;
+  net::message_id moves;    ///< of blocks
+  net::message_id sources;  ///< of what lost blocks are made up of
+  time_point deadline = no_deadline;
+};
+
+/// Of one peer, in one attempt; all that it is given must outlive it. Where blocks are made up, no run of lost blocks is at
+/// an end of the model.
+class part_change {
+ public:
+  part_change(held_blocks& held, const crew_words& words, const crew_facts& facts, const stage::layout& to,
+              const block_roads& roads)
+      : held_{held},
+        words_{words},
+        facts_{facts},
+        roads_{roads},
+        moves_{moves_for(to, facts.gathered)},
+        made_{made_up_for(facts.gathered)},
+        sources_{sources_of(made_, to, facts.gathered)} {}
+
+  /// Whether anything moves or is made up, at whatever peer.
+  [[nodiscard]] bool concerns_anybody() const noexcept { return !moves_.empty() || !made_.empty(); }
+
+  /// What others need is copied before this peer's own part becomes `part`, unless it is `ready`. errc::non_finite: a peer
+  /// sent what are no parameters.
+  result<void> run(auto& ctx, const nn::model_part& part, bool ready) {
+    CAUSEWAY_TRY(copy_out(ctx));
+    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, words_));
+    CAUSEWAY_TRY(receive_moves(ctx));
+    if (made_.empty()) return {};
+    CAUSEWAY_TRY(receive_sources(ctx));
+    make_up(ctx, part);
+    return {};
+  }
+
+  /// Blocks that came, and such that were made up here.
+  [[nodiscard]] std::uint64_t received() const noexcept { return inward_.size(); }
+  [[nodiscard]] std::uint64_t made_up_here() const noexcept { return made_up_; }
+
+ private:
+  using by_block = std::map<std::int64_t, block_contents>;
+
+  result<void> copy_out(auto& ctx) {
+    for (const block_move& m : moves_) {
+      if (m.from != facts_.self) continue;
+      CAUSEWAY_ASSIGN(outward_[m.block], held_.contents(ctx, m.block));
+    }
+    for (const block_move& m : sources_) {
+      if (m.from != facts_.self) continue;
+      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
+      source_outward_[m.block] = parameters_of(std::move(all), ctx.inner().moments().size());
+    }
+    return {};
+  }
+
+  result<void> receive_moves(auto& ctx) {
+    for (const block_move& m : moves_) {
+      if (m.to == facts_.self) inward_[m.block].resize(held_.contents_size(ctx, m.block));
+    }
+    CAUSEWAY_TRY(exchange(roads_.moves, moves_, outward_, inward_));
+    for (const auto& [block, contents] : inward_) held_.put(ctx, block, contents);
+    return {};
+  }
+
+  result<void> receive_sources(auto& ctx) {
+    for (const block_move& m : sources_) {
+      if (m.to != facts_.self) continue;
+      block_contents& room = source_inward_[m.block];
+      if (m.from == facts_.self) room = source_outward_.at(m.block);
+      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
+    }
+    std::vector<block_move> between = sources_;
+    std::erase_if(between, [](const block_move& m) { return m.from == m.to; });
+    return exchange(roads_.sources, between, source_outward_, source_inward_);
+  }
+
+  void make_up(auto& ctx, const nn::model_part& part) {
+    const std::size_t moments = ctx.inner().moments().size();
+    for (const made_up_block& m : made_) {
+      if (!part.holds(m.block)) continue;
+      const std::size_t size = held_.contents_size(ctx, m.block);
+      held_.put(ctx, m.block, made_up(m, size, moments, source_inward_.at(m.before), source_inward_.at(m.behind)));
+      ++made_up_;
+    }
+  }
+
+  result<void> exchange(const net::message_id& id, std::span<const block_move> moves, const by_block& outward,
+                        by_block& inward) {
+    return move_blocks(roads_.transport, id, roads_.deadline, moves, facts_.self, facts_.index_of, outward, inward);
+  }
+
+  held_blocks& held_;
+  const crew_words& words_;
+  const crew_facts& facts_;
+  block_roads roads_;
+  std::vector<block_move> moves_;
+  std::vector<made_up_block> made_;
+  std::vector<block_move> sources_;
+  by_block outward_, inward_, source_outward_, source_inward_;
+  std::uint64_t made_up_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP
+
+// ---- causeway/parallel/seat_work.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+#define CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+
+// What one seat of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
+// layout without empty seats each pipeline works by itself; with empty seats all pipelines work together, and each
+// micro-batch goes its own way through them.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct seat_work {
+  plan::schedule schedule;                         ///< of its pipeline; with routes its own order only
+  std::uint32_t rank = 0;                          ///< its stage
+  std::vector<std::uint64_t> peers;                ///< of its pipeline; with routes of all
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: place in `peers`; none: all go through `peers`
+  std::uint32_t first = 0;                         ///< micro-batch of the batch that is the schedule's first
+  std::uint32_t window = 1;                        ///< boundary tensors that may arrive before one is taken
+};
+
+namespace detail {
+
+[[nodiscard]] inline seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
+  seat_work w{std::move(s), static_cast<std::uint32_t>(at.rank), {}, {}, l.first_micro_batch(at.replica), 1};
+  for (const stage::seat& seat : l.replicas[at.replica].seats) w.peers.push_back(seat.peer);
+  return w;
+}
+
+[[nodiscard]] inline seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
+                                              plan::routed_schedule s) {
+  seat_work w;
+  w.peers = l.seated();
+  const auto stages = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
+  w.schedule = {stages, 1, micro_batches, true, std::vector<std::vector<plan::operation>>(stages)};
+  w.rank = static_cast<std::uint32_t>(at.rank);
+  const auto self = std::find(w.peers.begin(), w.peers.end(), l.replicas[at.replica].seats[at.rank].peer);
+  std::vector<plan::operation>& order = w.schedule.orders[w.rank];
+  order = std::move(s.orders[static_cast<std::size_t>(self - w.peers.begin())]);
+  for (plan::operation& op : order) op.chunk = 0;  // the only one on this peer
+  std::int64_t held = 1;
+  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
+  w.window =
+      static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(held) * l.replicas.size(), micro_batches));
+  w.routes = std::move(s.routes);
+  return w;
+}
+
+}  // namespace detail
+
+/// A step of training, for a seat of a layout that has passed its check. No micro-batches: nothing to do. Errors: those of
+/// the schedule.
+template <stage::Schedule Order, stage::Recovery Recovery>
+result<seat_work> work_of(const stage::layout& l, const stage::layout::place& at, const Order& order,
+                          const Recovery& recovery) {
+  if (l.has_empty_seats()) {
+    if constexpr (stage::Rerouting<Recovery>) {
+      CAUSEWAY_ASSIGN(plan::routed_schedule s, recovery.order(l));
+      return detail::work_on_routes(l, at, std::move(s));
+    } else {
+      return fail(errc::invalid_argument, "layout", "it has empty seats, for which the recovery policy has no order");
+    }
+  }
+  const stage::replica& mine = l.replicas[at.replica];
+  plan::schedule s{1, 1, 0, true, {}};
+  if (mine.micro_batches > 0) {
+    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
+  }
+  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
+  if (mine.micro_batches > 0) w.window = window_of(w.schedule, order);
+  return w;
+}
+
+/// Forwards only.
+[[nodiscard]] inline result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at) {
+  constexpr std::uint32_t ahead = 2;  // boundary tensors from each peer
+  if (l.has_empty_seats()) {
+    seat_work w = detail::work_on_routes(l, at, plan::routed_forwards(l.routes(), l.seated().size()));
+    w.window = ahead * static_cast<std::uint32_t>(l.replicas.size());
+    return w;
+  }
+  const stage::replica& mine = l.replicas[at.replica];
+  plan::schedule s{1, 1, 0, true, {}};
+  if (mine.micro_batches > 0) {
+    CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
+  }
+  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
+  w.window = ahead;
+  return w;
+}
+
+/// A batch for a seat.
+struct seat_batch {
+  const batch& whole;               ///< of all pipelines
+  std::uint32_t micro_batches = 1;  ///< of it
+  nn::block_range computes;
+  float grad_scale = 0;
+  bool training = true;
+  std::span<const std::uint64_t> dropout{};  ///< of each micro-batch of the work's schedule; none in evaluation
+};
+
+/// Does the work. `transport` is to all peers of the attempt, `index_of` its number of each. Of `talk` everything counts
+/// but window and routes. Returns the sum of the losses of the tokens whose last stage is here.
+template <class Context, class Codec, stage::Schedule Order>
+result<double> pass_seat(Context& ctx, net::any_transport& transport,
+                         const std::map<std::uint64_t, net::peer_index>& index_of, Codec& codec, const seat_work& work,
+                         const Order& order, const seat_batch& b, batch_talk talk) {
+  const plan::schedule& s = work.schedule;
+  if (s.micro_batches == 0) return 0.0;
+  const std::int64_t sequences = b.whole.sequences / b.micro_batches;
+  const batch piece = b.whole.slice(work.first * sequences, s.micro_batches * sequences);
+  std::vector<net::peer_index> peers;
+  for (const std::uint64_t id : work.peers) peers.push_back(index_of.at(id));
+  collective::group_view view{transport, std::move(peers)};
+  auto cursor = cursor_of(s, work.rank, order);
+  talk.window = work.window;
+  talk.routes = work.routes.empty() ? nullptr : &work.routes;
+  const std::array chunk{b.computes};
+  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout}, talk);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+
 // ---- causeway/parallel/elastic_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
@@ -48179,33 +51426,12 @@ class elastic_pipeline {
         codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
-    static_assert(StageModel<std::remove_cvref_t<decltype(ctx.model())>>,
-                  "causeway-P5: a pipeline needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
-                  "docs/reference/rules.md#p5");
-    if (crew_ == nullptr || !ctx.elastic()) {
-      return fail(errc::invalid_argument, "elastic pipeline",
-                  "it needs a membership: give it and environment::group the same crew_group");
-    }
-    if (options_.micro_batches < 1 || options_.micro_batches >= std::int64_t{1} << most_micro_batch_bits)
-      return fail(errc::invalid_argument, "elastic pipeline", "choose at least 1 micro-batch, below a million");
-    if (order_.chunks() != 1)
-      return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
-    if (ctx.model().tied_table() != nn::not_held) {
-      return fail(errc::unsupported, "elastic pipeline",
-                  "first and last stage would share a table; build the model with untied embeddings");
-    }
-    std::optional<block_store> store;
-    if (options_.storage) store.emplace(*options_.storage, options_.folder);
-    held_.begin(ctx.model().part(), ctx.model().blocks(), std::move(store));
-    return {};
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
+    return {};  // the refusal is the only error
   }
 
   result<double> forward_backward(auto& ctx, const batch& b) {
-    if (b.sequences == 0 || b.sequences % options_.micro_batches != 0) {
-      return fail(errc::invalid_argument, "elastic pipeline",
-                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " +
-                      std::to_string(options_.micro_batches) + " equal micro-batches; choose a divisor");
-    }
+    CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     whole_ = b;
     CAUSEWAY_TRY(attempt(ctx));
     return loss_ / static_cast<double>(b.tokens());
@@ -48221,26 +51447,52 @@ class elastic_pipeline {
       }
     }
     complete_ = proposes_ = false;
-    held_.moved_to(crew_->words().state, std::move(block_squares_));
+    held_.moved_to(crew_->words().state, std::move(squares_.of));
     return static_cast<float>(crew_->words().norm);
   }
 
   /// A disk that fails costs the copy, not the step.
   result<void> after_step(auto& ctx) {
     const crew_words& words = crew_->words();
-    if (options_.storage && options_.store_every > 0 && (words.step == 1 || words.step % options_.store_every == 0)) {
-      for (std::int64_t b = 0; b < ctx.model().blocks(); ++b) {
-        if (layout_.holders(b).front() != crew_->identity()) continue;
-        const auto saved = held_.save(ctx, b, words);
-        if (!saved) ctx.log()(severity::warning, "block " + std::to_string(b) + " was not saved: " + saved.error().text());
-      }
+    if (options_.store_every > 0 && (words.step == 1 || words.step % options_.store_every == 0)) {
+      const auto saved = save_blocks(ctx);
+      if (!saved) ctx.log()(severity::warning, "blocks were not saved: " + saved.error().text());
     }
     return codec_.commit_step();
   }
 
-  result<double> evaluate(auto&, const batch&) {
-    return fail(errc::unsupported, "elastic pipeline",
-                "it does not evaluate; load a checkpoint of all blocks into a whole model");
+  /// Every peer calls it with the same batch, as often before the same step, and gets the same mean; any number of
+  /// sequences. Boundaries cross as f32, whatever the codec. errc::cancelled where there is no outcome to be had, because
+  /// the others are through with it, or some block is missing: train on.
+  result<double> evaluate(auto& ctx, const batch& b) {
+    const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
+    CAUSEWAY_TRY(check_batch(name, b, pieces));
+    for (;;) {
+      const auto begun = begin_attempt();
+      if (crew_->words().step != ctx.step()) {
+        ctx.resume_at(crew_->words().step);
+        return fail(errc::cancelled, "evaluation", "the others are at step " + std::to_string(ctx.step()));
+      }
+      const auto sum = begun ? try_to_evaluate(ctx, b, static_cast<std::uint32_t>(pieces)) : result<double>{begun.error()};
+      if (!sum) {
+        CAUSEWAY_TRY(crew_->failed(sum.error()));
+        if (!begun && begun.error().code == errc::cancelled && crew_->words().step == ctx.step()) return begun.error();
+        continue;
+      }
+      turns_.came_to(*sum);
+      if (std::isfinite(*sum)) return *sum / static_cast<double>(b.tokens());
+      return fail(errc::cancelled, "evaluation",
+                  "it has no outcome here; the others are through with it, or wait for peers");
+    }
+  }
+
+  /// The blocks that this peer is the first to hold, to the storage, if there is one. A peer that goes calls it before:
+  /// once all have gone, the run goes on from there.
+  result<void> save_blocks(auto& ctx) {
+    return save_if(ctx, [&](std::int64_t b) {
+      const auto holders = layout_.holders(b);
+      return !holders.empty() && holders.front() == crew_->identity();
+    });
   }
 
   void serialize(auto& ar) {
@@ -48248,19 +51500,43 @@ class elastic_pipeline {
     codec_.serialize(ar);
   }
 
-  /// Of the last attempt.
+  /// Of the last attempt, and the peers that took part in it.
   [[nodiscard]] const stage::layout& layout() const noexcept { return layout_; }
+  [[nodiscard]] std::uint32_t peers() const noexcept { return static_cast<std::uint32_t>(index_of_.size()); }
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
   [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
 
  private:
+  // Two consecutive ones for the boundaries of an evaluation.
+  static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
   // Kinds of messages on the channel of state; a gather takes two.
   enum channel : std::uint32_t { facts_channel = 0, sums_channel = 4, move_channel = 8, source_channel = 9 };
 
-  [[nodiscard]] net::message_id named(std::uint32_t on) const {
-    return {.channel = on, .step = attempt_.round, .parent = attempt_.parent};
+  result<void> begin(auto& ctx) {
+    if (crew_ == nullptr || !ctx.elastic()) {
+      return fail(errc::invalid_argument, "elastic pipeline",
+                  "it needs a membership: give it and environment::group the same crew_group");
+    }
+    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
+    if (order_.chunks() != 1)
+      return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
+    if (ctx.model().tied_table() != nn::not_held) {
+      return fail(errc::unsupported, "elastic pipeline",
+                  "first and last stage would share a table; build the model with untied embeddings");
+    }
+    std::optional<block_store> store;
+    if (options_.storage) store.emplace(*options_.storage, options_.folder);
+    held_.begin(ctx.model().part(), ctx.model().blocks(), std::move(store));
+    return {};
   }
+
+  // The peers of an attempt may meet several times.
+  [[nodiscard]] net::message_id named(std::uint32_t on) const {
+    return {.channel = on, .step = mix(attempt_.round, meetings_), .parent = attempt_.parent};
+  }
+  // Of boundaries, whose ids hold the micro-batch besides.
+  [[nodiscard]] std::uint64_t meeting() const noexcept { return (attempt_.round << 16) + meetings_; }
   [[nodiscard]] collective::collective_options how(auto& ctx) const {
     collective::collective_options options = ctx.exchange_options();
     options.deadline = attempt_.deadline;
@@ -48286,15 +51562,26 @@ class elastic_pipeline {
       for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
     }
     const crew_words& now = crew_->words();
-    const double norm = std::sqrt(squares_);
+    const double norm = std::sqrt(sum_of_squares_);
     h.add_value(now.state).add_value(std::bit_cast<std::uint64_t>(norm));
-    return {now.step + 1, h.finish(), norm};
+    return {now.step + 1, h.finish(), norm, next_history()};
+  }
+
+  // Nothing for a recovery policy that does not look back.
+  [[nodiscard]] stage::run_history next_history() const {
+    const std::uint64_t interval = recovery_.interval();
+    stage::run_history history = crew_->words().history;
+    if (interval == 0) return history;
+    history.replicas = static_cast<std::uint32_t>(layout_.replicas.size());
+    history.stages = static_cast<std::uint32_t>(layout_.replicas.front().seats.size());
+    if ((crew_->words().step + 1) % interval == 0) history.add_interval(attempt_.transport->size());
+    return history;
   }
 
   // All of a step but the move of the parameters.
   result<void> attempt(auto& ctx) {
     proposes_ = false;
-    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
+    CAUSEWAY_TRY(begin_attempt());
     if (taken()) return {};  // the attempt just begun is the next step's
     complete_ = false;
     codec_.begin_step();
@@ -48303,7 +51590,8 @@ class elastic_pipeline {
       crew_->finished_by_others();
       return fail(errc::cancelled, "step", "the others have finished it");
     }
-    CAUSEWAY_TRY(assemble(ctx));
+    CAUSEWAY_ASSIGN(const auto facts, meet(ctx, true));
+    CAUSEWAY_TRY(assemble(ctx, *facts));
     CAUSEWAY_TRY(compute(ctx));
     CAUSEWAY_TRY(sum_gradients(ctx));
     CAUSEWAY_TRY(tell_sums(ctx));
@@ -48312,24 +51600,86 @@ class elastic_pipeline {
     return {};
   }
 
+  result<void> begin_attempt() {
+    const std::uint32_t before = attempt_.attempt;
+    const std::uint64_t round = attempt_.round;
+    CAUSEWAY_ASSIGN(attempt_, crew_->begin_attempt());
+    if (attempt_.attempt != before || attempt_.round != round) meetings_ = 0;
+    return {};
+  }
+
+  // ---- evaluation -------------------------------------------------------------------------------------------------------
+
+  // The sum of the losses. Not a number: there is none to be had.
+  result<double> try_to_evaluate(auto& ctx, const batch& b, std::uint32_t pieces) {
+    constexpr double none = std::numeric_limits<double>::quiet_NaN();
+    CAUSEWAY_ASSIGN(const auto facts, meet(ctx, false));
+    if (!facts) return missed_;
+    auto made = recovery_.arrange(facts->gathered);
+    if (!made || !lost_runs(facts->gathered).empty()) return none;  // the step will wait for peers, or mend it
+    CAUSEWAY_TRY(assemble(ctx, *facts));
+    stage::layout shared_out = layout_;
+    const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
+    for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
+    CAUSEWAY_ASSIGN(const double own, forward_only(ctx, shared_out, b, pieces));
+    std::vector<double> all(attempt_.transport->size(), own);
+    if (all.size() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(*attempt_.transport, named(collective::channels::state + sums_channel),
+                                          std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}),
+                                          how(ctx)));
+    }
+    return std::accumulate(all.begin(), all.end(), 0.0);
+  }
+
+  // This peer's part of it.
+  result<double> forward_only(auto& ctx, const stage::layout& l, const batch& b, std::uint32_t pieces) {
+    if (seat_ == nullptr) return 0.0;
+    CAUSEWAY_ASSIGN(const seat_work work, forwards_of(l, place_));
+    stage::plain exact;
+    return pass_seat(ctx, *attempt_.transport, index_of_, exact, work, stage::one_f_one_b{},
+                     {b, pieces, seat_->computes, 0.0F, false},
+                     {.channel = evaluation_channel, .step = meeting(), .deadline = attempt_.deadline});
+  }
+
   // ---- who holds what ---------------------------------------------------------------------------------------------------
 
-  result<void> assemble(auto& ctx) {
-    stage::present_peer own = held_.described(crew_->words(), ctx.model().blocks());
-    own.id = crew_->identity();
+  // What all peers of the attempt hold, once all are at the same turn. None: the others are past this peer's, and told it
+  // what it missed.
+  result<std::optional<crew_facts>> meet(auto& ctx, bool trains) {
+    crew_member own{held_.described(crew_->words(), ctx.model().blocks()), {}};
+    own.peer.id = crew_->identity();
+    turns_.at(crew_->words().state);
+    own.turn = turns_.now(trains);
     const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
-    CAUSEWAY_ASSIGN(
-        const crew_facts facts,
-        gather_facts(*attempt_.transport, named(collective::channels::state + facts_channel), own, ours, how(ctx)));
+    for (;;) {
+      ++meetings_;
+      CAUSEWAY_ASSIGN(
+          crew_facts facts,
+          gather_facts(*attempt_.transport, named(collective::channels::state + facts_channel), own, ours, how(ctx)));
+      if (own.turn.order() < furthest(facts.turns)) {
+        missed_ = missed(own.turn, facts.turns);
+        return std::optional<crew_facts>{};
+      }
+      const auto with_us = [&](const crew_turn& t) { return t.order() == own.turn.order(); };
+      if (!std::all_of(facts.turns.begin(), facts.turns.end(), with_us)) continue;  // the others come after
+      facts.gathered.step = crew_->words().step;
+      facts.gathered.state = crew_->words().state;
+      facts.gathered.history = crew_->words().history;
+      return std::optional{std::move(facts)};
+    }
+  }
+
+  result<void> assemble(auto& ctx, const crew_facts& facts) {
     auto made = recovery_.arrange(facts.gathered);
     if (!made) return wait_for_more(ctx, made.error());
     layout_ = std::move(*made);
-    CAUSEWAY_TRY(layout_.check(ours.layers, ours.micro_batches));
+    CAUSEWAY_TRY(layout_.check(facts.gathered.layers, facts.gathered.micro_batches));
     for (const nn::block_range& r : lost_runs(facts.gathered)) {
-      const bool between = r.first > 0 && r.last < ours.layers;
+      const bool between = r.first > 0 && r.last < facts.gathered.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
-      return go_back(ctx, fail(errc::not_found, "blocks " + nn::model_part::text(r),
-                               "no peer that is there has them; the run goes on when one that has them is back"));
+      return go_back(ctx, facts,
+                     fail(errc::not_found, "blocks " + nn::model_part::text(r),
+                          "no peer that is there has them; the run goes on when one that has them is back"));
     }
     index_of_.clear();
     for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
@@ -48337,8 +51687,23 @@ class elastic_pipeline {
     return take_seat(ctx, facts);
   }
 
-  // To the newest state that is saved whole, if all find one: the peers vote on it as on a step.
-  result<void> go_back(auto& ctx, const error& why) {
+  // Of the state that the run is in, as far as this peer has it. One peer alone may save a block.
+  template <class Ours>
+  result<void> save_if(auto& ctx, Ours&& ours) {
+    if (!options_.storage) return {};
+    for (const nn::block_range& r : held_.described(crew_->words(), ctx.model().blocks()).holds) {
+      for (std::int64_t b = r.first; b < r.last; ++b) {
+        if (ours(b) && ctx.model().part().holds(b)) CAUSEWAY_TRY(held_.save(ctx, b, crew_->words()));
+      }
+    }
+    return {};
+  }
+
+  // To the newest state that is saved whole, if all find one: the peers vote on it as on a step. Who left has saved what it
+  // held; with what is here that may be the state of now.
+  result<void> go_back(auto& ctx, const crew_facts& facts, const error& why) {
+    const auto ours = [&](std::int64_t b) { return facts.gathered.first_holder(b) == facts.self; };
+    if (const auto kept = save_if(ctx, ours); !kept) ctx.log()(severity::warning, kept.error().text());
     crew_words saved;
     if (options_.storage) {
       CAUSEWAY_ASSIGN(const auto found, block_store(*options_.storage, options_.folder).newest(ctx.model().blocks()));
@@ -48353,8 +51718,10 @@ class elastic_pipeline {
     }
     const bool agreed = std::all_of(all.begin(), all.end(), [&](const crew_words& w) { return w == saved; });
     if (saved.step == 0 || !agreed) return wait_for_more(ctx, why);
-    ctx.log()(severity::warning, why.where + ": no peer has them any more; going back from step " +
-                                     std::to_string(ctx.step()) + " to step " + std::to_string(saved.step));
+    const std::string from = ctx.step() == saved.step ? "" : "back from step " + std::to_string(ctx.step()) + " to ";
+    ctx.log()(from.empty() ? severity::info : severity::warning, why.where + ": no peer has them any more; going " + from +
+                                                                     (from.empty() ? "on from step " : "step ") +
+                                                                     std::to_string(saved.step) + ", which is saved");
     CAUSEWAY_TRY(crew_->propose(saved));
     held_.went_back(crew_->words());
     ctx.resume_at(crew_->words().step);
@@ -48374,61 +51741,20 @@ class elastic_pipeline {
   result<void> take_seat(auto& ctx, const crew_facts& facts) {
     said_.clear();
     const std::int64_t layers = ctx.model().blocks();
-    const auto moves = moves_for(layout_, facts.gathered);
-    const auto made = made_up_for(facts.gathered);
     const nn::model_part part = seat_ != nullptr ? nn::model_part{seat_->held()} : ctx.model().part();
     const bool same = part.ranges(layers) == ctx.model().part().ranges(layers);
     const bool ready = same && (seat_ == nullptr || held_.is_ready(part, crew_->words()));
-    if (!ready || !moves.empty() || !made.empty()) CAUSEWAY_TRY(change_part(ctx, facts, part, ready, moves, made));
+    part_change change{held_,
+                       crew_->words(),
+                       facts,
+                       layout_,
+                       {*attempt_.transport, named(collective::channels::state + move_channel),
+                        named(collective::channels::state + source_channel), attempt_.deadline}};
+    if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(ctx, part, ready));
+    received_blocks_ += change.received();
+    made_up_blocks_ += change.made_up_here();
     held_.seated(seat_ != nullptr ? seat_->computes : nn::block_range{}, static_cast<std::uint32_t>(place_.replica));
     return {};
-  }
-
-  // What others need is copied before this peer's own part changes.
-  result<void> change_part(auto& ctx, const crew_facts& facts, const nn::model_part& part, bool ready,
-                           const std::vector<block_move>& moves, const std::vector<made_up_block>& made) {
-    const std::size_t moments = ctx.inner().moments().size();
-    auto sources = sources_of(made, layout_, facts.gathered);
-    std::map<std::int64_t, block_contents> outward, inward, source_outward, source_inward;
-    for (const block_move& m : moves) {
-      if (m.from != facts.self) continue;
-      CAUSEWAY_ASSIGN(outward[m.block], held_.contents(ctx, m.block));
-    }
-    for (const block_move& m : sources) {
-      if (m.from != facts.self) continue;
-      CAUSEWAY_ASSIGN(block_contents all, held_.contents(ctx, m.block));
-      source_outward[m.block] = parameters_of(std::move(all), moments);
-    }
-    if (!ready) CAUSEWAY_TRY(held_.change(ctx, part, crew_->words()));
-    for (const block_move& m : moves) {
-      if (m.to == facts.self) inward[m.block].resize(held_.contents_size(ctx, m.block));
-    }
-    CAUSEWAY_TRY(exchange(move_channel, facts, moves, outward, inward));
-    for (const auto& [block, contents] : inward) held_.put(ctx, block, contents);
-    received_blocks_ += inward.size();
-    if (made.empty()) return {};
-    for (const block_move& m : sources) {
-      if (m.to != facts.self) continue;
-      auto& room = source_inward[m.block];
-      if (m.from == facts.self) room = source_outward.at(m.block);
-      room.resize(static_cast<std::size_t>(ctx.model().block_length(m.block)));
-    }
-    std::erase_if(sources, [](const block_move& m) { return m.from == m.to; });
-    CAUSEWAY_TRY(exchange(source_channel, facts, sources, source_outward, source_inward));
-    for (const made_up_block& m : made) {
-      if (!part.holds(m.block)) continue;
-      const std::size_t size = held_.contents_size(ctx, m.block);
-      held_.put(ctx, m.block, made_up(m, size, moments, source_inward.at(m.before), source_inward.at(m.behind)));
-      ++made_up_blocks_;
-    }
-    return {};
-  }
-
-  result<void> exchange(std::uint32_t kind, const crew_facts& facts, const std::vector<block_move>& moves,
-                        const std::map<std::int64_t, block_contents>& outward,
-                        std::map<std::int64_t, block_contents>& inward) {
-    return move_blocks(*attempt_.transport, named(collective::channels::state + kind), attempt_.deadline, moves, facts.self,
-                       facts.index_of, outward, inward);
   }
 
   // ---- the step ---------------------------------------------------------------------------------------------------------
@@ -48437,92 +51763,25 @@ class elastic_pipeline {
     const auto gradients = ctx.gradients();
     kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
     loss_ = 0;
-    if (seat_ == nullptr || layout_.replicas[place_.replica].micro_batches == 0) return {};
-    const stage::replica& mine = layout_.replicas[place_.replica];
-    const auto rank = static_cast<std::uint32_t>(place_.rank);
-    CAUSEWAY_ASSIGN(const plan::schedule schedule,
-                    order_.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
-    plan::held_memory limit = plan::peak_memory(schedule, rank);
-    limit += {order_.room(), order_.room()};
-    plan::schedule_cursor cursor{schedule, rank, order_.order(), limit};
-    std::uint32_t window = 1;
-    for (std::uint32_t r = 0; r < schedule.ranks; ++r) {
-      const plan::held_memory held = plan::peak_memory(schedule, r);
-      window = std::max(window, static_cast<std::uint32_t>(held.activations + held.inputs) + order_.room());
-    }
-    const std::int64_t sequences = whole_.sequences / options_.micro_batches;
-    const std::uint32_t first = layout_.first_micro_batch(place_.replica);
-    const batch piece = whole_.slice(first * sequences, mine.micro_batches * sequences);
+    if (seat_ == nullptr) return {};
+    CAUSEWAY_ASSIGN(const seat_work work, work_of(layout_, place_, order_, recovery_));
     std::vector<std::uint64_t> dropout;
-    for (std::uint32_t m = 0; m < mine.micro_batches; ++m) dropout.push_back(mix(ctx.step(), first + m, dropout_stream));
-    collective::group_view view{*attempt_.transport, peers_of(mine)};
-    stage_mail<Codec> mail{view,
-                           codec_,
-                           {.pool = ctx.pool(),
-                            .schedule = schedule,
-                            .whole = piece,
-                            .width = ctx.model().width(),
-                            .channel = collective::channels::activations,
-                            .step = attempt_.round,
-                            .seed = ctx.step(),
-                            .window = window,
-                            .deadline = attempt_.deadline}};
-    const std::array chunk{seat_->computes};
+    for (std::uint32_t m = 0; m < work.schedule.micro_batches; ++m)
+      dropout.push_back(mix(ctx.step(), work.first + m, dropout_stream));
     const float scale = 1.0F / static_cast<float>(whole_.tokens());
-    pipeline_pass run{ctx.model(), mail, {schedule, rank, chunk, piece, scale, true, dropout}};
-    CAUSEWAY_ASSIGN(loss_, run.run(cursor));
+    CAUSEWAY_ASSIGN(loss_, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_,
+                                     {whole_, static_cast<std::uint32_t>(options_.micro_batches), seat_->computes, scale,
+                                      true, dropout},
+                                     {.channel = collective::channels::activations,
+                                      .step = meeting(),
+                                      .seed = ctx.step(),
+                                      .deadline = attempt_.deadline}));
     return {};
   }
 
-  [[nodiscard]] std::vector<net::peer_index> peers_of(const stage::replica& r) const {
-    std::vector<net::peer_index> peers;
-    for (const stage::seat& s : r.seats) peers.push_back(index_of_.at(s.peer));
-    return peers;
-  }
-
-  // Blocks in a row that the same peers hold, and those peers.
-  struct shared_run {
-    nn::block_range blocks;
-    std::vector<std::uint64_t> holders;
-  };
-  [[nodiscard]] std::vector<shared_run> shared_runs(std::int64_t layers) const {
-    std::vector<shared_run> runs;
-    for (std::int64_t b = 0; b < layers; ++b) {
-      auto holders = layout_.holders(b);
-      if (!runs.empty() && runs.back().holders == holders) {
-        runs.back().blocks.last = b + 1;
-      } else {
-        runs.push_back({{b, b + 1}, std::move(holders)});
-      }
-    }
-    return runs;
-  }
-
-  // Those who hold a block without computing it put in zeros, and get the sum that keeps it up to date.
   result<void> sum_gradients(auto& ctx) {
-    squares_ = 0;
-    block_squares_.clear();
-    std::size_t number = 0;
-    for (const shared_run& run : shared_runs(ctx.model().blocks())) {
-      const std::size_t piece = number++;
-      const auto mine = std::find(run.holders.begin(), run.holders.end(), crew_->identity());
-      if (mine == run.holders.end()) continue;
-      const auto part = blocks_in(ctx.gradients(), ctx.model().parameters().segments(), run.blocks, ctx.model().blocks());
-      if (run.holders.size() > 1) {
-        std::vector<net::peer_index> peers;
-        for (const std::uint64_t id : run.holders) peers.push_back(index_of_.at(id));
-        collective::group_view view{*attempt_.transport, std::move(peers)};
-        net::message_id id = named(collective::channels::gradients);
-        id.step = mix(id.step, piece);
-        CAUSEWAY_TRY(collective::all_reduce_sum(view, id, part, how(ctx)));
-      }
-      for (std::int64_t b = run.blocks.first; b < run.blocks.last; ++b) {
-        const double norm =
-            ctx.norm_of(blocks_in(ctx.gradients(), ctx.model().parameters().segments(), {b, b + 1}, ctx.model().blocks()));
-        block_squares_[b] = norm * norm;
-        if (mine == run.holders.begin()) squares_ += norm * norm;  // counted by the first
-      }
-    }
+    CAUSEWAY_ASSIGN(squares_, sum_blocks(ctx, *attempt_.transport, named(collective::channels::gradients), layout_,
+                                         crew_->identity(), index_of_, how(ctx)));
     return {};
   }
 
@@ -48530,16 +51789,16 @@ class elastic_pipeline {
   // has heard from everybody knows that every gradient is complete.
   result<void> tell_sums(auto& ctx) {
     net::any_transport& transport = *attempt_.transport;
-    const std::array<double, 2> own{loss_, squares_};
+    const std::array<double, 2> own{loss_, squares_.first};
     std::vector<std::array<double, 2>> all(transport.size(), own);
     if (transport.size() > 1) {
       CAUSEWAY_TRY(collective::all_gather(transport, named(collective::channels::state + sums_channel),
                                           std::as_bytes(std::span{own}), std::as_writable_bytes(std::span{all}), how(ctx)));
     }
-    loss_ = squares_ = 0;
+    loss_ = sum_of_squares_ = 0;
     for (const auto& [loss, squares] : all) {
       loss_ += loss;
-      squares_ += squares;
+      sum_of_squares_ += squares;
     }
     return {};
   }
@@ -48548,7 +51807,8 @@ class elastic_pipeline {
   [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
-    h.add_value(hash_text(Recovery::name)).add_value(codec_.agreement()).add_value(options_.micro_batches);
+    h.add_value(hash_text(Recovery::name)).add_value(recovery_.interval());
+    h.add_value(codec_.agreement()).add_value(options_.micro_batches);
     return h.finish();
   }
 
@@ -48563,16 +51823,19 @@ class elastic_pipeline {
 
   batch whole_;
   crew_attempt attempt_;
+  std::uint64_t meetings_ = 0;  // in this attempt
+  crew_turns turns_;
+  double missed_ = 0;  // an evaluation that others are through with
   stage::layout layout_;
   std::map<std::uint64_t, net::peer_index> index_of_;  // by id
   const stage::seat* seat_ = nullptr;                  // in layout_; none: spare
   stage::layout::place place_;
   double loss_ = 0;
-  double squares_ = 0;
-  std::map<std::int64_t, double> block_squares_;  // of the blocks that are held
-  crew_words next_;                               // what this peer would propose
-  bool complete_ = false;                         // the gradients are those of the whole batch
-  bool proposes_ = false;                         // and the attempt that made them so is under way
+  block_squares squares_;
+  double sum_of_squares_ = 0;  // of the whole gradient
+  crew_words next_;            // what this peer would propose
+  bool complete_ = false;      // the gradients are those of the whole batch
+  bool proposes_ = false;      // and the attempt that made them so is under way
   std::string said_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;
@@ -48622,7 +51885,7 @@ inline constexpr std::size_t most_values = (net::max_post_bytes - 64) / sizeof(f
 
 namespace detail {
 
-inline constexpr std::uint8_t format = 1;
+inline constexpr envelope::kind messages{"expert message", "grid or width of experts", 1};
 
 inline void put_values(net::byte_writer& out, std::span<const float> values) {
   out.put(static_cast<std::uint32_t>(values.size()));
@@ -48667,42 +51930,17 @@ inline void read(net::byte_reader& in, answer& m) {
   m.values = get_values(in);
 }
 
-template <class M>
-message read_as(net::byte_reader& in) {
-  M m;
-  read(in, m);
-  return m;
-}
-inline message read_kind(net::byte_reader& in, std::uint8_t kind) {
-  if (kind == 0) return read_as<announcement>(in);
-  if (kind == 1) return read_as<request>(in);
-  if (kind == 2) return read_as<answer>(in);
-  in.refuse();
-  return {};
-}
-
 }  // namespace detail
 
 [[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  net::byte_writer out;
-  out.put(detail::format).put(run).put(static_cast<std::uint8_t>(m.index()));
-  std::visit([&out](const auto& which) { detail::write(out, which); }, m);
-  return std::move(out).take();
+  return envelope::seal(detail::messages, run, m,
+                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
 }
 
-/// errc::version_mismatch, errc::wrong_run for another run's; errc::corrupt or errc::too_large for what no encoder makes,
-/// values that are not finite among it.
+/// As envelope::open; values that are not finite are refused as well.
 [[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  net::byte_reader in{bytes};
-  if (in.get<std::uint8_t>() != detail::format) {
-    return fail(errc::version_mismatch, "expert message", "another format; all peers must run the same version");
-  }
-  if (in.get<std::uint64_t>() != run && in.ok()) {
-    return fail(errc::wrong_run, "expert message", "it is of another run, or of another grid or width of experts");
-  }
-  result<message> m{detail::read_kind(in, in.get<std::uint8_t>())};
-  if (const auto end = in.finish("expert message"); !end) return end.error();
-  return m;
+  return envelope::open<message>(detail::messages, run, bytes,
+                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::expert_wire
@@ -49449,24 +52687,20 @@ class pipeline {
 
   /// Finds this peer's place, and checks that the parts of all its pipeline's peers make one model.
   result<void> start(auto& ctx) {
-    constexpr bool has_stages = StageModel<std::remove_cvref_t<decltype(ctx.model())>>;
-    static_assert(has_stages,
-                  "causeway-P5: a pipeline needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
-                  "docs/reference/rules.md#p5");
-    if constexpr (has_stages) return begin(ctx);
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
     return {};  // the refusal is the only error
   }
 
   result<double> forward_backward(auto& ctx, const batch& b) {
     codec_.begin_step();
-    CAUSEWAY_TRY(check_batch(b, options_.micro_batches));
+    CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     completed_ = false;
     std::vector<std::uint64_t> dropout(schedule_.micro_batches);
     for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) dropout[m] = ctx.dropout_stream(m);
     const float scale = 1.0F / static_cast<float>(b.tokens());
     auto view = view_of(ctx);
     return run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                     {first_channel, place_.replica, window_, talk(ctx), base_.empty() ? nullptr : &base_});
+                     mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
   }
 
   /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
@@ -49495,10 +52729,10 @@ class pipeline {
   /// micro-batches as in training.
   result<double> evaluate(auto& ctx, const batch& b) {
     const std::int64_t pieces = std::gcd(b.sequences, options_.micro_batches);
-    CAUSEWAY_TRY(check_batch(b, pieces));
+    CAUSEWAY_TRY(check_batch(name, b, pieces));
     auto view = view_of(ctx);
-    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b,
-                          {evaluation_channel, place_.replica, window_, talk(ctx)});
+    return evaluate_batch(ctx, view, chunks_, static_cast<std::uint32_t>(pieces), b, mail(ctx, evaluation_channel),
+                          talk(ctx));
   }
 
   void serialize(auto& ar) { codec_.serialize(ar); }
@@ -49531,22 +52765,13 @@ class pipeline {
   }
 
   result<void> make_schedule() {
-    if (options_.micro_batches < 1 || options_.micro_batches >= std::int64_t{1} << most_micro_batch_bits) {
-      return fail(errc::invalid_argument, "pipeline",
-                  std::to_string(options_.micro_batches) + " micro-batches; choose at least 1, below a million");
-    }
+    CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
     CAUSEWAY_ASSIGN(schedule_, order_.make(place_.ranks(), static_cast<std::uint32_t>(options_.micro_batches)));
     if (schedule_.chunks > 1 && place_.ranks() == 1) {
       return fail(errc::invalid_argument, "pipeline", "one peer alone has one chunk of the model; use another schedule");
     }
-    plan::held_memory limit = plan::peak_memory(schedule_, place_.rank);
-    limit += {order_.room(), order_.room()};
-    cursor_.emplace(schedule_, place_.rank, order_.order(), limit);
-    window_ = 1;
-    for (std::uint32_t r = 0; r < schedule_.ranks; ++r) {
-      const plan::held_memory held = plan::peak_memory(schedule_, r);
-      window_ = std::max(window_, static_cast<std::uint32_t>(held.activations + held.inputs) + order_.room());
-    }
+    cursor_ = cursor_of(schedule_, place_.rank, order_);
+    window_ = window_of(schedule_, order_);
     return {};
   }
 
@@ -49556,19 +52781,16 @@ class pipeline {
     return {{.channel = first_channel + 4, .step = ctx.step()}, ctx.exchange_options()};
   }
 
+  [[nodiscard]] batch_talk mail(auto& ctx, std::uint32_t channel, const embedding_base* base = nullptr) const {
+    return {channel, ctx.step(), place_.replica, window_, ctx.exchange_options().deadline, base};
+  }
+
   // Equal on peers that can be stages of one pipeline.
   [[nodiscard]] std::uint64_t agreement(auto& ctx) const {
     hasher h;
     h.add_value(std::uint64_t{ctx.model().config_hash()}).add_value(hash_text(Schedule::name));
     h.add_value(codec_.agreement()).add_value(options_.micro_batches);
     return h.finish();
-  }
-
-  [[nodiscard]] static result<void> check_batch(const batch& b, std::int64_t pieces) {
-    if (b.sequences != 0 && b.sequences % pieces == 0) return {};
-    return fail(errc::invalid_argument, "pipeline",
-                "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(pieces) +
-                    " equal micro-batches; choose a divisor");
   }
 
   [[nodiscard]] bool has_tied_table(auto& ctx) const {
@@ -49615,6 +52837,178 @@ static_assert(ParallelismPolicy<pipeline<>>);
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_PIPELINE_HPP
+
+// ---- causeway/parallel/prompted_model.hpp ----
+#ifndef CAUSEWAY_PARALLEL_PROMPTED_MODEL_HPP
+#define CAUSEWAY_PARALLEL_PROMPTED_MODEL_HPP
+
+// A pre-trained model whose blocks are served by others, fine-tuned by prompts (Petals: Borzunov et al., 2022). Embedding
+// and output layer are here and frozen; what is trained, rows in front of every sequence and rows added to them before each
+// block, are this model's parameters, for a trainer and any policy. No server knows of them between two requests.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct prompt_options {
+  std::int64_t rows = 16;  ///< in front of every sequence; they and its tokens fit the model's context
+  bool deep = true;        ///< rows of their own before every block, which begin as zeros
+};
+
+/// Models train's Model, f32, no dropout. One thread at a time. A step waits for all blocks twice, there and back; its
+/// batch goes in pieces that several servers compute at once. Memory: what went into each hop, encoded.
+template <class Family = nn::gpt_family, stage::ActivationCodec Codec = stage::plain>
+class prompted_model {
+ public:
+  using family_type = Family;
+  using options_type = typename Family::options_type;
+  using backend_type = kernels::cpu_backend;
+  using client_type = block_client<Codec>;
+
+  /// `source` gives embedding and output layer. errc::invalid_argument for sizes that cannot work.
+  static result<prompted_model> create(const options_type& model, const prompt_options& prompts,
+                                       const stage::parameter_source& source, std::shared_ptr<net::fabric> fabric,
+                                       block_client_options client, Codec codec = Codec{}, log_sink log = {},
+                                       backend_type backend = backend_type{}) {
+    CAUSEWAY_TRY(Family::validate(model));
+    if (model.precision != nn::precision::f32 || prompts.rows < 1 || prompts.rows >= model.context || !fabric) {
+      return fail(errc::invalid_argument, "prompted_model",
+                  std::to_string(prompts.rows) + " rows of prompts in a context of " + std::to_string(model.context) +
+                      "; there must be some and room for tokens, a fabric, and the precision is f32");
+    }
+    prompted_model made{model, prompts, std::move(backend)};
+    CAUSEWAY_TRY(source(made.engine_->frozen));
+    made.engine_->client =
+        std::make_unique<client_type>(std::move(fabric), std::move(client), stage::family_agreement<Family>(model),
+                                      model.layers, model.width, std::move(codec), std::move(log));
+    made.initialize(0);
+    return result<prompted_model>{std::move(made)};
+  }
+
+  /// The prompts.
+  [[nodiscard]] parameter_store& parameters() noexcept { return engine_->trained; }
+  [[nodiscard]] backend_type& backend() noexcept { return engine_->backend; }
+  [[nodiscard]] client_type& client() noexcept { return *engine_->client; }
+
+  [[nodiscard]] std::uint64_t config_hash() const {
+    hasher h;
+    h.add_value(hash_text("prompted_model")).add_value(stage::family_agreement<Family>(engine_->options));
+    return h.add_value(engine_->trained.layout_hash()).finish();
+  }
+
+  /// Fresh prompts, a function of the seed: like embeddings of tokens, and zeros before the blocks.
+  void initialize(std::uint64_t seed) {
+    std::vector<nn::initial_distribution> initial{{0.0F, nn::initial_deviation, 0}};
+    if (engine_->prompts.deep) initial.push_back({0.0F, 0.0F, 1});
+    nn::fill_initial(engine_->backend.pool(), engine_->trained, initial, seed);
+    engine_->trained.touch();
+  }
+
+  /// As nn::language_model; errors of block_client.
+  result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                  std::int64_t sequences, float scale, std::uint64_t) {
+    return run({inputs, targets, sequences, scale, 0}, true);
+  }
+  result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                          std::int64_t sequences) {
+    return run({inputs, targets, sequences, 0.0F, 0}, false);
+  }
+
+ private:
+  using tape_type = autograd::tape<backend_type>;
+  using pass_type = typename client_type::pass;
+
+  // Everything, in one place that stays when the model moves: the tape points into it.
+  struct engine {
+    engine(const options_type& o, const prompt_options& p, backend_type b)
+        : options{o}, prompts{p}, backend{std::move(b)}, family{o, frozen, nn::model_part::ends()} {
+      frozen.allocate_values();
+      trained.add("prompts", parameter_kind::embedding, p.rows, o.width);
+      if (p.deep) trained.add("deep_prompts", parameter_kind::embedding, o.layers * p.rows, o.width);
+      trained.allocate();
+    }
+    [[nodiscard]] autograd::parameter input_prompts() {
+      return {trained.value(0), nullptr, trained.gradient(0), prompts.rows, options.width};
+    }
+    [[nodiscard]] std::span<float> deep(float* first) const {
+      return {first, prompts.deep ? static_cast<std::size_t>(options.layers * prompts.rows * options.width) : 0};
+    }
+
+    options_type options;
+    prompt_options prompts;
+    backend_type backend;
+    parameter_store frozen, trained;
+    Family family;
+    std::unique_ptr<client_type> client;
+    buffer_pool memory;
+    tape_type tape{backend, memory};
+    std::optional<error> failed;  // the client's, in the pass under way
+  };
+
+  prompted_model(const options_type& o, const prompt_options& p, backend_type backend)
+      : engine_{std::make_unique<engine>(o, p, std::move(backend))} {}
+
+  result<double> run(const nn::micro_batch& b, bool training) {
+    engine& e = *engine_;
+    const nn::token_limits limits{"prompted_model", e.options.context - e.prompts.rows, e.options.vocabulary};
+    CAUSEWAY_TRY(nn::check_inputs(limits, b));
+    CAUSEWAY_TRY(nn::check_targets(limits, b));
+    e.failed.reset();
+    double loss = 0;
+    try {
+      const autograd::recording_scope scope{e.tape, training};
+      loss = pass(b, training);
+      if (training && !e.failed) e.tape.backward();
+    } catch (const std::bad_alloc&) {
+      e.failed = fail(errc::out_of_memory, "prompted_model", "no memory for the activations: use a smaller micro-batch");
+    }
+    e.tape.clear();
+    if (e.failed) return std::move(*e.failed);
+    return loss;
+  }
+
+  double pass(const nn::micro_batch& b, bool training) {
+    engine& e = *engine_;
+    tape_type& t = e.tape;
+    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
+    const nn::pass<backend_type> p{&e.frozen, nullptr, b.batch, T, 0, 0.0F};
+    t.recording(false);
+    const auto tokens = e.family.embed(t, p, b.inputs);
+    t.recording(training);
+    const auto x = autograd::prepend_prompts(t, tokens, e.input_prompts(), b.batch);
+    const auto y = remote(x, {b.batch, e.prompts.rows + T, e.prompts.deep ? e.prompts.rows : 0, {}});
+    if (e.failed) return 0;
+    const auto rows = autograd::drop_prompts(t, y, e.prompts.rows, b.batch);
+    return autograd::cross_entropy(t, e.family.finish(t, p, rows), p[e.family.head()], b.targets, b.grad_scale);
+  }
+
+  /// All blocks. The client's failure is kept: a tape cannot tell of it.
+  [[nodiscard]] autograd::variable remote(const autograd::variable& x, block_batch batch) {
+    engine& e = *engine_;
+    if (e.prompts.deep) batch.deep = e.deep(e.trained.value(1));
+    tensor y = e.tape.make(dtype::f32, x.value.shape());
+    auto passed = e.client->forward(e.backend.pool(), batch, x.value.span<float>(), y.span<float>());
+    if (!passed) {
+      e.failed = passed.error();
+      return {std::move(y)};
+    }
+    auto kept = std::make_unique<pass_type>(std::move(*passed));
+    return e.tape.result(std::move(y), [&e, slot = x.slot, kept = std::move(kept)](tape_type& on, const tensor& dy) {
+      tensor dx = on.make(dtype::f32, dy.shape());
+      const auto d_deep = e.prompts.deep ? e.deep(e.trained.gradient(1)) : std::span<float>{};
+      const auto done = e.client->backward(on.pool(), *kept, dy.span<float>(), dx.span<float>(), d_deep);
+      if (!done) {
+        e.failed = done.error();
+      } else {
+        on.contribute(slot, std::move(dx));
+      }
+    });
+  }
+
+  std::unique_ptr<engine> engine_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_PROMPTED_MODEL_HPP
 
 // ---- causeway/parallel/swarm_messages.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
@@ -49810,24 +53204,9 @@ using message = std::variant<status, claim, report, order, parcel, contributed, 
 
 namespace detail {
 
-inline constexpr std::uint8_t format = 2;
+inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches", 2};
 
-inline void put_real(net::byte_writer& out, double v) { out.put(std::bit_cast<std::uint64_t>(v)); }
-inline double get_real(net::byte_reader& in) {
-  const auto v = std::bit_cast<double>(in.get<std::uint64_t>());
-  if (!std::isfinite(v)) in.refuse();
-  return v;
-}
-inline std::uint8_t get_flag(net::byte_reader& in) {
-  const auto v = in.get<std::uint8_t>();
-  if (v > 1) in.refuse();
-  return v;
-}
-inline std::uint32_t get_below(net::byte_reader& in, std::uint32_t limit) {
-  const auto v = in.get<std::uint32_t>();
-  if (v >= limit) in.refuse();
-  return v;
-}
+using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 
 inline void write(net::byte_writer& out, const status& m) {
   out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives).put(m.queued);
@@ -49955,41 +53334,17 @@ inline void read(net::byte_reader& in, delays& m) {
   }
 }
 
-template <std::size_t I = 0>
-message read_kind(net::byte_reader& in, std::size_t kind) {
-  if constexpr (I < std::variant_size_v<message>) {
-    if (kind != I) return read_kind<I + 1>(in, kind);
-    std::variant_alternative_t<I, message> m;
-    read(in, m);
-    return m;
-  } else {
-    in.refuse();
-    return {};
-  }
-}
-
 }  // namespace detail
 
 [[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  net::byte_writer out;
-  out.put(detail::format).put(run).put(static_cast<std::uint8_t>(m.index()));
-  std::visit([&out](const auto& which) { detail::write(out, which); }, m);
-  return std::move(out).take();
+  return envelope::seal(detail::messages, run, m,
+                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
 }
 
-/// errc::wrong_run for another run's, errc::corrupt or errc::too_large for what no encoder makes.
+/// As envelope::open.
 [[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  net::byte_reader in{bytes};
-  if (in.get<std::uint8_t>() != detail::format) {
-    return fail(errc::version_mismatch, "swarm message", "another format; all peers must run the same version");
-  }
-  if (in.get<std::uint64_t>() != run && in.ok())
-    return fail(errc::wrong_run, "swarm message",
-                "it is of another run, or of another model, codec or number of micro-batches");
-  const auto kind = in.get<std::uint8_t>();
-  message m = detail::read_kind(in, kind);
-  CAUSEWAY_TRY(in.finish("swarm message"));
-  return m;
+  return envelope::open<message>(detail::messages, run, bytes,
+                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
@@ -50567,9 +53922,45 @@ class swarm {
       : peer_{std::move(peer)}, codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
-    static_assert(StageModel<std::remove_cvref_t<decltype(ctx.model())>>,
-                  "causeway-P5: a swarm needs a model that can be cut into stages, such as nn::gpt or nn::llama. "
-                  "docs/reference/rules.md#p5");
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
+    return {};  // the refusal is the only error
+  }
+
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    const std::int64_t n = peer_->options().micro_batches;
+    CAUSEWAY_TRY(check_batch(name, b, n));
+    using context_type = std::remove_cvref_t<decltype(ctx)>;
+    whole_ = std::make_shared<batch>(b);
+    computer_ =
+        std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n, nn::pass_kind::recorded);
+    CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
+    return sum / static_cast<double>(b.tokens());
+  }
+
+  /// Of the whole model, as the membership agreed on it.
+  result<float> norm(auto&) { return peer_->norm(); }
+  result<void> after_step(auto&) { return {}; }
+
+  /// Every peer of every stage calls it with the same batch, as often before the same step, and gets the same mean. Any
+  /// number of sequences; boundaries cross as f32, whatever the codec. errc::cancelled where the others are through with it
+  /// and its result is lost, as for a peer that comes back: train on.
+  result<double> evaluate(auto& ctx, const batch& b) {
+    const std::int64_t pieces = std::gcd(b.sequences, peer_->options().micro_batches);
+    CAUSEWAY_TRY(check_batch(name, b, pieces));
+    using context_type = std::remove_cvref_t<decltype(ctx)>;
+    stage::plain exact;
+    detail::stage_computer<context_type, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
+    CAUSEWAY_ASSIGN(const double sum, peer_->evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
+    return sum / static_cast<double>(b.tokens());
+  }
+
+  void serialize(auto&) {}
+
+  /// For the environment's swarm_group.
+  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+
+ private:
+  result<void> begin(auto& ctx) {
     if (peer_ == nullptr || !ctx.elastic()) {
       return fail(errc::invalid_argument, "swarm",
                   "it needs its peer and a membership; make a swarm_peer, and a swarm_group for environment::group");
@@ -50593,44 +53984,6 @@ class swarm {
     return {};
   }
 
-  result<double> forward_backward(auto& ctx, const batch& b) {
-    const std::int64_t n = peer_->options().micro_batches;
-    if (b.sequences == 0 || b.sequences % n != 0) {
-      return fail(errc::invalid_argument, "swarm",
-                  "a batch of " + std::to_string(b.sequences) + " sequences cannot be cut into " + std::to_string(n) +
-                      " equal micro-batches; choose a divisor");
-    }
-    using context_type = std::remove_cvref_t<decltype(ctx)>;
-    whole_ = std::make_shared<batch>(b);
-    computer_ =
-        std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n, nn::pass_kind::recorded);
-    CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
-    return sum / static_cast<double>(b.tokens());
-  }
-
-  /// Of the whole model, as the membership agreed on it.
-  result<float> norm(auto&) { return peer_->norm(); }
-  result<void> after_step(auto&) { return {}; }
-
-  /// Every peer of every stage calls it with the same batch, as often before the same step, and gets the same mean. Any
-  /// number of sequences; boundaries cross as f32, whatever the codec. errc::cancelled where the others are through with it
-  /// and its result is lost, as for a peer that comes back: train on.
-  result<double> evaluate(auto& ctx, const batch& b) {
-    const std::int64_t pieces = std::gcd(b.sequences, peer_->options().micro_batches);
-    if (b.sequences == 0) return fail(errc::invalid_argument, "swarm", "a batch without sequences");
-    using context_type = std::remove_cvref_t<decltype(ctx)>;
-    stage::plain exact;
-    detail::stage_computer<context_type, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
-    CAUSEWAY_ASSIGN(const double sum, peer_->evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
-    return sum / static_cast<double>(b.tokens());
-  }
-
-  void serialize(auto&) {}
-
-  /// For the environment's swarm_group.
-  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
-
- private:
   std::shared_ptr<swarm_round> peer_;
   Codec codec_;
   std::shared_ptr<batch> whole_;
@@ -51715,74 +55068,28 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 /// For the trainer's thread, without the fabric's lock; `any_done` with it.
 class swarm_mail {
  public:
-  explicit swarm_mail(net::fabric& fabric) : fabric_{fabric} {}
-  swarm_mail(const swarm_mail&) = delete;
-  swarm_mail& operator=(const swarm_mail&) = delete;
-  ~swarm_mail() { clear(); }
+  explicit swarm_mail(net::fabric& fabric) : fabric_{fabric}, mail_{fabric} {}
 
-  struct arrival {
-    std::uint32_t micro_batch = 0;
-    bool backward = false;
-    boundary_bytes bytes;
-  };
+  using arrival = parcel_mail<swarm_wire::parcel>::arrival;
 
   void send(net::peer_index to, const swarm_wire::parcel& p, boundary_bytes bytes) {
-    sends_.push_back({fabric_.send(to, id_of(p), *bytes), std::move(bytes)});
+    mail_.send(to, id_of(p), std::move(bytes));
   }
-
   /// `most`: bytes of the boundary tensor, or more.
   void expect(net::peer_index from, const swarm_wire::parcel& p, std::size_t most) {
-    auto room = std::make_shared<std::vector<std::byte>>(most);
-    const auto op = fabric_.receive(from, id_of(p), *room);
-    receives_.push_back({op, p, std::move(room)});
+    mail_.expect(from, id_of(p), p, most);
   }
 
   /// What has come, whole. What broke is passed over: its sender sends it again, or another peer does.
-  [[nodiscard]] std::vector<arrival> collect() {
-    std::vector<arrival> all;
-    std::erase_if(sends_, [this](const sending& s) {
-      if (!fabric_.done(s.op)) return false;
-      (void)fabric_.wait(s.op, no_deadline);
-      return true;
-    });
-    std::erase_if(receives_, [&](receiving& r) {
-      if (!fabric_.done(r.op)) return false;
-      const auto got = fabric_.wait(r.op, no_deadline);
-      if (!got) return true;
-      r.room->resize(*got);
-      all.push_back({r.what.micro_batch, r.what.backward != 0, std::move(r.room)});
-      return true;
-    });
-    return all;
-  }
-
-  [[nodiscard]] bool any_done() const {
-    return std::any_of(sends_.begin(), sends_.end(), [this](const auto& s) { return fabric_.done(s.op); }) ||
-           std::any_of(receives_.begin(), receives_.end(), [this](const auto& r) { return fabric_.done(r.op); });
-  }
+  [[nodiscard]] std::vector<arrival> collect() { return mail_.collect(); }
+  [[nodiscard]] bool any_done() const { return mail_.any_done(); }
 
   /// What belongs to earlier steps is no longer received.
   void forget_before(std::uint64_t turn) { fabric_.cancel_before(epoch_of(turn)); }
-
   /// Ends what is under way.
-  void clear() {
-    for (const auto& s : sends_) (void)fabric_.wait(s.op, time_point{});
-    for (const auto& r : receives_) (void)fabric_.wait(r.op, time_point{});
-    sends_.clear();
-    receives_.clear();
-  }
+  void clear() { mail_.clear(); }
 
  private:
-  struct sending {
-    net::operation op = 0;
-    boundary_bytes bytes;
-  };
-  struct receiving {
-    net::operation op = 0;
-    swarm_wire::parcel what;
-    std::shared_ptr<std::vector<std::byte>> room;
-  };
-
   static std::uint32_t epoch_of(std::uint64_t turn) noexcept {
     return static_cast<std::uint32_t>(swarm_wire::step_of(turn)) + 1;
   }
@@ -51791,8 +55098,7 @@ class swarm_mail {
   }
 
   net::fabric& fabric_;
-  std::vector<sending> sends_;
-  std::vector<receiving> receives_;
+  parcel_mail<swarm_wire::parcel> mail_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
@@ -52024,7 +55330,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     auto arrived = mail_.collect();
     locked([&] {
       this->news_ = false;
-      for (auto& a : arrived) station_.arrive(a.micro_batch, a.backward, std::move(a.bytes));
+      for (auto& a : arrived) station_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes));
       announced = this->take_parcels();
       for (const auto& s : station_.take_shipments()) {
         const auto link = table_.link_to(s.to);
@@ -52285,6 +55591,7 @@ struct round_entry {
   time_point deadline = no_deadline;        ///< for the whole exchange, from how long earlier ones took
   double share = 0;                         ///< this peer's samples / everybody's
   bool empty = false;                       ///< nobody has anything to contribute: the round only admits members
+  std::uint32_t attempt = 0;                ///< another one for every attempt at a round
 };
 
 /// Thread safety: all calls from the trainer's thread.
@@ -52857,7 +56164,7 @@ class crew_group final : public elastic_group, public parallel::crew {
 
   result<parallel::crew_attempt> begin_attempt() override {
     CAUSEWAY_ASSIGN(const round_entry entry, below_->enter(1));
-    return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline};
+    return parallel::crew_attempt{entry.transport, entry.round, entry.parent, entry.deadline, entry.attempt};
   }
 
   result<void> propose(const parallel::crew_words& next) override {
@@ -52866,6 +56173,11 @@ class crew_group final : public elastic_group, public parallel::crew {
     CAUSEWAY_ASSIGN(const verdict judged, below_->settle({}, true));
     if (judged == verdict::commit) return {};
     return fail(errc::cancelled, "step", "the others did not vote for it");
+  }
+
+  result<void> failed(const error& why) override {
+    CAUSEWAY_TRY(below_->settle(why, false));
+    return {};
   }
 
   void finished_by_others() override { finished_by_others_ = true; }
@@ -53657,6 +56969,7 @@ class member final : public elastic_group {
     round_entry e;
     e.round = view.round;
     e.parent = view.parent;
+    e.attempt = view.at.wire();
     e.deadline = entered_at_ + exchange_times_.patience();
     e.empty = view.total() == 0;
     e.share = e.empty ? 0.0 : static_cast<double>(view.members[rank].samples) / static_cast<double>(view.total());
@@ -53929,8 +57242,7 @@ class member final : public elastic_group {
     if (options_.passing) options_.passing(point);
   }
 
-  static constexpr duration look_around = std::chrono::milliseconds{100};
-  static constexpr duration retry_fetch = std::chrono::milliseconds{500};
+  static constexpr duration look_around = std::chrono::milliseconds{100}, retry_fetch = std::chrono::milliseconds{500};
 
   struct candidate_state {
     std::uint64_t round = 0;
@@ -53962,8 +57274,8 @@ class member final : public elastic_group {
   duration say_at_;      // of waited_
   time_point entered_at_;
   std::optional<duration> overdue_;  // how long the failed exchange was waited for
-  net::arrival_statistics exchange_times_;
-  net::arrival_statistics connect_times_{{.floor = std::chrono::seconds{2}, .cap = std::chrono::seconds{10}}};
+  net::arrival_statistics exchange_times_,
+      connect_times_{{.floor = std::chrono::seconds{2}, .cap = std::chrono::seconds{10}}};
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI
@@ -54724,6 +58036,41 @@ using varuna_morphing = parallel::elastic_pipeline<stage::recovery::morph, stage
                          stage::recovery::morph{o.search}};
 }
 
+/// Parcae (Duan et al., NSDI 2024): the number of stages and pipelines that is expected to train most over the next
+/// intervals, given how many peers the run had so far, which of them may go, and what a change costs; changed before peers
+/// go rather than after. The paper keeps the weights on a server besides (ParcaePS); here a storage that all peers reach
+/// takes its place, and the plan counts the steps that are lost when it is needed.
+struct parcae_options {
+  std::shared_ptr<parallel::crew> peers{};    ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;            ///< of the global batch
+  stage::recovery::proactive_options plan{};  ///< costs, memory, intervals; none: blocks that are all alike
+  std::optional<io::any_storage> storage{};   ///< that all peers reach
+  std::uint64_t store_every = 100;            ///< steps between copies there
+};
+using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one_f_one_b>;
+[[nodiscard]] inline parcae make(const parcae_options& o) {
+  return parcae{o.peers,
+                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+                stage::recovery::proactive{o.plan}};
+}
+
+/// ReCycle (Gandhi et al., SOSP 2024): a lost peer's micro-batches go to the peers of the same stage in other pipelines,
+/// while its own pipeline goes on with its other stages. No block moves, and no peer has to be spare; backwards are split,
+/// so that weight gradients fill what would be bubbles. Not here: the staggered optimizer step, since no parameter moves
+/// before the run has taken the step.
+struct recycle_options {
+  std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  std::int64_t stages = 4;                   ///< of each pipeline
+  plan::stage_costs costs{};                 ///< of stages and links; none: stages are alike and links cost nothing
+  std::optional<io::any_storage> storage{};  ///< that all peers reach: for when a stage's last peer is lost
+};
+using recycle = parallel::elastic_pipeline<stage::recovery::reroute, stage::one_f_one_b>;
+[[nodiscard]] inline recycle make(const recycle_options& o) {
+  return recycle{
+      o.peers, {.micro_batches = o.micro_batches, .storage = o.storage}, stage::recovery::reroute{o.stages, o.costs}};
+}
+
 /// CheckFree (Blagoev et al., 2025): no checkpoints and no redundancy. A lost stage between others is made up from its two
 /// neighbours, weighted by the squared norms of their gradients. Not here: CheckFree+, which swaps stages during training
 /// so that the first and the last can be made up too; the run waits for a peer that has them.
@@ -55170,6 +58517,41 @@ using nag_pp = parallel::async_pipeline<stage::plain>;
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_PIPELINES_HPP
+
+// ---- causeway/presets/served_models.hpp ----
+#ifndef CAUSEWAY_PRESETS_SERVED_MODELS_HPP
+#define CAUSEWAY_PRESETS_SERVED_MODELS_HPP
+
+// Fine-tuning of pre-trained models whose blocks lie on other peers and stay as they are.
+
+namespace causeway::inline CAUSEWAY_ABI::presets {
+
+/// Petals (Borzunov et al., 2022 and 2023): a client trains prompts of a model whose frozen blocks others serve, and keeps
+/// them, their optimizer and what went into each hop; hidden states cross in block-wise 8 bits, the chain of servers is the
+/// quickest by measured times, and a lost server's blocks are asked of others. Other peers run presets::petals_server.
+struct petals_finetune_options {
+  std::shared_ptr<net::fabric> fabric{};    ///< of the servers; a transport for other clients of the task is another one
+  nn::gpt_options model{};                  ///< the frozen one
+  stage::parameter_source source{};         ///< gives its embedding and output layer
+  parallel::prompt_options prompts{};       ///< how many rows, and whether every block has its own
+  parallel::block_client_options client{};  ///< run, addresses, sizes, times
+  log_sink log{};
+};
+using petals_finetune = parallel::prompted_model<nn::gpt_family, stage::coded<compress::block_int8>>;
+[[nodiscard]] inline result<petals_finetune> make(const petals_finetune_options& o) {
+  const stage::parameter_source none = [](parameter_store&) -> result<void> {
+    return fail(errc::invalid_argument, "petals_finetune", "no source of the embedding and the output layer");
+  };
+  return petals_finetune::create(o.model, o.prompts, o.source ? o.source : none, o.fabric, o.client,
+                                 stage::coded<compress::block_int8>{}, o.log);
+}
+
+/// Its servers.
+using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::block_int8>>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::presets
+
+#endif  // CAUSEWAY_PRESETS_SERVED_MODELS_HPP
 
 // ---- causeway/presets/subspaces.hpp ----
 #ifndef CAUSEWAY_PRESETS_SUBSPACES_HPP
@@ -59050,6 +62432,522 @@ struct rotary_body {
 
 #endif  // CAUSEWAY_CUDA_ACTIVATION_BODIES_HPP
 
+// ---- causeway/cuda/warp.hpp ----
+#ifndef CAUSEWAY_CUDA_WARP_HPP
+#define CAUSEWAY_CUDA_WARP_HPP
+
+// Warps that multiply matrices together: what tensor-core kernels are written over. A thread of the device runs one lane of
+// a warp; a thread of the host runs all 32, one after another, with the matrix step done as the device defines it. So a
+// body has the same tiles, masks, swizzles and fragments in both places. What lanes hold in registers is a `lane_values`;
+// what they do apart from one another goes through `each`.
+
+// Loops over registers must be unrolled, or the registers become memory.
+#if defined(__CUDA_ARCH__)
+#define CAUSEWAY_UNROLL_ON_DEVICE _Pragma("unroll")
+#else
+#define CAUSEWAY_UNROLL_ON_DEVICE
+#endif
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// N values in the registers of each lane that the calling thread runs: `Lanes` is 1 on the device, 32 on the host.
+template <class T, int N, int Lanes>
+struct lane_values {
+  static_assert(Lanes == 1 || Lanes == 32);
+  T at[Lanes][N];
+
+  [[nodiscard]] CAUSEWAY_HD auto operator[](int lane) -> T (&)[N] { return at[Lanes == 1 ? 0 : lane]; }
+  [[nodiscard]] CAUSEWAY_HD auto operator[](int lane) const -> const T (&)[N] { return at[Lanes == 1 ? 0 : lane]; }
+};
+
+/// Two bf16 in each of four registers: a 16 x 16 left operand, or 16 x 16 of a right one, which is two of 16 x 8.
+template <class W>
+using fragment = lane_values<std::uint32_t, 4, W::lanes>;
+/// A 16 x 8 sum in f32: lane l has rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the next, in the order of rows.
+template <class W>
+using fragment_sum = lane_values<float, 4, W::lanes>;
+
+/// One warp of a block of `warps`. Every lane must come to each call, `each` apart. What a call reads of shared memory must
+/// have been written before a `sync` (or, by the same warp, a `sync_lanes`).
+///   each(f)                  f(lane) for the lanes of this thread
+///   sync, sync_lanes         waits for the block, for the warp
+///   multiply<Half>(c, a, b)  c += a b, with columns 8 Half .. 8 Half + 7 of b: PTX mma.m16n8k16, the sums in f32
+///   load(r, f)               four 8 x 8 matrices of bf16 from shared memory: f(lane) is where row lane % 8 of matrix
+///                            lane / 8 begins, 16-byte aligned. Register i of lane l becomes elements 2 (l % 4) and the
+///                            next of row l / 4 of matrix i (PTX ldmatrix.x4); load_transposed: of column l / 4
+///   copy<Bytes>(to, from, real)  within `each`: starts copying 4 or 16 bytes to shared memory, or zeros if not `real`
+///   commit, wait<Pending>    closes a batch of copies; waits for all but the last `Pending` batches of this thread
+///   largest_of_quad, sum_of_quad  over the lanes with the same lane / 4, which all get the result
+template <class W>
+concept Warp = requires(W& w, fragment<W>& a, fragment_sum<W>& c, const std::uint16_t* (*place)(int), void (*f)(int),
+                        void* to, const void* from, lane_values<float, 2, W::lanes>& rows) {
+  { w.warp() } -> std::same_as<int>;
+  w.each(f);
+  w.sync();
+  w.sync_lanes();
+  w.template multiply<0>(c, a, a);
+  w.load(a, place);
+  w.load_transposed(a, place);
+  w.template copy<16>(to, from, true);
+  w.commit();
+  w.template wait<0>();
+  w.largest_of_quad(rows);
+  w.sum_of_quad(rows);
+};
+
+namespace detail {
+
+/// Two values as bf16, rounded to nearest even, the first in the low half.
+CAUSEWAY_HD inline std::uint32_t packed_bf16(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t both;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+#else
+  const auto rounded = [](float v) {
+    const auto u = std::bit_cast<std::uint32_t>(v);
+    if ((u & 0x7FFFFFFFU) > 0x7F800000U) return 0x7FFFU;  // as the instruction does with a NaN
+    return (u + 0x7FFFU + ((u >> 16U) & 1U)) >> 16U;
+  };
+  return rounded(low) | rounded(high) << 16U;
+#endif
+}
+
+/// 2^x, relative error below 2^-22; results below 2^-126 are zero.
+CAUSEWAY_HD inline float power_of_two(float x) {
+#if defined(__CUDA_ARCH__)
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return x < -126.0F ? 0.0F : std::exp2(x);
+#endif
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_WARP_HPP
+
+// ---- causeway/cuda/matrix_tiles.hpp ----
+#ifndef CAUSEWAY_CUDA_MATRIX_TILES_HPP
+#define CAUSEWAY_CUDA_MATRIX_TILES_HPP
+
+// Tiles of bf16 in shared memory and the products a warp makes of them. Chunks of 16 bytes are swizzled: eight rows one
+// below another have theirs in eight different groups of banks, so neither the loads of fragments nor the copies meet in a
+// bank. A product's left operand is a tile, or sums of a product before it, which lie in registers just so that two 16 x 8
+// sums are one 16 x 16 left operand.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Rows of `Columns` bf16 (64 or 128) in shared memory, 16-byte aligned.
+template <int Columns>
+struct shared_tile {
+  static_assert(Columns % 64 == 0);
+  static constexpr int chunk = 8;  // values in 16 bytes
+  bf16* data;
+
+  /// Where values 8 c .. 8 c + 7 of a row lie.
+  [[nodiscard]] CAUSEWAY_HD bf16* at(int row, int c) const { return data + row * Columns + ((c ^ (row & 7)) * chunk); }
+};
+
+/// 16 M rows of 8 N columns of sums that one warp holds.
+template <class W, int M, int N>
+struct tile_sum {
+  fragment_sum<W> at[M][N];
+};
+
+namespace detail {
+
+template <class W, int M, int N>
+CAUSEWAY_HD void clear(W& w, tile_sum<W, M, N>& sums) {
+  w.each([&](int lane) {
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int m = 0; m < M; ++m) {
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int n = 0; n < N; ++n) {
+        for (float& v : sums.at[m][n][lane]) v = 0.0F;
+      }
+    }
+  });
+}
+
+template <class W, int M, int N>
+CAUSEWAY_HD void scale(W& w, tile_sum<W, M, N>& sums, float factor) {
+  w.each([&](int lane) {
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int m = 0; m < M; ++m) {
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int n = 0; n < N; ++n) {
+        for (float& v : sums.at[m][n][lane]) v *= factor;
+      }
+    }
+  });
+}
+
+/// The row and the column of sum i of a lane, within its 16 x 8.
+CAUSEWAY_HD constexpr int row_of(int lane, int i) noexcept { return lane / 4 + i / 2 * 8; }
+CAUSEWAY_HD constexpr int column_of(int lane, int i) noexcept { return lane % 4 * 2 + i % 2; }
+
+/// Starts copying rows first .. first + Rows - 1 of a matrix in global memory into a tile, 16 bytes a thread; rows from
+/// `end` on become zero. Row r begins at from + r · stride, 16-byte aligned. The block has `Warps` warps.
+template <int Rows, int Warps, int Columns, class W>
+CAUSEWAY_HD void copy_rows(W& w, shared_tile<Columns> to, const bf16* from, std::int64_t stride, std::int64_t first,
+                           std::int64_t end) {
+  constexpr int chunks = Columns / shared_tile<Columns>::chunk;
+  constexpr int at_once = Warps * 32 / chunks;
+  static_assert(at_once > 0 && Rows % at_once == 0);
+  w.each([&](int lane) {
+    const int thread = w.warp() * 32 + lane, c = thread % chunks;
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int pass = 0; pass < Rows / at_once; ++pass) {
+      const int row = pass * at_once + thread / chunks;
+      const bool real = first + row < end;
+      w.template copy<16>(to.at(row, c), from + (real ? first + row : 0) * stride + c * shared_tile<Columns>::chunk, real);
+    }
+  });
+}
+
+/// A 16 x 16 left operand: rows `row` .. , values 16 k .. of a tile.
+template <int Columns, class W>
+CAUSEWAY_HD void load_left(W& w, fragment<W>& a, shared_tile<Columns> from, int row, int k) {
+  w.load(a, [&](int lane) { return from.at(row + lane % 16, 2 * k + lane / 16); });
+}
+
+/// A 16 x 16 right operand whose columns are the tile's rows: sums run along its rows.
+template <int Columns, class W>
+CAUSEWAY_HD void load_right_by_rows(W& w, fragment<W>& b, shared_tile<Columns> from, int row, int k) {
+  w.load(b, [&](int lane) { return from.at(row + lane % 8 + lane / 16 * 8, 2 * k + lane / 8 % 2); });
+}
+
+/// A 16 x 16 right operand as the tile has it: sums run down its rows.
+template <int Columns, class W>
+CAUSEWAY_HD void load_right(W& w, fragment<W>& b, shared_tile<Columns> from, int row, int n) {
+  w.load_transposed(b, [&](int lane) { return from.at(row + lane % 16, 2 * n + lane / 16); });
+}
+
+/// sums += A Bᵀ: A is 16 M rows of `a` from `row` on, B the first 8 N rows of `b`.
+template <class W, int M, int N, int Columns>
+CAUSEWAY_HD void multiply_by_rows(W& w, tile_sum<W, M, N>& sums, shared_tile<Columns> a, int row, shared_tile<Columns> b) {
+  static_assert(N % 2 == 0);
+  CAUSEWAY_UNROLL_ON_DEVICE
+  for (int k = 0; k < Columns / 16; ++k) {
+    fragment<W> left[M], right;
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int m = 0; m < M; ++m) load_left(w, left[m], a, row + 16 * m, k);
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int n = 0; n < N / 2; ++n) {
+      load_right_by_rows(w, right, b, 16 * n, k);
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int m = 0; m < M; ++m) {
+        w.template multiply<0>(sums.at[m][2 * n], left[m], right);
+        w.template multiply<1>(sums.at[m][2 * n + 1], left[m], right);
+      }
+    }
+  }
+}
+
+/// sums += A B: A is 16 M x 8 K of sums, rounded to bf16, B the first 8 K rows of `b`.
+template <class W, int M, int N, int K>
+CAUSEWAY_HD void multiply_held(W& w, tile_sum<W, M, N>& sums, const tile_sum<W, M, K>& a, shared_tile<8 * N> b) {
+  static_assert(K % 2 == 0 && N % 2 == 0);
+  CAUSEWAY_UNROLL_ON_DEVICE
+  for (int k = 0; k < K / 2; ++k) {
+    fragment<W> left[M], right;
+    w.each([&](int lane) {
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int m = 0; m < M; ++m) {
+        CAUSEWAY_UNROLL_ON_DEVICE
+        for (int i = 0; i < 4; ++i) {  // rows 0 and 8 of the left half, then of the right half
+          const auto& half = a.at[m][2 * k + i / 2][lane];
+          left[m][lane][i] = packed_bf16(half[i % 2 * 2], half[i % 2 * 2 + 1]);
+        }
+      }
+    });
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int n = 0; n < N / 2; ++n) {
+      load_right(w, right, b, 16 * k, n);
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int m = 0; m < M; ++m) {
+        w.template multiply<0>(sums.at[m][2 * n], left[m], right);
+        w.template multiply<1>(sums.at[m][2 * n + 1], left[m], right);
+      }
+    }
+  }
+}
+
+enum class masked : bool { right_of_diagonal, left_of_diagonal };
+
+/// Sums at (row, column) become -infinity where column > row + offset, or where column < row + offset.
+template <masked What, class W, int M, int N>
+CAUSEWAY_HD void mask(W& w, tile_sum<W, M, N>& sums, int offset) {
+  w.each([&](int lane) {
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int m = 0; m < M; ++m) {
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int n = 0; n < N; ++n) {
+        CAUSEWAY_UNROLL_ON_DEVICE
+        for (int i = 0; i < 4; ++i) {
+          const int row = 16 * m + row_of(lane, i), column = 8 * n + column_of(lane, i);
+          const bool out = What == masked::right_of_diagonal ? column > row + offset : column < row + offset;
+          if (out) sums.at[m][n][lane][i] = -std::numeric_limits<float>::infinity();
+        }
+      }
+    }
+  });
+}
+
+CAUSEWAY_HD inline void store_pair(bf16* to, float low, float high) {
+  *reinterpret_cast<pack<bf16, 2>*>(to) = std::bit_cast<pack<bf16, 2>>(packed_bf16(low, high));
+}
+
+/// Rounds the sums to bf16 and writes them to rows `first` .. of a matrix in global memory, below `end`. They pass through
+/// rows `row` .. of `room`, which this warp alone may use by now, so that 16 bytes are written at a time.
+template <class W, int M, int N>
+CAUSEWAY_HD void store_rows(W& w, const tile_sum<W, M, N>& sums, shared_tile<8 * N> room, int row, bf16* to,
+                            std::int64_t stride, std::int64_t first, std::int64_t end) {
+  using chunk = pack<bf16, 8>;
+  w.sync_lanes();
+  w.each([&](int lane) {
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int m = 0; m < M; ++m) {
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int n = 0; n < N; ++n) {
+        const auto& v = sums.at[m][n][lane];
+        store_pair(room.at(row + 16 * m + lane / 4, n) + lane % 4 * 2, v[0], v[1]);
+        store_pair(room.at(row + 16 * m + lane / 4 + 8, n) + lane % 4 * 2, v[2], v[3]);
+      }
+    }
+  });
+  w.sync_lanes();
+  w.each([&](int lane) {
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int i = 0; i < M * N / 2; ++i) {  // 16 M rows of N chunks
+      const int r = (i * 32 + lane) / N, c = (i * 32 + lane) % N;
+      if (first + r < end) {
+        *reinterpret_cast<chunk*>(to + (first + r) * stride + c * 8) = *reinterpret_cast<const chunk*>(room.at(row + r, c));
+      }
+    }
+  });
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MATRIX_TILES_HPP
+
+// ---- causeway/cuda/attention_forward_body.hpp ----
+#ifndef CAUSEWAY_CUDA_ATTENTION_FORWARD_BODY_HPP
+#define CAUSEWAY_CUDA_ATTENTION_FORWARD_BODY_HPP
+
+// Causal attention on tensor cores (Dao, FlashAttention-2, 2023, algorithm 1), with grouped queries: a block owns a tile of
+// queries of one head and walks over the keys they see. A warp owns 16 RowTiles of the queries from the first product to
+// the last, so rows need no other warp: scores, their running maximum and sum, and the output stay in registers. Copies of
+// the next tile run during the products: values while the scores are made, keys while they are used.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+inline constexpr float log2_of_e = 1.44269504088896341F;
+
+constexpr std::int64_t tiles_of(std::int64_t T, int rows) noexcept { return (T + rows - 1) / rows; }
+
+/// Token 0 of a head in sequence b; `shape` says how tokens follow.
+template <class Act>
+CAUSEWAY_HD Act* head_of(const kernels::attention_shape& shape, Act* data, std::int64_t stride, std::int64_t b,
+                         std::int64_t head) {
+  return data + b * shape.T * stride + head * shape.head_size;
+}
+
+/// Two values for each 16 rows: those of rows lane / 4 and lane / 4 + 8.
+template <class W, int M>
+struct row_values {
+  lane_values<float, 2, W::lanes> at[M];
+};
+
+/// The running softmax of rows: the largest score so far, and the sum of exp(scale (score - top)) over the columns that the
+/// lane has seen.
+template <class W, int M>
+struct softmax_state {
+  row_values<W, M> top, sum;
+
+  CAUSEWAY_HD explicit softmax_state(W& w) {
+    w.each([&](int lane) {
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int m = 0; m < M; ++m) {
+        for (int r = 0; r < 2; ++r) {
+          top.at[m][lane][r] = -std::numeric_limits<float>::infinity();
+          sum.at[m][lane][r] = 0.0F;
+        }
+      }
+    });
+  }
+
+  /// Scores become probabilities, apart from the factor 1 / sum; `out` is brought to the new maximum. Each row must have
+  /// met a finite score by the end of the first call. `scale2` is the scale over log 2.
+  template <int K, int N>
+  CAUSEWAY_HD void take(W& w, tile_sum<W, M, K>& scores, tile_sum<W, M, N>& out, float scale2) {
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int m = 0; m < M; ++m) {
+      lane_values<float, 2, W::lanes> most;
+      w.each([&](int lane) {
+        CAUSEWAY_UNROLL_ON_DEVICE
+        for (int r = 0; r < 2; ++r) {
+          most[lane][r] = top.at[m][lane][r];
+          CAUSEWAY_UNROLL_ON_DEVICE
+          for (int n = 0; n < K; ++n) {
+            most[lane][r] = std::fmax(most[lane][r], scores.at[m][n][lane][2 * r]);
+            most[lane][r] = std::fmax(most[lane][r], scores.at[m][n][lane][2 * r + 1]);
+          }
+        }
+      });
+      w.largest_of_quad(most);
+      w.each([&](int lane) {
+        CAUSEWAY_UNROLL_ON_DEVICE
+        for (int r = 0; r < 2; ++r) rescale(lane, m, r, most[lane][r], scores, out, scale2);
+      });
+    }
+  }
+
+ private:
+  template <int K, int N>
+  CAUSEWAY_HD void rescale(int lane, int m, int r, float most, tile_sum<W, M, K>& scores, tile_sum<W, M, N>& out,
+                           float scale2) {
+    const float keep = power_of_two((top.at[m][lane][r] - most) * scale2);  // 0 the first time
+    const float shift = most * scale2;
+    top.at[m][lane][r] = most;
+    float total = sum.at[m][lane][r] * keep;
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int n = 0; n < K; ++n) {
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int i = 2 * r; i < 2 * r + 2; ++i) {
+        float& v = scores.at[m][n][lane][i];
+        v = power_of_two(v * scale2 - shift);
+        total += v;
+      }
+    }
+    sum.at[m][lane][r] = total;
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int n = 0; n < N; ++n) {
+      out.at[m][n][lane][2 * r] *= keep;
+      out.at[m][n][lane][2 * r + 1] *= keep;
+    }
+  }
+};
+
+}  // namespace detail
+
+/// o = softmax(scale q kᵀ, causal) v and logsumexp [batch, heads, T], as kernels::attention_forward. An item is a tile of
+/// queries of one head. Rows of q, k, v and o begin at multiples of 16 bytes; shape.head_size is HeadSize.
+template <int HeadSize, int RowTiles, int Warps, int Keys>
+struct attention_forward_body {
+  kernels::attention_shape shape;
+  const bf16* q = nullptr;
+  const bf16* k = nullptr;
+  const bf16* v = nullptr;
+  bf16* o = nullptr;
+  float* logsumexp = nullptr;
+
+  static constexpr int warps = Warps;
+  static constexpr int own = 16 * RowTiles;  ///< queries of a warp
+  static constexpr int queries = own * Warps;
+  static constexpr std::size_t working_bytes = sizeof(bf16) * HeadSize * (queries + 2 * Keys);
+  [[nodiscard]] std::int64_t items() const { return shape.batch * shape.heads * detail::tiles_of(shape.T, queries); }
+
+  template <Warp W>
+  CAUSEWAY_HD void run(W& w, std::int64_t item, bf16* memory) const {
+    const std::int64_t tiles = detail::tiles_of(shape.T, queries);
+    const std::int64_t b = item / tiles / shape.heads, h = item / tiles % shape.heads;
+    const std::int64_t first = (tiles - 1 - item % tiles) * queries;  // the longest come first
+    const std::int64_t end = first + queries < shape.T ? first + queries : shape.T;
+    const std::int64_t kv_head = h / (shape.heads / shape.kv_heads);
+    const bf16* const keys = detail::head_of(shape, k, shape.k_stride, b, kv_head);
+    const bf16* const values = detail::head_of(shape, v, shape.v_stride, b, kv_head);
+    const tile q_tile{memory}, k_tile{memory + queries * HeadSize}, v_tile{k_tile.data + Keys * HeadSize};
+    detail::copy_rows<queries, Warps>(w, q_tile, detail::head_of(shape, q, shape.q_stride, b, h), shape.q_stride, first,
+                                      shape.T);
+    detail::copy_rows<Keys, Warps>(w, k_tile, keys, shape.k_stride, 0, shape.T);
+    w.commit();
+
+    const int row = w.warp() * own;
+    tile_sum<W, RowTiles, HeadSize / 8> out;
+    detail::clear(w, out);
+    detail::softmax_state<W, RowTiles> state{w};
+    for (std::int64_t key = 0; key < end; key += Keys) {
+      const int offset = static_cast<int>(first - key) + row;  // column c of the scores is seen by rows r, c <= r + offset
+      const bool seen = offset + own > 0;
+      tile_sum<W, RowTiles, Keys / 8> scores;
+      w.template wait<0>();
+      w.sync();  // the keys are here, and nobody needs the values before
+      detail::copy_rows<Keys, Warps>(w, v_tile, values, shape.v_stride, key, shape.T);
+      w.commit();
+      if (seen) {
+        detail::clear(w, scores);
+        detail::multiply_by_rows(w, scores, q_tile, row, k_tile);
+        if (offset < Keys - 1) detail::mask<detail::masked::right_of_diagonal>(w, scores, offset);
+      }
+      w.template wait<0>();
+      w.sync();  // the values are here, and nobody needs the keys
+      if (key + Keys < end) detail::copy_rows<Keys, Warps>(w, k_tile, keys, shape.k_stride, key + Keys, shape.T);
+      w.commit();
+      if (seen) {
+        state.take(w, scores, out, shape.scale * detail::log2_of_e);
+        detail::multiply_held(w, out, scores, v_tile);
+      }
+    }
+    finish(w, state, out);
+    store_sums(w, state, b, h, first + row);
+    detail::store_rows(w, out, q_tile, row, detail::head_of(shape, o, shape.o_stride, b, h), shape.o_stride, first + row,
+                       shape.T);
+  }
+
+ private:
+  using tile = shared_tile<HeadSize>;
+
+  /// The sums over whole rows, and the output divided by them.
+  template <class W, class State>
+  CAUSEWAY_HD void finish(W& w, State& state, tile_sum<W, RowTiles, HeadSize / 8>& out) const {
+    CAUSEWAY_UNROLL_ON_DEVICE
+    for (int m = 0; m < RowTiles; ++m) {
+      w.sum_of_quad(state.sum.at[m]);
+      w.each([&](int lane) {
+        CAUSEWAY_UNROLL_ON_DEVICE
+        for (int r = 0; r < 2; ++r) {
+          const float inverse = 1.0F / state.sum.at[m][lane][r];
+          CAUSEWAY_UNROLL_ON_DEVICE
+          for (int n = 0; n < HeadSize / 8; ++n) {
+            out.at[m][n][lane][2 * r] *= inverse;
+            out.at[m][n][lane][2 * r + 1] *= inverse;
+          }
+        }
+      });
+    }
+  }
+
+  template <class W, class State>
+  CAUSEWAY_HD void store_sums(W& w, const State& state, std::int64_t b, std::int64_t h, std::int64_t first) const {
+    float* const to = logsumexp + (b * shape.heads + h) * shape.T;
+    w.each([&](int lane) {
+      if (lane % 4 != 0) return;
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int m = 0; m < RowTiles; ++m) {
+        CAUSEWAY_UNROLL_ON_DEVICE
+        for (int r = 0; r < 2; ++r) {
+          const std::int64_t t = first + 16 * m + detail::row_of(lane, 2 * r);
+          if (t < shape.T) to[t] = state.top.at[m][lane][r] * shape.scale + std::log(state.sum.at[m][lane][r]);
+        }
+      }
+    });
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ATTENTION_FORWARD_BODY_HPP
+
 // ---- causeway/cuda/group.hpp ----
 #ifndef CAUSEWAY_CUDA_GROUP_HPP
 #define CAUSEWAY_CUDA_GROUP_HPP
@@ -59121,6 +63019,1427 @@ CAUSEWAY_HD void for_packs(const G& g, std::int64_t count, F&& f) {
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_GROUP_HPP
+
+// ---- causeway/cuda/attention_backward_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_ATTENTION_BACKWARD_BODIES_HPP
+#define CAUSEWAY_CUDA_ATTENTION_BACKWARD_BODIES_HPP
+
+// The gradient of causal attention on tensor cores. With P the probabilities made again from logsumexp and D = sum(d_o · o)
+// of a row (Dao, FlashAttention-2, 2023, algorithm 2):
+//   dP = d_o vᵀ,  dS = P (dP - D),  dv = Pᵀ d_o,  dk = scale dSᵀ q,  dq = scale dS k
+// The paper's one pass over the keys adds to dq from many blocks at once, in no fixed order. Here dk and dv have a pass
+// over the queries, dq one over the keys: seven products instead of five, one owner for each output, and no atomics. The
+// first pass works on transposed scores, keys down and queries across, so that P and dS are left operands where they lie.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// What the passes read; o's and d_o's rows are shape.o_stride apart.
+template <class Act>
+struct attention_gradient_operands {
+  const Act* q = nullptr;
+  const Act* k = nullptr;
+  const Act* v = nullptr;
+  const Act* o = nullptr;
+  const Act* d_o = nullptr;
+  const float* logsumexp = nullptr;  ///< [batch, heads, T]
+  float* correction = nullptr;       ///< [batch, heads, T]: sum(d_o · o) of each row, by attention_correction_body
+};
+
+/// correction = the sum of d_o · o over each row: an item is a row of a head.
+template <class Act>
+struct attention_correction_body {
+  kernels::attention_shape shape;
+  attention_gradient_operands<Act> x;
+
+  [[nodiscard]] std::int64_t items() const { return shape.batch * shape.heads * shape.T; }
+  [[nodiscard]] bool aligned() const {
+    return shape.head_size % pack_width == 0 && shape.o_stride % pack_width == 0 && detail::on_packs(x.o, x.d_o);
+  }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t item) const {
+    const std::int64_t h = item % shape.heads, token = item / shape.heads;  // heads of a token lie side by side
+    const std::int64_t at = token * shape.o_stride + h * shape.head_size;
+    float sum = 0.0F;
+    detail::for_packs<N>(g, shape.head_size, [&](std::int64_t i, auto width) {
+      float a[width.value], b[width.value];
+      detail::load(a, x.o + at + i);
+      detail::load(b, x.d_o + at + i);
+      for (int k = 0; k < width.value; ++k) sum += a[k] * b[k];
+    });
+    sum = g.sum(sum);
+    if (g.rank() == 0) x.correction[(token / shape.T * shape.heads + h) * shape.T + token % shape.T] = sum;
+  }
+};
+
+/// dq. An item is a tile of queries of one head, as in the forward pass; the next keys and values are copied while these
+/// are used. Strides of dq are q's.
+template <int HeadSize, int RowTiles, int Warps, int Keys>
+struct attention_query_gradient_body {
+  kernels::attention_shape shape;
+  attention_gradient_operands<bf16> x;
+  bf16* dq = nullptr;
+
+  static constexpr int warps = Warps;
+  static constexpr int own = 16 * RowTiles;
+  static constexpr int queries = own * Warps;
+  static constexpr std::size_t working_bytes = sizeof(bf16) * HeadSize * (2 * queries + 4 * Keys);
+  [[nodiscard]] std::int64_t items() const { return shape.batch * shape.heads * detail::tiles_of(shape.T, queries); }
+
+  template <Warp W>
+  CAUSEWAY_HD void run(W& w, std::int64_t item, bf16* memory) const {
+    const std::int64_t tiles = detail::tiles_of(shape.T, queries);
+    const std::int64_t b = item / tiles / shape.heads, h = item / tiles % shape.heads;
+    const std::int64_t first = (tiles - 1 - item % tiles) * queries;  // the longest come first
+    const std::int64_t end = first + queries < shape.T ? first + queries : shape.T;
+    const std::int64_t kv_head = h / (shape.heads / shape.kv_heads);
+    const bf16* const keys = detail::head_of(shape, x.k, shape.k_stride, b, kv_head);
+    const bf16* const values = detail::head_of(shape, x.v, shape.v_stride, b, kv_head);
+    const tile q_tile{memory}, d_o_tile{memory + queries * HeadSize};
+    bf16* const stages = d_o_tile.data + queries * HeadSize;
+    const auto copy_keys = [&](std::int64_t key, int stage) {
+      const tile k_tile{stages + stage * 2 * Keys * HeadSize};
+      detail::copy_rows<Keys, Warps>(w, k_tile, keys, shape.k_stride, key, shape.T);
+      detail::copy_rows<Keys, Warps>(w, tile{k_tile.data + Keys * HeadSize}, values, shape.v_stride, key, shape.T);
+      w.commit();
+    };
+    detail::copy_rows<queries, Warps>(w, q_tile, detail::head_of(shape, x.q, shape.q_stride, b, h), shape.q_stride, first,
+                                      shape.T);
+    detail::copy_rows<queries, Warps>(w, d_o_tile, detail::head_of(shape, x.d_o, shape.o_stride, b, h), shape.o_stride,
+                                      first, shape.T);
+    copy_keys(0, 0);
+
+    const int row = w.warp() * own;
+    const row_constants<W> rows{w, *this, (b * shape.heads + h) * shape.T, first + row};
+    tile_sum<W, RowTiles, HeadSize / 8> sums;
+    detail::clear(w, sums);
+    int stage = 0;
+    for (std::int64_t key = 0; key < end; key += Keys, stage ^= 1) {
+      w.template wait<0>();
+      w.sync();  // this stage is here, and nobody needs the other one
+      if (key + Keys < end) copy_keys(key + Keys, stage ^ 1);
+      const int offset = static_cast<int>(first - key) + row;
+      if (offset + own <= 0) continue;  // this warp's queries see none of these
+      const tile k_tile{stages + stage * 2 * Keys * HeadSize}, v_tile{k_tile.data + Keys * HeadSize};
+      tile_sum<W, RowTiles, Keys / 8> scores, dp;
+      detail::clear(w, scores);
+      detail::multiply_by_rows(w, scores, q_tile, row, k_tile);
+      if (offset < Keys - 1) detail::mask<detail::masked::right_of_diagonal>(w, scores, offset);
+      detail::clear(w, dp);
+      detail::multiply_by_rows(w, dp, d_o_tile, row, v_tile);
+      rows.turn_into_ds(w, scores, dp, shape.scale * detail::log2_of_e);
+      detail::multiply_held(w, sums, scores, k_tile);
+    }
+    detail::scale(w, sums, shape.scale);
+    detail::store_rows(w, sums, q_tile, row, detail::head_of(shape, dq, shape.q_stride, b, h), shape.q_stride, first + row,
+                       shape.T);
+  }
+
+ private:
+  using tile = shared_tile<HeadSize>;
+
+  /// logsumexp over log 2 and the correction of the warp's rows; zeros beyond T, where d_o is zero too, and so dS.
+  template <class W>
+  struct row_constants {
+    detail::row_values<W, RowTiles> sum2, correction;
+
+    CAUSEWAY_HD row_constants(W& w, const attention_query_gradient_body& body, std::int64_t line, std::int64_t first) {
+      w.each([&](int lane) {
+        CAUSEWAY_UNROLL_ON_DEVICE
+        for (int m = 0; m < RowTiles; ++m) {
+          CAUSEWAY_UNROLL_ON_DEVICE
+          for (int r = 0; r < 2; ++r) {
+            const std::int64_t t = first + 16 * m + detail::row_of(lane, 2 * r);
+            const bool real = t < body.shape.T;
+            sum2.at[m][lane][r] = real ? body.x.logsumexp[line + t] * detail::log2_of_e : 0.0F;
+            correction.at[m][lane][r] = real ? body.x.correction[line + t] : 0.0F;
+          }
+        }
+      });
+    }
+
+    CAUSEWAY_HD void turn_into_ds(W& w, tile_sum<W, RowTiles, Keys / 8>& scores, const tile_sum<W, RowTiles, Keys / 8>& dp,
+                                  float scale2) const {
+      w.each([&](int lane) {
+        CAUSEWAY_UNROLL_ON_DEVICE
+        for (int m = 0; m < RowTiles; ++m) {
+          CAUSEWAY_UNROLL_ON_DEVICE
+          for (int n = 0; n < Keys / 8; ++n) {
+            CAUSEWAY_UNROLL_ON_DEVICE
+            for (int i = 0; i < 4; ++i) {
+              float& v = scores.at[m][n][lane][i];
+              const float p = detail::power_of_two(v * scale2 - sum2.at[m][lane][i / 2]);
+              v = p * (dp.at[m][n][lane][i] - correction.at[m][lane][i / 2]);
+            }
+          }
+        }
+      });
+    }
+  };
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ATTENTION_BACKWARD_BODIES_HPP
+
+// ---- causeway/cuda/attention_key_gradient_body.hpp ----
+#ifndef CAUSEWAY_CUDA_ATTENTION_KEY_GRADIENT_BODY_HPP
+#define CAUSEWAY_CUDA_ATTENTION_KEY_GRADIENT_BODY_HPP
+
+// The pass over the queries of attention's gradient (attention_backward_bodies.hpp): scores have keys down and queries
+// across, so that the probabilities and dS of a warp's keys are left operands, in its registers, of the products for dv and
+// dk. What belongs to a query, its logsumexp and correction, is copied beside the query.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// dk and dv. An item is a tile of keys of one key head; the block walks over the queries that see them, of all heads that
+/// share the key head, one head after another. Strides of dk and dv are k's and v's.
+template <int HeadSize, int RowTiles, int Warps, int Queries>
+struct attention_key_gradient_body {
+  kernels::attention_shape shape;
+  attention_gradient_operands<bf16> x;
+  bf16* dk = nullptr;
+  bf16* dv = nullptr;
+
+  static constexpr int warps = Warps;
+  static constexpr int own = 16 * RowTiles;
+  static constexpr int keys = own * Warps;
+  static constexpr int stage_values = 2 * Queries * HeadSize + 4 * Queries;  ///< q, d_o and two rows of f32
+  static constexpr std::size_t working_bytes = sizeof(bf16) * (2 * keys * HeadSize + 2 * stage_values);
+  static_assert(2 * Queries <= 32 * Warps);
+  [[nodiscard]] std::int64_t items() const { return shape.batch * shape.kv_heads * detail::tiles_of(shape.T, keys); }
+
+  template <Warp W>
+  CAUSEWAY_HD void run(W& w, std::int64_t item, bf16* memory) const {
+    const std::int64_t tiles = detail::tiles_of(shape.T, keys);
+    const std::int64_t b = item / tiles / shape.kv_heads, kv_head = item / tiles % shape.kv_heads;
+    const std::int64_t first = item % tiles * keys;  // the longest come first
+    const tile k_tile{memory}, v_tile{memory + keys * HeadSize};
+    bf16* const stages = v_tile.data + keys * HeadSize;
+    detail::copy_rows<keys, Warps>(w, k_tile, detail::head_of(shape, x.k, shape.k_stride, b, kv_head), shape.k_stride,
+                                   first, shape.T);
+    detail::copy_rows<keys, Warps>(w, v_tile, detail::head_of(shape, x.v, shape.v_stride, b, kv_head), shape.v_stride,
+                                   first, shape.T);
+    const std::int64_t group = shape.heads / shape.kv_heads, start = first / Queries * Queries;
+    position at{kv_head * group, start};
+    copy_queries(w, stages, b, at);
+
+    const int row = w.warp() * own;
+    tile_sum<W, RowTiles, HeadSize / 8> dk_sums, dv_sums;
+    detail::clear(w, dk_sums);
+    detail::clear(w, dv_sums);
+    for (int stage = 0; at.head < (kv_head + 1) * group; stage ^= 1) {
+      w.template wait<0>();
+      w.sync();  // this stage is here, and nobody needs the other one
+
+      const int offset = static_cast<int>(first - at.query) + row;  // column c sees rows r, c >= r + offset
+      at = at.query + Queries < shape.T ? position{at.head, at.query + Queries} : position{at.head + 1, start};
+      if (at.head < (kv_head + 1) * group) copy_queries(w, stages + (stage ^ 1) * stage_values, b, at);
+      if (offset >= Queries) continue;  // none of these sees this warp's keys
+      const stage_of here{stages + stage * stage_values};
+      tile_sum<W, RowTiles, Queries / 8> p, ds;
+      detail::clear(w, p);
+      detail::multiply_by_rows(w, p, k_tile, row, here.q);
+      if (offset + own > 1) detail::mask<detail::masked::left_of_diagonal>(w, p, offset);
+      turn_into_p(w, p, here.sums);
+      detail::multiply_held(w, dv_sums, p, here.d_o);
+      detail::clear(w, ds);
+      detail::multiply_by_rows(w, ds, v_tile, row, here.d_o);
+      turn_into_ds(w, ds, p, here.corrections);
+      detail::multiply_held(w, dk_sums, ds, here.q);
+    }
+    detail::scale(w, dk_sums, shape.scale);
+    detail::store_rows(w, dk_sums, k_tile, row, detail::head_of(shape, dk, shape.k_stride, b, kv_head), shape.k_stride,
+                       first + row, shape.T);
+    detail::store_rows(w, dv_sums, v_tile, row, detail::head_of(shape, dv, shape.v_stride, b, kv_head), shape.v_stride,
+                       first + row, shape.T);
+  }
+
+ private:
+  using tile = shared_tile<HeadSize>;
+
+  struct stage_of {
+    tile q, d_o;
+    float* sums;
+    float* corrections;
+    CAUSEWAY_HD explicit stage_of(bf16* at)
+        : q{at},
+          d_o{at + Queries * HeadSize},
+          sums{reinterpret_cast<float*>(at + 2 * Queries * HeadSize)},
+          corrections{sums + Queries} {}
+  };
+
+  /// Where the walk over the queries is.
+  struct position {
+    std::int64_t head, query;
+  };
+
+  /// Queries, their gradients, logsumexp and corrections; all zero beyond T, which makes P one there, d_o zero, and dS
+  /// zero.
+  template <class W>
+  CAUSEWAY_HD void copy_queries(W& w, bf16* stage, std::int64_t b, const position& at) const {
+    const stage_of to{stage};
+    const std::int64_t h = at.head, query = at.query, line = (b * shape.heads + h) * shape.T;
+    detail::copy_rows<Queries, Warps>(w, to.q, detail::head_of(shape, x.q, shape.q_stride, b, h), shape.q_stride, query,
+                                      shape.T);
+    detail::copy_rows<Queries, Warps>(w, to.d_o, detail::head_of(shape, x.d_o, shape.o_stride, b, h), shape.o_stride, query,
+                                      shape.T);
+    w.each([&](int lane) {
+      const int thread = w.warp() * 32 + lane, i = thread % Queries;
+      const bool real = query + i < shape.T;
+      const float* const from = thread < Queries ? x.logsumexp : x.correction;
+      if (thread < 2 * Queries) w.template copy<4>(to.sums + thread, from + line + (real ? query + i : 0), real);
+    });
+    w.commit();
+  }
+
+  template <class W>
+  CAUSEWAY_HD void turn_into_p(W& w, tile_sum<W, RowTiles, Queries / 8>& scores, const float* sums) const {
+    const float scale2 = shape.scale * detail::log2_of_e;
+    w.each([&](int lane) {
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int n = 0; n < Queries / 8; ++n) {
+        CAUSEWAY_UNROLL_ON_DEVICE
+        for (int i = 0; i < 2; ++i) {
+          const float sum2 = sums[8 * n + detail::column_of(lane, i)] * detail::log2_of_e;
+          CAUSEWAY_UNROLL_ON_DEVICE
+          for (int m = 0; m < RowTiles; ++m) {
+            float(&v)[4] = scores.at[m][n][lane];
+            v[i] = detail::power_of_two(v[i] * scale2 - sum2);
+            v[i + 2] = detail::power_of_two(v[i + 2] * scale2 - sum2);
+          }
+        }
+      }
+    });
+  }
+
+  template <class W>
+  CAUSEWAY_HD static void turn_into_ds(W& w, tile_sum<W, RowTiles, Queries / 8>& dp,
+                                       const tile_sum<W, RowTiles, Queries / 8>& p, const float* corrections) {
+    w.each([&](int lane) {
+      CAUSEWAY_UNROLL_ON_DEVICE
+      for (int n = 0; n < Queries / 8; ++n) {
+        CAUSEWAY_UNROLL_ON_DEVICE
+        for (int i = 0; i < 4; ++i) {
+          const float correction = corrections[8 * n + detail::column_of(lane, i)];
+          CAUSEWAY_UNROLL_ON_DEVICE
+          for (int m = 0; m < RowTiles; ++m) {
+            float& v = dp.at[m][n][lane][i];
+            v = p.at[m][n][lane][i] * (v - correction);
+          }
+        }
+      }
+    });
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ATTENTION_KEY_GRADIENT_BODY_HPP
+
+// ---- causeway/cuda/attention_plain_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_ATTENTION_PLAIN_BODIES_HPP
+#define CAUSEWAY_CUDA_ATTENTION_PLAIN_BODIES_HPP
+
+// Causal attention in f32 throughout, for any head size: what the tensor-core kernels are held against, and for models that
+// are trained in f32. A group has one row of the result; its threads make the weights of as many tokens as there are
+// threads, then each adds the weighted rows into columns of its own. The result itself holds the sums, so memory is linear
+// in T. Every key is read again for every query: this is for exactness, not for speed.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+/// Threads of a group at most: each has two values of the group's room.
+inline constexpr int plain_threads = 32;
+
+CAUSEWAY_HD inline float dot(const float* a, const float* b, std::int64_t count) {
+  float sum = 0.0F;
+  for (std::int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// to = keep · to + the sum over `rows` of weights[j] · (from + j · stride), in the calling thread's columns.
+template <class G>
+CAUSEWAY_HD void add_weighted(const G& g, float* to, float keep, const float* weights, const float* from,
+                              std::int64_t stride, std::int64_t rows, std::int64_t columns) {
+  for (std::int64_t c = g.rank(); c < columns; c += g.size()) {
+    float sum = to[c] * keep;
+    for (std::int64_t j = 0; j < rows; ++j) sum += weights[j] * from[j * stride + c];
+    to[c] = sum;
+  }
+}
+
+template <class G>
+CAUSEWAY_HD void set_columns(const G& g, float* to, std::int64_t columns, float value) {
+  for (std::int64_t c = g.rank(); c < columns; c += g.size()) to[c] = value;
+}
+
+}  // namespace detail
+
+/// o and logsumexp, as kernels::attention_forward in f32. An item is a query of a head.
+struct attention_plain_forward_body {
+  kernels::attention_shape shape;
+  const float* q = nullptr;
+  const float* k = nullptr;
+  const float* v = nullptr;
+  float* o = nullptr;
+  float* logsumexp = nullptr;
+
+  [[nodiscard]] std::int64_t items() const { return shape.batch * shape.heads * shape.T; }
+  [[nodiscard]] static bool aligned() { return false; }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t item) const {
+    const std::int64_t t = item % shape.T, h = item / shape.T % shape.heads, b = item / shape.T / shape.heads;
+    const std::int64_t kv_head = h / (shape.heads / shape.kv_heads), d = shape.head_size;
+    const float* const query = detail::head_of(shape, q, shape.q_stride, b, h) + t * shape.q_stride;
+    const float* const keys = detail::head_of(shape, k, shape.k_stride, b, kv_head);
+    const float* const values = detail::head_of(shape, v, shape.v_stride, b, kv_head);
+    float* const out = detail::head_of(shape, o, shape.o_stride, b, h) + t * shape.o_stride;
+    float top = std::numeric_limits<float>::lowest(), sum = 0.0F;
+    detail::set_columns(g, out, d, 0.0F);
+    for (std::int64_t key = 0; key <= t; key += g.size()) {
+      const std::int64_t own = key + g.rank(), rows = t + 1 - key < g.size() ? t + 1 - key : g.size();
+      const float score = own <= t ? shape.scale * detail::dot(query, keys + own * shape.k_stride, d) : top;
+      const float most = std::fmax(top, g.largest(score));
+      const float keep = detail::exponential(top - most);
+      const float p = own <= t ? detail::exponential(score - most) : 0.0F;
+      g.room()[g.rank()] = p;
+      sum = sum * keep + g.sum(p);
+      top = most;
+      detail::add_weighted(g, out, keep, g.room(), values + key * shape.v_stride, shape.v_stride, rows, d);
+      g.sync();  // all have read the room before the next keys
+    }
+    for (std::int64_t c = g.rank(); c < d; c += g.size()) out[c] /= sum;
+    if (g.rank() == 0) logsumexp[(b * shape.heads + h) * shape.T + t] = top + std::log(sum);
+  }
+};
+
+/// dq, whose strides are q's. An item is a query of a head.
+struct attention_plain_query_gradient_body {
+  kernels::attention_shape shape;
+  attention_gradient_operands<float> x;
+  float* dq = nullptr;
+
+  [[nodiscard]] std::int64_t items() const { return shape.batch * shape.heads * shape.T; }
+  [[nodiscard]] static bool aligned() { return false; }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t item) const {
+    const std::int64_t t = item % shape.T, h = item / shape.T % shape.heads, b = item / shape.T / shape.heads;
+    const std::int64_t kv_head = h / (shape.heads / shape.kv_heads), d = shape.head_size;
+    const float* const query = detail::head_of(shape, x.q, shape.q_stride, b, h) + t * shape.q_stride;
+    const float* const d_o = detail::head_of(shape, x.d_o, shape.o_stride, b, h) + t * shape.o_stride;
+    const float* const keys = detail::head_of(shape, x.k, shape.k_stride, b, kv_head);
+    const float* const values = detail::head_of(shape, x.v, shape.v_stride, b, kv_head);
+    const std::int64_t line = (b * shape.heads + h) * shape.T + t;
+    float* const out = detail::head_of(shape, dq, shape.q_stride, b, h) + t * shape.q_stride;
+    detail::set_columns(g, out, d, 0.0F);
+    for (std::int64_t key = 0; key <= t; key += g.size()) {
+      const std::int64_t own = key + g.rank(), rows = t + 1 - key < g.size() ? t + 1 - key : g.size();
+      if (own <= t) {
+        const float score = shape.scale * detail::dot(query, keys + own * shape.k_stride, d);
+        const float dp = detail::dot(d_o, values + own * shape.v_stride, d);
+        g.room()[g.rank()] = shape.scale * detail::exponential(score - x.logsumexp[line]) * (dp - x.correction[line]);
+      }
+      g.sync();
+      detail::add_weighted(g, out, 1.0F, g.room(), keys + key * shape.k_stride, shape.k_stride, rows, d);
+      g.sync();
+    }
+  }
+};
+
+/// dk and dv, whose strides are k's and v's. An item is a key of a key head; the queries that see it come head by head.
+struct attention_plain_key_gradient_body {
+  kernels::attention_shape shape;
+  attention_gradient_operands<float> x;
+  float* dk = nullptr;
+  float* dv = nullptr;
+
+  [[nodiscard]] std::int64_t items() const { return shape.batch * shape.kv_heads * shape.T; }
+  [[nodiscard]] static bool aligned() { return false; }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t item) const {
+    const std::int64_t at = item % shape.T, kv_head = item / shape.T % shape.kv_heads, b = item / shape.T / shape.kv_heads;
+    const std::int64_t group = shape.heads / shape.kv_heads;
+    float* const to_k = detail::head_of(shape, dk, shape.k_stride, b, kv_head) + at * shape.k_stride;
+    float* const to_v = detail::head_of(shape, dv, shape.v_stride, b, kv_head) + at * shape.v_stride;
+    detail::set_columns(g, to_k, shape.head_size, 0.0F);
+    detail::set_columns(g, to_v, shape.head_size, 0.0F);
+    for (std::int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) add_head(g, b, h, kv_head, at, to_k, to_v);
+  }
+
+ private:
+  template <class G>
+  CAUSEWAY_HD void add_head(G& g, std::int64_t b, std::int64_t h, std::int64_t kv_head, std::int64_t at, float* to_k,
+                            float* to_v) const {
+    const std::int64_t d = shape.head_size, line = (b * shape.heads + h) * shape.T;
+    const float* const queries = detail::head_of(shape, x.q, shape.q_stride, b, h);
+    const float* const d_o = detail::head_of(shape, x.d_o, shape.o_stride, b, h);
+    const float* const key = detail::head_of(shape, x.k, shape.k_stride, b, kv_head) + at * shape.k_stride;
+    const float* const value = detail::head_of(shape, x.v, shape.v_stride, b, kv_head) + at * shape.v_stride;
+    float* const p = g.room();
+    float* const ds = p + detail::plain_threads;
+    for (std::int64_t t = at; t < shape.T; t += g.size()) {
+      const std::int64_t own = t + g.rank(), rows = shape.T - t < g.size() ? shape.T - t : g.size();
+      if (own < shape.T) {
+        const float score = shape.scale * detail::dot(queries + own * shape.q_stride, key, d);
+        const float dp = detail::dot(d_o + own * shape.o_stride, value, d);
+        p[g.rank()] = detail::exponential(score - x.logsumexp[line + own]);
+        ds[g.rank()] = shape.scale * p[g.rank()] * (dp - x.correction[line + own]);
+      }
+      g.sync();
+      detail::add_weighted(g, to_v, 1.0F, p, d_o + t * shape.o_stride, shape.o_stride, rows, d);
+      detail::add_weighted(g, to_k, 1.0F, ds, queries + t * shape.q_stride, shape.q_stride, rows, d);
+      g.sync();
+    }
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ATTENTION_PLAIN_BODIES_HPP
+
+// ---- causeway/cuda/caching_pool.hpp ----
+#ifndef CAUSEWAY_CUDA_CACHING_POOL_HPP
+#define CAUSEWAY_CUDA_CACHING_POOL_HPP
+
+// Which piece of memory a request gets: the bookkeeping of the device's arena, which knows nothing of CUDA and so is tested
+// on any machine. Requests are rounded up to a few sizes, pieces that come back wait in a list per size, and a step that
+// asks for what an earlier one asked for reserves nothing. Memory is never split or joined, so it cannot fragment.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Where a pool gets memory from. `release` takes what `reserve` gave, and waits until the device is done with it.
+template <class S>
+concept MemorySource = std::movable<S> && requires(S& s, std::size_t bytes, void* piece) {
+  { s.reserve(bytes) } -> std::same_as<result<void*>>;
+  s.release(piece);
+};
+
+/// What a request for `bytes` takes: multiples of 512 up to 4 KiB, then four sizes to each doubling, so that at most a
+/// fifth of a large piece is unused. `bytes` must be at most 2^62.
+constexpr std::size_t size_class(std::size_t bytes) noexcept {
+  const std::size_t step = bytes <= 4096 ? 512 : std::bit_floor(bytes - 1) / 4;
+  return bytes == 0 ? 512 : (bytes + step - 1) / step * step;
+}
+
+/// A cache of pieces. Not safe to share between threads. A piece that is given back may be taken again at once: whoever
+/// uses it next must do so after the former user's work, which holds when both use one stream.
+template <MemorySource Source>
+class caching_pool {
+ public:
+  explicit caching_pool(Source source) : source_{std::move(source)} {}
+
+  caching_pool(caching_pool&& other) noexcept
+      : source_{std::move(other.source_)},
+        free_{std::exchange(other.free_, {})},
+        held_{std::exchange(other.held_, 0)},
+        taken_{std::exchange(other.taken_, 0)},
+        reservations_{other.reservations_} {}
+  caching_pool& operator=(caching_pool&&) = delete;
+  ~caching_pool() { trim(); }
+
+  /// A piece of size_class(bytes) bytes. When the source has no more, gives back to it what waits here and tries again.
+  [[nodiscard]] result<void*> take(std::size_t bytes) {
+    const std::size_t size = size_class(bytes);
+    if (const auto waiting = free_.find(size); waiting != free_.end() && !waiting->second.empty()) {
+      void* const piece = waiting->second.back();
+      waiting->second.pop_back();
+      taken_ += size;
+      return piece;
+    }
+    auto piece = reserve(size);
+    if (!piece) return piece;
+    ++reservations_;
+    held_ += size;
+    taken_ += size;
+    return piece;
+  }
+
+  /// Gives back what take(bytes) gave.
+  void give(void* piece, std::size_t bytes) {
+    const std::size_t size = size_class(bytes);
+    CAUSEWAY_EXPECT(piece != nullptr && taken_ >= size);
+    taken_ -= size;
+    free_[size].push_back(piece);
+  }
+
+  /// Returns to the source all pieces that nobody holds.
+  void trim() {
+    for (auto& [size, pieces] : free_) {
+      for (void* piece : pieces) source_.release(piece);
+      held_ -= size * pieces.size();
+      pieces.clear();
+    }
+  }
+
+  [[nodiscard]] std::size_t held() const noexcept { return held_; }    ///< bytes reserved from the source
+  [[nodiscard]] std::size_t taken() const noexcept { return taken_; }  ///< bytes of these that are in use
+  /// How often the source was asked with success: constant over a steady step.
+  [[nodiscard]] std::size_t reservations() const noexcept { return reservations_; }
+
+ private:
+  result<void*> reserve(std::size_t size) {
+    auto piece = source_.reserve(size);
+    if (piece || piece.error().code != errc::out_of_memory || held_ == taken_) return piece;
+    trim();
+    return source_.reserve(size);
+  }
+
+  Source source_;
+  std::map<std::size_t, std::vector<void*>> free_;
+  std::size_t held_ = 0;
+  std::size_t taken_ = 0;
+  std::size_t reservations_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_CACHING_POOL_HPP
+
+// ---- causeway/cuda/runtime.cuh ----
+#ifndef CAUSEWAY_CUDA_RUNTIME_CUH
+#define CAUSEWAY_CUDA_RUNTIME_CUH
+
+// Device, stream, memory, and CUDA's errors as ours. A machine without a driver or device is an ordinary error, found in a
+// fraction of a millisecond; nothing here throws or prints. An error after a kernel fault stays with the process (CUDA
+// calls it sticky): it is errc::device_lost, and trying again is useless.
+
+#include <cuda_runtime_api.h>
+
+// Kernels are templates with hidden visibility: two shared objects with the same kernel do not meet.
+#define CAUSEWAY_KERNEL __attribute__((visibility("hidden"))) __global__
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Our error for one of CUDA's; `where` is the operation that reported it. `code` must not be cudaSuccess.
+[[nodiscard]] inline error to_error(cudaError_t code, std::string where) {
+  const std::string said = cudaGetErrorString(code);
+  switch (code) {
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorInitializationError:
+      return fail(errc::unsupported, std::move(where),
+                  "no usable CUDA device (" + said + "); install an NVIDIA driver, or run on the CPU");
+    case cudaErrorNoKernelImageForDevice:
+      return fail(errc::unsupported, std::move(where),
+                  "the program holds no code for this device (" + said + "); add it to CMAKE_CUDA_ARCHITECTURES");
+    case cudaErrorMemoryAllocation:
+      return fail(errc::out_of_memory, std::move(where),
+                  "device memory is full (" + said + "); use a smaller batch or model");
+    case cudaErrorInvalidValue:
+    case cudaErrorInvalidDevice:
+    case cudaErrorInvalidConfiguration: return fail(errc::invalid_argument, std::move(where), said);
+    default: return fail(errc::device_lost, std::move(where), "the device failed (" + said + "); restart the process");
+  }
+}
+
+/// Success, or the error of a CUDA call.
+[[nodiscard]] inline result<void> check(cudaError_t code, const char* where) {
+  if (code == cudaSuccess) return {};
+  return to_error(code, where);
+}
+
+/// How many devices there are: at least one, or errc::unsupported with what is missing.
+[[nodiscard]] inline result<int> device_count() {
+  int count = 0;  // CUDA leaves it alone when there is no driver
+  CAUSEWAY_TRY(check(cudaGetDeviceCount(&count), "counting CUDA devices"));
+  if (count == 0) return to_error(cudaErrorNoDevice, "counting CUDA devices");
+  return count;
+}
+
+/// What a device is and can do.
+struct device_properties {
+  std::string name;
+  int major = 0;  ///< compute capability: 9.0 is major 9, minor 0
+  int minor = 0;
+  int multiprocessors = 0;
+  std::size_t memory = 0;              ///< bytes
+  std::size_t shared_memory = 0;       ///< bytes, the most that one block can ask for
+  std::size_t second_level_cache = 0;  ///< bytes
+  int copy_engines = 0;                ///< 2: copies to and from the device run at once, beside kernels
+  int memory_bus = 0;                  ///< bits
+  bool integrated = false;             ///< shares the memory of the host
+};
+
+[[nodiscard]] inline result<device_properties> describe_device(int device = 0) {
+  cudaDeviceProp p{};
+  CAUSEWAY_TRY(check(cudaGetDeviceProperties(&p, device), "describing a CUDA device"));
+  return device_properties{.name = p.name,
+                           .major = p.major,
+                           .minor = p.minor,
+                           .multiprocessors = p.multiProcessorCount,
+                           .memory = p.totalGlobalMem,
+                           .shared_memory = p.sharedMemPerBlockOptin,
+                           .second_level_cache = static_cast<std::size_t>(p.l2CacheSize),
+                           .copy_engines = p.asyncEngineCount,
+                           .memory_bus = p.memoryBusWidth,
+                           .integrated = p.integrated != 0};
+}
+
+/// Bytes that a device has and that nobody has reserved, at this moment.
+struct memory_state {
+  std::size_t free = 0;
+  std::size_t total = 0;
+};
+
+/// Makes a device the calling thread's current one for as long as it lives. Streams, events and memory belong to the device
+/// that is current when they are made; a process with several devices makes each one's in a scope of its own.
+class device_scope {
+ public:
+  [[nodiscard]] static result<device_scope> enter(int device) {
+    int before = 0;
+    CAUSEWAY_TRY(check(cudaGetDevice(&before), "asking for the current CUDA device"));
+    if (before != device) CAUSEWAY_TRY(check(cudaSetDevice(device), "choosing a CUDA device"));
+    return device_scope{before == device ? -1 : before};
+  }
+
+  device_scope(device_scope&& other) noexcept : before_{std::exchange(other.before_, -1)} {}
+  device_scope& operator=(device_scope&&) = delete;
+  ~device_scope() {
+    if (before_ >= 0) (void)cudaSetDevice(before_);
+  }
+
+ private:
+  explicit device_scope(int before) noexcept : before_{before} {}
+
+  int before_;  // -1: nothing to restore
+};
+
+[[nodiscard]] inline result<memory_state> memory_of(int device) {
+  CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device));
+  memory_state state;
+  CAUSEWAY_TRY(check(cudaMemGetInfo(&state.free, &state.total), "asking for free device memory"));
+  return state;
+}
+
+class event;
+
+/// A queue of work on the current device; owns it. Work of one stream runs in order. Movable, not copyable; one thread at a
+/// time.
+class stream {
+ public:
+  [[nodiscard]] static result<stream> create() {
+    cudaStream_t handle = nullptr;
+    CAUSEWAY_TRY(check(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "creating a CUDA stream"));
+    return stream{handle};
+  }
+
+  stream(stream&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  stream& operator=(stream&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~stream() {
+    if (handle_ != nullptr) (void)cudaStreamDestroy(handle_);
+  }
+
+  /// Blocks until all work given so far is done; a fault of any of it comes back here.
+  [[nodiscard]] result<void> synchronize() { return check(cudaStreamSynchronize(handle_), "waiting for a CUDA stream"); }
+
+  /// What is given to this stream from now on starts only when the event has happened. Does not block the host.
+  [[nodiscard]] result<void> wait(const event& e);
+
+  [[nodiscard]] cudaStream_t handle() const noexcept { return handle_; }
+
+ private:
+  explicit stream(cudaStream_t handle) noexcept : handle_{handle} {}
+
+  cudaStream_t handle_ = nullptr;
+};
+
+enum class event_timing : bool { off, on };
+
+/// A point in a stream that other streams and the host can wait for. Recording it again moves it. Movable, not copyable.
+class event {
+ public:
+  [[nodiscard]] static result<event> create(event_timing timing = event_timing::off) {
+    cudaEvent_t handle = nullptr;
+    const unsigned flags = timing == event_timing::on ? cudaEventDefault : cudaEventDisableTiming;
+    CAUSEWAY_TRY(check(cudaEventCreateWithFlags(&handle, flags), "creating a CUDA event"));
+    return event{handle};
+  }
+
+  event(event&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  event& operator=(event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~event() {
+    if (handle_ != nullptr) (void)cudaEventDestroy(handle_);
+  }
+
+  /// Happens when all work that `s` has by now is done.
+  [[nodiscard]] result<void> record(stream& s) {
+    return check(cudaEventRecord(handle_, s.handle()), "recording a CUDA event");
+  }
+
+  /// Blocks until it has happened; at once if it was never recorded.
+  [[nodiscard]] result<void> synchronize() const {
+    return check(cudaEventSynchronize(handle_), "waiting for a CUDA event");
+  }
+
+  /// Whether it has happened; does not block.
+  [[nodiscard]] result<bool> happened() const {
+    const cudaError_t code = cudaEventQuery(handle_);
+    if (code == cudaErrorNotReady) return false;
+    CAUSEWAY_TRY(check(code, "asking for a CUDA event"));
+    return true;
+  }
+
+  /// Milliseconds between two events that have happened, both made with event_timing::on.
+  [[nodiscard]] result<float> milliseconds_since(const event& begin) const {
+    float elapsed = 0;
+    CAUSEWAY_TRY(check(cudaEventElapsedTime(&elapsed, begin.handle_, handle_), "timing between CUDA events"));
+    return elapsed;
+  }
+
+  [[nodiscard]] cudaEvent_t handle() const noexcept { return handle_; }
+
+ private:
+  explicit event(cudaEvent_t handle) noexcept : handle_{handle} {}
+
+  cudaEvent_t handle_ = nullptr;
+};
+
+inline result<void> stream::wait(const event& e) {
+  return check(cudaStreamWaitEvent(handle_, e.handle(), 0), "letting a CUDA stream wait");
+}
+
+/// A fixed number of values of a trivially copyable type in device memory, not initialised. Movable, not copyable.
+template <class T>
+class device_buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  [[nodiscard]] static result<device_buffer> create(std::size_t count) {
+    void* data = nullptr;
+    if (count > 0) CAUSEWAY_TRY(check(cudaMalloc(&data, count * sizeof(T)), "reserving device memory"));
+    return device_buffer{static_cast<T*>(data), count};
+  }
+
+  device_buffer(device_buffer&& other) noexcept
+      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
+  device_buffer& operator=(device_buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~device_buffer() {
+    if (data_ != nullptr) (void)cudaFree(data_);
+  }
+
+  [[nodiscard]] T* data() noexcept { return data_; }
+  [[nodiscard]] const T* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// Starts copying `host` into the buffer; `host` must have its size and stay unchanged until the stream is synchronized.
+  [[nodiscard]] result<void> write(stream& s, std::span<const T> host) {
+    CAUSEWAY_EXPECT(host.size() == size_);
+    return check(cudaMemcpyAsync(data_, host.data(), host.size_bytes(), cudaMemcpyHostToDevice, s.handle()),
+                 "copying to the device");
+  }
+
+  /// Starts copying the buffer into `host`, which has its size; the values are there once the stream is synchronized.
+  [[nodiscard]] result<void> read(stream& s, std::span<T> host) const {
+    CAUSEWAY_EXPECT(host.size() == size_);
+    return check(cudaMemcpyAsync(host.data(), data_, host.size_bytes(), cudaMemcpyDeviceToHost, s.handle()),
+                 "copying from the device");
+  }
+
+ private:
+  device_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_RUNTIME_CUH
+
+// ---- causeway/cuda/memory.cuh ----
+#ifndef CAUSEWAY_CUDA_MEMORY_CUH
+#define CAUSEWAY_CUDA_MEMORY_CUH
+
+// Memory that is reserved once: an arena of device memory in the order of a stream, and page-locked host memory, which
+// copies need to overlap with kernels. cudaMalloc and cudaFree wait for the device, so a steady step calls neither.
+
+#include <cuda_runtime_api.h>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Memory of one device. Reserving and releasing wait for the work that the device has.
+class device_memory_source {
+ public:
+  explicit device_memory_source(int device) noexcept : device_{device} {}
+
+  [[nodiscard]] result<void*> reserve(std::size_t bytes) const {
+    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device_));
+    void* piece = nullptr;
+    CAUSEWAY_TRY(check(cudaMalloc(&piece, bytes), "reserving device memory"));
+    return piece;
+  }
+  void release(void* piece) const noexcept {
+    if (const auto scope = device_scope::enter(device_)) (void)cudaFree(piece);
+  }
+
+ private:
+  int device_;
+};
+
+/// Working memory of the kernels of one stream. A piece may be taken again as soon as its lease ends, although the kernels
+/// that use it may still wait in the stream: whoever takes it next comes after them there. So a lease may be used in no
+/// other stream, unless that one waits for an event of this stream first, and this one for an event of that one before the
+/// lease ends. One thread at a time. The arena must outlive its leases.
+class arena {
+ public:
+  explicit arena(int device) : pool_{std::make_unique<pool>(device_memory_source{device})} {}
+
+  /// `size` values in device memory, not initialised.
+  template <class T>
+  class lease {
+    static_assert(std::is_trivially_copyable_v<T>);
+
+   public:
+    lease(lease&& other) noexcept
+        : pool_{std::exchange(other.pool_, nullptr)},
+          data_{std::exchange(other.data_, nullptr)},
+          size_{std::exchange(other.size_, 0)} {}
+    lease& operator=(lease&& other) noexcept {
+      std::swap(pool_, other.pool_);
+      std::swap(data_, other.data_);
+      std::swap(size_, other.size_);
+      return *this;
+    }
+    ~lease() {
+      if (pool_ != nullptr) pool_->give(data_, size_ * sizeof(T));
+    }
+
+    [[nodiscard]] T* data() const noexcept { return data_; }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+   private:
+    friend arena;
+    lease(caching_pool<device_memory_source>* pool, T* data, std::size_t size) noexcept
+        : pool_{pool}, data_{data}, size_{size} {}
+
+    caching_pool<device_memory_source>* pool_;
+    T* data_;
+    std::size_t size_;
+  };
+
+  template <class T>
+  [[nodiscard]] result<lease<T>> take(std::size_t count) {
+    CAUSEWAY_ASSIGN(void* const piece, pool_->take(count * sizeof(T)));
+    return lease<T>{pool_.get(), static_cast<T*>(piece), count};
+  }
+
+  /// Gives back to the device what no lease holds; waits for the device.
+  void trim() { pool_->trim(); }
+
+  [[nodiscard]] std::size_t held() const noexcept { return pool_->held(); }
+  [[nodiscard]] std::size_t taken() const noexcept { return pool_->taken(); }
+  [[nodiscard]] std::size_t reservations() const noexcept { return pool_->reservations(); }
+
+ private:
+  using pool = caching_pool<device_memory_source>;
+  std::unique_ptr<pool> pool_;  // leases point at it
+};
+
+/// Page-locked host memory, not initialised: copies between it and a device run beside kernels, and at the full rate of
+/// the bus. Movable, not copyable.
+template <class T>
+class pinned_buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  [[nodiscard]] static result<pinned_buffer> create(std::size_t count) {
+    void* data = nullptr;
+    if (count > 0) {
+      CAUSEWAY_TRY(check(cudaHostAlloc(&data, count * sizeof(T), cudaHostAllocPortable), "reserving page-locked memory"));
+    }
+    return pinned_buffer{static_cast<T*>(data), count};
+  }
+
+  pinned_buffer(pinned_buffer&& other) noexcept
+      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
+  pinned_buffer& operator=(pinned_buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~pinned_buffer() {
+    if (data_ != nullptr) (void)cudaFreeHost(data_);
+  }
+
+  [[nodiscard]] std::span<T> values() noexcept { return {data_, size_}; }
+  [[nodiscard]] std::span<const T> values() const noexcept { return {data_, size_}; }
+
+ private:
+  pinned_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MEMORY_CUH
+
+// ---- causeway/cuda/row_kernels.cuh ----
+#ifndef CAUSEWAY_CUDA_ROW_KERNELS_CUH
+#define CAUSEWAY_CUDA_ROW_KERNELS_CUH
+
+// The groups of the device, and kernels that give each group one item of a body: a block or a warp for each. Values are
+// combined by butterfly exchanges, which leave every thread the same bits, in an order that depends on the number of
+// threads alone.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+inline constexpr int warp_size = 32;
+inline constexpr int warps_per_block = 8;  // where each warp has an item of its own
+inline constexpr int largest_block = 512;  // threads, where a block has a row
+
+struct add_values {
+  template <class T>
+  __device__ static T of(T a, T b) {
+    return a + b;
+  }
+  template <class T>
+  __device__ static T none() {
+    return T{0};
+  }
+};
+struct take_larger {
+  template <class T>
+  __device__ static T of(T a, T b) {
+    return a < b ? b : a;
+  }
+  template <class T>
+  __device__ static T none() {
+    return std::numeric_limits<T>::lowest();
+  }
+};
+
+template <class How, class T>
+__device__ T over_warp(T v) {
+#pragma unroll
+  for (int apart = warp_size / 2; apart > 0; apart /= 2) v = How::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, apart));
+  return v;
+}
+
+/// The sum over the lanes up to this one.
+__device__ inline std::int32_t up_to_lane(std::int32_t v) {
+  const int lane = static_cast<int>(threadIdx.x % warp_size);
+#pragma unroll
+  for (int apart = 1; apart < warp_size; apart *= 2) {
+    const std::int32_t left = __shfl_up_sync(0xFFFFFFFFU, v, apart);
+    if (lane >= apart) v += left;
+  }
+  return v;
+}
+
+/// 32 neighbouring threads of a block.
+class warp_group {
+ public:
+  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x % warp_size); }
+  [[nodiscard]] __device__ static int size() { return warp_size; }
+  template <class T>
+  __device__ static T sum(T v) {
+    return over_warp<add_values>(v);
+  }
+  template <class T>
+  __device__ static T largest(T v) {
+    return over_warp<take_larger>(v);
+  }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) { return up_to_lane(v) - v; }
+  __device__ static void sync() { __syncwarp(); }
+  /// Of its own for each warp of the block.
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float rooms[warps_per_block][64];
+    return rooms[threadIdx.x / warp_size];
+  }
+};
+
+/// All threads of a block, whose number must be a multiple of 32.
+class block_group {
+ public:
+  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x); }
+  [[nodiscard]] __device__ static int size() { return static_cast<int>(blockDim.x); }
+  template <class T>
+  __device__ static T sum(T v) {
+    return over_block<add_values>(v);
+  }
+  template <class T>
+  __device__ static T largest(T v) {
+    return over_block<take_larger>(v);
+  }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) {
+    __shared__ std::int32_t of_warps[warp_size];
+    const int warp = rank() / warp_size, lane = rank() % warp_size;
+    const std::int32_t sum = up_to_lane(v);
+    if (lane == warp_size - 1) of_warps[warp] = sum;
+    __syncthreads();
+    const std::int32_t warps = up_to_lane(lane < warp ? of_warps[lane] : 0);  // its last lane has all warps before
+    __syncthreads();                                                          // all have read before the next call writes
+    return __shfl_sync(0xFFFFFFFFU, warps, warp_size - 1) + sum - v;
+  }
+  __device__ static void sync() { __syncthreads(); }
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float values[64];
+    return values;
+  }
+
+ private:
+  template <class How, class T>
+  __device__ static T over_block(T v) {
+    __shared__ T of_warps[warp_size];
+    v = over_warp<How>(v);
+    const int warp = rank() / warp_size, lane = rank() % warp_size;
+    if (lane == 0) of_warps[warp] = v;
+    __syncthreads();
+    v = lane < size() / warp_size ? of_warps[lane] : How::template none<T>();
+    v = over_warp<How>(v);
+    __syncthreads();  // all have read before the next call writes
+    return v;
+  }
+};
+
+// The bounds keep the registers of a thread few enough for blocks of this size to start.
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item(Body body) {
+  block_group g;
+  body.template run<N>(g, std::int64_t{blockIdx.x});
+}
+
+/// With `body.working_bytes()` of shared memory.
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item_with_memory(Body body) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  block_group g;
+  body.template run<N>(g, std::int64_t{blockIdx.x}, reinterpret_cast<float*>(memory));
+}
+
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(warps_per_block* warp_size) one_warp_per_item(Body body, std::int64_t items) {
+  warp_group g;
+  const std::int64_t item = std::int64_t{blockIdx.x} * (blockDim.x / warp_size) + threadIdx.x / warp_size;
+  if (item < items) body.template run<N>(g, item);
+}
+
+/// Threads for rows of so many values: about two packs each, so that a thread has some loads under way, from one warp to
+/// `largest_block`.
+inline unsigned threads_for_row(std::int64_t columns) noexcept {
+  const std::int64_t threads = (columns + 2 * pack_width - 1) / (2 * pack_width);
+  return static_cast<unsigned>(std::clamp<std::int64_t>((threads + 31) / 32 * 32, warp_size, largest_block));
+}
+
+}  // namespace detail
+
+/// Starts `body.run<N>(group, item)` with a block of the device for each item of [0, items); rows have `columns` values.
+/// At most 2^31 - 1 items.
+template <class Body>
+[[nodiscard]] result<void> for_each_row(stream& s, std::int64_t items, std::int64_t columns, Body body) {
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>(items);
+  const unsigned threads = detail::threads_for_row(columns);
+  if (body.aligned()) {
+    detail::one_block_per_item<pack_width><<<blocks, threads, 0, s.handle()>>>(body);
+  } else {
+    detail::one_block_per_item<1><<<blocks, threads, 0, s.handle()>>>(body);
+  }
+  return check(cudaGetLastError(), "launching a kernel over rows");
+}
+
+namespace detail {
+
+template <int N, class Body>
+result<void> launch_with_memory(stream& s, unsigned blocks, unsigned threads, std::size_t bytes, const Body& body) {
+  constexpr std::size_t without_asking = 48 * 1024;
+  const auto kernel = one_block_per_item_with_memory<N, Body>;
+  if (bytes > without_asking) {
+    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+                       "asking for shared memory; the rows may be too long for this device"));
+  }
+  kernel<<<blocks, threads, bytes, s.handle()>>>(body);
+  return check(cudaGetLastError(), "launching a kernel over rows");
+}
+
+}  // namespace detail
+
+/// The same for a body that has working memory: `body.run<N>(group, item, memory)`, `body.working_bytes()`.
+template <class Body>
+[[nodiscard]] result<void> for_each_row_with_memory(stream& s, std::int64_t items, std::int64_t columns, Body body) {
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>(items);
+  const unsigned threads = detail::threads_for_row(columns);
+  if (body.aligned()) {
+    return detail::launch_with_memory<pack_width>(s, blocks, threads, body.working_bytes(), body);
+  }
+  return detail::launch_with_memory<1>(s, blocks, threads, body.working_bytes(), body);
+}
+
+/// Starts `body.run<N>(group, item)` with a warp of the device for each item of [0, items).
+template <class Body>
+[[nodiscard]] result<void> for_each_block(stream& s, std::int64_t items, Body body) {
+  constexpr std::int64_t warps = detail::warps_per_block;
+  CAUSEWAY_EXPECT(items >= 0 && items / warps < std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>((items + warps - 1) / warps);
+  if (body.aligned()) {
+    detail::one_warp_per_item<pack_width><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
+  } else {
+    detail::one_warp_per_item<1><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
+  }
+  return check(cudaGetLastError(), "launching a kernel over blocks");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ROW_KERNELS_CUH
+
+// ---- causeway/cuda/tensor_cores.cuh ----
+#ifndef CAUSEWAY_CUDA_TENSOR_CORES_CUH
+#define CAUSEWAY_CUDA_TENSOR_CORES_CUH
+
+// The warp of the device (warp.hpp): each call is one PTX instruction of sm_80 and later. And the kernel and its launcher
+// for bodies that are written over warps.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+class device_warp {
+ public:
+  static constexpr int lanes = 1;
+  using fragment_values = lane_values<std::uint32_t, 4, 1>;
+
+  [[nodiscard]] __device__ static int warp() { return static_cast<int>(threadIdx.x / warp_size); }
+  template <class F>
+  __device__ static void each(F&& f) {
+    f(static_cast<int>(threadIdx.x % warp_size));
+  }
+  __device__ static void sync() { __syncthreads(); }
+  __device__ static void sync_lanes() { __syncwarp(); }
+
+  template <int Half>
+  __device__ static void multiply(lane_values<float, 4, 1>& sums, const fragment_values& a, const fragment_values& b) {
+    float(&c)[4] = sums[0];
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+        "%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0][0]), "r"(a[0][1]), "r"(a[0][2]), "r"(a[0][3]), "r"(b[0][2 * Half]), "r"(b[0][2 * Half + 1]));
+  }
+
+  template <class F>
+  __device__ static void load(fragment_values& r, F&& place) {
+    std::uint32_t(&v)[4] = r[0];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(shared_address(place(lane())))
+                 : "memory");
+  }
+  template <class F>
+  __device__ static void load_transposed(fragment_values& r, F&& place) {
+    std::uint32_t(&v)[4] = r[0];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(shared_address(place(lane())))
+                 : "memory");
+  }
+
+  template <int Bytes>
+  __device__ static void copy(void* to, const void* from, bool real) {
+    static_assert(Bytes == 4 || Bytes == 16);
+    const int read = real ? Bytes : 0;
+    if constexpr (Bytes == 16) {  // past the first cache: nobody else on this multiprocessor wants it
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(global_address(from)),
+                   "r"(read)
+                   : "memory");
+    } else {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(global_address(from)),
+                   "r"(read)
+                   : "memory");
+    }
+  }
+  __device__ static void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  template <int Pending>
+  __device__ static void wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+  }
+
+  template <int N>
+  __device__ static void largest_of_quad(lane_values<float, N, 1>& v) {
+    over_quad<take_larger>(v[0]);
+  }
+  template <int N>
+  __device__ static void sum_of_quad(lane_values<float, N, 1>& v) {
+    over_quad<add_values>(v[0]);
+  }
+
+ private:
+  [[nodiscard]] __device__ static int lane() { return static_cast<int>(threadIdx.x % warp_size); }
+  [[nodiscard]] __device__ static std::uint32_t shared_address(const void* p) {
+    return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
+  }
+  [[nodiscard]] __device__ static std::uint64_t global_address(const void* p) { return __cvta_generic_to_global(p); }
+  template <class How, int N>
+  __device__ static void over_quad(float (&v)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      v[i] = How::of(v[i], __shfl_xor_sync(0xFFFFFFFFU, v[i], 1));
+      v[i] = How::of(v[i], __shfl_xor_sync(0xFFFFFFFFU, v[i], 2));
+    }
+  }
+};
+
+/// The bounds let as many blocks run together as `Blocks` says, which caps the registers.
+template <int Blocks, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(Body::warps* warp_size, Blocks) one_block_of_warps_per_item(Body body) {
+  extern __shared__ __align__(128) unsigned char tile_memory[];
+  device_warp w;
+  body.run(w, std::int64_t{blockIdx.x}, reinterpret_cast<bf16*>(tile_memory));
+}
+
+}  // namespace detail
+
+/// Starts `body.run(warp, item, memory)` with a block of `Body::warps` warps and `Body::working_bytes` of shared memory for
+/// each item. `Blocks` is how many blocks a multiprocessor should have room for.
+template <int Blocks, class Body>
+[[nodiscard]] result<void> for_each_tile(stream& s, const Body& body) {
+  constexpr std::size_t without_asking = 48 * 1024;
+  const std::int64_t items = body.items();
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto kernel = detail::one_block_of_warps_per_item<Blocks, Body>;
+  if constexpr (Body::working_bytes > without_asking) {
+    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int{Body::working_bytes}),
+                       "asking for shared memory"));
+  }
+  kernel<<<static_cast<unsigned>(items), Body::warps * detail::warp_size, Body::working_bytes, s.handle()>>>(body);
+  return check(cudaGetLastError(), "launching a kernel over tiles");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_TENSOR_CORES_CUH
+
+// ---- causeway/cuda/attention.cuh ----
+#ifndef CAUSEWAY_CUDA_ATTENTION_CUH
+#define CAUSEWAY_CUDA_ATTENTION_CUH
+
+// Causal attention on the device, with the arguments of kernels::attention_forward and attention_backward: bf16 on tensor
+// cores for heads of 64 and 128 values, f32 by a plain path for any. The same bits in every run.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+/// 16-row tiles of a warp, and rows of the tiles that the block walks over: what fits into the registers of two blocks of
+/// four warps without spilling, on sm_80 and sm_90 (docs/design/cuda.md has the figures). Not chosen by measurement yet.
+template <int HeadSize>
+struct attention_tuning;
+template <>
+struct attention_tuning<64> {
+  using forward = attention_forward_body<64, 2, 4, 64>;
+  using query_gradient = attention_query_gradient_body<64, 2, 4, 32>;
+  using key_gradient = attention_key_gradient_body<64, 1, 4, 64>;
+};
+template <>
+struct attention_tuning<128> {
+  using forward = attention_forward_body<128, 2, 4, 48>;
+  using query_gradient = attention_query_gradient_body<128, 1, 4, 32>;
+  using key_gradient = attention_key_gradient_body<128, 1, 4, 32>;
+};
+inline constexpr int attention_blocks = 2;  // of a multiprocessor
+
+inline void expect_valid(const kernels::attention_shape& s) {
+  CAUSEWAY_EXPECT(s.batch >= 0 && s.T >= 0 && s.head_size > 0 && s.scale > 0.0F);
+  CAUSEWAY_EXPECT(s.kv_heads > 0 && s.heads % s.kv_heads == 0);
+  (void)s;
+}
+
+/// Whether the copies of 16 bytes can be made.
+template <class... T>
+result<void> expect_chunks(const kernels::attention_shape& s, const T*... p) {
+  const bool even = (s.q_stride | s.k_stride | s.v_stride | s.o_stride) % 8 == 0;
+  if (even && ((reinterpret_cast<std::uintptr_t>(p) % 16 == 0) && ...)) return {};
+  return fail(errc::invalid_argument, "attention on the device",
+              "rows of q, k, v and o must begin at multiples of 16 bytes; let widths be multiples of 8");
+}
+
+/// f(tuning) for the head size.
+template <class F>
+result<void> with_head_size(std::int64_t size, F&& f) {
+  if (size == 64) return f(attention_tuning<64>{});
+  if (size == 128) return f(attention_tuning<128>{});
+  return fail(errc::unsupported, "attention on the device",
+              "heads of " + std::to_string(size) + " values in bf16; use 64 or 128, or f32");
+}
+
+}  // namespace detail
+
+/// o = softmax(scale q kᵀ, causal) v; writes logsumexp [batch, heads, T] for the backward pass. errc::unsupported for other
+/// heads than 64 and 128. Starts one kernel; needs no memory.
+[[nodiscard]] inline result<void> attention_forward(stream& s, const kernels::attention_shape& shape, const bf16* q,
+                                                    const bf16* k, const bf16* v, bf16* o, float* logsumexp) {
+  detail::expect_valid(shape);
+  CAUSEWAY_TRY(detail::expect_chunks(shape, q, k, v, o));
+  return detail::with_head_size(shape.head_size, [&]<class Tuning>(Tuning) {
+    return for_each_tile<detail::attention_blocks>(s, typename Tuning::forward{shape, q, k, v, o, logsumexp});
+  });
+}
+[[nodiscard]] inline result<void> attention_forward(stream& s, const kernels::attention_shape& shape, const float* q,
+                                                    const float* k, const float* v, float* o, float* logsumexp) {
+  detail::expect_valid(shape);
+  const attention_plain_forward_body body{shape, q, k, v, o, logsumexp};
+  return for_each_block(s, body.items(), body);
+}
+
+/// Gradients of attention_forward: dq, dk and dv have the strides of q, k and v and are overwritten; d_o has o's. Takes one
+/// f32 a row and head from the arena. Starts three kernels.
+[[nodiscard]] inline result<void> attention_backward(stream& s, arena& memory, const kernels::attention_shape& shape,
+                                                     const bf16* q, const bf16* k, const bf16* v, const bf16* o,
+                                                     const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk,
+                                                     bf16* dv) {
+  detail::expect_valid(shape);
+  CAUSEWAY_TRY(detail::expect_chunks(shape, q, k, v, o, d_o, dq, dk, dv));
+  return detail::with_head_size(shape.head_size, [&]<class Tuning>(Tuning) -> result<void> {
+    const auto rows = static_cast<std::size_t>(shape.batch * shape.heads * shape.T);
+    CAUSEWAY_ASSIGN(const auto correction, memory.take<float>(rows));
+    const attention_gradient_operands<bf16> x{q, k, v, o, d_o, logsumexp, correction.data()};
+    const attention_correction_body<bf16> corrections{shape, x};
+    CAUSEWAY_TRY(for_each_block(s, corrections.items(), corrections));
+    CAUSEWAY_TRY(for_each_tile<detail::attention_blocks>(s, typename Tuning::key_gradient{shape, x, dk, dv}));
+    return for_each_tile<detail::attention_blocks>(s, typename Tuning::query_gradient{shape, x, dq});
+  });
+}
+[[nodiscard]] inline result<void> attention_backward(stream& s, arena& memory, const kernels::attention_shape& shape,
+                                                     const float* q, const float* k, const float* v, const float* o,
+                                                     const float* d_o, const float* logsumexp, float* dq, float* dk,
+                                                     float* dv) {
+  detail::expect_valid(shape);
+  const auto rows = static_cast<std::size_t>(shape.batch * shape.heads * shape.T);
+  CAUSEWAY_ASSIGN(const auto correction, memory.take<float>(rows));
+  const attention_gradient_operands<float> x{q, k, v, o, d_o, logsumexp, correction.data()};
+  const attention_correction_body<float> corrections{shape, x};
+  CAUSEWAY_TRY(for_each_block(s, corrections.items(), corrections));
+  const attention_plain_key_gradient_body keys{shape, x, dk, dv};
+  CAUSEWAY_TRY(for_each_block(s, keys.items(), keys));
+  const attention_plain_query_gradient_body queries{shape, x, dq};
+  return for_each_block(s, queries.items(), queries);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ATTENTION_CUH
 
 // ---- causeway/cuda/block_codes.hpp ----
 #ifndef CAUSEWAY_CUDA_BLOCK_CODES_HPP
@@ -59377,104 +64696,6 @@ struct bits_code {
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_BLOCK_CODES_HPP
-
-// ---- causeway/cuda/caching_pool.hpp ----
-#ifndef CAUSEWAY_CUDA_CACHING_POOL_HPP
-#define CAUSEWAY_CUDA_CACHING_POOL_HPP
-
-// Which piece of memory a request gets: the bookkeeping of the device's arena, which knows nothing of CUDA and so is tested
-// on any machine. Requests are rounded up to a few sizes, pieces that come back wait in a list per size, and a step that
-// asks for what an earlier one asked for reserves nothing. Memory is never split or joined, so it cannot fragment.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// Where a pool gets memory from. `release` takes what `reserve` gave, and waits until the device is done with it.
-template <class S>
-concept MemorySource = std::movable<S> && requires(S& s, std::size_t bytes, void* piece) {
-  { s.reserve(bytes) } -> std::same_as<result<void*>>;
-  s.release(piece);
-};
-
-/// What a request for `bytes` takes: multiples of 512 up to 4 KiB, then four sizes to each doubling, so that at most a
-/// fifth of a large piece is unused. `bytes` must be at most 2^62.
-constexpr std::size_t size_class(std::size_t bytes) noexcept {
-  const std::size_t step = bytes <= 4096 ? 512 : std::bit_floor(bytes - 1) / 4;
-  return bytes == 0 ? 512 : (bytes + step - 1) / step * step;
-}
-
-/// A cache of pieces. Not safe to share between threads. A piece that is given back may be taken again at once: whoever
-/// uses it next must do so after the former user's work, which holds when both use one stream.
-template <MemorySource Source>
-class caching_pool {
- public:
-  explicit caching_pool(Source source) : source_{std::move(source)} {}
-
-  caching_pool(caching_pool&& other) noexcept
-      : source_{std::move(other.source_)},
-        free_{std::exchange(other.free_, {})},
-        held_{std::exchange(other.held_, 0)},
-        taken_{std::exchange(other.taken_, 0)},
-        reservations_{other.reservations_} {}
-  caching_pool& operator=(caching_pool&&) = delete;
-  ~caching_pool() { trim(); }
-
-  /// A piece of size_class(bytes) bytes. When the source has no more, gives back to it what waits here and tries again.
-  [[nodiscard]] result<void*> take(std::size_t bytes) {
-    const std::size_t size = size_class(bytes);
-    if (const auto waiting = free_.find(size); waiting != free_.end() && !waiting->second.empty()) {
-      void* const piece = waiting->second.back();
-      waiting->second.pop_back();
-      taken_ += size;
-      return piece;
-    }
-    auto piece = reserve(size);
-    if (!piece) return piece;
-    ++reservations_;
-    held_ += size;
-    taken_ += size;
-    return piece;
-  }
-
-  /// Gives back what take(bytes) gave.
-  void give(void* piece, std::size_t bytes) {
-    const std::size_t size = size_class(bytes);
-    CAUSEWAY_EXPECT(piece != nullptr && taken_ >= size);
-    taken_ -= size;
-    free_[size].push_back(piece);
-  }
-
-  /// Returns to the source all pieces that nobody holds.
-  void trim() {
-    for (auto& [size, pieces] : free_) {
-      for (void* piece : pieces) source_.release(piece);
-      held_ -= size * pieces.size();
-      pieces.clear();
-    }
-  }
-
-  [[nodiscard]] std::size_t held() const noexcept { return held_; }    ///< bytes reserved from the source
-  [[nodiscard]] std::size_t taken() const noexcept { return taken_; }  ///< bytes of these that are in use
-  /// How often the source was asked with success: constant over a steady step.
-  [[nodiscard]] std::size_t reservations() const noexcept { return reservations_; }
-
- private:
-  result<void*> reserve(std::size_t size) {
-    auto piece = source_.reserve(size);
-    if (piece || piece.error().code != errc::out_of_memory || held_ == taken_) return piece;
-    trim();
-    return source_.reserve(size);
-  }
-
-  Source source_;
-  std::map<std::size_t, std::vector<void*>> free_;
-  std::size_t held_ = 0;
-  std::size_t taken_ = 0;
-  std::size_t reservations_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_CACHING_POOL_HPP
 
 // ---- causeway/cuda/codec_bodies.hpp ----
 #ifndef CAUSEWAY_CUDA_CODEC_BODIES_HPP
@@ -59760,267 +64981,6 @@ struct half_check_body {
 
 #endif  // CAUSEWAY_CUDA_CODEC_BODIES_HPP
 
-// ---- causeway/cuda/runtime.cuh ----
-#ifndef CAUSEWAY_CUDA_RUNTIME_CUH
-#define CAUSEWAY_CUDA_RUNTIME_CUH
-
-// Device, stream, memory, and CUDA's errors as ours. A machine without a driver or device is an ordinary error, found in a
-// fraction of a millisecond; nothing here throws or prints. An error after a kernel fault stays with the process (CUDA
-// calls it sticky): it is errc::device_lost, and trying again is useless.
-
-#include <cuda_runtime_api.h>
-
-// Kernels are templates with hidden visibility: two shared objects with the same kernel do not meet.
-#define CAUSEWAY_KERNEL __attribute__((visibility("hidden"))) __global__
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// Our error for one of CUDA's; `where` is the operation that reported it. `code` must not be cudaSuccess.
-[[nodiscard]] inline error to_error(cudaError_t code, std::string where) {
-  const std::string said = cudaGetErrorString(code);
-  switch (code) {
-    case cudaErrorNoDevice:
-    case cudaErrorInsufficientDriver:
-    case cudaErrorInitializationError:
-      return fail(errc::unsupported, std::move(where),
-                  "no usable CUDA device (" + said + "); install an NVIDIA driver, or run on the CPU");
-    case cudaErrorNoKernelImageForDevice:
-      return fail(errc::unsupported, std::move(where),
-                  "the program holds no code for this device (" + said + "); add it to CMAKE_CUDA_ARCHITECTURES");
-    case cudaErrorMemoryAllocation:
-      return fail(errc::out_of_memory, std::move(where),
-                  "device memory is full (" + said + "); use a smaller batch or model");
-    case cudaErrorInvalidValue:
-    case cudaErrorInvalidDevice:
-    case cudaErrorInvalidConfiguration: return fail(errc::invalid_argument, std::move(where), said);
-    default: return fail(errc::device_lost, std::move(where), "the device failed (" + said + "); restart the process");
-  }
-}
-
-/// Success, or the error of a CUDA call.
-[[nodiscard]] inline result<void> check(cudaError_t code, const char* where) {
-  if (code == cudaSuccess) return {};
-  return to_error(code, where);
-}
-
-/// How many devices there are: at least one, or errc::unsupported with what is missing.
-[[nodiscard]] inline result<int> device_count() {
-  int count = 0;  // CUDA leaves it alone when there is no driver
-  CAUSEWAY_TRY(check(cudaGetDeviceCount(&count), "counting CUDA devices"));
-  if (count == 0) return to_error(cudaErrorNoDevice, "counting CUDA devices");
-  return count;
-}
-
-/// What a device is and can do.
-struct device_properties {
-  std::string name;
-  int major = 0;  ///< compute capability: 9.0 is major 9, minor 0
-  int minor = 0;
-  int multiprocessors = 0;
-  std::size_t memory = 0;              ///< bytes
-  std::size_t shared_memory = 0;       ///< bytes, the most that one block can ask for
-  std::size_t second_level_cache = 0;  ///< bytes
-  int copy_engines = 0;                ///< 2: copies to and from the device run at once, beside kernels
-  int memory_bus = 0;                  ///< bits
-  bool integrated = false;             ///< shares the memory of the host
-};
-
-[[nodiscard]] inline result<device_properties> describe_device(int device = 0) {
-  cudaDeviceProp p{};
-  CAUSEWAY_TRY(check(cudaGetDeviceProperties(&p, device), "describing a CUDA device"));
-  return device_properties{.name = p.name,
-                           .major = p.major,
-                           .minor = p.minor,
-                           .multiprocessors = p.multiProcessorCount,
-                           .memory = p.totalGlobalMem,
-                           .shared_memory = p.sharedMemPerBlockOptin,
-                           .second_level_cache = static_cast<std::size_t>(p.l2CacheSize),
-                           .copy_engines = p.asyncEngineCount,
-                           .memory_bus = p.memoryBusWidth,
-                           .integrated = p.integrated != 0};
-}
-
-/// Bytes that a device has and that nobody has reserved, at this moment.
-struct memory_state {
-  std::size_t free = 0;
-  std::size_t total = 0;
-};
-
-/// Makes a device the calling thread's current one for as long as it lives. Streams, events and memory belong to the device
-/// that is current when they are made; a process with several devices makes each one's in a scope of its own.
-class device_scope {
- public:
-  [[nodiscard]] static result<device_scope> enter(int device) {
-    int before = 0;
-    CAUSEWAY_TRY(check(cudaGetDevice(&before), "asking for the current CUDA device"));
-    if (before != device) CAUSEWAY_TRY(check(cudaSetDevice(device), "choosing a CUDA device"));
-    return device_scope{before == device ? -1 : before};
-  }
-
-  device_scope(device_scope&& other) noexcept : before_{std::exchange(other.before_, -1)} {}
-  device_scope& operator=(device_scope&&) = delete;
-  ~device_scope() {
-    if (before_ >= 0) (void)cudaSetDevice(before_);
-  }
-
- private:
-  explicit device_scope(int before) noexcept : before_{before} {}
-
-  int before_;  // -1: nothing to restore
-};
-
-[[nodiscard]] inline result<memory_state> memory_of(int device) {
-  CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device));
-  memory_state state;
-  CAUSEWAY_TRY(check(cudaMemGetInfo(&state.free, &state.total), "asking for free device memory"));
-  return state;
-}
-
-class event;
-
-/// A queue of work on the current device; owns it. Work of one stream runs in order. Movable, not copyable; one thread at a
-/// time.
-class stream {
- public:
-  [[nodiscard]] static result<stream> create() {
-    cudaStream_t handle = nullptr;
-    CAUSEWAY_TRY(check(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "creating a CUDA stream"));
-    return stream{handle};
-  }
-
-  stream(stream&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
-  stream& operator=(stream&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~stream() {
-    if (handle_ != nullptr) (void)cudaStreamDestroy(handle_);
-  }
-
-  /// Blocks until all work given so far is done; a fault of any of it comes back here.
-  [[nodiscard]] result<void> synchronize() { return check(cudaStreamSynchronize(handle_), "waiting for a CUDA stream"); }
-
-  /// What is given to this stream from now on starts only when the event has happened. Does not block the host.
-  [[nodiscard]] result<void> wait(const event& e);
-
-  [[nodiscard]] cudaStream_t handle() const noexcept { return handle_; }
-
- private:
-  explicit stream(cudaStream_t handle) noexcept : handle_{handle} {}
-
-  cudaStream_t handle_ = nullptr;
-};
-
-enum class event_timing : bool { off, on };
-
-/// A point in a stream that other streams and the host can wait for. Recording it again moves it. Movable, not copyable.
-class event {
- public:
-  [[nodiscard]] static result<event> create(event_timing timing = event_timing::off) {
-    cudaEvent_t handle = nullptr;
-    const unsigned flags = timing == event_timing::on ? cudaEventDefault : cudaEventDisableTiming;
-    CAUSEWAY_TRY(check(cudaEventCreateWithFlags(&handle, flags), "creating a CUDA event"));
-    return event{handle};
-  }
-
-  event(event&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
-  event& operator=(event&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~event() {
-    if (handle_ != nullptr) (void)cudaEventDestroy(handle_);
-  }
-
-  /// Happens when all work that `s` has by now is done.
-  [[nodiscard]] result<void> record(stream& s) {
-    return check(cudaEventRecord(handle_, s.handle()), "recording a CUDA event");
-  }
-
-  /// Blocks until it has happened; at once if it was never recorded.
-  [[nodiscard]] result<void> synchronize() const {
-    return check(cudaEventSynchronize(handle_), "waiting for a CUDA event");
-  }
-
-  /// Whether it has happened; does not block.
-  [[nodiscard]] result<bool> happened() const {
-    const cudaError_t code = cudaEventQuery(handle_);
-    if (code == cudaErrorNotReady) return false;
-    CAUSEWAY_TRY(check(code, "asking for a CUDA event"));
-    return true;
-  }
-
-  /// Milliseconds between two events that have happened, both made with event_timing::on.
-  [[nodiscard]] result<float> milliseconds_since(const event& begin) const {
-    float elapsed = 0;
-    CAUSEWAY_TRY(check(cudaEventElapsedTime(&elapsed, begin.handle_, handle_), "timing between CUDA events"));
-    return elapsed;
-  }
-
-  [[nodiscard]] cudaEvent_t handle() const noexcept { return handle_; }
-
- private:
-  explicit event(cudaEvent_t handle) noexcept : handle_{handle} {}
-
-  cudaEvent_t handle_ = nullptr;
-};
-
-inline result<void> stream::wait(const event& e) {
-  return check(cudaStreamWaitEvent(handle_, e.handle(), 0), "letting a CUDA stream wait");
-}
-
-/// A fixed number of values of a trivially copyable type in device memory, not initialised. Movable, not copyable.
-template <class T>
-class device_buffer {
-  static_assert(std::is_trivially_copyable_v<T>);
-
- public:
-  [[nodiscard]] static result<device_buffer> create(std::size_t count) {
-    void* data = nullptr;
-    if (count > 0) CAUSEWAY_TRY(check(cudaMalloc(&data, count * sizeof(T)), "reserving device memory"));
-    return device_buffer{static_cast<T*>(data), count};
-  }
-
-  device_buffer(device_buffer&& other) noexcept
-      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
-  device_buffer& operator=(device_buffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~device_buffer() {
-    if (data_ != nullptr) (void)cudaFree(data_);
-  }
-
-  [[nodiscard]] T* data() noexcept { return data_; }
-  [[nodiscard]] const T* data() const noexcept { return data_; }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-
-  /// Starts copying `host` into the buffer; `host` must have its size and stay unchanged until the stream is synchronized.
-  [[nodiscard]] result<void> write(stream& s, std::span<const T> host) {
-    CAUSEWAY_EXPECT(host.size() == size_);
-    return check(cudaMemcpyAsync(data_, host.data(), host.size_bytes(), cudaMemcpyHostToDevice, s.handle()),
-                 "copying to the device");
-  }
-
-  /// Starts copying the buffer into `host`, which has its size; the values are there once the stream is synchronized.
-  [[nodiscard]] result<void> read(stream& s, std::span<T> host) const {
-    CAUSEWAY_EXPECT(host.size() == size_);
-    return check(cudaMemcpyAsync(host.data(), data_, host.size_bytes(), cudaMemcpyDeviceToHost, s.handle()),
-                 "copying from the device");
-  }
-
- private:
-  device_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
-
-  T* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_RUNTIME_CUH
-
 // ---- causeway/cuda/elementwise.cuh ----
 #ifndef CAUSEWAY_CUDA_ELEMENTWISE_CUH
 #define CAUSEWAY_CUDA_ELEMENTWISE_CUH
@@ -60098,222 +65058,6 @@ template <PackBody Body>
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_ELEMENTWISE_CUH
-
-// ---- causeway/cuda/row_kernels.cuh ----
-#ifndef CAUSEWAY_CUDA_ROW_KERNELS_CUH
-#define CAUSEWAY_CUDA_ROW_KERNELS_CUH
-
-// The groups of the device, and kernels that give each group one item of a body: a block or a warp for each. Values are
-// combined by butterfly exchanges, which leave every thread the same bits, in an order that depends on the number of
-// threads alone.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-namespace detail {
-
-inline constexpr int warp_size = 32;
-inline constexpr int warps_per_block = 8;  // where each warp has an item of its own
-inline constexpr int largest_block = 512;  // threads, where a block has a row
-
-struct add_values {
-  template <class T>
-  __device__ static T of(T a, T b) {
-    return a + b;
-  }
-  template <class T>
-  __device__ static T none() {
-    return T{0};
-  }
-};
-struct take_larger {
-  template <class T>
-  __device__ static T of(T a, T b) {
-    return a < b ? b : a;
-  }
-  template <class T>
-  __device__ static T none() {
-    return std::numeric_limits<T>::lowest();
-  }
-};
-
-template <class How, class T>
-__device__ T over_warp(T v) {
-#pragma unroll
-  for (int apart = warp_size / 2; apart > 0; apart /= 2) v = How::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, apart));
-  return v;
-}
-
-/// The sum over the lanes up to this one.
-__device__ inline std::int32_t up_to_lane(std::int32_t v) {
-  const int lane = static_cast<int>(threadIdx.x % warp_size);
-#pragma unroll
-  for (int apart = 1; apart < warp_size; apart *= 2) {
-    const std::int32_t left = __shfl_up_sync(0xFFFFFFFFU, v, apart);
-    if (lane >= apart) v += left;
-  }
-  return v;
-}
-
-/// 32 neighbouring threads of a block.
-class warp_group {
- public:
-  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x % warp_size); }
-  [[nodiscard]] __device__ static int size() { return warp_size; }
-  template <class T>
-  __device__ static T sum(T v) {
-    return over_warp<add_values>(v);
-  }
-  template <class T>
-  __device__ static T largest(T v) {
-    return over_warp<take_larger>(v);
-  }
-  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) { return up_to_lane(v) - v; }
-  __device__ static void sync() { __syncwarp(); }
-  /// Of its own for each warp of the block.
-  [[nodiscard]] __device__ static float* room() {
-    __shared__ float rooms[warps_per_block][64];
-    return rooms[threadIdx.x / warp_size];
-  }
-};
-
-/// All threads of a block, whose number must be a multiple of 32.
-class block_group {
- public:
-  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x); }
-  [[nodiscard]] __device__ static int size() { return static_cast<int>(blockDim.x); }
-  template <class T>
-  __device__ static T sum(T v) {
-    return over_block<add_values>(v);
-  }
-  template <class T>
-  __device__ static T largest(T v) {
-    return over_block<take_larger>(v);
-  }
-  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) {
-    __shared__ std::int32_t of_warps[warp_size];
-    const int warp = rank() / warp_size, lane = rank() % warp_size;
-    const std::int32_t sum = up_to_lane(v);
-    if (lane == warp_size - 1) of_warps[warp] = sum;
-    __syncthreads();
-    const std::int32_t warps = up_to_lane(lane < warp ? of_warps[lane] : 0);  // its last lane has all warps before
-    __syncthreads();                                                          // all have read before the next call writes
-    return __shfl_sync(0xFFFFFFFFU, warps, warp_size - 1) + sum - v;
-  }
-  __device__ static void sync() { __syncthreads(); }
-  [[nodiscard]] __device__ static float* room() {
-    __shared__ float values[64];
-    return values;
-  }
-
- private:
-  template <class How, class T>
-  __device__ static T over_block(T v) {
-    __shared__ T of_warps[warp_size];
-    v = over_warp<How>(v);
-    const int warp = rank() / warp_size, lane = rank() % warp_size;
-    if (lane == 0) of_warps[warp] = v;
-    __syncthreads();
-    v = lane < size() / warp_size ? of_warps[lane] : How::template none<T>();
-    v = over_warp<How>(v);
-    __syncthreads();  // all have read before the next call writes
-    return v;
-  }
-};
-
-// The bounds keep the registers of a thread few enough for blocks of this size to start.
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item(Body body) {
-  block_group g;
-  body.template run<N>(g, std::int64_t{blockIdx.x});
-}
-
-/// With `body.working_bytes()` of shared memory.
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item_with_memory(Body body) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  block_group g;
-  body.template run<N>(g, std::int64_t{blockIdx.x}, reinterpret_cast<float*>(memory));
-}
-
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(warps_per_block* warp_size) one_warp_per_item(Body body, std::int64_t items) {
-  warp_group g;
-  const std::int64_t item = std::int64_t{blockIdx.x} * (blockDim.x / warp_size) + threadIdx.x / warp_size;
-  if (item < items) body.template run<N>(g, item);
-}
-
-/// Threads for rows of so many values: about two packs each, so that a thread has some loads under way, from one warp to
-/// `largest_block`.
-inline unsigned threads_for_row(std::int64_t columns) noexcept {
-  const std::int64_t threads = (columns + 2 * pack_width - 1) / (2 * pack_width);
-  return static_cast<unsigned>(std::clamp<std::int64_t>((threads + 31) / 32 * 32, warp_size, largest_block));
-}
-
-}  // namespace detail
-
-/// Starts `body.run<N>(group, item)` with a block of the device for each item of [0, items); rows have `columns` values.
-/// At most 2^31 - 1 items.
-template <class Body>
-[[nodiscard]] result<void> for_each_row(stream& s, std::int64_t items, std::int64_t columns, Body body) {
-  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>(items);
-  const unsigned threads = detail::threads_for_row(columns);
-  if (body.aligned()) {
-    detail::one_block_per_item<pack_width><<<blocks, threads, 0, s.handle()>>>(body);
-  } else {
-    detail::one_block_per_item<1><<<blocks, threads, 0, s.handle()>>>(body);
-  }
-  return check(cudaGetLastError(), "launching a kernel over rows");
-}
-
-namespace detail {
-
-template <int N, class Body>
-result<void> launch_with_memory(stream& s, unsigned blocks, unsigned threads, std::size_t bytes, const Body& body) {
-  constexpr std::size_t without_asking = 48 * 1024;
-  const auto kernel = one_block_per_item_with_memory<N, Body>;
-  if (bytes > without_asking) {
-    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-                       "asking for shared memory; the rows may be too long for this device"));
-  }
-  kernel<<<blocks, threads, bytes, s.handle()>>>(body);
-  return check(cudaGetLastError(), "launching a kernel over rows");
-}
-
-}  // namespace detail
-
-/// The same for a body that has working memory: `body.run<N>(group, item, memory)`, `body.working_bytes()`.
-template <class Body>
-[[nodiscard]] result<void> for_each_row_with_memory(stream& s, std::int64_t items, std::int64_t columns, Body body) {
-  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>(items);
-  const unsigned threads = detail::threads_for_row(columns);
-  if (body.aligned()) {
-    return detail::launch_with_memory<pack_width>(s, blocks, threads, body.working_bytes(), body);
-  }
-  return detail::launch_with_memory<1>(s, blocks, threads, body.working_bytes(), body);
-}
-
-/// Starts `body.run<N>(group, item)` with a warp of the device for each item of [0, items).
-template <class Body>
-[[nodiscard]] result<void> for_each_block(stream& s, std::int64_t items, Body body) {
-  constexpr std::int64_t warps = detail::warps_per_block;
-  CAUSEWAY_EXPECT(items >= 0 && items / warps < std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>((items + warps - 1) / warps);
-  if (body.aligned()) {
-    detail::one_warp_per_item<pack_width><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
-  } else {
-    detail::one_warp_per_item<1><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
-  }
-  return check(cudaGetLastError(), "launching a kernel over blocks");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_ROW_KERNELS_CUH
 
 // ---- causeway/cuda/codecs.cuh ----
 #ifndef CAUSEWAY_CUDA_CODECS_CUH
@@ -60542,6 +65286,158 @@ struct cross_entropy_body {
 
 #endif  // CAUSEWAY_CUDA_CROSS_ENTROPY_BODY_HPP
 
+// ---- causeway/cuda/dct_body.hpp ----
+#ifndef CAUSEWAY_CUDA_DCT_BODY_HPP
+#define CAUSEWAY_CUDA_DCT_BODY_HPP
+
+// The discrete cosine transform of compress/dct.hpp, both ways, to the bit: the same products with the same basis, each
+// sum in the same order, one rounding an operation. Equal bits matter on the way back, where replicas apply what they
+// decode. A group has a tile of a matrix, or up to 64 runs of a vector; its values and the product between the two factors
+// lie in shared memory.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// to = left · tile · right for every chunk of a grid, to = run · right where chunks have one row (left is null then).
+/// `left` and `right` are 64 x 64 with the basis in the upper left corner, 16-byte aligned. `to` may be `from`.
+struct dct_body {
+  static constexpr std::int32_t pitch = 64;
+  static constexpr int block = 4;  // rows and columns of sums that a thread has at a time
+
+  compress::chunk_grid grid{};
+  const float* from = nullptr;
+  float* to = nullptr;
+  const float* left = nullptr;
+  const float* right = nullptr;
+
+  [[nodiscard]] static constexpr std::size_t working_bytes() { return sizeof(float) * 2 * pitch * pitch; }
+  [[nodiscard]] static bool aligned() { return false; }
+  /// Runs of a vector lie one after another, so 64 of them are as good as a tile.
+  [[nodiscard]] CAUSEWAY_HD std::int64_t together() const { return grid.rows == 1 && grid.down == 1 ? pitch : 1; }
+  [[nodiscard]] std::int64_t items() const {
+    return (static_cast<std::int64_t>(grid.count()) + together() - 1) / together();
+  }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t item, float* memory) const {
+    const std::int64_t chunk = item * together(), chunks_left = static_cast<std::int64_t>(grid.count()) - chunk;
+    const std::int64_t runs = chunks_left < together() ? chunks_left : together();
+    const auto rows = together() == 1 ? static_cast<std::int32_t>(grid.rows) : static_cast<std::int32_t>(runs);
+    const auto columns = static_cast<std::int32_t>(grid.columns), size = rows * columns;
+    const std::int64_t stride = together() == 1 ? static_cast<std::int64_t>(grid.stride) : columns;
+    const auto begin = static_cast<std::int64_t>(grid.begin_of(static_cast<std::size_t>(chunk)));
+    float* const values = memory;
+    float* const products = memory + pitch * pitch;
+    for (std::int32_t i = g.rank(); i < size; i += g.size()) {  // 32 bits divide quickly
+      values[i / columns * pitch + i % columns] = from[begin + i / columns * stride + i % columns];
+    }
+    g.sync();
+    multiply(g, values, right, products, rows, columns, columns);
+    g.sync();
+    if (left != nullptr) {
+      multiply(g, left, products, values, rows, rows, columns);
+      g.sync();
+    }
+    const float* const done = left != nullptr ? values : products;
+    for (std::int32_t i = g.rank(); i < size; i += g.size()) {
+      to[begin + i / columns * stride + i % columns] = done[i / columns * pitch + i % columns];
+    }
+    g.sync();  // before another item takes the memory
+  }
+
+ private:
+  /// out = a · b, in blocks of sums, of which those beyond rows and columns are computed from whatever is there and not
+  /// used.
+  template <class G>
+  CAUSEWAY_HD static void multiply(const G& g, const float* a, const float* b, float* out, std::int32_t rows,
+                                   std::int32_t inner, std::int32_t columns) {
+    const std::int32_t across = (columns + block - 1) / block, count = (rows + block - 1) / block * across;
+    for (std::int32_t i = g.rank(); i < count; i += g.size()) {
+      const std::int32_t r = i / across * block, c = i % across * block;
+      float sums[block][block] = {}, v[block];
+      for (std::int32_t j = 0; j < inner; ++j) {
+        detail::load(v, b + j * pitch + c);
+        for (int m = 0; m < block; ++m) {
+          const float w = a[(r + m) * pitch + j];
+          for (int n = 0; n < block; ++n) sums[m][n] += detail::times(w, v[n]);
+        }
+      }
+      for (int m = 0; m < block; ++m) detail::store(out + (r + m) * pitch + c, sums[m]);
+    }
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_DCT_BODY_HPP
+
+// ---- causeway/cuda/dct.cuh ----
+#ifndef CAUSEWAY_CUDA_DCT_CUH
+#define CAUSEWAY_CUDA_DCT_CUH
+
+// compress::dct_tiles on the device. The bases are made on the host and copied once.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// The transform that a compress::dct_tiles with the same options makes, to the bit. The first call that meets a side waits
+/// for its basis to be copied. Reads and writes 4 bytes a value; 256 operations a value for tiles of 64 by 64. One thread
+/// at a time.
+class dct {
+ public:
+  explicit dct(const compress::dct_tiles& how) : chunks_{how.chunks()} {}
+
+  /// coefficients [n] = the transforms of the chunks of values [n], both on the device; they may be the same.
+  [[nodiscard]] result<void> forward(stream& s, std::span<const compress::matrix_range> matrices, const float* values,
+                                     float* coefficients, std::size_t n) {
+    return apply(s, matrices, values, coefficients, n, true);
+  }
+  [[nodiscard]] result<void> inverse(stream& s, std::span<const compress::matrix_range> matrices, float* row,
+                                     std::size_t n) {
+    return apply(s, matrices, row, row, n, false);
+  }
+
+ private:
+  static constexpr std::size_t tile_size = dct_body::pitch * dct_body::pitch;
+
+  result<void> apply(stream& s, std::span<const compress::matrix_range> matrices, const float* from, float* to,
+                     std::size_t n, bool forward) {
+    constexpr std::int64_t for_256_threads = 2048;
+    for (const compress::chunk_grid& grid : compress::cut_into_chunks(chunks_, matrices, n)) {
+      dct_body body{.grid = grid, .from = from, .to = to};
+      CAUSEWAY_ASSIGN(const float* const of_columns, basis(s, grid.columns));
+      body.right = of_columns + (forward ? tile_size : 0);
+      if (grid.rows > 1) {
+        CAUSEWAY_ASSIGN(const float* const of_rows, basis(s, grid.rows));
+        body.left = of_rows + (forward ? 0 : tile_size);
+      }
+      CAUSEWAY_TRY(for_each_row_with_memory(s, body.items(), for_256_threads, body));
+    }
+    return {};
+  }
+
+  /// The basis of a side, and behind it its transpose.
+  result<const float*> basis(stream& s, std::size_t side) {
+    const auto known = bases_.find(side);
+    if (known != bases_.end()) return known->second.data();
+    const auto made = std::make_unique<compress::detail::dct_basis>();
+    compress::detail::fill_dct_basis(*made, side);
+    CAUSEWAY_ASSIGN(auto buffer, device_buffer<float>::create(2 * tile_size));
+    for (const auto* part : {&made->forward, &made->transposed}) {
+      float* const at = buffer.data() + (part == &made->forward ? 0 : tile_size);
+      CAUSEWAY_TRY(check(cudaMemcpyAsync(at, part->at, sizeof part->at, cudaMemcpyHostToDevice, s.handle()),
+                         "copying a basis to the device"));
+    }
+    CAUSEWAY_TRY(s.synchronize());
+    return bases_.emplace(side, std::move(buffer)).first->second.data();
+  }
+
+  compress::chunking chunks_;
+  std::map<std::size_t, device_buffer<float>> bases_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_DCT_CUH
+
 // ---- causeway/cuda/embedding_bodies.hpp ----
 #ifndef CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
 #define CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
@@ -60639,135 +65535,6 @@ struct count_body {
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
-
-// ---- causeway/cuda/memory.cuh ----
-#ifndef CAUSEWAY_CUDA_MEMORY_CUH
-#define CAUSEWAY_CUDA_MEMORY_CUH
-
-// Memory that is reserved once: an arena of device memory in the order of a stream, and page-locked host memory, which
-// copies need to overlap with kernels. cudaMalloc and cudaFree wait for the device, so a steady step calls neither.
-
-#include <cuda_runtime_api.h>
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// Memory of one device. Reserving and releasing wait for the work that the device has.
-class device_memory_source {
- public:
-  explicit device_memory_source(int device) noexcept : device_{device} {}
-
-  [[nodiscard]] result<void*> reserve(std::size_t bytes) const {
-    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device_));
-    void* piece = nullptr;
-    CAUSEWAY_TRY(check(cudaMalloc(&piece, bytes), "reserving device memory"));
-    return piece;
-  }
-  void release(void* piece) const noexcept {
-    if (const auto scope = device_scope::enter(device_)) (void)cudaFree(piece);
-  }
-
- private:
-  int device_;
-};
-
-/// Working memory of the kernels of one stream. A piece may be taken again as soon as its lease ends, although the kernels
-/// that use it may still wait in the stream: whoever takes it next comes after them there. So a lease may be used in no
-/// other stream, unless that one waits for an event of this stream first, and this one for an event of that one before the
-/// lease ends. One thread at a time. The arena must outlive its leases.
-class arena {
- public:
-  explicit arena(int device) : pool_{std::make_unique<pool>(device_memory_source{device})} {}
-
-  /// `size` values in device memory, not initialised.
-  template <class T>
-  class lease {
-    static_assert(std::is_trivially_copyable_v<T>);
-
-   public:
-    lease(lease&& other) noexcept
-        : pool_{std::exchange(other.pool_, nullptr)},
-          data_{std::exchange(other.data_, nullptr)},
-          size_{std::exchange(other.size_, 0)} {}
-    lease& operator=(lease&& other) noexcept {
-      std::swap(pool_, other.pool_);
-      std::swap(data_, other.data_);
-      std::swap(size_, other.size_);
-      return *this;
-    }
-    ~lease() {
-      if (pool_ != nullptr) pool_->give(data_, size_ * sizeof(T));
-    }
-
-    [[nodiscard]] T* data() const noexcept { return data_; }
-    [[nodiscard]] std::size_t size() const noexcept { return size_; }
-
-   private:
-    friend arena;
-    lease(caching_pool<device_memory_source>* pool, T* data, std::size_t size) noexcept
-        : pool_{pool}, data_{data}, size_{size} {}
-
-    caching_pool<device_memory_source>* pool_;
-    T* data_;
-    std::size_t size_;
-  };
-
-  template <class T>
-  [[nodiscard]] result<lease<T>> take(std::size_t count) {
-    CAUSEWAY_ASSIGN(void* const piece, pool_->take(count * sizeof(T)));
-    return lease<T>{pool_.get(), static_cast<T*>(piece), count};
-  }
-
-  /// Gives back to the device what no lease holds; waits for the device.
-  void trim() { pool_->trim(); }
-
-  [[nodiscard]] std::size_t held() const noexcept { return pool_->held(); }
-  [[nodiscard]] std::size_t taken() const noexcept { return pool_->taken(); }
-  [[nodiscard]] std::size_t reservations() const noexcept { return pool_->reservations(); }
-
- private:
-  using pool = caching_pool<device_memory_source>;
-  std::unique_ptr<pool> pool_;  // leases point at it
-};
-
-/// Page-locked host memory, not initialised: copies between it and a device run beside kernels, and at the full rate of
-/// the bus. Movable, not copyable.
-template <class T>
-class pinned_buffer {
-  static_assert(std::is_trivially_copyable_v<T>);
-
- public:
-  [[nodiscard]] static result<pinned_buffer> create(std::size_t count) {
-    void* data = nullptr;
-    if (count > 0) {
-      CAUSEWAY_TRY(check(cudaHostAlloc(&data, count * sizeof(T), cudaHostAllocPortable), "reserving page-locked memory"));
-    }
-    return pinned_buffer{static_cast<T*>(data), count};
-  }
-
-  pinned_buffer(pinned_buffer&& other) noexcept
-      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
-  pinned_buffer& operator=(pinned_buffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~pinned_buffer() {
-    if (data_ != nullptr) (void)cudaFreeHost(data_);
-  }
-
-  [[nodiscard]] std::span<T> values() noexcept { return {data_, size_}; }
-  [[nodiscard]] std::span<const T> values() const noexcept { return {data_, size_}; }
-
- private:
-  pinned_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
-
-  T* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_MEMORY_CUH
 
 // ---- causeway/cuda/embedding.cuh ----
 #ifndef CAUSEWAY_CUDA_EMBEDDING_CUH
@@ -61502,6 +66269,59 @@ struct norm_backward_body {
 
 #endif  // CAUSEWAY_CUDA_NORM_BODIES_HPP
 
+// ---- causeway/cuda/orthogonalise_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_ORTHOGONALISE_BODIES_HPP
+#define CAUSEWAY_CUDA_ORTHOGONALISE_BODIES_HPP
+
+// What Muon's orthogonalisation does between its products (kernels/newton_schulz.hpp), with operands of f32 or bf16.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// to = x / (|x| + floor), where *squares is the sum of the squares of x. `to` may be x.
+template <class T>
+struct divide_by_norm_body {
+  const float* x = nullptr;
+  const double* squares = nullptr;
+  T* to = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(x) && detail::on_packs(to); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    constexpr kernels::newton_schulz_coefficients c{};
+    const float factor = detail::over(1.0F, static_cast<float>(std::sqrt(*squares)) + c.floor);
+    float v[N];
+    detail::load(v, x + i);
+    for (int k = 0; k < N; ++k) v[k] = detail::times(v[k], factor);
+    detail::store(to + i, v);
+  }
+};
+
+/// a = linear I + cubic a + quintic aa, of side x side values.
+template <class T>
+struct newton_schulz_body {
+  T* a = nullptr;
+  const T* aa = nullptr;
+  std::int64_t side = 1;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(a) && detail::on_packs(aa); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    constexpr kernels::newton_schulz_coefficients c{};
+    float v[N], w[N];
+    detail::load(v, a + i);
+    detail::load(w, aa + i);
+    for (int k = 0; k < N; ++k) {
+      v[k] = detail::times(c.cubic, v[k]) + detail::times(c.quintic, w[k]);
+      if ((i + k) / side == (i + k) % side) v[k] += c.linear;
+    }
+    detail::store(a + i, v);
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ORTHOGONALISE_BODIES_HPP
+
 // ---- causeway/cuda/reduce_bodies.hpp ----
 #ifndef CAUSEWAY_CUDA_REDUCE_BODIES_HPP
 #define CAUSEWAY_CUDA_REDUCE_BODIES_HPP
@@ -61692,6 +66512,60 @@ template <summand What>
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_REDUCTIONS_CUH
+
+// ---- causeway/cuda/orthogonalise.cuh ----
+#ifndef CAUSEWAY_CUDA_ORTHOGONALISE_CUH
+#define CAUSEWAY_CUDA_ORTHOGONALISE_CUH
+
+// Muon's orthogonalisation on the device: the CPU's products in the CPU's order, by cuBLASLt. The norm stays on the device,
+// so the host waits for nothing.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+/// The steps of kernels::newton_schulz in a stream.
+template <class T>
+struct newton_schulz_steps {
+  stream& s;
+  matmul& products;
+
+  result<void> multiply(const kernels::gemm_args<T, T>& g) {
+    matmul_args<T, T> args{.transpose_a = g.transpose_a, .transpose_b = g.transpose_b, .m = g.m, .n = g.n, .k = g.k};
+    args.a = g.a, args.lda = g.lda, args.b = g.b, args.ldb = g.ldb, args.c = g.c, args.ldc = g.ldc;
+    return products.multiply(s, args);
+  }
+  result<void> combine(T* a, const T* aa, std::int64_t side) {
+    return elementwise(s, side * side, newton_schulz_body<T>{a, aa, side});
+  }
+};
+
+}  // namespace detail
+
+/// x [rows, columns] becomes the matrix with its singular vectors and singular values of about one: what optim::muon makes
+/// of its momentum, before the scale. Products have operands of type T, f32 or bf16, and sums in f32; with bf16 the values
+/// are within some hundredths of the CPU's. Takes 2 rows · columns + 2 min(rows, columns)² values of T from the arena.
+template <class T>
+[[nodiscard]] result<void> orthogonalise(stream& s, arena& memory, matmul& products, float* x, std::int64_t rows,
+                                         std::int64_t columns, int iterations = 5) {
+  const std::int64_t count = rows * columns, side = std::min(rows, columns);
+  if (count == 0) return {};
+  CAUSEWAY_ASSIGN(const auto first, memory.take<T>(static_cast<std::size_t>(count)));
+  CAUSEWAY_ASSIGN(const auto second, memory.take<T>(static_cast<std::size_t>(count)));
+  CAUSEWAY_ASSIGN(const auto a, memory.take<T>(static_cast<std::size_t>(side * side)));
+  CAUSEWAY_ASSIGN(const auto aa, memory.take<T>(static_cast<std::size_t>(side * side)));
+  CAUSEWAY_ASSIGN(const auto squares, memory.take<double>(1));
+  CAUSEWAY_TRY(total_of<summand::square>(s, memory, x, count, squares.data()));
+  CAUSEWAY_TRY(elementwise(s, count, divide_by_norm_body<T>{x, squares.data(), first.data()}));
+  detail::newton_schulz_steps<T> steps{s, products};
+  CAUSEWAY_ASSIGN(const T* const made, kernels::newton_schulz(steps, first.data(), second.data(), a.data(), aa.data(), rows,
+                                                              columns, iterations));
+  return elementwise(s, count, convert_body<T, float>{made, x});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ORTHOGONALISE_CUH
 
 // ---- causeway/cuda/top_k_body.hpp ----
 #ifndef CAUSEWAY_CUDA_TOP_K_BODY_HPP

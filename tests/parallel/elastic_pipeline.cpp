@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "elastic_world.hpp"
 #include "support/catch.hpp"
@@ -93,6 +94,87 @@ TEST_CASE("elastic pipelines: without anybody who has a block the run waits for 
   w.run(std::chrono::seconds{60});
   CHECK(w.finished() == 0);
   CHECK(said.find("waits: ") != std::string::npos);
+}
+
+// What the unsplit model comes to after so many steps.
+std::vector<double> unsplit_evaluations(elastic_world_options o) {
+  std::vector<double> all;
+  const std::uint64_t steps = o.steps;
+  for (o.steps = 0; o.steps <= steps; ++o.steps) {
+    all.push_back(elastic_world{o, with(stage::recovery::regroup{2})}.unsplit().evaluated);
+  }
+  return all;
+}
+
+template <class World>
+void check_evaluations(World& w, const std::vector<double>& want, std::uint32_t hosts) {
+  for (std::uint32_t h = 0; h < hosts; ++h) {
+    INFO("host " << h << ": " << w.at(h).error);
+    CHECK(w.at(h).error.empty());
+    for (const auto& [step, loss] : w.at(h).evaluated) CHECK(loss == Approx(want[step]).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("elastic pipelines: evaluations are those of the unsplit model, on all peers", "[parallel][fast]") {
+  elastic_world_options o;
+  o.hosts = 5;  // one is spare
+  o.steps = 3;
+  o.evaluations = 2;
+  elastic_world w{o, with(stage::recovery::regroup{2})};
+  w.boot();
+  w.run();
+  check_evaluations(w, unsplit_evaluations(o), o.hosts);
+  for (std::uint32_t h = 0; h < o.hosts; ++h) {
+    CHECK(w.at(h).evaluated.size() == o.steps + 1);
+    CHECK(w.at(h).missed == 0);
+  }
+  CHECK(w.distance(w.unsplit()) < 5e-5);
+}
+
+TEST_CASE("elastic pipelines: a peer killed at any call of an evaluation or a step costs neither", "[parallel][fast]") {
+  elastic_world_options o;
+  o.steps = 3;
+  o.evaluations = 1;
+  o.victim = 1;
+  const auto whole = elastic_world{o, with(stage::recovery::regroup{2})}.unsplit();
+  const auto want = unsplit_evaluations(o);
+  o.dies_at = UINT64_MAX;
+  elastic_world calm{o, with(stage::recovery::regroup{2})};
+  calm.boot();
+  calm.run();
+  std::uint64_t missed = 0;
+  for (std::uint64_t n = 75; n < calm.at(1).calls; n += 5) {
+    CAPTURE(n);
+    o.dies_at = n;
+    elastic_world w{o, with(stage::recovery::regroup{2})};
+    w.wanted = 3;
+    w.boot();
+    w.run();
+    CHECK(w.finished() >= 3);
+    check_evaluations(w, want, o.hosts);
+    CHECK(w.distance(whole) < 5e-5);
+    for (std::uint32_t h = 0; h < o.hosts; ++h) missed += w.at(h).missed;
+  }
+  CHECK(missed == 0);  // who did not hear the outcome is told
+}
+
+TEST_CASE("elastic pipelines: who comes while others evaluate misses it at most, and holds nobody up", "[parallel][fast]") {
+  elastic_world_options o;
+  o.late = {3};
+  o.steps = 6;
+  o.evaluations = 2;
+  std::function<void()> come;
+  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
+    if (host == 0 && step == 2) come();
+  };
+  elastic_world w{o, with(stage::recovery::regroup{2})};
+  come = [&] { w.boot(3); };
+  w.boot();
+  w.run();
+  check_evaluations(w, unsplit_evaluations(o), o.hosts);
+  CHECK(w.finished() == o.hosts);
+  for (const std::uint32_t h : {0U, 1U, 2U}) CHECK(w.at(h).missed == 0);
+  CHECK(w.distance(w.unsplit()) < 5e-5);
 }
 
 }  // namespace

@@ -51617,17 +51617,14 @@ class elastic_pipeline {
     if (!facts) return missed_;
     auto made = recovery_.arrange(facts->gathered);
     if (!made || !lost_runs(facts->gathered).empty()) return none;  // the step will wait for peers, or mend it
-    CAUSEWAY_TRY(assemble(ctx, *facts));
+    layout_ = std::move(*made);
+    CAUSEWAY_TRY(check_layout(*facts));
+    CAUSEWAY_TRY(take_seat(ctx, *facts));
     stage::layout shared_out = layout_;
     const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
     for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
     CAUSEWAY_ASSIGN(const double own, forward_only(ctx, shared_out, b, pieces));
-    std::vector<double> all(attempt_.transport->size(), own);
-    if (all.size() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(*attempt_.transport, named(collective::channels::state + sums_channel),
-                                          std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}),
-                                          how(ctx)));
-    }
+    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, own));
     return std::accumulate(all.begin(), all.end(), 0.0);
   }
 
@@ -51642,6 +51639,18 @@ class elastic_pipeline {
   }
 
   // ---- who holds what ---------------------------------------------------------------------------------------------------
+
+  // `own` of every peer of the attempt, by the transport's numbers; once in a meeting.
+  template <class T>
+  result<std::vector<T>> of_everybody(auto& ctx, const T& own) {
+    std::vector<T> all(attempt_.transport->size(), own);
+    if (all.size() > 1) {
+      CAUSEWAY_TRY(collective::all_gather(*attempt_.transport, named(collective::channels::state + sums_channel),
+                                          std::as_bytes(std::span{&own, 1}), std::as_writable_bytes(std::span{all}),
+                                          how(ctx)));
+    }
+    return all;
+  }
 
   // What all peers of the attempt hold, once all are at the same turn. None: the others are past this peer's, and told it
   // what it missed.
@@ -51673,7 +51682,7 @@ class elastic_pipeline {
     auto made = recovery_.arrange(facts.gathered);
     if (!made) return wait_for_more(ctx, made.error());
     layout_ = std::move(*made);
-    CAUSEWAY_TRY(layout_.check(facts.gathered.layers, facts.gathered.micro_batches));
+    CAUSEWAY_TRY(check_layout(facts));
     for (const nn::block_range& r : lost_runs(facts.gathered)) {
       const bool between = r.first > 0 && r.last < facts.gathered.layers;
       if (Recovery::traits.lost == stage::lost_blocks::neighbours && between) continue;
@@ -51681,10 +51690,11 @@ class elastic_pipeline {
                      fail(errc::not_found, "blocks " + nn::model_part::text(r),
                           "no peer that is there has them; the run goes on when one that has them is back"));
     }
-    index_of_.clear();
-    for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
-    seat_ = layout_.find(crew_->identity(), &place_);
     return take_seat(ctx, facts);
+  }
+
+  [[nodiscard]] result<void> check_layout(const crew_facts& facts) const {
+    return layout_.check(facts.gathered.layers, facts.gathered.micro_batches);
   }
 
   // Of the state that the run is in, as far as this peer has it. One peer alone may save a block.
@@ -51709,13 +51719,7 @@ class elastic_pipeline {
       CAUSEWAY_ASSIGN(const auto found, block_store(*options_.storage, options_.folder).newest(ctx.model().blocks()));
       if (found) saved = *found;
     }
-    net::any_transport& transport = *attempt_.transport;
-    std::vector<crew_words> all(transport.size(), saved);
-    if (transport.size() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(transport, named(collective::channels::state + sums_channel),
-                                          std::as_bytes(std::span{&saved, 1}), std::as_writable_bytes(std::span{all}),
-                                          how(ctx)));
-    }
+    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, saved));
     const bool agreed = std::all_of(all.begin(), all.end(), [&](const crew_words& w) { return w == saved; });
     if (saved.step == 0 || !agreed) return wait_for_more(ctx, why);
     const std::string from = ctx.step() == saved.step ? "" : "back from step " + std::to_string(ctx.step()) + " to ";
@@ -51740,6 +51744,9 @@ class elastic_pipeline {
 
   result<void> take_seat(auto& ctx, const crew_facts& facts) {
     said_.clear();
+    index_of_.clear();
+    for (std::size_t p = 0; p < facts.index_of.size(); ++p) index_of_[facts.gathered.peers[p].id] = facts.index_of[p];
+    seat_ = layout_.find(crew_->identity(), &place_);
     const std::int64_t layers = ctx.model().blocks();
     const nn::model_part part = seat_ != nullptr ? nn::model_part{seat_->held()} : ctx.model().part();
     const bool same = part.ranges(layers) == ctx.model().part().ranges(layers);
@@ -51788,13 +51795,7 @@ class elastic_pipeline {
   // Loss and squared norm of the whole, added up in the order of the transport's numbers: the same bits on all peers. Who
   // has heard from everybody knows that every gradient is complete.
   result<void> tell_sums(auto& ctx) {
-    net::any_transport& transport = *attempt_.transport;
-    const std::array<double, 2> own{loss_, squares_.first};
-    std::vector<std::array<double, 2>> all(transport.size(), own);
-    if (transport.size() > 1) {
-      CAUSEWAY_TRY(collective::all_gather(transport, named(collective::channels::state + sums_channel),
-                                          std::as_bytes(std::span{own}), std::as_writable_bytes(std::span{all}), how(ctx)));
-    }
+    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, std::array{loss_, squares_.first}));
     loss_ = sum_of_squares_ = 0;
     for (const auto& [loss, squares] : all) {
       loss_ += loss;

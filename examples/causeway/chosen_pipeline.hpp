@@ -119,11 +119,6 @@ static_assert(causeway::stage::ActivationCodec<chosen_activations>);
 using forgetful_activations = chosen_from<causeway::stage::plain, causeway::stage::coded<chosen_codec>>;
 static_assert(causeway::stage::ActivationCodec<forgetful_activations>);
 
-[[nodiscard]] inline bool is_pipeline(const settings& s) { return s.parallel.policy == "pipeline"; }
-
-/// Whose peers come and go.
-[[nodiscard]] inline bool is_elastic_pipeline(const settings& s) { return is_pipeline(s) && s.fault.policy == "quorum"; }
-
 /// Where copies of the stages are.
 [[nodiscard]] inline std::string block_folder(const settings& s) {
   return s.parallel.store.empty() ? run_folder(s) + "/blocks" : s.parallel.store;

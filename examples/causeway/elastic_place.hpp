@@ -68,14 +68,14 @@ struct elastic_place {
 
 /// Samples that a member of the run has at hand: those of a round. Peers with stages have the same ones, by step: 0.
 inline std::uint64_t quota_of(const settings& s) {
-  if (s.parallel.policy == "pipeline") return 0;
+  if (is_pipeline(s)) return 0;
   const std::uint64_t steps = s.comm.policy == "every_step" ? 1 : s.comm.local_steps;
   return steps * static_cast<std::uint64_t>(s.train.batch);
 }
 
 /// Samples of the whole run; 0: they are not handed out.
 inline std::uint64_t budget_of(const settings& s) {
-  if (s.parallel.policy == "pipeline") return 0;
+  if (is_pipeline(s)) return 0;
   return s.train.steps * static_cast<std::uint64_t>(s.train.batch) * s.net.peers;
 }
 
@@ -87,7 +87,7 @@ inline causeway::member_options member_options_of(const settings& s, std::uint64
   o.protocol.min_peers = s.fault.min_peers;
   o.protocol.quota = quota_of(s);
   o.protocol.budget = budget_of(s);
-  o.enters_afresh = s.parallel.policy == "pipeline";
+  o.enters_afresh = is_pipeline(s);
   o.store_every = s.fault.store_every;
   o.patience = std::chrono::seconds{s.net.patience};
   return o;

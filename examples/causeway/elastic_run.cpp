@@ -164,7 +164,7 @@ class peer_process {
     o.other_messages = [this](net::peer_index link, std::span<const std::byte> message) {
       talk_.hear(*place_.fabric, link, message);
     };
-    if (in_.s.parallel.policy == "pipeline") {  // who is through does not evaluate any more: nobody waits for that
+    if (is_pipeline(in_.s)) {  // who is through does not evaluate any more: nobody waits for that
       o.called_away = [this] { return talk_.somebody_is_through(); };
     }
     if (in_.s.run.journal) {
@@ -174,7 +174,7 @@ class peer_process {
     }
     talk_ = peer_talk{{in_.data.hash, to_toml(in_.s, true)}};
     CAUSEWAY_ASSIGN(place_.group, causeway::member::make(place_.fabric, place_.storage, o, report_.log()));
-    if (in_.s.parallel.policy == "pipeline") place_.crew = std::make_shared<causeway::crew_group>(place_.group);
+    if (is_pipeline(in_.s)) place_.crew = std::make_shared<causeway::crew_group>(place_.group);
     place_.folder = mine_.path();
     place_.events = &report_;
     place_.linger = [this] { return talk_.linger(*place_.fabric, report_.log()); };

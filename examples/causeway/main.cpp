@@ -72,7 +72,7 @@ causeway::result<int> conclude(const session_summary& summary, const session_inp
   std::printf("\nvalidation loss %.4f nats per token (perplexity %.2f) after %llu steps and %llu rounds, in %s\n",
               summary.validation, std::exp(summary.validation), static_cast<unsigned long long>(summary.step),
               static_cast<unsigned long long>(summary.round), human_seconds(summary.wall_seconds).c_str());
-  if (in.s.parallel.policy == "pipeline") {
+  if (is_pipeline(in.s)) {
     std::printf("this peer sent %s on its sockets\n", human_bytes(bytes).c_str());
   } else if (in.s.net.peers > 1) {
     std::printf(
@@ -151,8 +151,7 @@ causeway::result<int> train(settings s, const origins& from, stop_watch& watch) 
   const auto others = children.wait();
   if (status != 0) return status;
   if (!others) return others.error();
-  return s.parallel.policy == "pipeline" && !s.quiet ? generate(s)
-                                                     : status;  // all stages are here, now that all have saved
+  return is_pipeline(s) && !s.quiet ? generate(s) : status;  // all stages are here, now that all have saved
 }
 
 // Peers that come and go: alone or with others on this machine, as the one that founds the run or as one that joins.

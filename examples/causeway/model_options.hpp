@@ -18,14 +18,13 @@ inline causeway::nn::precision precision_of(const settings& s) {
 }
 
 inline causeway::nn::gpt_options gpt_options_of(const settings& s, std::int64_t vocabulary) {
-  const bool elastic_stages = s.parallel.policy == "pipeline" && s.fault.policy == "quorum";
   return {.layers = s.model.layers,
           .heads = s.model.heads,
           .width = s.model.width,
           .context = s.model.context,
           .vocabulary = vocabulary,
           .dropout = s.model.dropout,
-          .tie = !elastic_stages,  // their first and last stage would have to share the table
+          .tie = !is_elastic_pipeline(s),  // their first and last stage would have to share the table
           .precision = precision_of(s),
           .recompute = s.model.recompute};
 }

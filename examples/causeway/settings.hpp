@@ -133,6 +133,11 @@ struct settings {
   bool quiet = false;  ///< no progress line: set for the peers that a launcher starts
 };
 
+/// Whether peers hold stages of the model.
+[[nodiscard]] inline bool is_pipeline(const settings& s) { return s.parallel.policy == "pipeline"; }
+/// And come and go.
+[[nodiscard]] inline bool is_elastic_pipeline(const settings& s) { return is_pipeline(s) && s.fault.policy == "quorum"; }
+
 /// One setting, as text.
 struct setting {
   std::string name;  ///< "model.layers"

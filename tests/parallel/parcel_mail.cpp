@@ -11,20 +11,12 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/first_link.hpp"
 
 namespace causeway::parallel {
 namespace {
 
 using namespace std::chrono_literals;
-
-struct first_link final : net::fabric_events {
-  void on_up(net::peer_index l, net::peer_id, const std::string&) override { link = l; }
-  void on_down(net::peer_index, const error&) override {}
-  void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index, std::span<const std::byte>) override {}
-  void on_wake() override {}
-  std::optional<net::peer_index> link;
-};
 
 net::message_id numbered(std::uint64_t n) { return {.channel = 7 * 16, .epoch = 0, .step = n}; }
 
@@ -38,7 +30,7 @@ TEST_CASE("parcel_mail: what was expected comes with what it is for; what breaks
   std::vector<std::string> waits;
   for (std::uint32_t h = 0; h < 2; ++h) {
     world.boot(h, [&, h](sim::process& p) {
-      first_link events;
+      support::first_link events;
       const auto fabric = p.make_fabric(h + 1);
       fabric->attach(&events);
       if (h == 0) fabric->dial(world.address(1));

@@ -10,22 +10,10 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/first_link.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
-
-namespace {
-
-struct first_link final : net::fabric_events {
-  void on_up(net::peer_index l, net::peer_id, const std::string&) override { link = l; }
-  void on_down(net::peer_index, const error&) override {}
-  void on_unreachable(const std::string&, const error&) override {}
-  void on_control(net::peer_index, std::span<const std::byte>) override {}
-  void on_wake() override {}
-  std::optional<net::peer_index> link;
-};
-
-}  // namespace
 
 TEST_CASE("swarm mail: tensors arrive whole, shorter ones as they are; one that is too long does not", "[parallel][fast]") {
   sim::world world{{.seed = 1}};
@@ -33,7 +21,7 @@ TEST_CASE("swarm mail: tensors arrive whole, shorter ones as they are; one that 
   std::vector<parallel::swarm_mail::arrival> got;
   for (std::uint32_t h = 0; h < 2; ++h) {
     world.boot(h, [&, h](sim::process& p) {
-      first_link events;
+      support::first_link events;
       const auto fabric = p.make_fabric(h + 1);
       fabric->attach(&events);
       if (h == 0) fabric->dial(world.address(1));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/autograd/tape.hpp>
 
+#include <causeway/kernels/backend.hpp>
+
 #include <cstddef>
 #include <memory>
 #include <string>

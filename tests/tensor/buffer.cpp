@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/tensor/buffer.hpp>
 
+#include <causeway/tensor/buffer_pool.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -75,4 +77,47 @@ TEST_CASE("aligned buffer: what was moved from is empty or holds what the other 
   third = std::move(same);
   CHECK(third.size() == 5);
   CHECK(third[4] == 9);
+}
+
+namespace {
+
+/// Counts what it lends.
+struct counting_source {
+  int lent = 0, given_back = 0;
+
+  [[nodiscard]] memory_source source() {
+    return {this,
+            [](void* self, std::size_t bytes) {
+              ++static_cast<counting_source*>(self)->lent;
+              return allocate_aligned(bytes);
+            },
+            [](void* self, void* piece) {
+              ++static_cast<counting_source*>(self)->given_back;
+              std::free(piece);
+            }};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("buffers give memory back to where it came from, moved or not", "[tensor][fast]") {
+  counting_source device;
+  {
+    aligned_buffer<float> a{100, device.source()};
+    CHECK(std::all_of(a.data(), a.data() + 100, [](float v) { return v == 0.0F; }));
+    aligned_buffer<float> b{50};
+    std::swap(a, b);
+    const aligned_buffer<float> c{std::move(b)};
+    CHECK(c.size() == 100);
+    CHECK(device.lent == 1);
+    CHECK(device.given_back == 0);
+  }
+  CHECK(device.given_back == 1);
+  {
+    buffer_pool pool{device.source()};
+    (void)pool.acquire(1000);
+    (void)pool.acquire(1000);  // the same block again
+    CHECK(device.lent == 2);
+  }
+  CHECK(device.given_back == 2);
 }

@@ -10,19 +10,12 @@
 #include <causeway/autograd/tape.hpp>
 #include <causeway/autograd/variable.hpp>
 #include <causeway/config/config.hpp>
-#include <causeway/kernels/activation.hpp>
-#include <causeway/kernels/attention.hpp>
-#include <causeway/kernels/cross_entropy.hpp>
-#include <causeway/kernels/dropout.hpp>
-#include <causeway/kernels/elementwise.hpp>
-#include <causeway/kernels/embedding.hpp>
-#include <causeway/kernels/norm.hpp>
+#include <causeway/kernels/attention_shape.hpp>
 #include <causeway/kernels/rotary.hpp>
 #include <causeway/tensor/tensor.hpp>
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <utility>
 
@@ -35,16 +28,13 @@ template <class Backend>
                                  const parameter& positions, std::int64_t batch) {
   const std::int64_t T = static_cast<std::int64_t>(tokens.size()) / batch;
   tensor x = t.make(dtype::f32, {batch * T, table.columns});
-  kernels::embedding_forward(t.pool(), tokens.data(), table.value, positions.value, x.data<float>(), batch, T,
-                             table.columns);
-  tensor kept;
-  if (t.recording()) {
-    kept = t.make(dtype::i32, {batch * T});
-    std::memcpy(kept.raw(), tokens.data(), kept.bytes());
-  }
+  tensor kept = t.make(dtype::i32, {batch * T});
+  t.backend().copy_in(kept.raw(), tokens.data(), kept.bytes());
+  t.backend().embedding_forward(kept.data<std::int32_t>(), table.value, positions.value, x.data<float>(), batch, T,
+                                table.columns);
   return t.result(std::move(x), [kept = std::move(kept), table, positions, batch, T](tape<Backend>& on, const tensor& dx) {
-    kernels::embedding_backward(on.pool(), on.work(), kept.data<std::int32_t>(), dx.data<float>(), table.gradient,
-                                positions.gradient, batch, T, table.columns, table.rows);
+    on.backend().embedding_backward(kept.data<std::int32_t>(), dx.data<float>(), table.gradient, positions.gradient, batch,
+                                    T, table.columns, table.rows);
   });
 }
 
@@ -59,16 +49,16 @@ template <class Backend>
   tensor mean = t.make(dtype::f32, {rows});
   tensor rstd = t.make(dtype::f32, {rows});
   detail::with_activation_type(out, [&]<class Out>() {
-    kernels::layer_norm_forward(t.pool(), x.value.template data<float>(), gain.value, bias.value, y.data<Out>(),
-                                mean.data<float>(), rstd.data<float>(), rows, columns, epsilon);
+    t.backend().layer_norm_forward(x.value.template data<float>(), gain.value, bias.value, y.data<Out>(),
+                                   mean.data<float>(), rstd.data<float>(), rows, columns, epsilon);
   });
   return t.result(
       std::move(y), [x, mean = std::move(mean), rstd = std::move(rstd), gain, bias](tape<Backend>& on, const tensor& dy) {
         const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
         detail::with_activation_type(dy.type(), [&]<class In>() {
-          kernels::layer_norm_backward(on.pool(), on.work(), x.value.template data<float>(), gain.value, mean.data<float>(),
-                                       rstd.data<float>(), dy.data<In>(), dx.memory.template data<float>(), dx.accumulate,
-                                       gain.gradient, bias.gradient, dy.rows(), dy.columns());
+          on.backend().layer_norm_backward(x.value.template data<float>(), gain.value, mean.data<float>(),
+                                           rstd.data<float>(), dy.data<In>(), dx.memory.template data<float>(),
+                                           dx.accumulate, gain.gradient, bias.gradient, dy.rows(), dy.columns());
         });
       });
 }
@@ -83,15 +73,15 @@ template <class Backend>
   tensor y = t.make(out, {rows, columns});
   tensor rstd = t.make(dtype::f32, {rows});
   detail::with_activation_type(out, [&]<class Out>() {
-    kernels::rms_norm_forward(t.pool(), x.value.template data<float>(), gain.value, y.data<Out>(), rstd.data<float>(), rows,
-                              columns, epsilon);
+    t.backend().rms_norm_forward(x.value.template data<float>(), gain.value, y.data<Out>(), rstd.data<float>(), rows,
+                                 columns, epsilon);
   });
   return t.result(std::move(y), [x, rstd = std::move(rstd), gain](tape<Backend>& on, const tensor& dy) {
     const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
     detail::with_activation_type(dy.type(), [&]<class In>() {
-      kernels::rms_norm_backward(on.pool(), on.work(), x.value.template data<float>(), gain.value, rstd.data<float>(),
-                                 dy.data<In>(), dx.memory.template data<float>(), dx.accumulate, gain.gradient, dy.rows(),
-                                 dy.columns());
+      on.backend().rms_norm_backward(x.value.template data<float>(), gain.value, rstd.data<float>(), dy.data<In>(),
+                                     dx.memory.template data<float>(), dx.accumulate, gain.gradient, dy.rows(),
+                                     dy.columns());
     });
   });
 }
@@ -101,12 +91,12 @@ template <class Backend>
 [[nodiscard]] variable gelu(tape<Backend>& t, const variable& x) {
   tensor y = t.make(x.value.type(), x.value.shape());
   detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    kernels::gelu_forward(t.pool(), x.value.template data<Act>(), y.data<Act>(), y.count());
+    t.backend().gelu_forward(x.value.template data<Act>(), y.data<Act>(), y.count());
   });
   return t.result(std::move(y), [x](tape<Backend>& on, tensor dy) {
     tensor dx = on.exclusive(std::move(dy));
     detail::with_activation_type(dx.type(), [&]<class Act>() {
-      kernels::gelu_backward(on.pool(), x.value.template data<Act>(), dx.data<Act>(), dx.data<Act>(), dx.count());
+      on.backend().gelu_backward(x.value.template data<Act>(), dx.data<Act>(), dx.data<Act>(), dx.count());
     });
     on.contribute(x.slot, std::move(dx));
   });
@@ -119,12 +109,12 @@ template <class Backend>
   const std::int64_t hidden = x.value.columns() / 2;
   tensor y = t.make(x.value.type(), {rows, hidden});
   detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    kernels::swiglu_forward(t.pool(), x.value.template data<Act>(), y.data<Act>(), rows, hidden);
+    t.backend().swiglu_forward(x.value.template data<Act>(), y.data<Act>(), rows, hidden);
   });
   return t.result(std::move(y), [x, rows, hidden](tape<Backend>& on, const tensor& dy) {
     tensor dx = on.make(x.value.type(), x.value.shape());
     detail::with_activation_type(dy.type(), [&]<class Act>() {
-      kernels::swiglu_backward(on.pool(), x.value.template data<Act>(), dy.data<Act>(), dx.data<Act>(), rows, hidden);
+      on.backend().swiglu_backward(x.value.template data<Act>(), dy.data<Act>(), dx.data<Act>(), rows, hidden);
     });
     on.contribute(x.slot, std::move(dx));
   });
@@ -135,7 +125,7 @@ template <class Backend>
 [[nodiscard]] variable add(tape<Backend>& t, const variable& a, const variable& b) {
   CAUSEWAY_EXPECT(a.value.shape() == b.value.shape());
   tensor y = t.make(dtype::f32, a.value.shape());
-  kernels::add(t.pool(), y.data<float>(), a.value.template data<float>(), b.value.template data<float>(), y.count());
+  t.backend().add(y.data<float>(), a.value.template data<float>(), b.value.template data<float>(), y.count());
   return t.result(std::move(y), [sa = a.slot, sb = b.slot](tape<Backend>& on, tensor dy) {
     on.contribute(sa, dy);
     on.contribute(sb, std::move(dy));
@@ -148,8 +138,8 @@ template <class Backend>
 [[nodiscard]] variable dropout(tape<Backend>& t, variable x, float rate, std::uint64_t seed, std::uint64_t stream) {
   if (rate <= 0.0F) return x;
   const auto apply = [rate, seed, stream](tape<Backend>& on, tensor& v) {
-    detail::with_activation_type(
-        v.type(), [&]<class Act>() { kernels::dropout_apply(on.pool(), v.data<Act>(), v.count(), rate, seed, stream); });
+    detail::with_activation_type(v.type(),
+                                 [&]<class Act>() { on.backend().dropout(v.data<Act>(), v.count(), rate, seed, stream); });
   };
   tensor y = t.exclusive(std::move(x.value));
   apply(t, y);
@@ -177,8 +167,8 @@ template <class Backend>
 [[nodiscard]] variable rotary(tape<Backend>& t, variable x, const kernels::rotary_table& table, const head_layout& layout) {
   const auto apply = [&table, layout](tape<Backend>& on, tensor& v, bool inverse) {
     detail::with_activation_type(v.type(), [&]<class Act>() {
-      kernels::rotary_apply(on.pool(), table, v.data<Act>(), layout.batch, layout.T, layout.row(),
-                            layout.heads + layout.kv_heads, layout.head_size, inverse);
+      on.backend().rotary(table, v.data<Act>(), layout.batch, layout.T, layout.row(), layout.heads + layout.kv_heads,
+                          layout.head_size, inverse);
     });
   };
   tensor y = t.exclusive(std::move(x.value));
@@ -214,15 +204,15 @@ template <class Backend>
   tensor sums = t.make(dtype::f32, {layout.batch * layout.heads, layout.T});
   detail::with_activation_type(o.type(), [&]<class Act>() {
     const Act* p = qkv.value.template data<Act>();
-    kernels::attention_forward(t.pool(), t.work(), shape, p, p + k, p + v, o.data<Act>(), sums.data<float>());
+    t.backend().attention_forward(shape, p, p + k, p + v, o.data<Act>(), sums.data<float>());
   });
   return t.result(o, [qkv, o, sums = std::move(sums), shape, k, v](tape<Backend>& on, const tensor& d_o) {
     tensor d = on.make(qkv.value.type(), qkv.value.shape());
     detail::with_activation_type(d.type(), [&]<class Act>() {
       const Act* p = qkv.value.template data<Act>();
       Act* g = d.data<Act>();
-      kernels::attention_backward(on.pool(), on.work(), shape, p, p + k, p + v, o.data<Act>(), d_o.data<Act>(),
-                                  sums.data<float>(), g, g + k, g + v);
+      on.backend().attention_backward(shape, p, p + k, p + v, o.data<Act>(), d_o.data<Act>(), sums.data<float>(), g, g + k,
+                                      g + v);
     });
     on.contribute(qkv.slot, std::move(d));
   });
@@ -237,10 +227,9 @@ template <class Backend>
   const bool training = t.recording() && x.wants_gradient();
   tensor dx = training ? t.make(x.value.type(), x.value.shape()) : tensor{};
   const double loss = detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    return kernels::cross_entropy(t.pool(), t.work(), t.backend().gemm(), x.value.template data<Act>(),
-                                  weight.template data<Act>(), targets.data(), x.value.rows(), x.value.columns(),
-                                  weight.rows, grad_scale, training ? dx.data<Act>() : nullptr,
-                                  training ? weight.gradient : nullptr);
+    return t.backend().cross_entropy(x.value.template data<Act>(), weight.template data<Act>(), targets.data(),
+                                     x.value.rows(), x.value.columns(), weight.rows, grad_scale,
+                                     training ? dx.data<Act>() : nullptr, training ? weight.gradient : nullptr);
   });
   if (training) t.contribute(x.slot, std::move(dx));
   return loss;

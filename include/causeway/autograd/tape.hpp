@@ -9,13 +9,10 @@
 
 #include <causeway/autograd/variable.hpp>
 #include <causeway/config/config.hpp>
-#include <causeway/kernels/backend.hpp>
-#include <causeway/kernels/elementwise.hpp>
 #include <causeway/tensor/buffer_pool.hpp>
 #include <causeway/tensor/tensor.hpp>
 
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -75,8 +72,6 @@ class tape {
   tape(Backend& backend, buffer_pool& memory) noexcept : backend_{&backend}, memory_{&memory} {}
 
   [[nodiscard]] Backend& backend() noexcept { return *backend_; }
-  [[nodiscard]] thread_pool& pool() noexcept { return backend_->pool(); }
-  [[nodiscard]] scratch& work() noexcept { return backend_->memory(); }
   [[nodiscard]] buffer_pool& memory() noexcept { return *memory_; }
 
   /// Whether ops record. Switch off for inference: nothing is saved, no variable wants a gradient.
@@ -90,7 +85,7 @@ class tape {
   [[nodiscard]] tensor exclusive(tensor t) {
     if (t.unique()) return t;
     tensor copy = make(t.type(), t.shape());
-    std::memcpy(copy.raw(), t.raw(), t.bytes());
+    backend_->copy(copy.raw(), t.raw(), t.bytes());
     return copy;
   }
 
@@ -206,7 +201,7 @@ class tape {
   void add_to(tensor& sum, const tensor& term) {
     CAUSEWAY_EXPECT(sum.shape() == term.shape() && sum.type() == term.type());
     detail::with_activation_type(
-        sum.type(), [&]<class T>() { kernels::add(pool(), sum.data<T>(), sum.data<T>(), term.data<T>(), sum.count()); });
+        sum.type(), [&]<class T>() { backend_->add(sum.data<T>(), sum.data<T>(), term.data<T>(), sum.count()); });
   }
 
   Backend* backend_;

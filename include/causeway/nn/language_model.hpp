@@ -14,7 +14,6 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/backend.hpp>
-#include <causeway/kernels/convert.hpp>
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/memory_estimate.hpp>
@@ -72,7 +71,7 @@ class language_model {
     try {
       language_model model{options, std::move(backend), std::move(part)};
       model.initialize(0);
-      return model;
+      return result<language_model>{std::move(model)};
     } catch (const std::bad_alloc&) {
       return fail(errc::out_of_memory, std::string{Family::name},
                   "no memory for the parameters: reduce layers, width or vocabulary");
@@ -170,12 +169,14 @@ class language_model {
                       std::to_string(vocabulary()));
     }
     tape_type& t = engine_->tape;
+    tensor logits;
     CAUSEWAY_TRY(guarded(t, false, [&] {
       const auto p = prepare(b, false);
       const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
       const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
-      write_logits(p, family().finish(t, p, {last}).value, out);
+      logits = logits_of(t, p, family().finish(t, p, {last}).value);
     }));
+    std::copy_n(logits.data<float>(), vocabulary(), out.data());
     return {};
   }
 
@@ -242,19 +243,19 @@ class language_model {
   struct engine {
     engine(const options_type& options, BackendType b, model_part held)
         : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
-      store.allocate();
+      store.allocate(backend.source());
       low = copies_of(store, options);
     }
 
-    static aligned_buffer<bf16> copies_of(const parameter_store& all, const options_type& options) {
+    aligned_buffer<bf16> copies_of(const parameter_store& all, const options_type& options) const {
       if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
-      return aligned_buffer<bf16>{static_cast<std::size_t>(all.length())};
+      return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
     }
 
     void hold(model_part wanted) {
       parameter_store fresh;
       Family declared{family.options(), fresh, wanted};
-      fresh.allocate();
+      fresh.allocate(backend.source());
       auto copies = copies_of(fresh, family.options());
       fill_initial(backend.pool(), fresh, declared.initial(), seed);
       for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
@@ -274,7 +275,7 @@ class language_model {
     std::uint64_t seed = 0;
     aligned_buffer<bf16> low;
     std::uint64_t low_version = 0;
-    buffer_pool memory;
+    buffer_pool memory{backend.source()};
     tape_type tape{backend, memory};
   };
 
@@ -306,16 +307,18 @@ class language_model {
     return autograd::cross_entropy(t, family().finish(t, p, x), p[family().head()], b.targets, b.grad_scale);
   }
 
-  void write_logits(const pass<BackendType>& p, const tensor& x, std::span<float> out) {
+  [[nodiscard]] tensor logits_of(tape_type& t, const pass<BackendType>& p, const tensor& x) {
+    tensor y = t.make(dtype::f32, {1, vocabulary()});
     autograd::detail::with_activation_type(x.type(), [&]<class Act>() {
       kernels::gemm_args<Act, float> args;
       args.transpose_b = true;
       args.m = 1, args.n = vocabulary(), args.k = width();
       args.a = x.template data<Act>(), args.lda = args.k;
       args.b = p[family().head()].template data<Act>(), args.ldb = args.k;
-      args.c = out.data(), args.ldc = args.n;
-      backend().gemm().multiply(backend().pool(), backend().memory(), args);
+      args.c = y.template data<float>(), args.ldc = args.n;
+      backend().multiply(args);
     });
+    return y;
   }
 
   /// Makes the bf16 copies of the weights anew if the parameters changed since.
@@ -325,7 +328,7 @@ class language_model {
     for (std::size_t i = 0; i < store().segments().size(); ++i) {
       const auto& s = store().segments()[i];
       if (s.kind != parameter_kind::matrix && i != family().head()) continue;
-      kernels::convert(backend().pool(), store().value(i), e.low.data() + s.offset, s.size());
+      backend().convert(store().value(i), e.low.data() + s.offset, s.size());
     }
     e.low_version = e.store.version();
   }
@@ -335,7 +338,9 @@ class language_model {
     try {
       const autograd::recording_scope scope{t, recording};
       f();
-      return {};
+      auto done = backend().finish();  // from here on the host may read what was computed
+      if (!done) t.clear();
+      return done;
     } catch (const std::bad_alloc&) {
       t.clear();
       return fail(errc::out_of_memory, std::string{Family::name},

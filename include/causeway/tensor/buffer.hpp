@@ -2,7 +2,8 @@
 #ifndef CAUSEWAY_TENSOR_BUFFER_HPP
 #define CAUSEWAY_TENSOR_BUFFER_HPP
 
-// Aligned memory for numbers, asking for huge pages where they pay (reads gain a quarter on the reference machine).
+// Aligned memory for numbers, asking for huge pages where they pay (reads gain a quarter on the reference machine). Where a
+// device computes, memory comes from it: a `memory_source` says how, and the host must be able to read and write it.
 
 #include <causeway/config/config.hpp>
 
@@ -34,22 +35,43 @@ inline void* allocate_aligned(std::size_t bytes) {
   return p;
 }
 
+/// Where memory for numbers comes from: the host, unless a device's backend says otherwise. Its owner outlives the memory.
+struct memory_source {
+  void* owner = nullptr;
+  void* (*reserve)(void* owner, std::size_t bytes) = nullptr;  ///< as allocate_aligned; null: the host
+  void (*release)(void* owner, void* piece) = nullptr;
+
+  [[nodiscard]] void* allocate(std::size_t bytes) const {
+    return reserve == nullptr ? allocate_aligned(bytes) : reserve(owner, bytes);
+  }
+  void free(void* piece) const noexcept {
+    if (piece == nullptr) return;
+    if (release == nullptr) {
+      std::free(piece);
+    } else {
+      release(owner, piece);
+    }
+  }
+};
+
 /// A fixed number of zeroed values of a trivial type. Movable, not copyable.
 template <class T>
 class aligned_buffer {
  public:
   aligned_buffer() = default;
-  explicit aligned_buffer(std::size_t count) : data_{static_cast<T*>(allocate_aligned(bytes_of(count)))}, size_{count} {
+  explicit aligned_buffer(std::size_t count, const memory_source& source = {})
+      : source_{source}, data_{static_cast<T*>(source.allocate(bytes_of(count)))}, size_{count} {
     std::memset(static_cast<void*>(data_), 0, count * sizeof(T));
   }
   aligned_buffer(aligned_buffer&& other) noexcept
-      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
+      : source_{other.source_}, data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
   aligned_buffer& operator=(aligned_buffer&& other) noexcept {
+    std::swap(source_, other.source_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     return *this;
   }
-  ~aligned_buffer() { std::free(data_); }
+  ~aligned_buffer() { source_.free(data_); }
 
   [[nodiscard]] T* data() noexcept { return data_; }
   [[nodiscard]] const T* data() const noexcept { return data_; }
@@ -66,6 +88,7 @@ class aligned_buffer {
     return count * sizeof(T);
   }
 
+  memory_source source_;
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -14,7 +14,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -65,7 +64,7 @@ class pooled_buffer {
 /// Hands out blocks and keeps what comes back. Must outlive its blocks; not movable; one thread at a time.
 class buffer_pool {
  public:
-  buffer_pool() = default;
+  explicit buffer_pool(const memory_source& source = {}) noexcept : source_{source} {}
   buffer_pool(const buffer_pool&) = delete;
   buffer_pool& operator=(const buffer_pool&) = delete;
   ~buffer_pool() {
@@ -91,13 +90,13 @@ class buffer_pool {
   /// What a request for `bytes` really takes.
   [[nodiscard]] static constexpr std::size_t rounded(std::size_t bytes) noexcept { return bytes_of(class_of(bytes)); }
 
-  /// Gives unused blocks back to the system.
+  /// Gives unused blocks back to where they came from.
   void trim() noexcept {
     for (auto& head : free_) {
       while (head != nullptr) {
         detail::pooled_block* block = std::exchange(head, head->next);
         held_ -= block->bytes;
-        std::free(block->data);
+        source_.free(block->data);
         delete block;
       }
     }
@@ -145,9 +144,9 @@ class buffer_pool {
     return block;
   }
 
-  static void* allocate_or_delete(detail::pooled_block* block) {
+  void* allocate_or_delete(detail::pooled_block* block) const {
     try {
-      return allocate_aligned(block->bytes);
+      return source_.allocate(block->bytes);
     } catch (...) {
       delete block;
       throw;
@@ -159,6 +158,7 @@ class buffer_pool {
     block->next = std::exchange(free_[block->size_class], block);
   }
 
+  memory_source source_;
   std::array<detail::pooled_block*, classes> free_{};
   std::size_t in_use_ = 0;
   std::size_t peak_in_use_ = 0;

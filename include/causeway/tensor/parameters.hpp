@@ -72,12 +72,14 @@ class parameter_store {
   }
 
   /// Reserves both buffers, zeroed.
-  void allocate() {
-    allocate_values();
-    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_)};
+  void allocate(const memory_source& source = {}) {
+    allocate_values(source);
+    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
   }
   /// The values alone: frozen parameters, whose `gradient` is null.
-  void allocate_values() { values_ = aligned_buffer<float>{static_cast<std::size_t>(length_)}; }
+  void allocate_values(const memory_source& source = {}) {
+    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
+  }
 
   [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
   [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }

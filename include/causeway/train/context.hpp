@@ -15,6 +15,7 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
+#include <causeway/kernels/backend.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/net/transport.hpp>
@@ -29,12 +30,14 @@
 #include <causeway/train/model.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -61,6 +64,8 @@ struct trainer_options {
 
 template <Model M, optim::Optimizer Inner>
 class training_context {
+  using backend_type = std::remove_cvref_t<decltype(std::declval<M&>().backend())>;
+
  public:
   training_context(M model, Inner inner, environment env, trainer_options options, bool keeps_inputs)
       : model_{std::move(model)},
@@ -137,7 +142,15 @@ class training_context {
 
   /// The 2-norm of the gradient that this peer holds.
   [[nodiscard]] float own_norm() { return norm_of(gradients()); }
-  [[nodiscard]] float norm_of(std::span<const float> values) { return optim::global_norm(pool(), values); }
+  /// Of a part of `gradients()`.
+  [[nodiscard]] float norm_of(std::span<const float> part) {
+    if constexpr (kernels::Backend<backend_type>) {
+      const auto count = static_cast<std::int64_t>(part.size());
+      return static_cast<float>(std::sqrt(model_.backend().sum_of_squares(part.data(), count)));
+    } else {
+      return optim::global_norm(pool(), part);
+    }
+  }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
 
@@ -342,7 +355,12 @@ class training_context {
     micro_batch_ = 0;
     resumed_ = false;
     const auto g = gradients();
-    kernels::zero(pool(), g.data(), static_cast<std::int64_t>(g.size()));
+    const auto count = static_cast<std::int64_t>(g.size());
+    if constexpr (kernels::Backend<backend_type>) {
+      model_.backend().zero(g.data(), count);
+    } else {
+      kernels::zero(pool(), g.data(), count);
+    }
   }
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.

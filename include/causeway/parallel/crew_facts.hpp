@@ -52,6 +52,47 @@ inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool 
 
 }  // namespace detail
 
+namespace detail {
+
+inline void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
+  CAUSEWAY_EXPECT(all.size() <= most_ranges);
+  w.put(static_cast<std::uint32_t>(all.size()));
+  for (const nn::block_range& r : all) put_range(w, r);
+}
+
+/// Rising and apart.
+inline std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
+  std::vector<nn::block_range> all;
+  const auto ranges = r.get<std::uint32_t>();
+  if (ranges > most_ranges) r.refuse();
+  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
+    all.push_back(get_range(r, layers, false));
+    if (i > 0 && all[i].first <= all[i - 1].last) r.refuse();
+  }
+  return all;
+}
+
+inline void put_begun(net::byte_writer& w, const stage::begun_step& b) {
+  w.put(b.name);
+  if (b.name == 0) return;
+  w.put(b.replicas).put(b.stages).put(b.stage);
+  put_ranges(w, b.keeps);
+}
+
+inline stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
+  stage::begun_step b;
+  b.name = r.get<std::uint64_t>();
+  if (!r.ok() || b.name == 0) return b;
+  b.replicas = r.get<std::uint32_t>();
+  b.stages = r.get<std::uint32_t>();
+  b.stage = r.get<std::uint32_t>();
+  b.keeps = get_ranges(r, layers);
+  if (replica >= b.replicas || b.stage >= b.stages || b.stages > static_cast<std::uint64_t>(layers)) r.refuse();
+  return b;
+}
+
+}  // namespace detail
+
 /// What a peer says when peers meet.
 struct crew_member {
   stage::present_peer peer;
@@ -60,14 +101,13 @@ struct crew_member {
 
 [[nodiscard]] inline std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
   const stage::present_peer& p = m.peer;
-  CAUSEWAY_EXPECT(p.holds.size() <= detail::most_ranges);
   net::byte_writer w;
   w.put(agreed).put(p.id).put(p.replica);
   detail::put_range(w, p.computes);
-  w.put(static_cast<std::uint32_t>(p.holds.size()));
-  for (const nn::block_range& r : p.holds) detail::put_range(w, r);
+  detail::put_ranges(w, p.holds);
   w.put(static_cast<std::uint32_t>(p.squares.size()));
   for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
+  detail::put_begun(w, p.begun);
   w.put(m.turn.evaluated).put(static_cast<std::uint8_t>(m.turn.trains)).put(std::bit_cast<std::uint64_t>(m.turn.last));
   return std::move(w).take();
 }
@@ -84,18 +124,14 @@ struct crew_member {
   p.id = r.get<std::uint64_t>();
   p.replica = r.get<std::uint32_t>();
   p.computes = detail::get_range(r, ours.layers, true);
-  const auto ranges = r.get<std::uint32_t>();
-  if (ranges > detail::most_ranges) r.refuse();
-  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
-    p.holds.push_back(detail::get_range(r, ours.layers, false));
-    if (i > 0 && p.holds[i].first <= p.holds[i - 1].last) r.refuse();
-  }
+  p.holds = detail::get_ranges(r, ours.layers);
   const auto squares = r.get<std::uint32_t>();
   if (squares > ours.layers) r.refuse();
   for (std::uint32_t i = 0; i < squares && r.ok(); ++i) {
     p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
     if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
   }
+  p.begun = detail::get_begun(r, p.replica, ours.layers);
   m.turn.evaluated = r.get<std::uint32_t>();
   const auto trains = r.get<std::uint8_t>();
   if (trains > 1) r.refuse();
@@ -113,10 +149,11 @@ struct crew_facts {
   std::vector<crew_turn> turns;           ///< [place]
 };
 
-/// From and to everybody; 57 bytes, 16 for each range and 8 for each block that a peer holds.
+/// From and to everybody; 65 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
+/// the step.
 inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id, const crew_member& own,
                                        const crew_agreement& ours, const collective::collective_options& options) {
-  const std::size_t most = 80 + 16 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
+  const std::size_t most = 120 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
   std::vector<std::vector<std::byte>> all(transport.size());
   if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
   std::vector<std::pair<crew_member, net::peer_index>> peers;

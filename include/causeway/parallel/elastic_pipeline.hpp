@@ -4,7 +4,8 @@
 
 // Pipelines that are laid out anew when peers come and go. Each attempt at a step begins with who is there and what they
 // hold; a recovery policy makes a layout of it, blocks move to who is to have them, and the global batch is shared out. So
-// a lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block.
+// a lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block; with
+// a policy that keeps work, only what the lost peer alone had of that step.
 
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/gather.hpp>
@@ -22,6 +23,7 @@
 #include <causeway/parallel/crew_facts.hpp>
 #include <causeway/parallel/crew_turns.hpp>
 #include <causeway/parallel/held_blocks.hpp>
+#include <causeway/parallel/kept_work.hpp>
 #include <causeway/parallel/made_up_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/part_change.hpp>
@@ -116,6 +118,7 @@ class elastic_pipeline {
       }
     }
     complete_ = proposes_ = false;
+    kept_.forget();
     held_.moved_to(crew_->words().state, std::move(squares_.of));
     return static_cast<float>(crew_->words().norm);
   }
@@ -177,10 +180,18 @@ class elastic_pipeline {
   [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
 
  private:
+  static constexpr bool keeps_work = stage::WorkKeeping<Recovery>;
+  static_assert(keeps_work == Recovery::traits.keeps_work, "see stage::WorkKeeping");
   // Two consecutive ones for the boundaries of an evaluation.
   static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
   // Kinds of messages on the channel of state; a gather takes two.
-  enum channel : std::uint32_t { facts_channel = 0, sums_channel = 4, move_channel = 8, source_channel = 9 };
+  enum channel : std::uint32_t {
+    facts_channel = 0,
+    sums_channel = 4,
+    move_channel = 8,
+    source_channel = 9,
+    progress_channel = 12
+  };
 
   result<void> begin(auto& ctx) {
     if (crew_ == nullptr || !ctx.elastic()) {
@@ -188,6 +199,10 @@ class elastic_pipeline {
                   "it needs a membership: give it and environment::group the same crew_group");
     }
     CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
+    if (keeps_work && !std::is_same_v<Schedule, stage::one_f_one_b>) {
+      return fail(errc::unsupported, "elastic pipeline",
+                  std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
+    }
     if (order_.chunks() != 1)
       return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
     if (ctx.model().tied_table() != nn::not_held) {
@@ -226,10 +241,7 @@ class elastic_pipeline {
   [[nodiscard]] crew_words next_words() const {
     hasher h;
     for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
-    for (const stage::replica& r : layout_.replicas) {
-      h.add_value(r.micro_batches);
-      for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
-    }
+    add_layout(h, layout_).add_value(kept_.agreed());
     const crew_words& now = crew_->words();
     const double norm = std::sqrt(sum_of_squares_);
     h.add_value(now.state).add_value(std::bit_cast<std::uint64_t>(norm));
@@ -326,6 +338,7 @@ class elastic_pipeline {
   result<std::optional<crew_facts>> meet(auto& ctx, bool trains) {
     crew_member own{held_.described(crew_->words(), ctx.model().blocks()), {}};
     own.peer.id = crew_->identity();
+    if (trains) own.peer.begun = kept_.described(crew_->words(), ctx.model().part().ranges(ctx.model().blocks()));
     turns_.at(crew_->words().state);
     own.turn = turns_.now(trains);
     const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
@@ -351,6 +364,7 @@ class elastic_pipeline {
     auto made = recovery_.arrange(facts.gathered);
     if (!made) return wait_for_more(ctx, made.error());
     layout_ = std::move(*made);
+    if constexpr (keeps_work) resumes_ = recovery_.resumes(facts.gathered);
     CAUSEWAY_TRY(check_layout(facts));
     for (const nn::block_range& r : lost_runs(facts.gathered)) {
       const bool between = r.first > 0 && r.last < facts.gathered.layers;
@@ -426,6 +440,7 @@ class elastic_pipeline {
                        layout_,
                        {*attempt_.transport, named(collective::channels::state + move_channel),
                         named(collective::channels::state + source_channel), attempt_.deadline}};
+    if (!ready) kept_.forget();
     if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(ctx, part, ready));
     received_blocks_ += change.received();
     made_up_blocks_ += change.made_up_here();
@@ -436,23 +451,54 @@ class elastic_pipeline {
   // ---- the step ---------------------------------------------------------------------------------------------------------
 
   result<void> compute(auto& ctx) {
+    if constexpr (keeps_work) return go_on(ctx);
     const auto gradients = ctx.gradients();
     kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
     loss_ = 0;
     if (seat_ == nullptr) return {};
     CAUSEWAY_ASSIGN(const seat_work work, work_of(layout_, place_, order_, recovery_));
-    std::vector<std::uint64_t> dropout;
-    for (std::uint32_t m = 0; m < work.schedule.micro_batches; ++m)
-      dropout.push_back(mix(ctx.step(), work.first + m, dropout_stream));
-    const float scale = 1.0F / static_cast<float>(whole_.tokens());
-    CAUSEWAY_ASSIGN(loss_, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_,
-                                     {whole_, static_cast<std::uint32_t>(options_.micro_batches), seat_->computes, scale,
-                                      true, dropout},
-                                     {.channel = collective::channels::activations,
-                                      .step = meeting(),
-                                      .seed = ctx.step(),
-                                      .deadline = attempt_.deadline}));
+    const auto dropout = dropout_of(ctx, work.first, work.schedule.micro_batches);
+    CAUSEWAY_ASSIGN(loss_, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_, training_batch(dropout),
+                                     boundaries(ctx)));
     return {};
+  }
+
+  // From what earlier attempts at the step have kept.
+  result<void> go_on(auto& ctx) requires keeps_work {
+    using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
+    const kept_talk talk{*attempt_.transport, index_of_, named(collective::channels::state + progress_channel), how(ctx),
+                         boundaries(ctx)};
+    if (resumes_) {
+      CAUSEWAY_TRY(kept_.resume(talk, seat_ != nullptr, static_cast<std::uint32_t>(options_.micro_batches)));
+    } else {
+      kept_.template begin<tape>(crew_->words(), layout_, seat_ != nullptr ? &place_ : nullptr);
+    }
+    std::vector<std::uint64_t> dropout;
+    if (seat_ != nullptr) {
+      const std::size_t r = place_.replica;
+      dropout = dropout_of(ctx, layout_.first_micro_batch(r), layout_.replicas[r].micro_batches);
+    }
+    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, layout_, codec_, training_batch(dropout), talk, recovery_.repeats_all()));
+    return {};
+  }
+
+  [[nodiscard]] static std::vector<std::uint64_t> dropout_of(auto& ctx, std::uint32_t first, std::uint32_t count) {
+    std::vector<std::uint64_t> all;
+    for (std::uint32_t m = 0; m < count; ++m) all.push_back(mix(ctx.step(), first + m, dropout_stream));
+    return all;
+  }
+  [[nodiscard]] seat_batch training_batch(std::span<const std::uint64_t> dropout) const {
+    const float scale = 1.0F / static_cast<float>(whole_.tokens());
+    return {whole_,
+            static_cast<std::uint32_t>(options_.micro_batches),
+            seat_ != nullptr ? seat_->computes : nn::block_range{},
+            scale,
+            true,
+            dropout};
+  }
+  [[nodiscard]] batch_talk boundaries(auto& ctx) const {
+    return {
+        .channel = collective::channels::activations, .step = meeting(), .seed = ctx.step(), .deadline = attempt_.deadline};
   }
 
   result<void> sum_gradients(auto& ctx) {
@@ -490,6 +536,8 @@ class elastic_pipeline {
   Schedule order_;
   Codec codec_;
   held_blocks held_;
+  kept_work kept_;        // of a step under way, where the policy keeps it
+  bool resumes_ = false;  // the attempt under way goes on with it
 
   batch whole_;
   crew_attempt attempt_;

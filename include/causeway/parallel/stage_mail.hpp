@@ -45,8 +45,8 @@ struct mail_setup {
   time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
   std::uint32_t rank = 0;                ///< of the schedule
-  /// Micro-batches that go different ways through a schedule of one chunk: who has which stage, [micro-batch][stage]: rank
-  /// in the view. None: the ranks of the view are those of the schedule.
+  /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. A rank may
+  /// have several; between those nothing is sent. None: the ranks of the view are those of the schedule.
   const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
 };
 
@@ -144,18 +144,21 @@ class stage_mail {
     return 2 * std::size_t{op.chunk} + (op.kind == plan::work::forward ? 0 : 1);
   }
   [[nodiscard]] bool has_input(const plan::operation& op) const noexcept {
-    return plan::source_of(setup_.schedule, setup_.rank, op).has_value();
+    const auto source = plan::source_of(setup_.schedule, setup_.rank, op);
+    if (!source || setup_.routes == nullptr) return source.has_value();
+    return (*setup_.routes)[op.micro_batch][plan::virtual_stage(setup_.schedule, *source)] != view_.self();
   }
   // Ranks of the view.
   [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
     const bool forward = l.way == stage::direction::forward;
-    if (setup_.routes != nullptr) return (*setup_.routes)[micro_batch][forward ? setup_.rank - 1 : setup_.rank + 1];
-    return plan::place_of(setup_.schedule, forward ? l.edge : l.edge + 1).rank;
+    const std::uint32_t stage = forward ? l.edge : l.edge + 1;
+    return setup_.routes != nullptr ? (*setup_.routes)[micro_batch][stage] : plan::place_of(setup_.schedule, stage).rank;
   }
   [[nodiscard]] std::uint32_t target_of(const plan::operation& op) const {
     const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
     CAUSEWAY_EXPECT(target.has_value());
-    return setup_.routes != nullptr ? (*setup_.routes)[op.micro_batch][target->rank] : target->rank;
+    if (setup_.routes == nullptr) return target->rank;
+    return (*setup_.routes)[op.micro_batch][plan::virtual_stage(setup_.schedule, *target)];
   }
   // The boundary that the input of a kind crosses: below the stage for a forward, above it for a backward.
   [[nodiscard]] std::uint32_t edge_of(std::uint32_t rank, plan::work kind, std::uint32_t chunk) const noexcept {

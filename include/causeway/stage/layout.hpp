@@ -125,7 +125,8 @@ struct layout {
   friend bool operator==(const layout&, const layout&) = default;
 
   /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
-  /// are empty, replicas are cut alike and somebody computes every stage.
+  /// are empty, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes every
+  /// stage.
   [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const {
     const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
     std::vector<std::uint64_t> peers;
@@ -150,7 +151,19 @@ struct layout {
  private:
   static constexpr std::uint32_t empty = UINT32_MAX;
 
+  // Where each empty seat has another of its pipeline that keeps its stage, that one does it; else micro-batches go to
+  // other pipelines, which must be cut alike.
+  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one) {
+    return std::any_of(r.seats.begin(), r.seats.end(), [&](const seat& s) {
+      return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
+    });
+  }
   [[nodiscard]] result<void> check_detours() const {
+    const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
+      return std::all_of(r.seats.begin(), r.seats.end(),
+                         [&](const seat& s) { return s.peer != nobody || is_kept_in(r, s); });
+    });
+    if (all_kept) return {};
     for (const replica& r : replicas) {
       const auto& first = replicas.front().seats;
       const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
@@ -163,6 +176,14 @@ struct layout {
     return {};
   }
 };
+
+/// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
+/// first.
+[[nodiscard]] constexpr std::size_t successor(std::size_t rank, std::size_t ranks) noexcept { return (rank + 1) % ranks; }
+/// And the one that keeps that of `rank`.
+[[nodiscard]] constexpr std::size_t shadow_of(std::size_t rank, std::size_t ranks) noexcept {
+  return (rank + ranks - 1) % ranks;
+}
 
 /// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
 [[nodiscard]] inline std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {

@@ -25,6 +25,18 @@
 
 namespace causeway::inline CAUSEWAY_ABI::stage {
 
+/// What a peer has begun of the step under way, where the policy keeps that. It stays where it was then.
+struct begun_step {
+  std::uint64_t name = 0;      ///< of its layout and state; 0: nothing
+  std::uint32_t replicas = 0;  ///< of the layout
+  std::uint32_t stages = 0;    ///< of its pipeline
+  std::uint32_t stage = 0;     ///< its own
+  /// What it holds in memory to compute with: its stage, and others'.
+  std::vector<nn::block_range> keeps{};
+
+  friend bool operator==(const begun_step&, const begun_step&) = default;
+};
+
 /// What a peer says when an attempt begins.
 struct present_peer {
   std::uint64_t id = 0;
@@ -34,6 +46,7 @@ struct present_peer {
   nn::block_range computes{};
   /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
   std::vector<double> squares{};
+  begun_step begun{};
 
   [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const {
     std::int64_t sum = 0;
@@ -85,6 +98,7 @@ enum class lost_blocks : std::uint8_t {
 
 struct recovery_traits {
   lost_blocks lost = lost_blocks::wait;
+  bool keeps_work = false;  ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
 };
 
 /// - `arrange(gathering)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
@@ -103,6 +117,16 @@ concept Recovery = std::movable<R> && std::default_initializable<R> && requires(
 template <class R>
 concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
   { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
+};
+
+/// A policy with `keeps_work`: an attempt goes on where the last one failed, if enough of its peers are there. A rank then
+/// has a shadow (`shadow_of`), which repeats its forwards and takes its place.
+/// - `resumes(gathering)`: whether `arrange` gives the layout of the step that was begun, with empty seats for who is lost.
+/// - `repeats_all()`: a shadow repeats every forward; else only in idle time.
+template <class R>
+concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const gathering& g) {
+  { r.resumes(g) } -> std::same_as<bool>;
+  { r.repeats_all() } -> std::same_as<bool>;
 };
 
 /// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest

@@ -3,9 +3,9 @@
 #define CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
 
 // Every peer keeps the stage behind its own up to date, and computes it too when its peer is lost: the redundant state of
-// Bamboo (Thorpe et al., NSDI 2023). Not here is Bamboo's redundant forward in the bubbles: the step under way is tried
-// again as a whole. The first stage is kept by the second rank, not by the last one as in the paper, so that what a peer
-// computes stays one range of blocks.
+// Bamboo (Thorpe et al., NSDI 2023), alone. A step under way is tried again as a whole; recovery_redundant_forward.hpp goes
+// on with it. The first stage is kept by the second rank, so that nothing has to move when that computes it too, or, as in
+// the paper, by the last one.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
@@ -24,6 +24,11 @@
 
 namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
 
+enum class first_stage : std::uint8_t {
+  with_second,  ///< the second rank keeps it
+  with_last,    ///< the last one; where pipelines go on with fewer peers, the second fetches it
+};
+
 /// Pipelines of `stages` even stages. A lost peer's neighbour takes its stage over at once, without any block moving. All
 /// are laid out anew when a pipeline has lost two neighbours, when spare peers can fill every gap, or when there are enough
 /// peers for another pipeline.
@@ -34,7 +39,8 @@ class redundant {
   static constexpr std::string_view name = "redundant";
   static constexpr recovery_traits traits{};
 
-  explicit redundant(std::int64_t stages = 2) : stages_{stages}, even_{stages} {}
+  explicit redundant(std::int64_t stages = 2, first_stage first = first_stage::with_second)
+      : stages_{stages}, first_{first}, even_{stages} {}
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
@@ -53,7 +59,7 @@ class redundant {
 
  private:
   // The pipelines as they were, with neighbours in the place of who is gone; none if one of them cannot be mended.
-  static std::optional<layout> mended(const gathering& g) {
+  [[nodiscard]] std::optional<layout> mended(const gathering& g) const {
     std::map<std::uint32_t, std::vector<const present_peer*>> rows;
     for (const present_peer& p : g.peers) {
       if (p.computes.size() > 0) rows[p.replica].push_back(&p);
@@ -61,7 +67,7 @@ class redundant {
     layout made;
     for (auto& [number, row] : rows) {
       std::sort(row.begin(), row.end(), [](auto* a, auto* b) { return a->computes.first < b->computes.first; });
-      auto seats = mended(row, g.layers);
+      auto seats = mended(row, g);
       if (!seats) return std::nullopt;
       made.replicas.push_back({std::move(*seats), 0});
     }
@@ -71,15 +77,25 @@ class redundant {
     return made;
   }
 
-  static std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row, std::int64_t layers) {
+  [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
+                                                        const gathering& g) const {
     std::vector<seat> seats;
     for (const present_peer* p : row) seats.push_back({p->id, p->computes});
     seats.front().computes.first = 0;
     for (std::size_t i = 0; i < seats.size(); ++i) {
-      seats[i].computes.last = i + 1 < seats.size() ? seats[i + 1].computes.first : layers;
-      if (seats[i].computes.size() < 1 || !row[i]->holds_all(seats[i].computes)) return std::nullopt;
+      seats[i].computes.last = i + 1 < seats.size() ? seats[i + 1].computes.first : g.layers;
+      if (seats[i].computes.size() < 1 || !can_have(*row[i], i, seats[i].computes, g)) return std::nullopt;
     }
     return seats;
+  }
+
+  // The first rank may fetch what only the last has.
+  [[nodiscard]] bool can_have(const present_peer& p, std::size_t rank, const nn::block_range& r, const gathering& g) const {
+    if (p.holds_all(r)) return true;
+    if (first_ == first_stage::with_second || rank > 0) return false;
+    bool held = true;
+    for (std::int64_t b = r.first; b < r.last; ++b) held = held && g.somebody_holds(b);
+    return held;
   }
 
   // Whether whole pipelines can be made of as many as there are, where now peers do two stages.
@@ -90,18 +106,25 @@ class redundant {
     return seats < whole && g.peers.size() >= whole;
   }
 
-  static layout with_shadows(layout l) {
+  [[nodiscard]] layout with_shadows(layout l) const {
     for (replica& r : l.replicas) {
-      for (std::size_t s = 0; s < r.seats.size(); ++s) {
-        const std::int64_t first = s == 1 ? 0 : r.seats[s].computes.first;
-        const std::size_t next = std::min(s + 1, r.seats.size() - 1);
-        r.seats[s].keeps = {{first, r.seats[next].computes.last}};
-      }
+      for (std::size_t s = 0; s < r.seats.size(); ++s) r.seats[s].keeps = kept_by(s, r.seats);
     }
     return l;
   }
 
+  [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const {
+    const std::size_t last = seats.size() - 1;
+    const nn::block_range own = seats[s].computes;
+    const bool ring = first_ == first_stage::with_last;
+    if (s < last) return {{!ring && s == 1 ? 0 : own.first, seats[s + 1].computes.last}};
+    if (last == 1) return {{0, own.last}};
+    if (ring && last > 1) return {seats[0].computes, own};
+    return {own};
+  }
+
   std::int64_t stages_;
+  first_stage first_;
   regroup even_;
 };
 static_assert(Recovery<redundant>);

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_KEPT_PASS_HPP
+#define CAUSEWAY_PARALLEL_KEPT_PASS_HPP
+
+// One peer's part of what is left of a pipeline's step. Everything that it computes is kept as it is computed, so that a
+// pass that breaks off has lost nothing but what was on its way. While its next input has not come, and at the latest
+// before its own backward of a micro-batch, it repeats its successor's forward (Bamboo's eager forward; the lazy backward
+// is an ordinary one, in the order of a peer that has two stages).
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/nn/micro_batch.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/kept_step.hpp>
+#include <causeway/parallel/stage_model.hpp>
+#include <causeway/plan/resumed_order.hpp>
+#include <causeway/plan/schedule.hpp>
+#include <causeway/tensor/batch.hpp>
+#include <causeway/tensor/tensor.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct kept_pass_setup {
+  const plan::step_progress& before;          ///< of the pipeline, when the attempt began
+  std::uint32_t rank = 0;                     ///< of this peer, as `before.owners` counts
+  const std::vector<plan::operation>& order;  ///< its own
+  std::span<const nn::block_range> stages;    ///< [stage]: its blocks
+  const batch& piece;                         ///< of the pipeline
+  float grad_scale = 0;
+  std::span<const std::uint64_t> dropout;  ///< [micro-batch]
+  bool repeats_all = false;                ///< forwards of the successor; else only in idle time
+};
+
+/// One thread; one attempt.
+template <StageModel M, class Mail>
+class kept_pass {
+ public:
+  using step_type = kept_step<typename M::tape_type>;
+
+  kept_pass(M& model, Mail& mail, step_type& step, const kept_pass_setup& setup)
+      : model_{model}, mail_{mail}, step_{step}, setup_{setup} {}
+
+  /// Adds what is left to the model's gradients. Whatever the outcome, `step` says what of it is done.
+  result<void> run() {
+    CAUSEWAY_TRY(send_again());
+    for (const plan::operation& op : setup_.order) {
+      while (!mail_.arrived(op) && can_repeat()) CAUSEWAY_TRY(repeat());
+      CAUSEWAY_TRY(op.kind == plan::work::forward ? forward(op) : backward(op));
+    }
+    return mail_.flush();
+  }
+
+ private:
+  using unit = typename step_type::unit;
+  using state = plan::unit_state;
+
+  [[nodiscard]] bool is_ours(std::size_t stage) const { return setup_.before.owners[stage] == setup_.rank; }
+
+  // Whether another peer waits for what the operation gives.
+  [[nodiscard]] bool is_wanted(const plan::operation& op) const {
+    const std::size_t s = op.chunk;
+    if (op.kind == plan::work::forward) {
+      return s + 1 < setup_.stages.size() && !is_ours(s + 1) &&
+             setup_.before.units[s + 1][op.micro_batch] == state::untouched;
+    }
+    return s > 0 && !is_ours(s - 1) && setup_.before.units[s - 1][op.micro_batch] != state::done;
+  }
+
+  // What an earlier attempt computed, and who needs it has not got, or has lost.
+  result<void> send_again() {
+    for (std::uint32_t m = 0; m < step_.micro_batches(); ++m) {
+      for (std::uint32_t s = 0; s < setup_.stages.size(); ++s) {
+        if (!is_ours(s)) continue;
+        const unit& u = step_.of(s, m);
+        const plan::operation forth{plan::work::forward, m, s}, back{plan::work::backward, m, s};
+        if (u.state != state::untouched && is_wanted(forth)) CAUSEWAY_TRY(mail_.send(forth, values(u.output)));
+        if (u.state == state::done && is_wanted(back)) CAUSEWAY_TRY(mail_.send(back, values(u.d_input)));
+      }
+    }
+    return {};
+  }
+
+  result<void> forward(const plan::operation& op) {
+    tensor boundary;
+    tape_type tape = spare_tape();
+    if (op.chunk > 0) {
+      boundary = room(tape);
+      if (is_ours(op.chunk - 1)) {
+        copy(step_.of(op.chunk - 1, op.micro_batch).output, boundary);
+      } else {
+        CAUSEWAY_TRY(mail_.take(op, boundary.template span<float>()));
+      }
+    }
+    CAUSEWAY_TRY(compute(op, std::move(tape), std::move(boundary)));
+    if (!is_wanted(op)) return {};
+    return mail_.send(op, values(step_.of(op.chunk, op.micro_batch).output));
+  }
+
+  result<void> backward(const plan::operation& op) {
+    if (setup_.repeats_all && op.chunk == step_.at.rank) {
+      while (next_repeat() <= op.micro_batch && can_repeat()) CAUSEWAY_TRY(repeat());
+    }
+    unit& u = step_.of(op.chunk, op.micro_batch);
+    tensor d_output;
+    if (op.chunk + 1 < setup_.stages.size()) {
+      d_output = room(*u.tape);
+      if (is_ours(op.chunk + 1)) {
+        copy(step_.of(op.chunk + 1, op.micro_batch).d_input, d_output);
+      } else {
+        CAUSEWAY_TRY(mail_.take(op, d_output.template span<float>()));
+      }
+    }
+    auto d_input = model_.backward_stage(*u.tape, u.pass, std::move(d_output));
+    if (!d_input) return std::move(d_input).error();
+    u.d_input = std::move(*d_input);
+    u.state = state::done;
+    u.tape->clear();
+    step_.spare.push_back(std::move(*u.tape));
+    u.tape.reset();
+    u.pass = {};
+    if (!is_wanted(op)) return {};
+    return mail_.send(op, values(u.d_input));
+  }
+
+  // ---- the successor's forwards -----------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::size_t next_repeat() {
+    while (repeated_ < step_.micro_batches() && step_.of(step_.successor, repeated_).state != state::untouched) ++repeated_;
+    return repeated_;
+  }
+  [[nodiscard]] bool can_repeat() {
+    if (step_.successor == step_.at.rank || is_ours(step_.successor)) return false;
+    if (next_repeat() == step_.micro_batches()) return false;
+    return step_.successor == 0 || step_.of(step_.at.rank, repeated_).state != state::untouched;
+  }
+  // Precondition: `can_repeat`.
+  result<void> repeat() {
+    const plan::operation op{plan::work::forward, static_cast<std::uint32_t>(repeated_),
+                             static_cast<std::uint32_t>(step_.successor)};
+    tape_type tape = spare_tape();
+    tensor boundary;
+    if (op.chunk > 0) {
+      boundary = room(tape);
+      copy(step_.of(step_.at.rank, op.micro_batch).output, boundary);
+    }
+    return compute(op, std::move(tape), std::move(boundary));
+  }
+
+  // ---- parts ------------------------------------------------------------------------------------------------------------
+
+  using tape_type = typename M::tape_type;
+
+  result<void> compute(const plan::operation& op, tape_type tape, tensor boundary) {
+    const std::int64_t sequences = setup_.piece.sequences / static_cast<std::int64_t>(step_.micro_batches());
+    const batch piece = setup_.piece.slice(op.micro_batch * sequences, sequences);
+    const nn::micro_batch b{piece.inputs, piece.targets, sequences, setup_.grad_scale, setup_.dropout[op.micro_batch]};
+    unit& u = step_.of(op.chunk, op.micro_batch);
+    u.tape.emplace(std::move(tape));
+    CAUSEWAY_ASSIGN(
+        u.pass, model_.forward_stage(*u.tape, setup_.stages[op.chunk], b, std::move(boundary), nn::pass_kind::recorded));
+    u.output = std::move(u.pass.output.value);
+    u.pass.output.value.reset();  // the backward needs only its slot
+    u.loss = u.pass.loss;
+    u.state = state::forward;
+    return {};
+  }
+
+  // For what crosses a boundary, in memory of the model.
+  [[nodiscard]] tensor room(tape_type& tape) {
+    const std::int64_t rows = setup_.piece.tokens() / static_cast<std::int64_t>(step_.micro_batches());
+    return tape.make(dtype::f32, {rows, model_.width()});
+  }
+  // A copy, since a pass may use up what it is given.
+  static void copy(const tensor& from, tensor& to) {
+    const auto source = from.template span<float>();
+    std::copy(source.begin(), source.end(), to.template span<float>().begin());
+  }
+  [[nodiscard]] static std::span<const float> values(const tensor& t) { return t.template span<float>(); }
+
+  [[nodiscard]] tape_type spare_tape() {
+    if (step_.spare.empty()) return model_.make_tape();
+    tape_type t = std::move(step_.spare.back());
+    step_.spare.pop_back();
+    return t;
+  }
+
+  M& model_;
+  Mail& mail_;
+  step_type& step_;
+  kept_pass_setup setup_;
+  std::size_t repeated_ = 0;  // micro-batches before it need no repeating
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_KEPT_PASS_HPP

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_KEPT_WORK_HPP
+#define CAUSEWAY_PARALLEL_KEPT_WORK_HPP
+
+// How the peers of an attempt go on with a step that an earlier attempt began: each tells what it has done, all work out
+// who does what is left in which order, and nothing that is there is computed again.
+
+#include <causeway/collective/group_view.hpp>
+#include <causeway/collective/options.hpp>
+#include <causeway/config/config.hpp>
+#include <causeway/core/hash.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/kernels/elementwise.hpp>
+#include <causeway/net/transport.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/crew.hpp>
+#include <causeway/parallel/kept_pass.hpp>
+#include <causeway/parallel/kept_step.hpp>
+#include <causeway/parallel/pipeline_batch.hpp>
+#include <causeway/parallel/seat_work.hpp>
+#include <causeway/parallel/stage_mail.hpp>
+#include <causeway/plan/resumed_order.hpp>
+#include <causeway/plan/schedule.hpp>
+#include <causeway/stage/layout.hpp>
+#include <causeway/stage/recovery.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Peers, seats and shares of a layout.
+inline hasher& add_layout(hasher& h, const stage::layout& l) {
+  for (const stage::replica& r : l.replicas) {
+    h.add_value(r.micro_batches);
+    for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
+  }
+  return h;
+}
+
+/// How peers of an attempt talk about a step, and in it.
+struct kept_talk {
+  net::any_transport& transport;  ///< to all peers of the attempt
+  const std::map<std::uint64_t, net::peer_index>& index_of;
+  net::message_id progress;
+  collective::collective_options how;
+  batch_talk boundaries;
+};
+
+/// Of one peer. One thread.
+class kept_work {
+ public:
+  /// What others are told; `keeps`: the model's part.
+  [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const {
+    if (step_ == nullptr || step_->state != w.state) return {};
+    return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
+            static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
+  }
+
+  /// The run has taken the step, or the part of the model is about to change.
+  void forget() noexcept { step_.reset(); }
+
+  /// Nothing is done of the step yet. `at`: this peer's place in the layout; nullptr: spare.
+  template <class Tape>
+  void begin(const crew_words& w, const stage::layout& l, const stage::layout::place* at) {
+    step_.reset();
+    told_.clear();
+    agreed_ = 0;
+    if (at == nullptr) return;
+    step_ = std::make_unique<kept_step<Tape>>(l, *at);
+    step_->state = w.state;
+    hasher h;
+    step_->name = add_layout(h.add_value(w.state), l).finish() | 1U;
+  }
+
+  /// An earlier attempt did some of it: hears what. `seated`: this peer has a seat in the layout.
+  result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
+    if (!seated) step_.reset();
+    CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
+    hasher h;
+    for (const auto& bytes : told_) h.add_value(bytes.size()).add(bytes);
+    agreed_ = h.finish();
+    return {};
+  }
+
+  /// Of what all peers of the attempt had done before it; 0: nothing.
+  [[nodiscard]] std::uint64_t agreed() const noexcept { return agreed_; }
+
+  /// Does this peer's part of what is left, in a layout that has passed its check. The gradients are those of all that it
+  /// has done of the step, whatever was in them. Returns the sum of the losses of the tokens whose last stage is here.
+  template <class Context, class Codec>
+  result<double> run(Context& ctx, const stage::layout& l, Codec& codec, const seat_batch& b, const kept_talk& talk,
+                     bool repeats_all) {
+    const auto gradients = ctx.gradients();
+    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
+    if (step_ == nullptr) return 0.0;
+    auto& step = static_cast<step_of<Context>&>(*step_);
+    const stage::replica& mine = l.replicas[step.at.replica];
+    if (mine.micro_batches == 0) return 0.0;
+    CAUSEWAY_ASSIGN(const plan::step_progress before, standing(mine, talk));
+    std::copy(step.gradients.begin(), step.gradients.end(), gradients.begin());
+    const std::uint32_t self = before.owners[step.at.rank];
+    const bool shadows = before.owners[step.successor] != self;
+    if (shadows && step.give_back()) zero(ctx, mine.seats[step.successor].computes);
+    auto done = pass(ctx, step, before, l, codec, b, talk, repeats_all);
+    step.gradients.assign(gradients.begin(), gradients.end());
+    if (!done) return std::move(done).error();
+    if (shadows) zero(ctx, mine.seats[step.successor].computes);  // the successor's own count
+    double loss = 0;
+    for (std::size_t m = 0; m < step.micro_batches() && before.owners.back() == self; ++m)
+      loss += step.of(step.stages - 1, m).loss;
+    return loss;
+  }
+
+ private:
+  template <class Context>
+  using step_of = kept_step<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
+
+  // The peers of a pipeline that are there.
+  [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r) {
+    std::vector<std::uint64_t> peers;
+    for (const stage::seat& s : r.seats) {
+      if (s.peer != stage::nobody) peers.push_back(s.peer);
+    }
+    return peers;
+  }
+
+  // How far the pipeline is, and who does the rest; owners are places in `present`.
+  [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const {
+    const std::size_t stages = r.seats.size();
+    if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
+    const auto peers = present(r);
+    plan::step_progress p;
+    for (std::size_t s = 0; s < stages; ++s) {
+      const bool lost = r.seats[s].peer == stage::nobody;
+      const std::uint64_t owner = r.seats[lost ? stage::shadow_of(s, stages) : s].peer;
+      const auto rank = std::find(peers.begin(), peers.end(), owner) - peers.begin();
+      auto rows = decode_progress(told_[talk.index_of.at(owner)], r.micro_batches);
+      if (!rows) {
+        rows.error().where = "peer " + std::to_string(talk.index_of.at(owner));
+        return std::move(rows).error();
+      }
+      p.owners.push_back(static_cast<std::uint32_t>(rank));
+      p.units.push_back(std::move((*rows)[lost ? 1 : 0]));
+    }
+    return p;
+  }
+
+  static void zero(auto& ctx, const nn::block_range& blocks) {
+    const auto part = blocks_in(ctx.gradients(), ctx.model().parameters().segments(), blocks, ctx.model().blocks());
+    std::fill(part.begin(), part.end(), 0.0F);
+  }
+
+  template <class Context, class Codec>
+  static result<void> pass(Context& ctx, step_of<Context>& step, const plan::step_progress& before, const stage::layout& l,
+                           Codec& codec, const seat_batch& b, const kept_talk& talk, bool repeats_all) {
+    const stage::replica& mine = l.replicas[step.at.replica];
+    const std::uint32_t self = before.owners[step.at.rank], micro_batches = mine.micro_batches;
+    CAUSEWAY_ASSIGN(auto orders, plan::resumed_orders(before));
+    const std::int64_t sequences = b.whole.sequences / b.micro_batches;
+    const batch piece = b.whole.slice(l.first_micro_batch(step.at.replica) * sequences, micro_batches * sequences);
+    std::vector<nn::block_range> stages;
+    for (const stage::seat& s : mine.seats) stages.push_back(s.computes);
+    std::vector<net::peer_index> peers;
+    for (const std::uint64_t id : present(mine)) peers.push_back(talk.index_of.at(id));
+    collective::group_view view{talk.transport, std::move(peers)};
+    // All stages on one rank, for the mail: an operation's chunk is its stage.
+    const plan::schedule all{1, static_cast<std::uint32_t>(step.stages), micro_batches, true, {orders[self]}};
+    const std::vector routes(micro_batches, before.owners);
+    stage_mail<Codec> mail{view,
+                           codec,
+                           {.pool = ctx.pool(),
+                            .schedule = all,
+                            .whole = piece,
+                            .width = ctx.model().width(),
+                            .channel = talk.boundaries.channel,
+                            .step = talk.boundaries.step,
+                            .seed = talk.boundaries.seed,
+                            .window = micro_batches,  // all that was kept may be sent again at once
+                            .deadline = talk.boundaries.deadline,
+                            .routes = &routes}};
+    kept_pass run{
+        ctx.model(), mail, step, {before, self, orders[self], stages, piece, b.grad_scale, b.dropout, repeats_all}};
+    return run.run();
+  }
+
+  std::unique_ptr<any_kept_step> step_;
+  std::vector<std::vector<std::byte>> told_;  // by the transport's numbers; empty: of a step that nobody has begun
+  std::uint64_t agreed_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_KEPT_WORK_HPP

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_STAGE_RECOVERY_REDUNDANT_FORWARD_HPP
+#define CAUSEWAY_STAGE_RECOVERY_REDUNDANT_FORWARD_HPP
+
+// Redundant computation in pipelines: Bamboo (Thorpe et al., NSDI 2023). Every peer holds its successor's stage besides its
+// own, the last one the first stage, and repeats the successor's forwards in its idle time, keeping their activations
+// (eager forward, lazy backward). When the successor is lost in the middle of a step, its predecessor does what is left of
+// both stages from then on: it makes the backwards that the lost one had not made, and those again whose gradients were
+// lost with it, from the activations that it has; the stage behind sends it those gradients again. What other peers have
+// done stays done. After the step all are laid out anew as by `redundant`.
+//
+// As published: who shadows whom, eager forward and lazy backward, no step tried again, laying out anew between steps, and
+// that a peer and its shadow lost together cost the step. Not as published: the paper changes over within the run of the
+// pipeline, by a key-value store; here the membership ends the attempt and begins another with those who are left, which
+// goes on from what they kept. The last rank keeps the first stage but needs no input loader: every peer has the batch. The
+// paper's rule of when to lay out anew is in plan/recovery_redundant.hpp. What a peer sent is kept until the run has taken
+// the step, and sent again when asked; how the paper comes by the gradients that it needs again is not said there.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/nn/model_part.hpp>
+#include <causeway/stage/layout.hpp>
+#include <causeway/stage/recovery.hpp>
+#include <causeway/stage/recovery_redundant.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+/// When a peer repeats its successor's forward of a micro-batch.
+enum class repeat_forwards : std::uint8_t {
+  all,           ///< in idle time, at the latest before its own backward of that micro-batch: as published
+  in_idle_time,  ///< or not at all: an undisturbed step takes no longer, a failover repeats what is missing
+};
+
+/// Pipelines of `stages` even stages.
+///
+/// Memory: of parameters and optimizer state twice as much; the activations of the successor's stage of all micro-batches
+/// of a step (in the paper in the host's memory); what a peer sent over its boundaries in a step; and one more gradient.
+class redundant_forward {
+ public:
+  static constexpr std::string_view name = "redundant_forward";
+  static constexpr recovery_traits traits{.keeps_work = true};
+
+  explicit redundant_forward(std::int64_t stages = 2, repeat_forwards repeat = repeat_forwards::all)
+      : repeat_{repeat}, anew_{stages, first_stage::with_last} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+  [[nodiscard]] bool repeats_all() const noexcept { return repeat_ == repeat_forwards::all; }
+
+  result<layout> arrange(const gathering& g) {
+    if (auto begun = resumed(g)) return std::move(*begun);
+    return anew_.arrange(g);
+  }
+
+  [[nodiscard]] bool resumes(const gathering& g) const { return resumed(g).has_value(); }
+
+ private:
+  using row = std::vector<const present_peer*>;  // [stage]: nullptr where it is lost
+
+  // The layout in which most of those who are there have begun the step, with empty seats for who is lost. None: nobody
+  // has, or a stage is gone with its shadow.
+  [[nodiscard]] static std::optional<layout> resumed(const gathering& g) {
+    const std::uint64_t wanted = most_begun(g);
+    std::vector<row> rows;
+    for (const present_peer& p : g.peers) {
+      if (p.begun.name == 0 || p.begun.name != wanted) continue;
+      if (rows.empty() && p.begun.replicas <= g.peers.size()) rows.resize(p.begun.replicas);
+      if (!put(rows, p)) return std::nullopt;
+    }
+    if (rows.empty() || rows.size() > g.micro_batches) return std::nullopt;
+    layout made;
+    const auto shares = even_shares(g.micro_batches, rows.size());
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      auto seats = seats_of(rows[r], g.layers);
+      if (!seats) return std::nullopt;
+      made.replicas.push_back({std::move(*seats), shares[r]});
+    }
+    if (!made.check(g.layers, g.micro_batches)) return std::nullopt;
+    return made;
+  }
+
+  [[nodiscard]] static std::uint64_t most_begun(const gathering& g) {
+    std::map<std::uint64_t, std::size_t> count;
+    for (const present_peer& p : g.peers) count[p.begun.name] += p.begun.name != 0 ? 1 : 0;
+    const auto most = std::max_element(count.begin(), count.end(), [](auto& a, auto& b) { return a.second < b.second; });
+    return most == count.end() ? 0 : most->first;
+  }
+
+  // False: what it says does not go with what the others say.
+  static bool put(std::vector<row>& rows, const present_peer& p) {
+    if (p.begun.replicas != rows.size() || p.replica >= rows.size()) return false;
+    row& r = rows[p.replica];
+    if (r.empty()) r.resize(p.begun.stages);
+    if (r.size() != p.begun.stages || p.begun.stage >= r.size() || r[p.begun.stage] != nullptr) return false;
+    r[p.begun.stage] = &p;
+    return true;
+  }
+
+  [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers) {
+    std::vector<seat> seats;
+    for (std::size_t s = 0; s < r.size(); ++s) {
+      if (r[s] != nullptr) {
+        seats.push_back({r[s]->id, r[s]->computes, r[s]->begun.keeps});
+        continue;
+      }
+      const present_peer* const shadow = r[shadow_of(s, r.size())];
+      const present_peer* const next = s + 1 < r.size() ? r[s + 1] : nullptr;
+      if (shadow == nullptr || (next == nullptr && s + 1 < r.size())) return std::nullopt;
+      const nn::block_range lost{s > 0 ? seats.back().computes.last : 0, next != nullptr ? next->computes.first : layers};
+      if (!nn::model_part{shadow->begun.keeps}.holds(lost)) return std::nullopt;
+      seats.push_back({nobody, lost});
+    }
+    if (seats.empty()) return std::nullopt;
+    return seats;
+  }
+
+  repeat_forwards repeat_;
+  redundant anew_;
+};
+static_assert(WorkKeeping<redundant_forward>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_REDUNDANT_FORWARD_HPP

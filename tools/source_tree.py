@@ -25,7 +25,9 @@ RANKS = {
     "presets": 9,
 }
 # Folders beside the ladder: who they may include; nobody but the umbrella includes them.
-SIDE = {"cuda": ("config", "core", "tensor", "kernels", "compress")}
+SIDE = {"cuda": ("config", "core", "tensor", "kernels", "optim", "compress")}
+# Headers of these that a program without the toolkit includes too: the umbrella has them unconditionally.
+SIDE_SEAM = ("causeway/cuda/adamw.hpp", "causeway/cuda/backend.hpp", "causeway/cuda/engine.hpp")
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ def doors_of(name, sources, known=None):
         return known[name]
     known[name] = needs = set()
     source = sources[name]
-    if source.folder in SIDE:
+    if source.folder in SIDE and name not in SIDE_SEAM:
         needs.add(source.folder)
     for include in source.includes:
         if include.depth > 0:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention. Operations are those that causality leaves: 2 T² d a product and head, halved; two products forward,
 // five backward, although this backward pass makes seven.
-#include <causeway/cuda/attention.cuh>
+#include <causeway/cuda/attention.hpp>
+#include <causeway/cuda/queue.cuh>
 
 #include "cuda/meter.cuh"
 
@@ -18,6 +19,7 @@ struct attention_size {
 };
 
 result<void> one(meter& m, const attention_size& a) {
+  cuda::device_queue q{m.stream(), m.memory()};
   const std::int64_t width = a.heads * a.head_size, kv_width = a.kv_heads * a.head_size, packed = width + 2 * kv_width;
   const causeway::kernels::attention_shape shape{
       a.batch, a.T,    a.heads, a.kv_heads, a.head_size,
@@ -34,11 +36,11 @@ result<void> one(meter& m, const attention_size& a) {
                            ", heads " + std::to_string(a.heads) + " of " + std::to_string(a.head_size) + ", key heads " +
                            std::to_string(a.kv_heads);
   CAUSEWAY_TRY(m.measure("attention", size, bound::product, 2 * product, [&] {
-    return cuda::attention_forward(m.stream(), shape, p, p + width, p + width + kv_width, o.data(), sums.data());
+    return cuda::attention_forward(q, shape, p, p + width, p + width + kv_width, o.data(), sums.data());
   }));
   return m.measure("attention, gradient", size, bound::product, 5 * product, [&] {
-    return cuda::attention_backward(m.stream(), m.memory(), shape, p, p + width, p + width + kv_width, o.data(), d_o.data(),
-                                    sums.data(), g, g + width, g + width + kv_width);
+    return cuda::attention_backward(q, shape, p, p + width, p + width + kv_width, o.data(), d_o.data(), sums.data(), g,
+                                    g + width, g + width + kv_width);
   });
 }
 

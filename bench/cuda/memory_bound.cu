@@ -3,10 +3,11 @@
 // what has to be read and written once.
 #include <causeway/cuda/activation_bodies.hpp>
 #include <causeway/cuda/cross_entropy_body.hpp>
-#include <causeway/cuda/embedding.cuh>
+#include <causeway/cuda/embedding.hpp>
 #include <causeway/cuda/norm_bodies.hpp>
-#include <causeway/cuda/reductions.cuh>
+#include <causeway/cuda/reductions.hpp>
 #include <causeway/cuda/row_kernels.cuh>
+#include <causeway/cuda/sort.cuh>
 
 #include "cuda/meter.cuh"
 
@@ -21,6 +22,7 @@ std::string shape(std::int64_t rows, std::int64_t columns) {
 }
 
 result<void> activations(meter& m, std::int64_t rows) {
+  cuda::device_queue q{m.stream(), m.memory()};
   const std::int64_t n = rows * hidden;
   CAUSEWAY_ASSIGN(auto a, m.random<bf16>(2 * n));
   CAUSEWAY_ASSIGN(auto b, m.random<bf16>(2 * n));
@@ -38,7 +40,7 @@ result<void> activations(meter& m, std::int64_t rows) {
   CAUSEWAY_TRY(element("sum", 6, cuda::add_body<bf16>{a.data(), b.data(), c.data()}));
   CAUSEWAY_TRY(element("f32 to bf16", 6, cuda::convert_body<float, bf16>{f.data(), a.data()}));
   return m.measure("bias gradient", size, bound::copy, 2.0 * static_cast<double>(n),
-                   [&] { return cuda::bias_gradient(m.stream(), m.memory(), a.data(), f.data(), rows, hidden); });
+                   [&] { return cuda::bias_gradient(q, a.data(), f.data(), rows, hidden); });
 }
 
 /// Query and key heads of packed rows, in place.
@@ -53,6 +55,7 @@ result<void> rotary(meter& m, std::int64_t rows) {
 
 template <bool Centered>
 result<void> norm(meter& m, std::int64_t rows) {
+  cuda::device_queue q{m.stream(), m.memory()};
   const std::int64_t n = rows * width;
   CAUSEWAY_ASSIGN(auto x, m.random<float>(n));
   CAUSEWAY_ASSIGN(auto dx, m.random<float>(n));
@@ -72,10 +75,11 @@ result<void> norm(meter& m, std::int64_t rows) {
   backward.columns = width;
   float* const dbias = Centered ? gain + 3 * width : nullptr;
   return m.measure(name + ", gradient", size, bound::copy, 14.0 * static_cast<double>(n),
-                   [&] { return cuda::norm_backward(m.stream(), m.memory(), backward, gain + 2 * width, dbias); });
+                   [&] { return cuda::norm_backward(q, backward, gain + 2 * width, dbias); });
 }
 
 result<void> tokens(meter& m, std::int64_t rows) {
+  cuda::sorting_queue q{m.stream(), m.memory()};
   std::vector<std::int32_t> chosen(static_cast<std::size_t>(rows));
   for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i] = static_cast<std::int32_t>(i * 7919 % vocabulary);
   CAUSEWAY_ASSIGN(auto ids, cuda::device_buffer<std::int32_t>::create(chosen.size()));
@@ -90,8 +94,7 @@ result<void> tokens(meter& m, std::int64_t rows) {
                          [&] { return cuda::elementwise(m.stream(), rows * width, body); }));
   const auto touched = static_cast<double>(std::min(rows, vocabulary) * width);
   CAUSEWAY_TRY(m.measure("embedding, gradient", shape(rows, width) + " f32", bound::copy, 4 * values + 8 * touched, [&] {
-    return cuda::embedding_backward(m.stream(), m.memory(), ids.data(), x.data(), table.data(), nullptr, rows / T, T, width,
-                                    vocabulary);
+    return cuda::embedding_backward(q, ids.data(), x.data(), table.data(), nullptr, rows / T, T, width, vocabulary);
   }));
 
   const std::int64_t few = std::max<std::int64_t>(rows / 4, 64);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updates of 124 million parameters, and the norm of their gradients.
-#include <causeway/cuda/reductions.cuh>
+#include <causeway/cuda/queue.cuh>
+#include <causeway/cuda/reductions.hpp>
 #include <causeway/cuda/update_bodies.hpp>
 
 #include "cuda/meter.cuh"
@@ -10,6 +11,7 @@ namespace bench {
 using causeway::bf16;
 
 result<void> measure_updates(meter& m) {
+  cuda::device_queue q{m.stream(), m.memory()};
   const std::int64_t n = m.sized(124439808);
   CAUSEWAY_ASSIGN(auto p, m.random<float>(n));
   CAUSEWAY_ASSIGN(auto g, m.random<float>(n));
@@ -30,7 +32,7 @@ result<void> measure_updates(meter& m) {
   CAUSEWAY_TRY(element("fill", 4, cuda::fill_body{v.data(), 0.0F}));
   CAUSEWAY_ASSIGN(auto norm, m.random<float>(2));
   return m.measure("norm of gradients", size, bound::copy, 4.0 * static_cast<double>(n),
-                   [&] { return cuda::clip_by_norm(m.stream(), m.memory(), g.data(), n, 1.0F, norm.data()); });
+                   [&] { return cuda::clip_by_norm(q, g.data(), n, 1.0F, norm.data()); });
 }
 
 }  // namespace bench

@@ -61,6 +61,7 @@
 #include <causeway/plan/recovery_restart.hpp>
 #include <causeway/plan/recovery_swarm.hpp>
 #include <causeway/plan/recovery_templates.hpp>
+#include <causeway/plan/resumed_order.hpp>
 #include <causeway/plan/roles.hpp>
 #include <causeway/plan/routed_schedule.hpp>
 #include <causeway/plan/routed_time.hpp>
@@ -312,6 +313,7 @@
 #include <causeway/stage/recovery_morph.hpp>
 #include <causeway/stage/recovery_proactive.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
+#include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 #include <causeway/stage/routing.hpp>
@@ -371,6 +373,9 @@
 #include <causeway/parallel/expert_layer.hpp>
 #include <causeway/parallel/expert_messages.hpp>
 #include <causeway/parallel/held_blocks.hpp>
+#include <causeway/parallel/kept_pass.hpp>
+#include <causeway/parallel/kept_step.hpp>
+#include <causeway/parallel/kept_work.hpp>
 #include <causeway/parallel/made_up_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/parcel_mail.hpp>
@@ -426,6 +431,10 @@
 #include <causeway/presets/subspaces.hpp>
 #include <causeway/presets/swarms.hpp>
 
+#include <causeway/cuda/adamw.hpp>
+#include <causeway/cuda/backend.hpp>
+#include <causeway/cuda/engine.hpp>
+
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
 #include <causeway/net/asio_conversation.hpp>
 #include <causeway/net/asio_core.hpp>
@@ -452,7 +461,7 @@
 
 #if defined(__CUDACC__)
 #include <causeway/cuda/activation_bodies.hpp>
-#include <causeway/cuda/attention.cuh>
+#include <causeway/cuda/attention.hpp>
 #include <causeway/cuda/attention_backward_bodies.hpp>
 #include <causeway/cuda/attention_forward_body.hpp>
 #include <causeway/cuda/attention_key_gradient_body.hpp>
@@ -461,12 +470,15 @@
 #include <causeway/cuda/caching_pool.hpp>
 #include <causeway/cuda/codec_bodies.hpp>
 #include <causeway/cuda/codecs.cuh>
+#include <causeway/cuda/compute.hpp>
 #include <causeway/cuda/cross_entropy_body.hpp>
 #include <causeway/cuda/dct.cuh>
 #include <causeway/cuda/dct_body.hpp>
+#include <causeway/cuda/dropout_body.hpp>
 #include <causeway/cuda/elementwise.cuh>
-#include <causeway/cuda/embedding.cuh>
+#include <causeway/cuda/embedding.hpp>
 #include <causeway/cuda/embedding_bodies.hpp>
+#include <causeway/cuda/engine.cuh>
 #include <causeway/cuda/group.hpp>
 #include <causeway/cuda/mask.cuh>
 #include <causeway/cuda/mask_bodies.hpp>
@@ -477,11 +489,16 @@
 #include <causeway/cuda/norm_bodies.hpp>
 #include <causeway/cuda/orthogonalise.cuh>
 #include <causeway/cuda/orthogonalise_bodies.hpp>
+#include <causeway/cuda/output_layer.hpp>
 #include <causeway/cuda/pack.hpp>
+#include <causeway/cuda/products.hpp>
+#include <causeway/cuda/queue.cuh>
+#include <causeway/cuda/queue.hpp>
 #include <causeway/cuda/reduce_bodies.hpp>
-#include <causeway/cuda/reductions.cuh>
+#include <causeway/cuda/reductions.hpp>
 #include <causeway/cuda/row_kernels.cuh>
 #include <causeway/cuda/runtime.cuh>
+#include <causeway/cuda/sort.cuh>
 #include <causeway/cuda/tensor_cores.cuh>
 #include <causeway/cuda/top_k.cuh>
 #include <causeway/cuda/top_k_body.hpp>

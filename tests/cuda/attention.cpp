@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <causeway/cuda/attention.hpp>
+
 #include "cuda/attention_case.hpp"
 #include "support/catch.hpp"
 

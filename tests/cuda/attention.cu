@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/cuda/attention.cuh>
+#include <causeway/cuda/attention.hpp>
+
+#include <causeway/cuda/queue.cuh>
 
 #include "cuda/attention_device.hpp"
 
@@ -21,6 +23,7 @@ template <class Act>
 causeway::result<void> run(const causeway::kernels::attention_shape& shape, attention_rows<Act>& rows) {
   CAUSEWAY_ASSIGN(auto s, stream::create());
   arena memory{0};
+  device_queue on{s, memory};
   CAUSEWAY_ASSIGN(auto qkv, on_device(s, rows.qkv));
   CAUSEWAY_ASSIGN(auto o, on_device(s, rows.o));
   CAUSEWAY_ASSIGN(auto d_o, on_device(s, rows.d_o));
@@ -29,8 +32,8 @@ causeway::result<void> run(const causeway::kernels::attention_shape& shape, atte
   const Act* const p = qkv.data();
   Act* const g = d_qkv.data();
   const std::int64_t k = shape.heads * shape.head_size, v = k + shape.kv_heads * shape.head_size;
-  CAUSEWAY_TRY(attention_forward(s, shape, p, p + k, p + v, o.data(), sums.data()));
-  CAUSEWAY_TRY(attention_backward(s, memory, shape, p, p + k, p + v, o.data(), d_o.data(), sums.data(), g, g + k, g + v));
+  CAUSEWAY_TRY(attention_forward(on, shape, p, p + k, p + v, o.data(), sums.data()));
+  CAUSEWAY_TRY(attention_backward(on, shape, p, p + k, p + v, o.data(), d_o.data(), sums.data(), g, g + k, g + v));
   CAUSEWAY_TRY(o.read(s, rows.o));
   CAUSEWAY_TRY(d_qkv.read(s, rows.d_qkv));
   CAUSEWAY_TRY(sums.read(s, rows.logsumexp));

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,7 +20,14 @@ struct message_context;
 class top_k;
 }  // namespace causeway::inline CAUSEWAY_ABI::compress
 
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+class engine;
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
 namespace causeway_test {
+
+/// open_engine.
+causeway::result<std::shared_ptr<causeway::cuda::engine>> engine_of_device(int device);
 
 /// The code that our runtime gives a CUDA error number, and its text.
 causeway::error error_of(int cuda_error);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <causeway/cuda/embedding.hpp>
+
 #include <causeway/kernels/embedding.hpp>
 
 #include "cuda/body_support.hpp"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/cuda/embedding.cuh>
+#include <causeway/cuda/embedding.hpp>
+
+#include <causeway/cuda/sort.cuh>
 
 #include "cuda/device_functions.hpp"
 
@@ -12,6 +14,7 @@ causeway::result<std::vector<float>> embedding_gradient_on_device(const std::vec
                                                                   std::int64_t vocabulary) {
   CAUSEWAY_ASSIGN(auto s, cuda::stream::create());
   cuda::arena memory{0};
+  cuda::sorting_queue q{s, memory};
   std::vector<float> table(static_cast<std::size_t>(vocabulary * columns));
   CAUSEWAY_ASSIGN(auto device_tokens, cuda::device_buffer<std::int32_t>::create(tokens.size()));
   CAUSEWAY_ASSIGN(auto device_dx, cuda::device_buffer<float>::create(dx.size()));
@@ -19,7 +22,7 @@ causeway::result<std::vector<float>> embedding_gradient_on_device(const std::vec
   CAUSEWAY_TRY(device_tokens.write(s, tokens));
   CAUSEWAY_TRY(device_dx.write(s, dx));
   CAUSEWAY_TRY(device_table.write(s, table));
-  CAUSEWAY_TRY(cuda::embedding_backward(s, memory, device_tokens.data(), device_dx.data(), device_table.data(), nullptr, 1,
+  CAUSEWAY_TRY(cuda::embedding_backward(q, device_tokens.data(), device_dx.data(), device_table.data(), nullptr, 1,
                                         static_cast<std::int64_t>(tokens.size()), columns, vocabulary));
   CAUSEWAY_TRY(device_table.read(s, table));
   CAUSEWAY_TRY(s.synchronize());

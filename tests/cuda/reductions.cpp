@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <causeway/cuda/reductions.hpp>
+
 #include "cuda/device_functions.hpp"
 #include "support/catch.hpp"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/cuda/reductions.cuh>
+#include <causeway/cuda/reductions.hpp>
+
+#include <causeway/cuda/queue.cuh>
 
 #include <causeway/cuda/cross_entropy_body.hpp>
 
@@ -61,11 +63,11 @@ causeway::result<void> compare_with(comparisons& list, const char* name, const s
 }
 
 template <bool Centered, class Act>
-causeway::result<void> compare_norm(comparisons& list, stream& s, arena& memory) {
+causeway::result<void> compare_norm(comparisons& list, device_queue& q, stream& s) {
   CAUSEWAY_ASSIGN(const auto got, side<Act>::create());
   CAUSEWAY_ASSIGN(const auto expected, side<Act>::create());
   CAUSEWAY_TRY(for_each_row(s, rows, columns, forward_of<Centered>(got)));
-  CAUSEWAY_TRY(norm_backward(s, memory, backward_of<Centered>(got), got.f(6), Centered ? got.f(7) : nullptr));
+  CAUSEWAY_TRY(norm_backward(q, backward_of<Centered>(got), got.f(6), Centered ? got.f(7) : nullptr));
   CAUSEWAY_TRY(s.synchronize());
 
   lone_group alone;
@@ -81,15 +83,15 @@ causeway::result<void> compare_norm(comparisons& list, stream& s, arena& memory)
 }
 
 template <class Act>
-causeway::result<void> compare_loss(comparisons& list, stream& s, arena& memory) {
+causeway::result<void> compare_loss(comparisons& list, device_queue& q, stream& s) {
   CAUSEWAY_ASSIGN(const auto got, side<Act>::create());
   CAUSEWAY_ASSIGN(const auto expected, side<Act>::create());
   CAUSEWAY_ASSIGN(const auto targets, shared_numbers<float>::create(rows));  // four bytes each, as targets have
   auto* const chosen = reinterpret_cast<std::int32_t*>(targets.data());
   for (std::int64_t row = 0; row < rows; ++row) chosen[row] = row % 9 == 0 ? -1 : static_cast<std::int32_t>(row * 7);
   CAUSEWAY_TRY(for_each_row(s, rows, columns, loss_of(got, chosen)));
-  CAUSEWAY_TRY(bias_gradient(s, memory, got.a(1), got.f(1), rows, columns));
-  CAUSEWAY_TRY(clip_by_norm(s, memory, got.f(2), all - 3, 1.0F, got.f(7)));
+  CAUSEWAY_TRY(bias_gradient(q, got.a(1), got.f(1), rows, columns));
+  CAUSEWAY_TRY(clip_by_norm(q, got.f(2), all - 3, 1.0F, got.f(7)));
   CAUSEWAY_TRY(s.synchronize());
 
   lone_group alone;
@@ -112,12 +114,13 @@ causeway::result<comparisons> compare_reductions() {
   comparisons list;
   CAUSEWAY_ASSIGN(auto s, stream::create());
   arena memory{0};
-  CAUSEWAY_TRY((compare_norm<true, float>(list, s, memory)));
-  CAUSEWAY_TRY((compare_norm<true, bf16>(list, s, memory)));
-  CAUSEWAY_TRY((compare_norm<false, float>(list, s, memory)));
-  CAUSEWAY_TRY((compare_norm<false, bf16>(list, s, memory)));
-  CAUSEWAY_TRY(compare_loss<float>(list, s, memory));
-  CAUSEWAY_TRY(compare_loss<bf16>(list, s, memory));
+  device_queue q{s, memory};
+  CAUSEWAY_TRY((compare_norm<true, float>(list, q, s)));
+  CAUSEWAY_TRY((compare_norm<true, bf16>(list, q, s)));
+  CAUSEWAY_TRY((compare_norm<false, float>(list, q, s)));
+  CAUSEWAY_TRY((compare_norm<false, bf16>(list, q, s)));
+  CAUSEWAY_TRY(compare_loss<float>(list, q, s));
+  CAUSEWAY_TRY(compare_loss<bf16>(list, q, s));
   return list;
 }
 

@@ -130,8 +130,7 @@ void check_finite_differences(const golden& g, Model& m) {
 
 /// Ten steps of the script's optimizer, and the losses before each and after the last.
 template <class Optimizer, class Model>
-void check_training(const golden& g, Model& m, double tolerance) {
-  Optimizer optimizer;
+void check_training(const golden& g, Model& m, double tolerance, Optimizer optimizer = Optimizer{}) {
   optimizer.reset(m.parameters().length());
   const auto& losses = g.numbers.at("losses");
   for (std::size_t step = 0; step < losses.size(); ++step) {

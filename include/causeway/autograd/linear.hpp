@@ -41,7 +41,7 @@ void linear_forward(tape<Backend>& t, const linear_record& r, kernels::activatio
   args.act = act;
   if (residual) args.residual = residual.data<float>(), args.ld_residual = args.n;
   if (r.pre_activation) args.pre_activation = r.pre_activation.template data<Out>();
-  t.backend().multiply(args);
+  t.ops().multiply(args);
 }
 
 /// dW += dyᵀ·x.
@@ -54,7 +54,7 @@ void linear_weight_gradient(tape<Backend>& t, const tensor& x, const parameter& 
   args.a = dy.template data<Act>(), args.lda = args.m;
   args.b = x.template data<Act>(), args.ldb = args.n;
   args.c = weight.gradient, args.ldc = args.n;
-  t.backend().multiply(args);
+  t.ops().multiply(args);
 }
 
 /// dx = dy·W.
@@ -68,7 +68,7 @@ void linear_input_gradient(tape<Backend>& t, const linear_record& r, const tenso
   args.a = dy.template data<Act>(), args.lda = args.k;
   args.b = r.weight.template data<Act>(), args.ldb = args.n;
   args.c = dx.memory.template data<Act>(), args.ldc = args.n;
-  t.backend().multiply(args);
+  t.ops().multiply(args);
 }
 
 /// The gradient as the products read it: itself, or rounded to bf16 when it arrived from the f32 residual stream.
@@ -76,7 +76,7 @@ template <class Backend>
 [[nodiscard]] tensor as_operand(tape<Backend>& t, const tensor& dy, dtype type) {
   if (dy.type() == type) return dy;
   tensor rounded = t.make(type, dy.shape());
-  t.backend().convert(dy.data<float>(), rounded.data<bf16>(), dy.count());
+  t.ops().convert(dy.data<float>(), rounded.data<bf16>(), dy.count());
   return rounded;
 }
 
@@ -86,12 +86,12 @@ void linear_backward(tape<Backend>& t, linear_record& r, tensor dy) {
   if (r.pre_activation) {
     dy = t.exclusive(std::move(dy));
     const Act* pre = r.pre_activation.template data<Act>();
-    t.backend().gelu_backward(pre, dy.template data<Act>(), dy.template data<Act>(), dy.count());
+    t.ops().gelu_backward(pre, dy.template data<Act>(), dy.template data<Act>(), dy.count());
     r.pre_activation.reset();
   }
   if (r.bias.gradient != nullptr) {
-    with_activation_type(
-        dy.type(), [&]<class T>() { t.backend().bias_gradient(dy.data<T>(), r.bias.gradient, dy.rows(), dy.columns()); });
+    with_activation_type(dy.type(),
+                         [&]<class T>() { t.ops().bias_gradient(dy.data<T>(), r.bias.gradient, dy.rows(), dy.columns()); });
   }
   const tensor operand = as_operand(t, dy, dtype_of<Act>);
   if (r.weight.gradient == nullptr) {

@@ -29,12 +29,12 @@ template <class Backend>
   const std::int64_t T = static_cast<std::int64_t>(tokens.size()) / batch;
   tensor x = t.make(dtype::f32, {batch * T, table.columns});
   tensor kept = t.make(dtype::i32, {batch * T});
-  t.backend().copy_in(kept.raw(), tokens.data(), kept.bytes());
-  t.backend().embedding_forward(kept.data<std::int32_t>(), table.value, positions.value, x.data<float>(), batch, T,
-                                table.columns);
+  t.ops().copy_in(kept.raw(), tokens.data(), kept.bytes());
+  t.ops().embedding_forward(kept.data<std::int32_t>(), table.value, positions.value, x.data<float>(), batch, T,
+                            table.columns);
   return t.result(std::move(x), [kept = std::move(kept), table, positions, batch, T](tape<Backend>& on, const tensor& dx) {
-    on.backend().embedding_backward(kept.data<std::int32_t>(), dx.data<float>(), table.gradient, positions.gradient, batch,
-                                    T, table.columns, table.rows);
+    on.ops().embedding_backward(kept.data<std::int32_t>(), dx.data<float>(), table.gradient, positions.gradient, batch, T,
+                                table.columns, table.rows);
   });
 }
 
@@ -49,18 +49,18 @@ template <class Backend>
   tensor mean = t.make(dtype::f32, {rows});
   tensor rstd = t.make(dtype::f32, {rows});
   detail::with_activation_type(out, [&]<class Out>() {
-    t.backend().layer_norm_forward(x.value.template data<float>(), gain.value, bias.value, y.data<Out>(),
-                                   mean.data<float>(), rstd.data<float>(), rows, columns, epsilon);
+    t.ops().layer_norm_forward(x.value.template data<float>(), gain.value, bias.value, y.data<Out>(), mean.data<float>(),
+                               rstd.data<float>(), rows, columns, epsilon);
   });
-  return t.result(
-      std::move(y), [x, mean = std::move(mean), rstd = std::move(rstd), gain, bias](tape<Backend>& on, const tensor& dy) {
-        const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
-        detail::with_activation_type(dy.type(), [&]<class In>() {
-          on.backend().layer_norm_backward(x.value.template data<float>(), gain.value, mean.data<float>(),
-                                           rstd.data<float>(), dy.data<In>(), dx.memory.template data<float>(),
-                                           dx.accumulate, gain.gradient, bias.gradient, dy.rows(), dy.columns());
-        });
-      });
+  return t.result(std::move(y),
+                  [x, mean = std::move(mean), rstd = std::move(rstd), gain, bias](tape<Backend>& on, const tensor& dy) {
+                    const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
+                    detail::with_activation_type(dy.type(), [&]<class In>() {
+                      on.ops().layer_norm_backward(x.value.template data<float>(), gain.value, mean.data<float>(),
+                                                   rstd.data<float>(), dy.data<In>(), dx.memory.template data<float>(),
+                                                   dx.accumulate, gain.gradient, bias.gradient, dy.rows(), dy.columns());
+                    });
+                  });
 }
 
 /// y = gain·x·r with r = 1/√(⟨x²⟩ + ε) (Zhang and Sennrich 2019). dx = r·(g − x·r²·⟨g·x⟩) with g = gain·dy,
@@ -73,15 +73,14 @@ template <class Backend>
   tensor y = t.make(out, {rows, columns});
   tensor rstd = t.make(dtype::f32, {rows});
   detail::with_activation_type(out, [&]<class Out>() {
-    t.backend().rms_norm_forward(x.value.template data<float>(), gain.value, y.data<Out>(), rstd.data<float>(), rows,
-                                 columns, epsilon);
+    t.ops().rms_norm_forward(x.value.template data<float>(), gain.value, y.data<Out>(), rstd.data<float>(), rows, columns,
+                             epsilon);
   });
   return t.result(std::move(y), [x, rstd = std::move(rstd), gain](tape<Backend>& on, const tensor& dy) {
     const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
     detail::with_activation_type(dy.type(), [&]<class In>() {
-      on.backend().rms_norm_backward(x.value.template data<float>(), gain.value, rstd.data<float>(), dy.data<In>(),
-                                     dx.memory.template data<float>(), dx.accumulate, gain.gradient, dy.rows(),
-                                     dy.columns());
+      on.ops().rms_norm_backward(x.value.template data<float>(), gain.value, rstd.data<float>(), dy.data<In>(),
+                                 dx.memory.template data<float>(), dx.accumulate, gain.gradient, dy.rows(), dy.columns());
     });
   });
 }
@@ -90,13 +89,12 @@ template <class Backend>
 template <class Backend>
 [[nodiscard]] variable gelu(tape<Backend>& t, const variable& x) {
   tensor y = t.make(x.value.type(), x.value.shape());
-  detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    t.backend().gelu_forward(x.value.template data<Act>(), y.data<Act>(), y.count());
-  });
+  detail::with_activation_type(
+      x.value.type(), [&]<class Act>() { t.ops().gelu_forward(x.value.template data<Act>(), y.data<Act>(), y.count()); });
   return t.result(std::move(y), [x](tape<Backend>& on, tensor dy) {
     tensor dx = on.exclusive(std::move(dy));
     detail::with_activation_type(dx.type(), [&]<class Act>() {
-      on.backend().gelu_backward(x.value.template data<Act>(), dx.data<Act>(), dx.data<Act>(), dx.count());
+      on.ops().gelu_backward(x.value.template data<Act>(), dx.data<Act>(), dx.data<Act>(), dx.count());
     });
     on.contribute(x.slot, std::move(dx));
   });
@@ -109,12 +107,12 @@ template <class Backend>
   const std::int64_t hidden = x.value.columns() / 2;
   tensor y = t.make(x.value.type(), {rows, hidden});
   detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    t.backend().swiglu_forward(x.value.template data<Act>(), y.data<Act>(), rows, hidden);
+    t.ops().swiglu_forward(x.value.template data<Act>(), y.data<Act>(), rows, hidden);
   });
   return t.result(std::move(y), [x, rows, hidden](tape<Backend>& on, const tensor& dy) {
     tensor dx = on.make(x.value.type(), x.value.shape());
     detail::with_activation_type(dy.type(), [&]<class Act>() {
-      on.backend().swiglu_backward(x.value.template data<Act>(), dy.data<Act>(), dx.data<Act>(), rows, hidden);
+      on.ops().swiglu_backward(x.value.template data<Act>(), dy.data<Act>(), dx.data<Act>(), rows, hidden);
     });
     on.contribute(x.slot, std::move(dx));
   });
@@ -125,7 +123,7 @@ template <class Backend>
 [[nodiscard]] variable add(tape<Backend>& t, const variable& a, const variable& b) {
   CAUSEWAY_EXPECT(a.value.shape() == b.value.shape());
   tensor y = t.make(dtype::f32, a.value.shape());
-  t.backend().add(y.data<float>(), a.value.template data<float>(), b.value.template data<float>(), y.count());
+  t.ops().add(y.data<float>(), a.value.template data<float>(), b.value.template data<float>(), y.count());
   return t.result(std::move(y), [sa = a.slot, sb = b.slot](tape<Backend>& on, tensor dy) {
     on.contribute(sa, dy);
     on.contribute(sb, std::move(dy));
@@ -139,7 +137,7 @@ template <class Backend>
   if (rate <= 0.0F) return x;
   const auto apply = [rate, seed, stream](tape<Backend>& on, tensor& v) {
     detail::with_activation_type(v.type(),
-                                 [&]<class Act>() { on.backend().dropout(v.data<Act>(), v.count(), rate, seed, stream); });
+                                 [&]<class Act>() { on.ops().dropout(v.data<Act>(), v.count(), rate, seed, stream); });
   };
   tensor y = t.exclusive(std::move(x.value));
   apply(t, y);
@@ -167,8 +165,8 @@ template <class Backend>
 [[nodiscard]] variable rotary(tape<Backend>& t, variable x, const kernels::rotary_table& table, const head_layout& layout) {
   const auto apply = [&table, layout](tape<Backend>& on, tensor& v, bool inverse) {
     detail::with_activation_type(v.type(), [&]<class Act>() {
-      on.backend().rotary(table, v.data<Act>(), layout.batch, layout.T, layout.row(), layout.heads + layout.kv_heads,
-                          layout.head_size, inverse);
+      on.ops().rotary(table, v.data<Act>(), layout.batch, layout.T, layout.row(), layout.heads + layout.kv_heads,
+                      layout.head_size, inverse);
     });
   };
   tensor y = t.exclusive(std::move(x.value));
@@ -204,15 +202,15 @@ template <class Backend>
   tensor sums = t.make(dtype::f32, {layout.batch * layout.heads, layout.T});
   detail::with_activation_type(o.type(), [&]<class Act>() {
     const Act* p = qkv.value.template data<Act>();
-    t.backend().attention_forward(shape, p, p + k, p + v, o.data<Act>(), sums.data<float>());
+    t.ops().attention_forward(shape, p, p + k, p + v, o.data<Act>(), sums.data<float>());
   });
   return t.result(o, [qkv, o, sums = std::move(sums), shape, k, v](tape<Backend>& on, const tensor& d_o) {
     tensor d = on.make(qkv.value.type(), qkv.value.shape());
     detail::with_activation_type(d.type(), [&]<class Act>() {
       const Act* p = qkv.value.template data<Act>();
       Act* g = d.data<Act>();
-      on.backend().attention_backward(shape, p, p + k, p + v, o.data<Act>(), d_o.data<Act>(), sums.data<float>(), g, g + k,
-                                      g + v);
+      on.ops().attention_backward(shape, p, p + k, p + v, o.data<Act>(), d_o.data<Act>(), sums.data<float>(), g, g + k,
+                                  g + v);
     });
     on.contribute(qkv.slot, std::move(d));
   });
@@ -227,9 +225,9 @@ template <class Backend>
   const bool training = t.recording() && x.wants_gradient();
   tensor dx = training ? t.make(x.value.type(), x.value.shape()) : tensor{};
   const double loss = detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    return t.backend().cross_entropy(x.value.template data<Act>(), weight.template data<Act>(), targets.data(),
-                                     x.value.rows(), x.value.columns(), weight.rows, grad_scale,
-                                     training ? dx.data<Act>() : nullptr, training ? weight.gradient : nullptr);
+    return t.ops().cross_entropy(x.value.template data<Act>(), weight.template data<Act>(), targets.data(), x.value.rows(),
+                                 x.value.columns(), weight.rows, grad_scale, training ? dx.data<Act>() : nullptr,
+                                 training ? weight.gradient : nullptr);
   });
   if (training) t.contribute(x.slot, std::move(dx));
   return loss;

@@ -72,6 +72,8 @@ class tape {
   tape(Backend& backend, buffer_pool& memory) noexcept : backend_{&backend}, memory_{&memory} {}
 
   [[nodiscard]] Backend& backend() noexcept { return *backend_; }
+  /// What computes: the operations of the backend.
+  [[nodiscard]] auto& ops() noexcept { return backend_->ops(); }
   [[nodiscard]] buffer_pool& memory() noexcept { return *memory_; }
 
   /// Whether ops record. Switch off for inference: nothing is saved, no variable wants a gradient.
@@ -85,7 +87,7 @@ class tape {
   [[nodiscard]] tensor exclusive(tensor t) {
     if (t.unique()) return t;
     tensor copy = make(t.type(), t.shape());
-    backend_->copy(copy.raw(), t.raw(), t.bytes());
+    ops().copy(copy.raw(), t.raw(), t.bytes());
     return copy;
   }
 
@@ -200,8 +202,8 @@ class tape {
 
   void add_to(tensor& sum, const tensor& term) {
     CAUSEWAY_EXPECT(sum.shape() == term.shape() && sum.type() == term.type());
-    detail::with_activation_type(
-        sum.type(), [&]<class T>() { backend_->add(sum.data<T>(), sum.data<T>(), term.data<T>(), sum.count()); });
+    detail::with_activation_type(sum.type(),
+                                 [&]<class T>() { ops().add(sum.data<T>(), sum.data<T>(), term.data<T>(), sum.count()); });
   }
 
   Backend* backend_;

@@ -46,25 +46,6 @@ namespace causeway::inline CAUSEWAY_ABI::cuda {
   return to_error(code, where);
 }
 
-/// A product to make. Pointers are to device memory, `vector` and `matrix` are the epilogue's.
-template <class In, class Out>
-struct matmul_args {
-  matmul_epilogue epilogue = matmul_epilogue::none;
-  bool transpose_a = false;  ///< A is stored k x m
-  bool transpose_b = false;  ///< B is stored n x k
-  std::int64_t m = 0, n = 0, k = 0;
-  const In* a = nullptr;
-  std::int64_t lda = 0;
-  const In* b = nullptr;
-  std::int64_t ldb = 0;
-  Out* c = nullptr;
-  std::int64_t ldc = 0;
-  bool accumulate = false;
-  Out* vector = nullptr;
-  Out* matrix = nullptr;
-  std::int64_t ld_matrix = 0;
-};
-
 namespace detail {
 
 template <auto Destroy>
@@ -172,8 +153,9 @@ class matmul {
                     plans_.find_or_make(key_of(args), [&](const matmul_key& key) { return make(key, args); }));
     CAUSEWAY_TRY(point_at(plan->product, args));
     const float one = 1.0F, before = args.accumulate ? 1.0F : 0.0F;
+    const Out* const addend = args.addend == nullptr ? args.c : args.addend;
     return check(cublasLtMatmul(handle_.get(), plan->product.get(), &one, args.b, plan->first.get(), args.a,
-                                plan->second.get(), &before, args.c, plan->output.get(), args.c, plan->output.get(),
+                                plan->second.get(), &before, addend, plan->output.get(), args.c, plan->output.get(),
                                 &plan->algorithm, room_.data(), room_.size(), s.handle()),
                  "starting a matrix product");
   }
@@ -191,7 +173,7 @@ class matmul {
     key.transpose_a = args.transpose_a, key.transpose_b = args.transpose_b;
     key.accumulate = args.accumulate, key.tf32 = tf32_;
     key.in = dtype_of<In>, key.out = dtype_of<Out>, key.epilogue = args.epilogue;
-    key.alignment = common_alignment(args.a, args.b, args.c, args.vector, args.matrix);
+    key.alignment = common_alignment(args.a, args.b, args.c, args.addend, args.vector, args.matrix);
     return key;
   }
 

@@ -53,6 +53,26 @@ struct matmul_key {
   friend auto operator<=>(const matmul_key&, const matmul_key&) = default;
 };
 
+/// A product to make. Pointers are to device memory, `vector` and `matrix` are the epilogue's.
+template <class In, class Out>
+struct matmul_args {
+  matmul_epilogue epilogue = matmul_epilogue::none;
+  bool transpose_a = false;  ///< A is stored k x m
+  bool transpose_b = false;  ///< B is stored n x k
+  std::int64_t m = 0, n = 0, k = 0;
+  const In* a = nullptr;
+  std::int64_t lda = 0;
+  const In* b = nullptr;
+  std::int64_t ldb = 0;
+  Out* c = nullptr;
+  std::int64_t ldc = 0;
+  bool accumulate = false;      ///< C = the product + C
+  const Out* addend = nullptr;  ///< with `accumulate`, what is added instead of C: m x n with `ldc`
+  Out* vector = nullptr;
+  Out* matrix = nullptr;
+  std::int64_t ld_matrix = 0;
+};
+
 /// The largest power of two up to 16 that all addresses are multiples of; null counts for nothing.
 template <class... P>
 std::uint8_t common_alignment(const P*... p) noexcept {

@@ -12,7 +12,8 @@
 #include <causeway/cuda/matmul.cuh>
 #include <causeway/cuda/memory.cuh>
 #include <causeway/cuda/orthogonalise_bodies.hpp>
-#include <causeway/cuda/reductions.cuh>
+#include <causeway/cuda/queue.cuh>
+#include <causeway/cuda/reductions.hpp>
 #include <causeway/cuda/runtime.cuh>
 #include <causeway/kernels/newton_schulz.hpp>
 
@@ -55,7 +56,8 @@ template <class T>
   CAUSEWAY_ASSIGN(const auto a, memory.take<T>(static_cast<std::size_t>(side * side)));
   CAUSEWAY_ASSIGN(const auto aa, memory.take<T>(static_cast<std::size_t>(side * side)));
   CAUSEWAY_ASSIGN(const auto squares, memory.take<double>(1));
-  CAUSEWAY_TRY(total_of<summand::square>(s, memory, x, count, squares.data()));
+  device_queue q{s, memory};
+  CAUSEWAY_TRY(total_of<summand::square>(q, x, count, squares.data()));
   CAUSEWAY_TRY(elementwise(s, count, divide_by_norm_body<T>{x, squares.data(), first.data()}));
   detail::newton_schulz_steps<T> steps{s, products};
   CAUSEWAY_ASSIGN(const T* const made, kernels::newton_schulz(steps, first.data(), second.data(), a.data(), aa.data(), rows,

@@ -52,6 +52,9 @@ class basic_cpu_backend {
     return "cpu: " + gemm_.describe() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
   }
 
+  /// What has the operations below, and `copy` and `copy_in`: here the backend itself.
+  [[nodiscard]] basic_cpu_backend& ops() noexcept { return *this; }
+
   // ---- memory and order ---------------------------------------------------------------------------------------------
 
   /// Where parameters, gradients and activations lie. Whoever uses it lets the backend outlive them.
@@ -163,8 +166,8 @@ class basic_cpu_backend {
 
 using cpu_backend = basic_cpu_backend<>;
 
-/// What models and trainers ask of a backend; ops use the rest of basic_cpu_backend's operations. `pool()` are threads of
-/// the host, for what is done there.
+/// What models and trainers ask of a backend. `ops()` has the operations of basic_cpu_backend; `pool()` are threads of the
+/// host, for what is done there.
 template <class B>
 concept Backend = std::move_constructible<B> &&
     requires(B& b, const B& constant, float* values, const gemm_args<float, float>& f32,
@@ -174,8 +177,8 @@ concept Backend = std::move_constructible<B> &&
   { b.finish() } -> std::same_as<result<void>>;
   { b.sum_of_squares(values, std::int64_t{}) } -> std::same_as<double>;
   b.zero(values, std::int64_t{});
-  b.multiply(f32);
-  b.multiply(mixed);
+  b.ops().multiply(f32);
+  b.ops().multiply(mixed);
   { constant.describe() } -> std::convertible_to<std::string>;
 };
 

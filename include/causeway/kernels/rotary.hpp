@@ -26,7 +26,8 @@ class rotary_table {
       : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
         sine_{cosine_.size()},
         positions_{positions},
-        head_size_{head_size} {
+        head_size_{head_size},
+        theta_{theta} {
     CAUSEWAY_EXPECT(head_size % 2 == 0);
     const std::int64_t half = head_size / 2;
     for (std::int64_t t = 0; t < positions; ++t) {
@@ -43,12 +44,14 @@ class rotary_table {
   [[nodiscard]] const float* sine() const noexcept { return sine_.data(); }
   [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
   [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
+  [[nodiscard]] double theta() const noexcept { return theta_; }
 
  private:
   aligned_buffer<float> cosine_;
   aligned_buffer<float> sine_;
   std::int64_t positions_ = 0;
   std::int64_t head_size_ = 0;
+  double theta_ = 0.0;
 };
 
 namespace detail {

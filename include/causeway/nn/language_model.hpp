@@ -316,7 +316,7 @@ class language_model {
       args.a = x.template data<Act>(), args.lda = args.k;
       args.b = p[family().head()].template data<Act>(), args.ldb = args.k;
       args.c = y.template data<float>(), args.ldc = args.n;
-      backend().multiply(args);
+      backend().ops().multiply(args);
     });
     return y;
   }
@@ -328,7 +328,7 @@ class language_model {
     for (std::size_t i = 0; i < store().segments().size(); ++i) {
       const auto& s = store().segments()[i];
       if (s.kind != parameter_kind::matrix && i != family().head()) continue;
-      backend().convert(store().value(i), e.low.data() + s.offset, s.size());
+      backend().ops().convert(store().value(i), e.low.data() + s.offset, s.size());
     }
     e.low_version = e.store.version();
   }

@@ -49,7 +49,8 @@ concept ReportsUpdates = Optimizer<O> && requires {
 class state_buffer {
  public:
   state_buffer() = default;
-  explicit state_buffer(std::int64_t length) : values_{static_cast<std::size_t>(length)} {}
+  explicit state_buffer(std::int64_t length, const memory_source& source = {})
+      : source_{source}, values_{static_cast<std::size_t>(length), source} {}
 
   [[nodiscard]] float* data() noexcept { return values_.data(); }
   [[nodiscard]] const float* data() const noexcept { return values_.data(); }
@@ -64,7 +65,7 @@ class state_buffer {
     }
     std::uint64_t length = values_.size();
     ar(length);
-    if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length)};
+    if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length), source_};
     constexpr std::size_t most = std::size_t{1} << 20U;
     std::vector<float> piece;
     for (std::size_t begin = 0; begin < values_.size(); begin += most) {
@@ -76,6 +77,7 @@ class state_buffer {
   }
 
  private:
+  memory_source source_;
   aligned_buffer<float> values_;
 };
 

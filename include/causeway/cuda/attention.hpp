@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_CUDA_ATTENTION_CUH
-#define CAUSEWAY_CUDA_ATTENTION_CUH
+#ifndef CAUSEWAY_CUDA_ATTENTION_HPP
+#define CAUSEWAY_CUDA_ATTENTION_HPP
 
 // Causal attention on the device, with the arguments of kernels::attention_forward and attention_backward: bf16 on tensor
 // cores for heads of 64 and 128 values, f32 by a plain path for any. The same bits in every run.
@@ -11,10 +11,7 @@
 #include <causeway/cuda/attention_forward_body.hpp>
 #include <causeway/cuda/attention_key_gradient_body.hpp>
 #include <causeway/cuda/attention_plain_bodies.hpp>
-#include <causeway/cuda/memory.cuh>
-#include <causeway/cuda/row_kernels.cuh>
-#include <causeway/cuda/runtime.cuh>
-#include <causeway/cuda/tensor_cores.cuh>
+#include <causeway/cuda/queue.hpp>
 #include <causeway/kernels/attention_shape.hpp>
 #include <causeway/tensor/dtype.hpp>
 
@@ -72,55 +69,57 @@ result<void> with_head_size(std::int64_t size, F&& f) {
 
 /// o = softmax(scale q kᵀ, causal) v; writes logsumexp [batch, heads, T] for the backward pass. errc::unsupported for other
 /// heads than 64 and 128. Starts one kernel; needs no memory.
-[[nodiscard]] inline result<void> attention_forward(stream& s, const kernels::attention_shape& shape, const bf16* q,
-                                                    const bf16* k, const bf16* v, bf16* o, float* logsumexp) {
+template <Queue Q>
+[[nodiscard]] result<void> attention_forward(Q& on, const kernels::attention_shape& shape, const bf16* q, const bf16* k,
+                                             const bf16* v, bf16* o, float* logsumexp) {
   detail::expect_valid(shape);
   CAUSEWAY_TRY(detail::expect_chunks(shape, q, k, v, o));
   return detail::with_head_size(shape.head_size, [&]<class Tuning>(Tuning) {
-    return for_each_tile<detail::attention_blocks>(s, typename Tuning::forward{shape, q, k, v, o, logsumexp});
+    return on.template tiles<detail::attention_blocks>(typename Tuning::forward{shape, q, k, v, o, logsumexp});
   });
 }
-[[nodiscard]] inline result<void> attention_forward(stream& s, const kernels::attention_shape& shape, const float* q,
-                                                    const float* k, const float* v, float* o, float* logsumexp) {
+template <Queue Q>
+[[nodiscard]] result<void> attention_forward(Q& on, const kernels::attention_shape& shape, const float* q, const float* k,
+                                             const float* v, float* o, float* logsumexp) {
   detail::expect_valid(shape);
   const attention_plain_forward_body body{shape, q, k, v, o, logsumexp};
-  return for_each_block(s, body.items(), body);
+  return on.groups(body.items(), body);
 }
 
 /// Gradients of attention_forward: dq, dk and dv have the strides of q, k and v and are overwritten; d_o has o's. Takes one
-/// f32 a row and head from the arena. Starts three kernels.
-[[nodiscard]] inline result<void> attention_backward(stream& s, arena& memory, const kernels::attention_shape& shape,
-                                                     const bf16* q, const bf16* k, const bf16* v, const bf16* o,
-                                                     const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk,
-                                                     bf16* dv) {
+/// f32 a row and head from the queue. Starts three kernels.
+template <Queue Q>
+[[nodiscard]] result<void> attention_backward(Q& on, const kernels::attention_shape& shape, const bf16* q, const bf16* k,
+                                              const bf16* v, const bf16* o, const bf16* d_o, const float* logsumexp,
+                                              bf16* dq, bf16* dk, bf16* dv) {
   detail::expect_valid(shape);
   CAUSEWAY_TRY(detail::expect_chunks(shape, q, k, v, o, d_o, dq, dk, dv));
   return detail::with_head_size(shape.head_size, [&]<class Tuning>(Tuning) -> result<void> {
     const auto rows = static_cast<std::size_t>(shape.batch * shape.heads * shape.T);
-    CAUSEWAY_ASSIGN(const auto correction, memory.take<float>(rows));
+    CAUSEWAY_ASSIGN(const auto correction, on.template take<float>(rows));
     const attention_gradient_operands<bf16> x{q, k, v, o, d_o, logsumexp, correction.data()};
     const attention_correction_body<bf16> corrections{shape, x};
-    CAUSEWAY_TRY(for_each_block(s, corrections.items(), corrections));
-    CAUSEWAY_TRY(for_each_tile<detail::attention_blocks>(s, typename Tuning::key_gradient{shape, x, dk, dv}));
-    return for_each_tile<detail::attention_blocks>(s, typename Tuning::query_gradient{shape, x, dq});
+    CAUSEWAY_TRY(on.groups(corrections.items(), corrections));
+    CAUSEWAY_TRY(on.template tiles<detail::attention_blocks>(typename Tuning::key_gradient{shape, x, dk, dv}));
+    return on.template tiles<detail::attention_blocks>(typename Tuning::query_gradient{shape, x, dq});
   });
 }
-[[nodiscard]] inline result<void> attention_backward(stream& s, arena& memory, const kernels::attention_shape& shape,
-                                                     const float* q, const float* k, const float* v, const float* o,
-                                                     const float* d_o, const float* logsumexp, float* dq, float* dk,
-                                                     float* dv) {
+template <Queue Q>
+[[nodiscard]] result<void> attention_backward(Q& on, const kernels::attention_shape& shape, const float* q, const float* k,
+                                              const float* v, const float* o, const float* d_o, const float* logsumexp,
+                                              float* dq, float* dk, float* dv) {
   detail::expect_valid(shape);
   const auto rows = static_cast<std::size_t>(shape.batch * shape.heads * shape.T);
-  CAUSEWAY_ASSIGN(const auto correction, memory.take<float>(rows));
+  CAUSEWAY_ASSIGN(const auto correction, on.template take<float>(rows));
   const attention_gradient_operands<float> x{q, k, v, o, d_o, logsumexp, correction.data()};
   const attention_correction_body<float> corrections{shape, x};
-  CAUSEWAY_TRY(for_each_block(s, corrections.items(), corrections));
+  CAUSEWAY_TRY(on.groups(corrections.items(), corrections));
   const attention_plain_key_gradient_body keys{shape, x, dk, dv};
-  CAUSEWAY_TRY(for_each_block(s, keys.items(), keys));
+  CAUSEWAY_TRY(on.groups(keys.items(), keys));
   const attention_plain_query_gradient_body queries{shape, x, dq};
-  return for_each_block(s, queries.items(), queries);
+  return on.groups(queries.items(), queries);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
-#endif  // CAUSEWAY_CUDA_ATTENTION_CUH
+#endif  // CAUSEWAY_CUDA_ATTENTION_HPP

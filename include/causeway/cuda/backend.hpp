@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_CUDA_BACKEND_HPP
+#define CAUSEWAY_CUDA_BACKEND_HPP
+
+// A GPU as the backend of a model: nn::basic_gpt<cuda::backend> trains on it, with the same trainers and policies. The
+// parameters, gradients and activations lie in memory that device and host share (engine::reserve), so that whatever a
+// policy does with them between steps, it does; while a pass runs nothing else may touch them, and a pass ends when the
+// device is done. The inner optimizer should be one of cuda/optimizers.hpp: another one works, but its state is on the host
+// and every step moves the parameters there and back.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
+#include <causeway/cuda/engine.hpp>
+#include <causeway/kernels/backend.hpp>
+#include <causeway/tensor/buffer.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Memory of an engine for buffers; the engine must outlive them.
+[[nodiscard]] inline memory_source memory_of(engine& e) noexcept {
+  return {&e, [](void* owner, std::size_t bytes) { return static_cast<engine*>(owner)->reserve(bytes); },
+          [](void* owner, void* piece) { static_cast<engine*>(owner)->release(piece); }};
+}
+
+/// Shares the engine with the optimizer. `threads` are the host's, for policies and codecs.
+class backend {
+ public:
+  explicit backend(std::shared_ptr<cuda::engine> e, unsigned threads = 1) : engine_{std::move(e)}, pool_{threads} {
+    CAUSEWAY_EXPECT(engine_ != nullptr);
+  }
+
+  [[nodiscard]] cuda::engine& ops() noexcept { return *engine_; }
+  [[nodiscard]] const std::shared_ptr<cuda::engine>& engine() const noexcept { return engine_; }
+  [[nodiscard]] thread_pool& pool() noexcept { return pool_; }
+  [[nodiscard]] memory_source source() const noexcept { return memory_of(*engine_); }
+  [[nodiscard]] result<void> finish() { return engine_->finish(); }
+  [[nodiscard]] std::string describe() const { return engine_->describe(); }
+
+  /// Done when the next pass is; an error comes back from its `finish`.
+  void zero(float* y, std::int64_t count) { engine_->zero(y, count); }
+  [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) { return engine_->sum_of_squares(x, count); }
+
+ private:
+  std::shared_ptr<cuda::engine> engine_;
+  thread_pool pool_;
+};
+static_assert(kernels::Backend<backend>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_BACKEND_HPP

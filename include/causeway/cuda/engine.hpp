@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_CUDA_ENGINE_HPP
+#define CAUSEWAY_CUDA_ENGINE_HPP
+
+// What a device can do for a model, without a word of CUDA: the seam between what nvcc compiles and everything else. A
+// program gets an engine from one .cu file (engine.cuh) and hands it to cuda::backend; its trainer, its networks and its
+// command line are compiled as ever. A virtual call costs nothing beside the start of a kernel.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/kernels/attention_shape.hpp>
+#include <causeway/kernels/gemm.hpp>
+#include <causeway/kernels/optimizer.hpp>
+#include <causeway/kernels/rotary.hpp>
+#include <causeway/tensor/dtype.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Where values lie, and what they are: f32 or bf16.
+struct const_values {
+  const void* at = nullptr;
+  dtype type = dtype::f32;
+
+  const_values() = default;
+  template <class T>
+  const_values(const T* p) noexcept : at{p}, type{dtype_of<T>} {}  // NOLINT: a pointer is one
+};
+struct values {
+  void* at = nullptr;
+  dtype type = dtype::f32;
+
+  values() = default;
+  template <class T>
+  values(T* p) noexcept : at{p}, type{dtype_of<T>} {}  // NOLINT: a pointer is one
+};
+
+/// kernels::gemm_args of any types.
+struct product {
+  bool transpose_a = false, transpose_b = false;
+  std::int64_t m = 0, n = 0, k = 0;
+  const_values a;
+  std::int64_t lda = 0;
+  const_values b;
+  std::int64_t ldb = 0;
+  values c;
+  std::int64_t ldc = 0;
+  bool accumulate = false;
+  const float* bias = nullptr;
+  const float* residual = nullptr;
+  std::int64_t ld_residual = 0;
+  kernels::activation act = kernels::activation::none;
+  values pre_activation;
+
+  template <class In, class Out>
+  product(const kernels::gemm_args<In, Out>& g) noexcept  // NOLINT: it is one
+      : transpose_a{g.transpose_a},
+        transpose_b{g.transpose_b},
+        m{g.m},
+        n{g.n},
+        k{g.k},
+        a{g.a},
+        lda{g.lda},
+        b{g.b},
+        ldb{g.ldb},
+        c{g.c},
+        ldc{g.ldc},
+        accumulate{g.accumulate},
+        bias{g.bias},
+        residual{g.residual},
+        ld_residual{g.ld_residual},
+        act{g.act},
+        pre_activation{g.pre_activation} {}
+};
+
+/// Operations start in the order of the calls and return at once; the arguments are those of the functions of the same name
+/// in kernels/, all in memory from `reserve`, but for what says "host". After the first error the others do nothing, until
+/// `finish` has told it. One thread at a time.
+class engine {
+ public:
+  virtual ~engine() = default;
+
+  /// One line for a person, such as "cuda: NVIDIA H200 (9.0)".
+  [[nodiscard]] virtual std::string describe() const = 0;
+
+  /// Memory that the device and, while nothing is under way, the host read and write. Throws std::bad_alloc.
+  [[nodiscard]] virtual void* reserve(std::size_t bytes) = 0;
+  virtual void release(void* piece) noexcept = 0;
+  /// Waits until all is done; `finish` tells what went wrong.
+  virtual void wait() = 0;
+  /// Waits until all is done. The first error since the last call.
+  [[nodiscard]] virtual result<void> finish() = 0;
+
+  virtual void copy_in(void* to, const void* host, std::size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+
+  virtual void multiply(const product& p) = 0;
+  virtual void zero(float* y, std::int64_t count) = 0;
+  /// Waits for the result. NaN after an error.
+  [[nodiscard]] virtual double sum_of_squares(const float* x, std::int64_t count) = 0;
+  virtual void add(values y, const_values a, const_values b, std::int64_t count) = 0;
+  virtual void convert(const float* from, bf16* to, std::int64_t count) = 0;
+
+  virtual void embedding_forward(const std::int32_t* tokens, const float* table, const float* positions, float* x,
+                                 std::int64_t batch, std::int64_t T, std::int64_t C) = 0;
+  virtual void embedding_backward(const std::int32_t* tokens, const float* dx, float* dtable, float* dpositions,
+                                  std::int64_t batch, std::int64_t T, std::int64_t C, std::int64_t vocabulary) = 0;
+  virtual void layer_norm_forward(const float* x, const float* gain, const float* bias, values y, float* mean, float* rstd,
+                                  std::int64_t rows, std::int64_t columns, float epsilon) = 0;
+  virtual void layer_norm_backward(const float* x, const float* gain, const float* mean, const float* rstd, const_values dy,
+                                   float* dx, bool accumulate, float* dgain, float* dbias, std::int64_t rows,
+                                   std::int64_t columns) = 0;
+  virtual void rms_norm_forward(const float* x, const float* gain, values y, float* rstd, std::int64_t rows,
+                                std::int64_t columns, float epsilon) = 0;
+  virtual void rms_norm_backward(const float* x, const float* gain, const float* rstd, const_values dy, float* dx,
+                                 bool accumulate, float* dgain, std::int64_t rows, std::int64_t columns) = 0;
+  virtual void gelu_forward(const_values x, values y, std::int64_t count) = 0;
+  virtual void gelu_backward(const_values x, const_values dy, values dx, std::int64_t count) = 0;
+  virtual void swiglu_forward(const_values gate_up, values y, std::int64_t rows, std::int64_t hidden) = 0;
+  virtual void swiglu_backward(const_values gate_up, const_values dy, values dgate_up, std::int64_t rows,
+                               std::int64_t hidden) = 0;
+  virtual void bias_gradient(const_values dy, float* dbias, std::int64_t rows, std::int64_t columns) = 0;
+  virtual void dropout(values x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) = 0;
+  /// The table is the host's; its numbers are copied when it is seen for the first time.
+  virtual void rotary(const kernels::rotary_table& table, values qkv, std::int64_t batch, std::int64_t T,
+                      std::int64_t row_stride, std::int64_t heads, std::int64_t head_size, bool inverse) = 0;
+  virtual void attention_forward(const kernels::attention_shape& shape, const_values q, const_values k, const_values v,
+                                 values o, float* logsumexp) = 0;
+  virtual void attention_backward(const kernels::attention_shape& shape, const_values q, const_values k, const_values v,
+                                  const_values o, const_values d_o, const float* logsumexp, values dq, values dk,
+                                  values dv) = 0;
+  /// Waits for the loss. The targets are the host's. NaN after an error.
+  [[nodiscard]] virtual double cross_entropy(const_values x, const_values w, const std::int32_t* targets, std::int64_t rows,
+                                             std::int64_t C, std::int64_t V, float grad_scale, values dx, float* dw) = 0;
+
+  /// The bits of kernels::adamw_update.
+  virtual void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
+                            const kernels::adamw_coefficients& c) = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ENGINE_HPP

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/cuda/adamw.hpp>
+
+#include <causeway/optim/adamw.hpp>
+
+#include "cuda/body_support.hpp"
+#include "cuda/host_queue.hpp"
+#include "support/catch.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace {
+
+using namespace causeway;
+
+parameter_store store_of(const memory_source& source = {}) {
+  parameter_store s;
+  s.add("table", parameter_kind::embedding, 7, 5);
+  s.add("bias", parameter_kind::vector, 1, 9);
+  s.add("matrix", parameter_kind::matrix, 16, 3);
+  s.allocate(source);
+  const auto values = causeway_test::numbers(s.length(), 1, 0.1F);
+  std::copy(values.begin(), values.end(), s.values().begin());
+  return s;
+}
+
+void set_gradients(parameter_store& s, std::uint64_t step) {
+  const auto g = causeway_test::numbers(s.length(), 10 + step, 0.1F);
+  std::copy(g.begin(), g.end(), s.gradients().begin());
+}
+
+template <class A, class B>
+bool equal(A& a, B& b) {
+  return std::equal(a.values().begin(), a.values().end(), b.values().begin(), b.values().end());
+}
+
+/// Keeps what `serialize` visits, and gives it back.
+struct copier {
+  std::vector<float> state;
+  optim::adam_clock clock;
+  bool writing = true;
+
+  void operator()(optim::state_buffer& a, optim::state_buffer& b, optim::adam_clock& c) {
+    if (writing) {
+      state.assign(a.data(), a.data() + a.size());
+      state.insert(state.end(), b.data(), b.data() + b.size());
+      clock = c;
+    } else {
+      std::copy_n(state.begin(), a.size(), a.data());
+      std::copy_n(state.begin() + a.size(), b.size(), b.data());
+      c = clock;
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("cuda AdamW: the bits of the CPU's, weight decay by kind included", "[cuda][fast]") {
+  const auto report = std::make_shared<causeway_test::queue_report>();
+  {
+    const auto engine = causeway_test::host_engine(report);
+    auto there = store_of(cuda::memory_of(*engine)), here = store_of();
+    cuda::adamw on_device{engine};
+    optim::adamw on_host;
+    on_device.reset(there.length());
+    on_host.reset(here.length());
+    CHECK(report->reserved == 4);  // values, gradients, two moments
+    thread_pool pool{1};
+    for (std::uint64_t step = 0; step < 5; ++step) {
+      set_gradients(there, step);
+      set_gradients(here, step);
+      on_device.step(pool, there.view(), {.learning_rate = 1e-2F, .gradient_scale = 0.5F});
+      on_host.step(pool, here.view(), {.learning_rate = 1e-2F, .gradient_scale = 0.5F});
+    }
+    CHECK(equal(there, here));
+    CHECK(report->waits == 5);  // whoever reads the parameters next may
+  }
+  CHECK(report->reserved == 0);
+}
+
+TEST_CASE("cuda AdamW: what the CPU's saved goes on with the same bits", "[cuda][fast]") {
+  const auto engine = causeway_test::host_engine();
+  auto there = store_of(cuda::memory_of(*engine)), here = store_of();
+  optim::adamw on_host;
+  on_host.reset(here.length());
+  thread_pool pool{1};
+  set_gradients(here, 1);
+  on_host.step(pool, here.view(), {});
+  cuda::adamw on_device{engine};
+  on_device.reset(there.length());
+  copier c;
+  on_host.serialize(c);
+  c.writing = false;
+  on_device.serialize(c);
+  std::copy(here.values().begin(), here.values().end(), there.values().begin());
+  set_gradients(here, 2);
+  set_gradients(there, 2);
+  on_host.step(pool, here.view(), {});
+  on_device.step(pool, there.view(), {});
+  CHECK(equal(there, here));
+  CHECK(on_device.steps() == 2);
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/cuda/engine.hpp>
+
+#include <causeway/cuda/adamw.hpp>
+#include <causeway/cuda/backend.hpp>
+#include <causeway/nn/gpt.hpp>
+#include <causeway/nn/llama.hpp>
+
+#include "cuda/device_functions.hpp"
+#include "cuda/model_case.hpp"
+#include "nn/golden.hpp"
+#include "support/catch.hpp"
+
+using namespace causeway;
+using causeway_test::golden_gpt;
+using causeway_test::golden_llama;
+
+namespace {
+
+/// The engine of the first device, or null where there is none, which is reported as it should be.
+std::shared_ptr<cuda::engine> first_device() {
+  auto engine = causeway_test::engine_of_device(0);
+  if (engine) return std::move(engine).value();
+  CHECK(engine.error().code == errc::unsupported);
+  WARN("not compared: " << engine.error().text());
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("cuda engine: a device that is not there is refused", "[cuda][gpu][fast]") {
+  const auto none = causeway_test::engine_of_device(1 << 20);
+  REQUIRE_FALSE(none);
+  CHECK((none.error().code == errc::unsupported || none.error().code == errc::invalid_argument));
+}
+
+TEST_CASE("cuda engine: models on the device have PyTorch's losses, gradients and ten AdamW steps", "[cuda][gpu][fast]") {
+  const auto engine = first_device();
+  if (engine == nullptr) return;
+  INFO(engine->describe());
+  causeway_test::check_golden(causeway_test::on_device<nn::basic_gpt<cuda::backend>>(golden_gpt(), engine), "gpt");
+  causeway_test::check_golden(causeway_test::on_device<nn::basic_llama<cuda::backend>>(golden_llama(), engine), "llama");
+  const auto g = testing::read_golden("gpt");
+  auto m = causeway_test::on_device<nn::basic_gpt<cuda::backend>>(golden_gpt(), engine);
+  testing::load_weights(g, m.parameters());
+  testing::check_training(g, m, 1e-4, cuda::adamw{engine});
+}
+
+TEST_CASE("cuda engine: bf16, dropout and recomputation on the device agree with the CPU", "[cuda][gpu][fast]") {
+  const auto engine = first_device();
+  if (engine == nullptr) return;
+  causeway_test::compare_models_with_cpu(engine);
+}
+
+TEST_CASE("cuda engine: a second equal step asks the device for no memory and gives the same bits", "[cuda][gpu][fast]") {
+  const auto engine = first_device();
+  if (engine == nullptr) return;
+  const auto g = testing::read_golden("gpt");
+  auto m = causeway_test::on_device<nn::basic_gpt<cuda::backend>>(golden_gpt(), engine);
+  testing::load_weights(g, m.parameters());
+  const auto first = m.forward_backward(g.inputs, g.targets, 2, 1.0F, 0);
+  const auto held = m.activation_memory().allocations();
+  const auto second = m.forward_backward(g.inputs, g.targets, 2, 1.0F, 0);
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(*first == *second);
+  CHECK(m.activation_memory().allocations() == held);
+}

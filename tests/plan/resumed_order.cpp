@@ -4,9 +4,10 @@
 #include <causeway/plan/routed_schedule.hpp>
 #include <causeway/plan/schedules.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -24,8 +25,8 @@ plan::step_progress after(std::size_t stages, std::size_t micro_batches, std::si
   std::vector<std::size_t> next(stages);
   for (std::size_t round = 0; round < operations; ++round) {
     for (std::size_t r = 0; r < stages; ++r) {
-      if (next[r] == orders[r].size()) continue;
-      const plan::operation& op = orders[r][next[r]];
+      if (next[r] == orders[r].order.size()) continue;
+      const plan::operation& op = orders[r].order[next[r]];
       const bool goes_forward = op.kind == plan::work::forward;
       const auto m = op.micro_batch;
       if (goes_forward && r > 0 && p.units[r - 1][m] == unit_state::untouched) continue;
@@ -45,8 +46,8 @@ void check_whole(plan::step_progress p) {
   for (bool moved = true; moved;) {
     moved = false;
     for (std::size_t r = 0; r < made->size(); ++r) {
-      for (; next[r] < (*made)[r].size(); ++next[r], moved = true) {
-        const plan::operation& op = (*made)[r][next[r]];
+      for (; next[r] < (*made)[r].order.size(); ++next[r], moved = true) {
+        const plan::operation& op = (*made)[r].order[next[r]];
         const std::size_t s = op.chunk, m = op.micro_batch;
         REQUIRE(p.owners[s] == r);
         unit_state& u = p.units[s][m];
@@ -73,7 +74,9 @@ void check_whole(plan::step_progress p) {
 TEST_CASE("resumed order: of a step that nobody has begun it is 1F1B", "[plan][fast]") {
   for (const std::uint32_t stages : {1U, 2U, 4U, 5U}) {
     for (const std::uint32_t micro_batches : {1U, 3U, 8U}) {
-      const auto made = plan::resumed_orders(plan::step_progress::fresh(stages, micro_batches)).value();
+      std::vector<std::vector<plan::operation>> made;
+      const auto plans = plan::resumed_orders(plan::step_progress::fresh(stages, micro_batches)).value();
+      for (const plan::rank_plan& p : plans) made.push_back(p.order);
       auto want = plan::one_f_one_b(stages, micro_batches).value().orders;
       for (std::uint32_t s = 0; s < stages; ++s) {
         for (auto& op : want[s]) op.chunk = s;
@@ -102,6 +105,42 @@ TEST_CASE("resumed order: whoever is lost, and whenever, what is left is done on
       }
     }
   }
+}
+
+TEST_CASE("resumed order: forwards of another stage are repeated in idle time, which delays nobody", "[plan][fast]") {
+  constexpr std::uint32_t stages = 4;
+  for (const std::uint32_t micro_batches : {1U, 4U, 8U, 20U}) {
+    const auto plans = plan::resumed_orders(plan::step_progress::fresh(stages, micro_batches)).value();
+    std::vector<std::uint32_t> all(micro_batches);
+    std::iota(all.begin(), all.end(), 0U);
+    CHECK(plans[0].end == 3 * (micro_batches + stages - 1));
+    for (std::uint32_t r = 0; r < stages; ++r) {
+      CAPTURE(micro_batches, r);
+      const std::uint32_t next = (r + 1) % stages;
+      const auto idle = plan::with_repeats(plans[r], next, all, false),
+                 most = plan::with_repeats(plans[r], next, all, true);
+      const std::size_t repeated = idle.size() - plans[r].order.size();
+      CHECK(most.size() - plans[r].order.size() == micro_batches);
+      CHECK(repeated >= std::min<std::size_t>(micro_batches, stages - 1));
+      CHECK(repeated <= 3 * (stages - 1));  // all the time in which 1F1B has a rank wait
+      // What it does besides is in its order, and a repeated forward comes after that of the stage before.
+      for (const auto& order : {idle, most}) {
+        std::vector<plan::operation> own;
+        std::uint32_t m = 0;
+        for (const plan::operation& op : order) {
+          if (op.chunk == r) own.push_back(op);
+          if (op.chunk != next) continue;
+          CHECK(op == plan::operation{plan::work::forward, m, next});
+          if (next > 0) CHECK(std::find(own.begin(), own.end(), plan::operation{plan::work::forward, m, r}) != own.end());
+          ++m;
+        }
+        CHECK(own == plans[r].order);
+      }
+    }
+  }
+  // A rank has nothing else to do: what is missing is repeated all the same, if all is to be.
+  CHECK(plan::with_repeats({}, 1, std::vector<std::uint32_t>{3, 5}, true).size() == 2);
+  CHECK(plan::with_repeats({}, 1, std::vector<std::uint32_t>{3, 5}, false).empty());
 }
 
 TEST_CASE("resumed order: what no peers can have done is refused", "[plan][fast]") {

@@ -178,6 +178,8 @@ class elastic_pipeline {
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
   [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
+  /// Attempts that went on with a step that an earlier one had begun, where the recovery policy keeps work.
+  [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
 
  private:
   static constexpr bool keeps_work = stage::WorkKeeping<Recovery>;
@@ -469,6 +471,7 @@ class elastic_pipeline {
     const kept_talk talk{*attempt_.transport, index_of_, named(collective::channels::state + progress_channel), how(ctx),
                          boundaries(ctx)};
     if (resumes_) {
+      ++resumed_attempts_;
       CAUSEWAY_TRY(kept_.resume(talk, seat_ != nullptr, static_cast<std::uint32_t>(options_.micro_batches)));
     } else {
       kept_.template begin<tape>(crew_->words(), layout_, seat_ != nullptr ? &place_ : nullptr);
@@ -557,6 +560,7 @@ class elastic_pipeline {
   std::string said_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;
+  std::uint64_t resumed_attempts_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);
 

@@ -3,9 +3,9 @@
 #define CAUSEWAY_PARALLEL_KEPT_PASS_HPP
 
 // One peer's part of what is left of a pipeline's step. Everything that it computes is kept as it is computed, so that a
-// pass that breaks off has lost nothing but what was on its way. While its next input has not come, and at the latest
-// before its own backward of a micro-batch, it repeats its successor's forward (Bamboo's eager forward; the lazy backward
-// is an ordinary one, in the order of a peer that has two stages).
+// pass that breaks off has lost nothing but what was on its way. Forwards of a stage that another peer has are repeated for
+// the day on which that one is lost: their activations are kept and nothing is sent (Bamboo's eager forward; its lazy
+// backward is an ordinary one, in the order of a peer that has two stages).
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
@@ -30,12 +30,11 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 struct kept_pass_setup {
   const plan::step_progress& before;          ///< of the pipeline, when the attempt began
   std::uint32_t rank = 0;                     ///< of this peer, as `before.owners` counts
-  const std::vector<plan::operation>& order;  ///< its own
+  const std::vector<plan::operation>& order;  ///< its own, with forwards that it repeats
   std::span<const nn::block_range> stages;    ///< [stage]: its blocks
   const batch& piece;                         ///< of the pipeline
   float grad_scale = 0;
   std::span<const std::uint64_t> dropout;  ///< [micro-batch]
-  bool repeats_all = false;                ///< forwards of the successor; else only in idle time
 };
 
 /// One thread; one attempt.
@@ -51,7 +50,6 @@ class kept_pass {
   result<void> run() {
     CAUSEWAY_TRY(send_again());
     for (const plan::operation& op : setup_.order) {
-      while (!mail_.arrived(op) && can_repeat()) CAUSEWAY_TRY(repeat());
       CAUSEWAY_TRY(op.kind == plan::work::forward ? forward(op) : backward(op));
     }
     return mail_.flush();
@@ -92,21 +90,18 @@ class kept_pass {
     tape_type tape = spare_tape();
     if (op.chunk > 0) {
       boundary = room(tape);
-      if (is_ours(op.chunk - 1)) {
+      if (is_ours(op.chunk - 1)) {  // so for what it repeats
         copy(step_.of(op.chunk - 1, op.micro_batch).output, boundary);
       } else {
         CAUSEWAY_TRY(mail_.take(op, boundary.template span<float>()));
       }
     }
     CAUSEWAY_TRY(compute(op, std::move(tape), std::move(boundary)));
-    if (!is_wanted(op)) return {};
+    if (!is_ours(op.chunk) || !is_wanted(op)) return {};
     return mail_.send(op, values(step_.of(op.chunk, op.micro_batch).output));
   }
 
   result<void> backward(const plan::operation& op) {
-    if (setup_.repeats_all && op.chunk == step_.at.rank) {
-      while (next_repeat() <= op.micro_batch && can_repeat()) CAUSEWAY_TRY(repeat());
-    }
     unit& u = step_.of(op.chunk, op.micro_batch);
     tensor d_output;
     if (op.chunk + 1 < setup_.stages.size()) {
@@ -127,30 +122,6 @@ class kept_pass {
     u.pass = {};
     if (!is_wanted(op)) return {};
     return mail_.send(op, values(u.d_input));
-  }
-
-  // ---- the successor's forwards -----------------------------------------------------------------------------------------
-
-  [[nodiscard]] std::size_t next_repeat() {
-    while (repeated_ < step_.micro_batches() && step_.of(step_.successor, repeated_).state != state::untouched) ++repeated_;
-    return repeated_;
-  }
-  [[nodiscard]] bool can_repeat() {
-    if (step_.successor == step_.at.rank || is_ours(step_.successor)) return false;
-    if (next_repeat() == step_.micro_batches()) return false;
-    return step_.successor == 0 || step_.of(step_.at.rank, repeated_).state != state::untouched;
-  }
-  // Precondition: `can_repeat`.
-  result<void> repeat() {
-    const plan::operation op{plan::work::forward, static_cast<std::uint32_t>(repeated_),
-                             static_cast<std::uint32_t>(step_.successor)};
-    tape_type tape = spare_tape();
-    tensor boundary;
-    if (op.chunk > 0) {
-      boundary = room(tape);
-      copy(step_.of(step_.at.rank, op.micro_batch).output, boundary);
-    }
-    return compute(op, std::move(tape), std::move(boundary));
   }
 
   // ---- parts ------------------------------------------------------------------------------------------------------------
@@ -195,7 +166,6 @@ class kept_pass {
   Mail& mail_;
   step_type& step_;
   kept_pass_setup setup_;
-  std::size_t repeated_ = 0;  // micro-batches before it need no repeating
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel

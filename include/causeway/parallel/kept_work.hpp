@@ -159,12 +159,24 @@ class kept_work {
     std::fill(part.begin(), part.end(), 0.0F);
   }
 
+  // Micro-batches whose forward through the successor's stage is not here.
+  template <class Step>
+  [[nodiscard]] static std::vector<std::uint32_t> to_repeat(Step& step, const plan::step_progress& before) {
+    std::vector<std::uint32_t> missing;
+    if (before.owners[step.successor] == before.owners[step.at.rank]) return missing;
+    for (std::uint32_t m = 0; m < step.micro_batches(); ++m) {
+      if (step.of(step.successor, m).state == plan::unit_state::untouched) missing.push_back(m);
+    }
+    return missing;
+  }
+
   template <class Context, class Codec>
   static result<void> pass(Context& ctx, step_of<Context>& step, const plan::step_progress& before, const stage::layout& l,
                            Codec& codec, const seat_batch& b, const kept_talk& talk, bool repeats_all) {
     const stage::replica& mine = l.replicas[step.at.replica];
     const std::uint32_t self = before.owners[step.at.rank], micro_batches = mine.micro_batches;
-    CAUSEWAY_ASSIGN(auto orders, plan::resumed_orders(before));
+    CAUSEWAY_ASSIGN(const auto plans, plan::resumed_orders(before));
+    const auto order = plan::with_repeats(plans[self], step.successor, to_repeat(step, before), repeats_all);
     const std::int64_t sequences = b.whole.sequences / b.micro_batches;
     const batch piece = b.whole.slice(l.first_micro_batch(step.at.replica) * sequences, micro_batches * sequences);
     std::vector<nn::block_range> stages;
@@ -173,7 +185,7 @@ class kept_work {
     for (const std::uint64_t id : present(mine)) peers.push_back(talk.index_of.at(id));
     collective::group_view view{talk.transport, std::move(peers)};
     // All stages on one rank, for the mail: an operation's chunk is its stage.
-    const plan::schedule all{1, static_cast<std::uint32_t>(step.stages), micro_batches, true, {orders[self]}};
+    const plan::schedule all{1, static_cast<std::uint32_t>(step.stages), micro_batches, true, {order}};
     const std::vector routes(micro_batches, before.owners);
     stage_mail<Codec> mail{view,
                            codec,
@@ -187,8 +199,7 @@ class kept_work {
                             .window = micro_batches,  // all that was kept may be sent again at once
                             .deadline = talk.boundaries.deadline,
                             .routes = &routes}};
-    kept_pass run{
-        ctx.model(), mail, step, {before, self, orders[self], stages, piece, b.grad_scale, b.dropout, repeats_all}};
+    kept_pass run{ctx.model(), mail, step, {before, self, order, stages, piece, b.grad_scale, b.dropout}};
     return run.run();
   }
 

@@ -9,6 +9,9 @@
 // Each stage takes micro-batches in their order, forwards and backwards, so its gradients are added up in the order of the
 // undisturbed step, whoever adds them. Among the micro-batches of which something is left, the lowest can always go on: so
 // there is no deadlock.
+//
+// A rank may repeat another one's forwards besides, where the plan has it wait long enough for one: so they delay nobody as
+// long as the plan holds.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -18,7 +21,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -48,22 +53,31 @@ struct step_progress {
   }
 };
 
+/// What one rank does, in which order; an operation's chunk is its stage.
+struct rank_plan {
+  std::vector<operation> order;
+  std::vector<double> begins;  ///< of each: when it can, in forwards
+  double end = 0;              ///< of all ranks: when the last operation ends
+};
+
 namespace detail {
+
+inline constexpr double forward_takes = 1, backward_takes = 2;  // about
 
 class resumed_clock {
  public:
   explicit resumed_clock(const step_progress& p)
       : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
     back_at_ = forward_at_;
-    for (const std::uint32_t rank : p.owners) orders_.resize(std::max<std::size_t>(orders_.size(), rank + 1));
-    free_at_.resize(orders_.size());
+    for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
+    free_at_.resize(plans_.size());
     for (std::size_t s = 0; s < p.stages(); ++s) {
       for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
       pass_by(s);
     }
   }
 
-  [[nodiscard]] result<std::vector<std::vector<operation>>> run() {
+  [[nodiscard]] result<std::vector<rank_plan>> run() {
     for (;;) {
       std::optional<candidate> first;
       bool left = false;
@@ -74,7 +88,7 @@ class resumed_clock {
       }
       if (!first && left)
         return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
-      if (!first) return std::move(orders_);
+      if (!first) return ended();
       take(*first);
     }
   }
@@ -119,6 +133,11 @@ class resumed_clock {
     return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
   }
 
+  [[nodiscard]] std::vector<rank_plan> ended() {
+    for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
+    return std::move(plans_);
+  }
+
   [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s) {
     return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
   }
@@ -126,9 +145,10 @@ class resumed_clock {
   void take(const candidate& c) {
     const std::size_t s = c.op.chunk, m = c.op.micro_batch;
     const bool goes_forward = c.op.kind == work::forward;
-    const double end = c.begin + (goes_forward ? 1 : 2);  // what the two take, about
+    const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
     free_at_[p_.owners[s]] = end;
-    orders_[p_.owners[s]].push_back(c.op);
+    plans_[p_.owners[s]].order.push_back(c.op);
+    plans_[p_.owners[s]].begins.push_back(c.begin);
     (goes_forward ? forward_at_ : back_at_)[s][m] = end;
     left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
     goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
@@ -140,16 +160,48 @@ class resumed_clock {
   std::vector<row> row_;
   std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
   std::vector<double> free_at_;
-  std::vector<std::vector<operation>> orders_;
+  std::vector<rank_plan> plans_;
 };
 
 }  // namespace detail
 
-/// What each rank does, in which order; an operation's chunk is its stage. Time: what is left, times stages.
-/// errc::protocol where nothing that is left can go on, which honest ranks never say.
-[[nodiscard]] inline result<std::vector<std::vector<operation>>> resumed_orders(const step_progress& p) {
+/// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
+/// ranks never say.
+[[nodiscard]] inline result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
   for (const auto& row : p.units) CAUSEWAY_EXPECT(row.size() == p.micro_batches() && p.units.size() == p.stages());
   return detail::resumed_clock{p}.run();
+}
+
+/// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
+/// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
+/// rank's stage before gives.
+[[nodiscard]] inline std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+                                                         std::span<const std::uint32_t> missing, bool all) {
+  const auto stage = static_cast<std::uint32_t>(repeated);
+  const auto ready = [&](std::uint32_t m) {
+    for (std::size_t i = 0; i < plan.order.size() && stage > 0; ++i) {
+      if (plan.order[i] == operation{work::forward, m, stage - 1}) return plan.begins[i] + detail::forward_takes;
+    }
+    return 0.0;  // done in an earlier attempt
+  };
+  std::vector<operation> order;
+  double now = 0;
+  const auto fill = [&](double until) {
+    for (; !missing.empty(); missing = missing.subspan(1)) {
+      const double end = std::max(now, ready(missing.front())) + detail::forward_takes;
+      if (end > until) return;
+      order.push_back({work::forward, missing.front(), stage});
+      now = end;
+    }
+  };
+  for (std::size_t i = 0; i < plan.order.size(); ++i) {
+    fill(plan.begins[i]);
+    order.push_back(plan.order[i]);
+    const bool goes_forward = plan.order[i].kind == work::forward;
+    now = plan.begins[i] + (goes_forward ? detail::forward_takes : detail::backward_takes);
+  }
+  fill(all ? std::numeric_limits<double>::infinity() : plan.end);
+  return order;
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::plan

@@ -220,10 +220,10 @@ class expert_gpt {
       tensor dx = on.make(dtype::f32, dy.shape());
       stage::product_key_gate& scores = e.layers[l].gate();
       std::fill(scores.gradients().begin(), scores.gradients().end(), 0.0F);
-      const auto done = e.layers[l].backward(on.pool(), *kept, dy.span<float>(), dx.span<float>());
+      const auto done = e.layers[l].backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>());
       if (!done) e.failed = done.error();
       float* const gradient = e.store.gradient(e.blocks[l].gate);
-      kernels::add(on.pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
+      kernels::add(on.backend().pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
       on.contribute(x.slot, std::move(dx));
     });
   }

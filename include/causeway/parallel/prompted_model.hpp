@@ -188,7 +188,7 @@ class prompted_model {
     return e.tape.result(std::move(y), [&e, slot = x.slot, kept = std::move(kept)](tape_type& on, const tensor& dy) {
       tensor dx = on.make(dtype::f32, dy.shape());
       const auto d_deep = e.prompts.deep ? e.deep(e.trained.gradient(1)) : std::span<float>{};
-      const auto done = e.client->backward(on.pool(), *kept, dy.span<float>(), dx.span<float>(), d_deep);
+      const auto done = e.client->backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>(), d_deep);
       if (!done) {
         e.failed = done.error();
       } else {

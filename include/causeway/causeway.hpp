@@ -376,6 +376,7 @@
 #include <causeway/parallel/kept_pass.hpp>
 #include <causeway/parallel/kept_step.hpp>
 #include <causeway/parallel/kept_work.hpp>
+#include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/made_up_blocks.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/parcel_mail.hpp>

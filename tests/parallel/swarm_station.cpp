@@ -15,7 +15,8 @@ boundary_bytes tensor_of(int v) { return std::make_shared<const std::vector<std:
 
 swarm_wire::order order_of(std::uint32_t m, std::uint64_t version, std::vector<net::peer_id> path,
                            std::vector<stage_need> needs = std::vector(3, stage_need::usual)) {
-  return {5, m, version, std::move(path), std::move(needs)};
+  std::vector<std::uint64_t> passes(path.size(), 0);
+  return {5, m, version, std::move(path), std::move(needs), std::move(passes)};
 }
 
 /// Peer 2, the middle of three stages, at step 5.

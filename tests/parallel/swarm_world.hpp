@@ -35,6 +35,9 @@ struct swarm_world_options {
   std::uint64_t seed = 1;
   float rate = 0.01F;
   float clip_norm = 0;
+  std::uint32_t local_steps = 0;  ///< and what follows: see swarm_schedule
+  float outer_rate = 1;
+  float momentum = 0;
   causeway::sim::link_options link{.latency = 5ms};
   std::uint32_t window = 2;
   causeway::duration rebalance_every{0};
@@ -46,13 +49,15 @@ struct swarm_world_options {
   std::function<void(const std::string&)> trace{};  ///< every line that a peer logs
 };
 
-/// Stage s of the run has hosts first(s), first(s) + 1, ...
-template <class Router = causeway::stage::routing::least_load, class Job = timed_job, class Codec = causeway::stage::plain>
+/// Stage s of the run has hosts first(s), first(s) + 1, ... `Seat`: what a peer's trainer is made of.
+template <class Router = causeway::stage::routing::least_load, class Job = timed_job, class Codec = causeway::stage::plain,
+          class Seat = summed_steps>
 class swarm_world {
  public:
   explicit swarm_world(swarm_world_options options, Router router = Router{})
       : options_{std::move(options)},
-        schedule_{options_.steps, options_.micro_batches, options_.seed, options_.rate, options_.clip_norm},
+        schedule_{options_.steps,     options_.micro_batches, options_.seed,       options_.rate,
+                  options_.clip_norm, options_.local_steps,   options_.outer_rate, options_.momentum},
         job_{options_.blocks_per_stage * stages()},
         router_{std::move(router)},
         world_{world_options()} {
@@ -82,8 +87,9 @@ class swarm_world {
     std::map<std::uint64_t, double> evaluated;  ///< before these steps, the last of several
     std::uint64_t missed = 0;                   ///< evaluations whose result was lost
     std::string error;
-    std::uint64_t calls = 0;  ///< of the network
-    std::uint64_t bytes = 0;  ///< sent in the swarm: boundaries, and messages
+    std::uint64_t calls = 0;        ///< of the network
+    std::uint64_t bytes = 0;        ///< sent in the swarm: boundaries, and messages
+    std::uint64_t mates_bytes = 0;  ///< sent to the peers of the stage
   };
 
   [[nodiscard]] std::uint32_t stages() const { return static_cast<std::uint32_t>(options_.speeds.size()); }
@@ -156,6 +162,7 @@ class swarm_world {
     o.stages = stages();
     o.micro_batches = options_.micro_batches;
     o.window = options_.window;
+    o.local_steps = options_.local_steps;
     o.rebalance_every = options_.rebalance_every;
     for (std::uint32_t h = 0; h < hosts(); ++h) {
       if (h != host) o.dial.push_back(second_address(h));
@@ -190,16 +197,17 @@ class swarm_world {
                                if (s > 0) p.compute(std::chrono::duration_cast<duration>(std::chrono::duration<double>(s)));
                              }};
     auto here = seat(p, stage);
-    const auto fabric = here.swarm;
-    const auto outcome = take_seat<Codec>(std::move(here), router_, job_.make(nn::model_part{range}, time), schedule_,
-                                          [&](auto& trainer, auto& peer) {
-                                            const auto trained = train(p, trainer, me);
-                                            me.bytes = fabric->stats().bytes_sent;
-                                            me.parameters = parameters_of(trainer.model().parameters());
-                                            if (trained) rest(p, me);
-                                            moves_to = peer.asked_to_move();
-                                            return trained;
-                                          });
+    const auto fabric = here.swarm, mates = here.mates;
+    const auto outcome = Seat::template take<Codec>(std::move(here), router_, job_.make(nn::model_part{range}, time),
+                                                    schedule_, [&](auto& trainer, auto& peer) {
+                                                      const auto trained = train(p, trainer, me);
+                                                      me.bytes = fabric->stats().bytes_sent;
+                                                      me.mates_bytes = mates->stats().bytes_sent;
+                                                      me.parameters = parameters_of(trainer.model().parameters());
+                                                      if (trained) rest(p, me);
+                                                      moves_to = peer.asked_to_move();
+                                                      return trained;
+                                                    });
     if (!outcome) me.error = outcome.error().text();
     return moves_to;
   }

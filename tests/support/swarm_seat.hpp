@@ -58,6 +58,9 @@ struct swarm_schedule {
   std::uint64_t seed = 1;
   float rate = 0.01F;
   float clip_norm = 0;
+  std::uint32_t local_steps = 0;  ///< for parallel::local_swarm, with what follows
+  float outer_rate = 1;
+  float momentum = 0;
 };
 
 /// Sequences of 4 tokens, one a micro-batch, through blocks that take time.
@@ -146,9 +149,9 @@ struct swarm_seat {
   causeway::log_sink log{};
 };
 
-/// Trains on that seat: `body(trainer, peer)` takes the steps.
-template <class Codec = causeway::stage::plain, class Router, class Model, class Body>
-causeway::result<void> take_seat(swarm_seat seat, Router router, Model model, const swarm_schedule& s, Body&& body) {
+/// Trains on that seat: `make(peer, environment, options)` gives the trainer, `body(trainer, peer)` takes the steps.
+template <class Router, class Make, class Body>
+causeway::result<void> take_seat_with(swarm_seat seat, Router router, const swarm_schedule& s, Make&& make, Body&& body) {
   using namespace causeway;
   const auto peer = std::make_shared<parallel::swarm_peer<Router>>(seat.swarm, seat.options, std::move(router), seat.log);
   seat.member.enters_afresh = true;
@@ -161,11 +164,28 @@ causeway::result<void> take_seat(swarm_seat seat, Router router, Model model, co
   trainer_options to;
   to.learning_rate = optim::constant{s.rate};
   to.clip_norm = s.clip_norm;
-  auto trainer = make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, optim::sgd{}, fault::quorum{},
-                              parallel::swarm<Codec>{peer});
+  auto trainer = make(peer, std::move(env), to);
   CAUSEWAY_TRY(trainer.start());
   return body(trainer, *peer);
 }
+
+/// With gradients summed in every step.
+template <class Codec = causeway::stage::plain, class Router, class Model, class Body>
+causeway::result<void> take_seat(swarm_seat seat, Router router, Model model, const swarm_schedule& s, Body&& body) {
+  using namespace causeway;
+  const auto make = [&](auto peer, environment env, const trainer_options& to) {
+    return make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, optim::sgd{}, fault::quorum{},
+                        parallel::swarm<Codec>{std::move(peer)});
+  };
+  return take_seat_with(std::move(seat), std::move(router), s, make, std::forward<Body>(body));
+}
+
+struct summed_steps {
+  template <class Codec, class Router, class Model, class Body>
+  static causeway::result<void> take(swarm_seat seat, Router router, Model model, const swarm_schedule& s, Body&& body) {
+    return take_seat<Codec>(std::move(seat), std::move(router), std::move(model), s, std::forward<Body>(body));
+  }
+};
 
 }  // namespace support
 

@@ -59,10 +59,10 @@ struct scripted_swarm final : parallel::swarm_round {
   }
   [[nodiscard]] bool called_away() const noexcept override { return false; }
   [[nodiscard]] parallel::swarm_holding holding() override { return {}; }
-  result<void> take_part(std::span<const parallel::swarm_holding> all, std::size_t self) override {
+  result<double> take_part(std::span<const parallel::swarm_holding> all, std::size_t self) override {
     REQUIRE(self < all.size());
     if (missing) return fail(errc::cancelled, "stage 0", "micro-batches are missing");
-    return {};
+    return 1.0;
   }
   result<double> all_summed() override { return 9.0; }
   void agreed(double squares) override { norm_squares = squares; }

@@ -44,7 +44,7 @@ template <class Outer = optim::nesterov, class Codec = compress::none>
 class periodic {
  public:
   static constexpr std::string_view name = "periodic";
-  static constexpr comm_traits traits{.tolerates = peers::elastic};
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .prepares_anew = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})

@@ -9,6 +9,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
+#include <causeway/kernels/elementwise.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/micro_batches.hpp>
@@ -88,6 +89,23 @@ class stage_computer final : public swarm_computer {
     return norm * norm;
   }
 
+  void forget(std::uint32_t m) override {
+    const auto known = units_.find(m);
+    if (known == units_.end()) return;
+    known->second.tape.clear();
+    units_.erase(known);
+  }
+  result<void> take_step(float scale) override {
+    const auto g = gradients();
+    kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
+    return ctx_.inner_step();
+  }
+  void forget_progress() override {
+    const auto g = gradients();
+    kernels::axpy(ctx_.pool(), ctx_.parameters().data(), 1.0F, g.data(), static_cast<std::int64_t>(g.size()));
+    ctx_.parameters_changed();
+  }
+
  private:
   using tape_type = typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type;
   struct unit {
@@ -100,11 +118,6 @@ class stage_computer final : public swarm_computer {
     if (known != units_.end()) return known->second;
     return units_.emplace(m, unit{ctx_.model().make_tape(), {}}).first->second;
   }
-  void forget(std::uint32_t m) {
-    units_.at(m).tape.clear();
-    units_.erase(m);
-  }
-
   // Equal on both sides, whoever they are.
   [[nodiscard]] stage::crossing crossing_of(const swarm_crossing& c) const {
     const auto way = c.backward ? stage::direction::backward : stage::direction::forward;
@@ -143,6 +156,44 @@ class stage_computer final : public swarm_computer {
   std::map<std::uint32_t, unit> units_;
 };
 
+/// Whether this peer, with that model and environment, can be one of a swarm; then it joins the others.
+template <class Context, class Codec>
+result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, const Codec& codec) {
+  const std::string who{name};
+  if (peer == nullptr || !ctx.elastic()) {
+    return fail(errc::invalid_argument, who,
+                "it needs its peer and a membership; make a swarm_peer, and a swarm_group for environment::group");
+  }
+  const swarm_options& o = peer->options();
+  if (o.stages < 1 || o.stages > swarm_wire::most_stages || o.stage >= o.stages || o.micro_batches < 1 ||
+      o.micro_batches > swarm_wire::most_micro_batches) {
+    return fail(errc::invalid_argument, who, "stage, stages or micro_batches is out of range");
+  }
+  const auto ranges = ctx.model().part().ranges(ctx.model().blocks());
+  if (ranges.size() != 1 || (ranges[0].first == 0) != (o.stage == 0) ||
+      (ranges[0].last == ctx.model().blocks()) != (o.stage + 1 == o.stages)) {
+    return fail(errc::invalid_argument, who, "the model's part is not that of stage " + std::to_string(o.stage));
+  }
+  if (o.stages > 1 && ctx.model().tied_table() != nn::not_held) {
+    return fail(errc::unsupported, who,
+                "first and last stage would share a table, and peers of two stages would have to agree on it; build the "
+                "model with untied embeddings");
+  }
+  peer->open(mix(ctx.model().config_hash(), codec.agreement()));
+  return {};
+}
+
+/// As swarm::evaluate.
+template <class Context>
+result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_round& peer, const batch& b) {
+  const std::int64_t pieces = std::gcd(b.sequences, peer.options().micro_batches);
+  CAUSEWAY_TRY(check_batch(name, b, pieces));
+  stage::plain exact;
+  stage_computer<Context, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
+  CAUSEWAY_ASSIGN(const double sum, peer.evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
+  return sum / static_cast<double>(b.tokens());
+}
+
 }  // namespace detail
 
 /// SWARM (Ryabinin et al., ICML 2023), synchronous: the gradient of a step is that of the mean loss over the global batch,
@@ -173,7 +224,12 @@ class swarm {
       : peer_{std::move(peer)}, codec_{std::move(codec)} {}
 
   result<void> start(auto& ctx) {
-    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) {
+      if (peer_ != nullptr && peer_->options().local_steps > 0) {
+        return fail(errc::invalid_argument, "swarm", "its peers are to take local steps; use parallel::local_swarm");
+      }
+      return detail::open_swarm(name, ctx, peer_.get(), codec_);
+    }
     return {};  // the refusal is the only error
   }
 
@@ -195,15 +251,7 @@ class swarm {
   /// Every peer of every stage calls it with the same batch, as often before the same step, and gets the same mean. Any
   /// number of sequences; boundaries cross as f32, whatever the codec. errc::cancelled where the others are through with it
   /// and its result is lost, as for a peer that comes back: train on.
-  result<double> evaluate(auto& ctx, const batch& b) {
-    const std::int64_t pieces = std::gcd(b.sequences, peer_->options().micro_batches);
-    CAUSEWAY_TRY(check_batch(name, b, pieces));
-    using context_type = std::remove_cvref_t<decltype(ctx)>;
-    stage::plain exact;
-    detail::stage_computer<context_type, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
-    CAUSEWAY_ASSIGN(const double sum, peer_->evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
-    return sum / static_cast<double>(b.tokens());
-  }
+  result<double> evaluate(auto& ctx, const batch& b) { return detail::evaluate_in_swarm(name, ctx, *peer_, b); }
 
   void serialize(auto&) {}
 
@@ -211,30 +259,6 @@ class swarm {
   [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
 
  private:
-  result<void> begin(auto& ctx) {
-    if (peer_ == nullptr || !ctx.elastic()) {
-      return fail(errc::invalid_argument, "swarm",
-                  "it needs its peer and a membership; make a swarm_peer, and a swarm_group for environment::group");
-    }
-    const swarm_options& o = peer_->options();
-    if (o.stages < 1 || o.stages > swarm_wire::most_stages || o.stage >= o.stages || o.micro_batches < 1 ||
-        o.micro_batches > swarm_wire::most_micro_batches) {
-      return fail(errc::invalid_argument, "swarm", "stage, stages or micro_batches is out of range");
-    }
-    const auto ranges = ctx.model().part().ranges(ctx.model().blocks());
-    if (ranges.size() != 1 || (ranges[0].first == 0) != (o.stage == 0) ||
-        (ranges[0].last == ctx.model().blocks()) != (o.stage + 1 == o.stages)) {
-      return fail(errc::invalid_argument, "swarm", "the model's part is not that of stage " + std::to_string(o.stage));
-    }
-    if (o.stages > 1 && ctx.model().tied_table() != nn::not_held) {
-      return fail(errc::unsupported, "swarm",
-                  "first and last stage would share a table, and peers of two stages would have to agree on it; build the "
-                  "model with untied embeddings");
-    }
-    peer_->open(mix(ctx.model().config_hash(), codec_.agreement()));
-    return {};
-  }
-
   std::shared_ptr<swarm_round> peer_;
   Codec codec_;
   std::shared_ptr<batch> whole_;

@@ -7,6 +7,10 @@
 //
 // It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
 // exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
+//
+// Where the peers of a stage differ, because they take local steps, a micro-batch that loses a place begins anew there and
+// in all stages above: what they had computed was made of the lost peer's values. Who has contributed it computes it for
+// the others' sake. Stages below keep what they have.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
@@ -36,9 +40,9 @@ struct addressed_order {
 template <stage::routing::Router Router>
 class swarm_driver {
  public:
-  /// `window`: micro-batches under way for each peer that serves.
-  swarm_driver(std::uint32_t stages, Router router, std::uint32_t window)
-      : router_{std::move(router)}, known_{stages}, window_{window}, summed_(stages, false) {}
+  /// `window`: micro-batches under way for each peer that serves. `peers_differ`: those of a stage hold different values.
+  swarm_driver(std::uint32_t stages, Router router, std::uint32_t window, bool peers_differ = false)
+      : router_{std::move(router)}, known_{stages}, window_{window}, differ_{peers_differ}, summed_(stages, false) {}
 
   // ---- who is there ----------------------------------------------------------------------------------------------------
 
@@ -53,13 +57,18 @@ class swarm_driver {
 
   /// It is out of reach, or serves no stage any more: what only it had is given to others.
   void gone(net::peer_id id) {
-    if (stage_of_.erase(id) == 0) return;
+    const auto known = stage_of_.find(id);
+    if (known == stage_of_.end()) return;
+    const std::uint32_t stage = known->second;
+    stage_of_.erase(known);
     known_.gone(id);
     reporters_.erase(id);
     for (std::uint32_t m = 0; m < batches_.size(); ++m) {
       batch& b = batches_[m];
       std::replace(b.holders.begin(), b.holders.end(), id, net::peer_id{0});
-      if (b.started && std::find(b.path.begin(), b.path.end(), id) != b.path.end()) stale_.insert(m);
+      if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
+      stale_.insert(m);
+      if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
     }
     pump();
   }
@@ -92,6 +101,7 @@ class swarm_driver {
     batches_.assign(size.micro_batches, batch{size.stages});
     std::fill(summed_.begin(), summed_.end(), false);
     stale_.clear();
+    adopted_.clear();
     next_ = 0;
     reporters_ = std::move(from);
     for (const auto& [id, stage] : stage_of_) known_.announced(id, stage);
@@ -102,6 +112,7 @@ class swarm_driver {
   void take(net::peer_id from, const swarm_wire::report& r) {
     const auto stage = stage_of_.find(from);
     if (stage == stage_of_.end() || r.term != term_) return;
+    if (r.turn < turn_ && counts_earlier_turns()) return;  // it will report again
     if (reporters_.erase(from) == 0) tell_again(from, stage->second);
     if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
     pump();
@@ -161,12 +172,19 @@ class swarm_driver {
 
  private:
   struct batch {
-    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0) {}
+    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0), passes(stages, 0) {}
     stage::routing::path path;
     std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
+    std::vector<std::uint64_t> passes;  ///< by stage
     double loss = 0;
     bool started = false;
+    bool known = false;  ///< which tensors are where: this driver has started it
   };
+
+  // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
+  [[nodiscard]] bool counts_earlier_turns() const {
+    return differ_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
+  }
 
   [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
     return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
@@ -195,6 +213,7 @@ class swarm_driver {
         adopt(m, stage, from);
       } else if (b.holders[stage] == from) {  // it had to drop it
         b.holders[stage] = 0;
+        if (differ_) b.path[stage] = stage::routing::nobody;
         stale_.insert(m);
       } else if (r.begun.has(m) && b.holders[stage] == 0) {
         adopt(m, stage, from);
@@ -235,8 +254,16 @@ class swarm_driver {
       b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
     }
     b.started = true;
+    begin_anew(b, 0);
     tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
     return true;
+  }
+
+  // From that stage up. The version of the order that says so names the pass.
+  void begin_anew(batch& b, std::uint32_t from) {
+    if (!differ_) return;
+    std::fill(b.passes.begin() + from, b.passes.end(), std::uint64_t{term_} << 32U | (versions_ + 1));
+    b.known = true;
   }
 
   // Lost places of a path are given to others, who get what the neighbours kept. Where nobody is left to take one, it
@@ -249,18 +276,34 @@ class swarm_driver {
       return;
     }
     std::vector needs(size_.stages, swarm_wire::stage_need::usual);
+    std::uint32_t changed = size_.stages;  // the lowest place
     for (std::uint32_t s = 0; s < size_.stages; ++s) {
       if (!router_.runs(size_, s, m)) continue;
+      const net::peer_id before = b.path[s];
       const auto at = stage_of_.find(b.holders[s] != 0 ? b.holders[s] : b.path[s]);
       if (at != stage_of_.end() && at->second == s) {
         b.path[s] = at->first;
       } else {
         b.path[s] = router_.choose(known_, s, m);
       }
+      if (b.path[s] != before) changed = std::min(changed, s);
       needs[s] = b.holders[s] == b.path[s] ? swarm_wire::stage_need::finished : swarm_wire::stage_need::again;
     }
+    if (differ_) compute_anew(b, b.known ? changed : 0, needs);
     ++rerouted_;
     tell(m, b, needs);
+  }
+
+  // Stages below have what they need, but for the gradient where they have not contributed yet.
+  void compute_anew(batch& b, std::uint32_t from, std::vector<swarm_wire::stage_need>& needs) {
+    begin_anew(b, from);
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (s >= from) {
+        needs[s] = swarm_wire::stage_need::again;
+      } else if (needs[s] == swarm_wire::stage_need::again) {
+        needs[s] = swarm_wire::stage_need::usual;
+      }
+    }
   }
 
   // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
@@ -276,7 +319,7 @@ class swarm_driver {
   }
 
   void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
-    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs};
+    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs, b.passes};
     for (const net::peer_id p : b.path) {
       if (p != 0) orders_.push_back({p, o});
     }
@@ -289,13 +332,14 @@ class swarm_driver {
       if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
       orders_.push_back({to,
                          {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
-                          std::vector(size_.stages, swarm_wire::stage_need::usual)}});
+                          std::vector(size_.stages, swarm_wire::stage_need::usual), b.passes}});
     }
   }
 
   Router router_;
   stage::routing::roster known_;
   std::uint32_t window_;
+  bool differ_;
   stage::routing::step_size size_;
   std::uint32_t term_ = 0;
   std::uint64_t turn_ = 0;

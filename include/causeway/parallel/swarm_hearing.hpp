@@ -94,7 +94,10 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     if (s.stage >= options_.stages) return;
     const bool fresh = !table_.peers()[from].said;
     table_.take(from, s, fabric_->now());
-    if (fresh && from == followed_.id) this->send_report();  // it took this peer for lost
+    if (fresh && from == followed_.id) {  // it took this peer for lost
+      this->forget_what_was_given_away();
+      this->send_report();
+    }
     if (!drives_) return;
     if (s.serving != 0) {
       driver_.serves(from, s.stage);

@@ -38,26 +38,53 @@ class swarm_lead : protected swarm_talk {
   swarm_lead(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
       : swarm_talk{std::move(fabric), std::move(options), std::move(log)},
         rule_{router},
-        driver_{options_.stages, std::move(router), options_.window} {}
+        driver_{options_.stages, std::move(router), options_.window, options_.local_steps > 0} {}
   ~swarm_lead() = default;
 
   // ---- a turn ----------------------------------------------------------------------------------------------------------
 
-  void begin(std::uint64_t turn, std::uint32_t micro_batches) {
-    station_.begin(turn, micro_batches);
+  /// `counted`: of the turn's micro-batches, those that this peer has stepped on already.
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
+    station_.begin(turn, micro_batches, std::move(counted));
     gradients_.begin(swarm_wire::step_of(turn));
     serving_ = !move_to_;
-    gives_up_ = false;
+    gives_up_ = declared_ = false;
     bool told = verdict_.turn == turn;
     std::erase_if(orders_, [&](const auto& o) {
       told = told || o.second.turn == turn;
       if (o.second.turn == turn) accept(o.first, o.second);
       return o.second.turn <= turn;
     });
-    if (drives_) drive(std::exchange(asked_, true));
+    if (drives_ && micro_batches > 0) drive(std::exchange(asked_, true) && !closes_a_round());
     announce();
-    if (!told) ask_what_was_missed();
+    if (closes_a_round() && !drives_) {
+      send_report();
+    } else if (!told) {
+      ask_what_was_missed();
+    }
     settle();
+  }
+
+  /// Peers take steps on their own between exchanges.
+  [[nodiscard]] bool steps_alone() const noexcept { return options_.local_steps > 0; }
+  /// This turn is about all micro-batches of the local steps behind it, most of which are done.
+  [[nodiscard]] bool closes_a_round() const {
+    return steps_alone() && in_training() && !swarm_wire::is_local(station_.turn());
+  }
+  /// The local step that is this turn has all its micro-batches in all stages, as the driver says or has said: it is beyond
+  /// then. What this peer has contributed counts if it heard so itself.
+  [[nodiscard]] bool local_step_is_over() const {
+    const std::uint64_t turn = station_.turn();
+    return declared_ || table_.beyond(followed_.id, turn) || (drives_ && table_.anybody_beyond(turn));
+  }
+  [[nodiscard]] bool declared() const noexcept { return declared_; }
+  /// Others are through with this round: what is missing can no longer be computed, and is not waited for.
+  [[nodiscard]] bool released() const { return closes_a_round() && table_.anybody_beyond(station_.turn()); }
+  /// The driver took this peer for lost, and has given what is not in its parameters yet to others.
+  void forget_what_was_given_away() {
+    if (!steps_alone() || declared_ || has_sum()) return;
+    station_.forget();
+    ++times_forgotten_;
   }
 
   [[nodiscard]] bool in_training() const { return swarm_wire::trains(station_.turn()); }
@@ -70,7 +97,7 @@ class swarm_lead : protected swarm_talk {
   [[nodiscard]] bool may_enter() const {
     const std::uint64_t turn = station_.turn();
     return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0) ||
-           table_.anybody_beyond(options_.stage, turn);
+           table_.anybody_beyond(options_.stage, turn) || released();
   }
 
   /// Of the evaluation that is this turn.
@@ -171,6 +198,7 @@ class swarm_lead : protected swarm_talk {
   }
 
   void steer() {
+    if (declared_ || station_.done().size() == 0) return;  // nothing more comes of this turn
     for (std::uint32_t s = 0; s < options_.stages && in_training(); ++s) {
       driver_.summed(s, table_.has_sum(s, step()) || (s == options_.stage && has_sum()));
     }
@@ -209,6 +237,10 @@ class swarm_lead : protected swarm_talk {
     while (evaluated_.size() > most_kept_losses) evaluated_.erase(evaluated_.begin());
     if (evaluation && v.complete == 0 && v.turn == station_.turn()) gives_up_ = table_.beyond(followed_.id, v.turn);
     if (v.turn >= verdict_.turn) verdict_ = v;
+    if (steps_alone() && swarm_wire::is_local(v.turn) && v.turn == station_.turn() && v.complete != 0) {
+      declared_ = true;
+      loss_ = v.loss;
+    }
   }
 
   /// Who comes late to a turn may have missed orders, and how it ended: the driver knows.
@@ -266,6 +298,9 @@ class swarm_lead : protected swarm_talk {
   bool asked_ = false;  // every peer's report on the turn at which the driving began
   bool told_complete_ = false;
   bool gives_up_ = false;  // nobody knows what this evaluation came to
+  bool declared_ = false;  // this local step is over, and what this peer contributed counts
+  double loss_ = 0;        // of that step
+  std::uint64_t times_forgotten_ = 0;
   bool news_ = false;
   std::atomic<bool> called_away_ = false;
 };

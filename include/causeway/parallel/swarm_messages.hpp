@@ -26,18 +26,20 @@ inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
 inline constexpr std::size_t most_addresses = 1024;
 inline constexpr std::size_t longest_address = 256;
 
-/// What a swarm does one after the other: the evaluations before a step, in their order, and the step itself. A turn is
-/// what messages and tensors belong to.
+/// What a swarm does one after the other: the evaluations before a step, in their order, where peers take local steps the
+/// local step, and what ends with the stages' exchange. A turn is what messages and tensors belong to.
 inline constexpr unsigned turn_bits = 20;
-inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits) - 1;  // of a step
+inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits) - 2;  // of a step
 [[nodiscard]] constexpr std::uint64_t evaluation_turn(std::uint64_t step, std::uint64_t count) noexcept {
   return step << turn_bits | count;
 }
-[[nodiscard]] constexpr std::uint64_t training_turn(std::uint64_t step) noexcept {
+[[nodiscard]] constexpr std::uint64_t local_turn(std::uint64_t step) noexcept {
   return evaluation_turn(step, most_evaluations);
 }
+[[nodiscard]] constexpr std::uint64_t training_turn(std::uint64_t step) noexcept { return local_turn(step) + 1; }
 [[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
-[[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return (turn & most_evaluations) == most_evaluations; }
+[[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return turn >= local_turn(step_of(turn)); }
+[[nodiscard]] constexpr bool is_local(std::uint64_t turn) noexcept { return turn == local_turn(step_of(turn)); }
 
 /// A set of micro-batches of a turn.
 class batch_set {
@@ -139,6 +141,9 @@ struct order {
   std::uint64_t version = 0;         ///< term · 2^32 + count
   std::vector<net::peer_id> path{};  ///< by stage; 0: left out
   std::vector<stage_need> needs{};   ///< by stage
+  /// By stage: the version with which it last began the micro-batch anew. Never falls from one stage to the next. 0: peers
+  /// of a stage compute alike, and none ever has to.
+  std::vector<std::uint64_t> passes{};
 };
 
 /// A boundary tensor follows as data.
@@ -147,6 +152,7 @@ struct parcel {
   std::uint32_t micro_batch = 0;
   std::uint8_t backward = 0;
   std::uint64_t serial = 0;  ///< names the data among those of its sender
+  std::uint64_t pass = 0;    ///< of the upper of the two stages
 };
 
 /// A micro-batch is in this peer's gradient, or in an evaluation computed. To the driver.
@@ -206,7 +212,7 @@ using message = std::variant<status, claim, report, order, parcel, contributed, 
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches", 2};
+inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches or local steps", 3};
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 
@@ -252,7 +258,9 @@ inline void read(net::byte_reader& in, report& m) {
 
 inline void write(net::byte_writer& out, const order& m) {
   out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
-  for (std::size_t s = 0; s < m.path.size(); ++s) out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s]));
+  for (std::size_t s = 0; s < m.path.size(); ++s) {
+    out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s])).put(m.passes[s]);
+  }
 }
 inline void read(net::byte_reader& in, order& m) {
   m.turn = in.get<std::uint64_t>();
@@ -264,17 +272,20 @@ inline void read(net::byte_reader& in, order& m) {
     const auto need = in.get<std::uint8_t>();
     if (need > 2) in.refuse();
     m.needs.push_back(static_cast<stage_need>(need));
+    m.passes.push_back(in.get<std::uint64_t>());
+    if (m.passes.back() > m.version || (s > 0 && m.passes.back() < m.passes[s - 1])) in.refuse();
   }
 }
 
 inline void write(net::byte_writer& out, const parcel& m) {
-  out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial);
+  out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial).put(m.pass);
 }
 inline void read(net::byte_reader& in, parcel& m) {
   m.turn = in.get<std::uint64_t>();
   m.micro_batch = get_below(in, most_micro_batches);
   m.backward = get_flag(in);
   m.serial = in.get<std::uint64_t>();
+  m.pass = in.get<std::uint64_t>();
 }
 
 inline void write(net::byte_writer& out, const contributed& m) {

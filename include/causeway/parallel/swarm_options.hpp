@@ -25,7 +25,10 @@ struct swarm_options {
   std::uint64_t run = 0;  ///< messages of another run are refused
   std::uint32_t stage = 0;
   std::uint32_t stages = 1;
-  std::int64_t micro_batches = 8;   ///< of a global batch; equal on all peers
+  std::int64_t micro_batches = 8;  ///< of a global batch; equal on all peers
+  /// Steps that the peers of a stage take on their own between exchanges, equal on all peers: parallel::local_swarm. 0:
+  /// their gradients are summed in every step: parallel::swarm.
+  std::uint32_t local_steps = 0;
   std::uint32_t window = 2;         ///< micro-batches under way, for each peer that serves
   std::vector<std::string> dial{};  ///< addresses of other peers; they tell of the rest
   duration heartbeat = std::chrono::seconds{1};
@@ -63,6 +66,12 @@ class swarm_computer {
   [[nodiscard]] virtual std::span<float> gradients() = 0;
   /// Of the 2-norm of the gradients.
   [[nodiscard]] virtual double squares() = 0;
+  /// What `forward` keeps of a micro-batch that begins anew is of no use.
+  virtual void forget(std::uint32_t) {}
+  /// An inner step on `scale` times the gradients, which are the sum over a part of the micro-batches.
+  virtual result<void> take_step(float) { return {}; }
+  /// The gradients hold what this peer's parameters have moved since the last exchange; they move back.
+  virtual void forget_progress() {}
 };
 
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
@@ -89,9 +98,9 @@ class swarm_round {
   [[nodiscard]] virtual bool called_away() const noexcept = 0;
   /// What this peer could put into its stage's sum.
   [[nodiscard]] virtual swarm_holding holding() = 0;
-  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part. errc::cancelled: the parts do
-  /// not make the whole.
-  virtual result<void> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, and gives its weight in the
+  /// sum. errc::cancelled: the parts do not make the whole.
+  virtual result<double> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
   /// The gradients hold the stage's sum. Blocks until every stage has its own, and gives the squared norm of all.
   virtual result<double> all_summed() = 0;
   /// What the stage's peers take for that.
@@ -100,6 +109,15 @@ class swarm_round {
 
   /// Micro-batches in this peer's gradient.
   [[nodiscard]] virtual std::uint64_t contributed() = 0;
+
+  /// With local steps, after `run`: this peer is through with the step, for which its contributions count. `round` computes
+  /// what is missing before the exchange, of all local steps since the last one; it must outlive the exchange.
+  virtual void end_local_step(std::uint64_t, swarm_computer&) {}
+  /// The parameters are another committed state's now.
+  virtual void replaced() {}
+  /// With local steps: the micro-batches that this peer has stepped on since the last exchange, for a checkpoint.
+  [[nodiscard]] virtual std::vector<std::byte> progress() { return {}; }
+  virtual result<void> restore_progress(std::span<const std::byte>) { return {}; }
   /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
   /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
   [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;

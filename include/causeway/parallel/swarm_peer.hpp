@@ -53,7 +53,8 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
 
   void open(std::uint64_t agreement) override {
     if (std::exchange(open_, true)) return;
-    this->run_ = mix(options_.run, agreement, mix(options_.stages, static_cast<std::uint64_t>(options_.micro_batches)));
+    this->run_ = mix(options_.run, agreement,
+                     mix(options_.stages, static_cast<std::uint64_t>(options_.micro_batches), options_.local_steps));
     fabric_->attach(this);
     locked([this] {
       this->claims_from_ = fabric_->now() + options_.heartbeat;
@@ -64,6 +65,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   // ---- a step --------------------------------------------------------------------------------------------------------
 
   result<double> run(std::uint64_t step, swarm_computer& computer) override {
+    if (this->steps_alone()) return run_alone(step, computer);
     begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
     CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
     double loss = 0;
@@ -72,14 +74,37 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   }
 
   result<void> complete(const std::function<bool()>& summoned) override {
-    gradients_.restore(computer_->gradients());
+    if (!this->steps_alone()) gradients_.restore(computer_->gradients());
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] {
       bool ready = false;
       locked([&] { ready = rested(); });
       return ready && summoned();
     };
-    return work_until([&] { return this->may_enter() && rested(); }, called);
+    CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
+    return this->steps_alone() ? step_on_what_was_missing() : result<void>{};
+  }
+
+  void end_local_step(std::uint64_t step, swarm_computer& round) override {
+    const auto per_step = static_cast<std::uint32_t>(options_.micro_batches);
+    const auto at = static_cast<std::uint32_t>(step % options_.local_steps);
+    const std::uint32_t all = per_step * options_.local_steps;
+    if (at == 0 || progress_.size() != all) progress_ = swarm_wire::batch_set{all};
+    locked([&] {
+      for (std::uint32_t m = 0; m < per_step; ++m) {
+        if (station_.done().has(m)) progress_.add(at * per_step + m);
+      }
+    });
+    const bool closes = at + 1 == options_.local_steps;
+    begin(swarm_wire::training_turn(step), closes ? all : 0, round, closes ? progress_ : swarm_wire::batch_set{});
+  }
+
+  void replaced() override { progress_ = {}; }
+  [[nodiscard]] std::vector<std::byte> progress() override { return encode(swarm_holding{0, false, progress_}); }
+  result<void> restore_progress(std::span<const std::byte> bytes) override {
+    CAUSEWAY_ASSIGN(auto held, decode_holding(bytes));
+    progress_ = std::move(held.done);
+    return {};
   }
 
   result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
@@ -99,17 +124,13 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
 
   [[nodiscard]] swarm_holding holding() override {
     swarm_holding h;
-    locked([&] { h = {this->step(), this->has_sum(), station_.done()}; });
+    locked([&] { h = {this->step(), this->has_sum(), station_.done(), this->released()}; });
     return h;
   }
 
-  result<void> take_part(std::span<const swarm_holding> all, std::size_t self) override {
+  result<double> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), wanted());
-    if (plan.parts[self] == swarm_part::dropped) {
-      log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
-      std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
-      locked([this] { station_.drop_contributions(); });
-    }
+    if (plan.parts[self] == swarm_part::dropped) drop_everything();
     if (!plan.complete) {
       locked([this] {
         verdict_.complete = 0;
@@ -120,8 +141,8 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
       return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
                   "micro-batches are missing; they are computed first");
     }
-    gradients_.put_in(plan.parts[self], computer_->gradients());
-    return {};
+    gradients_.put_in(plan.parts[self], computer_->gradients(), !this->steps_alone());
+    return this->steps_alone() ? weight_of(all, plan, self) : 1.0;  // every peer's, so that parts are summed
   }
 
   result<double> all_summed() override {
@@ -187,14 +208,61 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     fabric_->locked(std::forward<F>(what));
   }
 
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer) {
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer,
+             swarm_wire::batch_set counted = {}) {
     computer_ = &computer;
     forward_seconds_.clear();
+    added_ = 0;
     mail_.clear();
     locked([&] {
       mail_.forget_before(turn);
-      base::begin(turn, micro_batches);
+      base::begin(turn, micro_batches, std::move(counted));
     });
+  }
+
+  void drop_everything() {
+    log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
+    if (this->steps_alone()) computer_->forget_progress();
+    std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    locked([this] {
+      if (this->steps_alone()) station_.settle(false);
+      station_.drop_contributions();
+      progress_ = station_.done();
+    });
+  }
+
+  // ---- local steps
+  // ---------------------------------------------------------------------------------------------------------
+
+  // What this peer contributed counts if the driver said so; else others may have been given it, or nobody knows.
+  result<double> run_alone(std::uint64_t step, swarm_computer& computer) {
+    begin(swarm_wire::local_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
+    if (wanted().count() != station_.done().size()) {
+      return fail(errc::invalid_argument, "swarm", "local steps need a router that leaves no stage out");
+    }
+    CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
+    double loss = 0;
+    locked([&] {
+      if (!this->declared()) station_.forget();
+      loss = this->declared() ? this->loss_ : 0.0;
+    });
+    return loss;
+  }
+
+  // The exchange is prepared anew then: this peer's parameters are others than when it was prepared.
+  result<void> step_on_what_was_missing() {
+    if (!std::exchange(clobbered_, false)) return {};
+    added_ = 0;
+    std::uint32_t pending = 0;
+    locked([&] { pending = station_.pending(); });
+    if (pending > 0) {
+      CAUSEWAY_TRY(computer_->take_step(static_cast<float>(progress_.size()) / static_cast<float>(pending)));
+      locked([&] {
+        station_.settle(true);
+        progress_ = station_.done();
+      });
+    }
+    return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
   // ---- waiting
@@ -252,13 +320,13 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     auto arrived = mail_.collect();
     locked([&] {
       this->news_ = false;
-      for (auto& a : arrived) station_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes));
+      for (auto& a : arrived) station_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes), a.what.pass);
       announced = this->take_parcels();
       for (const auto& s : station_.take_shipments()) {
         const auto link = table_.link_to(s.to);
         if (!link) continue;  // sent again when it is back
         const swarm_wire::parcel p{station_.turn(), s.micro_batch, s.backward ? std::uint8_t{1} : std::uint8_t{0},
-                                   ++serial_};
+                                   ++serial_, s.pass};
         fabric_->post(*link, swarm_wire::encode(this->run_, p));
         sends.emplace_back(*link, p);
         contents.push_back(s.bytes);
@@ -289,41 +357,55 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   // ---------------------------------------------------------------------------------------------------------
 
   result<void> compute(const swarm_task& task) {
+    if (!task.backward) computer_->forget(task.micro_batch);
     if (task.input) {
       const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
       if (!usable) return refuse(task, usable.error());
     }
     time_point begin;
     locked([&] { begin = fabric_->now(); });
-    if (task.backward) return compute_back(task.micro_batch, begin);
+    if (task.backward) return compute_back(task, begin);
     CAUSEWAY_ASSIGN(auto out, computer_->forward(output(task.micro_batch, false)));
     locked([&] {
       forward_seconds_[task.micro_batch] = seconds(fabric_->now() - begin);
-      station_.forwarded(task.micro_batch, std::move(out.bytes));
+      station_.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
       if (this->in_training()) return;
-      station_.contributed(task.micro_batch, out.loss, nullptr);
+      station_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
       this->tell_driver(swarm_wire::contributed{station_.turn(), task.micro_batch, 0, out.loss});
       this->settle();
     });
     return {};
   }
 
-  result<void> compute_back(std::uint32_t m, time_point begin) {
-    CAUSEWAY_ASSIGN(auto back, backward(m));
+  result<void> compute_back(const swarm_task& task, time_point begin) {
+    const std::uint32_t m = task.micro_batch;
+    std::uint64_t forgotten = 0;
+    bool adds = false;
     locked([&] {
+      if (std::exchange(seen_forgotten_, this->times_forgotten_) != this->times_forgotten_) added_ = 0;
+      forgotten = seen_forgotten_;
+      adds = !this->has_sum() && station_.adds(m);
+    });
+    CAUSEWAY_ASSIGN(auto back, backward(m, adds));
+    locked([&] {
+      if (forgotten != this->times_forgotten_) return;  // others have been given it
       const double took = forward_seconds_[m] + seconds(fabric_->now() - begin);
       this->seconds_ = this->seconds_ > 0 ? 0.7 * this->seconds_ + 0.3 * took : took;
-      station_.contributed(m, back.loss, std::move(back.bytes));
+      station_.contributed(m, back.loss, std::move(back.bytes), task.pass);
       this->tell_driver(swarm_wire::contributed{station_.turn(), m, took, back.loss});
       this->settle();
     });
     return {};
   }
 
-  // What is computed again for a neighbour's sake, after the stage has its sum, adds to nothing.
-  result<swarm_output> backward(std::uint32_t m) {
-    if (!this->has_sum()) return computer_->backward(output(m, true));
+  // What is computed again for a neighbour's sake adds to nothing.
+  result<swarm_output> backward(std::uint32_t m, bool adds) {
     const auto g = computer_->gradients();
+    if (adds && this->steps_alone() && added_++ == 0) {
+      std::fill(g.begin(), g.end(), 0.0F);
+      clobbered_ = this->closes_a_round();
+    }
+    if (adds) return computer_->backward(output(m, true));
     const std::vector<float> kept{g.begin(), g.end()};
     auto back = computer_->backward(output(m, true));
     std::copy(kept.begin(), kept.end(), g.begin());
@@ -346,7 +428,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
 
   // The micro-batches that pass this stage.
   [[nodiscard]] swarm_wire::batch_set wanted() const {
-    swarm_wire::batch_set all{static_cast<std::uint32_t>(options_.micro_batches)};
+    swarm_wire::batch_set all{station_.done().size()};
     for (std::uint32_t m = 0; m < all.size(); ++m) {
       if (this->rule_.runs(this->size(), options_.stage, m)) all.add(m);
     }
@@ -362,6 +444,10 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   std::uint64_t evaluated_step_ = 0;
   std::uint64_t evaluations_ = 0;  // before that step
   double norm_ = 0;
+  swarm_wire::batch_set progress_;    // of the micro-batches since the last exchange: those that this peer has stepped on
+  std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
+  std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
+  bool clobbered_ = false;            // the gradients held what was to be exchanged
   bool open_ = false;
   time_point again_from_;  // another attempt at the exchange
   duration waited_{0};

@@ -25,6 +25,7 @@ struct swarm_holding {
   std::uint64_t step = 0;
   bool sum = false;            ///< it has the whole sum, of an exchange that was called off afterwards
   swarm_wire::batch_set done;  ///< micro-batches in its own gradient
+  bool released = false;       ///< other stages are through with the round: what is missing stays missing
 };
 
 enum class swarm_part : std::uint8_t {
@@ -57,8 +58,18 @@ struct swarm_plan {
     plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
     if (!doubled) covered.unite(all[p].done);
   }
-  plan.complete = covered == wanted;
+  const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
+  plan.complete = covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
   return plan;
+}
+
+/// What `self` weighs in a mean over all micro-batches, where parts are means over those of each peer.
+[[nodiscard]] inline double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+  if (plan.parts[self] == swarm_part::sum) return 1;
+  if (plan.parts[self] != swarm_part::own) return 0;
+  double together = 0;
+  for (std::size_t p = 0; p < all.size(); ++p) together += plan.parts[p] == swarm_part::own ? all[p].done.count() : 0;
+  return all[self].done.count() / together;
 }
 
 /// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
@@ -74,10 +85,10 @@ class swarm_gradients {
     step_ = step;
   }
 
-  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
-  void put_in(swarm_part part, std::span<float> gradients) {
+  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
+  void put_in(swarm_part part, std::span<float> gradients, bool keeps = true) {
     if (part == swarm_part::own) return;
-    if (part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
+    if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
     if (part == swarm_part::sum) {
       std::copy(sum_.begin(), sum_.end(), gradients.begin());
     } else {
@@ -96,7 +107,7 @@ class swarm_gradients {
 
 [[nodiscard]] inline std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
-  out.put(h.step).put(static_cast<std::uint8_t>(h.sum ? 1 : 0));
+  out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0)));
   h.done.write(out);
   return std::move(out).take();
 }
@@ -105,9 +116,10 @@ class swarm_gradients {
   net::byte_reader in{bytes};
   swarm_holding h;
   h.step = in.get<std::uint64_t>();
-  const auto sum = in.get<std::uint8_t>();
-  if (sum > 1) in.refuse();
-  h.sum = sum == 1;
+  const auto flags = in.get<std::uint8_t>();
+  if (flags > 3) in.refuse();
+  h.sum = (flags & 1U) != 0;
+  h.released = (flags & 2U) != 0;
   h.done = swarm_wire::batch_set::read(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;

@@ -28,6 +28,9 @@ constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.glo
 /// Parts of a gradient are worth nothing alone.
 constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.needs_global_step; }
 
+/// What was prepared for an exchange must not be sent after parameters have moved again.
+constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
+
 }  // namespace rules
 
 namespace detail {
@@ -52,6 +55,10 @@ struct compatible {
       rules::c5(Comm::traits, Parallel::traits),
       "causeway-C5: each peer of a swarm computes a part of its stage's gradient, which must be summed in every step. "
       "Use comm::every_step. docs/reference/rules.md#c5");
+  static_assert(rules::c6(Comm::traits, Parallel::traits),
+                "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
+                "and step on it; "
+                "what is exchanged must be made after that. Use comm::periodic. docs/reference/rules.md#c6");
 };
 
 struct unchecked {};

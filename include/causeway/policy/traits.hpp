@@ -27,6 +27,7 @@ struct comm_traits {
   bool needs_global_step = false;  ///< whether all peers must finish the same step together
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
 };
 
 /// A parallelism policy: how a batch becomes gradients.
@@ -35,6 +36,7 @@ struct parallel_traits {
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
   bool global_step = true;       ///< all peers finish the same step together
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
 /// A fault policy: what a step is worth when somebody is slow, gone or lying.

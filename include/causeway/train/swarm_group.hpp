@@ -50,6 +50,7 @@ class swarm_group final : public elastic_group {
   result<void> open(shared_state state, thread_pool& pool) override {
     state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
       replaced_ = true;
+      swarm_->replaced();
       if (inner) inner({});
     };
     CAUSEWAY_TRY(stage_->open(std::move(state), pool));
@@ -61,8 +62,7 @@ class swarm_group final : public elastic_group {
     CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
     CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed()));
     if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
-    CAUSEWAY_TRY(divide());
-    entry_.share = 1;  // of every peer: the weighted mean is the sum then
+    CAUSEWAY_ASSIGN(entry_.share, divide());
     return entry_;
   }
 
@@ -81,7 +81,7 @@ class swarm_group final : public elastic_group {
 
  private:
   // Everybody's holdings go to everybody: M bits each.
-  result<void> divide() {
+  result<double> divide() {
     const parallel::swarm_holding mine = swarm_->holding();
     const auto bytes = parallel::encode(mine);
     const std::size_t peers = entry_.transport->size();

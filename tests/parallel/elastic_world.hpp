@@ -109,6 +109,7 @@ class elastic_world {
     std::uint64_t received = 0;
     std::uint64_t made_up = 0;
     std::uint64_t went_back = 0;
+    std::uint64_t resumed = 0;  ///< attempts that went on with a step
     std::uint64_t calls = 0;  ///< of the network
   };
 
@@ -251,6 +252,7 @@ class elastic_world {
     CAUSEWAY_TRY(evaluate(trainer, me));
     me.received = trainer.parallel().received_blocks();
     me.made_up = trainer.parallel().made_up_blocks();
+    me.resumed = trainer.parallel().resumed_attempts();
     if (trainer.parallel().layout().find(me.id) != nullptr) detail::collect(trainer.model().parameters(), me.parameters);
     return {};
   }

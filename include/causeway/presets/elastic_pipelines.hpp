@@ -15,6 +15,7 @@
 #include <causeway/stage/recovery.hpp>
 #include <causeway/stage/recovery_morph.hpp>
 #include <causeway/stage/recovery_proactive.hpp>
+#include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
 #include <causeway/stage/recovery_templates.hpp>
 #include <causeway/stage/schedules.hpp>
@@ -79,6 +80,25 @@ using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one
   return parcae{o.peers,
                 {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
                 stage::recovery::proactive{o.plan}};
+}
+
+/// Bamboo (Thorpe et al., NSDI 2023): every peer holds its successor's stage too, repeats its forwards in idle time and
+/// keeps their activations. When the successor is lost, its predecessor does what is left of both stages, and the step goes
+/// on: no forward or backward of those who are left is made again. All are laid out anew between steps. The paper has peers
+/// change over by a key-value store, here a new attempt of the membership begins with what everybody has kept; what was
+/// sent over boundaries is kept by its sender for that. A peer lost with its predecessor costs the step.
+struct bamboo_options {
+  std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  std::int64_t stages = 4;                   ///< of each pipeline; the paper takes 1.5 times as many as memory asks for
+  std::optional<io::any_storage> storage{};  ///< that all peers reach: for when a stage is lost with its shadow
+  std::uint64_t store_every = 100;           ///< steps between copies there
+};
+using bamboo = parallel::elastic_pipeline<stage::recovery::redundant_forward, stage::one_f_one_b>;
+[[nodiscard]] inline bamboo make(const bamboo_options& o) {
+  return bamboo{o.peers,
+                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+                stage::recovery::redundant_forward{o.stages}};
 }
 
 /// ReCycle (Gandhi et al., SOSP 2024): a lost peer's micro-batches go to the peers of the same stage in other pipelines,

@@ -67,7 +67,7 @@ class redundant {
     layout made;
     for (auto& [number, row] : rows) {
       std::sort(row.begin(), row.end(), [](auto* a, auto* b) { return a->computes.first < b->computes.first; });
-      auto seats = mended(row, g);
+      auto seats = mended(row, g.layers);
       if (!seats) return std::nullopt;
       made.replicas.push_back({std::move(*seats), 0});
     }
@@ -78,24 +78,22 @@ class redundant {
   }
 
   [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
-                                                        const gathering& g) const {
+                                                        std::int64_t layers) const {
     std::vector<seat> seats;
     for (const present_peer* p : row) seats.push_back({p->id, p->computes});
     seats.front().computes.first = 0;
     for (std::size_t i = 0; i < seats.size(); ++i) {
-      seats[i].computes.last = i + 1 < seats.size() ? seats[i + 1].computes.first : g.layers;
-      if (seats[i].computes.size() < 1 || !can_have(*row[i], i, seats[i].computes, g)) return std::nullopt;
+      seats[i].computes.last = i + 1 < seats.size() ? seats[i + 1].computes.first : layers;
+      if (seats[i].computes.size() < 1 || !can_have(*row[i], seats[i].computes, *row.back())) return std::nullopt;
     }
     return seats;
   }
 
-  // The first rank may fetch what only the last has.
-  [[nodiscard]] bool can_have(const present_peer& p, std::size_t rank, const nn::block_range& r, const gathering& g) const {
+  // Who becomes the first may fetch the lost first stage, which the last has.
+  [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const {
     if (p.holds_all(r)) return true;
-    if (first_ == first_stage::with_second || rank > 0) return false;
-    bool held = true;
-    for (std::int64_t b = r.first; b < r.last; ++b) held = held && g.somebody_holds(b);
-    return held;
+    if (first_ == first_stage::with_second || r.first > 0) return false;
+    return p.holds_all({p.computes.first, r.last}) && last.holds_all({0, p.computes.first});
   }
 
   // Whether whole pipelines can be made of as many as there are, where now peers do two stages.

@@ -9,12 +9,20 @@
 // lost with it, from the activations that it has; the stage behind sends it those gradients again. What other peers have
 // done stays done. After the step all are laid out anew as by `redundant`.
 //
-// As published: who shadows whom, eager forward and lazy backward, no step tried again, laying out anew between steps, and
-// that a peer and its shadow lost together cost the step. Not as published: the paper changes over within the run of the
-// pipeline, by a key-value store; here the membership ends the attempt and begins another with those who are left, which
-// goes on from what they kept. The last rank keeps the first stage but needs no input loader: every peer has the batch. The
-// paper's rule of when to lay out anew is in plan/recovery_redundant.hpp. What a peer sent is kept until the run has taken
-// the step, and sent again when asked; how the paper comes by the gradients that it needs again is not said there.
+// As published: who shadows whom, eager forward and lazy backward, that no step is tried again, that all are laid out anew
+// between steps, and that a peer and its shadow lost together cost the step. Otherwise than published:
+// - the paper's peers find a loss by their sockets and agree by a key-value store; here the membership ends the attempt and
+//   begins another with those who are left, which goes on from what they kept;
+// - a repeated forward has its place in the order of work, where 1F1B has the peer wait long enough for one, if stages are
+//   alike and links take no time; the paper's runs beside other work on the device where it does not fit;
+// - activations stay where they are, the paper swaps them out to the host;
+// - what a peer sent is kept until the run has taken the step, and sent again when asked; how the paper comes by gradients
+//   that were sent to the lost peer is not known to us;
+// - when to lay out anew is `redundant`'s rule; the paper's is in plan/recovery_redundant.hpp.
+//
+// The result is that of the undisturbed step: each micro-batch counts once in each stage, and each stage adds its gradients
+// up in the same order. So f32 has the same bits in a run of one pipeline; with several, sums over fewer peers are rounded
+// otherwise. A norm to clip by is added up over peers, too, and a lossy codec does not act between two stages on one peer.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
@@ -36,8 +44,8 @@ namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
 
 /// When a peer repeats its successor's forward of a micro-batch.
 enum class repeat_forwards : std::uint8_t {
-  all,           ///< in idle time, at the latest before its own backward of that micro-batch: as published
-  in_idle_time,  ///< or not at all: an undisturbed step takes no longer, a failover repeats what is missing
+  all,           ///< in idle time, what does not fit at the end of its own work
+  in_idle_time,  ///< or not at all: an undisturbed step takes no longer, a failover makes what is missing
 };
 
 /// Pipelines of `stages` even stages.

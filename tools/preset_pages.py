@@ -15,17 +15,19 @@ PRESETS = ROOT / "include/causeway/presets"
 PAGES = ROOT / "docs/presets"
 RUN = {"muloco": "optim::muon<>{}", "nag_pp": "optim::nadam{}", "demo": "optim::sgd{}", "distro": "optim::sgd{}",
        "protocol_models": "std::move(*inner)",
+       "diloco_swarm": "presets::rounds_of(presets::diloco_swarm_options{}), fault::quorum{}",
        **{name: "comm::every_step<>{}, fault::quorum{}"
-          for name in ("swarm", "gwtf", "oobleck", "varuna_morphing", "parcae", "recycle",
-                       "checkfree")}}
+          for name in ("swarm", "gwtf", "oobleck", "varuna_morphing", "parcae", "bamboo",
+                       "recycle", "checkfree")}}
 HELD = {"learning_at_home": "The same type as [local_sgd](local_sgd.md), which the conformance suite and all networks hold; with "
                             "experts in `tests/presets/experts.cpp`. Hosts, clients and failures: "
                             "[expert_layer](../policies/expert_layer.md)."}
+ELSEWHERE = {"bamboo": "tests/parallel/elastic_resumed.cpp"}  # presets whose test is not in tests/presets
 BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::protocol_models_options{}, model);",
           **{name: "env.group = std::make_shared<swarm_group>(mates, policy.peer());  // mates: the membership of the stage"
-             for name in ("swarm", "gwtf")},
+             for name in ("swarm", "diloco_swarm", "gwtf")},
           **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
-             for name in ("oobleck", "varuna_morphing", "parcae", "recycle", "checkfree")}}
+             for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree")}}
 MODELS = {"petals_finetune"}  # the preset makes the model; the policies are the user's
 UNMEASURED = {"dipaco"}  # no row in bench/comm/bytes.cpp
 PARTS = "Build each peer's model with `parallel::part_of`. "
@@ -101,7 +103,8 @@ def page(p, all_presets):
 def held_by(p):
     kind = re.match(r"parallel::(\w+)", p["type"])[1]
     return [f"What it needs, sends and does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
-            f"{'' if kind in ('swarm', 'elastic_pipeline', 'prompted_model') else PARTS}Held in `tests/presets/{Path(p['header']).stem}.cpp`.", ""]
+            f"{'' if kind in ('swarm', 'local_swarm', 'elastic_pipeline', 'prompted_model') else PARTS}"
+            f"Held in `{ELSEWHERE.get(p['name'], 'tests/presets/' + Path(p['header']).stem + '.cpp')}`.", ""]
 
 
 def options_from(base, all_presets):

@@ -14,6 +14,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,9 +31,18 @@ struct trained {
   std::vector<double> losses;
 };
 
+template <class Options>
+auto steps_of(const Options& o) {
+  if constexpr (std::is_same_v<Options, presets::diloco_swarm_options>) {
+    return presets::rounds_of(o);
+  } else {
+    return comm::every_step<>{};
+  }
+}
+
 /// Two stages with two peers each, on the simulator: hosts 0 and 1 serve stage 0.
 template <class Options>
-std::vector<trained> train(const support::timed_job& job, const support::swarm_schedule& s) {
+std::vector<trained> train(const support::timed_job& job, const support::swarm_schedule& s, Options options = {}) {
   sim::world world{{.seed = 1}};
   std::vector<trained> all(4);
   std::uint32_t finished = 0;
@@ -41,7 +51,6 @@ std::vector<trained> train(const support::timed_job& job, const support::swarm_s
     world.boot(h, [&, h](sim::process& p) {
       const std::uint32_t stage = h / 2;
       const auto mates = p.make_fabric(h + 1), fabric = p.make_fabric(h + 1);
-      Options options;
       options.fabric = fabric;
       options.peer = {.run = 3, .stage = stage, .stages = 2, .micro_batches = s.micro_batches};
       for (std::uint32_t o = 0; o < h; ++o) options.peer.dial.push_back("host-" + std::to_string(o) + ":2");
@@ -59,7 +68,7 @@ std::vector<trained> train(const support::timed_job& job, const support::swarm_s
       to.learning_rate = optim::constant{s.rate};
       to.clip_norm = 0;
       const nn::block_range half{stage, stage + 1};
-      auto t = make_trainer(job.make(nn::model_part{half}), std::move(env), to, comm::every_step<>{}, optim::sgd{},
+      auto t = make_trainer(job.make(nn::model_part{half}), std::move(env), to, steps_of(options), optim::sgd{},
                             fault::quorum{}, std::move(policy));
       if (!t.start()) throw std::runtime_error{"start"};
       while (t.context().step() < s.steps) {
@@ -89,6 +98,21 @@ TEST_CASE("presets: a swarm trains in 8 bits, and the peers of a stage stay equa
   CHECK(seen[2].parameters == seen[3].parameters);
   REQUIRE(seen[0].losses.size() == 4);
   CHECK(seen[0].losses[0] == Approx(want.losses[0]).epsilon(1e-2));
+}
+
+TEST_CASE("presets: the peers of a stage of diloco_swarm are equal after a round, and it has learnt", "[presets][fast]") {
+  presets::diloco_swarm_options o;
+  CHECK(o.local_steps == 50);
+  o.local_steps = 2, o.outer_learning_rate = 1, o.momentum = 0;
+  const auto seen = train(job, schedule, o);
+  const auto want = support::unsplit(job, schedule);
+  CHECK(seen[0].parameters == seen[1].parameters);
+  CHECK(seen[2].parameters == seen[3].parameters);
+  for (std::size_t h = 0; h < 4; ++h) CHECK(support::distance(seen[h].parameters, want) < 2e-2);
+  REQUIRE(seen[0].losses.size() == 4);
+  CHECK(seen[0].losses[0] == Approx(want.losses[0]).epsilon(1e-2));
+  CHECK(seen[0].losses[3] == Approx(want.losses[3]).epsilon(2e-2));
+  CHECK(want.losses[3] < 0.9 * want.losses[0]);
 }
 
 TEST_CASE("presets: gwtf ends as the unsplit model", "[presets][fast]") {

@@ -2,29 +2,120 @@
 #ifndef CAUSEWAY_TESTS_SUPPORT_LOCAL_SEAT_HPP
 #define CAUSEWAY_TESTS_SUPPORT_LOCAL_SEAT_HPP
 
-// A peer of a swarm whose peers take local steps.
+// A peer of a swarm whose peers take local steps, and notes on which micro-batches each of them stepped on and brought to
+// the exchange.
 
 #include <causeway/comm/periodic.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "support/swarm_seat.hpp"
 
 namespace support {
 
+using causeway::parallel::swarm_wire::batch_set;
+
+/// Of a peer, in the round that it is in: what it had stepped on after each local step, and what it offered at last.
+struct local_notes {
+  std::uint32_t stage = 0;
+  std::vector<batch_set> after;
+  batch_set offered;
+};
+
+/// By stage, of the exchange whose result was kept last: what each peer put in. And all peers' notes.
+struct round_notes {
+  std::map<std::uint32_t, std::vector<batch_set>> put_in;
+  std::deque<local_notes> peers;  ///< one that is started again is another
+};
+
+/// Passes everything on, and notes.
+class noting_round final : public causeway::parallel::swarm_round {
+  using base = causeway::parallel::swarm_round;
+  using holding_type = causeway::parallel::swarm_holding;
+
+ public:
+  noting_round(std::shared_ptr<base> peer, round_notes& notes)
+      : peer_{std::move(peer)}, notes_{notes}, own_{notes.peers.emplace_back()} {
+    own_ = {peer_->options().stage, {}, {}};
+  }
+
+  [[nodiscard]] const causeway::parallel::swarm_options& options() const noexcept override { return peer_->options(); }
+  void open(std::uint64_t agreement) override { peer_->open(agreement); }
+  causeway::result<double> evaluate(std::uint64_t step, std::uint32_t n, causeway::parallel::swarm_computer& c) override {
+    return peer_->evaluate(step, n, c);
+  }
+  causeway::result<double> run(std::uint64_t step, causeway::parallel::swarm_computer& c) override {
+    return peer_->run(step, c);
+  }
+  causeway::result<void> complete(const std::function<bool()>& summoned) override { return peer_->complete(summoned); }
+  [[nodiscard]] bool called_away() const noexcept override { return peer_->called_away(); }
+  [[nodiscard]] holding_type holding() override { return peer_->holding(); }
+  causeway::result<double> take_part(std::span<const holding_type> all, std::size_t self) override {
+    auto weight = peer_->take_part(all, self);
+    own_.offered = all[self].done;
+    bool afresh = weight.has_value();
+    for (const auto& h : all) afresh = afresh && !h.sum;
+    if (!afresh) return weight;
+    auto& put_in = notes_.put_in[own_.stage];
+    put_in.clear();
+    for (const auto& h : all) {
+      if (h.done.count() > 0) put_in.push_back(h.done);
+    }
+    return weight;
+  }
+  causeway::result<double> all_summed() override { return peer_->all_summed(); }
+  void agreed(double squares) override { peer_->agreed(squares); }
+  [[nodiscard]] float norm() const override { return peer_->norm(); }
+  [[nodiscard]] std::uint64_t contributed() override { return peer_->contributed(); }
+  void end_local_step(std::uint64_t step, causeway::parallel::swarm_computer& round) override {
+    peer_->end_local_step(step, round);
+    if (step % options().local_steps == 0) own_.after.clear();
+    const auto so_far = causeway::parallel::decode_holding(peer_->progress());
+    own_.after.push_back(so_far.value().done);
+  }
+  void replaced() override { peer_->replaced(); }
+  [[nodiscard]] std::vector<std::byte> progress() override { return peer_->progress(); }
+  causeway::result<void> restore_progress(std::span<const std::byte> bytes) override {
+    return peer_->restore_progress(bytes);
+  }
+  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return peer_->asked_to_move(); }
+  [[nodiscard]] std::string describe() override { return peer_->describe(); }
+
+ private:
+  std::shared_ptr<base> peer_;
+  round_notes& notes_;
+  local_notes& own_;
+};
+
 /// For swarm_world: local steps of `Inner`, and Nesterov outside.
 template <class Inner>
 struct local_steps {
+  static inline round_notes* notes = nullptr;  ///< where to; a world runs in one thread
+
   template <class Codec, class Router, class Model, class Body>
   static causeway::result<void> take(swarm_seat seat, Router router, Model model, const swarm_schedule& s, Body&& body) {
     using namespace causeway;
-    const auto make = [&](auto peer, environment env, const trainer_options& to) {
-      const comm::periodic_options rounds{.local_steps = s.local_steps, .outer_learning_rate = s.outer_rate};
+    if (notes != nullptr) {
+      seat.shown = [](std::shared_ptr<parallel::swarm_round> peer) {
+        return std::make_shared<noting_round>(std::move(peer), *notes);
+      };
+    }
+    const auto make = [&](std::shared_ptr<parallel::swarm_round> round, environment env, const trainer_options& to) {
+      const comm::periodic_options every{.local_steps = s.local_steps, .outer_learning_rate = s.outer_rate};
       return make_trainer(std::move(model), std::move(env), to,
-                          comm::periodic<>{rounds, optim::nesterov{{.momentum = s.momentum}}}, Inner{}, fault::quorum{},
-                          parallel::local_swarm<Codec>{std::move(peer)});
+                          comm::periodic<>{every, optim::nesterov{{.momentum = s.momentum}}}, Inner{}, fault::quorum{},
+                          parallel::local_swarm<Codec>{std::move(round)});
     };
     return take_seat_with(std::move(seat), std::move(router), s, make, std::forward<Body>(body));
   }

@@ -147,9 +147,11 @@ struct swarm_seat {
   causeway::parallel::swarm_options options{};
   causeway::any_clock clock{};
   causeway::log_sink log{};
+  /// What group and parallelism see of the peer; none: the peer itself.
+  std::function<std::shared_ptr<causeway::parallel::swarm_round>(std::shared_ptr<causeway::parallel::swarm_round>)> shown{};
 };
 
-/// Trains on that seat: `make(peer, environment, options)` gives the trainer, `body(trainer, peer)` takes the steps.
+/// Trains on that seat: `make(round, environment, options)` gives the trainer, `body(trainer, peer)` takes the steps.
 template <class Router, class Make, class Body>
 causeway::result<void> take_seat_with(swarm_seat seat, Router router, const swarm_schedule& s, Make&& make, Body&& body) {
   using namespace causeway;
@@ -160,11 +162,12 @@ causeway::result<void> take_seat_with(swarm_seat seat, Router router, const swar
   environment env;
   env.clock = seat.clock;
   env.log = seat.log;
-  env.group = std::make_shared<swarm_group>(stage, peer);
+  const std::shared_ptr<parallel::swarm_round> round = seat.shown ? seat.shown(peer) : peer;
+  env.group = std::make_shared<swarm_group>(stage, round);
   trainer_options to;
   to.learning_rate = optim::constant{s.rate};
   to.clip_norm = s.clip_norm;
-  auto trainer = make(peer, std::move(env), to);
+  auto trainer = make(round, std::move(env), to);
   CAUSEWAY_TRY(trainer.start());
   return body(trainer, *peer);
 }
@@ -173,7 +176,7 @@ causeway::result<void> take_seat_with(swarm_seat seat, Router router, const swar
 template <class Codec = causeway::stage::plain, class Router, class Model, class Body>
 causeway::result<void> take_seat(swarm_seat seat, Router router, Model model, const swarm_schedule& s, Body&& body) {
   using namespace causeway;
-  const auto make = [&](auto peer, environment env, const trainer_options& to) {
+  const auto make = [&](std::shared_ptr<parallel::swarm_round> peer, environment env, const trainer_options& to) {
     return make_trainer(std::move(model), std::move(env), to, comm::every_step<>{}, optim::sgd{}, fault::quorum{},
                         parallel::swarm<Codec>{std::move(peer)});
   };

@@ -3,12 +3,15 @@
 #define CAUSEWAY_PRESETS_SWARMS_HPP
 
 // Published systems whose stages are served by peers that come and go, as compositions of a router and an activation codec.
-// Each is the parallelism of a trainer with comm::every_step and fault::quorum, and its peer() belongs into the
-// environment's swarm_group.
+// Each is the parallelism of a trainer with fault::quorum and comm::every_step, or, where it says so, what `rounds_of`
+// gives; and its peer() belongs into the environment's swarm_group.
 
+#include <causeway/comm/periodic.hpp>
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/optim/nesterov.hpp>
+#include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm_peer.hpp>
 #include <causeway/stage/activation.hpp>
@@ -47,6 +50,32 @@ struct swarm_options {
 using swarm = parallel::swarm<stage::coded<compress::block_int8>>;
 [[nodiscard]] inline swarm make(const swarm_options& o) {
   return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
+}
+
+/// DiLoCo-SWARM: SWARM's stages and wiring, but the peers of a stage take H steps of AdamW on what passed through them and
+/// then an outer step of Nesterov on the mean of what they moved (DiLoCo, arXiv 2311.08105, with its 0.7 and 0.9), instead
+/// of summing gradients in every step: 1/H of the bytes between them. Which steps go together, and what becomes of a lost
+/// peer's, is derived here (docs/design/swarm.md). H is less than DiLoCo's 500: what a lost peer had counts as one step.
+struct diloco_swarm_options {
+  std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
+  parallel::swarm_options peer{};                                       ///< stage, stages, micro-batches, addresses, times
+  std::uint32_t local_steps = 50;                                       ///< H; equal on all peers
+  float outer_learning_rate = 0.7F;                                     ///< of the step after each round
+  float momentum = 0.9F;                                                ///< Nesterov's, of the outer step
+  std::uint64_t seed = 1;                                               ///< of ties
+  stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
+  log_sink log{};
+};
+using diloco_swarm = parallel::local_swarm<stage::coded<compress::block_int8>>;
+[[nodiscard]] inline diloco_swarm make(const diloco_swarm_options& o) {
+  parallel::swarm_options peer = o.peer;
+  peer.local_steps = o.local_steps;
+  return detail::swarm_of<diloco_swarm>(o.fabric, peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
+}
+/// The trainer's communication policy.
+[[nodiscard]] inline comm::periodic<> rounds_of(const diloco_swarm_options& o) {
+  return comm::periodic<>{{.local_steps = o.local_steps, .outer_learning_rate = o.outer_learning_rate},
+                          optim::nesterov{{.momentum = o.momentum}}};
 }
 
 /// GWTF (Go With The Flow, 2025): paths of a whole step at once, so that peers carry what they can in its time and the sum

@@ -54,6 +54,27 @@ TEST_CASE("crew facts: bytes that no encoder makes are refused", "[parallel][fas
   CHECK(parallel::decode_crew_member(parallel::encode(somebody(), 76), ours).error().code == errc::wrong_model);
 }
 
+TEST_CASE("crew facts: what a peer has begun of a step comes back, or is refused", "[parallel][fast]") {
+  auto m = somebody();
+  m.peer.begun = {99, 3, 4, 1, {{0, 2}, {5, 10}}};
+  CHECK(parallel::decode_crew_member(parallel::encode(m, 77), ours)->peer.begun == m.peer.begun);
+  const auto refused = [&](auto&& change) {
+    auto p = m;
+    change(p.peer.begun);
+    return !parallel::decode_crew_member(parallel::encode(p, 77), ours);
+  };
+  CHECK(refused([](auto& b) { b.replicas = 2; }));  // it is in the third
+  CHECK(refused([](auto& b) { b.stage = 4; }));
+  CHECK(refused([](auto& b) { b.stages = 11; }));  // more than blocks
+  CHECK(refused([](auto& b) { b.keeps[1].last = 11; }));
+  CHECK(refused([](auto& b) { b.keeps[1].first = 2; }));  // touches the first
+  CHECK_FALSE(refused([](auto& b) { b.keeps.clear(); }));
+  const auto bytes = parallel::encode(m, 77);
+  for (std::size_t n = 0; n < bytes.size(); ++n) {
+    CHECK_FALSE(parallel::decode_crew_member(std::span{bytes}.first(n), ours));
+  }
+}
+
 TEST_CASE("crew facts: all peers know the same, by rising id", "[parallel][fast]") {
   std::vector<parallel::crew_facts> all(3);
   support::run_cluster(3, [&](std::uint32_t p, environment env) {

@@ -98,7 +98,7 @@ cuda() {
     return 0
   fi
   configure cuda-compile
-  build cuda-compile test_cuda bench_cuda
+  build cuda-compile test_cuda bench_cuda example_train_on_gpu
   (cd "$root" && ctest --preset cuda-compile)
 }
 

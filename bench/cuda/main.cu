@@ -6,6 +6,7 @@
 #include <causeway/cuda/matmul.cuh>
 
 #include "cuda/meter.cuh"
+#include "cuda/step.hpp"
 
 #include <cstdio>
 #include <cstring>
@@ -95,6 +96,26 @@ bool part(meter& m, const char* title, result<void> (*measure)(meter&)) {
   return done.has_value();
 }
 
+/// Whole training steps. `peak` is in operations a second.
+bool steps(bool quick, double peak) {
+  std::printf("\n## Training steps\n");
+  const auto measured = [&]() -> result<std::vector<step_figure>> {
+    CAUSEWAY_ASSIGN(auto engine, open_engine());
+    return measure_steps(std::move(engine), quick);
+  }();
+  if (!measured) {
+    std::printf("\nNot measured further: %s\n", measured.error().text().c_str());
+    return false;
+  }
+  std::printf("\n| model | tokens | step | tokens/s | products | share |\n|---|---|---|---|---|---|\n");
+  for (const step_figure& f : *measured) {
+    std::printf("| %s, bf16 | %.0f | %.1f ms | %.0f | %.0f TFLOP/s | %.0f %% of the product |\n", f.model.c_str(), f.tokens,
+                f.seconds * 1e3, f.tokens / f.seconds, f.operations / f.seconds / 1e12,
+                f.operations / f.seconds / peak * 100);
+  }
+  return true;
+}
+
 result<bool> run(bool quick) {
   CAUSEWAY_ASSIGN(auto m, meter::create(quick));
   CAUSEWAY_ASSIGN(const auto device, cuda::describe_device());
@@ -120,7 +141,7 @@ result<bool> run(bool quick) {
   all = part(m, "Codecs", measure_codecs) && all;
   all = part(m, "Attention", measure_attention) && all;
   all = part(m, "Products", measure_products) && all;
-  return all;
+  return steps(quick, peak) && all;
 }
 
 }  // namespace

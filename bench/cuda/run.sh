@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Everything that waits for a GPU, in one call of at most eight minutes: builds tests/cuda and bench_cuda, runs the tests that
-# carry the label gpu, compute-sanitizer over them where it is installed, and the benchmark. Writes a report in Markdown.
+# carry the label gpu, compute-sanitizer over them where it is installed, the benchmark, and the same training steps in
+# PyTorch where that is installed. Writes a report in Markdown.
 #
 #   usage: bench/cuda/run.sh [REPORT]      (build/gpu/report.md unless said otherwise)
 #
@@ -54,16 +55,16 @@ export -f compile use_ninja
 export root folder jobs arch
 rm -f "$folder/bin/test_cuda" "$folder/bin/bench_cuda"
 # The benchmark needs no test framework, so it is built where the tests cannot be.
-limited 90 build-bench bash -c 'compile ON bench_cuda || compile OFF bench_cuda'
-limited 120 build-tests bash -c 'compile ON test_cuda'
+limited 70 build-bench bash -c 'compile ON bench_cuda || compile OFF bench_cuda'
+limited 110 build-tests bash -c 'compile ON test_cuda'
 if [ -x "$folder/bin/test_cuda" ]; then
-  lines=40 limited 50 tests "$folder/bin/test_cuda" "[gpu]" --use-colour no
+  lines=40 limited 40 tests "$folder/bin/test_cuda" "[gpu]" --use-colour no
   if grep -qE 'not compared|not run' "$folder/tests.log"; then failed+=("tests that found no device"); fi
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
   if [ -n "$sanitizer" ]; then
-    limited 60 memcheck "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 \
+    limited 40 memcheck "$sanitizer" --tool memcheck --report-api-errors no --error-exitcode 9 \
       "$folder/bin/test_cuda" "[gpu]" --use-colour no
-    limited 45 racecheck "$sanitizer" --tool racecheck --error-exitcode 9 \
+    limited 30 racecheck "$sanitizer" --tool racecheck --error-exitcode 9 \
       "$folder/bin/test_cuda" "cuda attention*,cuda reductions: norms*,cuda codecs: bytes*" --use-colour no
   else
     printf '\ncompute-sanitizer is not installed; left out.\n' >>"$report"
@@ -73,8 +74,15 @@ else
 fi
 if [ -x "$folder/bin/bench_cuda" ]; then
   say bench
-  timeout --kill-after=5 90 "$folder/bin/bench_cuda" >"$folder/bench.md" 2>"$folder/bench.err" || failed+=(bench)
+  timeout --kill-after=5 100 "$folder/bin/bench_cuda" >"$folder/bench.md" 2>"$folder/bench.err" || failed+=(bench)
   { echo; sed 's/^#/##/' "$folder/bench.md"; cat "$folder/bench.err"; } >>"$report"
+  # The same steps in PyTorch, where it is installed; without torch.compile's minutes when they do not fit.
+  lines=12 limited 60 torch python3 "$root/bench/cuda/torch_step.py"
+  case $? in
+    0) ;;
+    2) unset 'failed[-1]' ;;
+    *) lines=12 limited 25 torch-eager python3 "$root/bench/cuda/torch_step.py" --eager ;;
+  esac
 fi
 
 [ ${#failed[@]} -eq 0 ] && verdict="Everything passed." || verdict="Failed: $(IFS=,; echo "${failed[*]}")."

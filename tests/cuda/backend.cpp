@@ -60,6 +60,20 @@ TEST_CASE("cuda backend: a pass that fails says so, and the next one works", "[c
   }
 }
 
+TEST_CASE("cuda backend: parameters are fetched when they have changed, and only then", "[cuda][fast]") {
+  const auto report = std::make_shared<causeway_test::queue_report>();
+  auto m = on_device<nn::basic_gpt<cuda::backend>>(golden_gpt(), host_engine(report));
+  const auto g = testing::read_golden("gpt");
+  const std::size_t all = m.parameters().values().size_bytes();
+  for (int pass = 0; pass < 2; ++pass) {
+    REQUIRE(m.forward_backward(g.inputs, g.targets, 2, 1.0F, 0));
+    CHECK(report->fetched == all);
+  }
+  m.parameters().touch();
+  REQUIRE(m.evaluate(g.inputs, g.targets, 2));
+  CHECK(report->fetched == 2 * all);
+}
+
 TEST_CASE("cuda backend: generation reads logits that the device made", "[cuda][fast]") {
   auto there = on_device<nn::basic_gpt<cuda::backend>>(golden_gpt(), host_engine());
   auto here = nn::gpt::create(golden_gpt());

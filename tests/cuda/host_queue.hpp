@@ -34,6 +34,7 @@ namespace causeway_test {
 struct queue_report {
   std::size_t reserved = 0;  ///< pieces that are lent to buffers
   std::size_t waits = 0;
+  std::size_t fetched = 0;    ///< bytes
   std::int64_t fail_at = -1;  ///< the operation that fails, counted from now; -1: none
 };
 
@@ -149,6 +150,10 @@ class host_queue {
   result enter() {
     if (report_->fail_at < 0 || report_->fail_at-- > 0) return {};
     return causeway::fail(causeway::errc::device_lost, "host queue", "told to fail");
+  }
+  result fetch(const void*, std::size_t bytes) {
+    report_->fetched += bytes;
+    return {};
   }
   static result copy(void* to, const void* from, std::size_t bytes) {
     std::memcpy(to, from, bytes);

@@ -37,6 +37,7 @@ template <class Q>
 concept EngineQueue = ProductQueue<Q> && SortingQueue<Q> &&
     requires(Q& q, const Q& constant, void* to, const void* from, std::size_t bytes) {
   { q.enter() } -> std::same_as<result<void>>;  // before each operation: makes the device current
+  { q.fetch(from, bytes) } -> std::same_as<result<void>>;
   { q.copy(to, from, bytes) } -> std::same_as<result<void>>;
   { q.copy_in(to, from, bytes) } -> std::same_as<result<void>>;   // the host's bytes may change afterwards
   { q.copy_out(to, from, bytes) } -> std::same_as<result<void>>;  // waits
@@ -63,6 +64,9 @@ class compute final : public engine {
     return *std::exchange(first_, std::nullopt);
   }
 
+  void fetch(const void* p, std::size_t bytes) override {
+    run([&] { return queue_.fetch(p, bytes); });
+  }
   void copy_in(void* to, const void* host, std::size_t bytes) override {
     run([&] { return queue_.copy_in(to, host, bytes); });
   }

@@ -67,6 +67,17 @@ class engine_queue : public sorting_queue {
 
   /// Streams and memory belong to a device, so the calling thread must be on it: nothing where it is.
   [[nodiscard]] result<void> enter() { return check(cudaSetDevice(place_->device), "choosing a CUDA device"); }
+  /// Moves pages at the rate of the bus, which faults of a kernel do not reach. Where it cannot, they come by faults.
+  [[nodiscard]] result<void> fetch(const void* p, std::size_t bytes) {
+#if CUDART_VERSION >= 13000
+    const cudaMemLocation here{cudaMemLocationTypeDevice, place_->device};
+    const cudaError_t hint = cudaMemPrefetchAsync(p, bytes, here, 0, handle());
+#else
+    const cudaError_t hint = cudaMemPrefetchAsync(p, bytes, place_->device, handle());
+#endif
+    if (hint != cudaSuccess) (void)cudaGetLastError();  // a launch would report it as its own
+    return {};
+  }
   [[nodiscard]] result<void> copy(void* to, const void* from, std::size_t bytes) {
     return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle()), "copying on the device");
   }

@@ -94,6 +94,8 @@ class engine {
   /// Waits until all is done. The first error since the last call.
   [[nodiscard]] virtual result<void> finish() = 0;
 
+  /// A hint: operations will use these next, and the host may have had them.
+  virtual void fetch(const void* p, std::size_t bytes) = 0;
   virtual void copy_in(void* to, const void* host, std::size_t bytes) = 0;
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
 

@@ -62,6 +62,8 @@ class basic_cpu_backend {
   /// Until this returns, the host must not touch what operations read or write; it gives the first error of any of them
   /// since the last call. A processor is done at once.
   [[nodiscard]] result<void> finish() const noexcept { return {}; }
+  /// A hint that operations will use these next and that the host may have had them: nothing here.
+  void fetch(const void*, std::size_t) const noexcept {}
   /// From memory of the host, which may change as soon as this returns.
   void copy_in(void* to, const void* host, std::size_t bytes) const noexcept { std::memcpy(to, host, bytes); }
   void copy(void* to, const void* from, std::size_t bytes) const noexcept { std::memcpy(to, from, bytes); }

@@ -265,7 +265,7 @@ class language_model {
       family = std::move(declared);
       part = std::move(wanted);
       low = std::move(copies);
-      low_version = 0;
+      seen_version = 0;
     }
 
     BackendType backend;
@@ -274,7 +274,7 @@ class language_model {
     Family family;
     std::uint64_t seed = 0;
     aligned_buffer<bf16> low;
-    std::uint64_t low_version = 0;
+    std::uint64_t seen_version = 0;
     buffer_pool memory{backend.source()};
     tape_type tape{backend, memory};
   };
@@ -286,7 +286,7 @@ class language_model {
   [[nodiscard]] parameter_store& store() const noexcept { return engine_->store; }
 
   [[nodiscard]] pass<BackendType> prepare(const micro_batch& b, bool training) {
-    refresh_low();
+    refresh();
     const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
     return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? family().dropout() : 0.0F};
   }
@@ -321,16 +321,20 @@ class language_model {
     return y;
   }
 
-  /// Makes the bf16 copies of the weights anew if the parameters changed since.
-  void refresh_low() {
+  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
+  void refresh() {
     engine& e = *engine_;
-    if (e.low.size() == 0 || e.low_version == e.store.version()) return;
+    if (e.seen_version == e.store.version()) return;
+    e.backend.ops().fetch(e.store.values().data(), e.store.values().size_bytes());
+    if (e.low.size() > 0) refresh_low();
+    e.seen_version = e.store.version();
+  }
+  void refresh_low() {
     for (std::size_t i = 0; i < store().segments().size(); ++i) {
       const auto& s = store().segments()[i];
       if (s.kind != parameter_kind::matrix && i != family().head()) continue;
-      backend().ops().convert(store().value(i), e.low.data() + s.offset, s.size());
+      backend().ops().convert(store().value(i), engine_->low.data() + s.offset, s.size());
     }
-    e.low_version = e.store.version();
   }
 
   template <class F>
@@ -350,7 +354,7 @@ class language_model {
 
   [[nodiscard]] result<tensor> input_gradient(tape_type& t, const stage_pass& s, tensor d_output) {
     tensor d_input;
-    refresh_low();  // parameters may be others than in the forward, where several micro-batches are on their way
+    refresh();  // parameters may be others than in the forward, where several micro-batches are on their way
     CAUSEWAY_TRY(guarded(t, true, [&] {
       if (d_output) t.contribute(s.output.slot, std::move(d_output));
       t.backward();

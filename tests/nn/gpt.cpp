@@ -10,6 +10,7 @@
 
 #include "golden.hpp"
 #include "support/catch.hpp"
+#include "support/models.hpp"
 
 namespace causeway::nn {
 namespace {

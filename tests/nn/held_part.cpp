@@ -2,9 +2,6 @@
 // A model whose part changes while it lives.
 #include <causeway/nn/language_model.hpp>
 
-#include <causeway/nn/gpt.hpp>
-#include <causeway/nn/llama.hpp>
-
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -12,6 +9,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/models.hpp"
 
 namespace causeway {
 namespace {

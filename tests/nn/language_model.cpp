@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/nn/language_model.hpp>
 
-#include <causeway/nn/gpt.hpp>
-#include <causeway/nn/llama.hpp>
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -15,6 +12,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/models.hpp"
 
 namespace {
 

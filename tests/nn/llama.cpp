@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/nn/llama.hpp>
 
-#include <causeway/nn/gpt.hpp>
 #include <causeway/optim/adamw.hpp>
 
 #include <cstddef>
@@ -11,6 +10,7 @@
 
 #include "golden.hpp"
 #include "support/catch.hpp"
+#include "support/models.hpp"
 
 namespace causeway::nn {
 namespace {

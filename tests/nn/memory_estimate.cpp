@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/nn/memory_estimate.hpp>
 
-#include <causeway/nn/gpt.hpp>
-#include <causeway/nn/llama.hpp>
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/models.hpp"
 
 namespace causeway::nn {
 namespace {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/nn/pass.hpp>
 
+#include <causeway/kernels/backend.hpp>
+
 #include <vector>
 
 #include "support/catch.hpp"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/async_pipeline_stream.hpp>
 
-#include <causeway/nn/gpt.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/models.hpp"
 
 // A stage that is the whole model, whose parameters move between a micro-batch's forward and its backward.
 namespace causeway::parallel {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/stage/subspace_pieces.hpp>
 
-#include <causeway/nn/gpt.hpp>
-#include <causeway/nn/llama.hpp>
 
 #include "support/catch.hpp"
+#include "support/models.hpp"
 
 #include <algorithm>
 #include <cmath>

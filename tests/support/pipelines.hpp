@@ -4,8 +4,6 @@
 
 // Small models trained whole and in pipelines, to compare: what a run leaves, parameter by parameter and by name.
 
-#include <causeway/nn/gpt.hpp>
-#include <causeway/nn/llama.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/parallel/pipeline.hpp>
 #include <causeway/train/trainer.hpp>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "support/cluster.hpp"
+#include "support/models.hpp"
 
 namespace support {
 

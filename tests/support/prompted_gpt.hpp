@@ -5,7 +5,6 @@
 // A small GPT whose blocks are served by simulated peers, its prompts trained by others; and the same model and prompts in
 // one place, on one tape, to compare with.
 
-#include <causeway/nn/gpt.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/parallel/block_server.hpp>
 #include <causeway/parallel/prompted_model.hpp>
@@ -19,6 +18,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "support/models.hpp"
 
 namespace support {
 

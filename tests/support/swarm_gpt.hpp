@@ -5,12 +5,12 @@
 // A job for swarms that is a language model.
 
 #include <causeway/core/rng.hpp>
-#include <causeway/nn/gpt.hpp>
 
 #include <cstdint>
 #include <utility>
 #include <vector>
 
+#include "support/models.hpp"
 #include "support/swarm_seat.hpp"
 
 namespace support {

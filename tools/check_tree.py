@@ -41,7 +41,7 @@ TESTED_THROUGH = [
     (r"kernels/(targets|cpu_features)\.hpp", "tests/kernels/simd_math.cpp"),
     (r"collective/(butterfly|channels|encoding|flight|options|refusal|ring|sum)\.hpp", "tests/collective/all_reduce.cpp"),
     (r"compress/element\.hpp", "tests/compress/codec.cpp"),
-    (r"cuda/(row_kernels|queue|sort)\.cuh", "tests/cuda/reductions.cpp"),
+    (r"cuda/(row_kernels|queue|sort|product_queue)\.cuh", "tests/cuda/reductions.cpp"),
     (r"cuda/(engine|queue)\.hpp", "tests/cuda/compute.cpp"),
     (r"cuda/tensor_cores\.cuh", "tests/cuda/attention.cpp"),
     (r"cuda/attention_key_gradient_body\.hpp", "tests/cuda/attention_backward_bodies.cpp"),

@@ -27,7 +27,8 @@ RANKS = {
 # Folders beside the ladder: who they may include; nobody but the umbrella includes them.
 SIDE = {"cuda": ("config", "core", "tensor", "kernels", "optim", "compress")}
 # Headers of these that a program without the toolkit includes too: the umbrella has them unconditionally.
-SIDE_SEAM = ("causeway/cuda/adamw.hpp", "causeway/cuda/backend.hpp", "causeway/cuda/engine.hpp")
+SIDE_SEAM = ("causeway/cuda/adamw.hpp", "causeway/cuda/backend.hpp", "causeway/cuda/engine.hpp",
+             "causeway/cuda/muon.hpp")
 
 
 @dataclass(frozen=True)

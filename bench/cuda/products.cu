@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuBLASLt with the products of a block and of the output layer, forward and backward, with their epilogues.
 #include <causeway/cuda/matmul.cuh>
-#include <causeway/cuda/orthogonalise.cuh>
+#include <causeway/cuda/orthogonalise.hpp>
+#include <causeway/cuda/product_queue.cuh>
 
 #include "cuda/meter.cuh"
 
@@ -47,12 +48,13 @@ result<void> one(meter& m, cuda::matmul& products, operands& o, const layer& l) 
 
 /// Five iterations: two products with the matrix and one of its smaller side each.
 result<void> orthogonalisation(meter& m, cuda::matmul& products, std::int64_t rows, std::int64_t columns) {
+  cuda::product_queue<> q{m.stream(), m.memory(), products};
   const auto side = static_cast<double>(std::min(rows, columns)), other = static_cast<double>(std::max(rows, columns));
   CAUSEWAY_ASSIGN(auto x, m.random<float>(rows * columns));
   const std::string size = std::to_string(rows) + " x " + std::to_string(columns) + " in bf16";
-  CAUSEWAY_TRY(
-      m.measure("Muon, orthogonalisation", size, bound::product, 5 * (4 * side * side * other + 2 * side * side * side),
-                [&] { return cuda::orthogonalise<bf16>(m.stream(), m.memory(), products, x.data(), rows, columns); }));
+  CAUSEWAY_TRY(m.measure("Muon, orthogonalisation", size, bound::product,
+                         5 * (4 * side * side * other + 2 * side * side * side),
+                         [&] { return cuda::orthogonalise<bf16>(q, x.data(), rows, columns); }));
   return m.stream().synchronize();
 }
 

@@ -435,6 +435,7 @@
 #include <causeway/cuda/adamw.hpp>
 #include <causeway/cuda/backend.hpp>
 #include <causeway/cuda/engine.hpp>
+#include <causeway/cuda/muon.hpp>
 
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
 #include <causeway/net/asio_conversation.hpp>
@@ -488,10 +489,11 @@
 #include <causeway/cuda/matrix_tiles.hpp>
 #include <causeway/cuda/memory.cuh>
 #include <causeway/cuda/norm_bodies.hpp>
-#include <causeway/cuda/orthogonalise.cuh>
+#include <causeway/cuda/orthogonalise.hpp>
 #include <causeway/cuda/orthogonalise_bodies.hpp>
 #include <causeway/cuda/output_layer.hpp>
 #include <causeway/cuda/pack.hpp>
+#include <causeway/cuda/product_queue.cuh>
 #include <causeway/cuda/products.hpp>
 #include <causeway/cuda/queue.cuh>
 #include <causeway/cuda/queue.hpp>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <causeway/cuda/orthogonalise.hpp>
+
 #include "cuda/attention_case.hpp"
 #include "cuda/orthogonalise_case.hpp"
 #include "cuda/orthogonalise_host.hpp"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/cuda/orthogonalise.cuh>
+#include <causeway/cuda/orthogonalise.hpp>
+
+#include <causeway/cuda/product_queue.cuh>
 
 #include "cuda/orthogonalise_case.hpp"
 
@@ -13,11 +15,12 @@ causeway::result<std::vector<float>> orthogonalise_on_device(const std::vector<f
   CAUSEWAY_ASSIGN(auto products, cuda::matmul::create());
   CAUSEWAY_ASSIGN(auto buffer, cuda::device_buffer<float>::create(x.size()));
   cuda::arena memory{0};
+  cuda::product_queue<> q{s, memory, products};
   CAUSEWAY_TRY(buffer.write(s, x));
   if (in_bf16) {
-    CAUSEWAY_TRY(cuda::orthogonalise<causeway::bf16>(s, memory, products, buffer.data(), rows, columns));
+    CAUSEWAY_TRY(cuda::orthogonalise<causeway::bf16>(q, buffer.data(), rows, columns));
   } else {
-    CAUSEWAY_TRY(cuda::orthogonalise<float>(s, memory, products, buffer.data(), rows, columns));
+    CAUSEWAY_TRY(cuda::orthogonalise<float>(q, buffer.data(), rows, columns));
   }
   std::vector<float> back(x.size());
   CAUSEWAY_TRY(buffer.read(s, back));

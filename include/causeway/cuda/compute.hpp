@@ -14,6 +14,7 @@
 #include <causeway/cuda/embedding.hpp>
 #include <causeway/cuda/engine.hpp>
 #include <causeway/cuda/norm_bodies.hpp>
+#include <causeway/cuda/orthogonalise.hpp>
 #include <causeway/cuda/output_layer.hpp>
 #include <causeway/cuda/products.hpp>
 #include <causeway/cuda/queue.hpp>
@@ -188,6 +189,10 @@ class compute final : public engine {
   void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
                     const kernels::adamw_coefficients& c) override {
     run([&] { return queue_.elements(count, adamw_body{p, g, m, v, c}); });
+  }
+  void muon_update(float* p, const float* g, float* u, std::int64_t rows, std::int64_t columns,
+                   const muon_coefficients& c) override {
+    run([&] { return cuda::muon_update(queue_, p, g, u, rows, columns, c); });
   }
 
  private:

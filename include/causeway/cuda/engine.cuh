@@ -11,6 +11,7 @@
 #include <causeway/cuda/engine.hpp>
 #include <causeway/cuda/matmul.cuh>
 #include <causeway/cuda/memory.cuh>
+#include <causeway/cuda/product_queue.cuh>
 #include <causeway/cuda/runtime.cuh>
 #include <causeway/cuda/sort.cuh>
 
@@ -45,7 +46,7 @@ struct device_place {
 /// Buffers lie in managed memory: the device keeps the pages that it uses, and the host reads and writes the same addresses
 /// when nothing is under way. Pages that the host touched come back when a kernel needs them, at the rate of the bus; in
 /// steps that the host does not look into none move.
-class engine_queue : public sorting_queue {
+class engine_queue : public product_queue<sorting_queue> {
  public:
   [[nodiscard]] static result<engine_queue> create(const engine_options& options) {
     CAUSEWAY_ASSIGN(const int devices, device_count());
@@ -58,11 +59,6 @@ class engine_queue : public sorting_queue {
     CAUSEWAY_ASSIGN(auto products, matmul::create(options.tf32));
     return result<engine_queue>{engine_queue{std::make_unique<detail::device_place>(
         detail::device_place{options.device, std::move(work), arena{options.device}, std::move(products)})}};
-  }
-
-  template <class In, class Out>
-  [[nodiscard]] result<void> multiply(const matmul_args<In, Out>& args) {
-    return place_->products.multiply(place_->work, args);
   }
 
   /// Streams and memory belong to a device, so the calling thread must be on it: nothing where it is.
@@ -106,7 +102,7 @@ class engine_queue : public sorting_queue {
 
  private:
   explicit engine_queue(std::unique_ptr<detail::device_place> place)
-      : sorting_queue{place->work, place->memory}, place_{std::move(place)} {}
+      : product_queue<sorting_queue>{place->work, place->memory, place->products}, place_{std::move(place)} {}
 
   [[nodiscard]] cudaStream_t handle() const noexcept { return place_->work.handle(); }
 

@@ -76,6 +76,16 @@ struct product {
         pre_activation{g.pre_activation} {}
 };
 
+/// One step of Muon for a matrix (optim::muon_options, optim::step_options).
+struct muon_coefficients {
+  float learning_rate = 0.0F;
+  float momentum = 0.95F;
+  float weight_decay = 0.0F;
+  float gradient_scale = 1.0F;
+  int iterations = 5;
+  bool half = true;  ///< products in bf16, else in f32
+};
+
 /// Operations start in the order of the calls and return at once; the arguments are those of the functions of the same name
 /// in kernels/, all in memory from `reserve`, but for what says "host". After the first error the others do nothing, until
 /// `finish` has told it. One thread at a time.
@@ -141,6 +151,9 @@ class engine {
   /// The bits of kernels::adamw_update.
   virtual void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
                             const kernels::adamw_coefficients& c) = 0;
+  /// p, g and the momentum u are [rows, columns].
+  virtual void muon_update(float* p, const float* g, float* u, std::int64_t rows, std::int64_t columns,
+                           const muon_coefficients& c) = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda

@@ -37,6 +37,19 @@ struct muon_options {
   adamw_options adamw{};      ///< for all that is not a matrix
 };
 
+namespace detail {
+
+constexpr std::int64_t muon_padded(std::int64_t count) noexcept { return (count + 15) / 16 * 16; }
+
+/// Matrices need no second moment, so the others' are stored one after another.
+inline std::int64_t muon_second_moments(std::span<const parameter_segment> segments) noexcept {
+  std::int64_t length = 0;
+  for (const auto& s : segments) length += s.kind == parameter_kind::matrix ? 0 : muon_padded(s.size());
+  return length;
+}
+
+}  // namespace detail
+
 /// One step for a matrix W [rows, columns]: u = mu·u + g; X = g + mu·u; X = X / |X|; then `iterations` times
 /// A = X·Xt, X = 3.4445·X + (-4.7750·A + 2.0315·A²)·X, on the smaller side; W -= lr·(sqrt(max(1, rows/columns))·X + wd·W),
 /// Keller Jordan's scaling, in f32. Costs about 4·iterations·rows·columns·min(rows, columns) multiply-adds a step and
@@ -59,7 +72,7 @@ class muon {
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
     CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    if (second_.size() == 0) second_ = state_buffer{second_moments(view.segments)};
+    if (second_.size() == 0) second_ = state_buffer{detail::muon_second_moments(view.segments)};
     step_options adamw_step = step;
     adamw_step.learning_rate *= options_.adamw_rate;
     const kernels::adamw_coefficients decayed = clock_.advance(options_.adamw, adamw_step);
@@ -73,7 +86,7 @@ class muon {
       }
       kernels::adamw_update(pool, view.values.data() + s.offset, view.gradients.data() + s.offset, first_.data() + s.offset,
                             second, s.size(), detail::decays(s.kind) ? decayed : plain);
-      second += padded(s.size());
+      second += detail::muon_padded(s.size());
     }
   }
 
@@ -83,15 +96,6 @@ class muon {
   }
 
  private:
-  static constexpr std::int64_t padded(std::int64_t count) noexcept { return (count + 15) / 16 * 16; }
-
-  /// Matrices need no second moment, so the others' are stored one after another.
-  static std::int64_t second_moments(std::span<const parameter_segment> segments) noexcept {
-    std::int64_t length = 0;
-    for (const auto& s : segments) length += s.kind == parameter_kind::matrix ? 0 : padded(s.size());
-    return length;
-  }
-
   void step_matrix(thread_pool& pool, const parameter_view& view, const parameter_segment& s, const step_options& step) {
     auto frame = memory_.open();
     const auto count = static_cast<std::size_t>(s.size());

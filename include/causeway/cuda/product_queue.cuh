@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_CUDA_PRODUCT_QUEUE_CUH
+#define CAUSEWAY_CUDA_PRODUCT_QUEUE_CUH
+
+// A queue that multiplies, by cuBLASLt.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/cuda/matmul.cuh>
+#include <causeway/cuda/memory.cuh>
+#include <causeway/cuda/products.hpp>
+#include <causeway/cuda/queue.cuh>
+#include <causeway/cuda/runtime.cuh>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Refers to all three, which must outlive it. `Base` is what the rest is done by.
+template <class Base = device_queue>
+class product_queue : public Base {
+ public:
+  product_queue(stream& s, arena& memory, matmul& products) noexcept : Base{s, memory}, stream_{&s}, products_{&products} {}
+
+  template <class In, class Out>
+  [[nodiscard]] result<void> multiply(const matmul_args<In, Out>& args) {
+    return products_->multiply(*stream_, args);
+  }
+
+ private:
+  stream* stream_;
+  matmul* products_;
+};
+static_assert(ProductQueue<product_queue<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_PRODUCT_QUEUE_CUH

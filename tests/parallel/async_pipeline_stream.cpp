@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/async_pipeline_stream.hpp>
 
-
 #include <algorithm>
 #include <cstdint>
 #include <vector>

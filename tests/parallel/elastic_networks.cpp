@@ -6,6 +6,7 @@
 #include <causeway/net/asio_fabric.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
+#include <causeway/train/member.hpp>
 
 #include <algorithm>
 #include <cmath>

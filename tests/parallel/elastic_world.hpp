@@ -3,22 +3,19 @@
 #define CAUSEWAY_TESTS_PARALLEL_ELASTIC_WORLD_HPP
 
 // Elastic pipelines in a simulated world: the real trainer, membership, transfer and disk code with a small GPT, and hosts
-// that die at chosen network calls, come late, or come back.
+// that die at chosen network calls, come late, or come back. All but the trainer is compiled once, in
+// support/elastic_world.cpp, for folders that name `elastic_world` in tests/CMakeLists.txt.
 
 #include <causeway/comm/every_step.hpp>
 #include <causeway/fault/quorum.hpp>
 #include <causeway/io/memory_storage.hpp>
-#include <causeway/nn/gpt.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
 #include <causeway/sim/disk.hpp>
 #include <causeway/sim/world.hpp>
 #include <causeway/train/crew_group.hpp>
-#include <causeway/train/member.hpp>
 #include <causeway/train/trainer.hpp>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -29,7 +26,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/counted_fabric.hpp"
+#include "support/models.hpp"
 #include "support/pipelines.hpp"
 
 namespace support {
@@ -76,214 +73,115 @@ auto with(Recovery recovery) {
   };
 }
 
-/// `make(crew, options)` gives a peer's pipeline.
-template <class Make>
-class elastic_world {
+/// What is known of a host when the run is over.
+struct elastic_result {
+  bool finished = false;
+  std::map<std::string, std::vector<float>> parameters;  ///< of the blocks that it computed in the last step
+  std::map<std::uint64_t, double> losses;                ///< by step
+  std::map<std::uint64_t, causeway::stage::layout> layouts;
+  std::map<std::uint64_t, causeway::time_point> ends;
+  std::map<std::uint64_t, double> evaluated;  ///< by step; what it did not hear is not there
+  std::uint64_t missed = 0;                   ///< evaluations without an outcome
+  std::string error;
+  std::uint64_t id = 0;
+  std::uint64_t received = 0;
+  std::uint64_t made_up = 0;
+  std::uint64_t went_back = 0;
+  std::uint64_t resumed = 0;  ///< attempts that went on with a step
+  std::uint64_t calls = 0;    ///< of the network
+};
+
+/// The peer of such a run, whatever the type of its trainer.
+class elastic_peer {
  public:
-  elastic_world(elastic_world_options options, Make make)
-      : options_{std::move(options)}, make_{std::move(make)}, world_{world_options()} {
-    for (std::uint32_t h = 0; h < options_.hosts; ++h) {
-      const auto host = world_.add_host({});
-      disks_.emplace_back(causeway::sim::disk_options{.seed = causeway::mix(options_.seed, host)});
-      world_.set_storage(host, causeway::io::any_storage{causeway::io::basic_file_storage{disks_.back()}});
-    }
-    if (options_.trace) {
-      world_.set_log([this](causeway::time_point t, std::uint32_t host, causeway::severity, std::string_view text) {
-        options_.trace(std::to_string(causeway::seconds(t.since_start)) + " host " + std::to_string(host) + ": " +
-                       std::string{text});
-      });
-    }
-    results_.resize(options_.hosts);
-  }
+  virtual ~elastic_peer() = default;
+  virtual causeway::result<void> start() = 0;
+  [[nodiscard]] virtual std::uint64_t steps() = 0;
+  virtual causeway::result<causeway::step_report> step(const causeway::batch& b) = 0;
+  virtual causeway::result<double> evaluate(const causeway::batch& b) = 0;
+  [[nodiscard]] virtual const causeway::stage::layout& layout() = 0;
+  virtual causeway::parameter_store& parameters() = 0;
+  virtual void count(elastic_result& out) = 0;
+};
 
-  struct result_of_host {
-    bool finished = false;
-    std::map<std::string, std::vector<float>> parameters;  ///< of the blocks that it computed in the last step
-    std::map<std::uint64_t, double> losses;                ///< by step
-    std::map<std::uint64_t, causeway::stage::layout> layouts;
-    std::map<std::uint64_t, causeway::time_point> ends;
-    std::map<std::uint64_t, double> evaluated;  ///< by step; what it did not hear is not there
-    std::uint64_t missed = 0;                   ///< evaluations without an outcome
-    std::string error;
-    std::uint64_t id = 0;
-    std::uint64_t received = 0;
-    std::uint64_t made_up = 0;
-    std::uint64_t went_back = 0;
-    std::uint64_t resumed = 0;  ///< attempts that went on with a step
-    std::uint64_t calls = 0;  ///< of the network
-  };
-
-  causeway::sim::world& world() { return world_; }
-  result_of_host& at(std::uint32_t host) { return results_[host]; }
-  [[nodiscard]] std::uint32_t finished() const {
-    return static_cast<std::uint32_t>(std::count_if(results_.begin(), results_.end(), [](auto& r) { return r.finished; }));
-  }
-  void boot() {
-    for (std::uint32_t h = 0; h < options_.hosts; ++h) {
-      if (std::find(options_.late.begin(), options_.late.end(), h) == options_.late.end()) boot(h);
-    }
-  }
-  void boot(std::uint32_t host) {
-    world_.boot(host, [this](causeway::sim::process& p) { live(p); });
-  }
-  /// Until all live hosts of `wanted` have finished, or the time is over.
-  void run(causeway::duration end = 1h) { world_.run_until(causeway::time_point{end}); }
-  std::uint32_t wanted = UINT32_MAX;  ///< hosts that have to finish; the default is all
-
-  /// A host's seat in the last step that it noted; nullptr: spare, or none.
-  [[nodiscard]] const causeway::stage::seat* last_seat(std::uint32_t host) const {
-    const auto& r = results_[host];
-    return r.layouts.empty() ? nullptr : r.layouts.rbegin()->second.find(r.id);
-  }
-
-  /// The whole model, trained on the same batches.
-  [[nodiscard]] trained_model unsplit() const {
-    const pipeline_case c{.ranks = 1,
-                          .micro_batches = options_.micro_batches,
-                          .sequences = options_.micro_batches,
-                          .steps = options_.steps,
-                          .clip_norm = options_.clip_norm};
-    return train_whole(small_gpt(options_.layers), c, [] { return causeway::comm::every_step<>{}; });
-  }
-
-  /// How far what the hosts computed is from that. Not a number where they do not make the whole model together.
-  [[nodiscard]] double distance(const trained_model& whole) const {
-    double worst = 0;
-    for (const auto& [name, want] : whole.parameters) {
-      bool seen = false;
-      for (const auto& r : results_) {
-        const auto found = r.parameters.find(name);
-        if (!r.finished || found == r.parameters.end()) continue;
-        seen = true;
-        for (std::size_t i = 0; i < want.size(); ++i) {
-          worst = std::max(worst, std::abs(double(found->second.at(i)) - double(want[i])));
-        }
-      }
-      if (!seen) return NAN;
-    }
-    for (const auto& r : results_) {
-      for (const auto& [step, loss] : r.losses) worst = std::max(worst, std::abs(loss - whole.losses.at(step - 1)));
-    }
-    return worst;
+template <class Trainer>
+class elastic_peer_of final : public elastic_peer {
+ public:
+  explicit elastic_peer_of(Trainer trainer) : trainer_{std::move(trainer)} {}
+  causeway::result<void> start() override { return trainer_.start(); }
+  std::uint64_t steps() override { return trainer_.context().step(); }
+  causeway::result<causeway::step_report> step(const causeway::batch& b) override { return trainer_.step(b); }
+  causeway::result<double> evaluate(const causeway::batch& b) override { return trainer_.evaluate(b); }
+  const causeway::stage::layout& layout() override { return trainer_.parallel().layout(); }
+  causeway::parameter_store& parameters() override { return trainer_.model().parameters(); }
+  void count(elastic_result& out) override {
+    out.received = trainer_.parallel().received_blocks();
+    out.made_up = trainer_.parallel().made_up_blocks();
+    out.resumed = trainer_.parallel().resumed_attempts();
   }
 
  private:
-  causeway::sim::world_options world_options() const {
-    causeway::sim::world_options o;
-    o.seed = options_.seed;
-    o.link = options_.link;
-    return o;
-  }
+  Trainer trainer_;
+};
 
-  [[nodiscard]] std::shared_ptr<causeway::net::fabric> fabric(causeway::sim::process& p, std::uint64_t id) {
-    return std::make_shared<counted_fabric>(p.make_fabric(id), [this, &p](fabric_call) {
-      if (results_[p.host()].calls++ != options_.dies_at || p.host() != options_.victim) return;
-      world_.kill(p.host());
-      if (options_.back_after > 0s) world_.after(options_.back_after, [this, h = p.host()] { world_.restart(h); });
-      if (world_.running() == &p) p.sleep(1h);
-    });
-  }
+/// The world, whatever the type of its peers' trainers.
+class any_elastic_world {
+ public:
+  using peer_maker =
+      std::function<std::unique_ptr<elastic_peer>(const elastic_world_options&, std::shared_ptr<causeway::crew_group>,
+                                                  causeway::environment, causeway::parallel::elastic_pipeline_options)>;
+  using result_of_host = elastic_result;
 
-  causeway::parallel::elastic_pipeline_options pipeline_options() {
-    causeway::parallel::elastic_pipeline_options o{.micro_batches = options_.micro_batches};
-    if (options_.store_every > 0) o.storage = causeway::io::any_storage{shared_};
-    o.store_every = options_.store_every;
-    return o;
-  }
+  any_elastic_world(elastic_world_options options, peer_maker make);
+  ~any_elastic_world();
 
-  causeway::member_options member_options(std::uint32_t host, bool founds) {
-    causeway::member_options o;
-    o.protocol.run = 4711;
-    o.protocol.expected = options_.hosts - static_cast<std::uint32_t>(options_.late.size());
-    for (std::uint32_t h = 0; h < options_.hosts; ++h) {
-      if (h != host && !founds) o.dial.push_back(world_.address(h));
-    }
-    o.enters_afresh = true;
-    o.secret = causeway::mix(options_.seed, host);
-    return o;
-  }
+  causeway::sim::world& world() { return world_; }
+  elastic_result& at(std::uint32_t host) { return results_[host]; }
+  [[nodiscard]] std::uint32_t finished() const;
+  void boot();
+  void boot(std::uint32_t host);
+  /// Until all live hosts of `wanted` have finished, or the time is over.
+  void run(causeway::duration end = 1h);
+  std::uint32_t wanted = UINT32_MAX;  ///< hosts that have to finish; the default is all
 
-  void live(causeway::sim::process& p) {
-    using namespace causeway;
-    const std::uint32_t host = p.host();
-    result_of_host& me = results_[host];
-    me.finished = false;
-    auto disk = p.storage();
-    const bool founds = host == 0 && !disk.read("member/record");
-    const auto fresh = mix(options_.seed, host + 1, p.incarnation()) | 1U;
-    const auto id = member_identity(p.storage(), "member", 4711, fresh);
-    me.id = id;
-    auto group = member::make(fabric(p, id), p.storage(), member_options(host, founds), p.log());
-    if (!group) {
-      me.error = group.error().text();
-      return;
-    }
-    const auto crew = std::make_shared<crew_group>(*group);
-    environment env;
-    env.clock = p.clock();
-    env.log = p.log();
-    auto trainer = elastic_trainer(options_, crew, std::move(env), make_(crew, pipeline_options()));
-    const auto outcome = train(p, trainer, me);
-    if (!outcome) me.error = outcome.error().text();
-    if (!outcome) return;
-    me.finished = true;
-    if (finished() >= std::min(wanted, options_.hosts)) world_.end_run();
-    p.sleep(10h);  // stays to help those who are behind
-  }
+  /// A host's seat in the last step that it noted; nullptr: spare, or none.
+  [[nodiscard]] const causeway::stage::seat* last_seat(std::uint32_t host) const;
+  /// The whole model, trained on the same batches.
+  [[nodiscard]] trained_model unsplit() const;
+  /// How far what the hosts computed is from that. Not a number where they do not make the whole model together.
+  [[nodiscard]] double distance(const trained_model& whole) const;
 
-  template <class Trainer>
-  causeway::result<void> train(causeway::sim::process& p, Trainer& trainer, result_of_host& me) {
-    CAUSEWAY_TRY(trainer.start());
-    while (trainer.context().step() < options_.steps) {
-      const std::uint64_t step = trainer.context().step();
-      if (options_.before_step) options_.before_step(p.host(), step);
-      CAUSEWAY_TRY(evaluate(trainer, me));
-      if (trainer.context().step() != step) continue;
-      const token_batch b{0, step, options_.micro_batches};
-      CAUSEWAY_ASSIGN(const auto report, trainer.step(b.view()));
-      if (report.step != step + 1) {  // others had taken it, or the run went back
-        me.went_back += report.step <= step ? 1 : 0;
-        continue;
-      }
-      me.losses[report.step] = report.loss;
-      me.layouts[report.step] = trainer.parallel().layout();
-      me.ends[report.step] = p.now();
-    }
-    CAUSEWAY_TRY(evaluate(trainer, me));
-    me.received = trainer.parallel().received_blocks();
-    me.made_up = trainer.parallel().made_up_blocks();
-    me.resumed = trainer.parallel().resumed_attempts();
-    if (trainer.parallel().layout().find(me.id) != nullptr) detail::collect(trainer.model().parameters(), me.parameters);
-    return {};
-  }
-
-  template <class Trainer>
-  causeway::result<void> evaluate(Trainer& trainer, result_of_host& me) {
-    const token_batch held_out{0, 1000, options_.micro_batches};
-    for (std::uint64_t i = 0; i < options_.evaluations; ++i) {
-      const auto loss = trainer.evaluate(held_out.view());
-      if (loss) me.evaluated[trainer.context().step()] = *loss;
-      if (!loss && loss.error().code != causeway::errc::cancelled) return loss.error();
-      me.missed += loss ? 0 : 1;
-    }
-    return {};
-  }
+ private:
+  [[nodiscard]] causeway::sim::world_options world_options() const;
+  [[nodiscard]] std::shared_ptr<causeway::net::fabric> fabric(causeway::sim::process& p, std::uint64_t id);
+  [[nodiscard]] causeway::parallel::elastic_pipeline_options pipeline_options();
+  void live(causeway::sim::process& p);
+  causeway::result<void> train(causeway::sim::process& p, elastic_peer& peer, elastic_result& me);
+  causeway::result<void> evaluate(elastic_peer& peer, elastic_result& me);
 
   elastic_world_options options_;
-  Make make_;
-  std::vector<result_of_host> results_;
+  peer_maker make_;
+  std::vector<elastic_result> results_;
   std::deque<causeway::sim::disk> disks_;
   causeway::io::memory_storage shared_;
   causeway::sim::world world_;  // last: its processes refer to the rest
 };
 
-/// Of all hosts, in one text.
+/// `make(crew, options)` gives a peer's pipeline.
 template <class Make>
-std::string errors_of(elastic_world<Make>& w, std::uint32_t hosts) {
-  std::string all;
-  for (std::uint32_t h = 0; h < hosts; ++h) all += w.at(h).error;
-  return all;
-}
+class elastic_world : public any_elastic_world {
+ public:
+  elastic_world(elastic_world_options options, Make make)
+      : any_elastic_world{std::move(options),
+                          [make](const elastic_world_options& o, const std::shared_ptr<causeway::crew_group>& crew,
+                                 causeway::environment env, causeway::parallel::elastic_pipeline_options pipeline) {
+                            auto trainer = elastic_trainer(o, crew, std::move(env), make(crew, std::move(pipeline)));
+                            return std::make_unique<elastic_peer_of<decltype(trainer)>>(std::move(trainer));
+                          }} {}
+};
+
+/// Of all hosts, in one text.
+std::string errors_of(any_elastic_world& w, std::uint32_t hosts);
 
 /// Kills the victim at `kills` network calls spread over the run, from the `from`th on.
 template <class Recovery>

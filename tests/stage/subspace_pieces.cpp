@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/stage/subspace_pieces.hpp>
 
-
 #include "support/catch.hpp"
 #include "support/models.hpp"
 

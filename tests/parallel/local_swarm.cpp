@@ -147,6 +147,57 @@ TEST_CASE("local swarm: the peers of a stage are equal after every round", "[par
   stages_agree(swarm);
 }
 
+TEST_CASE("local swarm: the peers of a stage exchange in one of H steps what a swarm does in every one",
+          "[parallel][fast]") {
+  sgd_swarm local{rounds_of(3, 6)};
+  local.boot();
+  local.run(2min);
+  auto o = three_stages;
+  o.steps = 6;
+  support::swarm_world<> every_step{o};
+  every_step.boot();
+  every_step.run(2min);
+  for (std::uint32_t h = 0; h < local.hosts(); ++h) {
+    CHECK(local.at(h).exchanged > 0);
+    CHECK(every_step.at(h).exchanged == 3 * local.at(h).exchanged);
+  }
+}
+
+TEST_CASE("local swarm: a peer that comes in the middle of a round starts from the last exchange and helps at once",
+          "[parallel][fast]") {
+  auto o = rounds_of(4, 12);
+  o.micro_batches = 16, o.block_seconds = 0.02, o.late = {8};
+  support::round_notes notes;
+  support::local_steps<optim::sgd>::notes = &notes;
+  sgd_swarm swarm{o};
+  swarm.boot();
+  while (swarm.at(0).ends.size() < 5) swarm.world().run_until(time_point{swarm.world().now().since_start + 10ms});
+  swarm.boot(8);
+  swarm.run(5min);
+  support::local_steps<optim::sgd>::notes = nullptr;
+  stages_agree(swarm);
+  CHECK(swarm.at(8).ends.size() < 12);
+  const auto& late = notes.peers.back();
+  CHECK(late.stage == 2);
+  CHECK(late.offered.count() > 0);
+}
+
+TEST_CASE("local swarm: from disks and checkpoints it goes on where the last exchange ended", "[parallel][fast]") {
+  auto o = rounds_of(3, 6);
+  o.speeds = {{1}, {1}, {1}}, o.block_seconds = 0.05;
+  support::step_checkpoints saved{.after = 4, .by_peer = {}};
+  support::local_steps<optim::sgd>::checkpoints = &saved;
+  sgd_swarm swarm{o};
+  swarm.boot();
+  while (saved.by_peer.size() < 3) swarm.world().run_until(time_point{swarm.world().now().since_start + 1ms});
+  for (std::uint32_t h = 0; h < 3; ++h) swarm.world().kill(h);
+  for (std::uint32_t h = 0; h < 3; ++h) swarm.world().restart(h);
+  swarm.run(2min);
+  support::local_steps<optim::sgd>::checkpoints = nullptr;
+  all_like_unsplit(swarm);
+  for (std::uint32_t h = 0; h < 3; ++h) CHECK(swarm.at(h).ends.size() == 7);  // the fourth step twice
+}
+
 TEST_CASE("local swarm: whoever is killed in a local step or in an exchange, the round is made", "[parallel][fast]") {
   kill_at_every(0, 7, 41, 1500ms);
   kill_at_every(1, 640, 43, 0s);

@@ -170,6 +170,101 @@ TEST_CASE("swarm driver: who sent what is of no use gets nothing new until the n
   CHECK(chosen);
 }
 
+namespace {
+
+/// The same six, where the peers of a stage hold different values.
+swarm_driver<least_load> six_that_differ(std::uint64_t t = turn) {
+  swarm_driver<least_load> d{stages, least_load{}, 8, true};
+  for (std::uint32_t s = 0; s < stages; ++s) {
+    d.serves(10 * (s + 1), s);
+    d.serves(10 * (s + 1) + 1, s);
+  }
+  d.begin(1, t, step_size{0, batches, stages});
+  return d;
+}
+
+}  // namespace
+
+TEST_CASE("swarm driver: where peers of a stage differ, what a lost one had begins anew there and above",
+          "[parallel][fast]") {
+  constexpr std::uint64_t local = swarm_wire::local_turn(0);
+  auto d = six_that_differ(local);
+  const auto paths = newest(d.take_orders());
+  std::set<std::uint32_t> lost;
+  for (const auto& [m, o] : paths) {
+    CHECK(o.passes == std::vector(3, o.version));
+    d.take(o.path[2], swarm_wire::contributed{local, m, 1, 2.0});
+    d.take(o.path[1], swarm_wire::contributed{local, m, 1, 0});
+    if (o.path[1] == 20) lost.insert(m);
+  }
+  REQUIRE(!lost.empty());
+  d.gone(20);
+  const auto again = newest(d.take_orders());
+  CHECK(again.size() == lost.size());
+  for (const auto& [m, o] : again) {
+    const auto& before = paths.at(m);
+    CHECK(o.path == stage::routing::path{before.path[0], 21, before.path[2]});
+    // The first stage has not contributed and waits for the new gradient; the last has, and computes for the others' sake.
+    CHECK(o.needs == std::vector{stage_need::usual, stage_need::again, stage_need::again});
+    CHECK(o.passes == std::vector{before.version, o.version, o.version});
+  }
+}
+
+TEST_CASE("swarm driver: a peer that was out of reach has forgotten, and begins anew where it alone serves",
+          "[parallel][fast]") {
+  swarm_driver<least_load> d{stages, least_load{}, 8, true};
+  for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
+  d.begin(1, swarm_wire::local_turn(0), step_size{0, batches, stages});
+  const auto paths = newest(d.take_orders());
+  d.gone(20);
+  CHECK(d.take_orders().empty());
+  d.serves(20, 1);
+  d.take(20,
+         swarm_wire::report{1, swarm_wire::local_turn(0), swarm_wire::batch_set{batches}, swarm_wire::batch_set{batches}});
+  const auto again = newest(d.take_orders());
+  REQUIRE(again.size() == batches);
+  for (const auto& [m, o] : again) {
+    CHECK(o.path[1] == 20);
+    CHECK(o.passes == std::vector{paths.at(m).version, o.version, o.version});
+  }
+}
+
+TEST_CASE("swarm driver: the turn before an exchange waits for what peers have, and has only the rest computed",
+          "[parallel][fast]") {
+  swarm_driver<least_load> d{stages, least_load{}, 8, true};
+  for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
+  d.begin(1, turn, step_size{0, batches, stages}, {10, 20, 30});
+  swarm_wire::batch_set all{batches}, some{batches};
+  const swarm_wire::batch_set none{batches};
+  for (std::uint32_t m = 0; m < batches; ++m) all.add(m);
+  some.add(5);
+  d.take(10, swarm_wire::report{1, turn, all, none, {}});
+  d.take(30, swarm_wire::report{1, turn, all, none, {}});
+  d.take(20, swarm_wire::report{1, swarm_wire::local_turn(0), none, none, {}});  // still in its last local step
+  CHECK(d.take_orders().empty());
+  CHECK_FALSE(d.complete());
+  d.take(20, swarm_wire::report{1, turn, some, none, {}});
+  const auto orders = newest(d.take_orders());
+  CHECK(orders.size() == batches - 1);
+  CHECK_FALSE(orders.contains(5));
+  for (const auto& [m, o] : orders) {
+    CHECK(o.passes == std::vector(3, o.version));  // nobody has kept anything of it
+    d.take(20, swarm_wire::contributed{turn, m, 1, 0});
+  }
+  CHECK(d.complete());
+}
+
+TEST_CASE("swarm driver: a report on a turn with more micro-batches leaves nothing behind", "[parallel][fast]") {
+  swarm_driver<least_load> d{stages, least_load{}, 8};
+  for (std::uint32_t s = 0; s < stages; ++s) d.serves(10 * (s + 1), s);
+  d.begin(1, turn, step_size{0, batches, stages}, {10, 20});
+  swarm_wire::batch_set all{batches};
+  for (std::uint32_t m = 0; m < batches; ++m) all.add(m);
+  d.take(10, swarm_wire::report{1, turn, all, swarm_wire::batch_set{batches}, {}});
+  d.begin(1, turn + 1, step_size{1, 2, stages});
+  CHECK(newest(d.take_orders()).size() == 2);
+}
+
 TEST_CASE("swarm driver: an evaluation is over when the last stage has all losses", "[parallel][fast]") {
   constexpr std::uint64_t evaluation = swarm_wire::evaluation_turn(3, 0);
   auto d = six_peers(8);

@@ -57,7 +57,12 @@ TEST_CASE("swarm messages: turns are in the order of steps, with a step's evalua
   CHECK(training_turn(6) < evaluation_turn(7, 0));
   CHECK(evaluation_turn(7, 0) < evaluation_turn(7, most_evaluations - 1));
   CHECK(evaluation_turn(7, most_evaluations - 1) < training_turn(7));
+  CHECK(evaluation_turn(7, most_evaluations - 1) < local_turn(7));
+  CHECK(local_turn(7) < training_turn(7));
   CHECK(trains(training_turn(7)));
+  CHECK(trains(local_turn(7)));
+  CHECK(is_local(local_turn(7)));
+  CHECK_FALSE(is_local(training_turn(7)));
   CHECK_FALSE(trains(evaluation_turn(7, most_evaluations - 1)));
   CHECK(step_of(training_turn(7)) == 7);
   CHECK(step_of(evaluation_turn(7, 3)) == 7);
@@ -82,6 +87,8 @@ TEST_CASE("swarm messages: numbers that are none and sizes beyond the limits are
   CHECK_FALSE(decode(run, encode(run, contributed{1, 2, std::numeric_limits<double>::quiet_NaN(), 0})));
   CHECK_FALSE(decode(run, encode(run, verdict{1, 1, std::numeric_limits<double>::infinity()})));
   CHECK_FALSE(decode(run, encode(run, parcel{1, most_micro_batches, 0, 0})));
+  CHECK_FALSE(decode(run, encode(run, order{8, 1, 5, {11, 12}, std::vector(2, stage_need::usual), {4, 3}})));
+  CHECK_FALSE(decode(run, encode(run, order{8, 1, 5, {11, 12}, std::vector(2, stage_need::usual), {4, 6}})));
   CHECK_FALSE(decode(run, encode(run, move_request{1, most_stages})));
   CHECK_FALSE(decode(run, encode(run, delays{{{11, -1.0}}})));
   CHECK_FALSE(decode(run, encode(run, refusal{1, most_micro_batches, 1})));

@@ -49,6 +49,33 @@ TEST_CASE("swarm shares: one sum is taken alone, and what belongs to another ste
   CHECK_FALSE(plan_shares(old, 7, set_of({0, 1, 2, 3})).complete);
 }
 
+TEST_CASE("swarm shares: in a mean a peer weighs what it has, a mean that is there all, and who was left out nothing",
+          "[parallel][fast]") {
+  std::vector<swarm_holding> all{
+      {7, false, set_of({0})}, {7, false, set_of({})}, {7, false, set_of({0, 1})}, {7, false, set_of({1, 2, 3})}};
+  auto plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(weight_of(all, plan, 0) == 0.25);
+  CHECK(weight_of(all, plan, 1) == 0);
+  CHECK(weight_of(all, plan, 2) == 0);
+  CHECK(weight_of(all, plan, 3) == 0.75);
+  all[1].sum = true;
+  plan = plan_shares(all, 7, set_of({0, 1, 2, 3}));
+  CHECK(weight_of(all, plan, 1) == 1);
+  CHECK(weight_of(all, plan, 3) == 0);
+}
+
+TEST_CASE("swarm shares: what others have left behind is exchanged as it is", "[parallel][fast]") {
+  std::vector<swarm_holding> all{{7, false, set_of({0, 3})}, {7, false, set_of({1}), true}};
+  CHECK(plan_shares(all, 7, set_of({0, 1, 2, 3})).complete);
+  CHECK_FALSE(plan_shares(all, 8, set_of({0, 1, 2, 3})).complete);
+  const auto back = decode_holding(encode(all[1]));
+  REQUIRE(back);
+  CHECK(back->released);
+  CHECK_FALSE(back->sum);
+  all = {{7, false, set_of({}), true}};
+  CHECK(weight_of(all, plan_shares(all, 7, set_of({0, 1})), 0) == 0);
+}
+
 TEST_CASE("swarm shares: what a peer puts in leaves what it has as it was", "[parallel][fast]") {
   swarm_gradients kept;
   kept.begin(7);

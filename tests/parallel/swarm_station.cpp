@@ -150,4 +150,78 @@ TEST_CASE("swarm station: another driver hears what is done and what is begun; t
   CHECK(s.done().count() == 0);
 }
 
+TEST_CASE("swarm station: of a micro-batch that begins anew, only what is of its pass is taken", "[parallel][fast]") {
+  swarm_station s = middle();
+  auto o = order_of(3, 7, {1, 2, 3});
+  o.passes = {7, 7, 7};
+  s.take(o);
+  s.arrive(3, false, tensor_of(1), 7);
+  REQUIRE(s.next());
+  CHECK(s.next()->pass == 7);
+  s.forwarded(3, tensor_of(2), 7);
+  CHECK(s.take_shipments().front().pass == 7);
+  o = order_of(3, 9, {8, 2, 3}, std::vector(3, stage_need::again));  // another peer below: all of it anew
+  o.passes = {9, 9, 9};
+  s.arrive(3, false, tensor_of(4), 9);  // before the order
+  s.take(o);
+  s.arrive(3, true, tensor_of(3), 7);  // made of the output that is gone
+  s.arrive(3, false, tensor_of(1), 7);
+  REQUIRE(s.next());
+  CHECK_FALSE(s.next()->backward);
+  CHECK(s.next()->input->front() == std::byte{4});
+  s.forwarded(3, tensor_of(5), 7);  // of the pass that was under way
+  CHECK_FALSE(s.next()->backward);
+  s.forwarded(3, tensor_of(5), 9);
+  s.arrive(3, true, tensor_of(6), 9);
+  REQUIRE(s.next());
+  CHECK(s.next()->backward);
+}
+
+TEST_CASE("swarm station: a stage above that begins anew gets the output that is kept, and its gradient counts",
+          "[parallel][fast]") {
+  swarm_station s = middle();
+  auto o = order_of(3, 7, {1, 2, 3});
+  o.passes = {7, 7, 7};
+  s.take(o);
+  s.arrive(3, false, tensor_of(1), 7);
+  s.forwarded(3, tensor_of(2), 7);
+  (void)s.take_shipments();
+  o = order_of(3, 9, {1, 2, 5}, {stage_need::finished, stage_need::usual, stage_need::again});
+  o.passes = {7, 7, 9};
+  s.take(o);
+  const auto out = s.take_shipments();
+  REQUIRE(out.size() == 1);
+  CHECK(out[0].to == 5);
+  CHECK(out[0].pass == 9);
+  s.arrive(3, true, tensor_of(6), 9);
+  REQUIRE(s.next());
+  CHECK(s.adds(3));
+  s.contributed(3, 0, tensor_of(7), 7);
+  CHECK(s.pending() == 1);
+  o = order_of(3, 11, {4, 2, 5}, std::vector(3, stage_need::again));  // now the one below is lost
+  o.passes = {11, 11, 11};
+  s.take(o);
+  s.arrive(3, false, tensor_of(8), 11);
+  REQUIRE(s.next());       // computed again, for the one below
+  CHECK_FALSE(s.adds(3));  // what it added was a gradient, and remains one
+}
+
+TEST_CASE("swarm station: what was counted before a turn stays when the rest is forgotten", "[parallel][fast]") {
+  swarm_station s = middle();
+  swarm_wire::batch_set counted{8};
+  counted.add(1);
+  s.begin(6, 8, counted);
+  s.contributed(2, 0, nullptr);
+  CHECK(s.done().count() == 2);
+  CHECK(s.pending() == 1);
+  s.forget();
+  CHECK(s.done() == counted);
+  s.contributed(2, 0, nullptr);
+  s.settle(true);
+  CHECK(s.pending() == 0);
+  CHECK(s.done().count() == 2);
+  s.settle(false);
+  CHECK(s.done().count() == 0);
+}
+
 }  // namespace causeway::parallel

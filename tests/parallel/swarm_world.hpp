@@ -4,6 +4,7 @@
 
 // A whole swarm in a simulated world: the real trainer, memberships, transfer and disk code, on peers that can be killed.
 
+#include <causeway/collective/channels.hpp>
 #include <causeway/sim/disk.hpp>
 #include <causeway/sim/world.hpp>
 
@@ -87,9 +88,9 @@ class swarm_world {
     std::map<std::uint64_t, double> evaluated;  ///< before these steps, the last of several
     std::uint64_t missed = 0;                   ///< evaluations whose result was lost
     std::string error;
-    std::uint64_t calls = 0;        ///< of the network
-    std::uint64_t bytes = 0;        ///< sent in the swarm: boundaries, and messages
-    std::uint64_t mates_bytes = 0;  ///< sent to the peers of the stage
+    std::uint64_t calls = 0;      ///< of the network
+    std::uint64_t bytes = 0;      ///< sent in the swarm: boundaries, and messages
+    std::uint64_t exchanged = 0;  ///< bytes of gradients, or of what was moved, sent to the peers of the stage
   };
 
   [[nodiscard]] std::uint32_t stages() const { return static_cast<std::uint32_t>(options_.speeds.size()); }
@@ -197,17 +198,18 @@ class swarm_world {
                                if (s > 0) p.compute(std::chrono::duration_cast<duration>(std::chrono::duration<double>(s)));
                              }};
     auto here = seat(p, stage);
-    const auto fabric = here.swarm, mates = here.mates;
-    const auto outcome = Seat::template take<Codec>(std::move(here), router_, job_.make(nn::model_part{range}, time),
-                                                    schedule_, [&](auto& trainer, auto& peer) {
-                                                      const auto trained = train(p, trainer, me);
-                                                      me.bytes = fabric->stats().bytes_sent;
-                                                      me.mates_bytes = mates->stats().bytes_sent;
-                                                      me.parameters = parameters_of(trainer.model().parameters());
-                                                      if (trained) rest(p, me);
-                                                      moves_to = peer.asked_to_move();
-                                                      return trained;
-                                                    });
+    const auto fabric = here.swarm;
+    const auto mates = std::static_pointer_cast<counted_fabric>(here.mates);
+    const auto outcome = Seat::template take<Codec>(
+        std::move(here), router_, job_.make(nn::model_part{range}, time), schedule_, [&](auto& trainer, auto& peer) {
+          const auto trained = train(p, trainer, me);
+          me.bytes = fabric->stats().bytes_sent;
+          me.exchanged = mates->sent_on(causeway::collective::channels::updates);
+          me.parameters = parameters_of(trainer.model().parameters());
+          if (trained) rest(p, me);
+          moves_to = peer.asked_to_move();
+          return trained;
+        });
     if (!outcome) me.error = outcome.error().text();
     return moves_to;
   }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,6 +41,7 @@ class counted_fabric final : public causeway::net::fabric {
   causeway::net::operation send(causeway::net::peer_index link, const causeway::net::message_id& id,
                                 std::span<const std::byte> bytes) override {
     count_(fabric_call::send);
+    sent_[id.channel] += bytes.size();
     return below_->send(link, id, bytes);
   }
   causeway::net::operation receive(causeway::net::peer_index link, const causeway::net::message_id& id,
@@ -60,9 +62,16 @@ class counted_fabric final : public causeway::net::fabric {
   [[nodiscard]] causeway::traffic stats() const override { return below_->stats(); }
   [[nodiscard]] std::string describe_waits() const override { return below_->describe_waits(); }
 
+  /// Bytes of data that were sent on that channel, headers not counted.
+  [[nodiscard]] std::uint64_t sent_on(std::uint32_t channel) const {
+    const auto at = sent_.find(channel);
+    return at == sent_.end() ? 0 : at->second;
+  }
+
  private:
   std::shared_ptr<causeway::net::fabric> below_;
   std::function<void(fabric_call)> count_;
+  std::map<std::uint32_t, std::uint64_t> sent_;
 };
 
 }  // namespace support

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/conformance.hpp"
 #include "support/swarm_seat.hpp"
 
 namespace support {
@@ -81,14 +82,10 @@ class noting_round final : public causeway::parallel::swarm_round {
   void end_local_step(std::uint64_t step, causeway::parallel::swarm_computer& round) override {
     peer_->end_local_step(step, round);
     if (step % options().local_steps == 0) own_.after.clear();
-    const auto so_far = causeway::parallel::decode_holding(peer_->progress());
-    own_.after.push_back(so_far.value().done);
+    own_.after.push_back(peer_->progress());
   }
   void replaced() override { peer_->replaced(); }
-  [[nodiscard]] std::vector<std::byte> progress() override { return peer_->progress(); }
-  causeway::result<void> restore_progress(std::span<const std::byte> bytes) override {
-    return peer_->restore_progress(bytes);
-  }
+  [[nodiscard]] batch_set progress() const override { return peer_->progress(); }
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override { return peer_->asked_to_move(); }
   [[nodiscard]] std::string describe() override { return peer_->describe(); }
 
@@ -98,10 +95,17 @@ class noting_round final : public causeway::parallel::swarm_round {
   local_notes& own_;
 };
 
-/// For swarm_world: local steps of `Inner`, and Nesterov outside.
+/// Checkpoints after a step, by peer: written by those that take it, read by those that begin.
+struct step_checkpoints {
+  std::uint64_t after = 0;
+  std::map<std::uint64_t, saved_state> by_peer;
+};
+
+/// For swarm_world: local steps of `Inner`, and Nesterov outside. A world runs in one thread.
 template <class Inner>
 struct local_steps {
-  static inline round_notes* notes = nullptr;  ///< where to; a world runs in one thread
+  static inline round_notes* notes = nullptr;
+  static inline step_checkpoints* checkpoints = nullptr;
 
   template <class Codec, class Router, class Model, class Body>
   static causeway::result<void> take(swarm_seat seat, Router router, Model model, const swarm_schedule& s, Body&& body) {
@@ -111,13 +115,22 @@ struct local_steps {
         return std::make_shared<noting_round>(std::move(peer), *notes);
       };
     }
+    const std::uint64_t id = seat.swarm->id();
     const auto make = [&](std::shared_ptr<parallel::swarm_round> round, environment env, const trainer_options& to) {
       const comm::periodic_options every{.local_steps = s.local_steps, .outer_learning_rate = s.outer_rate};
-      return make_trainer(std::move(model), std::move(env), to,
-                          comm::periodic<>{every, optim::nesterov{{.momentum = s.momentum}}}, Inner{}, fault::quorum{},
-                          parallel::local_swarm<Codec>{std::move(round)});
+      auto trainer = make_trainer(std::move(model), std::move(env), to,
+                                  comm::periodic<>{every, optim::nesterov{{.momentum = s.momentum}}}, Inner{},
+                                  fault::quorum{}, parallel::local_swarm<Codec>{std::move(round)});
+      if (checkpoints != nullptr && checkpoints->by_peer.contains(id)) load(trainer, checkpoints->by_peer[id]);
+      return trainer;
     };
-    return take_seat_with(std::move(seat), std::move(router), s, make, std::forward<Body>(body));
+    const auto watched = [&](auto& trainer, auto& peer) {
+      trainer.observe([&trainer, id](const step_report& r) {
+        if (checkpoints != nullptr && r.step == checkpoints->after) checkpoints->by_peer[id] = support::save(trainer);
+      });
+      return body(trainer, peer);
+    };
+    return take_seat_with(std::move(seat), std::move(router), s, make, watched);
   }
 };
 

@@ -66,10 +66,7 @@ class local_swarm {
 
   result<void> start(auto& ctx) {
     if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) {
-      if (peer_ != nullptr) {
-        CAUSEWAY_TRY(check_options(peer_->options()));
-        if (!progress_.empty()) CAUSEWAY_TRY(peer_->restore_progress(progress_));
-      }
+      if (peer_ != nullptr) CAUSEWAY_TRY(check_options(peer_->options()));
       return detail::open_swarm(name, ctx, peer_.get(), codec_);
     }
     return {};  // the refusal is the only error
@@ -100,10 +97,7 @@ class local_swarm {
   /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one.
   result<double> evaluate(auto& ctx, const batch& b) { return detail::evaluate_in_swarm(name, ctx, *peer_, b); }
 
-  void serialize(auto& ar) {
-    if (peer_ != nullptr) progress_ = peer_->progress();
-    ar(progress_, inputs_, targets_);
-  }
+  void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended
 
   /// For the environment's swarm_group.
   [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
@@ -146,7 +140,6 @@ class local_swarm {
   std::vector<std::int32_t> inputs_, targets_;  // of the steps since the last exchange
   batch step_, round_;
   std::shared_ptr<swarm_computer> computer_;
-  std::vector<std::byte> progress_;
 };
 static_assert(ParallelismPolicy<local_swarm<>>);
 

@@ -115,9 +115,8 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// The parameters are another committed state's now.
   virtual void replaced() {}
-  /// With local steps: the micro-batches that this peer has stepped on since the last exchange, for a checkpoint.
-  [[nodiscard]] virtual std::vector<std::byte> progress() { return {}; }
-  virtual result<void> restore_progress(std::span<const std::byte>) { return {}; }
+  /// With local steps: the micro-batches that this peer has stepped on since the last exchange, of all steps of the round.
+  [[nodiscard]] virtual swarm_wire::batch_set progress() const { return {}; }
   /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
   /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
   [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;

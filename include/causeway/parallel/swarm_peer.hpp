@@ -100,12 +100,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   }
 
   void replaced() override { progress_ = {}; }
-  [[nodiscard]] std::vector<std::byte> progress() override { return encode(swarm_holding{0, false, progress_}); }
-  result<void> restore_progress(std::span<const std::byte> bytes) override {
-    CAUSEWAY_ASSIGN(auto held, decode_holding(bytes));
-    progress_ = std::move(held.done);
-    return {};
-  }
+  [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
   result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
     if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;

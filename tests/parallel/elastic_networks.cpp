@@ -4,7 +4,7 @@
 
 #include <causeway/io/file.hpp>
 #include <causeway/net/asio_fabric.hpp>
-#include <causeway/stage/recovery_redundant.hpp>
+#include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
 #include <causeway/train/member.hpp>
 
@@ -113,7 +113,7 @@ void check_over_tcp(const Recovery& recovery) {
 
 TEST_CASE("elastic pipelines over TCP: the unsplit model's result, also when a peer goes in the middle",
           "[parallel][fast]") {
-  check_over_tcp(stage::recovery::redundant{2});
+  check_over_tcp(stage::recovery::redundant_forward{2});
 }
 
 TEST_CASE("elastic pipelines over TCP: rerouted micro-batches find their way", "[parallel][fast]") {

@@ -15,10 +15,11 @@ endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 
-# CMake 3.25 does not know that nvcc speaks C++20: it drops the request without a word and builds C++17.
+# CMake 3.25 does not know that nvcc speaks C++20: it drops the request without a word and builds C++17. In the cache, so that
+# projects which add this one as a folder are helped too.
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
-  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
-  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20" CACHE INTERNAL "")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20" CACHE INTERNAL "")
 endif()
 set(CMAKE_CUDA_STANDARD 20)
 

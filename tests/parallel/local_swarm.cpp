@@ -199,10 +199,10 @@ TEST_CASE("local swarm: from disks and checkpoints it goes on where the last exc
 }
 
 TEST_CASE("local swarm: whoever is killed in a local step or in an exchange, the round is made", "[parallel][fast]") {
-  kill_at_every(0, 7, 41, 1500ms);
-  kill_at_every(1, 640, 43, 0s);
-  kill_at_every(4, 350, 37, 0s);
-  kill_at_every(8, 330, 31, 0s);
+  kill_at_every(0, 7, 149, 1500ms);
+  kill_at_every(1, 640, 151, 0s);
+  kill_at_every(4, 350, 127, 0s);
+  kill_at_every(8, 330, 109, 0s);
 }
 
 TEST_CASE("local swarm: what is stepped on is what counts, each micro-batch once, also what a lost peer had",
@@ -210,7 +210,7 @@ TEST_CASE("local swarm: what is stepped on is what counts, each micro-batch once
   auto o = rounds_of(3, 3);
   o.rate = 1e-3F;
   std::size_t again = 0;
-  for (std::uint64_t n = 0; n < 700; n += n == 0 ? 120 : 19) {  // 0: nobody is killed
+  for (std::uint64_t n = 0; n < 700; n += n == 0 ? 120 : 71) {  // 0: nobody is killed
     o.victim = n == 0 ? nobody : 1, o.dies_at = n, o.back_after = 1500ms;
     support::round_notes notes;
     support::local_steps<optim::sgd>::notes = &notes;

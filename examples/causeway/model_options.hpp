@@ -11,6 +11,10 @@
 
 #include "settings.hpp"
 
+// Compiled once, in models.cpp: four files train them.
+extern template class causeway::nn::language_model<causeway::nn::gpt_family>;
+extern template class causeway::nn::language_model<causeway::nn::llama_family>;
+
 namespace app {
 
 inline causeway::nn::precision precision_of(const settings& s) {

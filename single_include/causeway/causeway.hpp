@@ -9584,6 +9584,201 @@ class template_recovery {
 
 #endif  // CAUSEWAY_PLAN_RECOVERY_TEMPLATES_HPP
 
+// ---- causeway/plan/resumed_order.hpp ----
+#ifndef CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+#define CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+
+// What is left of a pipeline's step, as an order for each rank: of a step that nobody has begun, or of one in which a rank
+// was lost and another took over its stage (Bamboo: Thorpe et al., NSDI 2023). List scheduling without links: whatever can
+// begin first does, a backward before a forward. Where nothing is done and each stage has its own rank this is 1F1B.
+//
+// Each stage takes micro-batches in their order, forwards and backwards, so its gradients are added up in the order of the
+// undisturbed step, whoever adds them. Among the micro-batches of which something is left, the lowest can always go on: so
+// there is no deadlock.
+//
+// A rank may repeat another one's forwards besides, where the plan has it wait long enough for one: so they delay nobody as
+// long as the plan holds.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// How far one stage is with one micro-batch.
+enum class unit_state : std::uint8_t {
+  untouched,
+  forward,  ///< its activations are kept
+  done,     ///< its weights' gradient is in the sum, its input's gradient is kept
+};
+
+struct step_progress {
+  std::vector<std::uint32_t> owners;           ///< [stage]: the rank that does what is left of it; one may have several
+  std::vector<std::vector<unit_state>> units;  ///< [stage][micro-batch], as the owner has it; equally long
+
+  [[nodiscard]] std::size_t stages() const noexcept { return owners.size(); }
+  [[nodiscard]] std::size_t micro_batches() const noexcept { return units.empty() ? 0 : units.front().size(); }
+
+  /// Of a step that nobody has begun, with a rank for each stage.
+  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches) {
+    step_progress p;
+    for (std::size_t s = 0; s < stages; ++s) p.owners.push_back(static_cast<std::uint32_t>(s));
+    p.units.assign(stages, std::vector<unit_state>(micro_batches));
+    return p;
+  }
+};
+
+/// What one rank does, in which order; an operation's chunk is its stage.
+struct rank_plan {
+  std::vector<operation> order;
+  std::vector<double> begins;  ///< of each: when it can, in forwards
+  double end = 0;              ///< of all ranks: when the last operation ends
+};
+
+namespace detail {
+
+inline constexpr double forward_takes = 1, backward_takes = 2;  // about
+
+class resumed_clock {
+ public:
+  explicit resumed_clock(const step_progress& p)
+      : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
+    back_at_ = forward_at_;
+    for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
+    free_at_.resize(plans_.size());
+    for (std::size_t s = 0; s < p.stages(); ++s) {
+      for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
+      pass_by(s);
+    }
+  }
+
+  [[nodiscard]] result<std::vector<rank_plan>> run() {
+    for (;;) {
+      std::optional<candidate> first;
+      bool left = false;
+      for (std::size_t s = 0; s < p_.stages(); ++s) {
+        left = left || row_[s].next_back < p_.micro_batches();
+        consider(back(s), first);
+        consider(forward(s), first);
+      }
+      if (!first && left)
+        return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
+      if (!first) return ended();
+      take(*first);
+    }
+  }
+
+ private:
+  struct row {
+    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
+  };
+  struct candidate {
+    double begin = 0;
+    operation op{};
+    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
+    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
+  };
+
+  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
+    if (c && (!first || c->rank() < first->rank())) first = c;
+  }
+
+  // Activations that fit: as in 1F1B.
+  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
+
+  void pass_by(std::size_t s) {
+    row& r = row_[s];
+    while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
+    while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
+  }
+
+  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const {
+    const std::size_t m = row_[s].next_forward;
+    if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
+    if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
+    const double input = s > 0 ? forward_at_[s - 1][m] : 0;
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
+  }
+
+  [[nodiscard]] std::optional<candidate> back(std::size_t s) const {
+    const std::size_t m = row_[s].next_back;
+    if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
+    if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
+    const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
+  }
+
+  [[nodiscard]] std::vector<rank_plan> ended() {
+    for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
+    return std::move(plans_);
+  }
+
+  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s) {
+    return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
+  }
+
+  void take(const candidate& c) {
+    const std::size_t s = c.op.chunk, m = c.op.micro_batch;
+    const bool goes_forward = c.op.kind == work::forward;
+    const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
+    free_at_[p_.owners[s]] = end;
+    plans_[p_.owners[s]].order.push_back(c.op);
+    plans_[p_.owners[s]].begins.push_back(c.begin);
+    (goes_forward ? forward_at_ : back_at_)[s][m] = end;
+    left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
+    goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
+    pass_by(s);
+  }
+
+  const step_progress& p_;
+  step_progress left_;
+  std::vector<row> row_;
+  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
+  std::vector<double> free_at_;
+  std::vector<rank_plan> plans_;
+};
+
+}  // namespace detail
+
+/// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
+/// ranks never say.
+[[nodiscard]] inline result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
+  for (const auto& row : p.units) CAUSEWAY_EXPECT(row.size() == p.micro_batches() && p.units.size() == p.stages());
+  return detail::resumed_clock{p}.run();
+}
+
+/// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
+/// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
+/// rank's stage before gives.
+[[nodiscard]] inline std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+                                                         std::span<const std::uint32_t> missing, bool all) {
+  const auto stage = static_cast<std::uint32_t>(repeated);
+  const auto ready = [&](std::uint32_t m) {
+    for (std::size_t i = 0; i < plan.order.size() && stage > 0; ++i) {
+      if (plan.order[i] == operation{work::forward, m, stage - 1}) return plan.begins[i] + detail::forward_takes;
+    }
+    return 0.0;  // done in an earlier attempt
+  };
+  std::vector<operation> order;
+  double now = 0;
+  const auto fill = [&](double until) {
+    for (; !missing.empty(); missing = missing.subspan(1)) {
+      const double end = std::max(now, ready(missing.front())) + detail::forward_takes;
+      if (end > until) return;
+      order.push_back({work::forward, missing.front(), stage});
+      now = end;
+    }
+  };
+  for (std::size_t i = 0; i < plan.order.size(); ++i) {
+    fill(plan.begins[i]);
+    order.push_back(plan.order[i]);
+    const bool goes_forward = plan.order[i].kind == work::forward;
+    now = plan.begins[i] + (goes_forward ? detail::forward_takes : detail::backward_takes);
+  }
+  fill(all ? std::numeric_limits<double>::infinity() : plan.end);
+  return order;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+
 // ---- causeway/plan/roles.hpp ----
 #ifndef CAUSEWAY_PLAN_ROLES_HPP
 #define CAUSEWAY_PLAN_ROLES_HPP
@@ -10279,7 +10474,8 @@ struct batch {
 #ifndef CAUSEWAY_TENSOR_BUFFER_HPP
 #define CAUSEWAY_TENSOR_BUFFER_HPP
 
-// Aligned memory for numbers, asking for huge pages where they pay (reads gain a quarter on the reference machine).
+// Aligned memory for numbers, asking for huge pages where they pay (reads gain a quarter on the reference machine). Where a
+// device computes, memory comes from it: a `memory_source` says how, and the host must be able to read and write it.
 
 #include <cstdlib>
 #include <new>
@@ -10303,22 +10499,43 @@ inline void* allocate_aligned(std::size_t bytes) {
   return p;
 }
 
+/// Where memory for numbers comes from: the host, unless a device's backend says otherwise. Its owner outlives the memory.
+struct memory_source {
+  void* owner = nullptr;
+  void* (*reserve)(void* owner, std::size_t bytes) = nullptr;  ///< as allocate_aligned; null: the host
+  void (*release)(void* owner, void* piece) = nullptr;
+
+  [[nodiscard]] void* allocate(std::size_t bytes) const {
+    return reserve == nullptr ? allocate_aligned(bytes) : reserve(owner, bytes);
+  }
+  void free(void* piece) const noexcept {
+    if (piece == nullptr) return;
+    if (release == nullptr) {
+      std::free(piece);
+    } else {
+      release(owner, piece);
+    }
+  }
+};
+
 /// A fixed number of zeroed values of a trivial type. Movable, not copyable.
 template <class T>
 class aligned_buffer {
  public:
   aligned_buffer() = default;
-  explicit aligned_buffer(std::size_t count) : data_{static_cast<T*>(allocate_aligned(bytes_of(count)))}, size_{count} {
+  explicit aligned_buffer(std::size_t count, const memory_source& source = {})
+      : source_{source}, data_{static_cast<T*>(source.allocate(bytes_of(count)))}, size_{count} {
     std::memset(static_cast<void*>(data_), 0, count * sizeof(T));
   }
   aligned_buffer(aligned_buffer&& other) noexcept
-      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
+      : source_{other.source_}, data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
   aligned_buffer& operator=(aligned_buffer&& other) noexcept {
+    std::swap(source_, other.source_);
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
     return *this;
   }
-  ~aligned_buffer() { std::free(data_); }
+  ~aligned_buffer() { source_.free(data_); }
 
   [[nodiscard]] T* data() noexcept { return data_; }
   [[nodiscard]] const T* data() const noexcept { return data_; }
@@ -10335,6 +10552,7 @@ class aligned_buffer {
     return count * sizeof(T);
   }
 
+  memory_source source_;
   T* data_ = nullptr;
   std::size_t size_ = 0;
 };
@@ -10398,7 +10616,7 @@ class pooled_buffer {
 /// Hands out blocks and keeps what comes back. Must outlive its blocks; not movable; one thread at a time.
 class buffer_pool {
  public:
-  buffer_pool() = default;
+  explicit buffer_pool(const memory_source& source = {}) noexcept : source_{source} {}
   buffer_pool(const buffer_pool&) = delete;
   buffer_pool& operator=(const buffer_pool&) = delete;
   ~buffer_pool() {
@@ -10424,13 +10642,13 @@ class buffer_pool {
   /// What a request for `bytes` really takes.
   [[nodiscard]] static constexpr std::size_t rounded(std::size_t bytes) noexcept { return bytes_of(class_of(bytes)); }
 
-  /// Gives unused blocks back to the system.
+  /// Gives unused blocks back to where they came from.
   void trim() noexcept {
     for (auto& head : free_) {
       while (head != nullptr) {
         detail::pooled_block* block = std::exchange(head, head->next);
         held_ -= block->bytes;
-        std::free(block->data);
+        source_.free(block->data);
         delete block;
       }
     }
@@ -10478,9 +10696,9 @@ class buffer_pool {
     return block;
   }
 
-  static void* allocate_or_delete(detail::pooled_block* block) {
+  void* allocate_or_delete(detail::pooled_block* block) const {
     try {
-      return allocate_aligned(block->bytes);
+      return source_.allocate(block->bytes);
     } catch (...) {
       delete block;
       throw;
@@ -10492,6 +10710,7 @@ class buffer_pool {
     block->next = std::exchange(free_[block->size_class], block);
   }
 
+  memory_source source_;
   std::array<detail::pooled_block*, classes> free_{};
   std::size_t in_use_ = 0;
   std::size_t peak_in_use_ = 0;
@@ -10685,12 +10904,14 @@ class parameter_store {
   }
 
   /// Reserves both buffers, zeroed.
-  void allocate() {
-    allocate_values();
-    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_)};
+  void allocate(const memory_source& source = {}) {
+    allocate_values(source);
+    gradients_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
   }
   /// The values alone: frozen parameters, whose `gradient` is null.
-  void allocate_values() { values_ = aligned_buffer<float>{static_cast<std::size_t>(length_)}; }
+  void allocate_values(const memory_source& source = {}) {
+    values_ = aligned_buffer<float>{static_cast<std::size_t>(length_), source};
+  }
 
   [[nodiscard]] std::span<float> values() noexcept { return values_.span(); }
   [[nodiscard]] std::span<const float> values() const noexcept { return values_.span(); }
@@ -14305,6 +14526,216 @@ gemm_args<In, Out> checked(gemm_args<In, Out> args) {
 
 #endif  // CAUSEWAY_KERNELS_GEMM_HPP
 
+// ---- causeway/kernels/cross_entropy.hpp ----
+#ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+#define CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+
+// The output layer and its loss in one: logits are made for a chunk of rows at a time, turned into their own gradient and
+// used at once, so that the [rows, V] matrix never exists.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+namespace detail {
+
+/// Memory for one chunk of logits. Every chunk reads the whole of w twice and reads and writes the whole of dw, so chunks
+/// must be long: with GPT-2's vocabulary a step takes 5 % longer at half of this.
+inline constexpr std::int64_t logits_bytes = std::int64_t{64} << 20U;
+
+/// Rows of a chunk: as many as `logits_bytes` allows, but at least 64, and all chunks nearly equal.
+constexpr std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t V) noexcept {
+  const std::int64_t most = std::max<std::int64_t>(64, logits_bytes / (4 * V));
+  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
+  const std::int64_t equal = (rows + chunks - 1) / chunks;
+  return std::min(std::max<std::int64_t>(1, rows), (equal + 7) / 8 * 8);
+}
+
+struct row_maximum_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
+    f32x16 top[2];
+    broadcast(top[0], -std::numeric_limits<float>::infinity());
+    top[1] = top[0];
+    std::int64_t i = 0;
+    for (; i + 2 * vector_lanes <= count; i += 2 * vector_lanes) {
+      f32x16 a, b;
+      load(a, x + i, whole{});
+      load(b, x + i + vector_lanes, whole{});
+      top[0] = a > top[0] ? a : top[0];
+      top[1] = b > top[1] ? b : top[1];
+    }
+    top[0] = top[0] > top[1] ? top[0] : top[1];
+    float best = top[0][0];
+    for (int lane = 1; lane < vector_lanes; ++lane) best = top[0][lane] > best ? top[0][lane] : best;
+    for (; i < count; ++i) best = x[i] > best ? x[i] : best;
+    return best;
+  }
+};
+
+/// x = e^(x - top); returns the sum. Sums of 512 in f32, those in f64.
+struct row_exponential_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static double run(float* x, std::int64_t count, float top) {
+    double sum = 0.0;
+    for (std::int64_t begin = 0; begin < count; begin += 512) {
+      const std::int64_t end = std::min(count, begin + 512);
+      f32x16 part{};
+      std::int64_t i = begin;
+      for (; i + vector_lanes <= end; i += vector_lanes) {
+        f32x16 v;
+        load(v, x + i, whole{});
+        v = v - top;
+        exponential(v);
+        store(x + i, v, whole{});
+        part += v;
+      }
+      sum += static_cast<double>(horizontal_sum(part));
+      if (i < end) sum += last(x + i, end - i, top);
+    }
+    return sum;
+  }
+
+ private:
+  CAUSEWAY_ALWAYS_INLINE static double last(float* x, std::int64_t count, float top) {
+    f32x16 v;
+    load(v, x, tail{count});
+    v = v - top;
+    exponential(v);
+    store(x, v, tail{count});
+    double sum = 0.0;
+    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
+    return sum;
+  }
+};
+
+/// y = factor * x; y may be x.
+template <class Act>
+struct row_scale_kernel {
+  static constexpr bool exact = false;
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, Act* y, std::int64_t count, float factor) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, x + i, part);
+      v = v * factor;
+      store(y + i, v, part);
+    });
+  }
+};
+
+/// -log softmax(logits)[target]. Destroys the logits; `gradient`, when not null, receives scale * (softmax - onehot) and
+/// may be the logits themselves.
+template <class Act>
+double cross_entropy_row(float* logits, Act* gradient, std::int64_t V, std::int32_t target, float scale, simd_level level) {
+  if (target < 0) {
+    if (gradient != nullptr) std::fill(gradient, gradient + V, Act(0.0F));
+    return 0.0;
+  }
+  CAUSEWAY_EXPECT(target < V);
+  const auto chosen = static_cast<double>(logits[target]);
+  const float top = dispatch<row_maximum_kernel>(level, static_cast<const float*>(logits), V);
+  const double sum = dispatch<row_exponential_kernel>(level, logits, V, top);
+  if (gradient != nullptr) {
+    const double factor = static_cast<double>(scale) / sum;
+    const double at_target = static_cast<double>(logits[target]) * factor - static_cast<double>(scale);
+    dispatch<row_scale_kernel<Act>>(level, static_cast<const float*>(logits), gradient, V, static_cast<float>(factor));
+    gradient[target] = Act(static_cast<float>(at_target));
+  }
+  return std::log(sum) + static_cast<double>(top) - chosen;
+}
+
+/// One chunk's operands: `rows` rows of x, and the tiles for their logits and gradients.
+template <class Act>
+struct cross_entropy_chunk {
+  const Act* x;
+  const Act* w;
+  const std::int32_t* targets;
+  std::int64_t rows;
+  std::int64_t C;
+  std::int64_t V;
+  float* logits;
+  Act* gradient;  ///< null: only the loss
+  double* losses;
+};
+
+/// The loss of a chunk; leaves the gradient with respect to the logits in `gradient`.
+template <class Act, class G>
+double chunk_loss(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, float scale,
+                  simd_level level) {
+  gemm_args<Act, float> product;
+  product.transpose_b = true;
+  product.m = c.rows, product.n = c.V, product.k = c.C;
+  product.a = c.x, product.lda = c.C;
+  product.b = c.w, product.ldb = c.C;
+  product.c = c.logits, product.ldc = c.V;
+  gemm.multiply(pool, memory, product);
+  for_rows(pool, c.rows, c.V, [&](index_range part) {
+    for (std::int64_t r = part.begin; r < part.end; ++r) {
+      Act* gradient = c.gradient == nullptr ? nullptr : c.gradient + r * c.V;
+      c.losses[r] = cross_entropy_row(c.logits + r * c.V, gradient, c.V, c.targets[r], scale, level);
+    }
+  });
+  double sum = 0.0;
+  for (std::int64_t r = 0; r < c.rows; ++r) sum += c.losses[r];
+  return sum;
+}
+
+/// dx = gradient w (overwritten) and dw += gradientT x; either may be null.
+template <class Act, class G>
+void chunk_gradients(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, Act* dx, float* dw) {
+  if (dx != nullptr) {
+    gemm_args<Act, Act> product;
+    product.m = c.rows, product.n = c.C, product.k = c.V;
+    product.a = c.gradient, product.lda = c.V;
+    product.b = c.w, product.ldb = c.C;
+    product.c = dx, product.ldc = c.C;
+    gemm.multiply(pool, memory, product);
+  }
+  if (dw != nullptr) {
+    gemm_args<Act, float> product;
+    product.transpose_a = true, product.accumulate = true;
+    product.m = c.V, product.n = c.C, product.k = c.rows;
+    product.a = c.gradient, product.lda = c.V;
+    product.b = c.x, product.ldb = c.C;
+    product.c = dw, product.ldc = c.C;
+    gemm.multiply(pool, memory, product);
+  }
+}
+
+}  // namespace detail
+
+/// Sum over rows of -log softmax(x wT)[target]; rows with a negative target are ignored. x is [rows, C], w is [V, C].
+/// dx (overwritten) and dw (added to) receive the gradient of `grad_scale` times that sum; without both only the loss is
+/// computed. Row losses are added in f64, in the order of the rows. Working memory: 64 MiB of logits (at least 64 rows,
+/// at most all), half as much again for their gradient when Act is bf16.
+template <class Act, Gemm G>
+double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, const Act* w, const std::int32_t* targets,
+                     std::int64_t rows, std::int64_t C, std::int64_t V, float grad_scale, Act* dx, float* dw,
+                     simd_level level = detect_simd_level()) {
+  const std::int64_t size = detail::rows_per_chunk(rows, V);
+  auto frame = memory.open();
+  float* logits = frame.template take<float>(static_cast<std::size_t>(size * V));
+  double* losses = frame.template take<double>(static_cast<std::size_t>(size));
+  Act* gradient = nullptr;
+  if (dx != nullptr || dw != nullptr) {
+    if constexpr (std::is_same_v<Act, float>) {
+      gradient = logits;
+    } else {
+      gradient = frame.template take<Act>(static_cast<std::size_t>(size * V));
+    }
+  }
+  double loss = 0.0;
+  for (std::int64_t begin = 0; begin < rows; begin += size) {
+    const detail::cross_entropy_chunk<Act> chunk{
+        x + begin * C, w, targets + begin, std::min(size, rows - begin), C, V, logits, gradient, losses};
+    loss += detail::chunk_loss(pool, memory, gemm, chunk, grad_scale, level);
+    detail::chunk_gradients(pool, memory, gemm, chunk, dx == nullptr ? nullptr : dx + begin * C, dw);
+  }
+  return loss;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
+
 // ---- causeway/kernels/openmp_guard.hpp ----
 #ifndef CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
 #define CAUSEWAY_KERNELS_OPENMP_GUARD_HPP
@@ -15550,400 +15981,6 @@ using default_gemm = packed_gemm;
 
 #endif  // CAUSEWAY_KERNELS_DEFAULT_GEMM_HPP
 
-// ---- causeway/kernels/backend.hpp ----
-#ifndef CAUSEWAY_KERNELS_BACKEND_HPP
-#define CAUSEWAY_KERNELS_BACKEND_HPP
-
-// What every kernel call needs, in one place: threads, working memory and a matrix product. A model owns one backend.
-
-namespace causeway::inline CAUSEWAY_ABI::kernels {
-
-/// Threads, scratch memory and a matrix product of a processor. For one calling thread at a time.
-template <class GemmType = default_gemm>
-  requires Gemm<GemmType>
-class basic_cpu_backend {
- public:
-  using gemm_type = GemmType;
-
-  explicit basic_cpu_backend(unsigned threads = 1, GemmType gemm = GemmType{}) : pool_{threads}, gemm_{std::move(gemm)} {}
-
-  [[nodiscard]] thread_pool& pool() noexcept { return pool_; }
-  [[nodiscard]] scratch& memory() noexcept { return memory_; }
-  [[nodiscard]] GemmType& gemm() noexcept { return gemm_; }
-
-  /// One line for a person, such as "cpu: packed gemm (avx512, avx512_bf16), 2 threads".
-  [[nodiscard]] std::string describe() const {
-    const unsigned threads = pool_.size();
-    return "cpu: " + gemm_.describe() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
-  }
-
- private:
-  thread_pool pool_;
-  scratch memory_;
-  GemmType gemm_;
-};
-
-using cpu_backend = basic_cpu_backend<>;
-
-/// What models ask of a backend on the host.
-template <class B>
-concept Backend = requires(B& backend, const B& constant) {
-  { backend.pool() } -> std::same_as<thread_pool&>;
-  { backend.memory() } -> std::same_as<scratch&>;
-  requires Gemm<typename B::gemm_type>;
-  { backend.gemm() } -> std::same_as<typename B::gemm_type&>;
-  { constant.describe() } -> std::convertible_to<std::string>;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_BACKEND_HPP
-
-// ---- causeway/kernels/cblas_gemm.hpp ----
-#ifndef CAUSEWAY_KERNELS_CBLAS_GEMM_HPP
-#define CAUSEWAY_KERNELS_CBLAS_GEMM_HPP
-
-// Matrix products by any BLAS with the C interface. Empty unless causeway::blas is linked, which defines
-// CAUSEWAY_HAS_CBLAS. The library's own threads are switched off where it says how (OpenBLAS and BLIS do): each thread of
-// ours multiplies a part of C. A BLAS knows f32 alone, so bf16 operands are widened into scratch first.
-
-#if defined(CAUSEWAY_HAS_CBLAS)
-
-#include <cblas.h>
-
-namespace causeway::inline CAUSEWAY_ABI::kernels {
-
-/// The product of the BLAS that is linked. One calling thread at a time. Sizes must fit its integers.
-class cblas_gemm {
- public:
-  static constexpr std::string_view name = "cblas";
-
-  /// Sets the BLAS library to one thread, for the whole process.
-  cblas_gemm() {
-    using set_threads = void (*)(int);
-    for (const char* function : {"openblas_set_num_threads", "bli_thread_set_num_threads", "MKL_Set_Num_Threads"}) {
-      if (const auto set = detail::loaded_function<set_threads>(function); set != nullptr) set(1);
-    }
-  }
-
-  template <class In, class Out>
-  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
-    const gemm_args<In, Out> args = detail::checked(arguments);
-    if (args.m == 0 || args.n == 0) return;
-    auto frame = memory.open();
-    sums what{.transpose_a = args.transpose_a, .transpose_b = args.transpose_b, .m = args.m, .n = args.n, .k = args.k};
-    widen(pool, frame, args.a, args.transpose_a ? args.k : args.m, args.transpose_a ? args.m : args.k, args.lda, what.a,
-          what.lda);
-    widen(pool, frame, args.b, args.transpose_b ? args.n : args.k, args.transpose_b ? args.k : args.n, args.ldb, what.b,
-          what.ldb);
-    place(frame, args, what);
-    const unsigned threads = args.m * args.n * args.k < 200'000 ? 1 : pool.size();
-    const auto grid = detail::choose_grid(args.m, args.n, 16, threads);
-    const auto share = [&](unsigned index) {
-      if (index < grid.size()) part(args, what, grid, index);
-    };
-    if (grid.size() == 1) return share(0);
-    pool.run(share);
-  }
-
-  [[nodiscard]] std::string describe() const {
-    using get_config = char* (*)();
-    const auto get = detail::loaded_function<get_config>("openblas_get_config");
-    return get == nullptr ? std::string{"cblas"} : "cblas (" + std::string{get()} + ")";
-  }
-
- private:
-  /// sums = op(A) op(B), or sums +=, all f32.
-  struct sums {
-    bool transpose_a = false;
-    bool transpose_b = false;
-    std::int64_t m = 0;
-    std::int64_t n = 0;
-    std::int64_t k = 0;
-    const float* a = nullptr;
-    std::int64_t lda = 0;
-    const float* b = nullptr;
-    std::int64_t ldb = 0;
-    float* c = nullptr;
-    std::int64_t ldc = 0;
-    bool add = false;
-    bool done = false;  ///< the sums are C already, and nothing is left to do with them
-  };
-
-  /// The operand itself, or an f32 copy without gaps.
-  template <class In>
-  static void widen(thread_pool& pool, scratch::frame& frame, const In* from, std::int64_t rows, std::int64_t columns,
-                    std::int64_t ld, const float*& to, std::int64_t& ld_to) {
-    if constexpr (std::is_same_v<In, float>) {
-      static_cast<void>(pool), static_cast<void>(frame), static_cast<void>(rows), static_cast<void>(columns);
-      to = from;
-      ld_to = ld;
-    } else {
-      auto* copy = frame.template take<float>(static_cast<std::size_t>(rows * columns));
-      if (ld == columns) {
-        convert(pool, from, copy, rows * columns);
-      } else {
-        for (std::int64_t i = 0; i < rows; ++i) convert(pool, from + i * ld, copy + i * columns, columns);
-      }
-      to = copy;
-      ld_to = columns;
-    }
-  }
-
-  /// Sums go straight to C where C is f32 and nothing but an addition to C is asked for.
-  template <class In, class Out>
-  static void place(scratch::frame& frame, const gemm_args<In, Out>& args, sums& what) {
-    if constexpr (std::is_same_v<Out, float>) {
-      if (args.bias == nullptr && args.residual == nullptr && args.act == activation::none &&
-          args.pre_activation == nullptr) {
-        what.c = args.c;
-        what.ldc = args.ldc;
-        what.add = args.accumulate;
-        what.done = true;
-        return;
-      }
-    }
-    what.c = frame.template take<float>(static_cast<std::size_t>(args.m * args.n));
-    what.ldc = args.n;
-  }
-
-  /// One thread's part of C.
-  template <class In, class Out>
-  static void part(const gemm_args<In, Out>& args, const sums& what, detail::thread_grid grid, unsigned index) {
-    const index_range rows = share_of(what.m, index / grid.columns, grid.rows);
-    const index_range columns = share_of(what.n, index % grid.columns, grid.columns, 16);
-    if (rows.size() <= 0 || columns.size() <= 0) return;
-    const float* a = what.a + rows.begin * (what.transpose_a ? 1 : what.lda);
-    const float* b = what.b + columns.begin * (what.transpose_b ? what.ldb : 1);
-    float* c = what.c + rows.begin * what.ldc + columns.begin;
-    const detail::one_openmp_thread here;  // an OpenMP flavour of OpenBLAS forgets its setting in threads it has not met
-    const auto size = [](std::int64_t n) { return static_cast<int>(n); };
-    cblas_sgemm(CblasRowMajor, what.transpose_a ? CblasTrans : CblasNoTrans, what.transpose_b ? CblasTrans : CblasNoTrans,
-                size(rows.size()), size(columns.size()), size(what.k), 1.0F, a, size(what.lda), b, size(what.ldb),
-                what.add ? 1.0F : 0.0F, c, size(what.ldc));
-    if (what.done) return;
-    const auto to = detail::finish_at(args, rows.begin, columns.begin);
-    detail::dispatch<detail::finish_kernel>(detect_simd_level(), static_cast<const float*>(c), what.ldc, rows.size(),
-                                            columns.size(), &to);
-  }
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_HAS_CBLAS
-
-#endif  // CAUSEWAY_KERNELS_CBLAS_GEMM_HPP
-
-// ---- causeway/kernels/cross_entropy.hpp ----
-#ifndef CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-#define CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-
-// The output layer and its loss in one: logits are made for a chunk of rows at a time, turned into their own gradient and
-// used at once, so that the [rows, V] matrix never exists.
-
-namespace causeway::inline CAUSEWAY_ABI::kernels {
-
-namespace detail {
-
-/// Memory for one chunk of logits. Every chunk reads the whole of w twice and reads and writes the whole of dw, so chunks
-/// must be long: with GPT-2's vocabulary a step takes 5 % longer at half of this.
-inline constexpr std::int64_t logits_bytes = std::int64_t{64} << 20U;
-
-/// Rows of a chunk: as many as `logits_bytes` allows, but at least 64, and all chunks nearly equal.
-constexpr std::int64_t rows_per_chunk(std::int64_t rows, std::int64_t V) noexcept {
-  const std::int64_t most = std::max<std::int64_t>(64, logits_bytes / (4 * V));
-  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
-  const std::int64_t equal = (rows + chunks - 1) / chunks;
-  return std::min(std::max<std::int64_t>(1, rows), (equal + 7) / 8 * 8);
-}
-
-struct row_maximum_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static float run(const float* x, std::int64_t count) {
-    f32x16 top[2];
-    broadcast(top[0], -std::numeric_limits<float>::infinity());
-    top[1] = top[0];
-    std::int64_t i = 0;
-    for (; i + 2 * vector_lanes <= count; i += 2 * vector_lanes) {
-      f32x16 a, b;
-      load(a, x + i, whole{});
-      load(b, x + i + vector_lanes, whole{});
-      top[0] = a > top[0] ? a : top[0];
-      top[1] = b > top[1] ? b : top[1];
-    }
-    top[0] = top[0] > top[1] ? top[0] : top[1];
-    float best = top[0][0];
-    for (int lane = 1; lane < vector_lanes; ++lane) best = top[0][lane] > best ? top[0][lane] : best;
-    for (; i < count; ++i) best = x[i] > best ? x[i] : best;
-    return best;
-  }
-};
-
-/// x = e^(x - top); returns the sum. Sums of 512 in f32, those in f64.
-struct row_exponential_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static double run(float* x, std::int64_t count, float top) {
-    double sum = 0.0;
-    for (std::int64_t begin = 0; begin < count; begin += 512) {
-      const std::int64_t end = std::min(count, begin + 512);
-      f32x16 part{};
-      std::int64_t i = begin;
-      for (; i + vector_lanes <= end; i += vector_lanes) {
-        f32x16 v;
-        load(v, x + i, whole{});
-        v = v - top;
-        exponential(v);
-        store(x + i, v, whole{});
-        part += v;
-      }
-      sum += static_cast<double>(horizontal_sum(part));
-      if (i < end) sum += last(x + i, end - i, top);
-    }
-    return sum;
-  }
-
- private:
-  CAUSEWAY_ALWAYS_INLINE static double last(float* x, std::int64_t count, float top) {
-    f32x16 v;
-    load(v, x, tail{count});
-    v = v - top;
-    exponential(v);
-    store(x, v, tail{count});
-    double sum = 0.0;
-    for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(x[i]);
-    return sum;
-  }
-};
-
-/// y = factor * x; y may be x.
-template <class Act>
-struct row_scale_kernel {
-  static constexpr bool exact = false;
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* x, Act* y, std::int64_t count, float factor) {
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      load(v, x + i, part);
-      v = v * factor;
-      store(y + i, v, part);
-    });
-  }
-};
-
-/// -log softmax(logits)[target]. Destroys the logits; `gradient`, when not null, receives scale * (softmax - onehot) and
-/// may be the logits themselves.
-template <class Act>
-double cross_entropy_row(float* logits, Act* gradient, std::int64_t V, std::int32_t target, float scale, simd_level level) {
-  if (target < 0) {
-    if (gradient != nullptr) std::fill(gradient, gradient + V, Act(0.0F));
-    return 0.0;
-  }
-  CAUSEWAY_EXPECT(target < V);
-  const auto chosen = static_cast<double>(logits[target]);
-  const float top = dispatch<row_maximum_kernel>(level, static_cast<const float*>(logits), V);
-  const double sum = dispatch<row_exponential_kernel>(level, logits, V, top);
-  if (gradient != nullptr) {
-    const double factor = static_cast<double>(scale) / sum;
-    const double at_target = static_cast<double>(logits[target]) * factor - static_cast<double>(scale);
-    dispatch<row_scale_kernel<Act>>(level, static_cast<const float*>(logits), gradient, V, static_cast<float>(factor));
-    gradient[target] = Act(static_cast<float>(at_target));
-  }
-  return std::log(sum) + static_cast<double>(top) - chosen;
-}
-
-/// One chunk's operands: `rows` rows of x, and the tiles for their logits and gradients.
-template <class Act>
-struct cross_entropy_chunk {
-  const Act* x;
-  const Act* w;
-  const std::int32_t* targets;
-  std::int64_t rows;
-  std::int64_t C;
-  std::int64_t V;
-  float* logits;
-  Act* gradient;  ///< null: only the loss
-  double* losses;
-};
-
-/// The loss of a chunk; leaves the gradient with respect to the logits in `gradient`.
-template <class Act, class G>
-double chunk_loss(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, float scale,
-                  simd_level level) {
-  gemm_args<Act, float> product;
-  product.transpose_b = true;
-  product.m = c.rows, product.n = c.V, product.k = c.C;
-  product.a = c.x, product.lda = c.C;
-  product.b = c.w, product.ldb = c.C;
-  product.c = c.logits, product.ldc = c.V;
-  gemm.multiply(pool, memory, product);
-  for_rows(pool, c.rows, c.V, [&](index_range part) {
-    for (std::int64_t r = part.begin; r < part.end; ++r) {
-      Act* gradient = c.gradient == nullptr ? nullptr : c.gradient + r * c.V;
-      c.losses[r] = cross_entropy_row(c.logits + r * c.V, gradient, c.V, c.targets[r], scale, level);
-    }
-  });
-  double sum = 0.0;
-  for (std::int64_t r = 0; r < c.rows; ++r) sum += c.losses[r];
-  return sum;
-}
-
-/// dx = gradient w (overwritten) and dw += gradientT x; either may be null.
-template <class Act, class G>
-void chunk_gradients(thread_pool& pool, scratch& memory, G& gemm, const cross_entropy_chunk<Act>& c, Act* dx, float* dw) {
-  if (dx != nullptr) {
-    gemm_args<Act, Act> product;
-    product.m = c.rows, product.n = c.C, product.k = c.V;
-    product.a = c.gradient, product.lda = c.V;
-    product.b = c.w, product.ldb = c.C;
-    product.c = dx, product.ldc = c.C;
-    gemm.multiply(pool, memory, product);
-  }
-  if (dw != nullptr) {
-    gemm_args<Act, float> product;
-    product.transpose_a = true, product.accumulate = true;
-    product.m = c.V, product.n = c.C, product.k = c.rows;
-    product.a = c.gradient, product.lda = c.V;
-    product.b = c.x, product.ldb = c.C;
-    product.c = dw, product.ldc = c.C;
-    gemm.multiply(pool, memory, product);
-  }
-}
-
-}  // namespace detail
-
-/// Sum over rows of -log softmax(x wT)[target]; rows with a negative target are ignored. x is [rows, C], w is [V, C].
-/// dx (overwritten) and dw (added to) receive the gradient of `grad_scale` times that sum; without both only the loss is
-/// computed. Row losses are added in f64, in the order of the rows. Working memory: 64 MiB of logits (at least 64 rows,
-/// at most all), half as much again for their gradient when Act is bf16.
-template <class Act, Gemm G>
-double cross_entropy(thread_pool& pool, scratch& memory, G& gemm, const Act* x, const Act* w, const std::int32_t* targets,
-                     std::int64_t rows, std::int64_t C, std::int64_t V, float grad_scale, Act* dx, float* dw,
-                     simd_level level = detect_simd_level()) {
-  const std::int64_t size = detail::rows_per_chunk(rows, V);
-  auto frame = memory.open();
-  float* logits = frame.template take<float>(static_cast<std::size_t>(size * V));
-  double* losses = frame.template take<double>(static_cast<std::size_t>(size));
-  Act* gradient = nullptr;
-  if (dx != nullptr || dw != nullptr) {
-    if constexpr (std::is_same_v<Act, float>) {
-      gradient = logits;
-    } else {
-      gradient = frame.template take<Act>(static_cast<std::size_t>(size * V));
-    }
-  }
-  double loss = 0.0;
-  for (std::int64_t begin = 0; begin < rows; begin += size) {
-    const detail::cross_entropy_chunk<Act> chunk{
-        x + begin * C, w, targets + begin, std::min(size, rows - begin), C, V, logits, gradient, losses};
-    loss += detail::chunk_loss(pool, memory, gemm, chunk, grad_scale, level);
-    detail::chunk_gradients(pool, memory, gemm, chunk, dx == nullptr ? nullptr : dx + begin * C, dw);
-  }
-  return loss;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_CROSS_ENTROPY_HPP
-
 // ---- causeway/kernels/dropout.hpp ----
 #ifndef CAUSEWAY_KERNELS_DROPOUT_HPP
 #define CAUSEWAY_KERNELS_DROPOUT_HPP
@@ -16277,56 +16314,6 @@ inline void embedding_backward(thread_pool& pool, scratch& memory, const std::in
 
 #endif  // CAUSEWAY_KERNELS_EMBEDDING_HPP
 
-// ---- causeway/kernels/newton_schulz.hpp ----
-#ifndef CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
-#define CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
-
-// The order of products that orthogonalises Muon's update (Jordan et al. 2024), for whatever multiplies matrices: the CPU's
-// Gemm and the device's run the same steps with the same coefficients.
-
-namespace causeway::inline CAUSEWAY_ABI::kernels {
-
-/// X becomes linear X + (cubic A + quintic A²) X with A = X Xᵀ: Keller Jordan's, which bring singular values from (0, 1] to
-/// about 0.7 to 1.2 in five iterations. X is divided by its norm plus `floor` before.
-struct newton_schulz_coefficients {
-  float linear = 3.4445F;
-  float cubic = -4.7750F;
-  float quintic = 2.0315F;
-  float floor = 1e-7F;
-};
-
-/// `steps.multiply(gemm_args<T, T>)` starts a product without bias or activation; `steps.combine(a, aa, side)` makes
-/// a = linear I + cubic a + quintic aa of side x side values. Both return result<void>.
-///
-/// x and next [rows, columns] take turns; the one that holds the result is returned. x comes divided by its norm. a and aa
-/// have min(rows, columns)² values. About 4 · iterations · rows · columns · min(rows, columns) multiply-adds.
-template <class T, class Steps>
-[[nodiscard]] result<T*> newton_schulz(Steps& steps, T* x, T* next, T* a, T* aa, std::int64_t rows, std::int64_t columns,
-                                       int iterations) {
-  const bool wide = rows <= columns;
-  const std::int64_t side = std::min(rows, columns);
-  gemm_args<T, T> gram{.transpose_a = !wide, .transpose_b = wide, .m = side, .n = side, .k = std::max(rows, columns)};
-  gram.lda = gram.ldb = columns, gram.c = a, gram.ldc = side;
-  const gemm_args<T, T> square{
-      .m = side, .n = side, .k = side, .a = a, .lda = side, .b = a, .ldb = side, .c = aa, .ldc = side};
-  gemm_args<T, T> apply{.m = rows, .n = columns, .k = side, .a = a, .lda = side, .b = a, .ldb = side};
-  (wide ? apply.ldb : apply.lda) = columns, apply.ldc = columns;
-  for (int i = 0; i < iterations; ++i) {
-    gram.a = gram.b = x;
-    (wide ? apply.b : apply.a) = x, apply.c = next;
-    CAUSEWAY_TRY(steps.multiply(gram));
-    CAUSEWAY_TRY(steps.multiply(square));
-    CAUSEWAY_TRY(steps.combine(a, aa, side));
-    CAUSEWAY_TRY(steps.multiply(apply));
-    std::swap(x, next);
-  }
-  return x;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
-
 // ---- causeway/kernels/norm.hpp ----
 #ifndef CAUSEWAY_KERNELS_NORM_HPP
 #define CAUSEWAY_KERNELS_NORM_HPP
@@ -16520,6 +16507,618 @@ void rms_norm_backward(thread_pool& pool, scratch& memory, const float* x, const
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels
 
 #endif  // CAUSEWAY_KERNELS_NORM_HPP
+
+// ---- causeway/kernels/reduce.hpp ----
+#ifndef CAUSEWAY_KERNELS_REDUCE_HPP
+#define CAUSEWAY_KERNELS_REDUCE_HPP
+
+// Sums over flat arrays, in f64. An array is cut into 64 blocks whatever the number of threads, and the blocks' sums are
+// added in order: the result is the same bits on every machine and for every number of threads, so peers with different
+// processors clip by the same gradient norm.
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+namespace detail {
+
+using f64x2 [[gnu::vector_size(16)]] = double;
+
+/// The product of two f32 is exact in f64, so nothing here depends on contraction.
+CAUSEWAY_ALWAYS_INLINE void load(f64x2& v, const float* p) {
+#if defined(__x86_64__)
+  v = _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+  v = f64x2{static_cast<double>(p[0]), static_cast<double>(p[1])};
+#endif
+}
+
+/// Sum of `term(accumulator, i)` over pairs, then `last(i)` for what is left. Pairs, because GCC makes wider conversions
+/// out of them and shuffles; eight accumulators, because one would wait for itself.
+template <class Term, class Last>
+CAUSEWAY_ALWAYS_INLINE double sum_in_double(std::int64_t count, Term&& term, Last&& last) {
+  f64x2 a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{};
+  std::int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    term(a, i);
+    term(b, i + 2);
+    term(c, i + 4);
+    term(d, i + 6);
+    term(e, i + 8);
+    term(f, i + 10);
+    term(g, i + 12);
+    term(h, i + 14);
+  }
+  for (; i + 2 <= count; i += 2) term(a, i);
+  a = ((a + b) + (c + d)) + ((e + f) + (g + h));
+  double sum = a[0] + a[1];
+  for (; i < count; ++i) sum += last(i);
+  return sum;
+}
+
+struct sum_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 v;
+          load(v, x + i);
+          sum += v;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]); });
+  }
+};
+
+/// Not `dot` of x with itself: conversions are the bottleneck.
+struct square_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 v;
+          load(v, x + i);
+          sum += v * v;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+  }
+};
+
+struct dot_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, const float* y, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 a, b;
+          load(a, x + i);
+          load(b, y + i);
+          sum += a * b;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(y[i]); });
+  }
+};
+
+struct finite_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
+    f32x16 seen{};  // x * 0 is NaN where x is not finite, and NaN stays
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      detail::load(v, x + i, part);
+      seen += v * 0.0F;
+    });
+    return horizontal_sum(seen) == 0.0F;
+  }
+};
+
+inline constexpr std::int64_t reduction_blocks = 64;
+
+/// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
+template <class BlockSum>
+double sum_of_blocks(thread_pool& pool, std::int64_t count, BlockSum&& block_sum) {
+  const std::int64_t block = ((count + reduction_blocks - 1) / reduction_blocks + 63) / 64 * 64;
+  std::array<double, static_cast<std::size_t>(reduction_blocks)> sums{};
+  const auto sum_part = [&](index_range blocks) {
+    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
+      const std::int64_t begin = b * block < count ? b * block : count;
+      const std::int64_t end = begin + block < count ? begin + block : count;
+      sums[static_cast<std::size_t>(b)] = block_sum(index_range{begin, end});
+    }
+  };
+  if (count <= smallest_share) {
+    sum_part({0, reduction_blocks});
+  } else {
+    pool.for_range(reduction_blocks, 1, sum_part);
+  }
+  double total = 0.0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace detail
+
+/// Sum of x[i]. Reads 4 bytes an element.
+inline double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::sum_kernel>(level, x + part.begin, part.size());
+  });
+}
+
+/// Sum of x[i]·y[i]. Reads 8 bytes an element.
+inline double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
+                  simd_level level = detect_simd_level()) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::dot_kernel>(level, x + part.begin, y + part.begin, part.size());
+  });
+}
+
+/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
+inline double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
+                             simd_level level = detect_simd_level()) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::square_kernel>(level, x + part.begin, part.size());
+  });
+}
+
+/// Whether no element is NaN or infinite. Reads 4 bytes an element.
+inline bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+           return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
+         }) == 0.0;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_REDUCE_HPP
+
+// ---- causeway/kernels/rotary.hpp ----
+#ifndef CAUSEWAY_KERNELS_ROTARY_HPP
+#define CAUSEWAY_KERNELS_ROTARY_HPP
+
+// Rotary position embedding (Su et al. 2021), in the layout of Llama's published weights: element i of a head is paired
+// with element i + head_size/2.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// cos and sin of position · theta^(-2i/head_size), f32 [T, head_size/2] each, made once. Angles are computed in f64.
+class rotary_table {
+ public:
+  rotary_table() = default;
+  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0)
+      : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
+        sine_{cosine_.size()},
+        positions_{positions},
+        head_size_{head_size},
+        theta_{theta} {
+    CAUSEWAY_EXPECT(head_size % 2 == 0);
+    const std::int64_t half = head_size / 2;
+    for (std::int64_t t = 0; t < positions; ++t) {
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
+        const double angle = static_cast<double>(t) * std::pow(theta, exponent);
+        cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
+        sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
+      }
+    }
+  }
+
+  [[nodiscard]] const float* cosine() const noexcept { return cosine_.data(); }
+  [[nodiscard]] const float* sine() const noexcept { return sine_.data(); }
+  [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
+  [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
+  [[nodiscard]] double theta() const noexcept { return theta_; }
+
+ private:
+  aligned_buffer<float> cosine_;
+  aligned_buffer<float> sine_;
+  std::int64_t positions_ = 0;
+  std::int64_t head_size_ = 0;
+  double theta_ = 0.0;
+};
+
+namespace detail {
+
+struct rotary_kernel {
+  static constexpr bool exact = false;
+
+  /// Rows [begin, end) of [batch·T]; `sign` is -1 for the inverse.
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(const float* cosine, const float* sine, T* x, std::int64_t begin, std::int64_t end,
+                                         std::int64_t positions, std::int64_t stride, std::int64_t heads,
+                                         std::int64_t head_size, float sign) {
+    const std::int64_t half = head_size / 2;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const float* c = cosine + row % positions * half;
+      const float* s = sine + row % positions * half;
+      for (T* head = x + row * stride; head < x + row * stride + heads * head_size; head += head_size) {
+        for_lanes(half, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+          f32x16 first, second, cos, sin;
+          load(first, head + i, part);
+          load(second, head + half + i, part);
+          load(cos, c + i, part);
+          load(sin, s + i, part);
+          sin *= sign;
+          store(head + i, first * cos - second * sin, part);
+          store(head + half + i, second * cos + first * sin, part);
+        });
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Rotates `heads` contiguous heads of every row in place; `inverse` rotates back, which is also the gradient. `qkv` points
+/// at the first head of row 0; row b·T+t is `row_stride` elements further for each row and has position t. Moves 8 bytes
+/// an element (f32), 4 (bf16).
+template <Activation Act>
+void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::int64_t batch, std::int64_t T,
+                  std::int64_t row_stride, std::int64_t heads, std::int64_t head_size, bool inverse,
+                  simd_level level = detect_simd_level()) {
+  CAUSEWAY_EXPECT(T <= table.positions() && head_size == table.head_size());
+  detail::for_rows(pool, batch * T, heads * head_size, [&](index_range part) {
+    detail::dispatch<detail::rotary_kernel>(level, table.cosine(), table.sine(), qkv, part.begin, part.end, T, row_stride,
+                                            heads, head_size, inverse ? -1.0F : 1.0F);
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ROTARY_HPP
+
+// ---- causeway/kernels/backend.hpp ----
+#ifndef CAUSEWAY_KERNELS_BACKEND_HPP
+#define CAUSEWAY_KERNELS_BACKEND_HPP
+
+// What computes a model: where its numbers lie and the operations on them, in one place. Ops and models are written over a
+// backend; this one is the processor, cuda/backend.hpp a GPU. A model owns one backend.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// Threads, scratch memory and a matrix product of a processor. For one calling thread at a time. The operations are those
+/// of the headers of this folder, which say what they compute and what they cost.
+template <class GemmType = default_gemm>
+  requires Gemm<GemmType>
+class basic_cpu_backend {
+ public:
+  using gemm_type = GemmType;
+
+  explicit basic_cpu_backend(unsigned threads = 1, GemmType gemm = GemmType{}) : pool_{threads}, gemm_{std::move(gemm)} {}
+
+  [[nodiscard]] thread_pool& pool() noexcept { return pool_; }
+  [[nodiscard]] scratch& memory() noexcept { return memory_; }
+  [[nodiscard]] GemmType& gemm() noexcept { return gemm_; }
+
+  /// One line for a person, such as "cpu: packed gemm (avx512, avx512_bf16), 2 threads".
+  [[nodiscard]] std::string describe() const {
+    const unsigned threads = pool_.size();
+    return "cpu: " + gemm_.describe() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  }
+
+  /// What has the operations below, and `copy` and `copy_in`: here the backend itself.
+  [[nodiscard]] basic_cpu_backend& ops() noexcept { return *this; }
+
+  // ---- memory and order ---------------------------------------------------------------------------------------------
+
+  /// Where parameters, gradients and activations lie. Whoever uses it lets the backend outlive them.
+  [[nodiscard]] memory_source source() const noexcept { return {}; }
+  /// Until this returns, the host must not touch what operations read or write; it gives the first error of any of them
+  /// since the last call. A processor is done at once.
+  [[nodiscard]] result<void> finish() const noexcept { return {}; }
+  /// A hint that operations will use these next and that the host may have had them: nothing here.
+  void fetch(const void*, std::size_t) const noexcept {}
+  /// From memory of the host, which may change as soon as this returns.
+  void copy_in(void* to, const void* host, std::size_t bytes) const noexcept { std::memcpy(to, host, bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) const noexcept { std::memcpy(to, from, bytes); }
+
+  // ---- operations ---------------------------------------------------------------------------------------------------
+
+  template <class In, class Out>
+  void multiply(const gemm_args<In, Out>& args) {
+    gemm_.multiply(pool_, memory_, args);
+  }
+  void zero(float* y, std::int64_t count) { kernels::zero(pool_, y, count); }
+  [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) {
+    return kernels::sum_of_squares(pool_, x, count);
+  }
+  template <class T>
+  void add(T* y, const T* a, const T* b, std::int64_t count) {
+    kernels::add(pool_, y, a, b, count);
+  }
+  void convert(const float* from, bf16* to, std::int64_t count) { kernels::convert(pool_, from, to, count); }
+
+  void embedding_forward(const std::int32_t* tokens, const float* table, const float* positions, float* x,
+                         std::int64_t batch, std::int64_t T, std::int64_t C) {
+    kernels::embedding_forward(pool_, tokens, table, positions, x, batch, T, C);
+  }
+  void embedding_backward(const std::int32_t* tokens, const float* dx, float* dtable, float* dpositions, std::int64_t batch,
+                          std::int64_t T, std::int64_t C, std::int64_t vocabulary) {
+    kernels::embedding_backward(pool_, memory_, tokens, dx, dtable, dpositions, batch, T, C, vocabulary);
+  }
+
+  template <class Out>
+  void layer_norm_forward(const float* x, const float* gain, const float* bias, Out* y, float* mean, float* rstd,
+                          std::int64_t rows, std::int64_t columns, float epsilon) {
+    kernels::layer_norm_forward(pool_, x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+  }
+  template <class In>
+  void layer_norm_backward(const float* x, const float* gain, const float* mean, const float* rstd, const In* dy, float* dx,
+                           bool accumulate, float* dgain, float* dbias, std::int64_t rows, std::int64_t columns) {
+    kernels::layer_norm_backward(pool_, memory_, x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
+  }
+  template <class Out>
+  void rms_norm_forward(const float* x, const float* gain, Out* y, float* rstd, std::int64_t rows, std::int64_t columns,
+                        float epsilon) {
+    kernels::rms_norm_forward(pool_, x, gain, y, rstd, rows, columns, epsilon);
+  }
+  template <class In>
+  void rms_norm_backward(const float* x, const float* gain, const float* rstd, const In* dy, float* dx, bool accumulate,
+                         float* dgain, std::int64_t rows, std::int64_t columns) {
+    kernels::rms_norm_backward(pool_, memory_, x, gain, rstd, dy, dx, accumulate, dgain, rows, columns);
+  }
+
+  template <class T>
+  void gelu_forward(const T* x, T* y, std::int64_t count) {
+    kernels::gelu_forward(pool_, x, y, count);
+  }
+  template <class T>
+  void gelu_backward(const T* x, const T* dy, T* dx, std::int64_t count) {
+    kernels::gelu_backward(pool_, x, dy, dx, count);
+  }
+  template <class T>
+  void swiglu_forward(const T* gate_up, T* y, std::int64_t rows, std::int64_t hidden) {
+    kernels::swiglu_forward(pool_, gate_up, y, rows, hidden);
+  }
+  template <class T>
+  void swiglu_backward(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows, std::int64_t hidden) {
+    kernels::swiglu_backward(pool_, gate_up, dy, dgate_up, rows, hidden);
+  }
+  template <class T>
+  void bias_gradient(const T* dy, float* dbias, std::int64_t rows, std::int64_t columns) {
+    kernels::bias_gradient(pool_, memory_, dy, dbias, rows, columns);
+  }
+  template <class T>
+  void dropout(T* x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) {
+    kernels::dropout_apply(pool_, x, count, rate, seed, stream);
+  }
+  template <class T>
+  void rotary(const rotary_table& table, T* qkv, std::int64_t batch, std::int64_t T_, std::int64_t row_stride,
+              std::int64_t heads, std::int64_t head_size, bool inverse) {
+    kernels::rotary_apply(pool_, table, qkv, batch, T_, row_stride, heads, head_size, inverse);
+  }
+
+  template <class T>
+  void attention_forward(const attention_shape& shape, const T* q, const T* k, const T* v, T* o, float* logsumexp) {
+    kernels::attention_forward(pool_, memory_, shape, q, k, v, o, logsumexp);
+  }
+  template <class T>
+  void attention_backward(const attention_shape& shape, const T* q, const T* k, const T* v, const T* o, const T* d_o,
+                          const float* logsumexp, T* dq, T* dk, T* dv) {
+    kernels::attention_backward(pool_, memory_, shape, q, k, v, o, d_o, logsumexp, dq, dk, dv);
+  }
+  /// The targets are in memory of the host.
+  template <class T>
+  [[nodiscard]] double cross_entropy(const T* x, const T* w, const std::int32_t* targets, std::int64_t rows, std::int64_t C,
+                                     std::int64_t V, float grad_scale, T* dx, float* dw) {
+    return kernels::cross_entropy(pool_, memory_, gemm_, x, w, targets, rows, C, V, grad_scale, dx, dw);
+  }
+
+ private:
+  thread_pool pool_;
+  scratch memory_;
+  GemmType gemm_;
+};
+
+using cpu_backend = basic_cpu_backend<>;
+
+/// What models and trainers ask of a backend. `ops()` has the operations of basic_cpu_backend; `pool()` are threads of the
+/// host, for what is done there.
+template <class B>
+concept Backend = std::move_constructible<B> &&
+    requires(B& b, const B& constant, float* values, const gemm_args<float, float>& f32,
+             const gemm_args<bf16, float>& mixed) {
+  { b.pool() } -> std::same_as<thread_pool&>;
+  { b.source() } -> std::same_as<memory_source>;
+  { b.finish() } -> std::same_as<result<void>>;
+  { b.sum_of_squares(values, std::int64_t{}) } -> std::same_as<double>;
+  b.zero(values, std::int64_t{});
+  b.ops().multiply(f32);
+  b.ops().multiply(mixed);
+  { constant.describe() } -> std::convertible_to<std::string>;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_BACKEND_HPP
+
+// ---- causeway/kernels/cblas_gemm.hpp ----
+#ifndef CAUSEWAY_KERNELS_CBLAS_GEMM_HPP
+#define CAUSEWAY_KERNELS_CBLAS_GEMM_HPP
+
+// Matrix products by any BLAS with the C interface. Empty unless causeway::blas is linked, which defines
+// CAUSEWAY_HAS_CBLAS. The library's own threads are switched off where it says how (OpenBLAS and BLIS do): each thread of
+// ours multiplies a part of C. A BLAS knows f32 alone, so bf16 operands are widened into scratch first.
+
+#if defined(CAUSEWAY_HAS_CBLAS)
+
+#include <cblas.h>
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// The product of the BLAS that is linked. One calling thread at a time. Sizes must fit its integers.
+class cblas_gemm {
+ public:
+  static constexpr std::string_view name = "cblas";
+
+  /// Sets the BLAS library to one thread, for the whole process.
+  cblas_gemm() {
+    using set_threads = void (*)(int);
+    for (const char* function : {"openblas_set_num_threads", "bli_thread_set_num_threads", "MKL_Set_Num_Threads"}) {
+      if (const auto set = detail::loaded_function<set_threads>(function); set != nullptr) set(1);
+    }
+  }
+
+  template <class In, class Out>
+  void multiply(thread_pool& pool, scratch& memory, const gemm_args<In, Out>& arguments) {
+    const gemm_args<In, Out> args = detail::checked(arguments);
+    if (args.m == 0 || args.n == 0) return;
+    auto frame = memory.open();
+    sums what{.transpose_a = args.transpose_a, .transpose_b = args.transpose_b, .m = args.m, .n = args.n, .k = args.k};
+    widen(pool, frame, args.a, args.transpose_a ? args.k : args.m, args.transpose_a ? args.m : args.k, args.lda, what.a,
+          what.lda);
+    widen(pool, frame, args.b, args.transpose_b ? args.n : args.k, args.transpose_b ? args.k : args.n, args.ldb, what.b,
+          what.ldb);
+    place(frame, args, what);
+    const unsigned threads = args.m * args.n * args.k < 200'000 ? 1 : pool.size();
+    const auto grid = detail::choose_grid(args.m, args.n, 16, threads);
+    const auto share = [&](unsigned index) {
+      if (index < grid.size()) part(args, what, grid, index);
+    };
+    if (grid.size() == 1) return share(0);
+    pool.run(share);
+  }
+
+  [[nodiscard]] std::string describe() const {
+    using get_config = char* (*)();
+    const auto get = detail::loaded_function<get_config>("openblas_get_config");
+    return get == nullptr ? std::string{"cblas"} : "cblas (" + std::string{get()} + ")";
+  }
+
+ private:
+  /// sums = op(A) op(B), or sums +=, all f32.
+  struct sums {
+    bool transpose_a = false;
+    bool transpose_b = false;
+    std::int64_t m = 0;
+    std::int64_t n = 0;
+    std::int64_t k = 0;
+    const float* a = nullptr;
+    std::int64_t lda = 0;
+    const float* b = nullptr;
+    std::int64_t ldb = 0;
+    float* c = nullptr;
+    std::int64_t ldc = 0;
+    bool add = false;
+    bool done = false;  ///< the sums are C already, and nothing is left to do with them
+  };
+
+  /// The operand itself, or an f32 copy without gaps.
+  template <class In>
+  static void widen(thread_pool& pool, scratch::frame& frame, const In* from, std::int64_t rows, std::int64_t columns,
+                    std::int64_t ld, const float*& to, std::int64_t& ld_to) {
+    if constexpr (std::is_same_v<In, float>) {
+      static_cast<void>(pool), static_cast<void>(frame), static_cast<void>(rows), static_cast<void>(columns);
+      to = from;
+      ld_to = ld;
+    } else {
+      auto* copy = frame.template take<float>(static_cast<std::size_t>(rows * columns));
+      if (ld == columns) {
+        convert(pool, from, copy, rows * columns);
+      } else {
+        for (std::int64_t i = 0; i < rows; ++i) convert(pool, from + i * ld, copy + i * columns, columns);
+      }
+      to = copy;
+      ld_to = columns;
+    }
+  }
+
+  /// Sums go straight to C where C is f32 and nothing but an addition to C is asked for.
+  template <class In, class Out>
+  static void place(scratch::frame& frame, const gemm_args<In, Out>& args, sums& what) {
+    if constexpr (std::is_same_v<Out, float>) {
+      if (args.bias == nullptr && args.residual == nullptr && args.act == activation::none &&
+          args.pre_activation == nullptr) {
+        what.c = args.c;
+        what.ldc = args.ldc;
+        what.add = args.accumulate;
+        what.done = true;
+        return;
+      }
+    }
+    what.c = frame.template take<float>(static_cast<std::size_t>(args.m * args.n));
+    what.ldc = args.n;
+  }
+
+  /// One thread's part of C.
+  template <class In, class Out>
+  static void part(const gemm_args<In, Out>& args, const sums& what, detail::thread_grid grid, unsigned index) {
+    const index_range rows = share_of(what.m, index / grid.columns, grid.rows);
+    const index_range columns = share_of(what.n, index % grid.columns, grid.columns, 16);
+    if (rows.size() <= 0 || columns.size() <= 0) return;
+    const float* a = what.a + rows.begin * (what.transpose_a ? 1 : what.lda);
+    const float* b = what.b + columns.begin * (what.transpose_b ? what.ldb : 1);
+    float* c = what.c + rows.begin * what.ldc + columns.begin;
+    const detail::one_openmp_thread here;  // an OpenMP flavour of OpenBLAS forgets its setting in threads it has not met
+    const auto size = [](std::int64_t n) { return static_cast<int>(n); };
+    cblas_sgemm(CblasRowMajor, what.transpose_a ? CblasTrans : CblasNoTrans, what.transpose_b ? CblasTrans : CblasNoTrans,
+                size(rows.size()), size(columns.size()), size(what.k), 1.0F, a, size(what.lda), b, size(what.ldb),
+                what.add ? 1.0F : 0.0F, c, size(what.ldc));
+    if (what.done) return;
+    const auto to = detail::finish_at(args, rows.begin, columns.begin);
+    detail::dispatch<detail::finish_kernel>(detect_simd_level(), static_cast<const float*>(c), what.ldc, rows.size(),
+                                            columns.size(), &to);
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_HAS_CBLAS
+
+#endif  // CAUSEWAY_KERNELS_CBLAS_GEMM_HPP
+
+// ---- causeway/kernels/newton_schulz.hpp ----
+#ifndef CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
+#define CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
+
+// The order of products that orthogonalises Muon's update (Jordan et al. 2024), for whatever multiplies matrices: the CPU's
+// Gemm and the device's run the same steps with the same coefficients.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// X becomes linear X + (cubic A + quintic A²) X with A = X Xᵀ: Keller Jordan's, which bring singular values from (0, 1] to
+/// about 0.7 to 1.2 in five iterations. X is divided by its norm plus `floor` before.
+struct newton_schulz_coefficients {
+  float linear = 3.4445F;
+  float cubic = -4.7750F;
+  float quintic = 2.0315F;
+  float floor = 1e-7F;
+};
+
+/// `steps.multiply(gemm_args<T, T>)` starts a product without bias or activation; `steps.combine(a, aa, side)` makes
+/// a = linear I + cubic a + quintic aa of side x side values. Both return result<void>.
+///
+/// x and next [rows, columns] take turns; the one that holds the result is returned. x comes divided by its norm. a and aa
+/// have min(rows, columns)² values. About 4 · iterations · rows · columns · min(rows, columns) multiply-adds.
+template <class T, class Steps>
+[[nodiscard]] result<T*> newton_schulz(Steps& steps, T* x, T* next, T* a, T* aa, std::int64_t rows, std::int64_t columns,
+                                       int iterations) {
+  const bool wide = rows <= columns;
+  const std::int64_t side = std::min(rows, columns);
+  gemm_args<T, T> gram{.transpose_a = !wide, .transpose_b = wide, .m = side, .n = side, .k = std::max(rows, columns)};
+  gram.lda = gram.ldb = columns, gram.c = a, gram.ldc = side;
+  const gemm_args<T, T> square{
+      .m = side, .n = side, .k = side, .a = a, .lda = side, .b = a, .ldb = side, .c = aa, .ldc = side};
+  gemm_args<T, T> apply{.m = rows, .n = columns, .k = side, .a = a, .lda = side, .b = a, .ldb = side};
+  (wide ? apply.ldb : apply.lda) = columns, apply.ldc = columns;
+  for (int i = 0; i < iterations; ++i) {
+    gram.a = gram.b = x;
+    (wide ? apply.b : apply.a) = x, apply.c = next;
+    CAUSEWAY_TRY(steps.multiply(gram));
+    CAUSEWAY_TRY(steps.multiply(square));
+    CAUSEWAY_TRY(steps.combine(a, aa, side));
+    CAUSEWAY_TRY(steps.multiply(apply));
+    std::swap(x, next);
+  }
+  return x;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_NEWTON_SCHULZ_HPP
 
 // ---- causeway/kernels/optimizer.hpp ----
 #ifndef CAUSEWAY_KERNELS_OPTIMIZER_HPP
@@ -16822,265 +17421,6 @@ inline void sign_momentum_update(float* p, const float* g, float* u, std::int64_
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels
 
 #endif  // CAUSEWAY_KERNELS_OUTER_UPDATE_HPP
-
-// ---- causeway/kernels/reduce.hpp ----
-#ifndef CAUSEWAY_KERNELS_REDUCE_HPP
-#define CAUSEWAY_KERNELS_REDUCE_HPP
-
-// Sums over flat arrays, in f64. An array is cut into 64 blocks whatever the number of threads, and the blocks' sums are
-// added in order: the result is the same bits on every machine and for every number of threads, so peers with different
-// processors clip by the same gradient norm.
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
-namespace causeway::inline CAUSEWAY_ABI::kernels {
-
-namespace detail {
-
-using f64x2 [[gnu::vector_size(16)]] = double;
-
-/// The product of two f32 is exact in f64, so nothing here depends on contraction.
-CAUSEWAY_ALWAYS_INLINE void load(f64x2& v, const float* p) {
-#if defined(__x86_64__)
-  v = _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
-#else
-  v = f64x2{static_cast<double>(p[0]), static_cast<double>(p[1])};
-#endif
-}
-
-/// Sum of `term(accumulator, i)` over pairs, then `last(i)` for what is left. Pairs, because GCC makes wider conversions
-/// out of them and shuffles; eight accumulators, because one would wait for itself.
-template <class Term, class Last>
-CAUSEWAY_ALWAYS_INLINE double sum_in_double(std::int64_t count, Term&& term, Last&& last) {
-  f64x2 a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{};
-  std::int64_t i = 0;
-  for (; i + 16 <= count; i += 16) {
-    term(a, i);
-    term(b, i + 2);
-    term(c, i + 4);
-    term(d, i + 6);
-    term(e, i + 8);
-    term(f, i + 10);
-    term(g, i + 12);
-    term(h, i + 14);
-  }
-  for (; i + 2 <= count; i += 2) term(a, i);
-  a = ((a + b) + (c + d)) + ((e + f) + (g + h));
-  double sum = a[0] + a[1];
-  for (; i < count; ++i) sum += last(i);
-  return sum;
-}
-
-struct sum_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
-    return sum_in_double(
-        count,
-        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          f64x2 v;
-          load(v, x + i);
-          sum += v;
-        },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]); });
-  }
-};
-
-/// Not `dot` of x with itself: conversions are the bottleneck.
-struct square_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
-    return sum_in_double(
-        count,
-        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          f64x2 v;
-          load(v, x + i);
-          sum += v * v;
-        },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
-  }
-};
-
-struct dot_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, const float* y, std::int64_t count) {
-    return sum_in_double(
-        count,
-        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
-          f64x2 a, b;
-          load(a, x + i);
-          load(b, y + i);
-          sum += a * b;
-        },
-        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(y[i]); });
-  }
-};
-
-struct finite_kernel {
-  static constexpr bool exact = true;
-  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
-    f32x16 seen{};  // x * 0 is NaN where x is not finite, and NaN stays
-    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-      f32x16 v;
-      detail::load(v, x + i, part);
-      seen += v * 0.0F;
-    });
-    return horizontal_sum(seen) == 0.0F;
-  }
-};
-
-inline constexpr std::int64_t reduction_blocks = 64;
-
-/// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
-template <class BlockSum>
-double sum_of_blocks(thread_pool& pool, std::int64_t count, BlockSum&& block_sum) {
-  const std::int64_t block = ((count + reduction_blocks - 1) / reduction_blocks + 63) / 64 * 64;
-  std::array<double, static_cast<std::size_t>(reduction_blocks)> sums{};
-  const auto sum_part = [&](index_range blocks) {
-    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
-      const std::int64_t begin = b * block < count ? b * block : count;
-      const std::int64_t end = begin + block < count ? begin + block : count;
-      sums[static_cast<std::size_t>(b)] = block_sum(index_range{begin, end});
-    }
-  };
-  if (count <= smallest_share) {
-    sum_part({0, reduction_blocks});
-  } else {
-    pool.for_range(reduction_blocks, 1, sum_part);
-  }
-  double total = 0.0;
-  for (const double sum : sums) total += sum;
-  return total;
-}
-
-}  // namespace detail
-
-/// Sum of x[i]. Reads 4 bytes an element.
-inline double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-    return detail::dispatch<detail::sum_kernel>(level, x + part.begin, part.size());
-  });
-}
-
-/// Sum of x[i]·y[i]. Reads 8 bytes an element.
-inline double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
-                  simd_level level = detect_simd_level()) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-    return detail::dispatch<detail::dot_kernel>(level, x + part.begin, y + part.begin, part.size());
-  });
-}
-
-/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
-inline double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
-                             simd_level level = detect_simd_level()) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-    return detail::dispatch<detail::square_kernel>(level, x + part.begin, part.size());
-  });
-}
-
-/// Whether no element is NaN or infinite. Reads 4 bytes an element.
-inline bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
-  return detail::sum_of_blocks(pool, count, [&](index_range part) {
-           return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
-         }) == 0.0;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_REDUCE_HPP
-
-// ---- causeway/kernels/rotary.hpp ----
-#ifndef CAUSEWAY_KERNELS_ROTARY_HPP
-#define CAUSEWAY_KERNELS_ROTARY_HPP
-
-// Rotary position embedding (Su et al. 2021), in the layout of Llama's published weights: element i of a head is paired
-// with element i + head_size/2.
-
-namespace causeway::inline CAUSEWAY_ABI::kernels {
-
-/// cos and sin of position · theta^(-2i/head_size), f32 [T, head_size/2] each, made once. Angles are computed in f64.
-class rotary_table {
- public:
-  rotary_table() = default;
-  rotary_table(std::int64_t positions, std::int64_t head_size, double theta = 10000.0)
-      : cosine_{static_cast<std::size_t>(positions * (head_size / 2))},
-        sine_{cosine_.size()},
-        positions_{positions},
-        head_size_{head_size} {
-    CAUSEWAY_EXPECT(head_size % 2 == 0);
-    const std::int64_t half = head_size / 2;
-    for (std::int64_t t = 0; t < positions; ++t) {
-      for (std::int64_t i = 0; i < half; ++i) {
-        const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(head_size);
-        const double angle = static_cast<double>(t) * std::pow(theta, exponent);
-        cosine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::cos(angle));
-        sine_[static_cast<std::size_t>(t * half + i)] = static_cast<float>(std::sin(angle));
-      }
-    }
-  }
-
-  [[nodiscard]] const float* cosine() const noexcept { return cosine_.data(); }
-  [[nodiscard]] const float* sine() const noexcept { return sine_.data(); }
-  [[nodiscard]] std::int64_t positions() const noexcept { return positions_; }
-  [[nodiscard]] std::int64_t head_size() const noexcept { return head_size_; }
-
- private:
-  aligned_buffer<float> cosine_;
-  aligned_buffer<float> sine_;
-  std::int64_t positions_ = 0;
-  std::int64_t head_size_ = 0;
-};
-
-namespace detail {
-
-struct rotary_kernel {
-  static constexpr bool exact = false;
-
-  /// Rows [begin, end) of [batch·T]; `sign` is -1 for the inverse.
-  template <class T>
-  CAUSEWAY_ALWAYS_INLINE static void run(const float* cosine, const float* sine, T* x, std::int64_t begin, std::int64_t end,
-                                         std::int64_t positions, std::int64_t stride, std::int64_t heads,
-                                         std::int64_t head_size, float sign) {
-    const std::int64_t half = head_size / 2;
-    for (std::int64_t row = begin; row < end; ++row) {
-      const float* c = cosine + row % positions * half;
-      const float* s = sine + row % positions * half;
-      for (T* head = x + row * stride; head < x + row * stride + heads * head_size; head += head_size) {
-        for_lanes(half, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
-          f32x16 first, second, cos, sin;
-          load(first, head + i, part);
-          load(second, head + half + i, part);
-          load(cos, c + i, part);
-          load(sin, s + i, part);
-          sin *= sign;
-          store(head + i, first * cos - second * sin, part);
-          store(head + half + i, second * cos + first * sin, part);
-        });
-      }
-    }
-  }
-};
-
-}  // namespace detail
-
-/// Rotates `heads` contiguous heads of every row in place; `inverse` rotates back, which is also the gradient. `qkv` points
-/// at the first head of row 0; row b·T+t is `row_stride` elements further for each row and has position t. Moves 8 bytes
-/// an element (f32), 4 (bf16).
-template <Activation Act>
-void rotary_apply(thread_pool& pool, const rotary_table& table, Act* qkv, std::int64_t batch, std::int64_t T,
-                  std::int64_t row_stride, std::int64_t heads, std::int64_t head_size, bool inverse,
-                  simd_level level = detect_simd_level()) {
-  CAUSEWAY_EXPECT(T <= table.positions() && head_size == table.head_size());
-  detail::for_rows(pool, batch * T, heads * head_size, [&](index_range part) {
-    detail::dispatch<detail::rotary_kernel>(level, table.cosine(), table.sine(), qkv, part.begin, part.end, T, row_stride,
-                                            heads, head_size, inverse ? -1.0F : 1.0F);
-  });
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::kernels
-
-#endif  // CAUSEWAY_KERNELS_ROTARY_HPP
 
 // ---- causeway/sim/options.hpp ----
 #ifndef CAUSEWAY_SIM_OPTIONS_HPP
@@ -21786,8 +22126,8 @@ class tape {
   tape(Backend& backend, buffer_pool& memory) noexcept : backend_{&backend}, memory_{&memory} {}
 
   [[nodiscard]] Backend& backend() noexcept { return *backend_; }
-  [[nodiscard]] thread_pool& pool() noexcept { return backend_->pool(); }
-  [[nodiscard]] scratch& work() noexcept { return backend_->memory(); }
+  /// What computes: the operations of the backend.
+  [[nodiscard]] auto& ops() noexcept { return backend_->ops(); }
   [[nodiscard]] buffer_pool& memory() noexcept { return *memory_; }
 
   /// Whether ops record. Switch off for inference: nothing is saved, no variable wants a gradient.
@@ -21801,7 +22141,7 @@ class tape {
   [[nodiscard]] tensor exclusive(tensor t) {
     if (t.unique()) return t;
     tensor copy = make(t.type(), t.shape());
-    std::memcpy(copy.raw(), t.raw(), t.bytes());
+    ops().copy(copy.raw(), t.raw(), t.bytes());
     return copy;
   }
 
@@ -21916,8 +22256,8 @@ class tape {
 
   void add_to(tensor& sum, const tensor& term) {
     CAUSEWAY_EXPECT(sum.shape() == term.shape() && sum.type() == term.type());
-    detail::with_activation_type(
-        sum.type(), [&]<class T>() { kernels::add(pool(), sum.data<T>(), sum.data<T>(), term.data<T>(), sum.count()); });
+    detail::with_activation_type(sum.type(),
+                                 [&]<class T>() { ops().add(sum.data<T>(), sum.data<T>(), term.data<T>(), sum.count()); });
   }
 
   Backend* backend_;
@@ -22092,7 +22432,7 @@ void linear_forward(tape<Backend>& t, const linear_record& r, kernels::activatio
   args.act = act;
   if (residual) args.residual = residual.data<float>(), args.ld_residual = args.n;
   if (r.pre_activation) args.pre_activation = r.pre_activation.template data<Out>();
-  t.backend().gemm().multiply(t.pool(), t.work(), args);
+  t.ops().multiply(args);
 }
 
 /// dW += dyᵀ·x.
@@ -22105,7 +22445,7 @@ void linear_weight_gradient(tape<Backend>& t, const tensor& x, const parameter& 
   args.a = dy.template data<Act>(), args.lda = args.m;
   args.b = x.template data<Act>(), args.ldb = args.n;
   args.c = weight.gradient, args.ldc = args.n;
-  t.backend().gemm().multiply(t.pool(), t.work(), args);
+  t.ops().multiply(args);
 }
 
 /// dx = dy·W.
@@ -22119,7 +22459,7 @@ void linear_input_gradient(tape<Backend>& t, const linear_record& r, const tenso
   args.a = dy.template data<Act>(), args.lda = args.k;
   args.b = r.weight.template data<Act>(), args.ldb = args.n;
   args.c = dx.memory.template data<Act>(), args.ldc = args.n;
-  t.backend().gemm().multiply(t.pool(), t.work(), args);
+  t.ops().multiply(args);
 }
 
 /// The gradient as the products read it: itself, or rounded to bf16 when it arrived from the f32 residual stream.
@@ -22127,7 +22467,7 @@ template <class Backend>
 [[nodiscard]] tensor as_operand(tape<Backend>& t, const tensor& dy, dtype type) {
   if (dy.type() == type) return dy;
   tensor rounded = t.make(type, dy.shape());
-  kernels::convert(t.pool(), dy.data<float>(), rounded.data<bf16>(), dy.count());
+  t.ops().convert(dy.data<float>(), rounded.data<bf16>(), dy.count());
   return rounded;
 }
 
@@ -22137,13 +22477,12 @@ void linear_backward(tape<Backend>& t, linear_record& r, tensor dy) {
   if (r.pre_activation) {
     dy = t.exclusive(std::move(dy));
     const Act* pre = r.pre_activation.template data<Act>();
-    kernels::gelu_backward(t.pool(), pre, dy.template data<Act>(), dy.template data<Act>(), dy.count());
+    t.ops().gelu_backward(pre, dy.template data<Act>(), dy.template data<Act>(), dy.count());
     r.pre_activation.reset();
   }
   if (r.bias.gradient != nullptr) {
-    with_activation_type(dy.type(), [&]<class T>() {
-      kernels::bias_gradient(t.pool(), t.work(), dy.data<T>(), r.bias.gradient, dy.rows(), dy.columns());
-    });
+    with_activation_type(dy.type(),
+                         [&]<class T>() { t.ops().bias_gradient(dy.data<T>(), r.bias.gradient, dy.rows(), dy.columns()); });
   }
   const tensor operand = as_operand(t, dy, dtype_of<Act>);
   if (r.weight.gradient == nullptr) {
@@ -22225,16 +22564,13 @@ template <class Backend>
                                  const parameter& positions, std::int64_t batch) {
   const std::int64_t T = static_cast<std::int64_t>(tokens.size()) / batch;
   tensor x = t.make(dtype::f32, {batch * T, table.columns});
-  kernels::embedding_forward(t.pool(), tokens.data(), table.value, positions.value, x.data<float>(), batch, T,
-                             table.columns);
-  tensor kept;
-  if (t.recording()) {
-    kept = t.make(dtype::i32, {batch * T});
-    std::memcpy(kept.raw(), tokens.data(), kept.bytes());
-  }
+  tensor kept = t.make(dtype::i32, {batch * T});
+  t.ops().copy_in(kept.raw(), tokens.data(), kept.bytes());
+  t.ops().embedding_forward(kept.data<std::int32_t>(), table.value, positions.value, x.data<float>(), batch, T,
+                            table.columns);
   return t.result(std::move(x), [kept = std::move(kept), table, positions, batch, T](tape<Backend>& on, const tensor& dx) {
-    kernels::embedding_backward(on.pool(), on.work(), kept.data<std::int32_t>(), dx.data<float>(), table.gradient,
-                                positions.gradient, batch, T, table.columns, table.rows);
+    on.ops().embedding_backward(kept.data<std::int32_t>(), dx.data<float>(), table.gradient, positions.gradient, batch, T,
+                                table.columns, table.rows);
   });
 }
 
@@ -22249,18 +22585,18 @@ template <class Backend>
   tensor mean = t.make(dtype::f32, {rows});
   tensor rstd = t.make(dtype::f32, {rows});
   detail::with_activation_type(out, [&]<class Out>() {
-    kernels::layer_norm_forward(t.pool(), x.value.template data<float>(), gain.value, bias.value, y.data<Out>(),
-                                mean.data<float>(), rstd.data<float>(), rows, columns, epsilon);
+    t.ops().layer_norm_forward(x.value.template data<float>(), gain.value, bias.value, y.data<Out>(), mean.data<float>(),
+                               rstd.data<float>(), rows, columns, epsilon);
   });
-  return t.result(
-      std::move(y), [x, mean = std::move(mean), rstd = std::move(rstd), gain, bias](tape<Backend>& on, const tensor& dy) {
-        const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
-        detail::with_activation_type(dy.type(), [&]<class In>() {
-          kernels::layer_norm_backward(on.pool(), on.work(), x.value.template data<float>(), gain.value, mean.data<float>(),
-                                       rstd.data<float>(), dy.data<In>(), dx.memory.template data<float>(), dx.accumulate,
-                                       gain.gradient, bias.gradient, dy.rows(), dy.columns());
-        });
-      });
+  return t.result(std::move(y),
+                  [x, mean = std::move(mean), rstd = std::move(rstd), gain, bias](tape<Backend>& on, const tensor& dy) {
+                    const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
+                    detail::with_activation_type(dy.type(), [&]<class In>() {
+                      on.ops().layer_norm_backward(x.value.template data<float>(), gain.value, mean.data<float>(),
+                                                   rstd.data<float>(), dy.data<In>(), dx.memory.template data<float>(),
+                                                   dx.accumulate, gain.gradient, bias.gradient, dy.rows(), dy.columns());
+                    });
+                  });
 }
 
 /// y = gain·x·r with r = 1/√(⟨x²⟩ + ε) (Zhang and Sennrich 2019). dx = r·(g − x·r²·⟨g·x⟩) with g = gain·dy,
@@ -22273,15 +22609,14 @@ template <class Backend>
   tensor y = t.make(out, {rows, columns});
   tensor rstd = t.make(dtype::f32, {rows});
   detail::with_activation_type(out, [&]<class Out>() {
-    kernels::rms_norm_forward(t.pool(), x.value.template data<float>(), gain.value, y.data<Out>(), rstd.data<float>(), rows,
-                              columns, epsilon);
+    t.ops().rms_norm_forward(x.value.template data<float>(), gain.value, y.data<Out>(), rstd.data<float>(), rows, columns,
+                             epsilon);
   });
   return t.result(std::move(y), [x, rstd = std::move(rstd), gain](tape<Backend>& on, const tensor& dy) {
     const auto dx = on.target_of(x.slot, dtype::f32, x.value.shape());
     detail::with_activation_type(dy.type(), [&]<class In>() {
-      kernels::rms_norm_backward(on.pool(), on.work(), x.value.template data<float>(), gain.value, rstd.data<float>(),
-                                 dy.data<In>(), dx.memory.template data<float>(), dx.accumulate, gain.gradient, dy.rows(),
-                                 dy.columns());
+      on.ops().rms_norm_backward(x.value.template data<float>(), gain.value, rstd.data<float>(), dy.data<In>(),
+                                 dx.memory.template data<float>(), dx.accumulate, gain.gradient, dy.rows(), dy.columns());
     });
   });
 }
@@ -22290,13 +22625,12 @@ template <class Backend>
 template <class Backend>
 [[nodiscard]] variable gelu(tape<Backend>& t, const variable& x) {
   tensor y = t.make(x.value.type(), x.value.shape());
-  detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    kernels::gelu_forward(t.pool(), x.value.template data<Act>(), y.data<Act>(), y.count());
-  });
+  detail::with_activation_type(
+      x.value.type(), [&]<class Act>() { t.ops().gelu_forward(x.value.template data<Act>(), y.data<Act>(), y.count()); });
   return t.result(std::move(y), [x](tape<Backend>& on, tensor dy) {
     tensor dx = on.exclusive(std::move(dy));
     detail::with_activation_type(dx.type(), [&]<class Act>() {
-      kernels::gelu_backward(on.pool(), x.value.template data<Act>(), dx.data<Act>(), dx.data<Act>(), dx.count());
+      on.ops().gelu_backward(x.value.template data<Act>(), dx.data<Act>(), dx.data<Act>(), dx.count());
     });
     on.contribute(x.slot, std::move(dx));
   });
@@ -22309,12 +22643,12 @@ template <class Backend>
   const std::int64_t hidden = x.value.columns() / 2;
   tensor y = t.make(x.value.type(), {rows, hidden});
   detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    kernels::swiglu_forward(t.pool(), x.value.template data<Act>(), y.data<Act>(), rows, hidden);
+    t.ops().swiglu_forward(x.value.template data<Act>(), y.data<Act>(), rows, hidden);
   });
   return t.result(std::move(y), [x, rows, hidden](tape<Backend>& on, const tensor& dy) {
     tensor dx = on.make(x.value.type(), x.value.shape());
     detail::with_activation_type(dy.type(), [&]<class Act>() {
-      kernels::swiglu_backward(on.pool(), x.value.template data<Act>(), dy.data<Act>(), dx.data<Act>(), rows, hidden);
+      on.ops().swiglu_backward(x.value.template data<Act>(), dy.data<Act>(), dx.data<Act>(), rows, hidden);
     });
     on.contribute(x.slot, std::move(dx));
   });
@@ -22325,7 +22659,7 @@ template <class Backend>
 [[nodiscard]] variable add(tape<Backend>& t, const variable& a, const variable& b) {
   CAUSEWAY_EXPECT(a.value.shape() == b.value.shape());
   tensor y = t.make(dtype::f32, a.value.shape());
-  kernels::add(t.pool(), y.data<float>(), a.value.template data<float>(), b.value.template data<float>(), y.count());
+  t.ops().add(y.data<float>(), a.value.template data<float>(), b.value.template data<float>(), y.count());
   return t.result(std::move(y), [sa = a.slot, sb = b.slot](tape<Backend>& on, tensor dy) {
     on.contribute(sa, dy);
     on.contribute(sb, std::move(dy));
@@ -22338,8 +22672,8 @@ template <class Backend>
 [[nodiscard]] variable dropout(tape<Backend>& t, variable x, float rate, std::uint64_t seed, std::uint64_t stream) {
   if (rate <= 0.0F) return x;
   const auto apply = [rate, seed, stream](tape<Backend>& on, tensor& v) {
-    detail::with_activation_type(
-        v.type(), [&]<class Act>() { kernels::dropout_apply(on.pool(), v.data<Act>(), v.count(), rate, seed, stream); });
+    detail::with_activation_type(v.type(),
+                                 [&]<class Act>() { on.ops().dropout(v.data<Act>(), v.count(), rate, seed, stream); });
   };
   tensor y = t.exclusive(std::move(x.value));
   apply(t, y);
@@ -22367,8 +22701,8 @@ template <class Backend>
 [[nodiscard]] variable rotary(tape<Backend>& t, variable x, const kernels::rotary_table& table, const head_layout& layout) {
   const auto apply = [&table, layout](tape<Backend>& on, tensor& v, bool inverse) {
     detail::with_activation_type(v.type(), [&]<class Act>() {
-      kernels::rotary_apply(on.pool(), table, v.data<Act>(), layout.batch, layout.T, layout.row(),
-                            layout.heads + layout.kv_heads, layout.head_size, inverse);
+      on.ops().rotary(table, v.data<Act>(), layout.batch, layout.T, layout.row(), layout.heads + layout.kv_heads,
+                      layout.head_size, inverse);
     });
   };
   tensor y = t.exclusive(std::move(x.value));
@@ -22404,15 +22738,15 @@ template <class Backend>
   tensor sums = t.make(dtype::f32, {layout.batch * layout.heads, layout.T});
   detail::with_activation_type(o.type(), [&]<class Act>() {
     const Act* p = qkv.value.template data<Act>();
-    kernels::attention_forward(t.pool(), t.work(), shape, p, p + k, p + v, o.data<Act>(), sums.data<float>());
+    t.ops().attention_forward(shape, p, p + k, p + v, o.data<Act>(), sums.data<float>());
   });
   return t.result(o, [qkv, o, sums = std::move(sums), shape, k, v](tape<Backend>& on, const tensor& d_o) {
     tensor d = on.make(qkv.value.type(), qkv.value.shape());
     detail::with_activation_type(d.type(), [&]<class Act>() {
       const Act* p = qkv.value.template data<Act>();
       Act* g = d.data<Act>();
-      kernels::attention_backward(on.pool(), on.work(), shape, p, p + k, p + v, o.data<Act>(), d_o.data<Act>(),
-                                  sums.data<float>(), g, g + k, g + v);
+      on.ops().attention_backward(shape, p, p + k, p + v, o.data<Act>(), d_o.data<Act>(), sums.data<float>(), g, g + k,
+                                  g + v);
     });
     on.contribute(qkv.slot, std::move(d));
   });
@@ -22427,10 +22761,9 @@ template <class Backend>
   const bool training = t.recording() && x.wants_gradient();
   tensor dx = training ? t.make(x.value.type(), x.value.shape()) : tensor{};
   const double loss = detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    return kernels::cross_entropy(t.pool(), t.work(), t.backend().gemm(), x.value.template data<Act>(),
-                                  weight.template data<Act>(), targets.data(), x.value.rows(), x.value.columns(),
-                                  weight.rows, grad_scale, training ? dx.data<Act>() : nullptr,
-                                  training ? weight.gradient : nullptr);
+    return t.ops().cross_entropy(x.value.template data<Act>(), weight.template data<Act>(), targets.data(), x.value.rows(),
+                                 x.value.columns(), weight.rows, grad_scale, training ? dx.data<Act>() : nullptr,
+                                 training ? weight.gradient : nullptr);
   });
   if (training) t.contribute(x.slot, std::move(dx));
   return loss;
@@ -22567,7 +22900,8 @@ concept ReportsUpdates = Optimizer<O> && requires {
 class state_buffer {
  public:
   state_buffer() = default;
-  explicit state_buffer(std::int64_t length) : values_{static_cast<std::size_t>(length)} {}
+  explicit state_buffer(std::int64_t length, const memory_source& source = {})
+      : source_{source}, values_{static_cast<std::size_t>(length), source} {}
 
   [[nodiscard]] float* data() noexcept { return values_.data(); }
   [[nodiscard]] const float* data() const noexcept { return values_.data(); }
@@ -22582,7 +22916,7 @@ class state_buffer {
     }
     std::uint64_t length = values_.size();
     ar(length);
-    if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length)};
+    if (length != values_.size()) values_ = aligned_buffer<float>{static_cast<std::size_t>(length), source_};
     constexpr std::size_t most = std::size_t{1} << 20U;
     std::vector<float> piece;
     for (std::size_t begin = 0; begin < values_.size(); begin += most) {
@@ -22594,6 +22928,7 @@ class state_buffer {
   }
 
  private:
+  memory_source source_;
   aligned_buffer<float> values_;
 };
 
@@ -22974,6 +23309,19 @@ struct muon_options {
   adamw_options adamw{};      ///< for all that is not a matrix
 };
 
+namespace detail {
+
+constexpr std::int64_t muon_padded(std::int64_t count) noexcept { return (count + 15) / 16 * 16; }
+
+/// Matrices need no second moment, so the others' are stored one after another.
+inline std::int64_t muon_second_moments(std::span<const parameter_segment> segments) noexcept {
+  std::int64_t length = 0;
+  for (const auto& s : segments) length += s.kind == parameter_kind::matrix ? 0 : muon_padded(s.size());
+  return length;
+}
+
+}  // namespace detail
+
 /// One step for a matrix W [rows, columns]: u = mu·u + g; X = g + mu·u; X = X / |X|; then `iterations` times
 /// A = X·Xt, X = 3.4445·X + (-4.7750·A + 2.0315·A²)·X, on the smaller side; W -= lr·(sqrt(max(1, rows/columns))·X + wd·W),
 /// Keller Jordan's scaling, in f32. Costs about 4·iterations·rows·columns·min(rows, columns) multiply-adds a step and
@@ -22996,7 +23344,7 @@ class muon {
 
   void step(thread_pool& pool, parameter_view view, step_options step) {
     CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    if (second_.size() == 0) second_ = state_buffer{second_moments(view.segments)};
+    if (second_.size() == 0) second_ = state_buffer{detail::muon_second_moments(view.segments)};
     step_options adamw_step = step;
     adamw_step.learning_rate *= options_.adamw_rate;
     const kernels::adamw_coefficients decayed = clock_.advance(options_.adamw, adamw_step);
@@ -23010,7 +23358,7 @@ class muon {
       }
       kernels::adamw_update(pool, view.values.data() + s.offset, view.gradients.data() + s.offset, first_.data() + s.offset,
                             second, s.size(), detail::decays(s.kind) ? decayed : plain);
-      second += padded(s.size());
+      second += detail::muon_padded(s.size());
     }
   }
 
@@ -23020,15 +23368,6 @@ class muon {
   }
 
  private:
-  static constexpr std::int64_t padded(std::int64_t count) noexcept { return (count + 15) / 16 * 16; }
-
-  /// Matrices need no second moment, so the others' are stored one after another.
-  static std::int64_t second_moments(std::span<const parameter_segment> segments) noexcept {
-    std::int64_t length = 0;
-    for (const auto& s : segments) length += s.kind == parameter_kind::matrix ? 0 : padded(s.size());
-    return length;
-  }
-
   void step_matrix(thread_pool& pool, const parameter_view& view, const parameter_segment& s, const step_options& step) {
     auto frame = memory_.open();
     const auto count = static_cast<std::size_t>(s.size());
@@ -37226,7 +37565,7 @@ class language_model {
     try {
       language_model model{options, std::move(backend), std::move(part)};
       model.initialize(0);
-      return model;
+      return result<language_model>{std::move(model)};
     } catch (const std::bad_alloc&) {
       return fail(errc::out_of_memory, std::string{Family::name},
                   "no memory for the parameters: reduce layers, width or vocabulary");
@@ -37324,12 +37663,14 @@ class language_model {
                       std::to_string(vocabulary()));
     }
     tape_type& t = engine_->tape;
+    tensor logits;
     CAUSEWAY_TRY(guarded(t, false, [&] {
       const auto p = prepare(b, false);
       const auto x = run_blocks(t, p, {0, blocks()}, family().embed(t, p, tokens));
       const tensor last = tensor::borrow(x.value.template data<float>() + (p.T - 1) * width(), {1, width()});
-      write_logits(p, family().finish(t, p, {last}).value, out);
+      logits = logits_of(t, p, family().finish(t, p, {last}).value);
     }));
+    std::copy_n(logits.data<float>(), vocabulary(), out.data());
     return {};
   }
 
@@ -37396,19 +37737,19 @@ class language_model {
   struct engine {
     engine(const options_type& options, BackendType b, model_part held)
         : backend{std::move(b)}, part{std::move(held)}, family{options, store, part} {
-      store.allocate();
+      store.allocate(backend.source());
       low = copies_of(store, options);
     }
 
-    static aligned_buffer<bf16> copies_of(const parameter_store& all, const options_type& options) {
+    aligned_buffer<bf16> copies_of(const parameter_store& all, const options_type& options) const {
       if (options.precision != precision::bf16) return {};  // without data: that is how a pass knows
-      return aligned_buffer<bf16>{static_cast<std::size_t>(all.length())};
+      return aligned_buffer<bf16>{static_cast<std::size_t>(all.length()), backend.source()};
     }
 
     void hold(model_part wanted) {
       parameter_store fresh;
       Family declared{family.options(), fresh, wanted};
-      fresh.allocate();
+      fresh.allocate(backend.source());
       auto copies = copies_of(fresh, family.options());
       fill_initial(backend.pool(), fresh, declared.initial(), seed);
       for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
@@ -37418,7 +37759,7 @@ class language_model {
       family = std::move(declared);
       part = std::move(wanted);
       low = std::move(copies);
-      low_version = 0;
+      seen_version = 0;
     }
 
     BackendType backend;
@@ -37427,8 +37768,8 @@ class language_model {
     Family family;
     std::uint64_t seed = 0;
     aligned_buffer<bf16> low;
-    std::uint64_t low_version = 0;
-    buffer_pool memory;
+    std::uint64_t seen_version = 0;
+    buffer_pool memory{backend.source()};
     tape_type tape{backend, memory};
   };
 
@@ -37439,7 +37780,7 @@ class language_model {
   [[nodiscard]] parameter_store& store() const noexcept { return engine_->store; }
 
   [[nodiscard]] pass<BackendType> prepare(const micro_batch& b, bool training) {
-    refresh_low();
+    refresh();
     const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
     return {&store(), engine_->low.data(), b.batch, T, b.dropout_stream, training ? family().dropout() : 0.0F};
   }
@@ -37460,28 +37801,34 @@ class language_model {
     return autograd::cross_entropy(t, family().finish(t, p, x), p[family().head()], b.targets, b.grad_scale);
   }
 
-  void write_logits(const pass<BackendType>& p, const tensor& x, std::span<float> out) {
+  [[nodiscard]] tensor logits_of(tape_type& t, const pass<BackendType>& p, const tensor& x) {
+    tensor y = t.make(dtype::f32, {1, vocabulary()});
     autograd::detail::with_activation_type(x.type(), [&]<class Act>() {
       kernels::gemm_args<Act, float> args;
       args.transpose_b = true;
       args.m = 1, args.n = vocabulary(), args.k = width();
       args.a = x.template data<Act>(), args.lda = args.k;
       args.b = p[family().head()].template data<Act>(), args.ldb = args.k;
-      args.c = out.data(), args.ldc = args.n;
-      backend().gemm().multiply(backend().pool(), backend().memory(), args);
+      args.c = y.template data<float>(), args.ldc = args.n;
+      backend().ops().multiply(args);
     });
+    return y;
   }
 
-  /// Makes the bf16 copies of the weights anew if the parameters changed since.
-  void refresh_low() {
+  /// What a change of the parameters asks for: that they are where they are needed, and their bf16 copies made anew.
+  void refresh() {
     engine& e = *engine_;
-    if (e.low.size() == 0 || e.low_version == e.store.version()) return;
+    if (e.seen_version == e.store.version()) return;
+    e.backend.ops().fetch(e.store.values().data(), e.store.values().size_bytes());
+    if (e.low.size() > 0) refresh_low();
+    e.seen_version = e.store.version();
+  }
+  void refresh_low() {
     for (std::size_t i = 0; i < store().segments().size(); ++i) {
       const auto& s = store().segments()[i];
       if (s.kind != parameter_kind::matrix && i != family().head()) continue;
-      kernels::convert(backend().pool(), store().value(i), e.low.data() + s.offset, s.size());
+      backend().ops().convert(store().value(i), engine_->low.data() + s.offset, s.size());
     }
-    e.low_version = e.store.version();
   }
 
   template <class F>
@@ -37489,7 +37836,9 @@ class language_model {
     try {
       const autograd::recording_scope scope{t, recording};
       f();
-      return {};
+      auto done = backend().finish();  // from here on the host may read what was computed
+      if (!done) t.clear();
+      return done;
     } catch (const std::bad_alloc&) {
       t.clear();
       return fail(errc::out_of_memory, std::string{Family::name},
@@ -37499,7 +37848,7 @@ class language_model {
 
   [[nodiscard]] result<tensor> input_gradient(tape_type& t, const stage_pass& s, tensor d_output) {
     tensor d_input;
-    refresh_low();  // parameters may be others than in the forward, where several micro-batches are on their way
+    refresh();  // parameters may be others than in the forward, where several micro-batches are on their way
     CAUSEWAY_TRY(guarded(t, true, [&] {
       if (d_output) t.contribute(s.output.slot, std::move(d_output));
       t.backward();
@@ -37899,6 +38248,7 @@ struct comm_traits {
   bool needs_global_step = false;  ///< whether all peers must finish the same step together
   bool identical_replicas = true;  ///< whether all peers hold the same parameters after each committed round
   bool rounds_by_steps = true;     ///< whether rounds come after the same steps on all peers, whatever they are given
+  bool prepares_anew = false;      ///< what a round exchanges is made of the parameters, in the gradients, at every attempt
 };
 
 /// A parallelism policy: how a batch becomes gradients.
@@ -37907,6 +38257,7 @@ struct parallel_traits {
   bool reroutes = false;         ///< a lost peer's work goes to another of its stage
   bool global_step = true;       ///< all peers finish the same step together
   bool shares_gradient = false;  ///< a peer's gradient is a part of its stage's: it must be summed in every step
+  bool computes_late = false;    ///< what is missing is computed, and stepped on, when a round's exchange is attempted
 };
 
 /// A fault policy: what a step is worth when somebody is slow, gone or lying.
@@ -38162,6 +38513,9 @@ constexpr bool c4(comm_traits c, parallel_traits p) { return !p.staged || !p.glo
 /// Parts of a gradient are worth nothing alone.
 constexpr bool c5(comm_traits c, parallel_traits p) { return !p.shares_gradient || c.needs_global_step; }
 
+/// What was prepared for an exchange must not be sent after parameters have moved again.
+constexpr bool c6(comm_traits c, parallel_traits p) { return !p.computes_late || c.prepares_anew; }
+
 }  // namespace rules
 
 namespace detail {
@@ -38186,6 +38540,10 @@ struct compatible {
       rules::c5(Comm::traits, Parallel::traits),
       "causeway-C5: each peer of a swarm computes a part of its stage's gradient, which must be summed in every step. "
       "Use comm::every_step. docs/reference/rules.md#c5");
+  static_assert(rules::c6(Comm::traits, Parallel::traits),
+                "causeway-C6: peers of a swarm with local steps compute what a lost peer had when their exchange is due, "
+                "and step on it; "
+                "what is exchanged must be made after that. Use comm::periodic. docs/reference/rules.md#c6");
 };
 
 struct unchecked {};
@@ -41953,7 +42311,8 @@ struct layout {
   friend bool operator==(const layout&, const layout&) = default;
 
   /// Every replica computes every block once, every micro-batch has one replica, every peer at most one seat. Where seats
-  /// are empty, replicas are cut alike and somebody computes every stage.
+  /// are empty, another peer of the replica keeps what is missing, or replicas are cut alike and somebody computes every
+  /// stage.
   [[nodiscard]] result<void> check(std::int64_t layers, std::uint32_t micro_batches) const {
     const auto wrong = [](const std::string& what) { return fail(errc::invalid_argument, "layout", what); };
     std::vector<std::uint64_t> peers;
@@ -41978,7 +42337,19 @@ struct layout {
  private:
   static constexpr std::uint32_t empty = UINT32_MAX;
 
+  // Where each empty seat has another of its pipeline that keeps its stage, that one does it; else micro-batches go to
+  // other pipelines, which must be cut alike.
+  [[nodiscard]] static bool is_kept_in(const replica& r, const seat& empty_one) {
+    return std::any_of(r.seats.begin(), r.seats.end(), [&](const seat& s) {
+      return s.peer != nobody && nn::model_part{s.held()}.holds(empty_one.computes);
+    });
+  }
   [[nodiscard]] result<void> check_detours() const {
+    const bool all_kept = std::all_of(replicas.begin(), replicas.end(), [](const replica& r) {
+      return std::all_of(r.seats.begin(), r.seats.end(),
+                         [&](const seat& s) { return s.peer != nobody || is_kept_in(r, s); });
+    });
+    if (all_kept) return {};
     for (const replica& r : replicas) {
       const auto& first = replicas.front().seats;
       const bool alike = std::equal(r.seats.begin(), r.seats.end(), first.begin(), first.end(),
@@ -41991,6 +42362,14 @@ struct layout {
     return {};
   }
 };
+
+/// The rank whose stage `rank` keeps too, where every stage is on two ranks (Bamboo): the one behind it, the last keeps the
+/// first.
+[[nodiscard]] constexpr std::size_t successor(std::size_t rank, std::size_t ranks) noexcept { return (rank + 1) % ranks; }
+/// And the one that keeps that of `rank`.
+[[nodiscard]] constexpr std::size_t shadow_of(std::size_t rank, std::size_t ranks) noexcept {
+  return (rank + ranks - 1) % ranks;
+}
 
 /// `micro_batches` over `replicas`, as evenly as can be; the first get one more.
 [[nodiscard]] inline std::vector<std::uint32_t> even_shares(std::uint32_t micro_batches, std::size_t replicas) {
@@ -42278,6 +42657,18 @@ struct run_history {
 
 namespace causeway::inline CAUSEWAY_ABI::stage {
 
+/// What a peer has begun of the step under way, where the policy keeps that. It stays where it was then.
+struct begun_step {
+  std::uint64_t name = 0;      ///< of its layout and state; 0: nothing
+  std::uint32_t replicas = 0;  ///< of the layout
+  std::uint32_t stages = 0;    ///< of its pipeline
+  std::uint32_t stage = 0;     ///< its own
+  /// What it holds in memory to compute with: its stage, and others'.
+  std::vector<nn::block_range> keeps{};
+
+  friend bool operator==(const begun_step&, const begun_step&) = default;
+};
+
 /// What a peer says when an attempt begins.
 struct present_peer {
   std::uint64_t id = 0;
@@ -42287,6 +42678,7 @@ struct present_peer {
   nn::block_range computes{};
   /// Squared norms of the last step's gradient, of every block that it holds, in their order; none before it took one.
   std::vector<double> squares{};
+  begun_step begun{};
 
   [[nodiscard]] std::int64_t overlap(const nn::block_range& with) const {
     std::int64_t sum = 0;
@@ -42338,6 +42730,7 @@ enum class lost_blocks : std::uint8_t {
 
 struct recovery_traits {
   lost_blocks lost = lost_blocks::wait;
+  bool keeps_work = false;  ///< what peers have done of a step outlives a failed attempt; see WorkKeeping
 };
 
 /// - `arrange(gathering)`: the layout of the next attempt. An error of errc::out_of_memory means: too few peers; the run
@@ -42356,6 +42749,16 @@ concept Recovery = std::movable<R> && std::default_initializable<R> && requires(
 template <class R>
 concept Rerouting = Recovery<R> && requires(const R& r, const layout& l) {
   { r.order(l) } -> std::same_as<result<plan::routed_schedule>>;
+};
+
+/// A policy with `keeps_work`: an attempt goes on where the last one failed, if enough of its peers are there. A rank then
+/// has a shadow (`shadow_of`), which repeats its forwards and takes its place.
+/// - `resumes(gathering)`: whether `arrange` gives the layout of the step that was begun, with empty seats for who is lost.
+/// - `repeats_all()`: a shadow repeats every forward; else only in idle time.
+template <class R>
+concept WorkKeeping = Recovery<R> && R::traits.keeps_work&& requires(const R& r, const gathering& g) {
+  { r.resumes(g) } -> std::same_as<bool>;
+  { r.repeats_all() } -> std::same_as<bool>;
 };
 
 /// Seats for these rows of block ranges. Those who hold most of a range already get it: pair after pair with the greatest
@@ -42695,11 +43098,16 @@ static_assert(Recovery<proactive>);
 #define CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
 
 // Every peer keeps the stage behind its own up to date, and computes it too when its peer is lost: the redundant state of
-// Bamboo (Thorpe et al., NSDI 2023). Not here is Bamboo's redundant forward in the bubbles: the step under way is tried
-// again as a whole. The first stage is kept by the second rank, not by the last one as in the paper, so that what a peer
-// computes stays one range of blocks.
+// Bamboo (Thorpe et al., NSDI 2023), alone. A step under way is tried again as a whole; recovery_redundant_forward.hpp goes
+// on with it. The first stage is kept by the second rank, so that nothing has to move when that computes it too, or, as in
+// the paper, by the last one.
 
 namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+enum class first_stage : std::uint8_t {
+  with_second,  ///< the second rank keeps it
+  with_last,    ///< the last one; where pipelines go on with fewer peers, the second fetches it
+};
 
 /// Pipelines of `stages` even stages. A lost peer's neighbour takes its stage over at once, without any block moving. All
 /// are laid out anew when a pipeline has lost two neighbours, when spare peers can fill every gap, or when there are enough
@@ -42711,7 +43119,8 @@ class redundant {
   static constexpr std::string_view name = "redundant";
   static constexpr recovery_traits traits{};
 
-  explicit redundant(std::int64_t stages = 2) : stages_{stages}, even_{stages} {}
+  explicit redundant(std::int64_t stages = 2, first_stage first = first_stage::with_second)
+      : stages_{stages}, first_{first}, even_{stages} {}
 
   /// It does not look back.
   [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
@@ -42730,7 +43139,7 @@ class redundant {
 
  private:
   // The pipelines as they were, with neighbours in the place of who is gone; none if one of them cannot be mended.
-  static std::optional<layout> mended(const gathering& g) {
+  [[nodiscard]] std::optional<layout> mended(const gathering& g) const {
     std::map<std::uint32_t, std::vector<const present_peer*>> rows;
     for (const present_peer& p : g.peers) {
       if (p.computes.size() > 0) rows[p.replica].push_back(&p);
@@ -42748,15 +43157,23 @@ class redundant {
     return made;
   }
 
-  static std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row, std::int64_t layers) {
+  [[nodiscard]] std::optional<std::vector<seat>> mended(const std::vector<const present_peer*>& row,
+                                                        std::int64_t layers) const {
     std::vector<seat> seats;
     for (const present_peer* p : row) seats.push_back({p->id, p->computes});
     seats.front().computes.first = 0;
     for (std::size_t i = 0; i < seats.size(); ++i) {
       seats[i].computes.last = i + 1 < seats.size() ? seats[i + 1].computes.first : layers;
-      if (seats[i].computes.size() < 1 || !row[i]->holds_all(seats[i].computes)) return std::nullopt;
+      if (seats[i].computes.size() < 1 || !can_have(*row[i], seats[i].computes, *row.back())) return std::nullopt;
     }
     return seats;
+  }
+
+  // Who becomes the first may fetch the lost first stage, which the last has.
+  [[nodiscard]] bool can_have(const present_peer& p, const nn::block_range& r, const present_peer& last) const {
+    if (p.holds_all(r)) return true;
+    if (first_ == first_stage::with_second || r.first > 0) return false;
+    return p.holds_all({p.computes.first, r.last}) && last.holds_all({0, p.computes.first});
   }
 
   // Whether whole pipelines can be made of as many as there are, where now peers do two stages.
@@ -42767,18 +43184,25 @@ class redundant {
     return seats < whole && g.peers.size() >= whole;
   }
 
-  static layout with_shadows(layout l) {
+  [[nodiscard]] layout with_shadows(layout l) const {
     for (replica& r : l.replicas) {
-      for (std::size_t s = 0; s < r.seats.size(); ++s) {
-        const std::int64_t first = s == 1 ? 0 : r.seats[s].computes.first;
-        const std::size_t next = std::min(s + 1, r.seats.size() - 1);
-        r.seats[s].keeps = {{first, r.seats[next].computes.last}};
-      }
+      for (std::size_t s = 0; s < r.seats.size(); ++s) r.seats[s].keeps = kept_by(s, r.seats);
     }
     return l;
   }
 
+  [[nodiscard]] std::vector<nn::block_range> kept_by(std::size_t s, const std::vector<seat>& seats) const {
+    const std::size_t last = seats.size() - 1;
+    const nn::block_range own = seats[s].computes;
+    const bool ring = first_ == first_stage::with_last;
+    if (s < last) return {{!ring && s == 1 ? 0 : own.first, seats[s + 1].computes.last}};
+    if (last == 1) return {{0, own.last}};
+    if (ring && last > 1) return {seats[0].computes, own};
+    return {own};
+  }
+
   std::int64_t stages_;
+  first_stage first_;
   regroup even_;
 };
 static_assert(Recovery<redundant>);
@@ -42786,6 +43210,132 @@ static_assert(Recovery<redundant>);
 }  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
 
 #endif  // CAUSEWAY_STAGE_RECOVERY_REDUNDANT_HPP
+
+// ---- causeway/stage/recovery_redundant_forward.hpp ----
+#ifndef CAUSEWAY_STAGE_RECOVERY_REDUNDANT_FORWARD_HPP
+#define CAUSEWAY_STAGE_RECOVERY_REDUNDANT_FORWARD_HPP
+
+// Redundant computation in pipelines: Bamboo (Thorpe et al., NSDI 2023). Every peer holds its successor's stage besides its
+// own, the last one the first stage, and repeats the successor's forwards in its idle time, keeping their activations
+// (eager forward, lazy backward). When the successor is lost in the middle of a step, its predecessor does what is left of
+// both stages from then on: it makes the backwards that the lost one had not made, and those again whose gradients were
+// lost with it, from the activations that it has; the stage behind sends it those gradients again. What other peers have
+// done stays done. After the step all are laid out anew as by `redundant`.
+//
+// As published: who shadows whom, eager forward and lazy backward, that no step is tried again, that all are laid out anew
+// between steps, and that a peer and its shadow lost together cost the step. Otherwise than published:
+// - the paper's peers find a loss by their sockets and agree by a key-value store; here the membership ends the attempt and
+//   begins another with those who are left, which goes on from what they kept;
+// - a repeated forward has its place in the order of work, where 1F1B has the peer wait long enough for one, if stages are
+//   alike and links take no time; the paper's runs beside other work on the device where it does not fit;
+// - activations stay where they are, the paper swaps them out to the host;
+// - what a peer sent is kept until the run has taken the step, and sent again when asked; how the paper comes by gradients
+//   that were sent to the lost peer is not known to us;
+// - when to lay out anew is `redundant`'s rule; the paper's is in plan/recovery_redundant.hpp.
+//
+// The result is that of the undisturbed step: each micro-batch counts once in each stage, and each stage adds its gradients
+// up in the same order. So f32 has the same bits in a run of one pipeline; with several, sums over fewer peers are rounded
+// otherwise. A norm to clip by is added up over peers, too, and a lossy codec does not act between two stages on one peer.
+
+namespace causeway::inline CAUSEWAY_ABI::stage::recovery {
+
+/// When a peer repeats its successor's forward of a micro-batch.
+enum class repeat_forwards : std::uint8_t {
+  all,           ///< in idle time, what does not fit at the end of its own work
+  in_idle_time,  ///< or not at all: an undisturbed step takes no longer, a failover makes what is missing
+};
+
+/// Pipelines of `stages` even stages.
+///
+/// Memory: of parameters and optimizer state twice as much; the activations of the successor's stage of all micro-batches
+/// of a step (in the paper in the host's memory); what a peer sent over its boundaries in a step; and one more gradient.
+class redundant_forward {
+ public:
+  static constexpr std::string_view name = "redundant_forward";
+  static constexpr recovery_traits traits{.keeps_work = true};
+
+  explicit redundant_forward(std::int64_t stages = 2, repeat_forwards repeat = repeat_forwards::all)
+      : repeat_{repeat}, anew_{stages, first_stage::with_last} {}
+
+  /// It does not look back.
+  [[nodiscard]] std::uint64_t interval() const noexcept { return 0; }
+  [[nodiscard]] bool repeats_all() const noexcept { return repeat_ == repeat_forwards::all; }
+
+  result<layout> arrange(const gathering& g) {
+    if (auto begun = resumed(g)) return std::move(*begun);
+    return anew_.arrange(g);
+  }
+
+  [[nodiscard]] bool resumes(const gathering& g) const { return resumed(g).has_value(); }
+
+ private:
+  using row = std::vector<const present_peer*>;  // [stage]: nullptr where it is lost
+
+  // The layout in which most of those who are there have begun the step, with empty seats for who is lost. None: nobody
+  // has, or a stage is gone with its shadow.
+  [[nodiscard]] static std::optional<layout> resumed(const gathering& g) {
+    const std::uint64_t wanted = most_begun(g);
+    std::vector<row> rows;
+    for (const present_peer& p : g.peers) {
+      if (p.begun.name == 0 || p.begun.name != wanted) continue;
+      if (rows.empty() && p.begun.replicas <= g.peers.size()) rows.resize(p.begun.replicas);
+      if (!put(rows, p)) return std::nullopt;
+    }
+    if (rows.empty() || rows.size() > g.micro_batches) return std::nullopt;
+    layout made;
+    const auto shares = even_shares(g.micro_batches, rows.size());
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      auto seats = seats_of(rows[r], g.layers);
+      if (!seats) return std::nullopt;
+      made.replicas.push_back({std::move(*seats), shares[r]});
+    }
+    if (!made.check(g.layers, g.micro_batches)) return std::nullopt;
+    return made;
+  }
+
+  [[nodiscard]] static std::uint64_t most_begun(const gathering& g) {
+    std::map<std::uint64_t, std::size_t> count;
+    for (const present_peer& p : g.peers) count[p.begun.name] += p.begun.name != 0 ? 1 : 0;
+    const auto most = std::max_element(count.begin(), count.end(), [](auto& a, auto& b) { return a.second < b.second; });
+    return most == count.end() ? 0 : most->first;
+  }
+
+  // False: what it says does not go with what the others say.
+  static bool put(std::vector<row>& rows, const present_peer& p) {
+    if (p.begun.replicas != rows.size() || p.replica >= rows.size()) return false;
+    row& r = rows[p.replica];
+    if (r.empty()) r.resize(p.begun.stages);
+    if (r.size() != p.begun.stages || p.begun.stage >= r.size() || r[p.begun.stage] != nullptr) return false;
+    r[p.begun.stage] = &p;
+    return true;
+  }
+
+  [[nodiscard]] static std::optional<std::vector<seat>> seats_of(const row& r, std::int64_t layers) {
+    std::vector<seat> seats;
+    for (std::size_t s = 0; s < r.size(); ++s) {
+      if (r[s] != nullptr) {
+        seats.push_back({r[s]->id, r[s]->computes, r[s]->begun.keeps});
+        continue;
+      }
+      const present_peer* const shadow = r[shadow_of(s, r.size())];
+      const present_peer* const next = s + 1 < r.size() ? r[s + 1] : nullptr;
+      if (shadow == nullptr || (next == nullptr && s + 1 < r.size())) return std::nullopt;
+      const nn::block_range lost{s > 0 ? seats.back().computes.last : 0, next != nullptr ? next->computes.first : layers};
+      if (!nn::model_part{shadow->begun.keeps}.holds(lost)) return std::nullopt;
+      seats.push_back({nobody, lost});
+    }
+    if (seats.empty()) return std::nullopt;
+    return seats;
+  }
+
+  repeat_forwards repeat_;
+  redundant anew_;
+};
+static_assert(WorkKeeping<redundant_forward>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::stage::recovery
+
+#endif  // CAUSEWAY_STAGE_RECOVERY_REDUNDANT_FORWARD_HPP
 
 // ---- causeway/stage/schedules.hpp ----
 #ifndef CAUSEWAY_STAGE_SCHEDULES_HPP
@@ -45940,7 +46490,7 @@ template <class Outer = optim::nesterov, class Codec = compress::none>
 class periodic {
  public:
   static constexpr std::string_view name = "periodic";
-  static constexpr comm_traits traits{.tolerates = peers::elastic};
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .prepares_anew = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
@@ -47547,8 +48097,8 @@ struct mail_setup {
   time_point deadline = no_deadline;
   const embedding_base* base = nullptr;  ///< where the codec uses one
   std::uint32_t rank = 0;                ///< of the schedule
-  /// Micro-batches that go different ways through a schedule of one chunk: who has which stage, [micro-batch][stage]: rank
-  /// in the view. None: the ranks of the view are those of the schedule.
+  /// Micro-batches that go different ways: who has which virtual stage, [micro-batch][stage]: rank in the view. A rank may
+  /// have several; between those nothing is sent. None: the ranks of the view are those of the schedule.
   const std::vector<std::vector<std::uint32_t>>* routes = nullptr;
 };
 
@@ -47646,18 +48196,21 @@ class stage_mail {
     return 2 * std::size_t{op.chunk} + (op.kind == plan::work::forward ? 0 : 1);
   }
   [[nodiscard]] bool has_input(const plan::operation& op) const noexcept {
-    return plan::source_of(setup_.schedule, setup_.rank, op).has_value();
+    const auto source = plan::source_of(setup_.schedule, setup_.rank, op);
+    if (!source || setup_.routes == nullptr) return source.has_value();
+    return (*setup_.routes)[op.micro_batch][plan::virtual_stage(setup_.schedule, *source)] != view_.self();
   }
   // Ranks of the view.
   [[nodiscard]] std::uint32_t source_of(const line& l, std::uint32_t micro_batch) const {
     const bool forward = l.way == stage::direction::forward;
-    if (setup_.routes != nullptr) return (*setup_.routes)[micro_batch][forward ? setup_.rank - 1 : setup_.rank + 1];
-    return plan::place_of(setup_.schedule, forward ? l.edge : l.edge + 1).rank;
+    const std::uint32_t stage = forward ? l.edge : l.edge + 1;
+    return setup_.routes != nullptr ? (*setup_.routes)[micro_batch][stage] : plan::place_of(setup_.schedule, stage).rank;
   }
   [[nodiscard]] std::uint32_t target_of(const plan::operation& op) const {
     const auto target = plan::target_of(setup_.schedule, setup_.rank, op);
     CAUSEWAY_EXPECT(target.has_value());
-    return setup_.routes != nullptr ? (*setup_.routes)[op.micro_batch][target->rank] : target->rank;
+    if (setup_.routes == nullptr) return target->rank;
+    return (*setup_.routes)[op.micro_batch][plan::virtual_stage(setup_.schedule, *target)];
   }
   // The boundary that the input of a kind crosses: below the stage for a forward, above it for a backward.
   [[nodiscard]] std::uint32_t edge_of(std::uint32_t rank, plan::work kind, std::uint32_t chunk) const noexcept {
@@ -50727,6 +51280,47 @@ inline nn::block_range get_range(net::byte_reader& r, std::int64_t layers, bool 
 
 }  // namespace detail
 
+namespace detail {
+
+inline void put_ranges(net::byte_writer& w, const std::vector<nn::block_range>& all) {
+  CAUSEWAY_EXPECT(all.size() <= most_ranges);
+  w.put(static_cast<std::uint32_t>(all.size()));
+  for (const nn::block_range& r : all) put_range(w, r);
+}
+
+/// Rising and apart.
+inline std::vector<nn::block_range> get_ranges(net::byte_reader& r, std::int64_t layers) {
+  std::vector<nn::block_range> all;
+  const auto ranges = r.get<std::uint32_t>();
+  if (ranges > most_ranges) r.refuse();
+  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
+    all.push_back(get_range(r, layers, false));
+    if (i > 0 && all[i].first <= all[i - 1].last) r.refuse();
+  }
+  return all;
+}
+
+inline void put_begun(net::byte_writer& w, const stage::begun_step& b) {
+  w.put(b.name);
+  if (b.name == 0) return;
+  w.put(b.replicas).put(b.stages).put(b.stage);
+  put_ranges(w, b.keeps);
+}
+
+inline stage::begun_step get_begun(net::byte_reader& r, std::uint32_t replica, std::int64_t layers) {
+  stage::begun_step b;
+  b.name = r.get<std::uint64_t>();
+  if (!r.ok() || b.name == 0) return b;
+  b.replicas = r.get<std::uint32_t>();
+  b.stages = r.get<std::uint32_t>();
+  b.stage = r.get<std::uint32_t>();
+  b.keeps = get_ranges(r, layers);
+  if (replica >= b.replicas || b.stage >= b.stages || b.stages > static_cast<std::uint64_t>(layers)) r.refuse();
+  return b;
+}
+
+}  // namespace detail
+
 /// What a peer says when peers meet.
 struct crew_member {
   stage::present_peer peer;
@@ -50735,14 +51329,13 @@ struct crew_member {
 
 [[nodiscard]] inline std::vector<std::byte> encode(const crew_member& m, std::uint64_t agreed) {
   const stage::present_peer& p = m.peer;
-  CAUSEWAY_EXPECT(p.holds.size() <= detail::most_ranges);
   net::byte_writer w;
   w.put(agreed).put(p.id).put(p.replica);
   detail::put_range(w, p.computes);
-  w.put(static_cast<std::uint32_t>(p.holds.size()));
-  for (const nn::block_range& r : p.holds) detail::put_range(w, r);
+  detail::put_ranges(w, p.holds);
   w.put(static_cast<std::uint32_t>(p.squares.size()));
   for (const double s : p.squares) w.put(std::bit_cast<std::uint64_t>(s));
+  detail::put_begun(w, p.begun);
   w.put(m.turn.evaluated).put(static_cast<std::uint8_t>(m.turn.trains)).put(std::bit_cast<std::uint64_t>(m.turn.last));
   return std::move(w).take();
 }
@@ -50759,18 +51352,14 @@ struct crew_member {
   p.id = r.get<std::uint64_t>();
   p.replica = r.get<std::uint32_t>();
   p.computes = detail::get_range(r, ours.layers, true);
-  const auto ranges = r.get<std::uint32_t>();
-  if (ranges > detail::most_ranges) r.refuse();
-  for (std::uint32_t i = 0; i < ranges && r.ok(); ++i) {
-    p.holds.push_back(detail::get_range(r, ours.layers, false));
-    if (i > 0 && p.holds[i].first <= p.holds[i - 1].last) r.refuse();
-  }
+  p.holds = detail::get_ranges(r, ours.layers);
   const auto squares = r.get<std::uint32_t>();
   if (squares > ours.layers) r.refuse();
   for (std::uint32_t i = 0; i < squares && r.ok(); ++i) {
     p.squares.push_back(std::bit_cast<double>(r.get<std::uint64_t>()));
     if (!(p.squares.back() >= 0) || !std::isfinite(p.squares.back())) r.refuse();
   }
+  p.begun = detail::get_begun(r, p.replica, ours.layers);
   m.turn.evaluated = r.get<std::uint32_t>();
   const auto trains = r.get<std::uint8_t>();
   if (trains > 1) r.refuse();
@@ -50788,10 +51377,11 @@ struct crew_facts {
   std::vector<crew_turn> turns;           ///< [place]
 };
 
-/// From and to everybody; 57 bytes, 16 for each range and 8 for each block that a peer holds.
+/// From and to everybody; 65 bytes, 16 for each range and 8 for each block that a peer holds; 16 more where it has begun
+/// the step.
 inline result<crew_facts> gather_facts(net::any_transport& transport, const net::message_id& id, const crew_member& own,
                                        const crew_agreement& ours, const collective::collective_options& options) {
-  const std::size_t most = 80 + 16 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
+  const std::size_t most = 120 + 32 * detail::most_ranges + 8 * static_cast<std::size_t>(ours.layers);
   std::vector<std::vector<std::byte>> all(transport.size());
   if (transport.size() > 1) CAUSEWAY_TRY(collective::all_gather(transport, id, encode(own, ours.hash), most, all, options));
   std::vector<std::pair<crew_member, net::peer_index>> peers;
@@ -51050,6 +51640,584 @@ class held_blocks {
 
 #endif  // CAUSEWAY_PARALLEL_HELD_BLOCKS_HPP
 
+// ---- causeway/parallel/kept_step.hpp ----
+#ifndef CAUSEWAY_PARALLEL_KEPT_STEP_HPP
+#define CAUSEWAY_PARALLEL_KEPT_STEP_HPP
+
+// What a peer has done of a step that is not taken yet: its own stage's activations, what it sent, its sum of gradients,
+// and the forwards of its successor's stage that it repeated. It outlives attempts that fail, so that the next one goes on
+// from it; it does not outlive the state of the parameters that it was computed with, nor another layout.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// One micro-batch in one stage.
+template <class Tape>
+struct kept_unit {
+  plan::unit_state state = plan::unit_state::untouched;
+  std::optional<Tape> tape;  ///< from the forward to the backward
+  nn::stage_pass pass;       ///< likewise
+  tensor output;             ///< what the stage behind gets; empty in the last
+  tensor d_input;            ///< what the stage before gets, once the backward is done; empty in the first
+  double loss = 0;           ///< in the last stage
+};
+
+/// What does not depend on the model.
+class any_kept_step {
+ public:
+  virtual ~any_kept_step() = default;
+
+  std::uint64_t state = 0;  ///< names the parameters
+  std::uint64_t name = 0;   ///< of state and layout
+  std::uint32_t replicas = 0;
+  stage::layout::place at;    ///< of this peer
+  std::size_t stages = 0;     ///< of its pipeline
+  std::size_t successor = 0;  ///< the stage that it keeps besides its own; its own in a pipeline of one
+  /// The whole flat buffer, before it is summed with others'; empty: nothing yet. In it, of the successor's stage, what the
+  /// forwards that were repeated have given: that of the last stage makes its output layer's gradient at once.
+  std::vector<float> gradients;
+
+  /// A byte for each micro-batch: of its own stage, then of its successor's.
+  [[nodiscard]] virtual std::vector<std::byte> progress() const = 0;
+};
+
+template <class Tape>
+class kept_step final : public any_kept_step {
+ public:
+  using unit = kept_unit<Tape>;
+
+  kept_step(const stage::layout& l, const stage::layout::place& place) {
+    at = place;
+    replicas = static_cast<std::uint32_t>(l.replicas.size());
+    stages = l.replicas[place.replica].seats.size();
+    successor = stage::successor(place.rank, stages);
+    for (auto& row : rows_) row.resize(l.replicas[place.replica].micro_batches);
+  }
+
+  /// Whether this peer may compute that stage.
+  [[nodiscard]] bool has(std::size_t stage) const noexcept { return stage == at.rank || stage == successor; }
+  [[nodiscard]] unit& of(std::size_t stage, std::size_t micro_batch) {
+    CAUSEWAY_EXPECT(has(stage));
+    return rows_[stage == at.rank ? 0 : 1][micro_batch];
+  }
+  [[nodiscard]] std::size_t micro_batches() const noexcept { return rows_[0].size(); }
+
+  [[nodiscard]] std::vector<std::byte> progress() const override {
+    std::vector<std::byte> all;
+    for (const auto& row : rows_) {
+      for (const unit& u : row) all.push_back(static_cast<std::byte>(u.state));
+    }
+    return all;
+  }
+
+  /// The successor is there after all, and its own backwards count. True: this peer had made some in its place; what it has
+  /// of that stage is forgotten, and its gradients must not stay in the sum.
+  bool give_back() {
+    const auto is_done = [](const unit& u) { return u.state == plan::unit_state::done; };
+    if (successor == at.rank || std::none_of(rows_[1].begin(), rows_[1].end(), is_done)) return false;
+    for (unit& u : rows_[1]) u = unit{};
+    return true;
+  }
+
+  /// Empty tapes, for the next forwards.
+  std::vector<Tape> spare;
+
+ private:
+  std::array<std::vector<unit>, 2> rows_;  // its own stage, its successor's: [micro-batch]
+};
+
+/// What a peer says of its work, decoded: `stages` rows of `micro_batches`. errc::protocol, errc::corrupt.
+[[nodiscard]] inline result<std::array<std::vector<plan::unit_state>, 2>> decode_progress(std::span<const std::byte> bytes,
+                                                                                          std::size_t micro_batches) {
+  if (bytes.size() != 2 * micro_batches) return fail(errc::protocol, "", "its work is of another number of micro-batches");
+  std::array<std::vector<plan::unit_state>, 2> rows;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (bytes[i] > static_cast<std::byte>(plan::unit_state::done)) return fail(errc::corrupt, "", "no state of work");
+    rows[i / micro_batches].push_back(static_cast<plan::unit_state>(bytes[i]));
+  }
+  return rows;
+}
+
+/// The work of everybody, by the transport's numbers; nothing of who has none. 2 bytes for each micro-batch of a pipeline,
+/// from and to everybody.
+inline result<std::vector<std::vector<std::byte>>> gather_progress(net::any_transport& transport, const net::message_id& id,
+                                                                   const any_kept_step* own, std::uint32_t micro_batches,
+                                                                   const collective::collective_options& options) {
+  std::vector<std::vector<std::byte>> all(transport.size());
+  all[transport.self()] = own != nullptr ? own->progress() : std::vector<std::byte>{};
+  if (all.size() == 1) return all;
+  const std::vector<std::byte> mine = all[transport.self()];
+  CAUSEWAY_TRY(collective::all_gather(transport, id, mine, 2 * std::size_t{micro_batches}, all, options));
+  all[transport.self()] = mine;
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_KEPT_STEP_HPP
+
+// ---- causeway/parallel/kept_pass.hpp ----
+#ifndef CAUSEWAY_PARALLEL_KEPT_PASS_HPP
+#define CAUSEWAY_PARALLEL_KEPT_PASS_HPP
+
+// One peer's part of what is left of a pipeline's step. Everything that it computes is kept as it is computed, so that a
+// pass that breaks off has lost nothing but what was on its way. Forwards of a stage that another peer has are repeated for
+// the day on which that one is lost: their activations are kept and nothing is sent (Bamboo's eager forward; its lazy
+// backward is an ordinary one, in the order of a peer that has two stages).
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct kept_pass_setup {
+  const plan::step_progress& before;          ///< of the pipeline, when the attempt began
+  std::uint32_t rank = 0;                     ///< of this peer, as `before.owners` counts
+  const std::vector<plan::operation>& order;  ///< its own, with forwards that it repeats
+  std::span<const nn::block_range> stages;    ///< [stage]: its blocks
+  const batch& piece;                         ///< of the pipeline
+  float grad_scale = 0;
+  std::span<const std::uint64_t> dropout;  ///< [micro-batch]
+};
+
+/// One thread; one attempt.
+template <StageModel M, class Mail>
+class kept_pass {
+ public:
+  using step_type = kept_step<typename M::tape_type>;
+
+  kept_pass(M& model, Mail& mail, step_type& step, const kept_pass_setup& setup)
+      : model_{model}, mail_{mail}, step_{step}, setup_{setup} {}
+
+  /// Adds what is left to the model's gradients. Whatever the outcome, `step` says what of it is done.
+  result<void> run() {
+    CAUSEWAY_TRY(send_again());
+    for (const plan::operation& op : setup_.order) {
+      CAUSEWAY_TRY(op.kind == plan::work::forward ? forward(op) : backward(op));
+    }
+    return mail_.flush();
+  }
+
+ private:
+  using unit = typename step_type::unit;
+  using state = plan::unit_state;
+
+  [[nodiscard]] bool is_ours(std::size_t stage) const { return setup_.before.owners[stage] == setup_.rank; }
+
+  // Whether another peer waits for what the operation gives.
+  [[nodiscard]] bool is_wanted(const plan::operation& op) const {
+    const std::size_t s = op.chunk;
+    if (op.kind == plan::work::forward) {
+      return s + 1 < setup_.stages.size() && !is_ours(s + 1) &&
+             setup_.before.units[s + 1][op.micro_batch] == state::untouched;
+    }
+    return s > 0 && !is_ours(s - 1) && setup_.before.units[s - 1][op.micro_batch] != state::done;
+  }
+
+  // What an earlier attempt computed, and who needs it has not got, or has lost.
+  result<void> send_again() {
+    for (std::uint32_t m = 0; m < step_.micro_batches(); ++m) {
+      for (std::uint32_t s = 0; s < setup_.stages.size(); ++s) {
+        if (!is_ours(s)) continue;
+        const unit& u = step_.of(s, m);
+        const plan::operation forth{plan::work::forward, m, s}, back{plan::work::backward, m, s};
+        if (u.state != state::untouched && is_wanted(forth)) CAUSEWAY_TRY(mail_.send(forth, values(u.output)));
+        if (u.state == state::done && is_wanted(back)) CAUSEWAY_TRY(mail_.send(back, values(u.d_input)));
+      }
+    }
+    return {};
+  }
+
+  result<void> forward(const plan::operation& op) {
+    tensor boundary;
+    tape_type tape = spare_tape();
+    if (op.chunk > 0) {
+      boundary = room(tape);
+      if (is_ours(op.chunk - 1)) {  // so for what it repeats
+        copy(step_.of(op.chunk - 1, op.micro_batch).output, boundary);
+      } else {
+        CAUSEWAY_TRY(mail_.take(op, boundary.template span<float>()));
+      }
+    }
+    CAUSEWAY_TRY(compute(op, std::move(tape), std::move(boundary)));
+    if (!is_ours(op.chunk) || !is_wanted(op)) return {};
+    return mail_.send(op, values(step_.of(op.chunk, op.micro_batch).output));
+  }
+
+  result<void> backward(const plan::operation& op) {
+    unit& u = step_.of(op.chunk, op.micro_batch);
+    tensor d_output;
+    if (op.chunk + 1 < setup_.stages.size()) {
+      d_output = room(*u.tape);
+      if (is_ours(op.chunk + 1)) {
+        copy(step_.of(op.chunk + 1, op.micro_batch).d_input, d_output);
+      } else {
+        CAUSEWAY_TRY(mail_.take(op, d_output.template span<float>()));
+      }
+    }
+    auto d_input = model_.backward_stage(*u.tape, u.pass, std::move(d_output));
+    if (!d_input) return std::move(d_input).error();
+    u.d_input = std::move(*d_input);
+    u.state = state::done;
+    u.tape->clear();
+    step_.spare.push_back(std::move(*u.tape));
+    u.tape.reset();
+    u.pass = {};
+    if (!is_wanted(op)) return {};
+    return mail_.send(op, values(u.d_input));
+  }
+
+  // ---- parts ------------------------------------------------------------------------------------------------------------
+
+  using tape_type = typename M::tape_type;
+
+  result<void> compute(const plan::operation& op, tape_type tape, tensor boundary) {
+    const std::int64_t sequences = setup_.piece.sequences / static_cast<std::int64_t>(step_.micro_batches());
+    const batch piece = setup_.piece.slice(op.micro_batch * sequences, sequences);
+    const nn::micro_batch b{piece.inputs, piece.targets, sequences, setup_.grad_scale, setup_.dropout[op.micro_batch]};
+    unit& u = step_.of(op.chunk, op.micro_batch);
+    u.tape.emplace(std::move(tape));
+    CAUSEWAY_ASSIGN(
+        u.pass, model_.forward_stage(*u.tape, setup_.stages[op.chunk], b, std::move(boundary), nn::pass_kind::recorded));
+    u.output = std::move(u.pass.output.value);
+    u.pass.output.value.reset();  // the backward needs only its slot
+    u.loss = u.pass.loss;
+    u.state = state::forward;
+    return {};
+  }
+
+  // For what crosses a boundary, in memory of the model.
+  [[nodiscard]] tensor room(tape_type& tape) {
+    const std::int64_t rows = setup_.piece.tokens() / static_cast<std::int64_t>(step_.micro_batches());
+    return tape.make(dtype::f32, {rows, model_.width()});
+  }
+  // A copy, since a pass may use up what it is given.
+  static void copy(const tensor& from, tensor& to) {
+    const auto source = from.template span<float>();
+    std::copy(source.begin(), source.end(), to.template span<float>().begin());
+  }
+  [[nodiscard]] static std::span<const float> values(const tensor& t) { return t.template span<float>(); }
+
+  [[nodiscard]] tape_type spare_tape() {
+    if (step_.spare.empty()) return model_.make_tape();
+    tape_type t = std::move(step_.spare.back());
+    step_.spare.pop_back();
+    return t;
+  }
+
+  M& model_;
+  Mail& mail_;
+  step_type& step_;
+  kept_pass_setup setup_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_KEPT_PASS_HPP
+
+// ---- causeway/parallel/seat_work.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+#define CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+
+// What one seat of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
+// layout without empty seats each pipeline works by itself; with empty seats all pipelines work together, and each
+// micro-batch goes its own way through them.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct seat_work {
+  plan::schedule schedule;                         ///< of its pipeline; with routes its own order only
+  std::uint32_t rank = 0;                          ///< its stage
+  std::vector<std::uint64_t> peers;                ///< of its pipeline; with routes of all
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: place in `peers`; none: all go through `peers`
+  std::uint32_t first = 0;                         ///< micro-batch of the batch that is the schedule's first
+  std::uint32_t window = 1;                        ///< boundary tensors that may arrive before one is taken
+};
+
+namespace detail {
+
+[[nodiscard]] inline seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
+  seat_work w{std::move(s), static_cast<std::uint32_t>(at.rank), {}, {}, l.first_micro_batch(at.replica), 1};
+  for (const stage::seat& seat : l.replicas[at.replica].seats) w.peers.push_back(seat.peer);
+  return w;
+}
+
+[[nodiscard]] inline seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
+                                              plan::routed_schedule s) {
+  seat_work w;
+  w.peers = l.seated();
+  const auto stages = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
+  w.schedule = {stages, 1, micro_batches, true, std::vector<std::vector<plan::operation>>(stages)};
+  w.rank = static_cast<std::uint32_t>(at.rank);
+  const auto self = std::find(w.peers.begin(), w.peers.end(), l.replicas[at.replica].seats[at.rank].peer);
+  std::vector<plan::operation>& order = w.schedule.orders[w.rank];
+  order = std::move(s.orders[static_cast<std::size_t>(self - w.peers.begin())]);
+  for (plan::operation& op : order) op.chunk = 0;  // the only one on this peer
+  std::int64_t held = 1;
+  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
+  w.window =
+      static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(held) * l.replicas.size(), micro_batches));
+  w.routes = std::move(s.routes);
+  return w;
+}
+
+}  // namespace detail
+
+/// A step of training, for a seat of a layout that has passed its check. No micro-batches: nothing to do. Errors: those of
+/// the schedule.
+template <stage::Schedule Order, stage::Recovery Recovery>
+result<seat_work> work_of(const stage::layout& l, const stage::layout::place& at, const Order& order,
+                          const Recovery& recovery) {
+  if (l.has_empty_seats()) {
+    if constexpr (stage::Rerouting<Recovery>) {
+      CAUSEWAY_ASSIGN(plan::routed_schedule s, recovery.order(l));
+      return detail::work_on_routes(l, at, std::move(s));
+    } else {
+      return fail(errc::invalid_argument, "layout", "it has empty seats, for which the recovery policy has no order");
+    }
+  }
+  const stage::replica& mine = l.replicas[at.replica];
+  plan::schedule s{1, 1, 0, true, {}};
+  if (mine.micro_batches > 0) {
+    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
+  }
+  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
+  if (mine.micro_batches > 0) w.window = window_of(w.schedule, order);
+  return w;
+}
+
+/// Forwards only.
+[[nodiscard]] inline result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at) {
+  constexpr std::uint32_t ahead = 2;  // boundary tensors from each peer
+  if (l.has_empty_seats()) {
+    seat_work w = detail::work_on_routes(l, at, plan::routed_forwards(l.routes(), l.seated().size()));
+    w.window = ahead * static_cast<std::uint32_t>(l.replicas.size());
+    return w;
+  }
+  const stage::replica& mine = l.replicas[at.replica];
+  plan::schedule s{1, 1, 0, true, {}};
+  if (mine.micro_batches > 0) {
+    CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
+  }
+  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
+  w.window = ahead;
+  return w;
+}
+
+/// A batch for a seat.
+struct seat_batch {
+  const batch& whole;               ///< of all pipelines
+  std::uint32_t micro_batches = 1;  ///< of it
+  nn::block_range computes;
+  float grad_scale = 0;
+  bool training = true;
+  std::span<const std::uint64_t> dropout{};  ///< of each micro-batch of the work's schedule; none in evaluation
+};
+
+/// Does the work. `transport` is to all peers of the attempt, `index_of` its number of each. Of `talk` everything counts
+/// but window and routes. Returns the sum of the losses of the tokens whose last stage is here.
+template <class Context, class Codec, stage::Schedule Order>
+result<double> pass_seat(Context& ctx, net::any_transport& transport,
+                         const std::map<std::uint64_t, net::peer_index>& index_of, Codec& codec, const seat_work& work,
+                         const Order& order, const seat_batch& b, batch_talk talk) {
+  const plan::schedule& s = work.schedule;
+  if (s.micro_batches == 0) return 0.0;
+  const std::int64_t sequences = b.whole.sequences / b.micro_batches;
+  const batch piece = b.whole.slice(work.first * sequences, s.micro_batches * sequences);
+  std::vector<net::peer_index> peers;
+  for (const std::uint64_t id : work.peers) peers.push_back(index_of.at(id));
+  collective::group_view view{transport, std::move(peers)};
+  auto cursor = cursor_of(s, work.rank, order);
+  talk.window = work.window;
+  talk.routes = work.routes.empty() ? nullptr : &work.routes;
+  const std::array chunk{b.computes};
+  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout}, talk);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SEAT_WORK_HPP
+
+// ---- causeway/parallel/kept_work.hpp ----
+#ifndef CAUSEWAY_PARALLEL_KEPT_WORK_HPP
+#define CAUSEWAY_PARALLEL_KEPT_WORK_HPP
+
+// How the peers of an attempt go on with a step that an earlier attempt began: each tells what it has done, all work out
+// who does what is left in which order, and nothing that is there is computed again.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Peers, seats and shares of a layout.
+inline hasher& add_layout(hasher& h, const stage::layout& l) {
+  for (const stage::replica& r : l.replicas) {
+    h.add_value(r.micro_batches);
+    for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
+  }
+  return h;
+}
+
+/// How peers of an attempt talk about a step, and in it.
+struct kept_talk {
+  net::any_transport& transport;  ///< to all peers of the attempt
+  const std::map<std::uint64_t, net::peer_index>& index_of;
+  net::message_id progress;
+  collective::collective_options how;
+  batch_talk boundaries;
+};
+
+/// Of one peer. One thread.
+class kept_work {
+ public:
+  /// What others are told; `keeps`: the model's part.
+  [[nodiscard]] stage::begun_step described(const crew_words& w, std::vector<nn::block_range> keeps) const {
+    if (step_ == nullptr || step_->state != w.state) return {};
+    return {step_->name, step_->replicas, static_cast<std::uint32_t>(step_->stages),
+            static_cast<std::uint32_t>(step_->at.rank), std::move(keeps)};
+  }
+
+  /// The run has taken the step, or the part of the model is about to change.
+  void forget() noexcept { step_.reset(); }
+
+  /// Nothing is done of the step yet. `at`: this peer's place in the layout; nullptr: spare.
+  template <class Tape>
+  void begin(const crew_words& w, const stage::layout& l, const stage::layout::place* at) {
+    step_.reset();
+    told_.clear();
+    agreed_ = 0;
+    if (at == nullptr) return;
+    step_ = std::make_unique<kept_step<Tape>>(l, *at);
+    step_->state = w.state;
+    hasher h;
+    step_->name = add_layout(h.add_value(w.state), l).finish() | 1U;
+  }
+
+  /// An earlier attempt did some of it: hears what. `seated`: this peer has a seat in the layout.
+  result<void> resume(const kept_talk& talk, bool seated, std::uint32_t micro_batches) {
+    if (!seated) step_.reset();
+    CAUSEWAY_ASSIGN(told_, gather_progress(talk.transport, talk.progress, step_.get(), micro_batches, talk.how));
+    hasher h;
+    for (const auto& bytes : told_) h.add_value(bytes.size()).add(bytes);
+    agreed_ = h.finish();
+    return {};
+  }
+
+  /// Of what all peers of the attempt had done before it; 0: nothing.
+  [[nodiscard]] std::uint64_t agreed() const noexcept { return agreed_; }
+
+  /// Does this peer's part of what is left, in a layout that has passed its check. The gradients are those of all that it
+  /// has done of the step, whatever was in them. Returns the sum of the losses of the tokens whose last stage is here.
+  template <class Context, class Codec>
+  result<double> run(Context& ctx, const stage::layout& l, Codec& codec, const seat_batch& b, const kept_talk& talk,
+                     bool repeats_all) {
+    const auto gradients = ctx.gradients();
+    kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
+    if (step_ == nullptr) return 0.0;
+    auto& step = static_cast<step_of<Context>&>(*step_);
+    const stage::replica& mine = l.replicas[step.at.replica];
+    if (mine.micro_batches == 0) return 0.0;
+    CAUSEWAY_ASSIGN(const plan::step_progress before, standing(mine, talk));
+    std::copy(step.gradients.begin(), step.gradients.end(), gradients.begin());
+    const std::uint32_t self = before.owners[step.at.rank];
+    const bool shadows = before.owners[step.successor] != self;
+    if (shadows && step.give_back()) zero(ctx, mine.seats[step.successor].computes);
+    auto done = pass(ctx, step, before, l, codec, b, talk, repeats_all);
+    step.gradients.assign(gradients.begin(), gradients.end());
+    if (!done) return std::move(done).error();
+    if (shadows) zero(ctx, mine.seats[step.successor].computes);  // the successor's own count
+    double loss = 0;
+    for (std::size_t m = 0; m < step.micro_batches() && before.owners.back() == self; ++m)
+      loss += step.of(step.stages - 1, m).loss;
+    return loss;
+  }
+
+ private:
+  template <class Context>
+  using step_of = kept_step<typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type>;
+
+  // The peers of a pipeline that are there.
+  [[nodiscard]] static std::vector<std::uint64_t> present(const stage::replica& r) {
+    std::vector<std::uint64_t> peers;
+    for (const stage::seat& s : r.seats) {
+      if (s.peer != stage::nobody) peers.push_back(s.peer);
+    }
+    return peers;
+  }
+
+  // How far the pipeline is, and who does the rest; owners are places in `present`.
+  [[nodiscard]] result<plan::step_progress> standing(const stage::replica& r, const kept_talk& talk) const {
+    const std::size_t stages = r.seats.size();
+    if (told_.empty()) return plan::step_progress::fresh(stages, r.micro_batches);
+    const auto peers = present(r);
+    plan::step_progress p;
+    for (std::size_t s = 0; s < stages; ++s) {
+      const bool lost = r.seats[s].peer == stage::nobody;
+      const std::uint64_t owner = r.seats[lost ? stage::shadow_of(s, stages) : s].peer;
+      const auto rank = std::find(peers.begin(), peers.end(), owner) - peers.begin();
+      auto rows = decode_progress(told_[talk.index_of.at(owner)], r.micro_batches);
+      if (!rows) {
+        rows.error().where = "peer " + std::to_string(talk.index_of.at(owner));
+        return std::move(rows).error();
+      }
+      p.owners.push_back(static_cast<std::uint32_t>(rank));
+      p.units.push_back(std::move((*rows)[lost ? 1 : 0]));
+    }
+    return p;
+  }
+
+  static void zero(auto& ctx, const nn::block_range& blocks) {
+    const auto part = blocks_in(ctx.gradients(), ctx.model().parameters().segments(), blocks, ctx.model().blocks());
+    std::fill(part.begin(), part.end(), 0.0F);
+  }
+
+  // Micro-batches whose forward through the successor's stage is not here.
+  template <class Step>
+  [[nodiscard]] static std::vector<std::uint32_t> to_repeat(Step& step, const plan::step_progress& before) {
+    std::vector<std::uint32_t> missing;
+    if (before.owners[step.successor] == before.owners[step.at.rank]) return missing;
+    for (std::uint32_t m = 0; m < step.micro_batches(); ++m) {
+      if (step.of(step.successor, m).state == plan::unit_state::untouched) missing.push_back(m);
+    }
+    return missing;
+  }
+
+  template <class Context, class Codec>
+  static result<void> pass(Context& ctx, step_of<Context>& step, const plan::step_progress& before, const stage::layout& l,
+                           Codec& codec, const seat_batch& b, const kept_talk& talk, bool repeats_all) {
+    const stage::replica& mine = l.replicas[step.at.replica];
+    const std::uint32_t self = before.owners[step.at.rank], micro_batches = mine.micro_batches;
+    CAUSEWAY_ASSIGN(const auto plans, plan::resumed_orders(before));
+    const auto order = plan::with_repeats(plans[self], step.successor, to_repeat(step, before), repeats_all);
+    const std::int64_t sequences = b.whole.sequences / b.micro_batches;
+    const batch piece = b.whole.slice(l.first_micro_batch(step.at.replica) * sequences, micro_batches * sequences);
+    std::vector<nn::block_range> stages;
+    for (const stage::seat& s : mine.seats) stages.push_back(s.computes);
+    std::vector<net::peer_index> peers;
+    for (const std::uint64_t id : present(mine)) peers.push_back(talk.index_of.at(id));
+    collective::group_view view{talk.transport, std::move(peers)};
+    // All stages on one rank, for the mail: an operation's chunk is its stage.
+    const plan::schedule all{1, static_cast<std::uint32_t>(step.stages), micro_batches, true, {order}};
+    const std::vector routes(micro_batches, before.owners);
+    stage_mail<Codec> mail{view,
+                           codec,
+                           {.pool = ctx.pool(),
+                            .schedule = all,
+                            .whole = piece,
+                            .width = ctx.model().width(),
+                            .channel = talk.boundaries.channel,
+                            .step = talk.boundaries.step,
+                            .seed = talk.boundaries.seed,
+                            .window = micro_batches,  // all that was kept may be sent again at once
+                            .deadline = talk.boundaries.deadline,
+                            .routes = &routes}};
+    kept_pass run{ctx.model(), mail, step, {before, self, order, stages, piece, b.grad_scale, b.dropout}};
+    return run.run();
+  }
+
+  std::unique_ptr<any_kept_step> step_;
+  std::vector<std::vector<std::byte>> told_;  // by the transport's numbers; empty: of a step that nobody has begun
+  std::uint64_t agreed_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_KEPT_WORK_HPP
+
 // ---- causeway/parallel/made_up_blocks.hpp ----
 #ifndef CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
 #define CAUSEWAY_PARALLEL_MADE_UP_BLOCKS_HPP
@@ -51254,136 +52422,14 @@ class part_change {
 
 #endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP
 
-// ---- causeway/parallel/seat_work.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SEAT_WORK_HPP
-#define CAUSEWAY_PARALLEL_SEAT_WORK_HPP
-
-// What one seat of a layout does with a batch: in which order, with whom, and on which of the batch's micro-batches. In a
-// layout without empty seats each pipeline works by itself; with empty seats all pipelines work together, and each
-// micro-batch goes its own way through them.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-struct seat_work {
-  plan::schedule schedule;                         ///< of its pipeline; with routes its own order only
-  std::uint32_t rank = 0;                          ///< its stage
-  std::vector<std::uint64_t> peers;                ///< of its pipeline; with routes of all
-  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: place in `peers`; none: all go through `peers`
-  std::uint32_t first = 0;                         ///< micro-batch of the batch that is the schedule's first
-  std::uint32_t window = 1;                        ///< boundary tensors that may arrive before one is taken
-};
-
-namespace detail {
-
-[[nodiscard]] inline seat_work work_in_pipeline(const stage::layout& l, const stage::layout::place& at, plan::schedule s) {
-  seat_work w{std::move(s), static_cast<std::uint32_t>(at.rank), {}, {}, l.first_micro_batch(at.replica), 1};
-  for (const stage::seat& seat : l.replicas[at.replica].seats) w.peers.push_back(seat.peer);
-  return w;
-}
-
-[[nodiscard]] inline seat_work work_on_routes(const stage::layout& l, const stage::layout::place& at,
-                                              plan::routed_schedule s) {
-  seat_work w;
-  w.peers = l.seated();
-  const auto stages = static_cast<std::uint32_t>(s.stages()), micro_batches = static_cast<std::uint32_t>(s.routes.size());
-  w.schedule = {stages, 1, micro_batches, true, std::vector<std::vector<plan::operation>>(stages)};
-  w.rank = static_cast<std::uint32_t>(at.rank);
-  const auto self = std::find(w.peers.begin(), w.peers.end(), l.replicas[at.replica].seats[at.rank].peer);
-  std::vector<plan::operation>& order = w.schedule.orders[w.rank];
-  order = std::move(s.orders[static_cast<std::size_t>(self - w.peers.begin())]);
-  for (plan::operation& op : order) op.chunk = 0;  // the only one on this peer
-  std::int64_t held = 1;
-  for (std::size_t p = 0; p < s.orders.size(); ++p) held = std::max(held, plan::peak_activations(s, p));
-  w.window =
-      static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(held) * l.replicas.size(), micro_batches));
-  w.routes = std::move(s.routes);
-  return w;
-}
-
-}  // namespace detail
-
-/// A step of training, for a seat of a layout that has passed its check. No micro-batches: nothing to do. Errors: those of
-/// the schedule.
-template <stage::Schedule Order, stage::Recovery Recovery>
-result<seat_work> work_of(const stage::layout& l, const stage::layout::place& at, const Order& order,
-                          const Recovery& recovery) {
-  if (l.has_empty_seats()) {
-    if constexpr (stage::Rerouting<Recovery>) {
-      CAUSEWAY_ASSIGN(plan::routed_schedule s, recovery.order(l));
-      return detail::work_on_routes(l, at, std::move(s));
-    } else {
-      return fail(errc::invalid_argument, "layout", "it has empty seats, for which the recovery policy has no order");
-    }
-  }
-  const stage::replica& mine = l.replicas[at.replica];
-  plan::schedule s{1, 1, 0, true, {}};
-  if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, order.make(static_cast<std::uint32_t>(mine.seats.size()), mine.micro_batches));
-  }
-  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
-  if (mine.micro_batches > 0) w.window = window_of(w.schedule, order);
-  return w;
-}
-
-/// Forwards only.
-[[nodiscard]] inline result<seat_work> forwards_of(const stage::layout& l, const stage::layout::place& at) {
-  constexpr std::uint32_t ahead = 2;  // boundary tensors from each peer
-  if (l.has_empty_seats()) {
-    seat_work w = detail::work_on_routes(l, at, plan::routed_forwards(l.routes(), l.seated().size()));
-    w.window = ahead * static_cast<std::uint32_t>(l.replicas.size());
-    return w;
-  }
-  const stage::replica& mine = l.replicas[at.replica];
-  plan::schedule s{1, 1, 0, true, {}};
-  if (mine.micro_batches > 0) {
-    CAUSEWAY_ASSIGN(s, plan::forwards_only(static_cast<std::uint32_t>(mine.seats.size()), 1, mine.micro_batches));
-  }
-  seat_work w = detail::work_in_pipeline(l, at, std::move(s));
-  w.window = ahead;
-  return w;
-}
-
-/// A batch for a seat.
-struct seat_batch {
-  const batch& whole;               ///< of all pipelines
-  std::uint32_t micro_batches = 1;  ///< of it
-  nn::block_range computes;
-  float grad_scale = 0;
-  bool training = true;
-  std::span<const std::uint64_t> dropout{};  ///< of each micro-batch of the work's schedule; none in evaluation
-};
-
-/// Does the work. `transport` is to all peers of the attempt, `index_of` its number of each. Of `talk` everything counts
-/// but window and routes. Returns the sum of the losses of the tokens whose last stage is here.
-template <class Context, class Codec, stage::Schedule Order>
-result<double> pass_seat(Context& ctx, net::any_transport& transport,
-                         const std::map<std::uint64_t, net::peer_index>& index_of, Codec& codec, const seat_work& work,
-                         const Order& order, const seat_batch& b, batch_talk talk) {
-  const plan::schedule& s = work.schedule;
-  if (s.micro_batches == 0) return 0.0;
-  const std::int64_t sequences = b.whole.sequences / b.micro_batches;
-  const batch piece = b.whole.slice(work.first * sequences, s.micro_batches * sequences);
-  std::vector<net::peer_index> peers;
-  for (const std::uint64_t id : work.peers) peers.push_back(index_of.at(id));
-  collective::group_view view{transport, std::move(peers)};
-  auto cursor = cursor_of(s, work.rank, order);
-  talk.window = work.window;
-  talk.routes = work.routes.empty() ? nullptr : &work.routes;
-  const std::array chunk{b.computes};
-  return pass_batch(ctx, view, codec, cursor, {s, work.rank, chunk, piece, b.grad_scale, b.training, b.dropout}, talk);
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SEAT_WORK_HPP
-
 // ---- causeway/parallel/elastic_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 
 // Pipelines that are laid out anew when peers come and go. Each attempt at a step begins with who is there and what they
 // hold; a recovery policy makes a layout of it, blocks move to who is to have them, and the global batch is shared out. So
-// a lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block.
+// a lost peer costs the step that was under way, and nothing that was committed as long as somebody holds every block; with
+// a policy that keeps work, only what the lost peer alone had of that step.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -51447,6 +52493,7 @@ class elastic_pipeline {
       }
     }
     complete_ = proposes_ = false;
+    kept_.forget();
     held_.moved_to(crew_->words().state, std::move(squares_.of));
     return static_cast<float>(crew_->words().norm);
   }
@@ -51506,12 +52553,22 @@ class elastic_pipeline {
   /// Blocks that this peer has received since it was built, and such that it made up because nobody had them.
   [[nodiscard]] std::uint64_t received_blocks() const noexcept { return received_blocks_; }
   [[nodiscard]] std::uint64_t made_up_blocks() const noexcept { return made_up_blocks_; }
+  /// Attempts that went on with a step that an earlier one had begun, where the recovery policy keeps work.
+  [[nodiscard]] std::uint64_t resumed_attempts() const noexcept { return resumed_attempts_; }
 
  private:
+  static constexpr bool keeps_work = stage::WorkKeeping<Recovery>;
+  static_assert(keeps_work == Recovery::traits.keeps_work, "see stage::WorkKeeping");
   // Two consecutive ones for the boundaries of an evaluation.
   static constexpr std::uint32_t evaluation_channel = collective::channels::activations + 2;
   // Kinds of messages on the channel of state; a gather takes two.
-  enum channel : std::uint32_t { facts_channel = 0, sums_channel = 4, move_channel = 8, source_channel = 9 };
+  enum channel : std::uint32_t {
+    facts_channel = 0,
+    sums_channel = 4,
+    move_channel = 8,
+    source_channel = 9,
+    progress_channel = 12
+  };
 
   result<void> begin(auto& ctx) {
     if (crew_ == nullptr || !ctx.elastic()) {
@@ -51519,6 +52576,10 @@ class elastic_pipeline {
                   "it needs a membership: give it and environment::group the same crew_group");
     }
     CAUSEWAY_TRY(check_micro_batches(name, options_.micro_batches));
+    if (keeps_work && !std::is_same_v<Schedule, stage::one_f_one_b>) {
+      return fail(errc::unsupported, "elastic pipeline",
+                  std::string{Recovery::name} + " has an order of its own, 1F1B; use stage::one_f_one_b");
+    }
     if (order_.chunks() != 1)
       return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
     if (ctx.model().tied_table() != nn::not_held) {
@@ -51557,10 +52618,7 @@ class elastic_pipeline {
   [[nodiscard]] crew_words next_words() const {
     hasher h;
     for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
-    for (const stage::replica& r : layout_.replicas) {
-      h.add_value(r.micro_batches);
-      for (const stage::seat& s : r.seats) h.add_value(s.peer).add_value(s.computes.first);
-    }
+    add_layout(h, layout_).add_value(kept_.agreed());
     const crew_words& now = crew_->words();
     const double norm = std::sqrt(sum_of_squares_);
     h.add_value(now.state).add_value(std::bit_cast<std::uint64_t>(norm));
@@ -51657,6 +52715,7 @@ class elastic_pipeline {
   result<std::optional<crew_facts>> meet(auto& ctx, bool trains) {
     crew_member own{held_.described(crew_->words(), ctx.model().blocks()), {}};
     own.peer.id = crew_->identity();
+    if (trains) own.peer.begun = kept_.described(crew_->words(), ctx.model().part().ranges(ctx.model().blocks()));
     turns_.at(crew_->words().state);
     own.turn = turns_.now(trains);
     const crew_agreement ours{agreement(ctx), ctx.model().blocks(), static_cast<std::uint32_t>(options_.micro_batches)};
@@ -51682,6 +52741,7 @@ class elastic_pipeline {
     auto made = recovery_.arrange(facts.gathered);
     if (!made) return wait_for_more(ctx, made.error());
     layout_ = std::move(*made);
+    if constexpr (keeps_work) resumes_ = recovery_.resumes(facts.gathered);
     CAUSEWAY_TRY(check_layout(facts));
     for (const nn::block_range& r : lost_runs(facts.gathered)) {
       const bool between = r.first > 0 && r.last < facts.gathered.layers;
@@ -51757,6 +52817,7 @@ class elastic_pipeline {
                        layout_,
                        {*attempt_.transport, named(collective::channels::state + move_channel),
                         named(collective::channels::state + source_channel), attempt_.deadline}};
+    if (!ready) kept_.forget();
     if (!ready || change.concerns_anybody()) CAUSEWAY_TRY(change.run(ctx, part, ready));
     received_blocks_ += change.received();
     made_up_blocks_ += change.made_up_here();
@@ -51767,23 +52828,55 @@ class elastic_pipeline {
   // ---- the step ---------------------------------------------------------------------------------------------------------
 
   result<void> compute(auto& ctx) {
+    if constexpr (keeps_work) return go_on(ctx);
     const auto gradients = ctx.gradients();
     kernels::zero(ctx.pool(), gradients.data(), static_cast<std::int64_t>(gradients.size()));
     loss_ = 0;
     if (seat_ == nullptr) return {};
     CAUSEWAY_ASSIGN(const seat_work work, work_of(layout_, place_, order_, recovery_));
-    std::vector<std::uint64_t> dropout;
-    for (std::uint32_t m = 0; m < work.schedule.micro_batches; ++m)
-      dropout.push_back(mix(ctx.step(), work.first + m, dropout_stream));
-    const float scale = 1.0F / static_cast<float>(whole_.tokens());
-    CAUSEWAY_ASSIGN(loss_, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_,
-                                     {whole_, static_cast<std::uint32_t>(options_.micro_batches), seat_->computes, scale,
-                                      true, dropout},
-                                     {.channel = collective::channels::activations,
-                                      .step = meeting(),
-                                      .seed = ctx.step(),
-                                      .deadline = attempt_.deadline}));
+    const auto dropout = dropout_of(ctx, work.first, work.schedule.micro_batches);
+    CAUSEWAY_ASSIGN(loss_, pass_seat(ctx, *attempt_.transport, index_of_, codec_, work, order_, training_batch(dropout),
+                                     boundaries(ctx)));
     return {};
+  }
+
+  // From what earlier attempts at the step have kept.
+  result<void> go_on(auto& ctx) requires keeps_work {
+    using tape = typename std::remove_cvref_t<decltype(ctx.model())>::tape_type;
+    const kept_talk talk{*attempt_.transport, index_of_, named(collective::channels::state + progress_channel), how(ctx),
+                         boundaries(ctx)};
+    if (resumes_) {
+      ++resumed_attempts_;
+      CAUSEWAY_TRY(kept_.resume(talk, seat_ != nullptr, static_cast<std::uint32_t>(options_.micro_batches)));
+    } else {
+      kept_.template begin<tape>(crew_->words(), layout_, seat_ != nullptr ? &place_ : nullptr);
+    }
+    std::vector<std::uint64_t> dropout;
+    if (seat_ != nullptr) {
+      const std::size_t r = place_.replica;
+      dropout = dropout_of(ctx, layout_.first_micro_batch(r), layout_.replicas[r].micro_batches);
+    }
+    CAUSEWAY_ASSIGN(loss_, kept_.run(ctx, layout_, codec_, training_batch(dropout), talk, recovery_.repeats_all()));
+    return {};
+  }
+
+  [[nodiscard]] static std::vector<std::uint64_t> dropout_of(auto& ctx, std::uint32_t first, std::uint32_t count) {
+    std::vector<std::uint64_t> all;
+    for (std::uint32_t m = 0; m < count; ++m) all.push_back(mix(ctx.step(), first + m, dropout_stream));
+    return all;
+  }
+  [[nodiscard]] seat_batch training_batch(std::span<const std::uint64_t> dropout) const {
+    const float scale = 1.0F / static_cast<float>(whole_.tokens());
+    return {whole_,
+            static_cast<std::uint32_t>(options_.micro_batches),
+            seat_ != nullptr ? seat_->computes : nn::block_range{},
+            scale,
+            true,
+            dropout};
+  }
+  [[nodiscard]] batch_talk boundaries(auto& ctx) const {
+    return {
+        .channel = collective::channels::activations, .step = meeting(), .seed = ctx.step(), .deadline = attempt_.deadline};
   }
 
   result<void> sum_gradients(auto& ctx) {
@@ -51821,6 +52914,8 @@ class elastic_pipeline {
   Schedule order_;
   Codec codec_;
   held_blocks held_;
+  kept_work kept_;        // of a step under way, where the policy keeps it
+  bool resumes_ = false;  // the attempt under way goes on with it
 
   batch whole_;
   crew_attempt attempt_;
@@ -51840,6 +52935,7 @@ class elastic_pipeline {
   std::string said_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;
+  std::uint64_t resumed_attempts_ = 0;
 };
 static_assert(ParallelismPolicy<elastic_pipeline<>>);
 
@@ -52643,10 +53739,10 @@ class expert_gpt {
       tensor dx = on.make(dtype::f32, dy.shape());
       stage::product_key_gate& scores = e.layers[l].gate();
       std::fill(scores.gradients().begin(), scores.gradients().end(), 0.0F);
-      const auto done = e.layers[l].backward(on.pool(), *kept, dy.span<float>(), dx.span<float>());
+      const auto done = e.layers[l].backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>());
       if (!done) e.failed = done.error();
       float* const gradient = e.store.gradient(e.blocks[l].gate);
-      kernels::add(on.pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
+      kernels::add(on.backend().pool(), gradient, gradient, scores.gradients().data(), std::ssize(scores.gradients()));
       on.contribute(x.slot, std::move(dx));
     });
   }
@@ -52657,6 +53753,1233 @@ class expert_gpt {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_GPT_HPP
+
+// ---- causeway/parallel/swarm_messages.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
+#define CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
+
+// What the peers of a swarm say to each other, and its bytes: format, run, kind, fields. docs/design/swarm.md says when.
+// Boundary tensors are no messages of this kind: they travel as data, each announced by a `parcel`.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire {
+
+inline constexpr std::uint32_t most_stages = 1024;
+inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
+inline constexpr std::size_t most_addresses = 1024;
+inline constexpr std::size_t longest_address = 256;
+
+/// What a swarm does one after the other: the evaluations before a step, in their order, where peers take local steps the
+/// local step, and what ends with the stages' exchange. A turn is what messages and tensors belong to.
+inline constexpr unsigned turn_bits = 20;
+inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits) - 2;  // of a step
+[[nodiscard]] constexpr std::uint64_t evaluation_turn(std::uint64_t step, std::uint64_t count) noexcept {
+  return step << turn_bits | count;
+}
+[[nodiscard]] constexpr std::uint64_t local_turn(std::uint64_t step) noexcept {
+  return evaluation_turn(step, most_evaluations);
+}
+[[nodiscard]] constexpr std::uint64_t training_turn(std::uint64_t step) noexcept { return local_turn(step) + 1; }
+[[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
+[[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return turn >= local_turn(step_of(turn)); }
+[[nodiscard]] constexpr bool is_local(std::uint64_t turn) noexcept { return turn == local_turn(step_of(turn)); }
+
+/// A set of micro-batches of a turn.
+class batch_set {
+ public:
+  batch_set() = default;
+  explicit batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
+
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
+  void add(std::uint32_t m) {
+    CAUSEWAY_EXPECT(m < size_);
+    words_[m / 64U] |= std::uint64_t{1} << (m % 64U);
+  }
+  void remove(std::uint32_t m) {
+    CAUSEWAY_EXPECT(m < size_);
+    words_[m / 64U] &= ~(std::uint64_t{1} << (m % 64U));
+  }
+  [[nodiscard]] std::uint32_t count() const noexcept {
+    int n = 0;
+    for (const std::uint64_t w : words_) n += std::popcount(w);
+    return static_cast<std::uint32_t>(n);
+  }
+  /// Precondition: of equal size.
+  [[nodiscard]] bool meets(const batch_set& other) const noexcept {
+    for (std::size_t i = 0; i < words_.size(); ++i) {
+      if ((words_[i] & other.words_[i]) != 0) return true;
+    }
+    return false;
+  }
+  void unite(const batch_set& other) noexcept {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  }
+  friend bool operator==(const batch_set&, const batch_set&) = default;
+
+  void write(net::byte_writer& out) const {
+    out.put(size_);
+    for (const std::uint64_t w : words_) out.put(w);
+  }
+  /// Allocates no more than the input backs; bits beyond the size are refused.
+  static batch_set read(net::byte_reader& in) {
+    const auto size = in.get<std::uint32_t>();
+    const std::size_t words = (std::size_t{size} + 63U) / 64U;
+    if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
+    if (!in.ok()) return {};
+    batch_set s{size};
+    for (auto& w : s.words_) w = in.get<std::uint64_t>();
+    if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
+    return s;
+  }
+
+ private:
+  std::uint32_t size_ = 0;
+  std::vector<std::uint64_t> words_;
+};
+
+/// What a stage's sum of a step came to: no stage moves its weights before every stage has its sum.
+struct stage_sum {
+  std::uint64_t step = 0;
+  double squares = -1;  ///< of the sum's 2-norm; negative: there is none
+};
+
+/// Where a peer stands. To everybody: when it changes, and with every heartbeat.
+struct status {
+  std::uint32_t stage = 0;
+  std::uint8_t serving = 0;  ///< has the weights of its stage
+  std::uint64_t turn = 0;    ///< that it works on
+  std::uint32_t term = 0;    ///< of the driver that it follows
+  std::uint8_t drives = 0;   ///< it is that driver itself
+  std::uint32_t queued = 0;  ///< micro-batches that wait here
+  double seconds = 0;        ///< that one takes here; 0: not known
+  stage_sum sums[2];         ///< of its stage, for the newest two steps that have one
+};
+
+/// From a peer that takes the driving over.
+struct claim {
+  std::uint32_t term = 0;
+};
+
+/// The answer, also unasked when something was dropped: what of a turn is in this peer's hands.
+struct report {
+  std::uint32_t term = 0;
+  std::uint64_t turn = 0;
+  batch_set done;                ///< in its gradient; in an evaluation: computed
+  batch_set begun;               ///< computed forward, not back
+  std::vector<double> losses{};  ///< on the last stage: of the micro-batches in `done`, ascending
+};
+
+/// What the neighbours have to do for a stage of a micro-batch's path.
+enum class stage_need : std::uint8_t {
+  usual,     ///< send what it has not been sent
+  finished,  ///< it has contributed: nothing
+  again,     ///< another peer stands in there: send what is kept, even if it was sent before
+};
+
+/// The driver's word on one micro-batch: to every peer of its path, again with a higher version when the path changes.
+struct order {
+  std::uint64_t turn = 0;
+  std::uint32_t micro_batch = 0;
+  std::uint64_t version = 0;         ///< term · 2^32 + count
+  std::vector<net::peer_id> path{};  ///< by stage; 0: left out
+  std::vector<stage_need> needs{};   ///< by stage
+  /// By stage: the version with which it last began the micro-batch anew. Never falls from one stage to the next. 0: peers
+  /// of a stage compute alike, and none ever has to.
+  std::vector<std::uint64_t> passes{};
+};
+
+/// A boundary tensor follows as data.
+struct parcel {
+  std::uint64_t turn = 0;
+  std::uint32_t micro_batch = 0;
+  std::uint8_t backward = 0;
+  std::uint64_t serial = 0;  ///< names the data among those of its sender
+  std::uint64_t pass = 0;    ///< of the upper of the two stages
+};
+
+/// A micro-batch is in this peer's gradient, or in an evaluation computed. To the driver.
+struct contributed {
+  std::uint64_t turn = 0;
+  std::uint32_t micro_batch = 0;
+  double seconds = 0;  ///< 0: not of a training step
+  double loss = 0;     ///< summed over tokens, on the last stage
+};
+
+/// Whether the driver knows every micro-batch of the step in the gradient of a living peer of every stage that it passes;
+/// of an evaluation, every micro-batch's loss.
+struct verdict {
+  std::uint64_t turn = 0;
+  std::uint8_t complete = 0;
+  double loss = 0;  ///< of the whole turn, summed over tokens
+};
+
+/// Where to find others.
+struct addresses {
+  std::vector<std::string> list{};
+};
+
+/// The driver asks a peer to serve another stage.
+struct move_request {
+  std::uint32_t term = 0;
+  std::uint32_t stage = 0;
+};
+
+/// What came from a peer for a micro-batch cannot be decoded. To the driver.
+struct refusal {
+  std::uint64_t turn = 0;
+  std::uint32_t micro_batch = 0;
+  net::peer_id from = 0;
+};
+
+/// To be sent back at once, so that its sender learns how far away the other is.
+struct probe {
+  std::uint64_t mark = 0;
+};
+struct echo {
+  std::uint64_t mark = 0;
+};
+
+/// What that came to, for all peers within reach. To the driver.
+struct delays {
+  struct one {
+    net::peer_id to = 0;
+    double seconds = 0;  ///< half a round trip
+  };
+  std::vector<one> list{};
+};
+
+/// The place in the list is the kind on the wire: append, never reorder.
+using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request, refusal,
+                             probe, echo, delays>;
+
+namespace detail {
+
+inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches or local steps", 3};
+
+using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
+
+inline void write(net::byte_writer& out, const status& m) {
+  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives).put(m.queued);
+  put_real(out, m.seconds);
+  for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
+}
+inline void read(net::byte_reader& in, status& m) {
+  m.stage = get_below(in, most_stages);
+  m.serving = get_flag(in);
+  m.turn = in.get<std::uint64_t>();
+  m.term = in.get<std::uint32_t>();
+  m.drives = get_flag(in);
+  m.queued = in.get<std::uint32_t>();
+  m.seconds = get_real(in);
+  for (stage_sum& s : m.sums) {
+    s.step = in.get<std::uint64_t>();
+    s.squares = get_real(in);
+  }
+}
+
+inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
+inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
+
+inline void write(net::byte_writer& out, const report& m) {
+  out.put(m.term).put(m.turn);
+  m.done.write(out);
+  m.begun.write(out);
+  out.put(static_cast<std::uint32_t>(m.losses.size()));
+  for (const double l : m.losses) put_real(out, l);
+}
+inline void read(net::byte_reader& in, report& m) {
+  m.term = in.get<std::uint32_t>();
+  m.turn = in.get<std::uint64_t>();
+  m.done = batch_set::read(in);
+  m.begun = batch_set::read(in);
+  const auto n = in.get<std::uint32_t>();
+  if (m.done.size() != m.begun.size() || (n != 0 && n != m.done.count()) || std::size_t{n} * 8 > in.remaining())
+    in.refuse();
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.losses.push_back(get_real(in));
+}
+
+inline void write(net::byte_writer& out, const order& m) {
+  out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
+  for (std::size_t s = 0; s < m.path.size(); ++s) {
+    out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s])).put(m.passes[s]);
+  }
+}
+inline void read(net::byte_reader& in, order& m) {
+  m.turn = in.get<std::uint64_t>();
+  m.micro_batch = get_below(in, most_micro_batches);
+  m.version = in.get<std::uint64_t>();
+  const auto stages = get_below(in, most_stages + 1);
+  for (std::uint32_t s = 0; s < stages && in.ok(); ++s) {
+    m.path.push_back(in.get<std::uint64_t>());
+    const auto need = in.get<std::uint8_t>();
+    if (need > 2) in.refuse();
+    m.needs.push_back(static_cast<stage_need>(need));
+    m.passes.push_back(in.get<std::uint64_t>());
+    if (m.passes.back() > m.version || (s > 0 && m.passes.back() < m.passes[s - 1])) in.refuse();
+  }
+}
+
+inline void write(net::byte_writer& out, const parcel& m) {
+  out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial).put(m.pass);
+}
+inline void read(net::byte_reader& in, parcel& m) {
+  m.turn = in.get<std::uint64_t>();
+  m.micro_batch = get_below(in, most_micro_batches);
+  m.backward = get_flag(in);
+  m.serial = in.get<std::uint64_t>();
+  m.pass = in.get<std::uint64_t>();
+}
+
+inline void write(net::byte_writer& out, const contributed& m) {
+  out.put(m.turn).put(m.micro_batch);
+  put_real(out, m.seconds);
+  put_real(out, m.loss);
+}
+inline void read(net::byte_reader& in, contributed& m) {
+  m.turn = in.get<std::uint64_t>();
+  m.micro_batch = get_below(in, most_micro_batches);
+  m.seconds = get_real(in);
+  m.loss = get_real(in);
+}
+
+inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
+inline void read(net::byte_reader& in, verdict& m) {
+  m.turn = in.get<std::uint64_t>();
+  m.complete = get_flag(in);
+  m.loss = get_real(in);
+}
+
+inline void write(net::byte_writer& out, const addresses& m) {
+  out.put(static_cast<std::uint32_t>(m.list.size()));
+  for (const std::string& a : m.list) out.put_text(a);
+}
+inline void read(net::byte_reader& in, addresses& m) {
+  const auto n = get_below(in, most_addresses + 1);
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
+}
+
+inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
+inline void read(net::byte_reader& in, move_request& m) {
+  m.term = in.get<std::uint32_t>();
+  m.stage = get_below(in, most_stages);
+}
+
+inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
+inline void read(net::byte_reader& in, refusal& m) {
+  m.turn = in.get<std::uint64_t>();
+  m.micro_batch = get_below(in, most_micro_batches);
+  m.from = in.get<std::uint64_t>();
+}
+
+inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
+inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
+inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
+
+inline void write(net::byte_writer& out, const delays& m) {
+  out.put(static_cast<std::uint32_t>(m.list.size()));
+  for (const auto& d : m.list) put_real(out.put(d.to), d.seconds);
+}
+inline void read(net::byte_reader& in, delays& m) {
+  const auto n = get_below(in, most_addresses + 1);
+  for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
+    const auto to = in.get<std::uint64_t>();
+    m.list.push_back({to, get_real(in)});
+    if (m.list.back().seconds < 0) in.refuse();
+  }
+}
+
+}  // namespace detail
+
+[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+  return envelope::seal(detail::messages, run, m,
+                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
+}
+
+/// As envelope::open.
+[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
+  return envelope::open<message>(detail::messages, run, bytes,
+                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
+
+// ---- causeway/parallel/swarm_shares.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
+#define CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
+
+// Who puts what into the sum of a stage's gradients, decided by all of an exchange's peers from the same facts, before
+// anything is added: this, and nothing before it, makes every micro-batch count exactly once.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// What one peer could put in.
+struct swarm_holding {
+  std::uint64_t step = 0;
+  bool sum = false;            ///< it has the whole sum, of an exchange that was called off afterwards
+  swarm_wire::batch_set done;  ///< micro-batches in its own gradient
+  bool released = false;       ///< other stages are through with the round: what is missing stays missing
+};
+
+enum class swarm_part : std::uint8_t {
+  own,      ///< its own gradient
+  sum,      ///< the sum that it has
+  nothing,  ///< zeros; what it has stays as it is
+  dropped,  ///< zeros, and it must forget its gradient: others have part of it
+};
+
+struct swarm_plan {
+  std::vector<swarm_part> parts;  ///< by peer of the exchange
+  bool complete = false;          ///< the parts make the whole; else nothing may be exchanged
+};
+
+/// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
+/// it have is left out whole: its gradient cannot be taken apart.
+[[nodiscard]] inline swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
+                                            const swarm_wire::batch_set& wanted) {
+  swarm_plan plan{std::vector(all.size(), swarm_part::nothing), false};
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (!all[p].sum || all[p].step != step) continue;
+    plan.parts[p] = swarm_part::sum;
+    plan.complete = true;
+    return plan;
+  }
+  swarm_wire::batch_set covered{wanted.size()};
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (all[p].step != step || all[p].done.size() != wanted.size() || all[p].done.count() == 0) continue;
+    const bool doubled = all[p].done.meets(covered);
+    plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
+    if (!doubled) covered.unite(all[p].done);
+  }
+  const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
+  plan.complete = covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
+  return plan;
+}
+
+/// What `self` weighs in a mean over all micro-batches, where parts are means over those of each peer.
+[[nodiscard]] inline double weight_of(std::span<const swarm_holding> all, const swarm_plan& plan, std::size_t self) {
+  if (plan.parts[self] == swarm_part::sum) return 1;
+  if (plan.parts[self] != swarm_part::own) return 0;
+  double together = 0;
+  for (std::size_t p = 0; p < all.size(); ++p) together += plan.parts[p] == swarm_part::own ? all[p].done.count() : 0;
+  return all[self].done.count() / together;
+}
+
+/// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
+class swarm_gradients {
+ public:
+  void begin(std::uint64_t step) {
+    own_.clear();
+    if (step_ != step) sum_.clear();
+  }
+  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
+  void keep_sum(std::uint64_t step, std::vector<float> sum) {
+    sum_ = std::move(sum);
+    step_ = step;
+  }
+
+  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
+  void put_in(swarm_part part, std::span<float> gradients, bool keeps = true) {
+    if (part == swarm_part::own) return;
+    if (keeps && part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
+    if (part == swarm_part::sum) {
+      std::copy(sum_.begin(), sum_.end(), gradients.begin());
+    } else {
+      std::fill(gradients.begin(), gradients.end(), 0.0F);
+    }
+  }
+  void restore(std::span<float> gradients) {
+    if (!own_.empty()) std::copy(own_.begin(), own_.end(), gradients.begin());
+    own_.clear();
+  }
+
+ private:
+  std::vector<float> own_, sum_;
+  std::uint64_t step_ = 0;
+};
+
+[[nodiscard]] inline std::vector<std::byte> encode(const swarm_holding& h) {
+  net::byte_writer out;
+  out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0)));
+  h.done.write(out);
+  return std::move(out).take();
+}
+
+[[nodiscard]] inline result<swarm_holding> decode_holding(std::span<const std::byte> bytes) {
+  net::byte_reader in{bytes};
+  swarm_holding h;
+  h.step = in.get<std::uint64_t>();
+  const auto flags = in.get<std::uint8_t>();
+  if (flags > 3) in.refuse();
+  h.sum = (flags & 1U) != 0;
+  h.released = (flags & 2U) != 0;
+  h.done = swarm_wire::batch_set::read(in);
+  CAUSEWAY_TRY(in.finish("swarm holding"));
+  return h;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
+
+// ---- causeway/parallel/swarm_station.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_STATION_HPP
+#define CAUSEWAY_PARALLEL_SWARM_STATION_HPP
+
+// One peer's share of a turn in a swarm: which micro-batches it has been given, what it has of them, what it computes next
+// and where the result goes. A state machine without network and clock: orders and tensors go in, tasks and shipments come
+// out. Everything may come twice: what is there already is passed over, so nothing is computed into the gradient twice.
+//
+// Where the peers of a stage hold different values, a micro-batch that begins anew somewhere begins anew in all stages
+// above too: orders and tensors carry the pass that they belong to, and no gradient is made of two passes' values.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// A boundary tensor as it travels, encoded. Shared, since sends may outlive the step.
+using boundary_bytes = std::shared_ptr<const std::vector<std::byte>>;
+
+/// To be computed next.
+struct swarm_task {
+  std::uint32_t micro_batch = 0;
+  bool backward = false;
+  boundary_bytes input;  ///< from the stage before, or the gradient from the one behind; null at the model's ends
+  std::uint64_t pass = 0;
+};
+
+/// A tensor to be sent.
+struct swarm_shipment {
+  net::peer_id to = 0;
+  std::uint32_t micro_batch = 0;
+  bool backward = false;
+  boundary_bytes bytes;
+  std::uint64_t pass = 0;  ///< of the upper of the two stages
+};
+
+/// Outputs and input gradients are kept until the turn ends: a peer that stands in for a lost neighbour needs them.
+class swarm_station {
+ public:
+  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
+      : self_{self}, stage_{stage}, stages_{stages} {}
+
+  /// `counted`: what this peer has contributed before; of the same size, or empty for nothing.
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
+    turn_ = turn;
+    slots_.clear();
+    shipments_.clear();
+    counted_ = counted.size() == micro_batches ? std::move(counted) : swarm_wire::batch_set{micro_batches};
+    done_ = counted_;
+    next_place_ = 0;
+  }
+
+  // ---- events ----------------------------------------------------------------------------------------------------------
+
+  /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
+  void take(const swarm_wire::order& o) {
+    if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_ || o.passes.size() != stages_) return;
+    slot& s = at(o.micro_batch);
+    if (s.ordered && o.version <= s.path.version) return;
+    const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
+    const net::peer_id below = s.ordered ? neighbour(s, false) : 0;
+    s.path = o;
+    s.ordered = o.path[stage_] == self_;
+    if (!s.ordered) return;
+    if (o.passes[stage_] > s.pass) s.begin_anew(o.passes[stage_]);
+    if (s.output && (needs_again(s, true) || neighbour(s, true) != above)) ship(o.micro_batch, s, false);
+    if (s.d_input && (needs_again(s, false) || neighbour(s, false) != below)) ship(o.micro_batch, s, true);
+  }
+
+  /// A tensor from a neighbouring stage; it may come before the order. An input is of this stage's pass; a gradient, of the
+  /// pass of the stage above: that stage may have begun anew from the output that is kept here, never the other way round.
+  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes, std::uint64_t pass = 0) {
+    if (micro_batch >= done_.size()) return;
+    slot& s = at(micro_batch);
+    received& place = backward ? s.d_output : s.input;
+    if (pass < s.pass || (place.bytes && place.pass >= pass)) return;
+    if (s.finished || (!backward && s.forwarded && pass == s.pass)) return;
+    place = {std::move(bytes), pass};
+    s.place = next_place_++;
+  }
+
+  /// What had arrived is of no use. Gives whom it is to come from; it may come again.
+  net::peer_id refuse(std::uint32_t micro_batch, bool backward) {
+    slot& s = at(micro_batch);
+    (backward ? s.d_output : s.input).bytes.reset();
+    return neighbour(s, backward);
+  }
+
+  /// A connection to this peer was made again: what it may have missed is sent once more.
+  void connected(net::peer_id peer) {
+    for (auto& [m, s] : slots_) {
+      if (!s.ordered) continue;
+      if (s.output && neighbour(s, true) == peer) ship(m, s, false);
+      if (s.d_input && neighbour(s, false) == peer) ship(m, s, true);
+    }
+  }
+
+  /// Another driver: what it does not hear about in a report does not happen.
+  void drop_orders() {
+    for (auto& [m, s] : slots_) s.ordered = s.ordered && (s.forwarded || s.finished);
+  }
+
+  /// The gradient was cleared.
+  void drop_contributions() {
+    std::erase_if(slots_, [](const auto& s) { return s.second.finished; });
+    done_ = counted_;
+  }
+  /// The driver took this peer for lost, and has given all of it to others.
+  void forget() {
+    slots_.clear();
+    done_ = counted_;
+  }
+  /// What has been contributed since the turn began is in this peer's parameters now; or, with false, what was counted
+  /// before is not in them any more.
+  void settle(bool counts) {
+    counted_ = counts ? done_ : swarm_wire::batch_set{done_.size()};
+    if (!counts) done_ = counted_;
+  }
+
+  // ---- work ------------------------------------------------------------------------------------------------------------
+
+  /// Gradients first: they let go of memory. Then in the order of arrival.
+  [[nodiscard]] std::optional<swarm_task> next() const {
+    const std::pair<const std::uint32_t, slot>* best = nullptr;
+    for (const auto& entry : slots_) {
+      const slot& s = entry.second;
+      if (!s.ordered || s.finished || !(ready_back(s) || ready_forth(s))) continue;
+      const bool better =
+          best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.place < best->second.place);
+      if (better) best = &entry;
+    }
+    if (best == nullptr) return std::nullopt;
+    const slot& s = best->second;
+    const bool backward = ready_back(s);
+    return swarm_task{best->first, backward, backward ? s.d_output.bytes : s.input.bytes, s.pass};
+  }
+
+  /// The forward of a task is computed; `output`: null on the last stage. Of no use if the micro-batch has begun anew.
+  void forwarded(std::uint32_t micro_batch, boundary_bytes output, std::uint64_t pass = 0) {
+    slot& s = at(micro_batch);
+    if (s.pass != pass) return;
+    s.forwarded = true;
+    s.input.bytes.reset();
+    s.output = std::move(output);
+    s.place = next_place_++;
+    if (s.output && s.ordered) ship(micro_batch, s, false);
+  }
+
+  /// The gradient of the micro-batch is in this peer's, whichever pass it is of; `d_input`: null on the first stage, and in
+  /// an evaluation.
+  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input, std::uint64_t pass = 0) {
+    slot& s = at(micro_batch);
+    done_.add(micro_batch);
+    s.loss = loss;
+    if (s.pass != pass) return;
+    s.finished = true;
+    s.d_output.bytes.reset();
+    s.d_input = std::move(d_input);
+    if (s.d_input && s.ordered) ship(micro_batch, s, true);
+  }
+
+  [[nodiscard]] std::vector<swarm_shipment> take_shipments() { return std::exchange(shipments_, {}); }
+
+  // ---- to look at ------------------------------------------------------------------------------------------------------
+
+  [[nodiscard]] std::uint64_t turn() const noexcept { return turn_; }
+  [[nodiscard]] std::uint32_t stage() const noexcept { return stage_; }
+  [[nodiscard]] const swarm_wire::batch_set& done() const noexcept { return done_; }
+  /// Whether its gradient is to be added: another pass of what is there already is for the neighbours' sake.
+  [[nodiscard]] bool adds(std::uint32_t micro_batch) const noexcept { return !done_.has(micro_batch); }
+  /// Micro-batches in the gradient: contributed since the turn began.
+  [[nodiscard]] std::uint32_t pending() const noexcept { return done_.count() - counted_.count(); }
+  /// Micro-batches that wait for this peer.
+  [[nodiscard]] std::uint32_t queued() const {
+    std::uint32_t n = 0;
+    for (const auto& [m, s] : slots_) n += s.ordered && !s.finished && (ready_back(s) || ready_forth(s)) ? 1U : 0U;
+    return n;
+  }
+  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const {
+    swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
+    for (const auto& [m, s] : slots_) {
+      if (s.forwarded && !done_.has(m)) r.begun.add(m);
+      if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
+    }
+    if (r.losses.size() != r.done.count()) r.losses.clear();  // some are of earlier turns
+    return r;
+  }
+  /// What the gradients of micro-batches computed forward are waited for from.
+  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const {
+    std::vector<std::pair<std::uint32_t, net::peer_id>> all;
+    for (const auto& [m, s] : slots_) {
+      if (!s.ordered || s.finished || ready_back(s) || ready_forth(s)) continue;
+      all.emplace_back(m, neighbour(s, s.forwarded));
+    }
+    return all;
+  }
+
+ private:
+  struct received {
+    boundary_bytes bytes;
+    std::uint64_t pass = 0;
+  };
+  struct slot {
+    swarm_wire::order path;
+    bool ordered = false;
+    bool forwarded = false;  // and its activations are there
+    bool finished = false;   // computed back, or forward in an evaluation
+    received input, d_output;
+    boundary_bytes output, d_input;  // kept
+    double loss = 0;
+    std::uint64_t place = 0;  // in the queue
+    std::uint64_t pass = 0;
+
+    // An input of the new pass may have come before the order.
+    void begin_anew(std::uint64_t from) {
+      pass = from;
+      forwarded = finished = false;
+      if (input.pass < pass) input.bytes.reset();
+      d_output.bytes.reset();
+      output.reset();
+      d_input.reset();
+    }
+  };
+
+  slot& at(std::uint32_t micro_batch) {
+    const auto [place, fresh] = slots_.try_emplace(micro_batch);
+    if (fresh) place->second.place = next_place_++;
+    return place->second;
+  }
+
+  [[nodiscard]] bool ready_forth(const slot& s) const {
+    return !s.forwarded && (stage_ == 0 || (s.input.bytes && s.input.pass == s.pass));
+  }
+  [[nodiscard]] bool ready_back(const slot& s) const { return s.forwarded && (stage_ + 1 == stages_ || s.d_output.bytes); }
+
+  // Of the next stage that the path passes, or of the one before. 0: none.
+  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const {
+    const std::size_t at = neighbouring_stage(s, above);
+    return at < stages_ ? s.path.path[at] : 0;
+  }
+  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const {
+    std::size_t k = stage_;
+    do {
+      k = above ? k + 1 : k - 1;  // below stage 0: beyond all stages
+    } while (k < stages_ && s.path.path[k] == 0);
+    return k;
+  }
+
+  [[nodiscard]] bool needs_again(const slot& s, bool above) const {
+    const std::size_t k = neighbouring_stage(s, above);
+    return k < stages_ && s.path.needs[k] == swarm_wire::stage_need::again;
+  }
+
+  void ship(std::uint32_t micro_batch, const slot& s, bool backward) {
+    const std::size_t k = neighbouring_stage(s, !backward);
+    if (k >= stages_ || s.path.needs[k] == swarm_wire::stage_need::finished) return;
+    const std::uint64_t pass = s.path.passes[backward ? stage_ : k];
+    shipments_.push_back({s.path.path[k], micro_batch, backward, backward ? s.d_input : s.output, pass});
+  }
+
+  net::peer_id self_;
+  std::uint32_t stage_;
+  std::uint32_t stages_;
+  std::uint64_t turn_ = 0;
+  std::uint64_t next_place_ = 0;
+  swarm_wire::batch_set counted_;  // before the turn
+  swarm_wire::batch_set done_;
+  std::map<std::uint32_t, slot> slots_;
+  std::vector<swarm_shipment> shipments_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_STATION_HPP
+
+// ---- causeway/parallel/swarm_options.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP
+
+// What a swarm is told, what it needs of a model, and what it gives to the membership of a stage.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct swarm_options {
+  std::uint64_t run = 0;  ///< messages of another run are refused
+  std::uint32_t stage = 0;
+  std::uint32_t stages = 1;
+  std::int64_t micro_batches = 8;  ///< of a global batch; equal on all peers
+  /// Steps that the peers of a stage take on their own between exchanges, equal on all peers: parallel::local_swarm. 0:
+  /// their gradients are summed in every step: parallel::swarm.
+  std::uint32_t local_steps = 0;
+  std::uint32_t window = 2;         ///< micro-batches under way, for each peer that serves
+  std::vector<std::string> dial{};  ///< addresses of other peers; they tell of the rest
+  duration heartbeat = std::chrono::seconds{1};
+  duration silence = std::chrono::seconds{10};         ///< after which a connection is given up
+  duration rebalance_every = std::chrono::minutes{5};  ///< how often a peer may be asked to serve another stage; 0: never
+  double hysteresis = 1;                               ///< waiting micro-batches per peer that make it worth it
+  duration say_after = std::chrono::seconds{5};        ///< a wait longer than this is logged, then at double intervals
+};
+
+/// A boundary tensor of one micro-batch.
+struct swarm_crossing {
+  std::uint32_t micro_batch = 0;
+  std::uint32_t edge = 0;  ///< the lower of the stages between which it travels
+  bool backward = false;   ///< a gradient
+};
+
+/// What a stage made of a micro-batch.
+struct swarm_output {
+  double loss = 0;       ///< summed over tokens, where it is known: on the last stage
+  boundary_bytes bytes;  ///< to the next stage of the path; null at the model's ends
+};
+
+/// A stage of a model, as a swarm computes with it. For the trainer's thread.
+class swarm_computer {
+ public:
+  virtual ~swarm_computer() = default;
+  /// No encoded tensor of this crossing is longer.
+  [[nodiscard]] virtual std::size_t most_bytes(const swarm_crossing& c) const = 0;
+  /// The input of what is computed next. Any error: it was not what an encoder makes of finite values.
+  virtual result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) = 0;
+  /// What comes out crosses as `output`. Keeps the activations until `backward`; in an evaluation it does not.
+  virtual result<swarm_output> forward(const swarm_crossing& output) = 0;
+  /// Adds the micro-batch's gradient.
+  virtual result<swarm_output> backward(const swarm_crossing& d_input) = 0;
+  [[nodiscard]] virtual std::span<float> gradients() = 0;
+  /// Of the 2-norm of the gradients.
+  [[nodiscard]] virtual double squares() = 0;
+  /// What `forward` keeps of a micro-batch that begins anew is of no use.
+  virtual void forget(std::uint32_t) {}
+  /// An inner step on `scale` times the gradients, which are the sum over a part of the micro-batches.
+  virtual result<void> take_step(float) { return {}; }
+  /// The gradients hold what this peer's parameters have moved since the last exchange; they move back.
+  virtual void forget_progress() {}
+};
+
+/// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
+/// trainer's thread.
+class swarm_round {
+ public:
+  virtual ~swarm_round() = default;
+  [[nodiscard]] virtual const swarm_options& options() const noexcept = 0;
+  /// Joins the others. Once; later calls do nothing. `agreement`: peers with another one are refused.
+  virtual void open(std::uint64_t agreement) = 0;
+
+  /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
+  /// step. errc::cancelled: the others are through, and nobody knows any more what came out.
+  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) = 0;
+
+  /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
+  /// summed loss. `computer` must outlive the step.
+  virtual result<double> run(std::uint64_t step, swarm_computer& computer) = 0;
+  /// The same again, before another attempt at the exchange. Ends also when `summoned` says that the stage's peers wait in
+  /// an exchange: they are told there what is missing.
+  virtual result<void> complete(const std::function<bool()>& summoned) = 0;
+
+  /// Whether something is to be computed before the stage's peers can exchange. From any thread.
+  [[nodiscard]] virtual bool called_away() const noexcept = 0;
+  /// What this peer could put into its stage's sum.
+  [[nodiscard]] virtual swarm_holding holding() = 0;
+  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, and gives its weight in the
+  /// sum. errc::cancelled: the parts do not make the whole.
+  virtual result<double> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
+  /// The gradients hold the stage's sum. Blocks until every stage has its own, and gives the squared norm of all.
+  virtual result<double> all_summed() = 0;
+  /// What the stage's peers take for that.
+  virtual void agreed(double squares) = 0;
+  [[nodiscard]] virtual float norm() const = 0;
+
+  /// Micro-batches in this peer's gradient.
+  [[nodiscard]] virtual std::uint64_t contributed() = 0;
+
+  /// With local steps, after `run`: this peer is through with the step, for which its contributions count. `round` computes
+  /// what is missing before the exchange, of all local steps since the last one; it must outlive the exchange.
+  virtual void end_local_step(std::uint64_t, swarm_computer&) {}
+  /// The parameters are another committed state's now.
+  virtual void replaced() {}
+  /// With local steps: the micro-batches that this peer has stepped on since the last exchange, of all steps of the round.
+  [[nodiscard]] virtual swarm_wire::batch_set progress() const { return {}; }
+  /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
+  /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
+  [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;
+  [[nodiscard]] virtual std::string describe() = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP
+
+// ---- causeway/parallel/swarm.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_HPP
+#define CAUSEWAY_PARALLEL_SWARM_HPP
+
+// A model cut into stages, each served by several peers with the same weights, which come and go: every micro-batch takes
+// its own path, and what a lost peer had is computed by another of its stage.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+namespace detail {
+
+/// The stage that a context's model holds, over one batch.
+template <class Context, class Codec>
+class stage_computer final : public swarm_computer {
+ public:
+  stage_computer(Context& ctx, Codec& codec, const batch& whole, std::int64_t micro_batches, nn::pass_kind kind)
+      : ctx_{ctx},
+        codec_{codec},
+        whole_{whole},
+        sequences_{whole.sequences / micro_batches},
+        kind_{kind},
+        range_{ctx.model().part().ranges(ctx.model().blocks()).front()} {}
+
+  [[nodiscard]] std::size_t most_bytes(const swarm_crossing& c) const override { return codec_.most_bytes(crossing_of(c)); }
+
+  result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) override {
+    const stage::crossing crossing = crossing_of(c);
+    tape_type& tape = unit_of(c.micro_batch).tape;
+    input_ = tape.make(dtype::f32, {crossing.rows, crossing.width});
+    CAUSEWAY_TRY(codec_.decode(ctx_.pool(), crossing, *bytes, input_.template span<float>()));
+    return check_finite(input_, "what came");
+  }
+
+  result<swarm_output> forward(const swarm_crossing& output) override {
+    const std::uint32_t m = output.micro_batch;
+    const batch piece = whole_.slice(m * sequences_, sequences_);
+    const float scale = kind_ == nn::pass_kind::recorded ? 1.0F / static_cast<float>(whole_.tokens()) : 0.0F;
+    const nn::micro_batch b{piece.inputs, piece.targets, sequences_, scale, mix(ctx_.step(), m, 0x737761726D)};
+    unit& u = unit_of(m);
+    CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::exchange(input_, {}), kind_));
+    swarm_output out{u.pass.loss, nullptr};
+    CAUSEWAY_ASSIGN(out.bytes, encoded(output, u.pass.output.value));
+    u.pass.output.value.reset();
+    if (kind_ != nn::pass_kind::recorded) forget(m);
+    return out;
+  }
+
+  result<swarm_output> backward(const swarm_crossing& d_input) override {
+    unit& u = units_.at(d_input.micro_batch);
+    CAUSEWAY_ASSIGN(const tensor d, ctx_.model().backward_stage(u.tape, u.pass, std::exchange(input_, {})));
+    swarm_output out{u.pass.loss, nullptr};
+    CAUSEWAY_ASSIGN(out.bytes, encoded(d_input, d));
+    forget(d_input.micro_batch);
+    return out;
+  }
+
+  [[nodiscard]] std::span<float> gradients() override { return ctx_.gradients(); }
+  [[nodiscard]] double squares() override {
+    const double norm = ctx_.own_norm();
+    return norm * norm;
+  }
+
+  void forget(std::uint32_t m) override {
+    const auto known = units_.find(m);
+    if (known == units_.end()) return;
+    known->second.tape.clear();
+    units_.erase(known);
+  }
+  result<void> take_step(float scale) override {
+    const auto g = gradients();
+    kernels::scale(ctx_.pool(), g.data(), scale, static_cast<std::int64_t>(g.size()));
+    return ctx_.inner_step();
+  }
+  void forget_progress() override {
+    const auto g = gradients();
+    kernels::axpy(ctx_.pool(), ctx_.parameters().data(), 1.0F, g.data(), static_cast<std::int64_t>(g.size()));
+    ctx_.parameters_changed();
+  }
+
+ private:
+  using tape_type = typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type;
+  struct unit {
+    tape_type tape;
+    nn::stage_pass pass;
+  };
+
+  unit& unit_of(std::uint32_t m) {
+    const auto known = units_.find(m);
+    if (known != units_.end()) return known->second;
+    return units_.emplace(m, unit{ctx_.model().make_tape(), {}}).first->second;
+  }
+  // Equal on both sides, whoever they are.
+  [[nodiscard]] stage::crossing crossing_of(const swarm_crossing& c) const {
+    const auto way = c.backward ? stage::direction::backward : stage::direction::forward;
+    return {.edge = c.edge,
+            .way = way,
+            .rows = whole_.length() * sequences_,
+            .width = ctx_.model().width(),
+            .sequences = sequences_,
+            .seed = mix(ctx_.step(), c.micro_batch, mix(c.edge, static_cast<std::uint64_t>(way)))};
+  }
+
+  // Nothing of nothing: at the model's ends no tensor crosses.
+  result<boundary_bytes> encoded(const swarm_crossing& c, const tensor& t) {
+    if (!t) return boundary_bytes{};
+    CAUSEWAY_TRY(check_finite(t, "what micro-batch " + std::to_string(c.micro_batch) + " came to"));
+    const stage::crossing crossing = crossing_of(c);
+    auto bytes = std::make_shared<std::vector<std::byte>>(codec_.most_bytes(crossing));
+    CAUSEWAY_ASSIGN(const std::size_t used, codec_.encode(ctx_.pool(), crossing, t.template span<float>(), *bytes));
+    bytes->resize(used);
+    return boundary_bytes{std::move(bytes)};
+  }
+
+  static result<void> check_finite(const tensor& t, const std::string& what) {
+    const auto values = t.span<float>();
+    if (std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) return {};
+    return fail(errc::non_finite, "swarm", what + " has values that are not finite");
+  }
+
+  Context& ctx_;
+  Codec& codec_;
+  const batch& whole_;
+  std::int64_t sequences_;
+  nn::pass_kind kind_;
+  nn::block_range range_;
+  tensor input_;  // of what is computed next
+  std::map<std::uint32_t, unit> units_;
+};
+
+/// Whether this peer, with that model and environment, can be one of a swarm; then it joins the others.
+template <class Context, class Codec>
+result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, const Codec& codec) {
+  const std::string who{name};
+  if (peer == nullptr || !ctx.elastic()) {
+    return fail(errc::invalid_argument, who,
+                "it needs its peer and a membership; make a swarm_peer, and a swarm_group for environment::group");
+  }
+  const swarm_options& o = peer->options();
+  if (o.stages < 1 || o.stages > swarm_wire::most_stages || o.stage >= o.stages || o.micro_batches < 1 ||
+      o.micro_batches > swarm_wire::most_micro_batches) {
+    return fail(errc::invalid_argument, who, "stage, stages or micro_batches is out of range");
+  }
+  const auto ranges = ctx.model().part().ranges(ctx.model().blocks());
+  if (ranges.size() != 1 || (ranges[0].first == 0) != (o.stage == 0) ||
+      (ranges[0].last == ctx.model().blocks()) != (o.stage + 1 == o.stages)) {
+    return fail(errc::invalid_argument, who, "the model's part is not that of stage " + std::to_string(o.stage));
+  }
+  if (o.stages > 1 && ctx.model().tied_table() != nn::not_held) {
+    return fail(errc::unsupported, who,
+                "first and last stage would share a table, and peers of two stages would have to agree on it; build the "
+                "model with untied embeddings");
+  }
+  peer->open(mix(ctx.model().config_hash(), codec.agreement()));
+  return {};
+}
+
+/// As swarm::evaluate.
+template <class Context>
+result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_round& peer, const batch& b) {
+  const std::int64_t pieces = std::gcd(b.sequences, peer.options().micro_batches);
+  CAUSEWAY_TRY(check_batch(name, b, pieces));
+  stage::plain exact;
+  stage_computer<Context, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
+  CAUSEWAY_ASSIGN(const double sum, peer.evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
+  return sum / static_cast<double>(b.tokens());
+}
+
+}  // namespace detail
+
+/// SWARM (Ryabinin et al., ICML 2023), synchronous: the gradient of a step is that of the mean loss over the global batch,
+/// whoever computed which part of it and whoever was lost. Every peer of every stage is given the same global batch (the
+/// first stage reads the inputs, the last the targets), as a function of trainer.context().step(). Needs an environment
+/// whose group is a train::swarm_group over the same swarm_round, fault::quorum and a communication policy of global steps.
+///
+/// Activations and their gradients cross through `Codec`, one that remembers nothing: what a micro-batch comes to must not
+/// depend on who computed the one before. With stage::plain the result is that of the unsplit model up to the order of
+/// sums.
+///
+/// Bytes per micro-batch and boundary: what the codec makes of [tokens, width], forth and back, straight between the two
+/// peers. Memory: activations of the micro-batches under way; encoded outputs and input gradients of all of the peer's in
+/// the step; the gradient twice more.
+template <stage::ActivationCodec Codec = stage::plain>
+class swarm {
+  static_assert(
+      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
+      "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec with "
+      "a memory or a shared base remembers; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
+
+ public:
+  static constexpr std::string_view name = "swarm";
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
+      : peer_{std::move(peer)}, codec_{std::move(codec)} {}
+
+  result<void> start(auto& ctx) {
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) {
+      if (peer_ != nullptr && peer_->options().local_steps > 0) {
+        return fail(errc::invalid_argument, "swarm", "its peers are to take local steps; use parallel::local_swarm");
+      }
+      return detail::open_swarm(name, ctx, peer_.get(), codec_);
+    }
+    return {};  // the refusal is the only error
+  }
+
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    const std::int64_t n = peer_->options().micro_batches;
+    CAUSEWAY_TRY(check_batch(name, b, n));
+    using context_type = std::remove_cvref_t<decltype(ctx)>;
+    whole_ = std::make_shared<batch>(b);
+    computer_ =
+        std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n, nn::pass_kind::recorded);
+    CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
+    return sum / static_cast<double>(b.tokens());
+  }
+
+  /// Of the whole model, as the membership agreed on it.
+  result<float> norm(auto&) { return peer_->norm(); }
+  result<void> after_step(auto&) { return {}; }
+
+  /// Every peer of every stage calls it with the same batch, as often before the same step, and gets the same mean. Any
+  /// number of sequences; boundaries cross as f32, whatever the codec. errc::cancelled where the others are through with it
+  /// and its result is lost, as for a peer that comes back: train on.
+  result<double> evaluate(auto& ctx, const batch& b) { return detail::evaluate_in_swarm(name, ctx, *peer_, b); }
+
+  void serialize(auto&) {}
+
+  /// For the environment's swarm_group.
+  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+
+ private:
+  std::shared_ptr<swarm_round> peer_;
+  Codec codec_;
+  std::shared_ptr<batch> whole_;
+  std::shared_ptr<swarm_computer> computer_;
+};
+static_assert(ParallelismPolicy<swarm<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_HPP
+
+// ---- causeway/parallel/local_swarm.hpp ----
+#ifndef CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
+#define CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
+
+// A swarm whose peers take steps on their own: each on the micro-batches that passed through it, H times; then the peers of
+// a stage average what they have moved (DiLoCo within every stage of SWARM).
+//
+// Between two exchanges the peers of a stage hold different values. So a micro-batch goes back through the very peers that
+// it came forward through, and nobody takes a local step before all stages have all micro-batches of the step: no gradient
+// mixes values of two steps, or of two peers of a stage. docs/design/swarm.md has the rules for what is lost.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// After DiLoCo (Douillard et al., arXiv 2311.08105) and SWARM (Ryabinin et al., arXiv 2301.11913); no paper has the rules
+/// for peers that are lost, which are derived in docs/design/swarm.md. With M micro-batches a step, of which peer i of a
+/// stage had the set S_i(k) in step k:
+///   θ_i ← inner(θ_i, 1/|S_i(k)| Σ_{m ∈ S_i(k)} ∇_m),  k = 1 ... H;    Δ_i = θ − θ_i;
+///   Δ = Σ_i n_i Δ_i / Σ_i n_i,  n_i = Σ_k |S_i(k)|;    θ ← outer(θ, Δ);  θ_i ← θ.
+/// Needs comm::periodic with H = swarm_options::local_steps and pseudo_gradient::difference, fault::quorum, and an
+/// environment whose group is a train::swarm_group over the same swarm_round. Every peer of every stage is given the same
+/// global batch, as a function of trainer.context().step(); the schedule of the learning rate goes by that step, so by
+/// global samples.
+///
+/// What counts in Δ is every micro-batch of the H steps, once in every stage: what a lost peer had stepped on is computed
+/// again before the exchange, with the values of then, and stepped on (one more inner step of those who do). A peer that
+/// joins or comes back starts from θ, passes the steps that the others have taken already, and has the weight of what it
+/// did. Gradients are clipped by the norm of what the peer itself has of its stage: nobody has the whole model's.
+///
+/// Bytes: boundaries as parallel::swarm; between the peers of a stage, an exchange of P values in H steps. Memory beside
+/// that of swarm: θ, the outer optimizer's state, and the tokens of H steps.
+template <stage::ActivationCodec Codec = stage::plain>
+class local_swarm {
+  static_assert(
+      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
+      "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec with "
+      "a memory or a shared base remembers; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
+
+ public:
+  static constexpr std::string_view name = "local_swarm";
+  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .computes_late = true};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit local_swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
+      : peer_{std::move(peer)}, codec_{std::move(codec)} {}
+
+  result<void> start(auto& ctx) {
+    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) {
+      if (peer_ != nullptr) CAUSEWAY_TRY(check_options(peer_->options()));
+      return detail::open_swarm(name, ctx, peer_.get(), codec_);
+    }
+    return {};  // the refusal is the only error
+  }
+
+  /// The mean loss over the global batch; 0 for a step that this peer passed, since the others had taken it.
+  result<double> forward_backward(auto& ctx, const batch& b) {
+    const swarm_options& o = peer_->options();
+    CAUSEWAY_TRY(check_batch(name, b, o.micro_batches));
+    CAUSEWAY_TRY(keep(b, ctx.step() % o.local_steps));
+    using computer_type = detail::stage_computer<std::remove_cvref_t<decltype(ctx)>, Codec>;
+    step_ = {{inputs_.data() + inputs_.size() - b.inputs.size(), b.inputs.size()},
+             {targets_.data() + targets_.size() - b.targets.size(), b.targets.size()},
+             b.sequences};
+    computer_ = std::make_shared<computer_type>(ctx, codec_, step_, o.micro_batches, nn::pass_kind::recorded);
+    CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
+    take_mean(ctx, peer_->contributed());
+    const auto steps = static_cast<std::int64_t>(inputs_.size() / b.inputs.size());
+    round_ = {inputs_, targets_, b.sequences * steps};
+    computer_ = std::make_shared<computer_type>(ctx, codec_, round_, o.micro_batches * steps, nn::pass_kind::recorded);
+    peer_->end_local_step(ctx.step(), *computer_);
+    return sum / static_cast<double>(b.tokens());
+  }
+
+  result<float> norm(auto& ctx) { return ctx.own_norm(); }
+  result<void> after_step(auto&) { return {}; }
+
+  /// As swarm::evaluate. Between exchanges every micro-batch meets other values: best right after one.
+  result<double> evaluate(auto& ctx, const batch& b) { return detail::evaluate_in_swarm(name, ctx, *peer_, b); }
+
+  void serialize(auto&) {}  // a peer that is started again begins where the last exchange ended
+
+  /// For the environment's swarm_group.
+  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
+
+ private:
+  static result<void> check_options(const swarm_options& o) {
+    const auto all = static_cast<std::uint64_t>(o.micro_batches) * o.local_steps;
+    if (o.local_steps > 0 && all <= swarm_wire::most_micro_batches) return {};
+    return fail(errc::invalid_argument, std::string{name},
+                "local_steps · micro_batches is " + std::to_string(all) + "; it must be 1 to " +
+                    std::to_string(swarm_wire::most_micro_batches) + ", equal on all peers");
+  }
+
+  // The batches of a round are kept until its exchange.
+  result<void> keep(const batch& b, std::uint64_t step) {
+    const std::size_t before = b.inputs.size() * step;
+    if (inputs_.size() < before) {
+      return fail(errc::invalid_argument, std::string{name},
+                  "global batches of one round differ in size, or local_steps is not comm::periodic's");
+    }
+    inputs_.resize(before);
+    targets_.resize(before);
+    inputs_.insert(inputs_.end(), b.inputs.begin(), b.inputs.end());
+    targets_.insert(targets_.end(), b.targets.begin(), b.targets.end());
+    return {};
+  }
+
+  // Gradients are scaled for the mean over all micro-batches of the step, of which this peer has some.
+  void take_mean(auto& ctx, std::uint64_t own) {
+    const auto g = ctx.gradients();
+    if (own == 0) return ctx.skip_inner_step();
+    const auto all = static_cast<std::uint64_t>(peer_->options().micro_batches);
+    if (own == all) return;
+    kernels::scale(ctx.pool(), g.data(), static_cast<float>(all) / static_cast<float>(own),
+                   static_cast<std::int64_t>(g.size()));
+  }
+
+  std::shared_ptr<swarm_round> peer_;
+  Codec codec_;
+  std::vector<std::int32_t> inputs_, targets_;  // of the steps since the last exchange
+  batch step_, round_;
+  std::shared_ptr<swarm_computer> computer_;
+};
+static_assert(ParallelismPolicy<local_swarm<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_LOCAL_SWARM_HPP
 
 // ---- causeway/parallel/pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_PIPELINE_HPP
@@ -52995,7 +55318,7 @@ class prompted_model {
     return e.tape.result(std::move(y), [&e, slot = x.slot, kept = std::move(kept)](tape_type& on, const tensor& dy) {
       tensor dx = on.make(dtype::f32, dy.shape());
       const auto d_deep = e.prompts.deep ? e.deep(e.trained.gradient(1)) : std::span<float>{};
-      const auto done = e.client->backward(on.pool(), *kept, dy.span<float>(), dx.span<float>(), d_deep);
+      const auto done = e.client->backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>(), d_deep);
       if (!done) {
         e.failed = done.error();
       } else {
@@ -53010,991 +55333,6 @@ class prompted_model {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_PROMPTED_MODEL_HPP
-
-// ---- causeway/parallel/swarm_messages.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
-#define CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
-
-// What the peers of a swarm say to each other, and its bytes: format, run, kind, fields. docs/design/swarm.md says when.
-// Boundary tensors are no messages of this kind: they travel as data, each announced by a `parcel`.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire {
-
-inline constexpr std::uint32_t most_stages = 1024;
-inline constexpr std::uint32_t most_micro_batches = 1U << 20U;
-inline constexpr std::size_t most_addresses = 1024;
-inline constexpr std::size_t longest_address = 256;
-
-/// What a swarm does one after the other: the evaluations before a step, in their order, and the step itself. A turn is
-/// what messages and tensors belong to.
-inline constexpr unsigned turn_bits = 20;
-inline constexpr std::uint64_t most_evaluations = (std::uint64_t{1} << turn_bits) - 1;  // of a step
-[[nodiscard]] constexpr std::uint64_t evaluation_turn(std::uint64_t step, std::uint64_t count) noexcept {
-  return step << turn_bits | count;
-}
-[[nodiscard]] constexpr std::uint64_t training_turn(std::uint64_t step) noexcept {
-  return evaluation_turn(step, most_evaluations);
-}
-[[nodiscard]] constexpr std::uint64_t step_of(std::uint64_t turn) noexcept { return turn >> turn_bits; }
-[[nodiscard]] constexpr bool trains(std::uint64_t turn) noexcept { return (turn & most_evaluations) == most_evaluations; }
-
-/// A set of micro-batches of a turn.
-class batch_set {
- public:
-  batch_set() = default;
-  explicit batch_set(std::uint32_t size) : size_{size}, words_((size + 63U) / 64U, 0) {}
-
-  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
-  [[nodiscard]] bool has(std::uint32_t m) const noexcept { return m < size_ && (words_[m / 64U] >> (m % 64U) & 1U) != 0; }
-  void add(std::uint32_t m) {
-    CAUSEWAY_EXPECT(m < size_);
-    words_[m / 64U] |= std::uint64_t{1} << (m % 64U);
-  }
-  void remove(std::uint32_t m) {
-    CAUSEWAY_EXPECT(m < size_);
-    words_[m / 64U] &= ~(std::uint64_t{1} << (m % 64U));
-  }
-  [[nodiscard]] std::uint32_t count() const noexcept {
-    int n = 0;
-    for (const std::uint64_t w : words_) n += std::popcount(w);
-    return static_cast<std::uint32_t>(n);
-  }
-  /// Precondition: of equal size.
-  [[nodiscard]] bool meets(const batch_set& other) const noexcept {
-    for (std::size_t i = 0; i < words_.size(); ++i) {
-      if ((words_[i] & other.words_[i]) != 0) return true;
-    }
-    return false;
-  }
-  void unite(const batch_set& other) noexcept {
-    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
-  }
-  friend bool operator==(const batch_set&, const batch_set&) = default;
-
-  void write(net::byte_writer& out) const {
-    out.put(size_);
-    for (const std::uint64_t w : words_) out.put(w);
-  }
-  /// Allocates no more than the input backs; bits beyond the size are refused.
-  static batch_set read(net::byte_reader& in) {
-    const auto size = in.get<std::uint32_t>();
-    const std::size_t words = (std::size_t{size} + 63U) / 64U;
-    if (size > most_micro_batches || words * 8 > in.remaining()) in.refuse();
-    if (!in.ok()) return {};
-    batch_set s{size};
-    for (auto& w : s.words_) w = in.get<std::uint64_t>();
-    if (size % 64U != 0 && s.words_.back() >> (size % 64U) != 0) in.refuse();
-    return s;
-  }
-
- private:
-  std::uint32_t size_ = 0;
-  std::vector<std::uint64_t> words_;
-};
-
-/// What a stage's sum of a step came to: no stage moves its weights before every stage has its sum.
-struct stage_sum {
-  std::uint64_t step = 0;
-  double squares = -1;  ///< of the sum's 2-norm; negative: there is none
-};
-
-/// Where a peer stands. To everybody: when it changes, and with every heartbeat.
-struct status {
-  std::uint32_t stage = 0;
-  std::uint8_t serving = 0;  ///< has the weights of its stage
-  std::uint64_t turn = 0;    ///< that it works on
-  std::uint32_t term = 0;    ///< of the driver that it follows
-  std::uint8_t drives = 0;   ///< it is that driver itself
-  std::uint32_t queued = 0;  ///< micro-batches that wait here
-  double seconds = 0;        ///< that one takes here; 0: not known
-  stage_sum sums[2];         ///< of its stage, for the newest two steps that have one
-};
-
-/// From a peer that takes the driving over.
-struct claim {
-  std::uint32_t term = 0;
-};
-
-/// The answer, also unasked when something was dropped: what of a turn is in this peer's hands.
-struct report {
-  std::uint32_t term = 0;
-  std::uint64_t turn = 0;
-  batch_set done;                ///< in its gradient; in an evaluation: computed
-  batch_set begun;               ///< computed forward, not back
-  std::vector<double> losses{};  ///< on the last stage: of the micro-batches in `done`, ascending
-};
-
-/// What the neighbours have to do for a stage of a micro-batch's path.
-enum class stage_need : std::uint8_t {
-  usual,     ///< send what it has not been sent
-  finished,  ///< it has contributed: nothing
-  again,     ///< another peer stands in there: send what is kept, even if it was sent before
-};
-
-/// The driver's word on one micro-batch: to every peer of its path, again with a higher version when the path changes.
-struct order {
-  std::uint64_t turn = 0;
-  std::uint32_t micro_batch = 0;
-  std::uint64_t version = 0;         ///< term · 2^32 + count
-  std::vector<net::peer_id> path{};  ///< by stage; 0: left out
-  std::vector<stage_need> needs{};   ///< by stage
-};
-
-/// A boundary tensor follows as data.
-struct parcel {
-  std::uint64_t turn = 0;
-  std::uint32_t micro_batch = 0;
-  std::uint8_t backward = 0;
-  std::uint64_t serial = 0;  ///< names the data among those of its sender
-};
-
-/// A micro-batch is in this peer's gradient, or in an evaluation computed. To the driver.
-struct contributed {
-  std::uint64_t turn = 0;
-  std::uint32_t micro_batch = 0;
-  double seconds = 0;  ///< 0: not of a training step
-  double loss = 0;     ///< summed over tokens, on the last stage
-};
-
-/// Whether the driver knows every micro-batch of the step in the gradient of a living peer of every stage that it passes;
-/// of an evaluation, every micro-batch's loss.
-struct verdict {
-  std::uint64_t turn = 0;
-  std::uint8_t complete = 0;
-  double loss = 0;  ///< of the whole turn, summed over tokens
-};
-
-/// Where to find others.
-struct addresses {
-  std::vector<std::string> list{};
-};
-
-/// The driver asks a peer to serve another stage.
-struct move_request {
-  std::uint32_t term = 0;
-  std::uint32_t stage = 0;
-};
-
-/// What came from a peer for a micro-batch cannot be decoded. To the driver.
-struct refusal {
-  std::uint64_t turn = 0;
-  std::uint32_t micro_batch = 0;
-  net::peer_id from = 0;
-};
-
-/// To be sent back at once, so that its sender learns how far away the other is.
-struct probe {
-  std::uint64_t mark = 0;
-};
-struct echo {
-  std::uint64_t mark = 0;
-};
-
-/// What that came to, for all peers within reach. To the driver.
-struct delays {
-  struct one {
-    net::peer_id to = 0;
-    double seconds = 0;  ///< half a round trip
-  };
-  std::vector<one> list{};
-};
-
-/// The place in the list is the kind on the wire: append, never reorder.
-using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request, refusal,
-                             probe, echo, delays>;
-
-namespace detail {
-
-inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches", 2};
-
-using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
-
-inline void write(net::byte_writer& out, const status& m) {
-  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives).put(m.queued);
-  put_real(out, m.seconds);
-  for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
-}
-inline void read(net::byte_reader& in, status& m) {
-  m.stage = get_below(in, most_stages);
-  m.serving = get_flag(in);
-  m.turn = in.get<std::uint64_t>();
-  m.term = in.get<std::uint32_t>();
-  m.drives = get_flag(in);
-  m.queued = in.get<std::uint32_t>();
-  m.seconds = get_real(in);
-  for (stage_sum& s : m.sums) {
-    s.step = in.get<std::uint64_t>();
-    s.squares = get_real(in);
-  }
-}
-
-inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
-inline void read(net::byte_reader& in, claim& m) { m.term = in.get<std::uint32_t>(); }
-
-inline void write(net::byte_writer& out, const report& m) {
-  out.put(m.term).put(m.turn);
-  m.done.write(out);
-  m.begun.write(out);
-  out.put(static_cast<std::uint32_t>(m.losses.size()));
-  for (const double l : m.losses) put_real(out, l);
-}
-inline void read(net::byte_reader& in, report& m) {
-  m.term = in.get<std::uint32_t>();
-  m.turn = in.get<std::uint64_t>();
-  m.done = batch_set::read(in);
-  m.begun = batch_set::read(in);
-  const auto n = in.get<std::uint32_t>();
-  if (m.done.size() != m.begun.size() || (n != 0 && n != m.done.count()) || std::size_t{n} * 8 > in.remaining())
-    in.refuse();
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.losses.push_back(get_real(in));
-}
-
-inline void write(net::byte_writer& out, const order& m) {
-  out.put(m.turn).put(m.micro_batch).put(m.version).put(static_cast<std::uint32_t>(m.path.size()));
-  for (std::size_t s = 0; s < m.path.size(); ++s) out.put(m.path[s]).put(static_cast<std::uint8_t>(m.needs[s]));
-}
-inline void read(net::byte_reader& in, order& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.version = in.get<std::uint64_t>();
-  const auto stages = get_below(in, most_stages + 1);
-  for (std::uint32_t s = 0; s < stages && in.ok(); ++s) {
-    m.path.push_back(in.get<std::uint64_t>());
-    const auto need = in.get<std::uint8_t>();
-    if (need > 2) in.refuse();
-    m.needs.push_back(static_cast<stage_need>(need));
-  }
-}
-
-inline void write(net::byte_writer& out, const parcel& m) {
-  out.put(m.turn).put(m.micro_batch).put(m.backward).put(m.serial);
-}
-inline void read(net::byte_reader& in, parcel& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.backward = get_flag(in);
-  m.serial = in.get<std::uint64_t>();
-}
-
-inline void write(net::byte_writer& out, const contributed& m) {
-  out.put(m.turn).put(m.micro_batch);
-  put_real(out, m.seconds);
-  put_real(out, m.loss);
-}
-inline void read(net::byte_reader& in, contributed& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.seconds = get_real(in);
-  m.loss = get_real(in);
-}
-
-inline void write(net::byte_writer& out, const verdict& m) { put_real(out.put(m.turn).put(m.complete), m.loss); }
-inline void read(net::byte_reader& in, verdict& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.complete = get_flag(in);
-  m.loss = get_real(in);
-}
-
-inline void write(net::byte_writer& out, const addresses& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const std::string& a : m.list) out.put_text(a);
-}
-inline void read(net::byte_reader& in, addresses& m) {
-  const auto n = get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) m.list.push_back(in.get_text(longest_address));
-}
-
-inline void write(net::byte_writer& out, const move_request& m) { out.put(m.term).put(m.stage); }
-inline void read(net::byte_reader& in, move_request& m) {
-  m.term = in.get<std::uint32_t>();
-  m.stage = get_below(in, most_stages);
-}
-
-inline void write(net::byte_writer& out, const refusal& m) { out.put(m.turn).put(m.micro_batch).put(m.from); }
-inline void read(net::byte_reader& in, refusal& m) {
-  m.turn = in.get<std::uint64_t>();
-  m.micro_batch = get_below(in, most_micro_batches);
-  m.from = in.get<std::uint64_t>();
-}
-
-inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, probe& m) { m.mark = in.get<std::uint64_t>(); }
-inline void write(net::byte_writer& out, const echo& m) { out.put(m.mark); }
-inline void read(net::byte_reader& in, echo& m) { m.mark = in.get<std::uint64_t>(); }
-
-inline void write(net::byte_writer& out, const delays& m) {
-  out.put(static_cast<std::uint32_t>(m.list.size()));
-  for (const auto& d : m.list) put_real(out.put(d.to), d.seconds);
-}
-inline void read(net::byte_reader& in, delays& m) {
-  const auto n = get_below(in, most_addresses + 1);
-  for (std::uint32_t i = 0; i < n && in.ok(); ++i) {
-    const auto to = in.get<std::uint64_t>();
-    m.list.push_back({to, get_real(in)});
-    if (m.list.back().seconds < 0) in.refuse();
-  }
-}
-
-}  // namespace detail
-
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
-  return envelope::seal(detail::messages, run, m,
-                        [](net::byte_writer& out, const auto& which) { detail::write(out, which); });
-}
-
-/// As envelope::open.
-[[nodiscard]] inline result<message> decode(std::uint64_t run, std::span<const std::byte> bytes) {
-  return envelope::open<message>(detail::messages, run, bytes,
-                                 [](net::byte_reader& in, auto& which) { detail::read(in, which); });
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
-
-// ---- causeway/parallel/swarm_shares.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
-#define CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
-
-// Who puts what into the sum of a stage's gradients, decided by all of an exchange's peers from the same facts, before
-// anything is added: this, and nothing before it, makes every micro-batch count exactly once.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// What one peer could put in.
-struct swarm_holding {
-  std::uint64_t step = 0;
-  bool sum = false;            ///< it has the whole sum, of an exchange that was called off afterwards
-  swarm_wire::batch_set done;  ///< micro-batches in its own gradient
-};
-
-enum class swarm_part : std::uint8_t {
-  own,      ///< its own gradient
-  sum,      ///< the sum that it has
-  nothing,  ///< zeros; what it has stays as it is
-  dropped,  ///< zeros, and it must forget its gradient: others have part of it
-};
-
-struct swarm_plan {
-  std::vector<swarm_part> parts;  ///< by peer of the exchange
-  bool complete = false;          ///< the parts make the whole; else nothing may be exchanged
-};
-
-/// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
-/// it have is left out whole: its gradient cannot be taken apart.
-[[nodiscard]] inline swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                            const swarm_wire::batch_set& wanted) {
-  swarm_plan plan{std::vector(all.size(), swarm_part::nothing), false};
-  for (std::size_t p = 0; p < all.size(); ++p) {
-    if (!all[p].sum || all[p].step != step) continue;
-    plan.parts[p] = swarm_part::sum;
-    plan.complete = true;
-    return plan;
-  }
-  swarm_wire::batch_set covered{wanted.size()};
-  for (std::size_t p = 0; p < all.size(); ++p) {
-    if (all[p].step != step || all[p].done.size() != wanted.size() || all[p].done.count() == 0) continue;
-    const bool doubled = all[p].done.meets(covered);
-    plan.parts[p] = doubled ? swarm_part::dropped : swarm_part::own;
-    if (!doubled) covered.unite(all[p].done);
-  }
-  plan.complete = covered == wanted;
-  return plan;
-}
-
-/// A peer's gradient while it goes in and out of exchanges: what it has computed itself, and its stage's sum.
-class swarm_gradients {
- public:
-  void begin(std::uint64_t step) {
-    own_.clear();
-    if (step_ != step) sum_.clear();
-  }
-  [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
-  void keep_sum(std::uint64_t step, std::vector<float> sum) {
-    sum_ = std::move(sum);
-    step_ = step;
-  }
-
-  /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it.
-  void put_in(swarm_part part, std::span<float> gradients) {
-    if (part == swarm_part::own) return;
-    if (part != swarm_part::dropped) own_.assign(gradients.begin(), gradients.end());
-    if (part == swarm_part::sum) {
-      std::copy(sum_.begin(), sum_.end(), gradients.begin());
-    } else {
-      std::fill(gradients.begin(), gradients.end(), 0.0F);
-    }
-  }
-  void restore(std::span<float> gradients) {
-    if (!own_.empty()) std::copy(own_.begin(), own_.end(), gradients.begin());
-    own_.clear();
-  }
-
- private:
-  std::vector<float> own_, sum_;
-  std::uint64_t step_ = 0;
-};
-
-[[nodiscard]] inline std::vector<std::byte> encode(const swarm_holding& h) {
-  net::byte_writer out;
-  out.put(h.step).put(static_cast<std::uint8_t>(h.sum ? 1 : 0));
-  h.done.write(out);
-  return std::move(out).take();
-}
-
-[[nodiscard]] inline result<swarm_holding> decode_holding(std::span<const std::byte> bytes) {
-  net::byte_reader in{bytes};
-  swarm_holding h;
-  h.step = in.get<std::uint64_t>();
-  const auto sum = in.get<std::uint8_t>();
-  if (sum > 1) in.refuse();
-  h.sum = sum == 1;
-  h.done = swarm_wire::batch_set::read(in);
-  CAUSEWAY_TRY(in.finish("swarm holding"));
-  return h;
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_SHARES_HPP
-
-// ---- causeway/parallel/swarm_station.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_STATION_HPP
-#define CAUSEWAY_PARALLEL_SWARM_STATION_HPP
-
-// One peer's share of a turn in a swarm: which micro-batches it has been given, what it has of them, what it computes next
-// and where the result goes. A state machine without network and clock: orders and tensors go in, tasks and shipments come
-// out. Everything may come twice: what is there already is passed over, so nothing is computed into the gradient twice.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-/// A boundary tensor as it travels, encoded. Shared, since sends may outlive the step.
-using boundary_bytes = std::shared_ptr<const std::vector<std::byte>>;
-
-/// To be computed next.
-struct swarm_task {
-  std::uint32_t micro_batch = 0;
-  bool backward = false;
-  boundary_bytes input;  ///< from the stage before, or the gradient from the one behind; null at the model's ends
-};
-
-/// A tensor to be sent.
-struct swarm_shipment {
-  net::peer_id to = 0;
-  std::uint32_t micro_batch = 0;
-  bool backward = false;
-  boundary_bytes bytes;
-};
-
-/// Outputs and input gradients are kept until the turn ends: a peer that stands in for a lost neighbour needs them.
-class swarm_station {
- public:
-  swarm_station(net::peer_id self, std::uint32_t stage, std::uint32_t stages)
-      : self_{self}, stage_{stage}, stages_{stages} {}
-
-  void begin(std::uint64_t turn, std::uint32_t micro_batches) {
-    turn_ = turn;
-    slots_.clear();
-    shipments_.clear();
-    done_ = swarm_wire::batch_set{micro_batches};
-    next_place_ = 0;
-  }
-
-  // ---- events ----------------------------------------------------------------------------------------------------------
-
-  /// A path, or a later version of it. What is kept here goes to neighbours that stand in for others.
-  void take(const swarm_wire::order& o) {
-    if (o.turn != turn_ || o.micro_batch >= done_.size() || o.path.size() != stages_) return;
-    slot& s = at(o.micro_batch);
-    if (s.ordered && o.version <= s.path.version) return;
-    const net::peer_id above = s.ordered ? neighbour(s, true) : 0;
-    const net::peer_id below = s.ordered ? neighbour(s, false) : 0;
-    s.path = o;
-    s.ordered = o.path[stage_] == self_;
-    if (!s.ordered) return;
-    if (s.output && (needs_again(s, true) || neighbour(s, true) != above)) ship(o.micro_batch, s, false);
-    if (s.d_input && (needs_again(s, false) || neighbour(s, false) != below)) ship(o.micro_batch, s, true);
-  }
-
-  /// A tensor from a neighbouring stage; it may come before the order.
-  void arrive(std::uint32_t micro_batch, bool backward, boundary_bytes bytes) {
-    if (micro_batch >= done_.size()) return;
-    slot& s = at(micro_batch);
-    boundary_bytes& place = backward ? s.d_output : s.input;
-    if (done_.has(micro_batch) || place || (!backward && s.forwarded)) return;
-    place = std::move(bytes);
-    s.place = next_place_++;
-  }
-
-  /// What had arrived is of no use. Gives whom it is to come from; it may come again.
-  net::peer_id refuse(std::uint32_t micro_batch, bool backward) {
-    slot& s = at(micro_batch);
-    (backward ? s.d_output : s.input).reset();
-    return neighbour(s, backward);
-  }
-
-  /// A connection to this peer was made again: what it may have missed is sent once more.
-  void connected(net::peer_id peer) {
-    for (auto& [m, s] : slots_) {
-      if (!s.ordered) continue;
-      if (s.output && neighbour(s, true) == peer) ship(m, s, false);
-      if (s.d_input && neighbour(s, false) == peer) ship(m, s, true);
-    }
-  }
-
-  /// Another driver: what it does not hear about in a report does not happen.
-  void drop_orders() {
-    for (auto& [m, s] : slots_) s.ordered = s.ordered && (s.forwarded || done_.has(m));
-  }
-
-  /// The gradient was cleared.
-  void drop_contributions() {
-    std::erase_if(slots_, [this](const auto& s) { return done_.has(s.first); });
-    done_ = swarm_wire::batch_set{done_.size()};
-  }
-
-  // ---- work ------------------------------------------------------------------------------------------------------------
-
-  /// Gradients first: they let go of memory. Then in the order of arrival.
-  [[nodiscard]] std::optional<swarm_task> next() const {
-    const std::pair<const std::uint32_t, slot>* best = nullptr;
-    for (const auto& entry : slots_) {
-      const slot& s = entry.second;
-      if (!s.ordered || done_.has(entry.first) || !(ready_back(s) || ready_forth(s))) continue;
-      const bool better =
-          best == nullptr || (ready_back(s) != ready_back(best->second) ? ready_back(s) : s.place < best->second.place);
-      if (better) best = &entry;
-    }
-    if (best == nullptr) return std::nullopt;
-    const bool backward = ready_back(best->second);
-    return swarm_task{best->first, backward, backward ? best->second.d_output : best->second.input};
-  }
-
-  /// The forward of a task is computed; `output`: null on the last stage.
-  void forwarded(std::uint32_t micro_batch, boundary_bytes output) {
-    slot& s = at(micro_batch);
-    s.forwarded = true;
-    s.input.reset();
-    s.output = std::move(output);
-    s.place = next_place_++;
-    if (s.output && s.ordered) ship(micro_batch, s, false);
-  }
-
-  /// The gradient of the micro-batch is in this peer's; `d_input`: null on the first stage, and in an evaluation.
-  void contributed(std::uint32_t micro_batch, double loss, boundary_bytes d_input) {
-    slot& s = at(micro_batch);
-    s.d_output.reset();
-    s.d_input = std::move(d_input);
-    s.loss = loss;
-    done_.add(micro_batch);
-    if (s.d_input && s.ordered) ship(micro_batch, s, true);
-  }
-
-  [[nodiscard]] std::vector<swarm_shipment> take_shipments() { return std::exchange(shipments_, {}); }
-
-  // ---- to look at ------------------------------------------------------------------------------------------------------
-
-  [[nodiscard]] std::uint64_t turn() const noexcept { return turn_; }
-  [[nodiscard]] std::uint32_t stage() const noexcept { return stage_; }
-  [[nodiscard]] const swarm_wire::batch_set& done() const noexcept { return done_; }
-  /// Micro-batches that wait for this peer.
-  [[nodiscard]] std::uint32_t queued() const {
-    std::uint32_t n = 0;
-    for (const auto& [m, s] : slots_) n += s.ordered && !done_.has(m) && (ready_back(s) || ready_forth(s)) ? 1U : 0U;
-    return n;
-  }
-  [[nodiscard]] swarm_wire::report summary(std::uint32_t term) const {
-    swarm_wire::report r{term, turn_, done_, swarm_wire::batch_set{done_.size()}, {}};
-    for (const auto& [m, s] : slots_) {
-      if (s.forwarded && !done_.has(m)) r.begun.add(m);
-      if (done_.has(m) && stage_ + 1 == stages_) r.losses.push_back(s.loss);
-    }
-    return r;
-  }
-  /// What the gradients of micro-batches computed forward are waited for from.
-  [[nodiscard]] std::vector<std::pair<std::uint32_t, net::peer_id>> waiting_for() const {
-    std::vector<std::pair<std::uint32_t, net::peer_id>> all;
-    for (const auto& [m, s] : slots_) {
-      if (!s.ordered || done_.has(m) || ready_back(s) || ready_forth(s)) continue;
-      all.emplace_back(m, neighbour(s, s.forwarded));
-    }
-    return all;
-  }
-
- private:
-  struct slot {
-    swarm_wire::order path;
-    bool ordered = false;
-    bool forwarded = false;  // and its activations are there
-    boundary_bytes input, d_output;
-    boundary_bytes output, d_input;  // kept
-    double loss = 0;
-    std::uint64_t place = 0;  // in the queue
-  };
-
-  slot& at(std::uint32_t micro_batch) {
-    const auto [place, fresh] = slots_.try_emplace(micro_batch);
-    if (fresh) place->second.place = next_place_++;
-    return place->second;
-  }
-
-  [[nodiscard]] bool ready_forth(const slot& s) const { return !s.forwarded && (stage_ == 0 || s.input); }
-  [[nodiscard]] bool ready_back(const slot& s) const { return s.forwarded && (stage_ + 1 == stages_ || s.d_output); }
-
-  // Of the next stage that the path passes, or of the one before. 0: none.
-  [[nodiscard]] net::peer_id neighbour(const slot& s, bool above) const {
-    const std::size_t at = neighbouring_stage(s, above);
-    return at < stages_ ? s.path.path[at] : 0;
-  }
-  [[nodiscard]] std::size_t neighbouring_stage(const slot& s, bool above) const {
-    std::size_t k = stage_;
-    do {
-      k = above ? k + 1 : k - 1;  // below stage 0: beyond all stages
-    } while (k < stages_ && s.path.path[k] == 0);
-    return k;
-  }
-
-  [[nodiscard]] bool needs_again(const slot& s, bool above) const {
-    const std::size_t k = neighbouring_stage(s, above);
-    return k < stages_ && s.path.needs[k] == swarm_wire::stage_need::again;
-  }
-
-  void ship(std::uint32_t micro_batch, const slot& s, bool backward) {
-    const std::size_t k = neighbouring_stage(s, !backward);
-    if (k >= stages_ || s.path.needs[k] == swarm_wire::stage_need::finished) return;
-    shipments_.push_back({s.path.path[k], micro_batch, backward, backward ? s.d_input : s.output});
-  }
-
-  net::peer_id self_;
-  std::uint32_t stage_;
-  std::uint32_t stages_;
-  std::uint64_t turn_ = 0;
-  std::uint64_t next_place_ = 0;
-  swarm_wire::batch_set done_;
-  std::map<std::uint32_t, slot> slots_;
-  std::vector<swarm_shipment> shipments_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_STATION_HPP
-
-// ---- causeway/parallel/swarm_options.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP
-#define CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP
-
-// What a swarm is told, what it needs of a model, and what it gives to the membership of a stage.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-struct swarm_options {
-  std::uint64_t run = 0;  ///< messages of another run are refused
-  std::uint32_t stage = 0;
-  std::uint32_t stages = 1;
-  std::int64_t micro_batches = 8;   ///< of a global batch; equal on all peers
-  std::uint32_t window = 2;         ///< micro-batches under way, for each peer that serves
-  std::vector<std::string> dial{};  ///< addresses of other peers; they tell of the rest
-  duration heartbeat = std::chrono::seconds{1};
-  duration silence = std::chrono::seconds{10};         ///< after which a connection is given up
-  duration rebalance_every = std::chrono::minutes{5};  ///< how often a peer may be asked to serve another stage; 0: never
-  double hysteresis = 1;                               ///< waiting micro-batches per peer that make it worth it
-  duration say_after = std::chrono::seconds{5};        ///< a wait longer than this is logged, then at double intervals
-};
-
-/// A boundary tensor of one micro-batch.
-struct swarm_crossing {
-  std::uint32_t micro_batch = 0;
-  std::uint32_t edge = 0;  ///< the lower of the stages between which it travels
-  bool backward = false;   ///< a gradient
-};
-
-/// What a stage made of a micro-batch.
-struct swarm_output {
-  double loss = 0;       ///< summed over tokens, where it is known: on the last stage
-  boundary_bytes bytes;  ///< to the next stage of the path; null at the model's ends
-};
-
-/// A stage of a model, as a swarm computes with it. For the trainer's thread.
-class swarm_computer {
- public:
-  virtual ~swarm_computer() = default;
-  /// No encoded tensor of this crossing is longer.
-  [[nodiscard]] virtual std::size_t most_bytes(const swarm_crossing& c) const = 0;
-  /// The input of what is computed next. Any error: it was not what an encoder makes of finite values.
-  virtual result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) = 0;
-  /// What comes out crosses as `output`. Keeps the activations until `backward`; in an evaluation it does not.
-  virtual result<swarm_output> forward(const swarm_crossing& output) = 0;
-  /// Adds the micro-batch's gradient.
-  virtual result<swarm_output> backward(const swarm_crossing& d_input) = 0;
-  [[nodiscard]] virtual std::span<float> gradients() = 0;
-  /// Of the 2-norm of the gradients.
-  [[nodiscard]] virtual double squares() = 0;
-};
-
-/// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
-/// trainer's thread.
-class swarm_round {
- public:
-  virtual ~swarm_round() = default;
-  [[nodiscard]] virtual const swarm_options& options() const noexcept = 0;
-  /// Joins the others. Once; later calls do nothing. `agreement`: peers with another one are refused.
-  virtual void open(std::uint64_t agreement) = 0;
-
-  /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
-  /// step. errc::cancelled: the others are through, and nobody knows any more what came out.
-  virtual result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) = 0;
-
-  /// A new step, with cleared gradients: computes what it is given until all stages have all micro-batches, and gives the
-  /// summed loss. `computer` must outlive the step.
-  virtual result<double> run(std::uint64_t step, swarm_computer& computer) = 0;
-  /// The same again, before another attempt at the exchange. Ends also when `summoned` says that the stage's peers wait in
-  /// an exchange: they are told there what is missing.
-  virtual result<void> complete(const std::function<bool()>& summoned) = 0;
-
-  /// Whether something is to be computed before the stage's peers can exchange. From any thread.
-  [[nodiscard]] virtual bool called_away() const noexcept = 0;
-  /// What this peer could put into its stage's sum.
-  [[nodiscard]] virtual swarm_holding holding() = 0;
-  /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part. errc::cancelled: the parts do
-  /// not make the whole.
-  virtual result<void> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// The gradients hold the stage's sum. Blocks until every stage has its own, and gives the squared norm of all.
-  virtual result<double> all_summed() = 0;
-  /// What the stage's peers take for that.
-  virtual void agreed(double squares) = 0;
-  [[nodiscard]] virtual float norm() const = 0;
-
-  /// Micro-batches in this peer's gradient.
-  [[nodiscard]] virtual std::uint64_t contributed() = 0;
-  /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
-  /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
-  [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;
-  [[nodiscard]] virtual std::string describe() = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_OPTIONS_HPP
-
-// ---- causeway/parallel/swarm.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_HPP
-#define CAUSEWAY_PARALLEL_SWARM_HPP
-
-// A model cut into stages, each served by several peers with the same weights, which come and go: every micro-batch takes
-// its own path, and what a lost peer had is computed by another of its stage.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-namespace detail {
-
-/// The stage that a context's model holds, over one batch.
-template <class Context, class Codec>
-class stage_computer final : public swarm_computer {
- public:
-  stage_computer(Context& ctx, Codec& codec, const batch& whole, std::int64_t micro_batches, nn::pass_kind kind)
-      : ctx_{ctx},
-        codec_{codec},
-        whole_{whole},
-        sequences_{whole.sequences / micro_batches},
-        kind_{kind},
-        range_{ctx.model().part().ranges(ctx.model().blocks()).front()} {}
-
-  [[nodiscard]] std::size_t most_bytes(const swarm_crossing& c) const override { return codec_.most_bytes(crossing_of(c)); }
-
-  result<void> take_in(const swarm_crossing& c, const boundary_bytes& bytes) override {
-    const stage::crossing crossing = crossing_of(c);
-    tape_type& tape = unit_of(c.micro_batch).tape;
-    input_ = tape.make(dtype::f32, {crossing.rows, crossing.width});
-    CAUSEWAY_TRY(codec_.decode(ctx_.pool(), crossing, *bytes, input_.template span<float>()));
-    return check_finite(input_, "what came");
-  }
-
-  result<swarm_output> forward(const swarm_crossing& output) override {
-    const std::uint32_t m = output.micro_batch;
-    const batch piece = whole_.slice(m * sequences_, sequences_);
-    const float scale = kind_ == nn::pass_kind::recorded ? 1.0F / static_cast<float>(whole_.tokens()) : 0.0F;
-    const nn::micro_batch b{piece.inputs, piece.targets, sequences_, scale, mix(ctx_.step(), m, 0x737761726D)};
-    unit& u = unit_of(m);
-    CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::exchange(input_, {}), kind_));
-    swarm_output out{u.pass.loss, nullptr};
-    CAUSEWAY_ASSIGN(out.bytes, encoded(output, u.pass.output.value));
-    u.pass.output.value.reset();
-    if (kind_ != nn::pass_kind::recorded) forget(m);
-    return out;
-  }
-
-  result<swarm_output> backward(const swarm_crossing& d_input) override {
-    unit& u = units_.at(d_input.micro_batch);
-    CAUSEWAY_ASSIGN(const tensor d, ctx_.model().backward_stage(u.tape, u.pass, std::exchange(input_, {})));
-    swarm_output out{u.pass.loss, nullptr};
-    CAUSEWAY_ASSIGN(out.bytes, encoded(d_input, d));
-    forget(d_input.micro_batch);
-    return out;
-  }
-
-  [[nodiscard]] std::span<float> gradients() override { return ctx_.gradients(); }
-  [[nodiscard]] double squares() override {
-    const double norm = ctx_.own_norm();
-    return norm * norm;
-  }
-
- private:
-  using tape_type = typename std::remove_cvref_t<decltype(std::declval<Context&>().model())>::tape_type;
-  struct unit {
-    tape_type tape;
-    nn::stage_pass pass;
-  };
-
-  unit& unit_of(std::uint32_t m) {
-    const auto known = units_.find(m);
-    if (known != units_.end()) return known->second;
-    return units_.emplace(m, unit{ctx_.model().make_tape(), {}}).first->second;
-  }
-  void forget(std::uint32_t m) {
-    units_.at(m).tape.clear();
-    units_.erase(m);
-  }
-
-  // Equal on both sides, whoever they are.
-  [[nodiscard]] stage::crossing crossing_of(const swarm_crossing& c) const {
-    const auto way = c.backward ? stage::direction::backward : stage::direction::forward;
-    return {.edge = c.edge,
-            .way = way,
-            .rows = whole_.length() * sequences_,
-            .width = ctx_.model().width(),
-            .sequences = sequences_,
-            .seed = mix(ctx_.step(), c.micro_batch, mix(c.edge, static_cast<std::uint64_t>(way)))};
-  }
-
-  // Nothing of nothing: at the model's ends no tensor crosses.
-  result<boundary_bytes> encoded(const swarm_crossing& c, const tensor& t) {
-    if (!t) return boundary_bytes{};
-    CAUSEWAY_TRY(check_finite(t, "what micro-batch " + std::to_string(c.micro_batch) + " came to"));
-    const stage::crossing crossing = crossing_of(c);
-    auto bytes = std::make_shared<std::vector<std::byte>>(codec_.most_bytes(crossing));
-    CAUSEWAY_ASSIGN(const std::size_t used, codec_.encode(ctx_.pool(), crossing, t.template span<float>(), *bytes));
-    bytes->resize(used);
-    return boundary_bytes{std::move(bytes)};
-  }
-
-  static result<void> check_finite(const tensor& t, const std::string& what) {
-    const auto values = t.span<float>();
-    if (std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) return {};
-    return fail(errc::non_finite, "swarm", what + " has values that are not finite");
-  }
-
-  Context& ctx_;
-  Codec& codec_;
-  const batch& whole_;
-  std::int64_t sequences_;
-  nn::pass_kind kind_;
-  nn::block_range range_;
-  tensor input_;  // of what is computed next
-  std::map<std::uint32_t, unit> units_;
-};
-
-}  // namespace detail
-
-/// SWARM (Ryabinin et al., ICML 2023), synchronous: the gradient of a step is that of the mean loss over the global batch,
-/// whoever computed which part of it and whoever was lost. Every peer of every stage is given the same global batch (the
-/// first stage reads the inputs, the last the targets), as a function of trainer.context().step(). Needs an environment
-/// whose group is a train::swarm_group over the same swarm_round, fault::quorum and a communication policy of global steps.
-///
-/// Activations and their gradients cross through `Codec`, one that remembers nothing: what a micro-batch comes to must not
-/// depend on who computed the one before. With stage::plain the result is that of the unsplit model up to the order of
-/// sums.
-///
-/// Bytes per micro-batch and boundary: what the codec makes of [tokens, width], forth and back, straight between the two
-/// peers. Memory: activations of the micro-batches under way; encoded outputs and input gradients of all of the peer's in
-/// the step; the gradient twice more.
-template <stage::ActivationCodec Codec = stage::plain>
-class swarm {
-  static_assert(
-      !Codec::traits.stateful && !Codec::traits.needs_samples && !Codec::traits.uses_base,
-      "causeway-P6: micro-batches of a swarm go through other peers every time, which cannot know what a codec with "
-      "a memory or a shared base remembers; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
-
- public:
-  static constexpr std::string_view name = "swarm";
-  static constexpr parallel_traits traits{.staged = true, .reroutes = true, .global_step = true, .shares_gradient = true};
-  static constexpr std::uint32_t state_version = 1;
-
-  explicit swarm(std::shared_ptr<swarm_round> peer = nullptr, Codec codec = Codec{})
-      : peer_{std::move(peer)}, codec_{std::move(codec)} {}
-
-  result<void> start(auto& ctx) {
-    if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) return begin(ctx);
-    return {};  // the refusal is the only error
-  }
-
-  result<double> forward_backward(auto& ctx, const batch& b) {
-    const std::int64_t n = peer_->options().micro_batches;
-    CAUSEWAY_TRY(check_batch(name, b, n));
-    using context_type = std::remove_cvref_t<decltype(ctx)>;
-    whole_ = std::make_shared<batch>(b);
-    computer_ =
-        std::make_shared<detail::stage_computer<context_type, Codec>>(ctx, codec_, *whole_, n, nn::pass_kind::recorded);
-    CAUSEWAY_ASSIGN(const double sum, peer_->run(ctx.step(), *computer_));
-    return sum / static_cast<double>(b.tokens());
-  }
-
-  /// Of the whole model, as the membership agreed on it.
-  result<float> norm(auto&) { return peer_->norm(); }
-  result<void> after_step(auto&) { return {}; }
-
-  /// Every peer of every stage calls it with the same batch, as often before the same step, and gets the same mean. Any
-  /// number of sequences; boundaries cross as f32, whatever the codec. errc::cancelled where the others are through with it
-  /// and its result is lost, as for a peer that comes back: train on.
-  result<double> evaluate(auto& ctx, const batch& b) {
-    const std::int64_t pieces = std::gcd(b.sequences, peer_->options().micro_batches);
-    CAUSEWAY_TRY(check_batch(name, b, pieces));
-    using context_type = std::remove_cvref_t<decltype(ctx)>;
-    stage::plain exact;
-    detail::stage_computer<context_type, stage::plain> computer{ctx, exact, b, pieces, nn::pass_kind::evaluation};
-    CAUSEWAY_ASSIGN(const double sum, peer_->evaluate(ctx.step(), static_cast<std::uint32_t>(pieces), computer));
-    return sum / static_cast<double>(b.tokens());
-  }
-
-  void serialize(auto&) {}
-
-  /// For the environment's swarm_group.
-  [[nodiscard]] const std::shared_ptr<swarm_round>& peer() const noexcept { return peer_; }
-
- private:
-  result<void> begin(auto& ctx) {
-    if (peer_ == nullptr || !ctx.elastic()) {
-      return fail(errc::invalid_argument, "swarm",
-                  "it needs its peer and a membership; make a swarm_peer, and a swarm_group for environment::group");
-    }
-    const swarm_options& o = peer_->options();
-    if (o.stages < 1 || o.stages > swarm_wire::most_stages || o.stage >= o.stages || o.micro_batches < 1 ||
-        o.micro_batches > swarm_wire::most_micro_batches) {
-      return fail(errc::invalid_argument, "swarm", "stage, stages or micro_batches is out of range");
-    }
-    const auto ranges = ctx.model().part().ranges(ctx.model().blocks());
-    if (ranges.size() != 1 || (ranges[0].first == 0) != (o.stage == 0) ||
-        (ranges[0].last == ctx.model().blocks()) != (o.stage + 1 == o.stages)) {
-      return fail(errc::invalid_argument, "swarm", "the model's part is not that of stage " + std::to_string(o.stage));
-    }
-    if (o.stages > 1 && ctx.model().tied_table() != nn::not_held) {
-      return fail(errc::unsupported, "swarm",
-                  "first and last stage would share a table, and peers of two stages would have to agree on it; build the "
-                  "model with untied embeddings");
-    }
-    peer_->open(mix(ctx.model().config_hash(), codec_.agreement()));
-    return {};
-  }
-
-  std::shared_ptr<swarm_round> peer_;
-  Codec codec_;
-  std::shared_ptr<batch> whole_;
-  std::shared_ptr<swarm_computer> computer_;
-};
-static_assert(ParallelismPolicy<swarm<>>);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_SWARM_HPP
 
 // ---- causeway/parallel/swarm_balance.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_BALANCE_HPP
@@ -54095,6 +55433,10 @@ class queue_watch {
 //
 // It may be wrong about anybody without harm: a stage's peers check before they add up that they have every micro-batch
 // exactly once (swarm_shares.hpp). What it decides is only how quickly they get there.
+//
+// Where the peers of a stage differ, because they take local steps, a micro-batch that loses a place begins anew there and
+// in all stages above: what they had computed was made of the lost peer's values. Who has contributed it computes it for
+// the others' sake. Stages below keep what they have.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -54109,9 +55451,9 @@ struct addressed_order {
 template <stage::routing::Router Router>
 class swarm_driver {
  public:
-  /// `window`: micro-batches under way for each peer that serves.
-  swarm_driver(std::uint32_t stages, Router router, std::uint32_t window)
-      : router_{std::move(router)}, known_{stages}, window_{window}, summed_(stages, false) {}
+  /// `window`: micro-batches under way for each peer that serves. `peers_differ`: those of a stage hold different values.
+  swarm_driver(std::uint32_t stages, Router router, std::uint32_t window, bool peers_differ = false)
+      : router_{std::move(router)}, known_{stages}, window_{window}, differ_{peers_differ}, summed_(stages, false) {}
 
   // ---- who is there ----------------------------------------------------------------------------------------------------
 
@@ -54126,13 +55468,18 @@ class swarm_driver {
 
   /// It is out of reach, or serves no stage any more: what only it had is given to others.
   void gone(net::peer_id id) {
-    if (stage_of_.erase(id) == 0) return;
+    const auto known = stage_of_.find(id);
+    if (known == stage_of_.end()) return;
+    const std::uint32_t stage = known->second;
+    stage_of_.erase(known);
     known_.gone(id);
     reporters_.erase(id);
     for (std::uint32_t m = 0; m < batches_.size(); ++m) {
       batch& b = batches_[m];
       std::replace(b.holders.begin(), b.holders.end(), id, net::peer_id{0});
-      if (b.started && std::find(b.path.begin(), b.path.end(), id) != b.path.end()) stale_.insert(m);
+      if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
+      stale_.insert(m);
+      if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
     }
     pump();
   }
@@ -54165,6 +55512,7 @@ class swarm_driver {
     batches_.assign(size.micro_batches, batch{size.stages});
     std::fill(summed_.begin(), summed_.end(), false);
     stale_.clear();
+    adopted_.clear();
     next_ = 0;
     reporters_ = std::move(from);
     for (const auto& [id, stage] : stage_of_) known_.announced(id, stage);
@@ -54175,6 +55523,7 @@ class swarm_driver {
   void take(net::peer_id from, const swarm_wire::report& r) {
     const auto stage = stage_of_.find(from);
     if (stage == stage_of_.end() || r.term != term_) return;
+    if (r.turn < turn_ && counts_earlier_turns()) return;  // it will report again
     if (reporters_.erase(from) == 0) tell_again(from, stage->second);
     if (r.turn == turn_ && r.done.size() == batches_.size()) take_contents(from, stage->second, r);
     pump();
@@ -54234,12 +55583,19 @@ class swarm_driver {
 
  private:
   struct batch {
-    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0) {}
+    explicit batch(std::uint32_t stages) : path(stages, 0), holders(stages, 0), passes(stages, 0) {}
     stage::routing::path path;
     std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
+    std::vector<std::uint64_t> passes;  ///< by stage
     double loss = 0;
     bool started = false;
+    bool known = false;  ///< which tensors are where: this driver has started it
   };
+
+  // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
+  [[nodiscard]] bool counts_earlier_turns() const {
+    return differ_ && swarm_wire::trains(turn_) && !swarm_wire::is_local(turn_);
+  }
 
   [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
     return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
@@ -54268,6 +55624,7 @@ class swarm_driver {
         adopt(m, stage, from);
       } else if (b.holders[stage] == from) {  // it had to drop it
         b.holders[stage] = 0;
+        if (differ_) b.path[stage] = stage::routing::nobody;
         stale_.insert(m);
       } else if (r.begun.has(m) && b.holders[stage] == 0) {
         adopt(m, stage, from);
@@ -54308,8 +55665,16 @@ class swarm_driver {
       b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
     }
     b.started = true;
+    begin_anew(b, 0);
     tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
     return true;
+  }
+
+  // From that stage up. The version of the order that says so names the pass.
+  void begin_anew(batch& b, std::uint32_t from) {
+    if (!differ_) return;
+    std::fill(b.passes.begin() + from, b.passes.end(), std::uint64_t{term_} << 32U | (versions_ + 1));
+    b.known = true;
   }
 
   // Lost places of a path are given to others, who get what the neighbours kept. Where nobody is left to take one, it
@@ -54322,18 +55687,34 @@ class swarm_driver {
       return;
     }
     std::vector needs(size_.stages, swarm_wire::stage_need::usual);
+    std::uint32_t changed = size_.stages;  // the lowest place
     for (std::uint32_t s = 0; s < size_.stages; ++s) {
       if (!router_.runs(size_, s, m)) continue;
+      const net::peer_id before = b.path[s];
       const auto at = stage_of_.find(b.holders[s] != 0 ? b.holders[s] : b.path[s]);
       if (at != stage_of_.end() && at->second == s) {
         b.path[s] = at->first;
       } else {
         b.path[s] = router_.choose(known_, s, m);
       }
+      if (b.path[s] != before) changed = std::min(changed, s);
       needs[s] = b.holders[s] == b.path[s] ? swarm_wire::stage_need::finished : swarm_wire::stage_need::again;
     }
+    if (differ_) compute_anew(b, b.known ? changed : 0, needs);
     ++rerouted_;
     tell(m, b, needs);
+  }
+
+  // Stages below have what they need, but for the gradient where they have not contributed yet.
+  void compute_anew(batch& b, std::uint32_t from, std::vector<swarm_wire::stage_need>& needs) {
+    begin_anew(b, from);
+    for (std::uint32_t s = 0; s < size_.stages; ++s) {
+      if (s >= from) {
+        needs[s] = swarm_wire::stage_need::again;
+      } else if (needs[s] == swarm_wire::stage_need::again) {
+        needs[s] = swarm_wire::stage_need::usual;
+      }
+    }
   }
 
   // Whether every stage that the micro-batch passes has a peer to choose. One that failed is better than none.
@@ -54349,7 +55730,7 @@ class swarm_driver {
   }
 
   void tell(std::uint32_t m, const batch& b, const std::vector<swarm_wire::stage_need>& needs) {
-    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs};
+    const swarm_wire::order o{turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path, needs, b.passes};
     for (const net::peer_id p : b.path) {
       if (p != 0) orders_.push_back({p, o});
     }
@@ -54362,13 +55743,14 @@ class swarm_driver {
       if (!b.started || b.path[stage] != to || covered(m, b, stage)) continue;
       orders_.push_back({to,
                          {turn_, m, std::uint64_t{term_} << 32U | ++versions_, b.path,
-                          std::vector(size_.stages, swarm_wire::stage_need::usual)}});
+                          std::vector(size_.stages, swarm_wire::stage_need::usual), b.passes}});
     }
   }
 
   Router router_;
   stage::routing::roster known_;
   std::uint32_t window_;
+  bool differ_;
   stage::routing::step_size size_;
   std::uint32_t term_ = 0;
   std::uint64_t turn_ = 0;
@@ -54692,26 +56074,53 @@ class swarm_lead : protected swarm_talk {
   swarm_lead(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
       : swarm_talk{std::move(fabric), std::move(options), std::move(log)},
         rule_{router},
-        driver_{options_.stages, std::move(router), options_.window} {}
+        driver_{options_.stages, std::move(router), options_.window, options_.local_steps > 0} {}
   ~swarm_lead() = default;
 
   // ---- a turn ----------------------------------------------------------------------------------------------------------
 
-  void begin(std::uint64_t turn, std::uint32_t micro_batches) {
-    station_.begin(turn, micro_batches);
+  /// `counted`: of the turn's micro-batches, those that this peer has stepped on already.
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
+    station_.begin(turn, micro_batches, std::move(counted));
     gradients_.begin(swarm_wire::step_of(turn));
     serving_ = !move_to_;
-    gives_up_ = false;
+    gives_up_ = declared_ = false;
     bool told = verdict_.turn == turn;
     std::erase_if(orders_, [&](const auto& o) {
       told = told || o.second.turn == turn;
       if (o.second.turn == turn) accept(o.first, o.second);
       return o.second.turn <= turn;
     });
-    if (drives_) drive(std::exchange(asked_, true));
+    if (drives_ && micro_batches > 0) drive(std::exchange(asked_, true) && !closes_a_round());
     announce();
-    if (!told) ask_what_was_missed();
+    if (closes_a_round() && !drives_) {
+      send_report();
+    } else if (!told) {
+      ask_what_was_missed();
+    }
     settle();
+  }
+
+  /// Peers take steps on their own between exchanges.
+  [[nodiscard]] bool steps_alone() const noexcept { return options_.local_steps > 0; }
+  /// This turn is about all micro-batches of the local steps behind it, most of which are done.
+  [[nodiscard]] bool closes_a_round() const {
+    return steps_alone() && in_training() && !swarm_wire::is_local(station_.turn());
+  }
+  /// The local step that is this turn has all its micro-batches in all stages, as the driver says or has said: it is beyond
+  /// then. What this peer has contributed counts if it heard so itself.
+  [[nodiscard]] bool local_step_is_over() const {
+    const std::uint64_t turn = station_.turn();
+    return declared_ || table_.beyond(followed_.id, turn) || (drives_ && table_.anybody_beyond(turn));
+  }
+  [[nodiscard]] bool declared() const noexcept { return declared_; }
+  /// Others are through with this round: what is missing can no longer be computed, and is not waited for.
+  [[nodiscard]] bool released() const { return closes_a_round() && table_.anybody_beyond(station_.turn()); }
+  /// The driver took this peer for lost, and has given what is not in its parameters yet to others.
+  void forget_what_was_given_away() {
+    if (!steps_alone() || declared_ || has_sum()) return;
+    station_.forget();
+    ++times_forgotten_;
   }
 
   [[nodiscard]] bool in_training() const { return swarm_wire::trains(station_.turn()); }
@@ -54724,7 +56133,7 @@ class swarm_lead : protected swarm_talk {
   [[nodiscard]] bool may_enter() const {
     const std::uint64_t turn = station_.turn();
     return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0) ||
-           table_.anybody_beyond(options_.stage, turn);
+           table_.anybody_beyond(options_.stage, turn) || released();
   }
 
   /// Of the evaluation that is this turn.
@@ -54825,6 +56234,7 @@ class swarm_lead : protected swarm_talk {
   }
 
   void steer() {
+    if (declared_ || station_.done().size() == 0) return;  // nothing more comes of this turn
     for (std::uint32_t s = 0; s < options_.stages && in_training(); ++s) {
       driver_.summed(s, table_.has_sum(s, step()) || (s == options_.stage && has_sum()));
     }
@@ -54863,6 +56273,10 @@ class swarm_lead : protected swarm_talk {
     while (evaluated_.size() > most_kept_losses) evaluated_.erase(evaluated_.begin());
     if (evaluation && v.complete == 0 && v.turn == station_.turn()) gives_up_ = table_.beyond(followed_.id, v.turn);
     if (v.turn >= verdict_.turn) verdict_ = v;
+    if (steps_alone() && swarm_wire::is_local(v.turn) && v.turn == station_.turn() && v.complete != 0) {
+      declared_ = true;
+      loss_ = v.loss;
+    }
   }
 
   /// Who comes late to a turn may have missed orders, and how it ended: the driver knows.
@@ -54920,6 +56334,9 @@ class swarm_lead : protected swarm_talk {
   bool asked_ = false;  // every peer's report on the turn at which the driving began
   bool told_complete_ = false;
   bool gives_up_ = false;  // nobody knows what this evaluation came to
+  bool declared_ = false;  // this local step is over, and what this peer contributed counts
+  double loss_ = 0;        // of that step
+  std::uint64_t times_forgotten_ = 0;
   bool news_ = false;
   std::atomic<bool> called_away_ = false;
 };
@@ -55006,7 +56423,10 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     if (s.stage >= options_.stages) return;
     const bool fresh = !table_.peers()[from].said;
     table_.take(from, s, fabric_->now());
-    if (fresh && from == followed_.id) this->send_report();  // it took this peer for lost
+    if (fresh && from == followed_.id) {  // it took this peer for lost
+      this->forget_what_was_given_away();
+      this->send_report();
+    }
     if (!drives_) return;
     if (s.serving != 0) {
       driver_.serves(from, s.stage);
@@ -55132,7 +56552,8 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
 
   void open(std::uint64_t agreement) override {
     if (std::exchange(open_, true)) return;
-    this->run_ = mix(options_.run, agreement, mix(options_.stages, static_cast<std::uint64_t>(options_.micro_batches)));
+    this->run_ = mix(options_.run, agreement,
+                     mix(options_.stages, static_cast<std::uint64_t>(options_.micro_batches), options_.local_steps));
     fabric_->attach(this);
     locked([this] {
       this->claims_from_ = fabric_->now() + options_.heartbeat;
@@ -55143,6 +56564,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   // ---- a step --------------------------------------------------------------------------------------------------------
 
   result<double> run(std::uint64_t step, swarm_computer& computer) override {
+    if (this->steps_alone()) return run_alone(step, computer);
     begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
     CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
     double loss = 0;
@@ -55151,15 +56573,33 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   }
 
   result<void> complete(const std::function<bool()>& summoned) override {
-    gradients_.restore(computer_->gradients());
+    if (!this->steps_alone()) gradients_.restore(computer_->gradients());
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] {
       bool ready = false;
       locked([&] { ready = rested(); });
       return ready && summoned();
     };
-    return work_until([&] { return this->may_enter() && rested(); }, called);
+    CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
+    return this->steps_alone() ? step_on_what_was_missing() : result<void>{};
   }
+
+  void end_local_step(std::uint64_t step, swarm_computer& round) override {
+    const auto per_step = static_cast<std::uint32_t>(options_.micro_batches);
+    const auto at = static_cast<std::uint32_t>(step % options_.local_steps);
+    const std::uint32_t all = per_step * options_.local_steps;
+    if (at == 0 || progress_.size() != all) progress_ = swarm_wire::batch_set{all};
+    locked([&] {
+      for (std::uint32_t m = 0; m < per_step; ++m) {
+        if (station_.done().has(m)) progress_.add(at * per_step + m);
+      }
+    });
+    const bool closes = at + 1 == options_.local_steps;
+    begin(swarm_wire::training_turn(step), closes ? all : 0, round, closes ? progress_ : swarm_wire::batch_set{});
+  }
+
+  void replaced() override { progress_ = {}; }
+  [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
   result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
     if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
@@ -55178,17 +56618,13 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
 
   [[nodiscard]] swarm_holding holding() override {
     swarm_holding h;
-    locked([&] { h = {this->step(), this->has_sum(), station_.done()}; });
+    locked([&] { h = {this->step(), this->has_sum(), station_.done(), this->released()}; });
     return h;
   }
 
-  result<void> take_part(std::span<const swarm_holding> all, std::size_t self) override {
+  result<double> take_part(std::span<const swarm_holding> all, std::size_t self) override {
     const swarm_plan plan = plan_shares(all, this->step(), wanted());
-    if (plan.parts[self] == swarm_part::dropped) {
-      log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
-      std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
-      locked([this] { station_.drop_contributions(); });
-    }
+    if (plan.parts[self] == swarm_part::dropped) drop_everything();
     if (!plan.complete) {
       locked([this] {
         verdict_.complete = 0;
@@ -55199,8 +56635,8 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
       return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
                   "micro-batches are missing; they are computed first");
     }
-    gradients_.put_in(plan.parts[self], computer_->gradients());
-    return {};
+    gradients_.put_in(plan.parts[self], computer_->gradients(), !this->steps_alone());
+    return this->steps_alone() ? weight_of(all, plan, self) : 1.0;  // every peer's, so that parts are summed
   }
 
   result<double> all_summed() override {
@@ -55266,14 +56702,61 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     fabric_->locked(std::forward<F>(what));
   }
 
-  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer) {
+  void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer,
+             swarm_wire::batch_set counted = {}) {
     computer_ = &computer;
     forward_seconds_.clear();
+    added_ = 0;
     mail_.clear();
     locked([&] {
       mail_.forget_before(turn);
-      base::begin(turn, micro_batches);
+      base::begin(turn, micro_batches, std::move(counted));
     });
+  }
+
+  void drop_everything() {
+    log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
+    if (this->steps_alone()) computer_->forget_progress();
+    std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    locked([this] {
+      if (this->steps_alone()) station_.settle(false);
+      station_.drop_contributions();
+      progress_ = station_.done();
+    });
+  }
+
+  // ---- local steps
+  // ---------------------------------------------------------------------------------------------------------
+
+  // What this peer contributed counts if the driver said so; else others may have been given it, or nobody knows.
+  result<double> run_alone(std::uint64_t step, swarm_computer& computer) {
+    begin(swarm_wire::local_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
+    if (wanted().count() != station_.done().size()) {
+      return fail(errc::invalid_argument, "swarm", "local steps need a router that leaves no stage out");
+    }
+    CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
+    double loss = 0;
+    locked([&] {
+      if (!this->declared()) station_.forget();
+      loss = this->declared() ? this->loss_ : 0.0;
+    });
+    return loss;
+  }
+
+  // The exchange is prepared anew then: this peer's parameters are others than when it was prepared.
+  result<void> step_on_what_was_missing() {
+    if (!std::exchange(clobbered_, false)) return {};
+    added_ = 0;
+    std::uint32_t pending = 0;
+    locked([&] { pending = station_.pending(); });
+    if (pending > 0) {
+      CAUSEWAY_TRY(computer_->take_step(static_cast<float>(progress_.size()) / static_cast<float>(pending)));
+      locked([&] {
+        station_.settle(true);
+        progress_ = station_.done();
+      });
+    }
+    return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
   // ---- waiting
@@ -55331,13 +56814,13 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     auto arrived = mail_.collect();
     locked([&] {
       this->news_ = false;
-      for (auto& a : arrived) station_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes));
+      for (auto& a : arrived) station_.arrive(a.what.micro_batch, a.what.backward != 0, std::move(a.bytes), a.what.pass);
       announced = this->take_parcels();
       for (const auto& s : station_.take_shipments()) {
         const auto link = table_.link_to(s.to);
         if (!link) continue;  // sent again when it is back
         const swarm_wire::parcel p{station_.turn(), s.micro_batch, s.backward ? std::uint8_t{1} : std::uint8_t{0},
-                                   ++serial_};
+                                   ++serial_, s.pass};
         fabric_->post(*link, swarm_wire::encode(this->run_, p));
         sends.emplace_back(*link, p);
         contents.push_back(s.bytes);
@@ -55368,41 +56851,55 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   // ---------------------------------------------------------------------------------------------------------
 
   result<void> compute(const swarm_task& task) {
+    if (!task.backward) computer_->forget(task.micro_batch);
     if (task.input) {
       const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
       if (!usable) return refuse(task, usable.error());
     }
     time_point begin;
     locked([&] { begin = fabric_->now(); });
-    if (task.backward) return compute_back(task.micro_batch, begin);
+    if (task.backward) return compute_back(task, begin);
     CAUSEWAY_ASSIGN(auto out, computer_->forward(output(task.micro_batch, false)));
     locked([&] {
       forward_seconds_[task.micro_batch] = seconds(fabric_->now() - begin);
-      station_.forwarded(task.micro_batch, std::move(out.bytes));
+      station_.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
       if (this->in_training()) return;
-      station_.contributed(task.micro_batch, out.loss, nullptr);
+      station_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
       this->tell_driver(swarm_wire::contributed{station_.turn(), task.micro_batch, 0, out.loss});
       this->settle();
     });
     return {};
   }
 
-  result<void> compute_back(std::uint32_t m, time_point begin) {
-    CAUSEWAY_ASSIGN(auto back, backward(m));
+  result<void> compute_back(const swarm_task& task, time_point begin) {
+    const std::uint32_t m = task.micro_batch;
+    std::uint64_t forgotten = 0;
+    bool adds = false;
     locked([&] {
+      if (std::exchange(seen_forgotten_, this->times_forgotten_) != this->times_forgotten_) added_ = 0;
+      forgotten = seen_forgotten_;
+      adds = !this->has_sum() && station_.adds(m);
+    });
+    CAUSEWAY_ASSIGN(auto back, backward(m, adds));
+    locked([&] {
+      if (forgotten != this->times_forgotten_) return;  // others have been given it
       const double took = forward_seconds_[m] + seconds(fabric_->now() - begin);
       this->seconds_ = this->seconds_ > 0 ? 0.7 * this->seconds_ + 0.3 * took : took;
-      station_.contributed(m, back.loss, std::move(back.bytes));
+      station_.contributed(m, back.loss, std::move(back.bytes), task.pass);
       this->tell_driver(swarm_wire::contributed{station_.turn(), m, took, back.loss});
       this->settle();
     });
     return {};
   }
 
-  // What is computed again for a neighbour's sake, after the stage has its sum, adds to nothing.
-  result<swarm_output> backward(std::uint32_t m) {
-    if (!this->has_sum()) return computer_->backward(output(m, true));
+  // What is computed again for a neighbour's sake adds to nothing.
+  result<swarm_output> backward(std::uint32_t m, bool adds) {
     const auto g = computer_->gradients();
+    if (adds && this->steps_alone() && added_++ == 0) {
+      std::fill(g.begin(), g.end(), 0.0F);
+      clobbered_ = this->closes_a_round();
+    }
+    if (adds) return computer_->backward(output(m, true));
     const std::vector<float> kept{g.begin(), g.end()};
     auto back = computer_->backward(output(m, true));
     std::copy(kept.begin(), kept.end(), g.begin());
@@ -55425,7 +56922,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
 
   // The micro-batches that pass this stage.
   [[nodiscard]] swarm_wire::batch_set wanted() const {
-    swarm_wire::batch_set all{static_cast<std::uint32_t>(options_.micro_batches)};
+    swarm_wire::batch_set all{station_.done().size()};
     for (std::uint32_t m = 0; m < all.size(); ++m) {
       if (this->rule_.runs(this->size(), options_.stage, m)) all.add(m);
     }
@@ -55441,6 +56938,10 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   std::uint64_t evaluated_step_ = 0;
   std::uint64_t evaluations_ = 0;  // before that step
   double norm_ = 0;
+  swarm_wire::batch_set progress_;    // of the micro-batches since the last exchange: those that this peer has stepped on
+  std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
+  std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
+  bool clobbered_ = false;            // the gradients held what was to be exchanged
   bool open_ = false;
   time_point again_from_;  // another attempt at the exchange
   duration waited_{0};
@@ -55655,7 +57156,9 @@ namespace causeway::inline CAUSEWAY_ABI {
 ///   losses to the store's gradients; gives the sum. Equal inputs give equal bits for a given number of threads.
 /// - `evaluate(inputs, targets, sequences)`: the summed token losses, without gradients and dropout.
 /// - `config_hash()`: equal on models that can share a run.
-/// - `backend().pool()`: the threads it computes on.
+/// - `backend().pool()`: the threads of the host. Where the backend is a kernels::Backend, gradients are cleared and
+/// measured
+///   by it, wherever they lie.
 template <class M>
 concept Model = std::movable<M> &&
     requires(M& m, std::span<const std::int32_t> tokens, std::int64_t sequences, float scale, std::uint64_t stream) {
@@ -55701,6 +57204,8 @@ struct trainer_options {
 
 template <Model M, optim::Optimizer Inner>
 class training_context {
+  using backend_type = std::remove_cvref_t<decltype(std::declval<M&>().backend())>;
+
  public:
   training_context(M model, Inner inner, environment env, trainer_options options, bool keeps_inputs)
       : model_{std::move(model)},
@@ -55777,7 +57282,15 @@ class training_context {
 
   /// The 2-norm of the gradient that this peer holds.
   [[nodiscard]] float own_norm() { return norm_of(gradients()); }
-  [[nodiscard]] float norm_of(std::span<const float> values) { return optim::global_norm(pool(), values); }
+  /// Of a part of `gradients()`.
+  [[nodiscard]] float norm_of(std::span<const float> part) {
+    if constexpr (kernels::Backend<backend_type>) {
+      const auto count = static_cast<std::int64_t>(part.size());
+      return static_cast<float>(std::sqrt(model_.backend().sum_of_squares(part.data(), count)));
+    } else {
+      return optim::global_norm(pool(), part);
+    }
+  }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
 
@@ -55982,7 +57495,12 @@ class training_context {
     micro_batch_ = 0;
     resumed_ = false;
     const auto g = gradients();
-    kernels::zero(pool(), g.data(), static_cast<std::int64_t>(g.size()));
+    const auto count = static_cast<std::int64_t>(g.size());
+    if constexpr (kernels::Backend<backend_type>) {
+      model_.backend().zero(g.data(), count);
+    } else {
+      kernels::zero(pool(), g.data(), count);
+    }
   }
 
   /// Clips, and lets the inner optimizer move the parameters. errc::non_finite leaves them as they were.
@@ -57404,6 +58922,7 @@ class swarm_group final : public elastic_group {
   result<void> open(shared_state state, thread_pool& pool) override {
     state.adopted = [this, inner = std::move(state.adopted)](std::span<const float>) {
       replaced_ = true;
+      swarm_->replaced();
       if (inner) inner({});
     };
     CAUSEWAY_TRY(stage_->open(std::move(state), pool));
@@ -57415,8 +58934,7 @@ class swarm_group final : public elastic_group {
     CAUSEWAY_TRY(swarm_->complete([this] { return stage_->exchange_waits(); }));
     CAUSEWAY_ASSIGN(entry_, stage_->enter(1 + swarm_->contributed()));
     if (replaced_) return fail(errc::cancelled, "swarm", "the others of this stage have finished the step");
-    CAUSEWAY_TRY(divide());
-    entry_.share = 1;  // of every peer: the weighted mean is the sum then
+    CAUSEWAY_ASSIGN(entry_.share, divide());
     return entry_;
   }
 
@@ -57435,7 +58953,7 @@ class swarm_group final : public elastic_group {
 
  private:
   // Everybody's holdings go to everybody: M bits each.
-  result<void> divide() {
+  result<double> divide() {
     const parallel::swarm_holding mine = swarm_->holding();
     const auto bytes = parallel::encode(mine);
     const std::size_t peers = entry_.transport->size();
@@ -58055,6 +59573,25 @@ using parcae = parallel::elastic_pipeline<stage::recovery::proactive, stage::one
                 stage::recovery::proactive{o.plan}};
 }
 
+/// Bamboo (Thorpe et al., NSDI 2023): every peer holds its successor's stage too, repeats its forwards in idle time and
+/// keeps their activations. When the successor is lost, its predecessor does what is left of both stages, and the step goes
+/// on: no forward or backward of those who are left is made again. All are laid out anew between steps. The paper has peers
+/// change over by a key-value store, here a new attempt of the membership begins with what everybody has kept; what was
+/// sent over boundaries is kept by its sender for that. A peer lost with its predecessor costs the step.
+struct bamboo_options {
+  std::shared_ptr<parallel::crew> peers{};   ///< the crew_group of the environment
+  std::int64_t micro_batches = 32;           ///< of the global batch
+  std::int64_t stages = 4;                   ///< of each pipeline; the paper takes 1.5 times as many as memory asks for
+  std::optional<io::any_storage> storage{};  ///< that all peers reach: for when a stage is lost with its shadow
+  std::uint64_t store_every = 100;           ///< steps between copies there
+};
+using bamboo = parallel::elastic_pipeline<stage::recovery::redundant_forward, stage::one_f_one_b>;
+[[nodiscard]] inline bamboo make(const bamboo_options& o) {
+  return bamboo{o.peers,
+                {.micro_batches = o.micro_batches, .storage = o.storage, .store_every = o.store_every},
+                stage::recovery::redundant_forward{o.stages}};
+}
+
 /// ReCycle (Gandhi et al., SOSP 2024): a lost peer's micro-batches go to the peers of the same stage in other pipelines,
 /// while its own pipeline goes on with its other stages. No block moves, and no peer has to be spare; backwards are split,
 /// so that weight gradients fill what would be bubbles. Not here: the staggered optimizer step, since no parameter moves
@@ -58600,8 +60137,8 @@ template <class Model>
 #define CAUSEWAY_PRESETS_SWARMS_HPP
 
 // Published systems whose stages are served by peers that come and go, as compositions of a router and an activation codec.
-// Each is the parallelism of a trainer with comm::every_step and fault::quorum, and its peer() belongs into the
-// environment's swarm_group.
+// Each is the parallelism of a trainer with fault::quorum and comm::every_step, or, where it says so, what `rounds_of`
+// gives; and its peer() belongs into the environment's swarm_group.
 
 namespace causeway::inline CAUSEWAY_ABI::presets {
 
@@ -58632,6 +60169,32 @@ using swarm = parallel::swarm<stage::coded<compress::block_int8>>;
   return detail::swarm_of<swarm>(o.fabric, o.peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
 }
 
+/// DiLoCo-SWARM: SWARM's stages and wiring, but the peers of a stage take H steps of AdamW on what passed through them and
+/// then an outer step of Nesterov on the mean of what they moved (DiLoCo, arXiv 2311.08105, with its 0.7 and 0.9), instead
+/// of summing gradients in every step: 1/H of the bytes between them. Which steps go together, and what becomes of a lost
+/// peer's, is derived here (docs/design/swarm.md). H is less than DiLoCo's 500: what a lost peer had counts as one step.
+struct diloco_swarm_options {
+  std::shared_ptr<net::fabric> fabric{};                                ///< of the swarm; another one than the membership's
+  parallel::swarm_options peer{};                                       ///< stage, stages, micro-batches, addresses, times
+  std::uint32_t local_steps = 50;                                       ///< H; equal on all peers
+  float outer_learning_rate = 0.7F;                                     ///< of the step after each round
+  float momentum = 0.9F;                                                ///< Nesterov's, of the outer step
+  std::uint64_t seed = 1;                                               ///< of ties
+  stage::routing::entry newcomers = stage::routing::entry::at_minimum;  ///< their accumulated time when they come
+  log_sink log{};
+};
+using diloco_swarm = parallel::local_swarm<stage::coded<compress::block_int8>>;
+[[nodiscard]] inline diloco_swarm make(const diloco_swarm_options& o) {
+  parallel::swarm_options peer = o.peer;
+  peer.local_steps = o.local_steps;
+  return detail::swarm_of<diloco_swarm>(o.fabric, peer, stage::routing::least_load{{o.seed, o.newcomers}}, o.log);
+}
+/// The trainer's communication policy.
+[[nodiscard]] inline comm::periodic<> rounds_of(const diloco_swarm_options& o) {
+  return comm::periodic<>{{.local_steps = o.local_steps, .outer_learning_rate = o.outer_learning_rate},
+                          optim::nesterov{{.momentum = o.momentum}}};
+}
+
 /// GWTF (Go With The Flow, 2025): paths of a whole step at once, so that peers carry what they can in its time and the sum
 /// of measured link delays is least. The paper's peers find the flow among themselves; here the driver, which knows all of
 /// them, computes the optimum.
@@ -58648,6 +60211,348 @@ using gwtf = parallel::swarm<stage::plain>;
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
 
 #endif  // CAUSEWAY_PRESETS_SWARMS_HPP
+
+// ---- causeway/cuda/engine.hpp ----
+#ifndef CAUSEWAY_CUDA_ENGINE_HPP
+#define CAUSEWAY_CUDA_ENGINE_HPP
+
+// What a device can do for a model, without a word of CUDA: the seam between what nvcc compiles and everything else. A
+// program gets an engine from one .cu file (engine.cuh) and hands it to cuda::backend; its trainer, its networks and its
+// command line are compiled as ever. A virtual call costs nothing beside the start of a kernel.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Where values lie, and what they are: f32 or bf16.
+struct const_values {
+  const void* at = nullptr;
+  dtype type = dtype::f32;
+
+  const_values() = default;
+  template <class T>
+  const_values(const T* p) noexcept : at{p}, type{dtype_of<T>} {}  // NOLINT: a pointer is one
+};
+struct values {
+  void* at = nullptr;
+  dtype type = dtype::f32;
+
+  values() = default;
+  template <class T>
+  values(T* p) noexcept : at{p}, type{dtype_of<T>} {}  // NOLINT: a pointer is one
+};
+
+/// kernels::gemm_args of any types.
+struct product {
+  bool transpose_a = false, transpose_b = false;
+  std::int64_t m = 0, n = 0, k = 0;
+  const_values a;
+  std::int64_t lda = 0;
+  const_values b;
+  std::int64_t ldb = 0;
+  values c;
+  std::int64_t ldc = 0;
+  bool accumulate = false;
+  const float* bias = nullptr;
+  const float* residual = nullptr;
+  std::int64_t ld_residual = 0;
+  kernels::activation act = kernels::activation::none;
+  values pre_activation;
+
+  template <class In, class Out>
+  product(const kernels::gemm_args<In, Out>& g) noexcept  // NOLINT: it is one
+      : transpose_a{g.transpose_a},
+        transpose_b{g.transpose_b},
+        m{g.m},
+        n{g.n},
+        k{g.k},
+        a{g.a},
+        lda{g.lda},
+        b{g.b},
+        ldb{g.ldb},
+        c{g.c},
+        ldc{g.ldc},
+        accumulate{g.accumulate},
+        bias{g.bias},
+        residual{g.residual},
+        ld_residual{g.ld_residual},
+        act{g.act},
+        pre_activation{g.pre_activation} {}
+};
+
+/// One step of Muon for a matrix (optim::muon_options, optim::step_options).
+struct muon_coefficients {
+  float learning_rate = 0.0F;
+  float momentum = 0.95F;
+  float weight_decay = 0.0F;
+  float gradient_scale = 1.0F;
+  int iterations = 5;
+  bool half = true;  ///< products in bf16, else in f32
+};
+
+/// Operations start in the order of the calls and return at once; the arguments are those of the functions of the same name
+/// in kernels/, all in memory from `reserve`, but for what says "host". After the first error the others do nothing, until
+/// `finish` has told it. One thread at a time.
+class engine {
+ public:
+  virtual ~engine() = default;
+
+  /// One line for a person, such as "cuda: NVIDIA H200 (9.0)".
+  [[nodiscard]] virtual std::string describe() const = 0;
+
+  /// Memory that the device and, while nothing is under way, the host read and write. Throws std::bad_alloc.
+  [[nodiscard]] virtual void* reserve(std::size_t bytes) = 0;
+  virtual void release(void* piece) noexcept = 0;
+  /// Waits until all is done; `finish` tells what went wrong.
+  virtual void wait() = 0;
+  /// Waits until all is done. The first error since the last call.
+  [[nodiscard]] virtual result<void> finish() = 0;
+
+  /// A hint: operations will use these next, and the host may have had them.
+  virtual void fetch(const void* p, std::size_t bytes) = 0;
+  virtual void copy_in(void* to, const void* host, std::size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+
+  virtual void multiply(const product& p) = 0;
+  virtual void zero(float* y, std::int64_t count) = 0;
+  /// Waits for the result. NaN after an error.
+  [[nodiscard]] virtual double sum_of_squares(const float* x, std::int64_t count) = 0;
+  virtual void add(values y, const_values a, const_values b, std::int64_t count) = 0;
+  virtual void convert(const float* from, bf16* to, std::int64_t count) = 0;
+
+  virtual void embedding_forward(const std::int32_t* tokens, const float* table, const float* positions, float* x,
+                                 std::int64_t batch, std::int64_t T, std::int64_t C) = 0;
+  virtual void embedding_backward(const std::int32_t* tokens, const float* dx, float* dtable, float* dpositions,
+                                  std::int64_t batch, std::int64_t T, std::int64_t C, std::int64_t vocabulary) = 0;
+  virtual void layer_norm_forward(const float* x, const float* gain, const float* bias, values y, float* mean, float* rstd,
+                                  std::int64_t rows, std::int64_t columns, float epsilon) = 0;
+  virtual void layer_norm_backward(const float* x, const float* gain, const float* mean, const float* rstd, const_values dy,
+                                   float* dx, bool accumulate, float* dgain, float* dbias, std::int64_t rows,
+                                   std::int64_t columns) = 0;
+  virtual void rms_norm_forward(const float* x, const float* gain, values y, float* rstd, std::int64_t rows,
+                                std::int64_t columns, float epsilon) = 0;
+  virtual void rms_norm_backward(const float* x, const float* gain, const float* rstd, const_values dy, float* dx,
+                                 bool accumulate, float* dgain, std::int64_t rows, std::int64_t columns) = 0;
+  virtual void gelu_forward(const_values x, values y, std::int64_t count) = 0;
+  virtual void gelu_backward(const_values x, const_values dy, values dx, std::int64_t count) = 0;
+  virtual void swiglu_forward(const_values gate_up, values y, std::int64_t rows, std::int64_t hidden) = 0;
+  virtual void swiglu_backward(const_values gate_up, const_values dy, values dgate_up, std::int64_t rows,
+                               std::int64_t hidden) = 0;
+  virtual void bias_gradient(const_values dy, float* dbias, std::int64_t rows, std::int64_t columns) = 0;
+  virtual void dropout(values x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) = 0;
+  /// The table is the host's; its numbers are copied when it is seen for the first time.
+  virtual void rotary(const kernels::rotary_table& table, values qkv, std::int64_t batch, std::int64_t T,
+                      std::int64_t row_stride, std::int64_t heads, std::int64_t head_size, bool inverse) = 0;
+  virtual void attention_forward(const kernels::attention_shape& shape, const_values q, const_values k, const_values v,
+                                 values o, float* logsumexp) = 0;
+  virtual void attention_backward(const kernels::attention_shape& shape, const_values q, const_values k, const_values v,
+                                  const_values o, const_values d_o, const float* logsumexp, values dq, values dk,
+                                  values dv) = 0;
+  /// Waits for the loss. The targets are the host's. NaN after an error.
+  [[nodiscard]] virtual double cross_entropy(const_values x, const_values w, const std::int32_t* targets, std::int64_t rows,
+                                             std::int64_t C, std::int64_t V, float grad_scale, values dx, float* dw) = 0;
+
+  /// The bits of kernels::adamw_update.
+  virtual void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
+                            const kernels::adamw_coefficients& c) = 0;
+  /// p, g and the momentum u are [rows, columns].
+  virtual void muon_update(float* p, const float* g, float* u, std::int64_t rows, std::int64_t columns,
+                           const muon_coefficients& c) = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ENGINE_HPP
+
+// ---- causeway/cuda/backend.hpp ----
+#ifndef CAUSEWAY_CUDA_BACKEND_HPP
+#define CAUSEWAY_CUDA_BACKEND_HPP
+
+// A GPU as the backend of a model: nn::basic_gpt<cuda::backend> trains on it, with the same trainers and policies. The
+// parameters, gradients and activations lie in memory that device and host share (engine::reserve), so that whatever a
+// policy does with them between steps, it does; while a pass runs nothing else may touch them, and a pass ends when the
+// device is done. The inner optimizer should be one of cuda/optimizers.hpp: another one works, but its state is on the host
+// and every step moves the parameters there and back.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Memory of an engine for buffers; the engine must outlive them.
+[[nodiscard]] inline memory_source memory_of(engine& e) noexcept {
+  return {&e, [](void* owner, std::size_t bytes) { return static_cast<engine*>(owner)->reserve(bytes); },
+          [](void* owner, void* piece) { static_cast<engine*>(owner)->release(piece); }};
+}
+
+/// Shares the engine with the optimizer. `threads` are the host's, for policies and codecs.
+class backend {
+ public:
+  explicit backend(std::shared_ptr<cuda::engine> e, unsigned threads = 1) : engine_{std::move(e)}, pool_{threads} {
+    CAUSEWAY_EXPECT(engine_ != nullptr);
+  }
+
+  [[nodiscard]] cuda::engine& ops() noexcept { return *engine_; }
+  [[nodiscard]] const std::shared_ptr<cuda::engine>& engine() const noexcept { return engine_; }
+  [[nodiscard]] thread_pool& pool() noexcept { return pool_; }
+  [[nodiscard]] memory_source source() const noexcept { return memory_of(*engine_); }
+  [[nodiscard]] result<void> finish() { return engine_->finish(); }
+  [[nodiscard]] std::string describe() const { return engine_->describe(); }
+
+  /// Done when the next pass is; an error comes back from its `finish`.
+  void zero(float* y, std::int64_t count) { engine_->zero(y, count); }
+  [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) { return engine_->sum_of_squares(x, count); }
+
+ private:
+  std::shared_ptr<cuda::engine> engine_;
+  thread_pool pool_;
+};
+static_assert(kernels::Backend<backend>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_BACKEND_HPP
+
+// ---- causeway/cuda/adamw.hpp ----
+#ifndef CAUSEWAY_CUDA_ADAMW_HPP
+#define CAUSEWAY_CUDA_ADAMW_HPP
+
+// AdamW beside the parameters of a model on the device: no byte of a step crosses to the host. The bits of optim::adamw, in
+// the same state, so a checkpoint of either goes on with the other.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// optim::adamw on an engine, for a model whose backend has the same one. Moves 28 bytes a parameter in the device's
+/// memory, keeps 8. What goes wrong on the device comes back from the model's next pass.
+class adamw {
+ public:
+  static constexpr std::string_view name = "adamw";
+
+  explicit adamw(std::shared_ptr<engine> e, optim::adamw_options options = {}) noexcept
+      : engine_{std::move(e)}, options_{options} {}
+
+  [[nodiscard]] const optim::adamw_options& options() const noexcept { return options_; }
+  [[nodiscard]] std::uint64_t steps() const noexcept { return clock_.steps(); }
+  /// First and second moments, in the layout of the parameters. The host may read them once the device is done.
+  [[nodiscard]] std::array<std::span<float>, 2> moments() noexcept {
+    const auto length = static_cast<std::size_t>(first_.size());
+    return {std::span{first_.data(), length}, std::span{second_.data(), length}};
+  }
+
+  void reset(std::int64_t length) {
+    first_ = optim::state_buffer{length, memory_of(*engine_)};
+    second_ = optim::state_buffer{length, memory_of(*engine_)};
+    clock_ = {};
+  }
+  /// As after `steps` steps whose moments are all zero.
+  void resume(std::int64_t length, std::uint64_t steps) {
+    reset(length);
+    clock_.resume(options_, steps);
+  }
+
+  void step(thread_pool&, parameter_view view, optim::step_options step) {
+    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
+    const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
+    kernels::adamw_coefficients plain = decayed;
+    plain.weight_decay = 0.0F;
+    const auto update = [&](std::int64_t begin, std::int64_t count, bool decay) {
+      engine_->adamw_update(view.values.data() + begin, view.gradients.data() + begin, first_.data() + begin,
+                            second_.data() + begin, count, decay ? decayed : plain);
+    };
+    const auto length = static_cast<std::int64_t>(view.values.size());
+    if (view.segments.empty()) {
+      update(0, length, true);
+    } else {
+      optim::detail::for_pieces(view.segments, {0, length}, update);
+    }
+    engine_->wait();  // policies of the host read the parameters next
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(first_, second_, clock_);
+  }
+
+ private:
+  std::shared_ptr<engine> engine_;
+  optim::adamw_options options_;
+  optim::state_buffer first_;
+  optim::state_buffer second_;
+  optim::adam_clock clock_;
+};
+static_assert(optim::Optimizer<adamw>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ADAMW_HPP
+
+// ---- causeway/cuda/muon.hpp ----
+#ifndef CAUSEWAY_CUDA_MUON_HPP
+#define CAUSEWAY_CUDA_MUON_HPP
+
+// Muon beside the parameters of a model on the device: optim::muon's step, and its state, so a checkpoint of either goes on
+// with the other.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// optim::muon on an engine, for a model whose backend has the same one. Products of the orthogonalisation are in bf16, as
+/// in Keller Jordan's Muon, or in f32; what is not a matrix takes AdamW's step to the bit. What goes wrong on the device
+/// comes back from the model's next pass.
+class muon {
+ public:
+  static constexpr std::string_view name = "muon";
+
+  explicit muon(std::shared_ptr<engine> e, optim::muon_options options = {}, bool half = true) noexcept
+      : engine_{std::move(e)}, options_{options}, half_{half} {}
+
+  [[nodiscard]] const optim::muon_options& options() const noexcept { return options_; }
+
+  void reset(std::int64_t length) {
+    first_ = optim::state_buffer{length, memory_of(*engine_)};
+    second_ = optim::state_buffer{0, memory_of(*engine_)};
+    clock_ = {};
+  }
+
+  void step(thread_pool&, parameter_view view, optim::step_options step) {
+    CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
+    if (second_.size() == 0) {
+      second_ = optim::state_buffer{optim::detail::muon_second_moments(view.segments), memory_of(*engine_)};
+    }
+    optim::step_options adamw_step = step;
+    adamw_step.learning_rate *= options_.adamw_rate;
+    const kernels::adamw_coefficients decayed = clock_.advance(options_.adamw, adamw_step);
+    kernels::adamw_coefficients plain = decayed;
+    plain.weight_decay = 0.0F;
+    const muon_coefficients c{step.learning_rate,  options_.momentum,   options_.weight_decay,
+                              step.gradient_scale, options_.iterations, half_};
+    float* second = second_.data();
+    for (const parameter_segment& s : view.segments) {
+      float* const p = view.values.data() + s.offset;
+      const float* const g = view.gradients.data() + s.offset;
+      float* const first = first_.data() + s.offset;
+      if (s.kind == parameter_kind::matrix) {
+        engine_->muon_update(p, g, first, s.rows, s.columns, c);
+        continue;
+      }
+      engine_->adamw_update(p, g, first, second, s.size(), optim::detail::decays(s.kind) ? decayed : plain);
+      second += optim::detail::muon_padded(s.size());
+    }
+    engine_->wait();  // policies of the host read the parameters next
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(first_, second_, clock_);
+  }
+
+ private:
+  std::shared_ptr<engine> engine_;
+  optim::muon_options options_;
+  bool half_;
+  optim::state_buffer first_;
+  optim::state_buffer second_;
+  optim::adam_clock clock_;
+};
+static_assert(optim::Optimizer<muon>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MUON_HPP
 
 // ---- causeway/causeway.hpp ----
 #ifndef CAUSEWAY_CAUSEWAY_HPP
@@ -63502,839 +65407,139 @@ struct attention_plain_key_gradient_body {
 
 #endif  // CAUSEWAY_CUDA_ATTENTION_PLAIN_BODIES_HPP
 
-// ---- causeway/cuda/caching_pool.hpp ----
-#ifndef CAUSEWAY_CUDA_CACHING_POOL_HPP
-#define CAUSEWAY_CUDA_CACHING_POOL_HPP
+// ---- causeway/cuda/embedding_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
+#define CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
 
-// Which piece of memory a request gets: the bookkeeping of the device's arena, which knows nothing of CUDA and so is tested
-// on any machine. Requests are rounded up to a few sizes, pieces that come back wait in a list per size, and a step that
-// asks for what an earlier one asked for reserves nothing. Memory is never split or joined, so it cannot fragment.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// Where a pool gets memory from. `release` takes what `reserve` gave, and waits until the device is done with it.
-template <class S>
-concept MemorySource = std::movable<S> && requires(S& s, std::size_t bytes, void* piece) {
-  { s.reserve(bytes) } -> std::same_as<result<void*>>;
-  s.release(piece);
-};
-
-/// What a request for `bytes` takes: multiples of 512 up to 4 KiB, then four sizes to each doubling, so that at most a
-/// fifth of a large piece is unused. `bytes` must be at most 2^62.
-constexpr std::size_t size_class(std::size_t bytes) noexcept {
-  const std::size_t step = bytes <= 4096 ? 512 : std::bit_floor(bytes - 1) / 4;
-  return bytes == 0 ? 512 : (bytes + step - 1) / step * step;
-}
-
-/// A cache of pieces. Not safe to share between threads. A piece that is given back may be taken again at once: whoever
-/// uses it next must do so after the former user's work, which holds when both use one stream.
-template <MemorySource Source>
-class caching_pool {
- public:
-  explicit caching_pool(Source source) : source_{std::move(source)} {}
-
-  caching_pool(caching_pool&& other) noexcept
-      : source_{std::move(other.source_)},
-        free_{std::exchange(other.free_, {})},
-        held_{std::exchange(other.held_, 0)},
-        taken_{std::exchange(other.taken_, 0)},
-        reservations_{other.reservations_} {}
-  caching_pool& operator=(caching_pool&&) = delete;
-  ~caching_pool() { trim(); }
-
-  /// A piece of size_class(bytes) bytes. When the source has no more, gives back to it what waits here and tries again.
-  [[nodiscard]] result<void*> take(std::size_t bytes) {
-    const std::size_t size = size_class(bytes);
-    if (const auto waiting = free_.find(size); waiting != free_.end() && !waiting->second.empty()) {
-      void* const piece = waiting->second.back();
-      waiting->second.pop_back();
-      taken_ += size;
-      return piece;
-    }
-    auto piece = reserve(size);
-    if (!piece) return piece;
-    ++reservations_;
-    held_ += size;
-    taken_ += size;
-    return piece;
-  }
-
-  /// Gives back what take(bytes) gave.
-  void give(void* piece, std::size_t bytes) {
-    const std::size_t size = size_class(bytes);
-    CAUSEWAY_EXPECT(piece != nullptr && taken_ >= size);
-    taken_ -= size;
-    free_[size].push_back(piece);
-  }
-
-  /// Returns to the source all pieces that nobody holds.
-  void trim() {
-    for (auto& [size, pieces] : free_) {
-      for (void* piece : pieces) source_.release(piece);
-      held_ -= size * pieces.size();
-      pieces.clear();
-    }
-  }
-
-  [[nodiscard]] std::size_t held() const noexcept { return held_; }    ///< bytes reserved from the source
-  [[nodiscard]] std::size_t taken() const noexcept { return taken_; }  ///< bytes of these that are in use
-  /// How often the source was asked with success: constant over a steady step.
-  [[nodiscard]] std::size_t reservations() const noexcept { return reservations_; }
-
- private:
-  result<void*> reserve(std::size_t size) {
-    auto piece = source_.reserve(size);
-    if (piece || piece.error().code != errc::out_of_memory || held_ == taken_) return piece;
-    trim();
-    return source_.reserve(size);
-  }
-
-  Source source_;
-  std::map<std::size_t, std::vector<void*>> free_;
-  std::size_t held_ = 0;
-  std::size_t taken_ = 0;
-  std::size_t reservations_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_CACHING_POOL_HPP
-
-// ---- causeway/cuda/runtime.cuh ----
-#ifndef CAUSEWAY_CUDA_RUNTIME_CUH
-#define CAUSEWAY_CUDA_RUNTIME_CUH
-
-// Device, stream, memory, and CUDA's errors as ours. A machine without a driver or device is an ordinary error, found in a
-// fraction of a millisecond; nothing here throws or prints. An error after a kernel fault stays with the process (CUDA
-// calls it sticky): it is errc::device_lost, and trying again is useless.
-
-#include <cuda_runtime_api.h>
-
-// Kernels are templates with hidden visibility: two shared objects with the same kernel do not meet.
-#define CAUSEWAY_KERNEL __attribute__((visibility("hidden"))) __global__
+// Token and position tables: look-up and gradient, to the bits of kernels/embedding.hpp. The gradient of the token table is
+// a scatter in which tokens meet. The rows are sorted by their token (stably, so equal tokens keep the order of the text),
+// and the first thread of each run of equal tokens adds the run in that order: no atomics, the same sum every time.
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
-/// Our error for one of CUDA's; `where` is the operation that reported it. `code` must not be cudaSuccess.
-[[nodiscard]] inline error to_error(cudaError_t code, std::string where) {
-  const std::string said = cudaGetErrorString(code);
-  switch (code) {
-    case cudaErrorNoDevice:
-    case cudaErrorInsufficientDriver:
-    case cudaErrorInitializationError:
-      return fail(errc::unsupported, std::move(where),
-                  "no usable CUDA device (" + said + "); install an NVIDIA driver, or run on the CPU");
-    case cudaErrorNoKernelImageForDevice:
-      return fail(errc::unsupported, std::move(where),
-                  "the program holds no code for this device (" + said + "); add it to CMAKE_CUDA_ARCHITECTURES");
-    case cudaErrorMemoryAllocation:
-      return fail(errc::out_of_memory, std::move(where),
-                  "device memory is full (" + said + "); use a smaller batch or model");
-    case cudaErrorInvalidValue:
-    case cudaErrorInvalidDevice:
-    case cudaErrorInvalidConfiguration: return fail(errc::invalid_argument, std::move(where), said);
-    default: return fail(errc::device_lost, std::move(where), "the device failed (" + said + "); restart the process");
-  }
-}
-
-/// Success, or the error of a CUDA call.
-[[nodiscard]] inline result<void> check(cudaError_t code, const char* where) {
-  if (code == cudaSuccess) return {};
-  return to_error(code, where);
-}
-
-/// How many devices there are: at least one, or errc::unsupported with what is missing.
-[[nodiscard]] inline result<int> device_count() {
-  int count = 0;  // CUDA leaves it alone when there is no driver
-  CAUSEWAY_TRY(check(cudaGetDeviceCount(&count), "counting CUDA devices"));
-  if (count == 0) return to_error(cudaErrorNoDevice, "counting CUDA devices");
-  return count;
-}
-
-/// What a device is and can do.
-struct device_properties {
-  std::string name;
-  int major = 0;  ///< compute capability: 9.0 is major 9, minor 0
-  int minor = 0;
-  int multiprocessors = 0;
-  std::size_t memory = 0;              ///< bytes
-  std::size_t shared_memory = 0;       ///< bytes, the most that one block can ask for
-  std::size_t second_level_cache = 0;  ///< bytes
-  int copy_engines = 0;                ///< 2: copies to and from the device run at once, beside kernels
-  int memory_bus = 0;                  ///< bits
-  bool integrated = false;             ///< shares the memory of the host
-};
-
-[[nodiscard]] inline result<device_properties> describe_device(int device = 0) {
-  cudaDeviceProp p{};
-  CAUSEWAY_TRY(check(cudaGetDeviceProperties(&p, device), "describing a CUDA device"));
-  return device_properties{.name = p.name,
-                           .major = p.major,
-                           .minor = p.minor,
-                           .multiprocessors = p.multiProcessorCount,
-                           .memory = p.totalGlobalMem,
-                           .shared_memory = p.sharedMemPerBlockOptin,
-                           .second_level_cache = static_cast<std::size_t>(p.l2CacheSize),
-                           .copy_engines = p.asyncEngineCount,
-                           .memory_bus = p.memoryBusWidth,
-                           .integrated = p.integrated != 0};
-}
-
-/// Bytes that a device has and that nobody has reserved, at this moment.
-struct memory_state {
-  std::size_t free = 0;
-  std::size_t total = 0;
-};
-
-/// Makes a device the calling thread's current one for as long as it lives. Streams, events and memory belong to the device
-/// that is current when they are made; a process with several devices makes each one's in a scope of its own.
-class device_scope {
- public:
-  [[nodiscard]] static result<device_scope> enter(int device) {
-    int before = 0;
-    CAUSEWAY_TRY(check(cudaGetDevice(&before), "asking for the current CUDA device"));
-    if (before != device) CAUSEWAY_TRY(check(cudaSetDevice(device), "choosing a CUDA device"));
-    return device_scope{before == device ? -1 : before};
-  }
-
-  device_scope(device_scope&& other) noexcept : before_{std::exchange(other.before_, -1)} {}
-  device_scope& operator=(device_scope&&) = delete;
-  ~device_scope() {
-    if (before_ >= 0) (void)cudaSetDevice(before_);
-  }
-
- private:
-  explicit device_scope(int before) noexcept : before_{before} {}
-
-  int before_;  // -1: nothing to restore
-};
-
-[[nodiscard]] inline result<memory_state> memory_of(int device) {
-  CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device));
-  memory_state state;
-  CAUSEWAY_TRY(check(cudaMemGetInfo(&state.free, &state.total), "asking for free device memory"));
-  return state;
-}
-
-class event;
-
-/// A queue of work on the current device; owns it. Work of one stream runs in order. Movable, not copyable; one thread at a
-/// time.
-class stream {
- public:
-  [[nodiscard]] static result<stream> create() {
-    cudaStream_t handle = nullptr;
-    CAUSEWAY_TRY(check(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "creating a CUDA stream"));
-    return stream{handle};
-  }
-
-  stream(stream&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
-  stream& operator=(stream&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~stream() {
-    if (handle_ != nullptr) (void)cudaStreamDestroy(handle_);
-  }
-
-  /// Blocks until all work given so far is done; a fault of any of it comes back here.
-  [[nodiscard]] result<void> synchronize() { return check(cudaStreamSynchronize(handle_), "waiting for a CUDA stream"); }
-
-  /// What is given to this stream from now on starts only when the event has happened. Does not block the host.
-  [[nodiscard]] result<void> wait(const event& e);
-
-  [[nodiscard]] cudaStream_t handle() const noexcept { return handle_; }
-
- private:
-  explicit stream(cudaStream_t handle) noexcept : handle_{handle} {}
-
-  cudaStream_t handle_ = nullptr;
-};
-
-enum class event_timing : bool { off, on };
-
-/// A point in a stream that other streams and the host can wait for. Recording it again moves it. Movable, not copyable.
-class event {
- public:
-  [[nodiscard]] static result<event> create(event_timing timing = event_timing::off) {
-    cudaEvent_t handle = nullptr;
-    const unsigned flags = timing == event_timing::on ? cudaEventDefault : cudaEventDisableTiming;
-    CAUSEWAY_TRY(check(cudaEventCreateWithFlags(&handle, flags), "creating a CUDA event"));
-    return event{handle};
-  }
-
-  event(event&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
-  event& operator=(event&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~event() {
-    if (handle_ != nullptr) (void)cudaEventDestroy(handle_);
-  }
-
-  /// Happens when all work that `s` has by now is done.
-  [[nodiscard]] result<void> record(stream& s) {
-    return check(cudaEventRecord(handle_, s.handle()), "recording a CUDA event");
-  }
-
-  /// Blocks until it has happened; at once if it was never recorded.
-  [[nodiscard]] result<void> synchronize() const {
-    return check(cudaEventSynchronize(handle_), "waiting for a CUDA event");
-  }
-
-  /// Whether it has happened; does not block.
-  [[nodiscard]] result<bool> happened() const {
-    const cudaError_t code = cudaEventQuery(handle_);
-    if (code == cudaErrorNotReady) return false;
-    CAUSEWAY_TRY(check(code, "asking for a CUDA event"));
-    return true;
-  }
-
-  /// Milliseconds between two events that have happened, both made with event_timing::on.
-  [[nodiscard]] result<float> milliseconds_since(const event& begin) const {
-    float elapsed = 0;
-    CAUSEWAY_TRY(check(cudaEventElapsedTime(&elapsed, begin.handle_, handle_), "timing between CUDA events"));
-    return elapsed;
-  }
-
-  [[nodiscard]] cudaEvent_t handle() const noexcept { return handle_; }
-
- private:
-  explicit event(cudaEvent_t handle) noexcept : handle_{handle} {}
-
-  cudaEvent_t handle_ = nullptr;
-};
-
-inline result<void> stream::wait(const event& e) {
-  return check(cudaStreamWaitEvent(handle_, e.handle(), 0), "letting a CUDA stream wait");
-}
-
-/// A fixed number of values of a trivially copyable type in device memory, not initialised. Movable, not copyable.
-template <class T>
-class device_buffer {
-  static_assert(std::is_trivially_copyable_v<T>);
-
- public:
-  [[nodiscard]] static result<device_buffer> create(std::size_t count) {
-    void* data = nullptr;
-    if (count > 0) CAUSEWAY_TRY(check(cudaMalloc(&data, count * sizeof(T)), "reserving device memory"));
-    return device_buffer{static_cast<T*>(data), count};
-  }
-
-  device_buffer(device_buffer&& other) noexcept
-      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
-  device_buffer& operator=(device_buffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~device_buffer() {
-    if (data_ != nullptr) (void)cudaFree(data_);
-  }
-
-  [[nodiscard]] T* data() noexcept { return data_; }
-  [[nodiscard]] const T* data() const noexcept { return data_; }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-
-  /// Starts copying `host` into the buffer; `host` must have its size and stay unchanged until the stream is synchronized.
-  [[nodiscard]] result<void> write(stream& s, std::span<const T> host) {
-    CAUSEWAY_EXPECT(host.size() == size_);
-    return check(cudaMemcpyAsync(data_, host.data(), host.size_bytes(), cudaMemcpyHostToDevice, s.handle()),
-                 "copying to the device");
-  }
-
-  /// Starts copying the buffer into `host`, which has its size; the values are there once the stream is synchronized.
-  [[nodiscard]] result<void> read(stream& s, std::span<T> host) const {
-    CAUSEWAY_EXPECT(host.size() == size_);
-    return check(cudaMemcpyAsync(host.data(), data_, host.size_bytes(), cudaMemcpyDeviceToHost, s.handle()),
-                 "copying from the device");
-  }
-
- private:
-  device_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
-
-  T* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_RUNTIME_CUH
-
-// ---- causeway/cuda/memory.cuh ----
-#ifndef CAUSEWAY_CUDA_MEMORY_CUH
-#define CAUSEWAY_CUDA_MEMORY_CUH
-
-// Memory that is reserved once: an arena of device memory in the order of a stream, and page-locked host memory, which
-// copies need to overlap with kernels. cudaMalloc and cudaFree wait for the device, so a steady step calls neither.
-
-#include <cuda_runtime_api.h>
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// Memory of one device. Reserving and releasing wait for the work that the device has.
-class device_memory_source {
- public:
-  explicit device_memory_source(int device) noexcept : device_{device} {}
-
-  [[nodiscard]] result<void*> reserve(std::size_t bytes) const {
-    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device_));
-    void* piece = nullptr;
-    CAUSEWAY_TRY(check(cudaMalloc(&piece, bytes), "reserving device memory"));
-    return piece;
-  }
-  void release(void* piece) const noexcept {
-    if (const auto scope = device_scope::enter(device_)) (void)cudaFree(piece);
-  }
-
- private:
-  int device_;
-};
-
-/// Working memory of the kernels of one stream. A piece may be taken again as soon as its lease ends, although the kernels
-/// that use it may still wait in the stream: whoever takes it next comes after them there. So a lease may be used in no
-/// other stream, unless that one waits for an event of this stream first, and this one for an event of that one before the
-/// lease ends. One thread at a time. The arena must outlive its leases.
-class arena {
- public:
-  explicit arena(int device) : pool_{std::make_unique<pool>(device_memory_source{device})} {}
-
-  /// `size` values in device memory, not initialised.
-  template <class T>
-  class lease {
-    static_assert(std::is_trivially_copyable_v<T>);
-
-   public:
-    lease(lease&& other) noexcept
-        : pool_{std::exchange(other.pool_, nullptr)},
-          data_{std::exchange(other.data_, nullptr)},
-          size_{std::exchange(other.size_, 0)} {}
-    lease& operator=(lease&& other) noexcept {
-      std::swap(pool_, other.pool_);
-      std::swap(data_, other.data_);
-      std::swap(size_, other.size_);
-      return *this;
-    }
-    ~lease() {
-      if (pool_ != nullptr) pool_->give(data_, size_ * sizeof(T));
-    }
-
-    [[nodiscard]] T* data() const noexcept { return data_; }
-    [[nodiscard]] std::size_t size() const noexcept { return size_; }
-
-   private:
-    friend arena;
-    lease(caching_pool<device_memory_source>* pool, T* data, std::size_t size) noexcept
-        : pool_{pool}, data_{data}, size_{size} {}
-
-    caching_pool<device_memory_source>* pool_;
-    T* data_;
-    std::size_t size_;
-  };
-
-  template <class T>
-  [[nodiscard]] result<lease<T>> take(std::size_t count) {
-    CAUSEWAY_ASSIGN(void* const piece, pool_->take(count * sizeof(T)));
-    return lease<T>{pool_.get(), static_cast<T*>(piece), count};
-  }
-
-  /// Gives back to the device what no lease holds; waits for the device.
-  void trim() { pool_->trim(); }
-
-  [[nodiscard]] std::size_t held() const noexcept { return pool_->held(); }
-  [[nodiscard]] std::size_t taken() const noexcept { return pool_->taken(); }
-  [[nodiscard]] std::size_t reservations() const noexcept { return pool_->reservations(); }
-
- private:
-  using pool = caching_pool<device_memory_source>;
-  std::unique_ptr<pool> pool_;  // leases point at it
-};
-
-/// Page-locked host memory, not initialised: copies between it and a device run beside kernels, and at the full rate of
-/// the bus. Movable, not copyable.
-template <class T>
-class pinned_buffer {
-  static_assert(std::is_trivially_copyable_v<T>);
-
- public:
-  [[nodiscard]] static result<pinned_buffer> create(std::size_t count) {
-    void* data = nullptr;
-    if (count > 0) {
-      CAUSEWAY_TRY(check(cudaHostAlloc(&data, count * sizeof(T), cudaHostAllocPortable), "reserving page-locked memory"));
-    }
-    return pinned_buffer{static_cast<T*>(data), count};
-  }
-
-  pinned_buffer(pinned_buffer&& other) noexcept
-      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
-  pinned_buffer& operator=(pinned_buffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~pinned_buffer() {
-    if (data_ != nullptr) (void)cudaFreeHost(data_);
-  }
-
-  [[nodiscard]] std::span<T> values() noexcept { return {data_, size_}; }
-  [[nodiscard]] std::span<const T> values() const noexcept { return {data_, size_}; }
-
- private:
-  pinned_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
-
-  T* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_MEMORY_CUH
-
-// ---- causeway/cuda/row_kernels.cuh ----
-#ifndef CAUSEWAY_CUDA_ROW_KERNELS_CUH
-#define CAUSEWAY_CUDA_ROW_KERNELS_CUH
-
-// The groups of the device, and kernels that give each group one item of a body: a block or a warp for each. Values are
-// combined by butterfly exchanges, which leave every thread the same bits, in an order that depends on the number of
-// threads alone.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-namespace detail {
-
-inline constexpr int warp_size = 32;
-inline constexpr int warps_per_block = 8;  // where each warp has an item of its own
-inline constexpr int largest_block = 512;  // threads, where a block has a row
-
-struct add_values {
-  template <class T>
-  __device__ static T of(T a, T b) {
-    return a + b;
-  }
-  template <class T>
-  __device__ static T none() {
-    return T{0};
-  }
-};
-struct take_larger {
-  template <class T>
-  __device__ static T of(T a, T b) {
-    return a < b ? b : a;
-  }
-  template <class T>
-  __device__ static T none() {
-    return std::numeric_limits<T>::lowest();
-  }
-};
-
-template <class How, class T>
-__device__ T over_warp(T v) {
-#pragma unroll
-  for (int apart = warp_size / 2; apart > 0; apart /= 2) v = How::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, apart));
-  return v;
-}
-
-/// The sum over the lanes up to this one.
-__device__ inline std::int32_t up_to_lane(std::int32_t v) {
-  const int lane = static_cast<int>(threadIdx.x % warp_size);
-#pragma unroll
-  for (int apart = 1; apart < warp_size; apart *= 2) {
-    const std::int32_t left = __shfl_up_sync(0xFFFFFFFFU, v, apart);
-    if (lane >= apart) v += left;
-  }
-  return v;
-}
-
-/// 32 neighbouring threads of a block.
-class warp_group {
- public:
-  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x % warp_size); }
-  [[nodiscard]] __device__ static int size() { return warp_size; }
-  template <class T>
-  __device__ static T sum(T v) {
-    return over_warp<add_values>(v);
-  }
-  template <class T>
-  __device__ static T largest(T v) {
-    return over_warp<take_larger>(v);
-  }
-  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) { return up_to_lane(v) - v; }
-  __device__ static void sync() { __syncwarp(); }
-  /// Of its own for each warp of the block.
-  [[nodiscard]] __device__ static float* room() {
-    __shared__ float rooms[warps_per_block][64];
-    return rooms[threadIdx.x / warp_size];
-  }
-};
-
-/// All threads of a block, whose number must be a multiple of 32.
-class block_group {
- public:
-  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x); }
-  [[nodiscard]] __device__ static int size() { return static_cast<int>(blockDim.x); }
-  template <class T>
-  __device__ static T sum(T v) {
-    return over_block<add_values>(v);
-  }
-  template <class T>
-  __device__ static T largest(T v) {
-    return over_block<take_larger>(v);
-  }
-  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) {
-    __shared__ std::int32_t of_warps[warp_size];
-    const int warp = rank() / warp_size, lane = rank() % warp_size;
-    const std::int32_t sum = up_to_lane(v);
-    if (lane == warp_size - 1) of_warps[warp] = sum;
-    __syncthreads();
-    const std::int32_t warps = up_to_lane(lane < warp ? of_warps[lane] : 0);  // its last lane has all warps before
-    __syncthreads();                                                          // all have read before the next call writes
-    return __shfl_sync(0xFFFFFFFFU, warps, warp_size - 1) + sum - v;
-  }
-  __device__ static void sync() { __syncthreads(); }
-  [[nodiscard]] __device__ static float* room() {
-    __shared__ float values[64];
-    return values;
-  }
-
- private:
-  template <class How, class T>
-  __device__ static T over_block(T v) {
-    __shared__ T of_warps[warp_size];
-    v = over_warp<How>(v);
-    const int warp = rank() / warp_size, lane = rank() % warp_size;
-    if (lane == 0) of_warps[warp] = v;
-    __syncthreads();
-    v = lane < size() / warp_size ? of_warps[lane] : How::template none<T>();
-    v = over_warp<How>(v);
-    __syncthreads();  // all have read before the next call writes
-    return v;
-  }
-};
-
-// The bounds keep the registers of a thread few enough for blocks of this size to start.
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item(Body body) {
-  block_group g;
-  body.template run<N>(g, std::int64_t{blockIdx.x});
-}
-
-/// With `body.working_bytes()` of shared memory.
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item_with_memory(Body body) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  block_group g;
-  body.template run<N>(g, std::int64_t{blockIdx.x}, reinterpret_cast<float*>(memory));
-}
-
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(warps_per_block* warp_size) one_warp_per_item(Body body, std::int64_t items) {
-  warp_group g;
-  const std::int64_t item = std::int64_t{blockIdx.x} * (blockDim.x / warp_size) + threadIdx.x / warp_size;
-  if (item < items) body.template run<N>(g, item);
-}
-
-/// Threads for rows of so many values: about two packs each, so that a thread has some loads under way, from one warp to
-/// `largest_block`.
-inline unsigned threads_for_row(std::int64_t columns) noexcept {
-  const std::int64_t threads = (columns + 2 * pack_width - 1) / (2 * pack_width);
-  return static_cast<unsigned>(std::clamp<std::int64_t>((threads + 31) / 32 * 32, warp_size, largest_block));
-}
-
-}  // namespace detail
-
-/// Starts `body.run<N>(group, item)` with a block of the device for each item of [0, items); rows have `columns` values.
-/// At most 2^31 - 1 items.
-template <class Body>
-[[nodiscard]] result<void> for_each_row(stream& s, std::int64_t items, std::int64_t columns, Body body) {
-  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>(items);
-  const unsigned threads = detail::threads_for_row(columns);
-  if (body.aligned()) {
-    detail::one_block_per_item<pack_width><<<blocks, threads, 0, s.handle()>>>(body);
-  } else {
-    detail::one_block_per_item<1><<<blocks, threads, 0, s.handle()>>>(body);
-  }
-  return check(cudaGetLastError(), "launching a kernel over rows");
-}
-
-namespace detail {
-
-template <int N, class Body>
-result<void> launch_with_memory(stream& s, unsigned blocks, unsigned threads, std::size_t bytes, const Body& body) {
-  constexpr std::size_t without_asking = 48 * 1024;
-  const auto kernel = one_block_per_item_with_memory<N, Body>;
-  if (bytes > without_asking) {
-    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-                       "asking for shared memory; the rows may be too long for this device"));
-  }
-  kernel<<<blocks, threads, bytes, s.handle()>>>(body);
-  return check(cudaGetLastError(), "launching a kernel over rows");
-}
-
-}  // namespace detail
-
-/// The same for a body that has working memory: `body.run<N>(group, item, memory)`, `body.working_bytes()`.
-template <class Body>
-[[nodiscard]] result<void> for_each_row_with_memory(stream& s, std::int64_t items, std::int64_t columns, Body body) {
-  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>(items);
-  const unsigned threads = detail::threads_for_row(columns);
-  if (body.aligned()) {
-    return detail::launch_with_memory<pack_width>(s, blocks, threads, body.working_bytes(), body);
-  }
-  return detail::launch_with_memory<1>(s, blocks, threads, body.working_bytes(), body);
-}
-
-/// Starts `body.run<N>(group, item)` with a warp of the device for each item of [0, items).
-template <class Body>
-[[nodiscard]] result<void> for_each_block(stream& s, std::int64_t items, Body body) {
-  constexpr std::int64_t warps = detail::warps_per_block;
-  CAUSEWAY_EXPECT(items >= 0 && items / warps < std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>((items + warps - 1) / warps);
-  if (body.aligned()) {
-    detail::one_warp_per_item<pack_width><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
-  } else {
-    detail::one_warp_per_item<1><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
-  }
-  return check(cudaGetLastError(), "launching a kernel over blocks");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_ROW_KERNELS_CUH
-
-// ---- causeway/cuda/tensor_cores.cuh ----
-#ifndef CAUSEWAY_CUDA_TENSOR_CORES_CUH
-#define CAUSEWAY_CUDA_TENSOR_CORES_CUH
-
-// The warp of the device (warp.hpp): each call is one PTX instruction of sm_80 and later. And the kernel and its launcher
-// for bodies that are written over warps.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-namespace detail {
-
-class device_warp {
- public:
-  static constexpr int lanes = 1;
-  using fragment_values = lane_values<std::uint32_t, 4, 1>;
-
-  [[nodiscard]] __device__ static int warp() { return static_cast<int>(threadIdx.x / warp_size); }
-  template <class F>
-  __device__ static void each(F&& f) {
-    f(static_cast<int>(threadIdx.x % warp_size));
-  }
-  __device__ static void sync() { __syncthreads(); }
-  __device__ static void sync_lanes() { __syncwarp(); }
-
-  template <int Half>
-  __device__ static void multiply(lane_values<float, 4, 1>& sums, const fragment_values& a, const fragment_values& b) {
-    float(&c)[4] = sums[0];
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-        "%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0][0]), "r"(a[0][1]), "r"(a[0][2]), "r"(a[0][3]), "r"(b[0][2 * Half]), "r"(b[0][2 * Half + 1]));
-  }
-
-  template <class F>
-  __device__ static void load(fragment_values& r, F&& place) {
-    std::uint32_t(&v)[4] = r[0];
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-                 : "r"(shared_address(place(lane())))
-                 : "memory");
-  }
-  template <class F>
-  __device__ static void load_transposed(fragment_values& r, F&& place) {
-    std::uint32_t(&v)[4] = r[0];
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
-                 : "r"(shared_address(place(lane())))
-                 : "memory");
-  }
-
-  template <int Bytes>
-  __device__ static void copy(void* to, const void* from, bool real) {
-    static_assert(Bytes == 4 || Bytes == 16);
-    const int read = real ? Bytes : 0;
-    if constexpr (Bytes == 16) {  // past the first cache: nobody else on this multiprocessor wants it
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(global_address(from)),
-                   "r"(read)
-                   : "memory");
-    } else {
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(global_address(from)),
-                   "r"(read)
-                   : "memory");
-    }
-  }
-  __device__ static void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-  template <int Pending>
-  __device__ static void wait() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
-  }
-
-  template <int N>
-  __device__ static void largest_of_quad(lane_values<float, N, 1>& v) {
-    over_quad<take_larger>(v[0]);
+/// x[row] = token_table[tokens[row]] + position_table[row % positions], f32 [rows, columns], over its elements;
+/// position_table may be null. Tokens must be rows of the table.
+struct embedding_forward_body {
+  const std::int32_t* tokens = nullptr;
+  const float* token_table = nullptr;
+  const float* position_table = nullptr;
+  float* x = nullptr;
+  std::int64_t positions = 1;
+  std::int64_t columns = 1;
+
+  [[nodiscard]] bool aligned() const {
+    return columns % pack_width == 0 && detail::on_packs(token_table, position_table) && detail::on_packs(x);
   }
   template <int N>
-  __device__ static void sum_of_quad(lane_values<float, N, 1>& v) {
-    over_quad<add_values>(v[0]);
-  }
-
- private:
-  [[nodiscard]] __device__ static int lane() { return static_cast<int>(threadIdx.x % warp_size); }
-  [[nodiscard]] __device__ static std::uint32_t shared_address(const void* p) {
-    return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-  }
-  [[nodiscard]] __device__ static std::uint64_t global_address(const void* p) { return __cvta_generic_to_global(p); }
-  template <class How, int N>
-  __device__ static void over_quad(float (&v)[N]) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      v[i] = How::of(v[i], __shfl_xor_sync(0xFFFFFFFFU, v[i], 1));
-      v[i] = How::of(v[i], __shfl_xor_sync(0xFFFFFFFFU, v[i], 2));
-    }
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    const std::int64_t row = i / columns, column = i % columns;
+    float v[N], p[N] = {};
+    detail::load(v, token_table + tokens[row] * columns + column);
+    if (position_table != nullptr) detail::load(p, position_table + row % positions * columns + column);
+    for (int k = 0; k < N; ++k) v[k] += p[k];
+    detail::store(x + i, v);
   }
 };
 
-/// The bounds let as many blocks run together as `Blocks` says, which caps the registers.
-template <int Blocks, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(Body::warps* warp_size, Blocks) one_block_of_warps_per_item(Body body) {
-  extern __shared__ __align__(128) unsigned char tile_memory[];
-  device_warp w;
-  body.run(w, std::int64_t{blockIdx.x}, reinterpret_cast<bf16*>(tile_memory));
-}
+/// dtable[token] += the sum of dx[row] over the rows of this token, in their order. `tokens` [count] is sorted and `rows`
+/// says where each came from; over count · columns. A token that makes up much of the batch is the longest run, which one
+/// thread for every four columns adds alone.
+struct embedding_backward_body {
+  const std::int32_t* tokens = nullptr;
+  const std::int32_t* rows = nullptr;
+  const float* dx = nullptr;
+  float* dtable = nullptr;
+  std::int64_t count = 0;
+  std::int64_t columns = 1;
 
-}  // namespace detail
-
-/// Starts `body.run(warp, item, memory)` with a block of `Body::warps` warps and `Body::working_bytes` of shared memory for
-/// each item. `Blocks` is how many blocks a multiprocessor should have room for.
-template <int Blocks, class Body>
-[[nodiscard]] result<void> for_each_tile(stream& s, const Body& body) {
-  constexpr std::size_t without_asking = 48 * 1024;
-  const std::int64_t items = body.items();
-  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto kernel = detail::one_block_of_warps_per_item<Blocks, Body>;
-  if constexpr (Body::working_bytes > without_asking) {
-    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int{Body::working_bytes}),
-                       "asking for shared memory"));
+  [[nodiscard]] bool aligned() const {
+    return columns % pack_width == 0 && detail::on_packs(dx) && detail::on_packs(dtable);
   }
-  kernel<<<static_cast<unsigned>(items), Body::warps * detail::warp_size, Body::working_bytes, s.handle()>>>(body);
-  return check(cudaGetLastError(), "launching a kernel over tiles");
-}
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    const std::int64_t first = i / columns, column = i % columns;
+    const std::int32_t token = tokens[first];
+    if (first > 0 && tokens[first - 1] == token) return;  // the run began further left
+    float sum[N], v[N];
+    float* const to = dtable + token * columns + column;
+    detail::load(sum, to);
+    for (std::int64_t at = first; at < count && tokens[at] == token; ++at) {
+      detail::load(v, dx + rows[at] * columns + column);
+      for (int k = 0; k < N; ++k) sum[k] += v[k];
+    }
+    detail::store(to, sum);
+  }
+};
+
+/// dposition[t] += the sum of dx[b, t] over the batch, in its order; over positions · columns.
+struct position_backward_body {
+  const float* dx = nullptr;
+  float* dposition = nullptr;
+  std::int64_t batch = 1;
+  std::int64_t positions = 1;
+  std::int64_t columns = 1;
+
+  [[nodiscard]] bool aligned() const {
+    return columns % pack_width == 0 && detail::on_packs(dx) && detail::on_packs(dposition);
+  }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float sum[N], v[N];
+    detail::load(sum, dposition + i);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      detail::load(v, dx + b * positions * columns + i);
+      for (int k = 0; k < N; ++k) sum[k] += v[k];
+    }
+    detail::store(dposition + i, sum);
+  }
+};
+
+/// to[i] = i.
+struct count_body {
+  std::int32_t* to = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const { to[i] = static_cast<std::int32_t>(i); }
+};
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
-#endif  // CAUSEWAY_CUDA_TENSOR_CORES_CUH
+#endif  // CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
 
-// ---- causeway/cuda/attention.cuh ----
-#ifndef CAUSEWAY_CUDA_ATTENTION_CUH
-#define CAUSEWAY_CUDA_ATTENTION_CUH
+// ---- causeway/cuda/queue.hpp ----
+#ifndef CAUSEWAY_CUDA_QUEUE_HPP
+#define CAUSEWAY_CUDA_QUEUE_HPP
+
+// What carries out bodies, in the order in which they are given: a stream of the device (queue.cuh), or the host in tests.
+// Operations that take several bodies and memory between them are written once, over a queue.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Starts work and returns; errors are what starting reports. One thread at a time.
+///   elements(count, body)                  an element body or a pack body (pack.hpp), over [0, count)
+///   rows(items, columns, body)             body.run<N>(group, item), a block of threads for each item
+///   rows_with_memory(items, columns, body) the same with body.working_bytes() of memory for each block
+///   groups(items, body)                    body.run<N>(group, item), a warp for each item
+///   tiles<Blocks>(body)                    body.run(warp, item, memory), a block of warps for each item (warp.hpp)
+///   take<T>(count)                         memory, not initialised: a result of a lease, which has `data()`
+template <class Q>
+concept Queue = requires(Q& q, std::int64_t n, const count_body& body) {
+  { q.elements(n, body) } -> std::same_as<result<void>>;
+  q.template take<float>(std::size_t{});
+};
+
+/// One with sort_pairs(keys, values, sorted_keys, sorted_values, count, bits): stable, by the low `bits` of the keys.
+template <class Q>
+concept SortingQueue = Queue<Q> && requires(Q& q, const std::int32_t* from, std::int32_t* to) {
+  { q.sort_pairs(from, from, to, to, std::int64_t{}, int{}) } -> std::same_as<result<void>>;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_QUEUE_HPP
+
+// ---- causeway/cuda/attention.hpp ----
+#ifndef CAUSEWAY_CUDA_ATTENTION_HPP
+#define CAUSEWAY_CUDA_ATTENTION_HPP
 
 // Causal attention on the device, with the arguments of kernels::attention_forward and attention_backward: bf16 on tensor
 // cores for heads of 64 and 128 values, f32 by a plain path for any. The same bits in every run.
@@ -64389,58 +65594,60 @@ result<void> with_head_size(std::int64_t size, F&& f) {
 
 /// o = softmax(scale q kᵀ, causal) v; writes logsumexp [batch, heads, T] for the backward pass. errc::unsupported for other
 /// heads than 64 and 128. Starts one kernel; needs no memory.
-[[nodiscard]] inline result<void> attention_forward(stream& s, const kernels::attention_shape& shape, const bf16* q,
-                                                    const bf16* k, const bf16* v, bf16* o, float* logsumexp) {
+template <Queue Q>
+[[nodiscard]] result<void> attention_forward(Q& on, const kernels::attention_shape& shape, const bf16* q, const bf16* k,
+                                             const bf16* v, bf16* o, float* logsumexp) {
   detail::expect_valid(shape);
   CAUSEWAY_TRY(detail::expect_chunks(shape, q, k, v, o));
   return detail::with_head_size(shape.head_size, [&]<class Tuning>(Tuning) {
-    return for_each_tile<detail::attention_blocks>(s, typename Tuning::forward{shape, q, k, v, o, logsumexp});
+    return on.template tiles<detail::attention_blocks>(typename Tuning::forward{shape, q, k, v, o, logsumexp});
   });
 }
-[[nodiscard]] inline result<void> attention_forward(stream& s, const kernels::attention_shape& shape, const float* q,
-                                                    const float* k, const float* v, float* o, float* logsumexp) {
+template <Queue Q>
+[[nodiscard]] result<void> attention_forward(Q& on, const kernels::attention_shape& shape, const float* q, const float* k,
+                                             const float* v, float* o, float* logsumexp) {
   detail::expect_valid(shape);
   const attention_plain_forward_body body{shape, q, k, v, o, logsumexp};
-  return for_each_block(s, body.items(), body);
+  return on.groups(body.items(), body);
 }
 
 /// Gradients of attention_forward: dq, dk and dv have the strides of q, k and v and are overwritten; d_o has o's. Takes one
-/// f32 a row and head from the arena. Starts three kernels.
-[[nodiscard]] inline result<void> attention_backward(stream& s, arena& memory, const kernels::attention_shape& shape,
-                                                     const bf16* q, const bf16* k, const bf16* v, const bf16* o,
-                                                     const bf16* d_o, const float* logsumexp, bf16* dq, bf16* dk,
-                                                     bf16* dv) {
+/// f32 a row and head from the queue. Starts three kernels.
+template <Queue Q>
+[[nodiscard]] result<void> attention_backward(Q& on, const kernels::attention_shape& shape, const bf16* q, const bf16* k,
+                                              const bf16* v, const bf16* o, const bf16* d_o, const float* logsumexp,
+                                              bf16* dq, bf16* dk, bf16* dv) {
   detail::expect_valid(shape);
   CAUSEWAY_TRY(detail::expect_chunks(shape, q, k, v, o, d_o, dq, dk, dv));
   return detail::with_head_size(shape.head_size, [&]<class Tuning>(Tuning) -> result<void> {
     const auto rows = static_cast<std::size_t>(shape.batch * shape.heads * shape.T);
-    CAUSEWAY_ASSIGN(const auto correction, memory.take<float>(rows));
+    CAUSEWAY_ASSIGN(const auto correction, on.template take<float>(rows));
     const attention_gradient_operands<bf16> x{q, k, v, o, d_o, logsumexp, correction.data()};
     const attention_correction_body<bf16> corrections{shape, x};
-    CAUSEWAY_TRY(for_each_block(s, corrections.items(), corrections));
-    CAUSEWAY_TRY(for_each_tile<detail::attention_blocks>(s, typename Tuning::key_gradient{shape, x, dk, dv}));
-    return for_each_tile<detail::attention_blocks>(s, typename Tuning::query_gradient{shape, x, dq});
+    CAUSEWAY_TRY(on.groups(corrections.items(), corrections));
+    CAUSEWAY_TRY(on.template tiles<detail::attention_blocks>(typename Tuning::key_gradient{shape, x, dk, dv}));
+    return on.template tiles<detail::attention_blocks>(typename Tuning::query_gradient{shape, x, dq});
   });
 }
-[[nodiscard]] inline result<void> attention_backward(stream& s, arena& memory, const kernels::attention_shape& shape,
-                                                     const float* q, const float* k, const float* v, const float* o,
-                                                     const float* d_o, const float* logsumexp, float* dq, float* dk,
-                                                     float* dv) {
+template <Queue Q>
+[[nodiscard]] result<void> attention_backward(Q& on, const kernels::attention_shape& shape, const float* q, const float* k,
+                                              const float* v, const float* o, const float* d_o, const float* logsumexp,
+                                              float* dq, float* dk, float* dv) {
   detail::expect_valid(shape);
   const auto rows = static_cast<std::size_t>(shape.batch * shape.heads * shape.T);
-  CAUSEWAY_ASSIGN(const auto correction, memory.take<float>(rows));
+  CAUSEWAY_ASSIGN(const auto correction, on.template take<float>(rows));
   const attention_gradient_operands<float> x{q, k, v, o, d_o, logsumexp, correction.data()};
   const attention_correction_body<float> corrections{shape, x};
-  CAUSEWAY_TRY(for_each_block(s, corrections.items(), corrections));
+  CAUSEWAY_TRY(on.groups(corrections.items(), corrections));
   const attention_plain_key_gradient_body keys{shape, x, dk, dv};
-  CAUSEWAY_TRY(for_each_block(s, keys.items(), keys));
+  CAUSEWAY_TRY(on.groups(keys.items(), keys));
   const attention_plain_query_gradient_body queries{shape, x, dq};
-  return for_each_block(s, queries.items(), queries);
+  return on.groups(queries.items(), queries);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
-#endif  // CAUSEWAY_CUDA_ATTENTION_CUH
+#endif  // CAUSEWAY_CUDA_ATTENTION_HPP
 
 // ---- causeway/cuda/block_codes.hpp ----
 #ifndef CAUSEWAY_CUDA_BLOCK_CODES_HPP
@@ -64697,6 +65904,104 @@ struct bits_code {
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_BLOCK_CODES_HPP
+
+// ---- causeway/cuda/caching_pool.hpp ----
+#ifndef CAUSEWAY_CUDA_CACHING_POOL_HPP
+#define CAUSEWAY_CUDA_CACHING_POOL_HPP
+
+// Which piece of memory a request gets: the bookkeeping of the device's arena, which knows nothing of CUDA and so is tested
+// on any machine. Requests are rounded up to a few sizes, pieces that come back wait in a list per size, and a step that
+// asks for what an earlier one asked for reserves nothing. Memory is never split or joined, so it cannot fragment.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Where a pool gets memory from. `release` takes what `reserve` gave, and waits until the device is done with it.
+template <class S>
+concept MemorySource = std::movable<S> && requires(S& s, std::size_t bytes, void* piece) {
+  { s.reserve(bytes) } -> std::same_as<result<void*>>;
+  s.release(piece);
+};
+
+/// What a request for `bytes` takes: multiples of 512 up to 4 KiB, then four sizes to each doubling, so that at most a
+/// fifth of a large piece is unused. `bytes` must be at most 2^62.
+constexpr std::size_t size_class(std::size_t bytes) noexcept {
+  const std::size_t step = bytes <= 4096 ? 512 : std::bit_floor(bytes - 1) / 4;
+  return bytes == 0 ? 512 : (bytes + step - 1) / step * step;
+}
+
+/// A cache of pieces. Not safe to share between threads. A piece that is given back may be taken again at once: whoever
+/// uses it next must do so after the former user's work, which holds when both use one stream.
+template <MemorySource Source>
+class caching_pool {
+ public:
+  explicit caching_pool(Source source) : source_{std::move(source)} {}
+
+  caching_pool(caching_pool&& other) noexcept
+      : source_{std::move(other.source_)},
+        free_{std::exchange(other.free_, {})},
+        held_{std::exchange(other.held_, 0)},
+        taken_{std::exchange(other.taken_, 0)},
+        reservations_{other.reservations_} {}
+  caching_pool& operator=(caching_pool&&) = delete;
+  ~caching_pool() { trim(); }
+
+  /// A piece of size_class(bytes) bytes. When the source has no more, gives back to it what waits here and tries again.
+  [[nodiscard]] result<void*> take(std::size_t bytes) {
+    const std::size_t size = size_class(bytes);
+    if (const auto waiting = free_.find(size); waiting != free_.end() && !waiting->second.empty()) {
+      void* const piece = waiting->second.back();
+      waiting->second.pop_back();
+      taken_ += size;
+      return piece;
+    }
+    auto piece = reserve(size);
+    if (!piece) return piece;
+    ++reservations_;
+    held_ += size;
+    taken_ += size;
+    return piece;
+  }
+
+  /// Gives back what take(bytes) gave.
+  void give(void* piece, std::size_t bytes) {
+    const std::size_t size = size_class(bytes);
+    CAUSEWAY_EXPECT(piece != nullptr && taken_ >= size);
+    taken_ -= size;
+    free_[size].push_back(piece);
+  }
+
+  /// Returns to the source all pieces that nobody holds.
+  void trim() {
+    for (auto& [size, pieces] : free_) {
+      for (void* piece : pieces) source_.release(piece);
+      held_ -= size * pieces.size();
+      pieces.clear();
+    }
+  }
+
+  [[nodiscard]] std::size_t held() const noexcept { return held_; }    ///< bytes reserved from the source
+  [[nodiscard]] std::size_t taken() const noexcept { return taken_; }  ///< bytes of these that are in use
+  /// How often the source was asked with success: constant over a steady step.
+  [[nodiscard]] std::size_t reservations() const noexcept { return reservations_; }
+
+ private:
+  result<void*> reserve(std::size_t size) {
+    auto piece = source_.reserve(size);
+    if (piece || piece.error().code != errc::out_of_memory || held_ == taken_) return piece;
+    trim();
+    return source_.reserve(size);
+  }
+
+  Source source_;
+  std::map<std::size_t, std::vector<void*>> free_;
+  std::size_t held_ = 0;
+  std::size_t taken_ = 0;
+  std::size_t reservations_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_CACHING_POOL_HPP
 
 // ---- causeway/cuda/codec_bodies.hpp ----
 #ifndef CAUSEWAY_CUDA_CODEC_BODIES_HPP
@@ -64982,6 +66287,267 @@ struct half_check_body {
 
 #endif  // CAUSEWAY_CUDA_CODEC_BODIES_HPP
 
+// ---- causeway/cuda/runtime.cuh ----
+#ifndef CAUSEWAY_CUDA_RUNTIME_CUH
+#define CAUSEWAY_CUDA_RUNTIME_CUH
+
+// Device, stream, memory, and CUDA's errors as ours. A machine without a driver or device is an ordinary error, found in a
+// fraction of a millisecond; nothing here throws or prints. An error after a kernel fault stays with the process (CUDA
+// calls it sticky): it is errc::device_lost, and trying again is useless.
+
+#include <cuda_runtime_api.h>
+
+// Kernels are templates with hidden visibility: two shared objects with the same kernel do not meet.
+#define CAUSEWAY_KERNEL __attribute__((visibility("hidden"))) __global__
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Our error for one of CUDA's; `where` is the operation that reported it. `code` must not be cudaSuccess.
+[[nodiscard]] inline error to_error(cudaError_t code, std::string where) {
+  const std::string said = cudaGetErrorString(code);
+  switch (code) {
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorInitializationError:
+      return fail(errc::unsupported, std::move(where),
+                  "no usable CUDA device (" + said + "); install an NVIDIA driver, or run on the CPU");
+    case cudaErrorNoKernelImageForDevice:
+      return fail(errc::unsupported, std::move(where),
+                  "the program holds no code for this device (" + said + "); add it to CMAKE_CUDA_ARCHITECTURES");
+    case cudaErrorMemoryAllocation:
+      return fail(errc::out_of_memory, std::move(where),
+                  "device memory is full (" + said + "); use a smaller batch or model");
+    case cudaErrorInvalidValue:
+    case cudaErrorInvalidDevice:
+    case cudaErrorInvalidConfiguration: return fail(errc::invalid_argument, std::move(where), said);
+    default: return fail(errc::device_lost, std::move(where), "the device failed (" + said + "); restart the process");
+  }
+}
+
+/// Success, or the error of a CUDA call.
+[[nodiscard]] inline result<void> check(cudaError_t code, const char* where) {
+  if (code == cudaSuccess) return {};
+  return to_error(code, where);
+}
+
+/// How many devices there are: at least one, or errc::unsupported with what is missing.
+[[nodiscard]] inline result<int> device_count() {
+  int count = 0;  // CUDA leaves it alone when there is no driver
+  CAUSEWAY_TRY(check(cudaGetDeviceCount(&count), "counting CUDA devices"));
+  if (count == 0) return to_error(cudaErrorNoDevice, "counting CUDA devices");
+  return count;
+}
+
+/// What a device is and can do.
+struct device_properties {
+  std::string name;
+  int major = 0;  ///< compute capability: 9.0 is major 9, minor 0
+  int minor = 0;
+  int multiprocessors = 0;
+  std::size_t memory = 0;              ///< bytes
+  std::size_t shared_memory = 0;       ///< bytes, the most that one block can ask for
+  std::size_t second_level_cache = 0;  ///< bytes
+  int copy_engines = 0;                ///< 2: copies to and from the device run at once, beside kernels
+  int memory_bus = 0;                  ///< bits
+  bool integrated = false;             ///< shares the memory of the host
+};
+
+[[nodiscard]] inline result<device_properties> describe_device(int device = 0) {
+  cudaDeviceProp p{};
+  CAUSEWAY_TRY(check(cudaGetDeviceProperties(&p, device), "describing a CUDA device"));
+  return device_properties{.name = p.name,
+                           .major = p.major,
+                           .minor = p.minor,
+                           .multiprocessors = p.multiProcessorCount,
+                           .memory = p.totalGlobalMem,
+                           .shared_memory = p.sharedMemPerBlockOptin,
+                           .second_level_cache = static_cast<std::size_t>(p.l2CacheSize),
+                           .copy_engines = p.asyncEngineCount,
+                           .memory_bus = p.memoryBusWidth,
+                           .integrated = p.integrated != 0};
+}
+
+/// Bytes that a device has and that nobody has reserved, at this moment.
+struct memory_state {
+  std::size_t free = 0;
+  std::size_t total = 0;
+};
+
+/// Makes a device the calling thread's current one for as long as it lives. Streams, events and memory belong to the device
+/// that is current when they are made; a process with several devices makes each one's in a scope of its own.
+class device_scope {
+ public:
+  [[nodiscard]] static result<device_scope> enter(int device) {
+    int before = 0;
+    CAUSEWAY_TRY(check(cudaGetDevice(&before), "asking for the current CUDA device"));
+    if (before != device) CAUSEWAY_TRY(check(cudaSetDevice(device), "choosing a CUDA device"));
+    return device_scope{before == device ? -1 : before};
+  }
+
+  device_scope(device_scope&& other) noexcept : before_{std::exchange(other.before_, -1)} {}
+  device_scope& operator=(device_scope&&) = delete;
+  ~device_scope() {
+    if (before_ >= 0) (void)cudaSetDevice(before_);
+  }
+
+ private:
+  explicit device_scope(int before) noexcept : before_{before} {}
+
+  int before_;  // -1: nothing to restore
+};
+
+[[nodiscard]] inline result<memory_state> memory_of(int device) {
+  CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device));
+  memory_state state;
+  CAUSEWAY_TRY(check(cudaMemGetInfo(&state.free, &state.total), "asking for free device memory"));
+  return state;
+}
+
+class event;
+
+/// A queue of work on the current device; owns it. Work of one stream runs in order. Movable, not copyable; one thread at a
+/// time.
+class stream {
+ public:
+  [[nodiscard]] static result<stream> create() {
+    cudaStream_t handle = nullptr;
+    CAUSEWAY_TRY(check(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "creating a CUDA stream"));
+    return stream{handle};
+  }
+
+  stream(stream&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  stream& operator=(stream&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~stream() {
+    if (handle_ != nullptr) (void)cudaStreamDestroy(handle_);
+  }
+
+  /// Blocks until all work given so far is done; a fault of any of it comes back here.
+  [[nodiscard]] result<void> synchronize() { return check(cudaStreamSynchronize(handle_), "waiting for a CUDA stream"); }
+
+  /// What is given to this stream from now on starts only when the event has happened. Does not block the host.
+  [[nodiscard]] result<void> wait(const event& e);
+
+  [[nodiscard]] cudaStream_t handle() const noexcept { return handle_; }
+
+ private:
+  explicit stream(cudaStream_t handle) noexcept : handle_{handle} {}
+
+  cudaStream_t handle_ = nullptr;
+};
+
+enum class event_timing : bool { off, on };
+
+/// A point in a stream that other streams and the host can wait for. Recording it again moves it. Movable, not copyable.
+class event {
+ public:
+  [[nodiscard]] static result<event> create(event_timing timing = event_timing::off) {
+    cudaEvent_t handle = nullptr;
+    const unsigned flags = timing == event_timing::on ? cudaEventDefault : cudaEventDisableTiming;
+    CAUSEWAY_TRY(check(cudaEventCreateWithFlags(&handle, flags), "creating a CUDA event"));
+    return event{handle};
+  }
+
+  event(event&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  event& operator=(event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~event() {
+    if (handle_ != nullptr) (void)cudaEventDestroy(handle_);
+  }
+
+  /// Happens when all work that `s` has by now is done.
+  [[nodiscard]] result<void> record(stream& s) {
+    return check(cudaEventRecord(handle_, s.handle()), "recording a CUDA event");
+  }
+
+  /// Blocks until it has happened; at once if it was never recorded.
+  [[nodiscard]] result<void> synchronize() const {
+    return check(cudaEventSynchronize(handle_), "waiting for a CUDA event");
+  }
+
+  /// Whether it has happened; does not block.
+  [[nodiscard]] result<bool> happened() const {
+    const cudaError_t code = cudaEventQuery(handle_);
+    if (code == cudaErrorNotReady) return false;
+    CAUSEWAY_TRY(check(code, "asking for a CUDA event"));
+    return true;
+  }
+
+  /// Milliseconds between two events that have happened, both made with event_timing::on.
+  [[nodiscard]] result<float> milliseconds_since(const event& begin) const {
+    float elapsed = 0;
+    CAUSEWAY_TRY(check(cudaEventElapsedTime(&elapsed, begin.handle_, handle_), "timing between CUDA events"));
+    return elapsed;
+  }
+
+  [[nodiscard]] cudaEvent_t handle() const noexcept { return handle_; }
+
+ private:
+  explicit event(cudaEvent_t handle) noexcept : handle_{handle} {}
+
+  cudaEvent_t handle_ = nullptr;
+};
+
+inline result<void> stream::wait(const event& e) {
+  return check(cudaStreamWaitEvent(handle_, e.handle(), 0), "letting a CUDA stream wait");
+}
+
+/// A fixed number of values of a trivially copyable type in device memory, not initialised. Movable, not copyable.
+template <class T>
+class device_buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  [[nodiscard]] static result<device_buffer> create(std::size_t count) {
+    void* data = nullptr;
+    if (count > 0) CAUSEWAY_TRY(check(cudaMalloc(&data, count * sizeof(T)), "reserving device memory"));
+    return device_buffer{static_cast<T*>(data), count};
+  }
+
+  device_buffer(device_buffer&& other) noexcept
+      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
+  device_buffer& operator=(device_buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~device_buffer() {
+    if (data_ != nullptr) (void)cudaFree(data_);
+  }
+
+  [[nodiscard]] T* data() noexcept { return data_; }
+  [[nodiscard]] const T* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// Starts copying `host` into the buffer; `host` must have its size and stay unchanged until the stream is synchronized.
+  [[nodiscard]] result<void> write(stream& s, std::span<const T> host) {
+    CAUSEWAY_EXPECT(host.size() == size_);
+    return check(cudaMemcpyAsync(data_, host.data(), host.size_bytes(), cudaMemcpyHostToDevice, s.handle()),
+                 "copying to the device");
+  }
+
+  /// Starts copying the buffer into `host`, which has its size; the values are there once the stream is synchronized.
+  [[nodiscard]] result<void> read(stream& s, std::span<T> host) const {
+    CAUSEWAY_EXPECT(host.size() == size_);
+    return check(cudaMemcpyAsync(host.data(), data_, host.size_bytes(), cudaMemcpyDeviceToHost, s.handle()),
+                 "copying from the device");
+  }
+
+ private:
+  device_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_RUNTIME_CUH
+
 // ---- causeway/cuda/elementwise.cuh ----
 #ifndef CAUSEWAY_CUDA_ELEMENTWISE_CUH
 #define CAUSEWAY_CUDA_ELEMENTWISE_CUH
@@ -65059,6 +66625,222 @@ template <PackBody Body>
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_ELEMENTWISE_CUH
+
+// ---- causeway/cuda/row_kernels.cuh ----
+#ifndef CAUSEWAY_CUDA_ROW_KERNELS_CUH
+#define CAUSEWAY_CUDA_ROW_KERNELS_CUH
+
+// The groups of the device, and kernels that give each group one item of a body: a block or a warp for each. Values are
+// combined by butterfly exchanges, which leave every thread the same bits, in an order that depends on the number of
+// threads alone.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+inline constexpr int warp_size = 32;
+inline constexpr int warps_per_block = 8;  // where each warp has an item of its own
+inline constexpr int largest_block = 512;  // threads, where a block has a row
+
+struct add_values {
+  template <class T>
+  __device__ static T of(T a, T b) {
+    return a + b;
+  }
+  template <class T>
+  __device__ static T none() {
+    return T{0};
+  }
+};
+struct take_larger {
+  template <class T>
+  __device__ static T of(T a, T b) {
+    return a < b ? b : a;
+  }
+  template <class T>
+  __device__ static T none() {
+    return std::numeric_limits<T>::lowest();
+  }
+};
+
+template <class How, class T>
+__device__ T over_warp(T v) {
+#pragma unroll
+  for (int apart = warp_size / 2; apart > 0; apart /= 2) v = How::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, apart));
+  return v;
+}
+
+/// The sum over the lanes up to this one.
+__device__ inline std::int32_t up_to_lane(std::int32_t v) {
+  const int lane = static_cast<int>(threadIdx.x % warp_size);
+#pragma unroll
+  for (int apart = 1; apart < warp_size; apart *= 2) {
+    const std::int32_t left = __shfl_up_sync(0xFFFFFFFFU, v, apart);
+    if (lane >= apart) v += left;
+  }
+  return v;
+}
+
+/// 32 neighbouring threads of a block.
+class warp_group {
+ public:
+  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x % warp_size); }
+  [[nodiscard]] __device__ static int size() { return warp_size; }
+  template <class T>
+  __device__ static T sum(T v) {
+    return over_warp<add_values>(v);
+  }
+  template <class T>
+  __device__ static T largest(T v) {
+    return over_warp<take_larger>(v);
+  }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) { return up_to_lane(v) - v; }
+  __device__ static void sync() { __syncwarp(); }
+  /// Of its own for each warp of the block.
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float rooms[warps_per_block][64];
+    return rooms[threadIdx.x / warp_size];
+  }
+};
+
+/// All threads of a block, whose number must be a multiple of 32.
+class block_group {
+ public:
+  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x); }
+  [[nodiscard]] __device__ static int size() { return static_cast<int>(blockDim.x); }
+  template <class T>
+  __device__ static T sum(T v) {
+    return over_block<add_values>(v);
+  }
+  template <class T>
+  __device__ static T largest(T v) {
+    return over_block<take_larger>(v);
+  }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) {
+    __shared__ std::int32_t of_warps[warp_size];
+    const int warp = rank() / warp_size, lane = rank() % warp_size;
+    const std::int32_t sum = up_to_lane(v);
+    if (lane == warp_size - 1) of_warps[warp] = sum;
+    __syncthreads();
+    const std::int32_t warps = up_to_lane(lane < warp ? of_warps[lane] : 0);  // its last lane has all warps before
+    __syncthreads();                                                          // all have read before the next call writes
+    return __shfl_sync(0xFFFFFFFFU, warps, warp_size - 1) + sum - v;
+  }
+  __device__ static void sync() { __syncthreads(); }
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float values[64];
+    return values;
+  }
+
+ private:
+  template <class How, class T>
+  __device__ static T over_block(T v) {
+    __shared__ T of_warps[warp_size];
+    v = over_warp<How>(v);
+    const int warp = rank() / warp_size, lane = rank() % warp_size;
+    if (lane == 0) of_warps[warp] = v;
+    __syncthreads();
+    v = lane < size() / warp_size ? of_warps[lane] : How::template none<T>();
+    v = over_warp<How>(v);
+    __syncthreads();  // all have read before the next call writes
+    return v;
+  }
+};
+
+// The bounds keep the registers of a thread few enough for blocks of this size to start.
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item(Body body) {
+  block_group g;
+  body.template run<N>(g, std::int64_t{blockIdx.x});
+}
+
+/// With `body.working_bytes()` of shared memory.
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item_with_memory(Body body) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  block_group g;
+  body.template run<N>(g, std::int64_t{blockIdx.x}, reinterpret_cast<float*>(memory));
+}
+
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(warps_per_block* warp_size) one_warp_per_item(Body body, std::int64_t items) {
+  warp_group g;
+  const std::int64_t item = std::int64_t{blockIdx.x} * (blockDim.x / warp_size) + threadIdx.x / warp_size;
+  if (item < items) body.template run<N>(g, item);
+}
+
+/// Threads for rows of so many values: about two packs each, so that a thread has some loads under way, from one warp to
+/// `largest_block`.
+inline unsigned threads_for_row(std::int64_t columns) noexcept {
+  const std::int64_t threads = (columns + 2 * pack_width - 1) / (2 * pack_width);
+  return static_cast<unsigned>(std::clamp<std::int64_t>((threads + 31) / 32 * 32, warp_size, largest_block));
+}
+
+}  // namespace detail
+
+/// Starts `body.run<N>(group, item)` with a block of the device for each item of [0, items); rows have `columns` values.
+/// At most 2^31 - 1 items.
+template <class Body>
+[[nodiscard]] result<void> for_each_row(stream& s, std::int64_t items, std::int64_t columns, Body body) {
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>(items);
+  const unsigned threads = detail::threads_for_row(columns);
+  if (body.aligned()) {
+    detail::one_block_per_item<pack_width><<<blocks, threads, 0, s.handle()>>>(body);
+  } else {
+    detail::one_block_per_item<1><<<blocks, threads, 0, s.handle()>>>(body);
+  }
+  return check(cudaGetLastError(), "launching a kernel over rows");
+}
+
+namespace detail {
+
+template <int N, class Body>
+result<void> launch_with_memory(stream& s, unsigned blocks, unsigned threads, std::size_t bytes, const Body& body) {
+  constexpr std::size_t without_asking = 48 * 1024;
+  const auto kernel = one_block_per_item_with_memory<N, Body>;
+  if (bytes > without_asking) {
+    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+                       "asking for shared memory; the rows may be too long for this device"));
+  }
+  kernel<<<blocks, threads, bytes, s.handle()>>>(body);
+  return check(cudaGetLastError(), "launching a kernel over rows");
+}
+
+}  // namespace detail
+
+/// The same for a body that has working memory: `body.run<N>(group, item, memory)`, `body.working_bytes()`.
+template <class Body>
+[[nodiscard]] result<void> for_each_row_with_memory(stream& s, std::int64_t items, std::int64_t columns, Body body) {
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>(items);
+  const unsigned threads = detail::threads_for_row(columns);
+  if (body.aligned()) {
+    return detail::launch_with_memory<pack_width>(s, blocks, threads, body.working_bytes(), body);
+  }
+  return detail::launch_with_memory<1>(s, blocks, threads, body.working_bytes(), body);
+}
+
+/// Starts `body.run<N>(group, item)` with a warp of the device for each item of [0, items).
+template <class Body>
+[[nodiscard]] result<void> for_each_block(stream& s, std::int64_t items, Body body) {
+  constexpr std::int64_t warps = detail::warps_per_block;
+  CAUSEWAY_EXPECT(items >= 0 && items / warps < std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>((items + warps - 1) / warps);
+  if (body.aligned()) {
+    detail::one_warp_per_item<pack_width><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
+  } else {
+    detail::one_warp_per_item<1><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
+  }
+  return check(cudaGetLastError(), "launching a kernel over blocks");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ROW_KERNELS_CUH
 
 // ---- causeway/cuda/codecs.cuh ----
 #ifndef CAUSEWAY_CUDA_CODECS_CUH
@@ -65193,904 +66975,94 @@ template <class Codec>
 
 #endif  // CAUSEWAY_CUDA_CODECS_CUH
 
-// ---- causeway/cuda/cross_entropy_body.hpp ----
-#ifndef CAUSEWAY_CUDA_CROSS_ENTROPY_BODY_HPP
-#define CAUSEWAY_CUDA_CROSS_ENTROPY_BODY_HPP
+// ---- causeway/cuda/dropout_body.hpp ----
+#ifndef CAUSEWAY_CUDA_DROPOUT_BODY_HPP
+#define CAUSEWAY_CUDA_DROPOUT_BODY_HPP
 
-// The loss of a row of logits and its gradient in one visit, a group of threads to a row. The largest logit and the sum of
-// exponentials are found in one pass (Milakov and Gimelshein, 2018): a thread that meets a larger logit multiplies its sum
-// by what the older ones are worth now. So a vocabulary of any size is read once from memory and once from the cache, and
-// written once.
+// Dropout with the bits of kernels/dropout.hpp: a replica on a GPU drops what one on a CPU drops.
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
-/// losses[row] = -log softmax(logits[row])[targets[row]], and where `gradient` is not null, gradient[row] =
-/// scale · (softmax - onehot). Rows with a negative target have no loss and no gradient; other targets must be below V.
-/// logits and gradient are [rows, stride], of which V columns count; the others of gradient become zero (a vocabulary that
-/// was padded for the sake of the matrix product). gradient may be the logits themselves.
-template <class Logit, class Act>
-struct cross_entropy_body {
-  const Logit* logits = nullptr;
-  Act* gradient = nullptr;
-  const std::int32_t* targets = nullptr;
-  float* losses = nullptr;
-  std::int64_t V = 0;
-  std::int64_t stride = 0;
-  float scale = 1.0F;
-
-  [[nodiscard]] bool aligned() const {
-    return stride % pack_width == 0 && detail::on_packs(logits) && detail::on_packs(gradient);
-  }
-
-  template <int N, Group G>
-  CAUSEWAY_HD void run(G& g, std::int64_t row) const {
-    const std::int32_t target = targets[row];
-    if (target < 0) {
-      if (g.rank() == 0) losses[row] = 0.0F;
-      if (gradient != nullptr) clear<N>(g, gradient + row * stride, stride);
-      return;
-    }
-    const Logit* const from = logits + row * stride;
-    const auto chosen = static_cast<float>(from[target]);  // before anybody overwrites it: reductions wait for all
-    float top = std::numeric_limits<float>::lowest(), sum = 0.0F;
-    detail::for_packs<N>(g, V, [&](std::int64_t i, auto width) {
-      float v[width.value];
-      detail::load(v, from + i);
-      take(v, top, sum);
-    });
-    const float highest = g.largest(top);
-    sum = g.sum(sum * detail::exponential(top - highest));
-    if (g.rank() == 0) losses[row] = std::log(sum) + highest - chosen;
-    if (gradient != nullptr) write<N>(g, from, row, target, highest, 1.0F / sum);
-  }
-
- private:
-  /// Adds a pack to a sum of exponentials relative to `top`.
-  template <int N>
-  CAUSEWAY_HD static void take(const float (&v)[N], float& top, float& sum) {
-    float most = v[0];
-    for (int k = 1; k < N; ++k) most = v[k] > most ? v[k] : most;
-    if (most > top) {
-      sum *= detail::exponential(top - most);
-      top = most;
-    }
-    for (const float e : v) sum += detail::exponential(e - top);
-  }
-
-  template <int N, class G>
-  CAUSEWAY_HD void write(const G& g, const Logit* from, std::int64_t row, std::int32_t target, float highest,
-                         float inverse) const {
-    Act* const to = gradient + row * stride;
-    detail::for_packs<N>(g, V, [&](std::int64_t i, auto width) {
-      constexpr int n = width.value;
-      float v[n];
-      detail::load(v, from + i);
-      for (int k = 0; k < n; ++k) {
-        const float share = detail::exponential(v[k] - highest) * inverse;
-        v[k] = scale * (i + k == target ? share - 1.0F : share);
-      }
-      detail::store(to + i, v);
-    });
-    clear<1>(g, to + V, stride - V);
-  }
-
-  template <int N, class G>
-  CAUSEWAY_HD static void clear(const G& g, Act* to, std::int64_t count) {
-    detail::for_packs<N>(g, count, [&](std::int64_t i, auto width) {
-      const float zeros[width.value] = {};
-      detail::store(to + i, zeros);
-    });
-  }
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_CROSS_ENTROPY_BODY_HPP
-
-// ---- causeway/cuda/dct_body.hpp ----
-#ifndef CAUSEWAY_CUDA_DCT_BODY_HPP
-#define CAUSEWAY_CUDA_DCT_BODY_HPP
-
-// The discrete cosine transform of compress/dct.hpp, both ways, to the bit: the same products with the same basis, each
-// sum in the same order, one rounding an operation. Equal bits matter on the way back, where replicas apply what they
-// decode. A group has a tile of a matrix, or up to 64 runs of a vector; its values and the product between the two factors
-// lie in shared memory.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// to = left · tile · right for every chunk of a grid, to = run · right where chunks have one row (left is null then).
-/// `left` and `right` are 64 x 64 with the basis in the upper left corner, 16-byte aligned. `to` may be `from`.
-struct dct_body {
-  static constexpr std::int32_t pitch = 64;
-  static constexpr int block = 4;  // rows and columns of sums that a thread has at a time
-
-  compress::chunk_grid grid{};
-  const float* from = nullptr;
-  float* to = nullptr;
-  const float* left = nullptr;
-  const float* right = nullptr;
-
-  [[nodiscard]] static constexpr std::size_t working_bytes() { return sizeof(float) * 2 * pitch * pitch; }
-  [[nodiscard]] static bool aligned() { return false; }
-  /// Runs of a vector lie one after another, so 64 of them are as good as a tile.
-  [[nodiscard]] CAUSEWAY_HD std::int64_t together() const { return grid.rows == 1 && grid.down == 1 ? pitch : 1; }
-  [[nodiscard]] std::int64_t items() const {
-    return (static_cast<std::int64_t>(grid.count()) + together() - 1) / together();
-  }
-
-  template <int N, Group G>
-  CAUSEWAY_HD void run(G& g, std::int64_t item, float* memory) const {
-    const std::int64_t chunk = item * together(), chunks_left = static_cast<std::int64_t>(grid.count()) - chunk;
-    const std::int64_t runs = chunks_left < together() ? chunks_left : together();
-    const auto rows = together() == 1 ? static_cast<std::int32_t>(grid.rows) : static_cast<std::int32_t>(runs);
-    const auto columns = static_cast<std::int32_t>(grid.columns), size = rows * columns;
-    const std::int64_t stride = together() == 1 ? static_cast<std::int64_t>(grid.stride) : columns;
-    const auto begin = static_cast<std::int64_t>(grid.begin_of(static_cast<std::size_t>(chunk)));
-    float* const values = memory;
-    float* const products = memory + pitch * pitch;
-    for (std::int32_t i = g.rank(); i < size; i += g.size()) {  // 32 bits divide quickly
-      values[i / columns * pitch + i % columns] = from[begin + i / columns * stride + i % columns];
-    }
-    g.sync();
-    multiply(g, values, right, products, rows, columns, columns);
-    g.sync();
-    if (left != nullptr) {
-      multiply(g, left, products, values, rows, rows, columns);
-      g.sync();
-    }
-    const float* const done = left != nullptr ? values : products;
-    for (std::int32_t i = g.rank(); i < size; i += g.size()) {
-      to[begin + i / columns * stride + i % columns] = done[i / columns * pitch + i % columns];
-    }
-    g.sync();  // before another item takes the memory
-  }
-
- private:
-  /// out = a · b, in blocks of sums, of which those beyond rows and columns are computed from whatever is there and not
-  /// used.
-  template <class G>
-  CAUSEWAY_HD static void multiply(const G& g, const float* a, const float* b, float* out, std::int32_t rows,
-                                   std::int32_t inner, std::int32_t columns) {
-    const std::int32_t across = (columns + block - 1) / block, count = (rows + block - 1) / block * across;
-    for (std::int32_t i = g.rank(); i < count; i += g.size()) {
-      const std::int32_t r = i / across * block, c = i % across * block;
-      float sums[block][block] = {}, v[block];
-      for (std::int32_t j = 0; j < inner; ++j) {
-        detail::load(v, b + j * pitch + c);
-        for (int m = 0; m < block; ++m) {
-          const float w = a[(r + m) * pitch + j];
-          for (int n = 0; n < block; ++n) sums[m][n] += detail::times(w, v[n]);
-        }
-      }
-      for (int m = 0; m < block; ++m) detail::store(out + (r + m) * pitch + c, sums[m]);
-    }
-  }
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_DCT_BODY_HPP
-
-// ---- causeway/cuda/dct.cuh ----
-#ifndef CAUSEWAY_CUDA_DCT_CUH
-#define CAUSEWAY_CUDA_DCT_CUH
-
-// compress::dct_tiles on the device. The bases are made on the host and copied once.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// The transform that a compress::dct_tiles with the same options makes, to the bit. The first call that meets a side waits
-/// for its basis to be copied. Reads and writes 4 bytes a value; 256 operations a value for tiles of 64 by 64. One thread
-/// at a time.
-class dct {
- public:
-  explicit dct(const compress::dct_tiles& how) : chunks_{how.chunks()} {}
-
-  /// coefficients [n] = the transforms of the chunks of values [n], both on the device; they may be the same.
-  [[nodiscard]] result<void> forward(stream& s, std::span<const compress::matrix_range> matrices, const float* values,
-                                     float* coefficients, std::size_t n) {
-    return apply(s, matrices, values, coefficients, n, true);
-  }
-  [[nodiscard]] result<void> inverse(stream& s, std::span<const compress::matrix_range> matrices, float* row,
-                                     std::size_t n) {
-    return apply(s, matrices, row, row, n, false);
-  }
-
- private:
-  static constexpr std::size_t tile_size = dct_body::pitch * dct_body::pitch;
-
-  result<void> apply(stream& s, std::span<const compress::matrix_range> matrices, const float* from, float* to,
-                     std::size_t n, bool forward) {
-    constexpr std::int64_t for_256_threads = 2048;
-    for (const compress::chunk_grid& grid : compress::cut_into_chunks(chunks_, matrices, n)) {
-      dct_body body{.grid = grid, .from = from, .to = to};
-      CAUSEWAY_ASSIGN(const float* const of_columns, basis(s, grid.columns));
-      body.right = of_columns + (forward ? tile_size : 0);
-      if (grid.rows > 1) {
-        CAUSEWAY_ASSIGN(const float* const of_rows, basis(s, grid.rows));
-        body.left = of_rows + (forward ? 0 : tile_size);
-      }
-      CAUSEWAY_TRY(for_each_row_with_memory(s, body.items(), for_256_threads, body));
-    }
-    return {};
-  }
-
-  /// The basis of a side, and behind it its transpose.
-  result<const float*> basis(stream& s, std::size_t side) {
-    const auto known = bases_.find(side);
-    if (known != bases_.end()) return known->second.data();
-    const auto made = std::make_unique<compress::detail::dct_basis>();
-    compress::detail::fill_dct_basis(*made, side);
-    CAUSEWAY_ASSIGN(auto buffer, device_buffer<float>::create(2 * tile_size));
-    for (const auto* part : {&made->forward, &made->transposed}) {
-      float* const at = buffer.data() + (part == &made->forward ? 0 : tile_size);
-      CAUSEWAY_TRY(check(cudaMemcpyAsync(at, part->at, sizeof part->at, cudaMemcpyHostToDevice, s.handle()),
-                         "copying a basis to the device"));
-    }
-    CAUSEWAY_TRY(s.synchronize());
-    return bases_.emplace(side, std::move(buffer)).first->second.data();
-  }
-
-  compress::chunking chunks_;
-  std::map<std::size_t, device_buffer<float>> bases_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_DCT_CUH
-
-// ---- causeway/cuda/embedding_bodies.hpp ----
-#ifndef CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
-#define CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
-
-// Token and position tables: look-up and gradient, to the bits of kernels/embedding.hpp. The gradient of the token table is
-// a scatter in which tokens meet. The rows are sorted by their token (stably, so equal tokens keep the order of the text),
-// and the first thread of each run of equal tokens adds the run in that order: no atomics, the same sum every time.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// x[row] = token_table[tokens[row]] + position_table[row % positions], f32 [rows, columns], over its elements;
-/// position_table may be null. Tokens must be rows of the table.
-struct embedding_forward_body {
-  const std::int32_t* tokens = nullptr;
-  const float* token_table = nullptr;
-  const float* position_table = nullptr;
-  float* x = nullptr;
-  std::int64_t positions = 1;
-  std::int64_t columns = 1;
-
-  [[nodiscard]] bool aligned() const {
-    return columns % pack_width == 0 && detail::on_packs(token_table, position_table) && detail::on_packs(x);
-  }
-  template <int N>
-  CAUSEWAY_HD void run(std::int64_t i) const {
-    const std::int64_t row = i / columns, column = i % columns;
-    float v[N], p[N] = {};
-    detail::load(v, token_table + tokens[row] * columns + column);
-    if (position_table != nullptr) detail::load(p, position_table + row % positions * columns + column);
-    for (int k = 0; k < N; ++k) v[k] += p[k];
-    detail::store(x + i, v);
-  }
-};
-
-/// dtable[token] += the sum of dx[row] over the rows of this token, in their order. `tokens` [count] is sorted and `rows`
-/// says where each came from; over count · columns. A token that makes up much of the batch is the longest run, which one
-/// thread for every four columns adds alone.
-struct embedding_backward_body {
-  const std::int32_t* tokens = nullptr;
-  const std::int32_t* rows = nullptr;
-  const float* dx = nullptr;
-  float* dtable = nullptr;
+/// x[i] *= keeps(i) / (1 - rate), over `counters()` items: one Philox counter makes the masks of four elements, which lie
+/// as far apart as items of a warp are, so that neighbours in a warp touch neighbours in memory.
+template <class T>
+struct dropout_body {
+  T* x = nullptr;
   std::int64_t count = 0;
-  std::int64_t columns = 1;
+  std::uint32_t threshold = 0;
+  float scale = 1.0F;
+  std::uint64_t seed = 0;
+  std::uint64_t stream = 0;
 
-  [[nodiscard]] bool aligned() const {
-    return columns % pack_width == 0 && detail::on_packs(dx) && detail::on_packs(dtable);
+  dropout_body(T* values, std::int64_t n, float rate, std::uint64_t with_seed, std::uint64_t of_stream)
+      : x{values},
+        count{n},
+        threshold{kernels::detail::dropout_threshold(rate)},
+        scale{1.0F / (1.0F - rate)},
+        seed{with_seed},
+        stream{of_stream} {}
+
+  [[nodiscard]] std::int64_t counters() const {
+    constexpr std::int64_t block = kernels::detail::dropout_block;
+    return (count + block - 1) / block * kernels::detail::dropout_counters;
   }
-  template <int N>
-  CAUSEWAY_HD void run(std::int64_t i) const {
-    const std::int64_t first = i / columns, column = i % columns;
-    const std::int32_t token = tokens[first];
-    if (first > 0 && tokens[first - 1] == token) return;  // the run began further left
-    float sum[N], v[N];
-    float* const to = dtable + token * columns + column;
-    detail::load(sum, to);
-    for (std::int64_t at = first; at < count && tokens[at] == token; ++at) {
-      detail::load(v, dx + rows[at] * columns + column);
-      for (int k = 0; k < N; ++k) sum[k] += v[k];
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const {
+    constexpr std::int64_t apart = kernels::detail::dropout_counters;
+    const auto counter = static_cast<std::uint64_t>(i);
+    const auto words = philox({static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32U),
+                               static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32U)},
+                              seed);
+    const std::int64_t first = i / apart * kernels::detail::dropout_block + i % apart;
+    for (int k = 0; k < 4; ++k) {
+      const std::int64_t at = first + k * apart;
+      if (at >= count) return;
+      const float factor = words[static_cast<std::size_t>(k)] >= threshold ? scale : 0.0F;
+      x[at] = T(detail::times(static_cast<float>(x[at]), factor));
     }
-    detail::store(to, sum);
   }
-};
-
-/// dposition[t] += the sum of dx[b, t] over the batch, in its order; over positions · columns.
-struct position_backward_body {
-  const float* dx = nullptr;
-  float* dposition = nullptr;
-  std::int64_t batch = 1;
-  std::int64_t positions = 1;
-  std::int64_t columns = 1;
-
-  [[nodiscard]] bool aligned() const {
-    return columns % pack_width == 0 && detail::on_packs(dx) && detail::on_packs(dposition);
-  }
-  template <int N>
-  CAUSEWAY_HD void run(std::int64_t i) const {
-    float sum[N], v[N];
-    detail::load(sum, dposition + i);
-    for (std::int64_t b = 0; b < batch; ++b) {
-      detail::load(v, dx + b * positions * columns + i);
-      for (int k = 0; k < N; ++k) sum[k] += v[k];
-    }
-    detail::store(dposition + i, sum);
-  }
-};
-
-/// to[i] = i.
-struct count_body {
-  std::int32_t* to = nullptr;
-
-  CAUSEWAY_HD void operator()(std::int64_t i) const { to[i] = static_cast<std::int32_t>(i); }
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
-#endif  // CAUSEWAY_CUDA_EMBEDDING_BODIES_HPP
+#endif  // CAUSEWAY_CUDA_DROPOUT_BODY_HPP
 
-// ---- causeway/cuda/embedding.cuh ----
-#ifndef CAUSEWAY_CUDA_EMBEDDING_CUH
-#define CAUSEWAY_CUDA_EMBEDDING_CUH
+// ---- causeway/cuda/embedding.hpp ----
+#ifndef CAUSEWAY_CUDA_EMBEDDING_HPP
+#define CAUSEWAY_CUDA_EMBEDDING_HPP
 
-// The gradient of an embedding on the device: CUB's stable radix sort of the tokens, then the bodies of
-// embedding_bodies.hpp. (The look-up is `elementwise` of embedding_forward_body.)
-
-#include <cub/device/device_radix_sort.cuh>
+// The gradient of an embedding: a stable sort of the tokens, then the bodies of embedding_bodies.hpp. (The look-up is
+// embedding_forward_body alone.)
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
-/// dtoken[tokens[b,t]] += dx[b,t] and dposition[t] += dx[b,t], f32 [batch, T, C]; dposition may be null. Tokens must lie in
-/// [0, vocabulary), and batch·T below 2^31. The bits of kernels::embedding_backward. Takes 16 bytes a token and the sort's
-/// own from the arena.
-[[nodiscard]] inline result<void> embedding_backward(stream& s, arena& memory, const std::int32_t* tokens, const float* dx,
-                                                     float* dtoken, float* dposition, std::int64_t batch, std::int64_t T,
-                                                     std::int64_t C, std::int64_t vocabulary) {
+/// dtoken[tokens[b,t]] += dx[b,t] and dposition[t] += dx[b,t], f32 [batch, T, C]; either may be null. Tokens must lie in
+/// [0, vocabulary), and batch·T below 2^31. The bits of kernels::embedding_backward. Takes 12 bytes a token and the sort's
+/// own from the queue.
+template <SortingQueue Q>
+[[nodiscard]] result<void> embedding_backward(Q& q, const std::int32_t* tokens, const float* dx, float* dtoken,
+                                              float* dposition, std::int64_t batch, std::int64_t T, std::int64_t C,
+                                              std::int64_t vocabulary) {
   const std::int64_t count = batch * T;
   CAUSEWAY_EXPECT(count < (std::int64_t{1} << 31U) && vocabulary > 0);
   if (count == 0) return {};
-  const auto n = static_cast<std::size_t>(count);
-  CAUSEWAY_ASSIGN(const auto numbers, memory.take<std::int32_t>(n));
-  CAUSEWAY_ASSIGN(const auto sorted, memory.take<std::int32_t>(n));
-  CAUSEWAY_ASSIGN(const auto rows, memory.take<std::int32_t>(n));
-  CAUSEWAY_TRY(elementwise(s, count, count_body{numbers.data()}));
-
-  const int bits = std::bit_width(static_cast<std::uint64_t>(vocabulary - 1)) + (vocabulary == 1 ? 1 : 0);
-  std::size_t bytes = 0;
-  const auto sort = [&](void* room) {
-    return cub::DeviceRadixSort::SortPairs(room, bytes, tokens, sorted.data(), numbers.data(), rows.data(),
-                                           static_cast<int>(count), 0, bits, s.handle());
-  };
-  CAUSEWAY_TRY(check(sort(nullptr), "asking for the memory of a sort"));
-  CAUSEWAY_ASSIGN(const auto room, memory.take<std::byte>(bytes));
-  CAUSEWAY_TRY(check(sort(room.data()), "sorting tokens"));
-
-  CAUSEWAY_TRY(elementwise(s, count * C, embedding_backward_body{sorted.data(), rows.data(), dx, dtoken, count, C}));
+  if (dtoken != nullptr) {
+    const auto n = static_cast<std::size_t>(count);
+    CAUSEWAY_ASSIGN(const auto numbers, q.template take<std::int32_t>(n));
+    CAUSEWAY_ASSIGN(const auto sorted, q.template take<std::int32_t>(n));
+    CAUSEWAY_ASSIGN(const auto rows, q.template take<std::int32_t>(n));
+    CAUSEWAY_TRY(q.elements(count, count_body{numbers.data()}));
+    const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(vocabulary - 1) | 1U));
+    CAUSEWAY_TRY(q.sort_pairs(tokens, numbers.data(), sorted.data(), rows.data(), count, bits));
+    CAUSEWAY_TRY(q.elements(count * C, embedding_backward_body{sorted.data(), rows.data(), dx, dtoken, count, C}));
+  }
   if (dposition == nullptr) return {};
-  return elementwise(s, T * C, position_backward_body{dx, dposition, batch, T, C});
+  return q.elements(T * C, position_backward_body{dx, dposition, batch, T, C});
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
-#endif  // CAUSEWAY_CUDA_EMBEDDING_CUH
-
-// ---- causeway/cuda/mask_bodies.hpp ----
-#ifndef CAUSEWAY_CUDA_MASK_BODIES_HPP
-#define CAUSEWAY_CUDA_MASK_BODIES_HPP
-
-// Random coordinates that a seed names (compress::shared_mask, compress::random_k), listed on the device: the permutation
-// is the CPU's own code, so both sides list the same. Each chosen coordinate sets its bit of a bitmap; the bits of each
-// word are counted, the counts summed up (by CUB in mask.cuh), and each word writes its coordinates where the sums say.
-// Then values are gathered from, or added to, the places listed.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// Sets the bits of the coordinates at places [first, first + count) of a permutation; over the count.
-struct mask_mark_body {
-  compress::detail::seeded_permutation permutation;
-  std::uint64_t first = 0;
-  std::uint32_t* words = nullptr;  ///< zeroed, a bit for each value of the row
-
-  CAUSEWAY_HD void operator()(std::int64_t i) const {
-    const std::uint64_t at = permutation(first + static_cast<std::uint64_t>(i));
-    const std::uint32_t bit = 1U << (at % 32);
-#if defined(__CUDA_ARCH__)
-    atomicOr(words + at / 32, bit);
-#else
-    std::atomic_ref{words[at / 32]}.fetch_or(bit, std::memory_order_relaxed);
-#endif
-  }
-};
-
-namespace detail {
-
-inline constexpr std::int64_t words_per_tile = 1024;
-
-CAUSEWAY_HD inline std::int32_t set_bits(std::uint32_t word) {
-#if defined(__CUDA_ARCH__)
-  return __popc(word);
-#else
-  return std::popcount(word);
-#endif
-}
-
-}  // namespace detail
-
-/// Tiles that a bitmap of so many words is cut into.
-constexpr std::int64_t mask_tiles(std::int64_t words) noexcept {
-  return (words + detail::words_per_tile - 1) / detail::words_per_tile;
-}
-
-/// counts[tile] = the set bits of a tile of the bitmap, a tile to a group.
-struct mask_count_body {
-  const std::uint32_t* bits = nullptr;
-  std::int64_t words = 0;
-  std::int32_t* counts = nullptr;
-
-  [[nodiscard]] static bool aligned() { return false; }
-  template <int N, Group G>
-  CAUSEWAY_HD void run(G& g, std::int64_t tile) const {
-    const std::int64_t begin = tile * detail::words_per_tile;
-    std::int32_t sum = 0;
-    for (std::int64_t i = begin + g.rank(); i < begin + detail::words_per_tile && i < words; i += g.size()) {
-      sum += detail::set_bits(bits[i]);
-    }
-    const auto all = g.sum(sum);
-    if (g.rank() == 0) counts[tile] = all;
-  }
-};
-
-/// counts[i] becomes the sum of the counts before it; one item for one group.
-struct mask_offset_body {
-  std::int32_t* counts = nullptr;
-  std::int64_t tiles = 0;
-
-  [[nodiscard]] static bool aligned() { return false; }
-  template <int N, Group G>
-  CAUSEWAY_HD void run(G& g, std::int64_t) const {
-    std::int32_t total = 0;
-    for (std::int64_t begin = 0; begin < tiles; begin += g.size()) {
-      const std::int64_t i = begin + g.rank();
-      const std::int32_t own = i < tiles ? counts[i] : 0;
-      const std::int32_t before = total + g.before(own);
-      if (i < tiles) counts[i] = before;
-      total += g.sum(own);
-    }
-  }
-};
-
-/// Writes the coordinates of the set bits of a tile from kept[offsets[tile]] on, ascending; a tile to a group.
-struct mask_list_body {
-  const std::uint32_t* bits = nullptr;
-  std::int64_t words = 0;
-  const std::int32_t* offsets = nullptr;
-  std::uint32_t* kept = nullptr;
-
-  [[nodiscard]] static bool aligned() { return false; }
-  template <int N, Group G>
-  CAUSEWAY_HD void run(G& g, std::int64_t tile) const {
-    std::uint32_t* to = kept + offsets[tile];
-    for (std::int64_t step = 0; step < detail::words_per_tile; step += g.size()) {
-      const std::int64_t place = step + g.rank(), i = tile * detail::words_per_tile + place;
-      const std::uint32_t word = place < detail::words_per_tile && i < words ? bits[i] : 0;
-      const std::int32_t own = detail::set_bits(word);
-      std::uint32_t* next = to + g.before(own);
-      for (std::uint32_t rest = word, bit = 0; rest != 0; rest >>= 1U, ++bit) {
-        if ((rest & 1U) != 0) *next++ = static_cast<std::uint32_t>(i) * 32 + bit;
-      }
-      to += g.sum(own);
-    }
-  }
-};
-
-/// chosen[i] = row[kept[i]].
-struct gather_body {
-  const float* row = nullptr;
-  const std::uint32_t* kept = nullptr;
-  float* chosen = nullptr;
-
-  CAUSEWAY_HD void operator()(std::int64_t i) const { chosen[i] = row[kept[i]]; }
-};
-
-/// sum[kept[i]] += weight · chosen[i], two roundings, as sparse::decode_add does. No two coordinates are equal, so no two
-/// threads meet.
-struct scatter_add_body {
-  const float* chosen = nullptr;
-  const std::uint32_t* kept = nullptr;
-  float* sum = nullptr;
-  float weight = 1.0F;
-
-  CAUSEWAY_HD void operator()(std::int64_t i) const { sum[kept[i]] += detail::times(chosen[i], weight); }
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_MASK_BODIES_HPP
-
-// ---- causeway/cuda/mask.cuh ----
-#ifndef CAUSEWAY_CUDA_MASK_CUH
-#define CAUSEWAY_CUDA_MASK_CUH
-
-// The list of coordinates of a random mask, made on the device by the bodies of mask_bodies.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-static_assert(std::is_trivially_copyable_v<compress::detail::seeded_permutation>, "it is passed to kernels by value");
-
-/// kept [part.end - part.begin] = the coordinates that `part` names in a row of n values, ascending: what
-/// compress::shared_mask lists. n is below 2^31. Takes a bit for each value from the arena.
-[[nodiscard]] inline result<void> list_permuted(stream& s, arena& memory, std::size_t n,
-                                                const compress::permuted_part& part, std::uint32_t* kept) {
-  CAUSEWAY_EXPECT(n < (std::size_t{1} << 31U) && part.begin <= part.end && part.end <= n);
-  if (part.begin == part.end) return {};
-  const std::size_t words = (n + 31) / 32;
-  const auto count = static_cast<std::int64_t>(words);
-  const std::int64_t tiles = mask_tiles(count);
-  CAUSEWAY_ASSIGN(const auto bits, memory.take<std::uint32_t>(words));
-  CAUSEWAY_ASSIGN(const auto offsets, memory.take<std::int32_t>(static_cast<std::size_t>(tiles)));
-  CAUSEWAY_TRY(check(cudaMemsetAsync(bits.data(), 0, words * sizeof(std::uint32_t), s.handle()), "clearing a bitmap"));
-  const mask_mark_body mark{compress::detail::seeded_permutation{n, part.seed}, part.begin, bits.data()};
-  CAUSEWAY_TRY(elementwise(s, static_cast<std::int64_t>(part.end - part.begin), mark));
-  CAUSEWAY_TRY(for_each_block(s, tiles, mask_count_body{bits.data(), count, offsets.data()}));
-  constexpr std::int64_t most_threads = 4096;
-  CAUSEWAY_TRY(for_each_row(s, 1, most_threads, mask_offset_body{offsets.data(), tiles}));
-  return for_each_block(s, tiles, mask_list_body{bits.data(), count, offsets.data(), kept});
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_MASK_CUH
-
-// ---- causeway/cuda/matmul_plan.hpp ----
-#ifndef CAUSEWAY_CUDA_MATMUL_PLAN_HPP
-#define CAUSEWAY_CUDA_MATMUL_PLAN_HPP
-
-// What identifies a matrix product on the device, and how our row-major matrices look to a library that stores columns.
-// Choosing an algorithm takes far longer than starting one, so it is done once for each key; everything that the choice may
-// depend on is in the key, alignment of the pointers included. Knows nothing of CUDA.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// What happens to a product on its way to memory. `vector` and `matrix` are the further arguments that it takes.
-enum class matmul_epilogue : std::uint8_t {
-  none,
-  bias,              ///< + vector [n]
-  bias_gelu,         ///< gelu(product + vector [n]); matrix [m, n] receives what gelu was applied to
-  gelu_gradient,     ///< product · gelu'(matrix [m, n]); vector [n] receives the column sums of that: the bias gradient
-  column_sums_of_b,  ///< vector [n] receives the sums over k of op(B): the bias gradient, where B is dy
-  row_sums_of_a,     ///< vector [m] receives the sums over k of op(A): the bias gradient, where A is dy transposed
-};
-
-constexpr bool has_vector(matmul_epilogue e) noexcept { return e != matmul_epilogue::none; }
-constexpr bool has_matrix(matmul_epilogue e) noexcept {
-  return e == matmul_epilogue::bias_gelu || e == matmul_epilogue::gelu_gradient;
-}
-
-/// C = epilogue(op(A) op(B)), or C += with `accumulate`: row-major, op(A) m x k, op(B) k x n, sums in f32. A and B are of
-/// type `in`, C and the epilogue's arguments of type `out`. Leading dimensions as in kernels::gemm_args.
-struct matmul_key {
-  std::int64_t m = 0, n = 0, k = 0;
-  std::int64_t lda = 0, ldb = 0, ldc = 0;
-  std::int64_t ld_matrix = 0;  ///< 0 where the epilogue has no matrix
-  bool transpose_a = false;
-  bool transpose_b = false;
-  bool accumulate = false;
-  bool tf32 = false;  ///< f32 operands may be rounded to 10 bits of mantissa
-  dtype in = dtype::f32;
-  dtype out = dtype::f32;
-  matmul_epilogue epilogue = matmul_epilogue::none;
-  std::uint8_t alignment = 16;  ///< bytes that all pointers are multiples of, 16 at most
-
-  friend auto operator<=>(const matmul_key&, const matmul_key&) = default;
-};
-
-/// The largest power of two up to 16 that all addresses are multiples of; null counts for nothing.
-template <class... P>
-std::uint8_t common_alignment(const P*... p) noexcept {
-  const std::uintptr_t all = (std::uintptr_t{16} | ... | reinterpret_cast<std::uintptr_t>(p));
-  return static_cast<std::uint8_t>(std::uintptr_t{1} << std::countr_zero(all));
-}
-
-/// errc::invalid_argument for a product that no plan can be made for.
-[[nodiscard]] inline result<void> validate(const matmul_key& key) {
-  const auto wrong = [](std::string why) { return fail(errc::invalid_argument, "matrix product", std::move(why)); };
-  if (key.m <= 0 || key.n <= 0 || key.k <= 0) return wrong("a dimension that is not positive");
-  if (key.lda < (key.transpose_a ? key.m : key.k) || key.ldb < (key.transpose_b ? key.k : key.n) || key.ldc < key.n) {
-    return wrong("rows longer than the distance between them");
-  }
-  const bool known = (key.in == dtype::bf16 && (key.out == dtype::bf16 || key.out == dtype::f32)) ||
-                     (key.in == dtype::f32 && key.out == dtype::f32);
-  if (!known)
-    return wrong("operands in " + std::string{to_string(key.in)} + " for a result in " + std::string{to_string(key.out)} +
-                 "; take f32, bf16, or bf16 to f32");
-  if (has_matrix(key.epilogue) && (key.ld_matrix < key.n || key.ld_matrix % 8 != 0)) {
-    return wrong("GELU needs rows of its second matrix that are a multiple of 8 elements apart");
-  }
-  if (key.accumulate && has_matrix(key.epilogue)) return wrong("GELU of a sum with what was there before");
-  return {};
-}
-
-/// A matrix as a library sees it that stores columns one after another.
-struct column_layout {
-  std::int64_t rows = 0, columns = 0, stride = 0;
-  friend bool operator==(const column_layout&, const column_layout&) = default;
-};
-
-/// The same product in terms of such a library: Cᵀ = op(B)ᵀ op(A)ᵀ, as what is stored by rows is the transpose of what is
-/// stored by columns. So B comes first, and a matrix that we read as it is stored needs no transposition there either.
-struct column_product {
-  std::int64_t rows, columns, depth;
-  bool transpose_first, transpose_second;
-  column_layout first, second, result;
-};
-
-constexpr column_product by_columns(const matmul_key& key) noexcept {
-  const auto stored = [](bool transposed, std::int64_t fast, std::int64_t slow, std::int64_t stride) {
-    return transposed ? column_layout{slow, fast, stride} : column_layout{fast, slow, stride};
-  };
-  return {key.n,
-          key.m,
-          key.k,
-          key.transpose_b,
-          key.transpose_a,
-          stored(key.transpose_b, key.n, key.k, key.ldb),
-          stored(key.transpose_a, key.k, key.m, key.lda),
-          {key.n, key.m, key.ldc}};
-}
-
-/// Plans by key. Not safe to share between threads; references stay valid while the cache lives.
-template <class Plan>
-class plan_cache {
- public:
-  /// The plan of the key; `make(key)`, a result<Plan>, makes it the first time. Failures are not remembered.
-  template <class Make>
-  [[nodiscard]] result<Plan*> find_or_make(const matmul_key& key, Make&& make) {
-    if (const auto found = plans_.find(key); found != plans_.end()) return &found->second;
-    CAUSEWAY_TRY(validate(key));
-    CAUSEWAY_ASSIGN(Plan plan, make(key));
-    return &plans_.emplace(key, std::move(plan)).first->second;
-  }
-
-  [[nodiscard]] std::size_t size() const noexcept { return plans_.size(); }
-
- private:
-  std::map<matmul_key, Plan> plans_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_MATMUL_PLAN_HPP
-
-// ---- causeway/cuda/matmul.cuh ----
-#ifndef CAUSEWAY_CUDA_MATMUL_CUH
-#define CAUSEWAY_CUDA_MATMUL_CUH
-
-// Matrix products by cuBLASLt, with biases, GELU and their gradients in the epilogue, where they cost no pass over memory.
-// An algorithm is chosen once for each shape. Those that add up partial sums with atomic operations are left out, so the
-// same product gives the same bits again. Programs that use this link causeway::cublaslt.
-
-#include <cublasLt.h>
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// Our error for one of cuBLASLt's.
-[[nodiscard]] inline error to_error(cublasStatus_t code, std::string where) {
-  const std::string said = cublasLtGetStatusString(code);
-  switch (code) {
-    case CUBLAS_STATUS_NOT_INITIALIZED:
-      return fail(errc::unsupported, std::move(where),
-                  "cuBLASLt found no usable CUDA device (" + said + "); install an NVIDIA driver, or run on the CPU");
-    case CUBLAS_STATUS_ALLOC_FAILED:
-      return fail(errc::out_of_memory, std::move(where), "memory is full (" + said + "); use a smaller batch or model");
-    case CUBLAS_STATUS_ARCH_MISMATCH:
-    case CUBLAS_STATUS_NOT_SUPPORTED:
-      return fail(errc::unsupported, std::move(where),
-                  "this device or version of cuBLASLt has no way to do it (" + said + ")");
-    case CUBLAS_STATUS_INVALID_VALUE: return fail(errc::invalid_argument, std::move(where), said);
-    default: return fail(errc::device_lost, std::move(where), "the device failed (" + said + "); restart the process");
-  }
-}
-
-[[nodiscard]] inline result<void> check(cublasStatus_t code, const char* where) {
-  if (code == CUBLAS_STATUS_SUCCESS) return {};
-  return to_error(code, where);
-}
-
-/// A product to make. Pointers are to device memory, `vector` and `matrix` are the epilogue's.
-template <class In, class Out>
-struct matmul_args {
-  matmul_epilogue epilogue = matmul_epilogue::none;
-  bool transpose_a = false;  ///< A is stored k x m
-  bool transpose_b = false;  ///< B is stored n x k
-  std::int64_t m = 0, n = 0, k = 0;
-  const In* a = nullptr;
-  std::int64_t lda = 0;
-  const In* b = nullptr;
-  std::int64_t ldb = 0;
-  Out* c = nullptr;
-  std::int64_t ldc = 0;
-  bool accumulate = false;
-  Out* vector = nullptr;
-  Out* matrix = nullptr;
-  std::int64_t ld_matrix = 0;
-};
-
-namespace detail {
-
-template <auto Destroy>
-struct destroy_with {
-  template <class T>
-  void operator()(T* p) const noexcept {
-    (void)Destroy(p);
-  }
-};
-using lt_handle = std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, destroy_with<cublasLtDestroy>>;
-using lt_product = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, destroy_with<cublasLtMatmulDescDestroy>>;
-using lt_layout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, destroy_with<cublasLtMatrixLayoutDestroy>>;
-using lt_preference =
-    std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, destroy_with<cublasLtMatmulPreferenceDestroy>>;
-
-constexpr cudaDataType_t lt_type(dtype t) noexcept { return t == dtype::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
-
-/// In its terms, where B comes first.
-constexpr cublasLtEpilogue_t lt_epilogue(matmul_epilogue e) noexcept {
-  switch (e) {
-    case matmul_epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
-    case matmul_epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
-    case matmul_epilogue::bias_gelu: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case matmul_epilogue::gelu_gradient: return CUBLASLT_EPILOGUE_DGELU_BGRAD;
-    case matmul_epilogue::column_sums_of_b: return CUBLASLT_EPILOGUE_BGRADA;
-    case matmul_epilogue::row_sums_of_a: return CUBLASLT_EPILOGUE_BGRADB;
-  }
-  return CUBLASLT_EPILOGUE_DEFAULT;
-}
-
-/// What cuBLASLt needs for one key, and the algorithm that it chose.
-struct matmul_plan {
-  lt_product product;
-  lt_layout first, second, output;
-  cublasLtMatmulAlgo_t algorithm{};
-};
-
-template <class T>
-result<void> set(const lt_product& product, cublasLtMatmulDescAttributes_t what, const T& value) {
-  return check(cublasLtMatmulDescSetAttribute(product.get(), what, &value, sizeof value), "describing a matrix product");
-}
-
-inline result<lt_layout> layout_of(const column_layout& l, dtype type) {
-  cublasLtMatrixLayout_t made = nullptr;
-  CAUSEWAY_TRY(check(cublasLtMatrixLayoutCreate(&made, lt_type(type), static_cast<std::uint64_t>(l.rows),
-                                                static_cast<std::uint64_t>(l.columns), l.stride),
-                     "describing a matrix"));
-  return lt_layout{made};
-}
-
-inline result<lt_product> product_of(const matmul_key& key, const column_product& p) {
-  cublasLtMatmulDesc_t made = nullptr;
-  const auto how = key.in == dtype::f32 && key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  CAUSEWAY_TRY(check(cublasLtMatmulDescCreate(&made, how, CUDA_R_32F), "describing a matrix product"));
-  lt_product product{made};
-  CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_first ? CUBLAS_OP_T : CUBLAS_OP_N));
-  CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_second ? CUBLAS_OP_T : CUBLAS_OP_N));
-  CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, lt_epilogue(key.epilogue)));
-  if (has_vector(key.epilogue)) CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, lt_type(key.out)));
-  if (has_matrix(key.epilogue)) {
-    CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.ld_matrix));
-    CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, lt_type(key.out)));
-  }
-  return result<lt_product>{std::move(product)};
-}
-
-/// Workspace at most `workspace` bytes, pointers aligned as the key says, and no reduction by atomic operations.
-inline result<lt_preference> preference_of(const matmul_key& key, std::size_t workspace) {
-  cublasLtMatmulPreference_t made = nullptr;
-  CAUSEWAY_TRY(check(cublasLtMatmulPreferenceCreate(&made), "choosing an algorithm"));
-  lt_preference preference{made};
-  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
-    return check(cublasLtMatmulPreferenceSetAttribute(preference.get(), what, &value, sizeof value),
-                 "choosing an algorithm");
-  };
-  const auto alignment = std::uint32_t{key.alignment};
-  const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
-  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace));
-  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions));
-  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment));
-  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment));
-  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment));
-  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment));
-  return result<lt_preference>{std::move(preference)};
-}
-
-}  // namespace detail
-
-/// Matrix products on the current device, for one stream at a time: products share a workspace. Movable, not copyable.
-class matmul {
- public:
-  /// `tf32` lets products of f32 use the tensor cores, with 10 bits of mantissa.
-  [[nodiscard]] static result<matmul> create(bool tf32 = false, std::size_t workspace = std::size_t{32} << 20U) {
-    cublasLtHandle_t made = nullptr;
-    CAUSEWAY_TRY(check(cublasLtCreate(&made), "starting cuBLASLt"));
-    detail::lt_handle handle{made};
-    CAUSEWAY_ASSIGN(auto room, device_buffer<std::byte>::create(workspace));
-    return result<matmul>{matmul{std::move(handle), std::move(room), tf32}};
-  }
-
-  /// Starts the product on the stream. Allocates nothing where the shape was seen before.
-  template <class In, class Out>
-  [[nodiscard]] result<void> multiply(stream& s, const matmul_args<In, Out>& args) {
-    CAUSEWAY_ASSIGN(detail::matmul_plan* const plan,
-                    plans_.find_or_make(key_of(args), [&](const matmul_key& key) { return make(key, args); }));
-    CAUSEWAY_TRY(point_at(plan->product, args));
-    const float one = 1.0F, before = args.accumulate ? 1.0F : 0.0F;
-    return check(cublasLtMatmul(handle_.get(), plan->product.get(), &one, args.b, plan->first.get(), args.a,
-                                plan->second.get(), &before, args.c, plan->output.get(), args.c, plan->output.get(),
-                                &plan->algorithm, room_.data(), room_.size(), s.handle()),
-                 "starting a matrix product");
-  }
-
-  [[nodiscard]] std::size_t plans() const noexcept { return plans_.size(); }
-
- private:
-  matmul(detail::lt_handle handle, device_buffer<std::byte> room, bool tf32)
-      : handle_{std::move(handle)}, room_{std::move(room)}, tf32_{tf32} {}
-
-  template <class In, class Out>
-  [[nodiscard]] matmul_key key_of(const matmul_args<In, Out>& args) const {
-    matmul_key key{args.m, args.n, args.k, args.lda, args.ldb, args.ldc};
-    key.ld_matrix = has_matrix(args.epilogue) ? args.ld_matrix : 0;
-    key.transpose_a = args.transpose_a, key.transpose_b = args.transpose_b;
-    key.accumulate = args.accumulate, key.tf32 = tf32_;
-    key.in = dtype_of<In>, key.out = dtype_of<Out>, key.epilogue = args.epilogue;
-    key.alignment = common_alignment(args.a, args.b, args.c, args.vector, args.matrix);
-    return key;
-  }
-
-  template <class In, class Out>
-  static result<void> point_at(const detail::lt_product& product, const matmul_args<In, Out>& args) {
-    if (has_vector(args.epilogue)) CAUSEWAY_TRY(detail::set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.vector));
-    if (!has_matrix(args.epilogue)) return {};
-    return detail::set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.matrix);
-  }
-
-  /// The choice looks at the alignment of the epilogue's pointers, so they are set before.
-  template <class In, class Out>
-  [[nodiscard]] result<detail::matmul_plan> make(const matmul_key& key, const matmul_args<In, Out>& args) const {
-    const column_product p = by_columns(key);
-    detail::matmul_plan plan;
-    CAUSEWAY_ASSIGN(plan.product, detail::product_of(key, p));
-    CAUSEWAY_TRY(point_at(plan.product, args));
-    CAUSEWAY_ASSIGN(plan.first, detail::layout_of(p.first, key.in));
-    CAUSEWAY_ASSIGN(plan.second, detail::layout_of(p.second, key.in));
-    CAUSEWAY_ASSIGN(plan.output, detail::layout_of(p.result, key.out));
-    CAUSEWAY_ASSIGN(const auto preference, detail::preference_of(key, room_.size()));
-    cublasLtMatmulHeuristicResult_t best{};
-    int found = 0;
-    CAUSEWAY_TRY(
-        check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.product.get(), plan.first.get(), plan.second.get(),
-                                             plan.output.get(), plan.output.get(), preference.get(), 1, &best, &found),
-              "choosing an algorithm"));
-    if (found == 0) return to_error(CUBLAS_STATUS_NOT_SUPPORTED, "choosing an algorithm");
-    plan.algorithm = best.algo;
-    return result<detail::matmul_plan>{std::move(plan)};
-  }
-
-  detail::lt_handle handle_;
-  device_buffer<std::byte> room_;
-  plan_cache<detail::matmul_plan> plans_;
-  bool tf32_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_MATMUL_CUH
+#endif  // CAUSEWAY_CUDA_EMBEDDING_HPP
 
 // ---- causeway/cuda/norm_bodies.hpp ----
 #ifndef CAUSEWAY_CUDA_NORM_BODIES_HPP
@@ -66323,6 +67295,238 @@ struct newton_schulz_body {
 
 #endif  // CAUSEWAY_CUDA_ORTHOGONALISE_BODIES_HPP
 
+// ---- causeway/cuda/matmul_plan.hpp ----
+#ifndef CAUSEWAY_CUDA_MATMUL_PLAN_HPP
+#define CAUSEWAY_CUDA_MATMUL_PLAN_HPP
+
+// What identifies a matrix product on the device, and how our row-major matrices look to a library that stores columns.
+// Choosing an algorithm takes far longer than starting one, so it is done once for each key; everything that the choice may
+// depend on is in the key, alignment of the pointers included. Knows nothing of CUDA.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// What happens to a product on its way to memory. `vector` and `matrix` are the further arguments that it takes.
+enum class matmul_epilogue : std::uint8_t {
+  none,
+  bias,              ///< + vector [n]
+  bias_gelu,         ///< gelu(product + vector [n]); matrix [m, n] receives what gelu was applied to
+  gelu_gradient,     ///< product · gelu'(matrix [m, n]); vector [n] receives the column sums of that: the bias gradient
+  column_sums_of_b,  ///< vector [n] receives the sums over k of op(B): the bias gradient, where B is dy
+  row_sums_of_a,     ///< vector [m] receives the sums over k of op(A): the bias gradient, where A is dy transposed
+};
+
+constexpr bool has_vector(matmul_epilogue e) noexcept { return e != matmul_epilogue::none; }
+constexpr bool has_matrix(matmul_epilogue e) noexcept {
+  return e == matmul_epilogue::bias_gelu || e == matmul_epilogue::gelu_gradient;
+}
+
+/// C = epilogue(op(A) op(B)), or C += with `accumulate`: row-major, op(A) m x k, op(B) k x n, sums in f32. A and B are of
+/// type `in`, C and the epilogue's arguments of type `out`. Leading dimensions as in kernels::gemm_args.
+struct matmul_key {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t lda = 0, ldb = 0, ldc = 0;
+  std::int64_t ld_matrix = 0;  ///< 0 where the epilogue has no matrix
+  bool transpose_a = false;
+  bool transpose_b = false;
+  bool accumulate = false;
+  bool tf32 = false;  ///< f32 operands may be rounded to 10 bits of mantissa
+  dtype in = dtype::f32;
+  dtype out = dtype::f32;
+  matmul_epilogue epilogue = matmul_epilogue::none;
+  std::uint8_t alignment = 16;  ///< bytes that all pointers are multiples of, 16 at most
+
+  friend auto operator<=>(const matmul_key&, const matmul_key&) = default;
+};
+
+/// A product to make. Pointers are to device memory, `vector` and `matrix` are the epilogue's.
+template <class In, class Out>
+struct matmul_args {
+  matmul_epilogue epilogue = matmul_epilogue::none;
+  bool transpose_a = false;  ///< A is stored k x m
+  bool transpose_b = false;  ///< B is stored n x k
+  std::int64_t m = 0, n = 0, k = 0;
+  const In* a = nullptr;
+  std::int64_t lda = 0;
+  const In* b = nullptr;
+  std::int64_t ldb = 0;
+  Out* c = nullptr;
+  std::int64_t ldc = 0;
+  bool accumulate = false;      ///< C = the product + C
+  const Out* addend = nullptr;  ///< with `accumulate`, what is added instead of C: m x n with `ldc`
+  Out* vector = nullptr;
+  Out* matrix = nullptr;
+  std::int64_t ld_matrix = 0;
+};
+
+/// The largest power of two up to 16 that all addresses are multiples of; null counts for nothing.
+template <class... P>
+std::uint8_t common_alignment(const P*... p) noexcept {
+  const std::uintptr_t all = (std::uintptr_t{16} | ... | reinterpret_cast<std::uintptr_t>(p));
+  return static_cast<std::uint8_t>(std::uintptr_t{1} << std::countr_zero(all));
+}
+
+/// errc::invalid_argument for a product that no plan can be made for.
+[[nodiscard]] inline result<void> validate(const matmul_key& key) {
+  const auto wrong = [](std::string why) { return fail(errc::invalid_argument, "matrix product", std::move(why)); };
+  if (key.m <= 0 || key.n <= 0 || key.k <= 0) return wrong("a dimension that is not positive");
+  if (key.lda < (key.transpose_a ? key.m : key.k) || key.ldb < (key.transpose_b ? key.k : key.n) || key.ldc < key.n) {
+    return wrong("rows longer than the distance between them");
+  }
+  const bool known = (key.in == dtype::bf16 && (key.out == dtype::bf16 || key.out == dtype::f32)) ||
+                     (key.in == dtype::f32 && key.out == dtype::f32);
+  if (!known)
+    return wrong("operands in " + std::string{to_string(key.in)} + " for a result in " + std::string{to_string(key.out)} +
+                 "; take f32, bf16, or bf16 to f32");
+  if (has_matrix(key.epilogue) && (key.ld_matrix < key.n || key.ld_matrix % 8 != 0)) {
+    return wrong("GELU needs rows of its second matrix that are a multiple of 8 elements apart");
+  }
+  if (key.accumulate && has_matrix(key.epilogue)) return wrong("GELU of a sum with what was there before");
+  return {};
+}
+
+/// A matrix as a library sees it that stores columns one after another.
+struct column_layout {
+  std::int64_t rows = 0, columns = 0, stride = 0;
+  friend bool operator==(const column_layout&, const column_layout&) = default;
+};
+
+/// The same product in terms of such a library: Cᵀ = op(B)ᵀ op(A)ᵀ, as what is stored by rows is the transpose of what is
+/// stored by columns. So B comes first, and a matrix that we read as it is stored needs no transposition there either.
+struct column_product {
+  std::int64_t rows, columns, depth;
+  bool transpose_first, transpose_second;
+  column_layout first, second, result;
+};
+
+constexpr column_product by_columns(const matmul_key& key) noexcept {
+  const auto stored = [](bool transposed, std::int64_t fast, std::int64_t slow, std::int64_t stride) {
+    return transposed ? column_layout{slow, fast, stride} : column_layout{fast, slow, stride};
+  };
+  return {key.n,
+          key.m,
+          key.k,
+          key.transpose_b,
+          key.transpose_a,
+          stored(key.transpose_b, key.n, key.k, key.ldb),
+          stored(key.transpose_a, key.k, key.m, key.lda),
+          {key.n, key.m, key.ldc}};
+}
+
+/// Plans by key. Not safe to share between threads; references stay valid while the cache lives.
+template <class Plan>
+class plan_cache {
+ public:
+  /// The plan of the key; `make(key)`, a result<Plan>, makes it the first time. Failures are not remembered.
+  template <class Make>
+  [[nodiscard]] result<Plan*> find_or_make(const matmul_key& key, Make&& make) {
+    if (const auto found = plans_.find(key); found != plans_.end()) return &found->second;
+    CAUSEWAY_TRY(validate(key));
+    CAUSEWAY_ASSIGN(Plan plan, make(key));
+    return &plans_.emplace(key, std::move(plan)).first->second;
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return plans_.size(); }
+
+ private:
+  std::map<matmul_key, Plan> plans_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MATMUL_PLAN_HPP
+
+// ---- causeway/cuda/products.hpp ----
+#ifndef CAUSEWAY_CUDA_PRODUCTS_HPP
+#define CAUSEWAY_CUDA_PRODUCTS_HPP
+
+// The matrix products of a model, with what surrounds them, as a library on the device wants them: biases in the type of
+// the result, GELU in the epilogue where its rows allow it, the residual as what the product is added to.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// A queue that multiplies: `multiply(matmul_args)` for f32, bf16, and bf16 to f32.
+template <class Q>
+concept ProductQueue = Queue<Q> && requires(Q& q, const matmul_args<float, float>& f32,
+                                            const matmul_args<bf16, float>& mixed, const matmul_args<bf16, bf16>& half) {
+  { q.multiply(f32) } -> std::same_as<result<void>>;
+  { q.multiply(mixed) } -> std::same_as<result<void>>;
+  { q.multiply(half) } -> std::same_as<result<void>>;
+};
+
+namespace detail {
+
+template <class In, class Out>
+matmul_args<In, Out> matmul_of(const product& p) {
+  matmul_args<In, Out> args;
+  args.transpose_a = p.transpose_a, args.transpose_b = p.transpose_b;
+  args.m = p.m, args.n = p.n, args.k = p.k;
+  args.a = static_cast<const In*>(p.a.at), args.lda = p.lda;
+  args.b = static_cast<const In*>(p.b.at), args.ldb = p.ldb;
+  args.c = static_cast<Out*>(p.c.at), args.ldc = p.ldc;
+  args.accumulate = p.accumulate;
+  if constexpr (std::is_same_v<Out, float>) {
+    if (p.residual != nullptr) {
+      CAUSEWAY_EXPECT(!p.accumulate && p.act == kernels::activation::none && p.ld_residual == p.ldc);
+      args.accumulate = true;
+      args.addend = p.residual;
+    }
+  } else {
+    CAUSEWAY_EXPECT(p.residual == nullptr);
+  }
+  return args;
+}
+
+/// C = gelu(product + bias) and what GELU was applied to: in the epilogue, or in two more passes where cuBLASLt cannot.
+template <class In, class Out, ProductQueue Q>
+result<void> multiply_gelu(Q& q, const product& p, matmul_args<In, Out> args) {
+  auto* const before = static_cast<Out*>(p.pre_activation.at);
+  CAUSEWAY_EXPECT(args.ldc == args.n);
+  if (before != nullptr && args.vector != nullptr && args.ldc % 8 == 0) {
+    args.epilogue = matmul_epilogue::bias_gelu;
+    args.matrix = before, args.ld_matrix = args.ldc;
+    return q.multiply(args);
+  }
+  Out* const after = args.c;
+  if (before != nullptr) args.c = before;
+  CAUSEWAY_TRY(q.multiply(args));
+  return q.elements(args.m * args.n, gelu_forward_body<Out>{args.c, after});
+}
+
+template <class In, class Out, ProductQueue Q>
+result<void> multiply_with(Q& q, const product& p, Out* bias) {
+  auto args = matmul_of<In, Out>(p);
+  if (bias != nullptr) args.epilogue = matmul_epilogue::bias, args.vector = bias;
+  return p.act == kernels::activation::gelu ? multiply_gelu(q, p, args) : q.multiply(args);
+}
+
+template <class In, class Out, ProductQueue Q>
+result<void> multiply_typed(Q& q, const product& p) {
+  if constexpr (std::is_same_v<Out, float>) {
+    return multiply_with<In, Out>(q, p, const_cast<float*>(p.bias));  // an epilogue only reads it
+  } else {
+    if (p.bias == nullptr) return multiply_with<In, Out>(q, p, static_cast<Out*>(nullptr));
+    CAUSEWAY_ASSIGN(const auto rounded, q.template take<Out>(static_cast<std::size_t>(p.n)));
+    CAUSEWAY_TRY(q.elements(p.n, convert_body<float, Out>{p.bias, rounded.data()}));
+    return multiply_with<In, Out>(q, p, rounded.data());
+  }
+}
+
+}  // namespace detail
+
+/// What kernels::Gemm's multiply does, in the queue. A bias of a bf16 result is rounded to bf16. With GELU or a residual
+/// the rows of C must be contiguous.
+template <ProductQueue Q>
+[[nodiscard]] result<void> multiply(Q& q, const product& p) {
+  if (p.m == 0 || p.n == 0) return {};
+  if (p.a.type == dtype::f32) return detail::multiply_typed<float, float>(q, p);
+  if (p.c.type == dtype::f32) return detail::multiply_typed<bf16, float>(q, p);
+  return detail::multiply_typed<bf16, bf16>(q, p);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_PRODUCTS_HPP
+
 // ---- causeway/cuda/reduce_bodies.hpp ----
 #ifndef CAUSEWAY_CUDA_REDUCE_BODIES_HPP
 #define CAUSEWAY_CUDA_REDUCE_BODIES_HPP
@@ -66451,266 +67655,67 @@ struct clip_body {
 
 #endif  // CAUSEWAY_CUDA_REDUCE_BODIES_HPP
 
-// ---- causeway/cuda/reductions.cuh ----
-#ifndef CAUSEWAY_CUDA_REDUCTIONS_CUH
-#define CAUSEWAY_CUDA_REDUCTIONS_CUH
+// ---- causeway/cuda/reductions.hpp ----
+#ifndef CAUSEWAY_CUDA_REDUCTIONS_HPP
+#define CAUSEWAY_CUDA_REDUCTIONS_HPP
 
 // What takes two kernels on the device: backward passes of norms, gradients of biases, the norm of all gradients. The
-// partial sums between the two lie in the arena.
+// partial sums between the two lie in memory of the queue.
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
 /// The gradient of a norm: dx as `body` says (its partials need not be set), and dgain [columns] and, where Centered, dbias
-/// [columns] are added to. dbias is null where not Centered. Moves 12 bytes an element in f32, 10 with bf16, and 4 more to
-/// accumulate.
-template <bool Centered, class Act>
-[[nodiscard]] result<void> norm_backward(stream& s, arena& memory, norm_backward_body<Centered, Act> body, float* dgain,
-                                         float* dbias) {
+/// [columns] are added to; both may be null, and dbias is null where not Centered. Moves 12 bytes an element in f32, 10
+/// with bf16, and 4 more to accumulate.
+template <bool Centered, class Act, Queue Q>
+[[nodiscard]] result<void> norm_backward(Q& q, norm_backward_body<Centered, Act> body, float* dgain, float* dbias) {
   if (body.rows == 0) return {};
   const std::int64_t blocks = norm_blocks(body.rows);
   const std::int64_t stride = body.columns * body.arrays;
-  CAUSEWAY_ASSIGN(const auto partials, memory.take<float>(static_cast<std::size_t>(blocks * stride)));
+  CAUSEWAY_ASSIGN(const auto partials, q.template take<float>(static_cast<std::size_t>(blocks * stride)));
   body.partials = partials.data();
-  CAUSEWAY_TRY(for_each_row_with_memory(s, blocks, body.columns, body));
-  CAUSEWAY_TRY(elementwise(s, body.columns, column_total_body{partials.data(), dgain, blocks, stride}));
+  CAUSEWAY_TRY(q.rows_with_memory(blocks, body.columns, body));
+  if (dgain == nullptr) return {};
+  CAUSEWAY_TRY(q.elements(body.columns, column_total_body{partials.data(), dgain, blocks, stride}));
   if constexpr (Centered) {
     const column_total_body biases{partials.data() + body.columns, dbias, blocks, stride};
-    CAUSEWAY_TRY(elementwise(s, body.columns, biases));
+    CAUSEWAY_TRY(q.elements(body.columns, biases));
   }
   return {};
 }
 
 /// dbias [columns] += the column sums of dy [rows, columns]: the bits of kernels::bias_gradient. Reads 4 bytes an element
 /// (f32), 2 (bf16).
-template <class T>
-[[nodiscard]] result<void> bias_gradient(stream& s, arena& memory, const T* dy, float* dbias, std::int64_t rows,
-                                         std::int64_t columns) {
+template <class T, Queue Q>
+[[nodiscard]] result<void> bias_gradient(Q& q, const T* dy, float* dbias, std::int64_t rows, std::int64_t columns) {
   if (rows == 0) return {};
   const std::int64_t count = column_blocks(rows) * columns;
-  CAUSEWAY_ASSIGN(const auto partials, memory.take<float>(static_cast<std::size_t>(count)));
-  CAUSEWAY_TRY(elementwise(s, count, column_partial_body<T>{dy, partials.data(), rows, columns}));
-  return elementwise(s, columns, column_total_body{partials.data(), dbias, column_blocks(rows), columns});
+  CAUSEWAY_ASSIGN(const auto partials, q.template take<float>(static_cast<std::size_t>(count)));
+  CAUSEWAY_TRY(q.elements(count, column_partial_body<T>{dy, partials.data(), rows, columns}));
+  return q.elements(columns, column_total_body{partials.data(), dbias, column_blocks(rows), columns});
 }
 
 /// *total = the sum of x, or of x², in f64. The same bits in every run and on every device. Reads 4 bytes an element.
-template <summand What>
-[[nodiscard]] result<void> total_of(stream& s, arena& memory, const float* x, std::int64_t count, double* total) {
+template <summand What, Queue Q>
+[[nodiscard]] result<void> total_of(Q& q, const float* x, std::int64_t count, double* total) {
   constexpr std::int64_t threads_for = 4096;  // 512 threads to a block
-  CAUSEWAY_ASSIGN(const auto partials, memory.take<double>(static_cast<std::size_t>(total_blocks)));
-  CAUSEWAY_TRY(for_each_row(s, total_blocks, threads_for, total_partial_body<What>{x, partials.data(), count}));
-  return for_each_row(s, 1, total_blocks, total_body{partials.data(), total});
+  CAUSEWAY_ASSIGN(const auto partials, q.template take<double>(static_cast<std::size_t>(total_blocks)));
+  CAUSEWAY_TRY(q.rows(total_blocks, threads_for, total_partial_body<What>{x, partials.data(), count}));
+  return q.rows(1, total_blocks, total_body{partials.data(), total});
 }
 
 /// norm[0] = the Euclidean norm of all gradients, norm[1] = the factor that brings it down to `most` (clip_body). Both stay
 /// on the device; adamw_body takes the factor from there.
-[[nodiscard]] inline result<void> clip_by_norm(stream& s, arena& memory, const float* gradients, std::int64_t count,
-                                               float most, float* norm) {
-  CAUSEWAY_ASSIGN(const auto squares, memory.take<double>(1));
-  CAUSEWAY_TRY(total_of<summand::square>(s, memory, gradients, count, squares.data()));
-  return elementwise(s, 1, clip_body{squares.data(), norm, most});
+template <Queue Q>
+[[nodiscard]] result<void> clip_by_norm(Q& q, const float* gradients, std::int64_t count, float most, float* norm) {
+  CAUSEWAY_ASSIGN(const auto squares, q.template take<double>(1));
+  CAUSEWAY_TRY(total_of<summand::square>(q, gradients, count, squares.data()));
+  return q.elements(1, clip_body{squares.data(), norm, most});
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
-#endif  // CAUSEWAY_CUDA_REDUCTIONS_CUH
-
-// ---- causeway/cuda/orthogonalise.cuh ----
-#ifndef CAUSEWAY_CUDA_ORTHOGONALISE_CUH
-#define CAUSEWAY_CUDA_ORTHOGONALISE_CUH
-
-// Muon's orthogonalisation on the device: the CPU's products in the CPU's order, by cuBLASLt. The norm stays on the device,
-// so the host waits for nothing.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-namespace detail {
-
-/// The steps of kernels::newton_schulz in a stream.
-template <class T>
-struct newton_schulz_steps {
-  stream& s;
-  matmul& products;
-
-  result<void> multiply(const kernels::gemm_args<T, T>& g) {
-    matmul_args<T, T> args{.transpose_a = g.transpose_a, .transpose_b = g.transpose_b, .m = g.m, .n = g.n, .k = g.k};
-    args.a = g.a, args.lda = g.lda, args.b = g.b, args.ldb = g.ldb, args.c = g.c, args.ldc = g.ldc;
-    return products.multiply(s, args);
-  }
-  result<void> combine(T* a, const T* aa, std::int64_t side) {
-    return elementwise(s, side * side, newton_schulz_body<T>{a, aa, side});
-  }
-};
-
-}  // namespace detail
-
-/// x [rows, columns] becomes the matrix with its singular vectors and singular values of about one: what optim::muon makes
-/// of its momentum, before the scale. Products have operands of type T, f32 or bf16, and sums in f32; with bf16 the values
-/// are within some hundredths of the CPU's. Takes 2 rows · columns + 2 min(rows, columns)² values of T from the arena.
-template <class T>
-[[nodiscard]] result<void> orthogonalise(stream& s, arena& memory, matmul& products, float* x, std::int64_t rows,
-                                         std::int64_t columns, int iterations = 5) {
-  const std::int64_t count = rows * columns, side = std::min(rows, columns);
-  if (count == 0) return {};
-  CAUSEWAY_ASSIGN(const auto first, memory.take<T>(static_cast<std::size_t>(count)));
-  CAUSEWAY_ASSIGN(const auto second, memory.take<T>(static_cast<std::size_t>(count)));
-  CAUSEWAY_ASSIGN(const auto a, memory.take<T>(static_cast<std::size_t>(side * side)));
-  CAUSEWAY_ASSIGN(const auto aa, memory.take<T>(static_cast<std::size_t>(side * side)));
-  CAUSEWAY_ASSIGN(const auto squares, memory.take<double>(1));
-  CAUSEWAY_TRY(total_of<summand::square>(s, memory, x, count, squares.data()));
-  CAUSEWAY_TRY(elementwise(s, count, divide_by_norm_body<T>{x, squares.data(), first.data()}));
-  detail::newton_schulz_steps<T> steps{s, products};
-  CAUSEWAY_ASSIGN(const T* const made, kernels::newton_schulz(steps, first.data(), second.data(), a.data(), aa.data(), rows,
-                                                              columns, iterations));
-  return elementwise(s, count, convert_body<T, float>{made, x});
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_ORTHOGONALISE_CUH
-
-// ---- causeway/cuda/top_k_body.hpp ----
-#ifndef CAUSEWAY_CUDA_TOP_K_BODY_HPP
-#define CAUSEWAY_CUDA_TOP_K_BODY_HPP
-
-// The largest magnitudes of each chunk, as compress::top_k chooses and writes them: the same coordinates, the same bytes. A
-// group of threads has a chunk. The magnitude of the k-th largest is found bit by bit from the top, by counting what
-// reaches it, so the answer is exact, takes at most 31 counts of a chunk that lies in the cache, and needs no memory. Then
-// all larger ones are kept, and of the equal ones those that come first.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-namespace detail {
-
-/// Sets the bits of `value` from bit `at` of a row of words on, where they are still zero; others may set their own bits of
-/// the same words meanwhile.
-CAUSEWAY_HD inline void set_bits_at(std::uint32_t* words, std::uint64_t at, std::uint32_t value) {
-  const std::uint64_t shifted = std::uint64_t{value} << (at % 32);
-  const std::uint32_t parts[2] = {static_cast<std::uint32_t>(shifted), static_cast<std::uint32_t>(shifted >> 32U)};
-  for (int k = 0; k < 2; ++k) {
-    if (parts[k] == 0) continue;
-#if defined(__CUDA_ARCH__)
-    atomicOr(words + at / 32 + k, parts[k]);
-#else
-    std::atomic_ref{words[at / 32 + static_cast<unsigned>(k)]}.fetch_or(parts[k], std::memory_order_relaxed);
-#endif
-  }
-}
-
-/// Writes the `place`-th of a chunk's ascending indices where compress::write_indices does, for a chunk at bit `at`.
-CAUSEWAY_HD inline void write_index(std::uint32_t* words, std::uint64_t at, const compress::index_layout& layout,
-                                    std::uint32_t place, std::uint32_t index) {
-  const bool mask = layout.form == compress::index_form::bitmask;
-  if (!mask) {
-    const auto low = static_cast<std::uint32_t>((std::uint64_t{1} << layout.low_bits) - 1);
-    set_bits_at(words, at + std::uint64_t{place} * layout.low_bits, index & low);
-  }
-  if (layout.form == compress::index_form::packed) return;
-  const std::uint64_t ones = mask ? at : at + std::uint64_t{layout.count} * layout.low_bits;
-  set_bits_at(words, ones + (mask ? index : (index >> layout.low_bits) + place), 1);
-}
-
-}  // namespace detail
-
-/// kept [chunks, layout.count] = the coordinates in the row of what each chunk keeps, ascending within it; and their
-/// indices are written to `words`, zeroed before, of which the grid's begin at bit `first_bit`. A chunk to a group.
-struct top_k_body {
-  const float* row = nullptr;
-  compress::chunk_grid grid{};
-  compress::index_layout layout{};
-  std::uint32_t* kept = nullptr;
-  std::uint32_t* words = nullptr;
-  std::uint64_t first_bit = 0;
-
-  [[nodiscard]] static bool aligned() { return false; }
-
-  template <int N, Group G>
-  CAUSEWAY_HD void run(G& g, std::int64_t chunk) const {
-    const auto size = static_cast<std::int32_t>(grid.size()), count = static_cast<std::int32_t>(layout.count);
-    const float* const from = row + grid.begin_of(static_cast<std::size_t>(chunk));
-    const std::int32_t least = magnitude_of_last(g, from, size, count);
-    std::int32_t larger = 0;
-    for (std::int32_t i = g.rank(); i < size; i += g.size()) larger += magnitude(from, i) > least ? 1 : 0;
-    std::int32_t equal_left = count - g.sum(larger), done = 0;
-    for (std::int32_t step = 0; step < size; step += g.size()) {
-      const std::int32_t i = step + g.rank();
-      const std::int32_t own = i < size ? magnitude(from, i) : -1;
-      const std::int32_t equal = own == least ? 1 : 0;
-      const std::int32_t equal_before = g.before(equal);  // all threads ask, whatever theirs is
-      const std::int32_t keep = own > least || (equal != 0 && equal_before < equal_left) ? 1 : 0;
-      const std::int32_t place = done + g.before(keep);
-      if (keep != 0) write(chunk, place, i);
-      equal_left -= g.sum(equal);
-      done += g.sum(keep);
-    }
-  }
-
- private:
-  /// Of value i of the chunk, as an integer of the same order; NaN is above infinity.
-  [[nodiscard]] CAUSEWAY_HD std::int32_t magnitude(const float* from, std::int32_t i) const {
-    return std::bit_cast<std::int32_t>(from[offset(static_cast<std::uint32_t>(i))]) & 0x7FFFFFFF;
-  }
-  [[nodiscard]] CAUSEWAY_HD std::size_t offset(std::uint32_t i) const {
-    return grid.rows == 1 ? i : i / grid.columns * grid.stride + i % grid.columns;
-  }
-
-  /// The largest magnitude that at least `count` values reach.
-  template <class G>
-  CAUSEWAY_HD std::int32_t magnitude_of_last(G& g, const float* from, std::int32_t size, std::int32_t count) const {
-    std::int32_t least = 0;
-    for (int bit = 30; bit >= 0; --bit) {
-      const std::int32_t more = least | std::int32_t{1} << bit;
-      std::int32_t reach = 0;
-      for (std::int32_t i = g.rank(); i < size; i += g.size()) reach += magnitude(from, i) >= more ? 1 : 0;
-      reach = g.sum(reach);
-      if (reach >= count) least = more;
-      if (reach == count) return least;  // just these
-    }
-    return least;
-  }
-
-  CAUSEWAY_HD void write(std::int64_t chunk, std::int32_t place, std::int32_t i) const {
-    const auto index = static_cast<std::uint32_t>(i), at = static_cast<std::uint32_t>(place);
-    const auto number = static_cast<std::uint64_t>(chunk);
-    kept[number * layout.count + at] = static_cast<std::uint32_t>(grid.begin_of(number) + offset(index));
-    detail::write_index(words, first_bit + number * layout.bits, layout, at, index);
-  }
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_TOP_K_BODY_HPP
-
-// ---- causeway/cuda/top_k.cuh ----
-#ifndef CAUSEWAY_CUDA_TOP_K_CUH
-#define CAUSEWAY_CUDA_TOP_K_CUH
-
-// compress::top_k on the device: a block of threads for each chunk.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// kept [choice.most_kept(ctx, n)] = the coordinates that `choice` selects of a row of n values, in the order of
-/// compress::top_k::select; `room` receives its choice.most_bytes(ctx, n) bytes. All on the device; room begins at a
-/// multiple of 4, and the 3 bytes behind it may be touched. Reads the row from memory once, and from the cache up to 32
-/// times.
-[[nodiscard]] inline result<void> select(stream& s, const compress::top_k& choice, const compress::message_context& ctx,
-                                         const float* row, std::size_t n, std::uint32_t* kept, std::span<std::byte> room) {
-  const std::size_t bytes = choice.most_bytes(ctx, n);
-  CAUSEWAY_EXPECT(room.size() >= bytes && reinterpret_cast<std::uintptr_t>(room.data()) % 4 == 0);
-  CAUSEWAY_TRY(check(cudaMemsetAsync(room.data(), 0, bytes, s.handle()), "clearing the room for indices"));
-  top_k_body body{.row = row, .kept = kept, .words = reinterpret_cast<std::uint32_t*>(room.data())};
-  for (const compress::chunk_grid& grid : choice.grids(ctx, n)) {
-    body.grid = grid;
-    body.layout = choice.layout(grid);
-    CAUSEWAY_TRY(for_each_row(s, static_cast<std::int64_t>(grid.count()), grid.size(), body));
-    body.kept += grid.count() * body.layout.count;
-    body.first_bit += 8 * compress::bytes_of_bits(grid.count() * body.layout.bits);
-  }
-  return {};
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_TOP_K_CUH
+#endif  // CAUSEWAY_CUDA_REDUCTIONS_HPP
 
 // ---- causeway/cuda/update_bodies.hpp ----
 #ifndef CAUSEWAY_CUDA_UPDATE_BODIES_HPP
@@ -66944,6 +67949,1662 @@ struct fill_body {
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_UPDATE_BODIES_HPP
+
+// ---- causeway/cuda/orthogonalise.hpp ----
+#ifndef CAUSEWAY_CUDA_ORTHOGONALISE_HPP
+#define CAUSEWAY_CUDA_ORTHOGONALISE_HPP
+
+// Muon over a queue: its orthogonalisation, with the order of products and the coefficients of the CPU's
+// (kernels/newton_schulz.hpp), and the step of a matrix that it is part of.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+/// The steps of kernels::newton_schulz in a queue.
+template <class T, ProductQueue Q>
+struct newton_schulz_steps {
+  Q& q;
+
+  result<void> multiply(const kernels::gemm_args<T, T>& g) { return q.multiply(matmul_of<T, T>(product{g})); }
+  result<void> combine(T* a, const T* aa, std::int64_t side) {
+    return q.elements(side * side, newton_schulz_body<T>{a, aa, side});
+  }
+};
+
+}  // namespace detail
+
+/// x [rows, columns] becomes the matrix with its singular vectors and singular values of about one: what optim::muon makes
+/// of its momentum, before the scale. Products have operands of type T, f32 or bf16, and sums in f32; with bf16 the values
+/// are within some hundredths of the CPU's. Takes 2 rows · columns + 2 min(rows, columns)² values of T from the queue.
+template <class T, ProductQueue Q>
+[[nodiscard]] result<void> orthogonalise(Q& q, float* x, std::int64_t rows, std::int64_t columns, int iterations = 5) {
+  const std::int64_t count = rows * columns, side = std::min(rows, columns);
+  if (count == 0) return {};
+  CAUSEWAY_ASSIGN(const auto first, q.template take<T>(static_cast<std::size_t>(count)));
+  CAUSEWAY_ASSIGN(const auto second, q.template take<T>(static_cast<std::size_t>(count)));
+  CAUSEWAY_ASSIGN(const auto a, q.template take<T>(static_cast<std::size_t>(side * side)));
+  CAUSEWAY_ASSIGN(const auto aa, q.template take<T>(static_cast<std::size_t>(side * side)));
+  CAUSEWAY_ASSIGN(const auto squares, q.template take<double>(1));
+  CAUSEWAY_TRY(total_of<summand::square>(q, x, count, squares.data()));
+  CAUSEWAY_TRY(q.elements(count, divide_by_norm_body<T>{x, squares.data(), first.data()}));
+  detail::newton_schulz_steps<T, Q> steps{q};
+  CAUSEWAY_ASSIGN(const T* const made, kernels::newton_schulz(steps, first.data(), second.data(), a.data(), aa.data(), rows,
+                                                              columns, iterations));
+  return q.elements(count, convert_body<T, float>{made, x});
+}
+
+/// One step of optim::muon for the matrix p [rows, columns] with gradient g and momentum u. Takes rows · columns values
+/// from the queue beside what `orthogonalise` takes.
+template <ProductQueue Q>
+[[nodiscard]] result<void> muon_update(Q& q, float* p, const float* g, float* u, std::int64_t rows, std::int64_t columns,
+                                       const muon_coefficients& c) {
+  const std::int64_t count = rows * columns;
+  CAUSEWAY_ASSIGN(const auto x, q.template take<float>(static_cast<std::size_t>(count)));
+  CAUSEWAY_TRY(q.elements(count, muon_momentum_body{x.data(), g, u, c.momentum, c.gradient_scale}));
+  CAUSEWAY_TRY(c.half ? orthogonalise<bf16>(q, x.data(), rows, columns, c.iterations)
+                      : orthogonalise<float>(q, x.data(), rows, columns, c.iterations));
+  const float tall = std::sqrt(std::max(1.0F, static_cast<float>(rows) / static_cast<float>(columns)));
+  return q.elements(count, sgd_body{p, x.data(), {c.learning_rate, 0.0F, c.weight_decay, tall}});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ORTHOGONALISE_HPP
+
+// ---- causeway/cuda/cross_entropy_body.hpp ----
+#ifndef CAUSEWAY_CUDA_CROSS_ENTROPY_BODY_HPP
+#define CAUSEWAY_CUDA_CROSS_ENTROPY_BODY_HPP
+
+// The loss of a row of logits and its gradient in one visit, a group of threads to a row. The largest logit and the sum of
+// exponentials are found in one pass (Milakov and Gimelshein, 2018): a thread that meets a larger logit multiplies its sum
+// by what the older ones are worth now. So a vocabulary of any size is read once from memory and once from the cache, and
+// written once.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// losses[row] = -log softmax(logits[row])[targets[row]], and where `gradient` is not null, gradient[row] =
+/// scale · (softmax - onehot). Rows with a negative target have no loss and no gradient; other targets must be below V.
+/// logits and gradient are [rows, stride], of which V columns count; the others of gradient become zero (a vocabulary that
+/// was padded for the sake of the matrix product). gradient may be the logits themselves.
+template <class Logit, class Act>
+struct cross_entropy_body {
+  const Logit* logits = nullptr;
+  Act* gradient = nullptr;
+  const std::int32_t* targets = nullptr;
+  float* losses = nullptr;
+  std::int64_t V = 0;
+  std::int64_t stride = 0;
+  float scale = 1.0F;
+
+  [[nodiscard]] bool aligned() const {
+    return stride % pack_width == 0 && detail::on_packs(logits) && detail::on_packs(gradient);
+  }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t row) const {
+    const std::int32_t target = targets[row];
+    if (target < 0) {
+      if (g.rank() == 0) losses[row] = 0.0F;
+      if (gradient != nullptr) clear<N>(g, gradient + row * stride, stride);
+      return;
+    }
+    const Logit* const from = logits + row * stride;
+    const auto chosen = static_cast<float>(from[target]);  // before anybody overwrites it: reductions wait for all
+    float top = std::numeric_limits<float>::lowest(), sum = 0.0F;
+    detail::for_packs<N>(g, V, [&](std::int64_t i, auto width) {
+      float v[width.value];
+      detail::load(v, from + i);
+      take(v, top, sum);
+    });
+    const float highest = g.largest(top);
+    sum = g.sum(sum * detail::exponential(top - highest));
+    if (g.rank() == 0) losses[row] = std::log(sum) + highest - chosen;
+    if (gradient != nullptr) write<N>(g, from, row, target, highest, 1.0F / sum);
+  }
+
+ private:
+  /// Adds a pack to a sum of exponentials relative to `top`.
+  template <int N>
+  CAUSEWAY_HD static void take(const float (&v)[N], float& top, float& sum) {
+    float most = v[0];
+    for (int k = 1; k < N; ++k) most = v[k] > most ? v[k] : most;
+    if (most > top) {
+      sum *= detail::exponential(top - most);
+      top = most;
+    }
+    for (const float e : v) sum += detail::exponential(e - top);
+  }
+
+  template <int N, class G>
+  CAUSEWAY_HD void write(const G& g, const Logit* from, std::int64_t row, std::int32_t target, float highest,
+                         float inverse) const {
+    Act* const to = gradient + row * stride;
+    detail::for_packs<N>(g, V, [&](std::int64_t i, auto width) {
+      constexpr int n = width.value;
+      float v[n];
+      detail::load(v, from + i);
+      for (int k = 0; k < n; ++k) {
+        const float share = detail::exponential(v[k] - highest) * inverse;
+        v[k] = scale * (i + k == target ? share - 1.0F : share);
+      }
+      detail::store(to + i, v);
+    });
+    clear<1>(g, to + V, stride - V);
+  }
+
+  template <int N, class G>
+  CAUSEWAY_HD static void clear(const G& g, Act* to, std::int64_t count) {
+    detail::for_packs<N>(g, count, [&](std::int64_t i, auto width) {
+      const float zeros[width.value] = {};
+      detail::store(to + i, zeros);
+    });
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_CROSS_ENTROPY_BODY_HPP
+
+// ---- causeway/cuda/output_layer.hpp ----
+#ifndef CAUSEWAY_CUDA_OUTPUT_LAYER_HPP
+#define CAUSEWAY_CUDA_OUTPUT_LAYER_HPP
+
+// The output layer and its loss over a queue. Logits of a large vocabulary would be the largest tensor of a model, so a
+// chunk of rows at a time goes through logits, loss and both gradients.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// The most bytes of f32 logits at a time: enough rows for a product to fill a large device.
+inline constexpr std::int64_t output_layer_bytes = std::int64_t{1} << 30U;
+
+/// Rows of logits are padded to whole 16-byte pieces of bf16, which products need to be quick.
+constexpr std::int64_t logit_stride(std::int64_t V) noexcept { return (V + 7) / 8 * 8; }
+
+constexpr std::int64_t output_layer_rows(std::int64_t rows, std::int64_t V, std::int64_t bytes) noexcept {
+  const std::int64_t most = std::max<std::int64_t>(64, bytes / (4 * logit_stride(V)));
+  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
+  return (rows + chunks - 1) / chunks;
+}
+
+namespace detail {
+
+/// Rows [begin, begin + rows): logits = x wᵀ, their losses and gradient, dx = gradient w, dw += gradientᵀ x.
+template <class Act>
+struct output_chunk {
+  const Act* x;
+  const Act* w;
+  const std::int32_t* targets;
+  float* losses;
+  float* logits;
+  Act* gradient;  ///< null: only the loss
+  std::int64_t rows, C, V;
+  float scale;
+  Act* dx;
+  float* dw;
+};
+
+template <class Act, ProductQueue Q>
+result<void> run_chunk(Q& q, const output_chunk<Act>& c) {
+  const std::int64_t stride = logit_stride(c.V);
+  matmul_args<Act, float> scores{.transpose_b = true, .m = c.rows, .n = c.V, .k = c.C};
+  scores.a = c.x, scores.lda = c.C, scores.b = c.w, scores.ldb = c.C, scores.c = c.logits, scores.ldc = stride;
+  CAUSEWAY_TRY(q.multiply(scores));
+  const cross_entropy_body<float, Act> loss{c.logits, c.gradient, c.targets, c.losses, c.V, stride, c.scale};
+  CAUSEWAY_TRY(q.rows(c.rows, c.V, loss));
+  if (c.dx != nullptr) {
+    matmul_args<Act, Act> inputs{.m = c.rows, .n = c.C, .k = c.V};
+    inputs.a = c.gradient, inputs.lda = stride, inputs.b = c.w, inputs.ldb = c.C, inputs.c = c.dx, inputs.ldc = c.C;
+    CAUSEWAY_TRY(q.multiply(inputs));
+  }
+  if (c.dw == nullptr) return {};
+  matmul_args<Act, float> weights{.transpose_a = true, .m = c.V, .n = c.C, .k = c.rows};
+  weights.a = c.gradient, weights.lda = stride, weights.b = c.x, weights.ldb = c.C, weights.c = c.dw, weights.ldc = c.C;
+  weights.accumulate = true;
+  return q.multiply(weights);
+}
+
+}  // namespace detail
+
+/// *loss = Σ over rows of -log softmax(x wᵀ)[target], in f64, rows with a negative target left out; dx (overwritten) and dw
+/// (added to) receive the gradient of grad_scale times that sum: kernels::cross_entropy in the queue. x [rows, C], w [V,
+/// C]; all memory is the queue's. Takes the logits of a chunk, half as much again where Act is bf16, and 4 bytes a row.
+template <class Act, ProductQueue Q>
+[[nodiscard]] result<void> output_layer(Q& q, const Act* x, const Act* w, const std::int32_t* targets, std::int64_t rows,
+                                        std::int64_t C, std::int64_t V, float grad_scale, Act* dx, float* dw, double* loss,
+                                        std::int64_t bytes = output_layer_bytes) {
+  const std::int64_t chunk = output_layer_rows(rows, V, bytes);
+  const bool training = dx != nullptr || dw != nullptr;
+  const auto count = static_cast<std::size_t>(chunk * logit_stride(V));
+  CAUSEWAY_ASSIGN(const auto logits, q.template take<float>(count));
+  CAUSEWAY_ASSIGN(const auto losses, q.template take<float>(static_cast<std::size_t>(std::max<std::int64_t>(rows, 1))));
+  constexpr bool in_place = std::is_same_v<Act, float>;
+  CAUSEWAY_ASSIGN(const auto separate, q.template take<Act>(in_place || !training ? 1 : count));
+  Act* gradient = separate.data();
+  if constexpr (in_place) gradient = logits.data();
+  for (std::int64_t begin = 0; begin < rows; begin += chunk) {
+    const detail::output_chunk<Act> part{x + begin * C,
+                                         w,
+                                         targets + begin,
+                                         losses.data() + begin,
+                                         logits.data(),
+                                         training ? gradient : nullptr,
+                                         std::min(chunk, rows - begin),
+                                         C,
+                                         V,
+                                         grad_scale,
+                                         dx == nullptr ? nullptr : dx + begin * C,
+                                         dw};
+    CAUSEWAY_TRY(detail::run_chunk(q, part));
+  }
+  return total_of<summand::value>(q, losses.data(), rows, loss);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_OUTPUT_LAYER_HPP
+
+// ---- causeway/cuda/compute.hpp ----
+#ifndef CAUSEWAY_CUDA_COMPUTE_HPP
+#define CAUSEWAY_CUDA_COMPUTE_HPP
+
+// The engine over any queue: which bodies each operation takes. Over a stream of the device it is what a GPU does
+// (engine.cuh); over a queue of the host the tests hold it, whole models included, against the processor's backend.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// A queue that an engine can be made of: it also moves bytes, waits and lends memory that the host sees.
+template <class Q>
+concept EngineQueue = ProductQueue<Q> && SortingQueue<Q> &&
+    requires(Q& q, const Q& constant, void* to, const void* from, std::size_t bytes) {
+  { q.enter() } -> std::same_as<result<void>>;  // before each operation: makes the device current
+  { q.fetch(from, bytes) } -> std::same_as<result<void>>;
+  { q.copy(to, from, bytes) } -> std::same_as<result<void>>;
+  { q.copy_in(to, from, bytes) } -> std::same_as<result<void>>;   // the host's bytes may change afterwards
+  { q.copy_out(to, from, bytes) } -> std::same_as<result<void>>;  // waits
+  { q.wait() } -> std::same_as<result<void>>;
+  { q.reserve(bytes) } -> std::same_as<void*>;
+  q.release(to);
+  { constant.describe() } -> std::convertible_to<std::string>;
+};
+
+/// See engine.hpp for the operations.
+template <EngineQueue Q>
+class compute final : public engine {
+ public:
+  explicit compute(Q queue) : queue_{std::move(queue)} {}
+
+  [[nodiscard]] std::string describe() const override { return queue_.describe(); }
+  [[nodiscard]] void* reserve(std::size_t bytes) override { return queue_.reserve(bytes); }
+  void release(void* piece) noexcept override { queue_.release(piece); }
+
+  void wait() override { note(queue_.wait()); }
+  [[nodiscard]] result<void> finish() override {
+    wait();
+    if (!first_) return {};
+    return *std::exchange(first_, std::nullopt);
+  }
+
+  void fetch(const void* p, std::size_t bytes) override {
+    run([&] { return queue_.fetch(p, bytes); });
+  }
+  void copy_in(void* to, const void* host, std::size_t bytes) override {
+    run([&] { return queue_.copy_in(to, host, bytes); });
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    run([&] { return queue_.copy(to, from, bytes); });
+  }
+
+  void multiply(const product& p) override {
+    run([&] { return cuda::multiply(queue_, p); });
+  }
+  void zero(float* y, std::int64_t count) override {
+    run([&] { return queue_.elements(count, fill_body{y, 0.0F}); });
+  }
+  [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) override {
+    return number([&](double* at) { return total_of<summand::square>(queue_, x, count, at); });
+  }
+  void add(values y, const_values a, const_values b, std::int64_t count) override {
+    run_as(y.type, [&]<class T>() { return queue_.elements(count, add_body<T>{as<T>(a), as<T>(b), as<T>(y)}); });
+  }
+  void convert(const float* from, bf16* to, std::int64_t count) override {
+    run([&] { return queue_.elements(count, convert_body<float, bf16>{from, to}); });
+  }
+
+  void embedding_forward(const std::int32_t* tokens, const float* table, const float* positions, float* x,
+                         std::int64_t batch, std::int64_t T, std::int64_t C) override {
+    run([&] { return queue_.elements(batch * T * C, embedding_forward_body{tokens, table, positions, x, T, C}); });
+  }
+  void embedding_backward(const std::int32_t* tokens, const float* dx, float* dtable, float* dpositions, std::int64_t batch,
+                          std::int64_t T, std::int64_t C, std::int64_t vocabulary) override {
+    run([&] { return cuda::embedding_backward(queue_, tokens, dx, dtable, dpositions, batch, T, C, vocabulary); });
+  }
+
+  void layer_norm_forward(const float* x, const float* gain, const float* bias, values y, float* mean, float* rstd,
+                          std::int64_t rows, std::int64_t columns, float epsilon) override {
+    norm_forward<true>(x, gain, bias, y, mean, rstd, rows, columns, epsilon);
+  }
+  void layer_norm_backward(const float* x, const float* gain, const float* mean, const float* rstd, const_values dy,
+                           float* dx, bool accumulate, float* dgain, float* dbias, std::int64_t rows,
+                           std::int64_t columns) override {
+    norm_gradient<true>(x, gain, mean, rstd, dy, dx, accumulate, dgain, dbias, rows, columns);
+  }
+  void rms_norm_forward(const float* x, const float* gain, values y, float* rstd, std::int64_t rows, std::int64_t columns,
+                        float epsilon) override {
+    norm_forward<false>(x, gain, nullptr, y, nullptr, rstd, rows, columns, epsilon);
+  }
+  void rms_norm_backward(const float* x, const float* gain, const float* rstd, const_values dy, float* dx, bool accumulate,
+                         float* dgain, std::int64_t rows, std::int64_t columns) override {
+    norm_gradient<false>(x, gain, nullptr, rstd, dy, dx, accumulate, dgain, nullptr, rows, columns);
+  }
+
+  void gelu_forward(const_values x, values y, std::int64_t count) override {
+    run_as(y.type, [&]<class T>() { return queue_.elements(count, gelu_forward_body<T>{as<T>(x), as<T>(y)}); });
+  }
+  void gelu_backward(const_values x, const_values dy, values dx, std::int64_t count) override {
+    run_as(dx.type, [&]<class T>() {
+      return queue_.elements(count, gelu_backward_body<T>{as<T>(x), as<T>(dy), as<T>(dx)});
+    });
+  }
+  void swiglu_forward(const_values gate_up, values y, std::int64_t rows, std::int64_t hidden) override {
+    run_as(y.type, [&]<class T>() {
+      return queue_.elements(rows * hidden, swiglu_forward_body<T>{as<T>(gate_up), as<T>(y), hidden});
+    });
+  }
+  void swiglu_backward(const_values gate_up, const_values dy, values dgate_up, std::int64_t rows,
+                       std::int64_t hidden) override {
+    run_as(dy.type, [&]<class T>() {
+      const swiglu_backward_body<T> body{as<T>(gate_up), as<T>(dy), as<T>(dgate_up), hidden};
+      return queue_.elements(rows * hidden, body);
+    });
+  }
+  void bias_gradient(const_values dy, float* dbias, std::int64_t rows, std::int64_t columns) override {
+    run_as(dy.type, [&]<class T>() { return cuda::bias_gradient(queue_, as<T>(dy), dbias, rows, columns); });
+  }
+  void dropout(values x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) override {
+    run_as(x.type, [&]<class T>() {
+      const dropout_body<T> body{as<T>(x), count, rate, seed, stream};
+      return queue_.elements(body.counters(), body);
+    });
+  }
+  void rotary(const kernels::rotary_table& table, values qkv, std::int64_t batch, std::int64_t T, std::int64_t row_stride,
+              std::int64_t heads, std::int64_t head_size, bool inverse) override {
+    CAUSEWAY_EXPECT(T <= table.positions() && head_size == table.head_size());
+    run_as(qkv.type, [&]<class Act>() -> result<void> {
+      CAUSEWAY_ASSIGN(const float* const angles, angles_of(table));
+      const std::int64_t half = head_size / 2;
+      const rotary_body<Act> body{
+          angles, angles + table.positions() * half, as<Act>(qkv), T, row_stride, heads, half, inverse ? -1.0F : 1.0F};
+      return queue_.elements(batch * T * heads * half, body);
+    });
+  }
+
+  void attention_forward(const kernels::attention_shape& shape, const_values q, const_values k, const_values v, values o,
+                         float* logsumexp) override {
+    run_as(o.type, [&]<class T>() {
+      return cuda::attention_forward(queue_, shape, as<T>(q), as<T>(k), as<T>(v), as<T>(o), logsumexp);
+    });
+  }
+  void attention_backward(const kernels::attention_shape& shape, const_values q, const_values k, const_values v,
+                          const_values o, const_values d_o, const float* logsumexp, values dq, values dk,
+                          values dv) override {
+    run_as(o.type, [&]<class T>() {
+      return cuda::attention_backward(queue_, shape, as<T>(q), as<T>(k), as<T>(v), as<T>(o), as<T>(d_o), logsumexp,
+                                      as<T>(dq), as<T>(dk), as<T>(dv));
+    });
+  }
+
+  [[nodiscard]] double cross_entropy(const_values x, const_values w, const std::int32_t* targets, std::int64_t rows,
+                                     std::int64_t C, std::int64_t V, float grad_scale, values dx, float* dw) override {
+    return number([&](double* at) -> result<void> {
+      const auto count = static_cast<std::size_t>(rows);
+      CAUSEWAY_ASSIGN(const auto wanted, queue_.template take<std::int32_t>(count));
+      CAUSEWAY_TRY(queue_.copy_in(wanted.data(), targets, count * sizeof(std::int32_t)));
+      return with_type(x.type, [&]<class T>() {
+        return output_layer(queue_, as<T>(x), as<T>(w), wanted.data(), rows, C, V, grad_scale, as<T>(dx), dw, at);
+      });
+    });
+  }
+
+  void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
+                    const kernels::adamw_coefficients& c) override {
+    run([&] { return queue_.elements(count, adamw_body{p, g, m, v, c}); });
+  }
+  void muon_update(float* p, const float* g, float* u, std::int64_t rows, std::int64_t columns,
+                   const muon_coefficients& c) override {
+    run([&] { return cuda::muon_update(queue_, p, g, u, rows, columns, c); });
+  }
+
+ private:
+  template <class T>
+  [[nodiscard]] static const T* as(const_values v) noexcept {
+    CAUSEWAY_EXPECT(v.at == nullptr || v.type == dtype_of<T>);
+    return static_cast<const T*>(v.at);
+  }
+  template <class T>
+  [[nodiscard]] static T* as(values v) noexcept {
+    CAUSEWAY_EXPECT(v.at == nullptr || v.type == dtype_of<T>);
+    return static_cast<T*>(v.at);
+  }
+
+  template <class F>
+  static result<void> with_type(dtype type, F&& f) {
+    CAUSEWAY_EXPECT(type == dtype::f32 || type == dtype::bf16);
+    return type == dtype::bf16 ? f.template operator()<bf16>() : f.template operator()<float>();
+  }
+
+  /// Nothing runs behind an error: it would compute with numbers that nobody made.
+  template <class F>
+  void run(F&& f) {
+    if (!first_) note(queue_.enter());
+    if (!first_) note(f());
+  }
+  void note(result<void> done) {
+    if (!done && !first_) first_ = std::move(done).error();
+  }
+  template <class F>
+  void run_as(dtype type, F&& f) {
+    run([&] { return with_type(type, f); });
+  }
+
+  /// The number that `f(place)` leaves there.
+  template <class F>
+  [[nodiscard]] double number(F&& f) {
+    double found = std::numeric_limits<double>::quiet_NaN();
+    run([&]() -> result<void> {
+      CAUSEWAY_ASSIGN(const auto place, queue_.template take<double>(1));
+      CAUSEWAY_TRY(f(place.data()));
+      return queue_.copy_out(&found, place.data(), sizeof found);
+    });
+    return found;
+  }
+
+  template <bool Centered>
+  void norm_forward(const float* x, const float* gain, const float* bias, values y, float* mean, float* rstd,
+                    std::int64_t rows, std::int64_t columns, float epsilon) {
+    run_as(y.type, [&]<class T>() {
+      const norm_forward_body<Centered, T> body{x, nullptr, nullptr, gain, bias, as<T>(y), mean, rstd, columns, epsilon};
+      return queue_.rows(rows, columns, body);
+    });
+  }
+  template <bool Centered>
+  void norm_gradient(const float* x, const float* gain, const float* mean, const float* rstd, const_values dy, float* dx,
+                     bool accumulate, float* dgain, float* dbias, std::int64_t rows, std::int64_t columns) {
+    run_as(dy.type, [&]<class T>() {
+      const norm_backward_body<Centered, T> body{x, gain, mean, rstd, as<T>(dy), dx, accumulate, nullptr, rows, columns};
+      return norm_backward(queue_, body, dgain, dbias);
+    });
+  }
+
+  struct known_table {
+    std::int64_t positions, head_size;
+    double theta;
+    std::remove_cvref_t<decltype(std::declval<Q&>().template take<float>(1).value())> angles;
+  };
+
+  /// The cosines of a table and behind them the sines, in memory of the device.
+  result<const float*> angles_of(const kernels::rotary_table& t) {
+    for (const auto& k : tables_) {
+      if (k.positions == t.positions() && k.head_size == t.head_size() && k.theta == t.theta()) return k.angles.data();
+    }
+    const auto count = static_cast<std::size_t>(t.positions() * (t.head_size() / 2));
+    CAUSEWAY_ASSIGN(auto angles, queue_.template take<float>(2 * count));
+    CAUSEWAY_TRY(queue_.copy_in(angles.data(), t.cosine(), count * sizeof(float)));
+    CAUSEWAY_TRY(queue_.copy_in(angles.data() + count, t.sine(), count * sizeof(float)));
+    tables_.push_back({t.positions(), t.head_size(), t.theta(), std::move(angles)});
+    return tables_.back().angles.data();
+  }
+
+  Q queue_;
+  std::list<known_table> tables_;
+  std::optional<error> first_;  ///< what `finish` will tell
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_COMPUTE_HPP
+
+// ---- causeway/cuda/dct_body.hpp ----
+#ifndef CAUSEWAY_CUDA_DCT_BODY_HPP
+#define CAUSEWAY_CUDA_DCT_BODY_HPP
+
+// The discrete cosine transform of compress/dct.hpp, both ways, to the bit: the same products with the same basis, each
+// sum in the same order, one rounding an operation. Equal bits matter on the way back, where replicas apply what they
+// decode. A group has a tile of a matrix, or up to 64 runs of a vector; its values and the product between the two factors
+// lie in shared memory.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// to = left · tile · right for every chunk of a grid, to = run · right where chunks have one row (left is null then).
+/// `left` and `right` are 64 x 64 with the basis in the upper left corner, 16-byte aligned. `to` may be `from`.
+struct dct_body {
+  static constexpr std::int32_t pitch = 64;
+  static constexpr int block = 4;  // rows and columns of sums that a thread has at a time
+
+  compress::chunk_grid grid{};
+  const float* from = nullptr;
+  float* to = nullptr;
+  const float* left = nullptr;
+  const float* right = nullptr;
+
+  [[nodiscard]] static constexpr std::size_t working_bytes() { return sizeof(float) * 2 * pitch * pitch; }
+  [[nodiscard]] static bool aligned() { return false; }
+  /// Runs of a vector lie one after another, so 64 of them are as good as a tile.
+  [[nodiscard]] CAUSEWAY_HD std::int64_t together() const { return grid.rows == 1 && grid.down == 1 ? pitch : 1; }
+  [[nodiscard]] std::int64_t items() const {
+    return (static_cast<std::int64_t>(grid.count()) + together() - 1) / together();
+  }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t item, float* memory) const {
+    const std::int64_t chunk = item * together(), chunks_left = static_cast<std::int64_t>(grid.count()) - chunk;
+    const std::int64_t runs = chunks_left < together() ? chunks_left : together();
+    const auto rows = together() == 1 ? static_cast<std::int32_t>(grid.rows) : static_cast<std::int32_t>(runs);
+    const auto columns = static_cast<std::int32_t>(grid.columns), size = rows * columns;
+    const std::int64_t stride = together() == 1 ? static_cast<std::int64_t>(grid.stride) : columns;
+    const auto begin = static_cast<std::int64_t>(grid.begin_of(static_cast<std::size_t>(chunk)));
+    float* const values = memory;
+    float* const products = memory + pitch * pitch;
+    for (std::int32_t i = g.rank(); i < size; i += g.size()) {  // 32 bits divide quickly
+      values[i / columns * pitch + i % columns] = from[begin + i / columns * stride + i % columns];
+    }
+    g.sync();
+    multiply(g, values, right, products, rows, columns, columns);
+    g.sync();
+    if (left != nullptr) {
+      multiply(g, left, products, values, rows, rows, columns);
+      g.sync();
+    }
+    const float* const done = left != nullptr ? values : products;
+    for (std::int32_t i = g.rank(); i < size; i += g.size()) {
+      to[begin + i / columns * stride + i % columns] = done[i / columns * pitch + i % columns];
+    }
+    g.sync();  // before another item takes the memory
+  }
+
+ private:
+  /// out = a · b, in blocks of sums, of which those beyond rows and columns are computed from whatever is there and not
+  /// used.
+  template <class G>
+  CAUSEWAY_HD static void multiply(const G& g, const float* a, const float* b, float* out, std::int32_t rows,
+                                   std::int32_t inner, std::int32_t columns) {
+    const std::int32_t across = (columns + block - 1) / block, count = (rows + block - 1) / block * across;
+    for (std::int32_t i = g.rank(); i < count; i += g.size()) {
+      const std::int32_t r = i / across * block, c = i % across * block;
+      float sums[block][block] = {}, v[block];
+      for (std::int32_t j = 0; j < inner; ++j) {
+        detail::load(v, b + j * pitch + c);
+        for (int m = 0; m < block; ++m) {
+          const float w = a[(r + m) * pitch + j];
+          for (int n = 0; n < block; ++n) sums[m][n] += detail::times(w, v[n]);
+        }
+      }
+      for (int m = 0; m < block; ++m) detail::store(out + (r + m) * pitch + c, sums[m]);
+    }
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_DCT_BODY_HPP
+
+// ---- causeway/cuda/dct.cuh ----
+#ifndef CAUSEWAY_CUDA_DCT_CUH
+#define CAUSEWAY_CUDA_DCT_CUH
+
+// compress::dct_tiles on the device. The bases are made on the host and copied once.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// The transform that a compress::dct_tiles with the same options makes, to the bit. The first call that meets a side waits
+/// for its basis to be copied. Reads and writes 4 bytes a value; 256 operations a value for tiles of 64 by 64. One thread
+/// at a time.
+class dct {
+ public:
+  explicit dct(const compress::dct_tiles& how) : chunks_{how.chunks()} {}
+
+  /// coefficients [n] = the transforms of the chunks of values [n], both on the device; they may be the same.
+  [[nodiscard]] result<void> forward(stream& s, std::span<const compress::matrix_range> matrices, const float* values,
+                                     float* coefficients, std::size_t n) {
+    return apply(s, matrices, values, coefficients, n, true);
+  }
+  [[nodiscard]] result<void> inverse(stream& s, std::span<const compress::matrix_range> matrices, float* row,
+                                     std::size_t n) {
+    return apply(s, matrices, row, row, n, false);
+  }
+
+ private:
+  static constexpr std::size_t tile_size = dct_body::pitch * dct_body::pitch;
+
+  result<void> apply(stream& s, std::span<const compress::matrix_range> matrices, const float* from, float* to,
+                     std::size_t n, bool forward) {
+    constexpr std::int64_t for_256_threads = 2048;
+    for (const compress::chunk_grid& grid : compress::cut_into_chunks(chunks_, matrices, n)) {
+      dct_body body{.grid = grid, .from = from, .to = to};
+      CAUSEWAY_ASSIGN(const float* const of_columns, basis(s, grid.columns));
+      body.right = of_columns + (forward ? tile_size : 0);
+      if (grid.rows > 1) {
+        CAUSEWAY_ASSIGN(const float* const of_rows, basis(s, grid.rows));
+        body.left = of_rows + (forward ? 0 : tile_size);
+      }
+      CAUSEWAY_TRY(for_each_row_with_memory(s, body.items(), for_256_threads, body));
+    }
+    return {};
+  }
+
+  /// The basis of a side, and behind it its transpose.
+  result<const float*> basis(stream& s, std::size_t side) {
+    const auto known = bases_.find(side);
+    if (known != bases_.end()) return known->second.data();
+    const auto made = std::make_unique<compress::detail::dct_basis>();
+    compress::detail::fill_dct_basis(*made, side);
+    CAUSEWAY_ASSIGN(auto buffer, device_buffer<float>::create(2 * tile_size));
+    for (const auto* part : {&made->forward, &made->transposed}) {
+      float* const at = buffer.data() + (part == &made->forward ? 0 : tile_size);
+      CAUSEWAY_TRY(check(cudaMemcpyAsync(at, part->at, sizeof part->at, cudaMemcpyHostToDevice, s.handle()),
+                         "copying a basis to the device"));
+    }
+    CAUSEWAY_TRY(s.synchronize());
+    return bases_.emplace(side, std::move(buffer)).first->second.data();
+  }
+
+  compress::chunking chunks_;
+  std::map<std::size_t, device_buffer<float>> bases_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_DCT_CUH
+
+// ---- causeway/cuda/matmul.cuh ----
+#ifndef CAUSEWAY_CUDA_MATMUL_CUH
+#define CAUSEWAY_CUDA_MATMUL_CUH
+
+// Matrix products by cuBLASLt, with biases, GELU and their gradients in the epilogue, where they cost no pass over memory.
+// An algorithm is chosen once for each shape. Those that add up partial sums with atomic operations are left out, so the
+// same product gives the same bits again. Programs that use this link causeway::cublaslt.
+
+#include <cublasLt.h>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Our error for one of cuBLASLt's.
+[[nodiscard]] inline error to_error(cublasStatus_t code, std::string where) {
+  const std::string said = cublasLtGetStatusString(code);
+  switch (code) {
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return fail(errc::unsupported, std::move(where),
+                  "cuBLASLt found no usable CUDA device (" + said + "); install an NVIDIA driver, or run on the CPU");
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return fail(errc::out_of_memory, std::move(where), "memory is full (" + said + "); use a smaller batch or model");
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return fail(errc::unsupported, std::move(where),
+                  "this device or version of cuBLASLt has no way to do it (" + said + ")");
+    case CUBLAS_STATUS_INVALID_VALUE: return fail(errc::invalid_argument, std::move(where), said);
+    default: return fail(errc::device_lost, std::move(where), "the device failed (" + said + "); restart the process");
+  }
+}
+
+[[nodiscard]] inline result<void> check(cublasStatus_t code, const char* where) {
+  if (code == CUBLAS_STATUS_SUCCESS) return {};
+  return to_error(code, where);
+}
+
+namespace detail {
+
+template <auto Destroy>
+struct destroy_with {
+  template <class T>
+  void operator()(T* p) const noexcept {
+    (void)Destroy(p);
+  }
+};
+using lt_handle = std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, destroy_with<cublasLtDestroy>>;
+using lt_product = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, destroy_with<cublasLtMatmulDescDestroy>>;
+using lt_layout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, destroy_with<cublasLtMatrixLayoutDestroy>>;
+using lt_preference =
+    std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, destroy_with<cublasLtMatmulPreferenceDestroy>>;
+
+constexpr cudaDataType_t lt_type(dtype t) noexcept { return t == dtype::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+/// In its terms, where B comes first.
+constexpr cublasLtEpilogue_t lt_epilogue(matmul_epilogue e) noexcept {
+  switch (e) {
+    case matmul_epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
+    case matmul_epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
+    case matmul_epilogue::bias_gelu: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case matmul_epilogue::gelu_gradient: return CUBLASLT_EPILOGUE_DGELU_BGRAD;
+    case matmul_epilogue::column_sums_of_b: return CUBLASLT_EPILOGUE_BGRADA;
+    case matmul_epilogue::row_sums_of_a: return CUBLASLT_EPILOGUE_BGRADB;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// What cuBLASLt needs for one key, and the algorithm that it chose.
+struct matmul_plan {
+  lt_product product;
+  lt_layout first, second, output;
+  cublasLtMatmulAlgo_t algorithm{};
+};
+
+template <class T>
+result<void> set(const lt_product& product, cublasLtMatmulDescAttributes_t what, const T& value) {
+  return check(cublasLtMatmulDescSetAttribute(product.get(), what, &value, sizeof value), "describing a matrix product");
+}
+
+inline result<lt_layout> layout_of(const column_layout& l, dtype type) {
+  cublasLtMatrixLayout_t made = nullptr;
+  CAUSEWAY_TRY(check(cublasLtMatrixLayoutCreate(&made, lt_type(type), static_cast<std::uint64_t>(l.rows),
+                                                static_cast<std::uint64_t>(l.columns), l.stride),
+                     "describing a matrix"));
+  return lt_layout{made};
+}
+
+inline result<lt_product> product_of(const matmul_key& key, const column_product& p) {
+  cublasLtMatmulDesc_t made = nullptr;
+  const auto how = key.in == dtype::f32 && key.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  CAUSEWAY_TRY(check(cublasLtMatmulDescCreate(&made, how, CUDA_R_32F), "describing a matrix product"));
+  lt_product product{made};
+  CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_first ? CUBLAS_OP_T : CUBLAS_OP_N));
+  CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_second ? CUBLAS_OP_T : CUBLAS_OP_N));
+  CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_EPILOGUE, lt_epilogue(key.epilogue)));
+  if (has_vector(key.epilogue)) CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, lt_type(key.out)));
+  if (has_matrix(key.epilogue)) {
+    CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.ld_matrix));
+    CAUSEWAY_TRY(set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, lt_type(key.out)));
+  }
+  return result<lt_product>{std::move(product)};
+}
+
+/// Workspace at most `workspace` bytes, pointers aligned as the key says, and no reduction by atomic operations.
+inline result<lt_preference> preference_of(const matmul_key& key, std::size_t workspace) {
+  cublasLtMatmulPreference_t made = nullptr;
+  CAUSEWAY_TRY(check(cublasLtMatmulPreferenceCreate(&made), "choosing an algorithm"));
+  lt_preference preference{made};
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t what, const auto& value) {
+    return check(cublasLtMatmulPreferenceSetAttribute(preference.get(), what, &value, sizeof value),
+                 "choosing an algorithm");
+  };
+  const auto alignment = std::uint32_t{key.alignment};
+  const std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace));
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions));
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment));
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment));
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment));
+  CAUSEWAY_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment));
+  return result<lt_preference>{std::move(preference)};
+}
+
+}  // namespace detail
+
+/// Matrix products on the current device, for one stream at a time: products share a workspace. Movable, not copyable.
+class matmul {
+ public:
+  /// `tf32` lets products of f32 use the tensor cores, with 10 bits of mantissa.
+  [[nodiscard]] static result<matmul> create(bool tf32 = false, std::size_t workspace = std::size_t{32} << 20U) {
+    cublasLtHandle_t made = nullptr;
+    CAUSEWAY_TRY(check(cublasLtCreate(&made), "starting cuBLASLt"));
+    detail::lt_handle handle{made};
+    CAUSEWAY_ASSIGN(auto room, device_buffer<std::byte>::create(workspace));
+    return result<matmul>{matmul{std::move(handle), std::move(room), tf32}};
+  }
+
+  /// Starts the product on the stream. Allocates nothing where the shape was seen before.
+  template <class In, class Out>
+  [[nodiscard]] result<void> multiply(stream& s, const matmul_args<In, Out>& args) {
+    CAUSEWAY_ASSIGN(detail::matmul_plan* const plan,
+                    plans_.find_or_make(key_of(args), [&](const matmul_key& key) { return make(key, args); }));
+    CAUSEWAY_TRY(point_at(plan->product, args));
+    const float one = 1.0F, before = args.accumulate ? 1.0F : 0.0F;
+    const Out* const addend = args.addend == nullptr ? args.c : args.addend;
+    return check(cublasLtMatmul(handle_.get(), plan->product.get(), &one, args.b, plan->first.get(), args.a,
+                                plan->second.get(), &before, addend, plan->output.get(), args.c, plan->output.get(),
+                                &plan->algorithm, room_.data(), room_.size(), s.handle()),
+                 "starting a matrix product");
+  }
+
+  [[nodiscard]] std::size_t plans() const noexcept { return plans_.size(); }
+
+ private:
+  matmul(detail::lt_handle handle, device_buffer<std::byte> room, bool tf32)
+      : handle_{std::move(handle)}, room_{std::move(room)}, tf32_{tf32} {}
+
+  template <class In, class Out>
+  [[nodiscard]] matmul_key key_of(const matmul_args<In, Out>& args) const {
+    matmul_key key{args.m, args.n, args.k, args.lda, args.ldb, args.ldc};
+    key.ld_matrix = has_matrix(args.epilogue) ? args.ld_matrix : 0;
+    key.transpose_a = args.transpose_a, key.transpose_b = args.transpose_b;
+    key.accumulate = args.accumulate, key.tf32 = tf32_;
+    key.in = dtype_of<In>, key.out = dtype_of<Out>, key.epilogue = args.epilogue;
+    key.alignment = common_alignment(args.a, args.b, args.c, args.addend, args.vector, args.matrix);
+    return key;
+  }
+
+  template <class In, class Out>
+  static result<void> point_at(const detail::lt_product& product, const matmul_args<In, Out>& args) {
+    if (has_vector(args.epilogue)) CAUSEWAY_TRY(detail::set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, args.vector));
+    if (!has_matrix(args.epilogue)) return {};
+    return detail::set(product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, args.matrix);
+  }
+
+  /// The choice looks at the alignment of the epilogue's pointers, so they are set before.
+  template <class In, class Out>
+  [[nodiscard]] result<detail::matmul_plan> make(const matmul_key& key, const matmul_args<In, Out>& args) const {
+    const column_product p = by_columns(key);
+    detail::matmul_plan plan;
+    CAUSEWAY_ASSIGN(plan.product, detail::product_of(key, p));
+    CAUSEWAY_TRY(point_at(plan.product, args));
+    CAUSEWAY_ASSIGN(plan.first, detail::layout_of(p.first, key.in));
+    CAUSEWAY_ASSIGN(plan.second, detail::layout_of(p.second, key.in));
+    CAUSEWAY_ASSIGN(plan.output, detail::layout_of(p.result, key.out));
+    CAUSEWAY_ASSIGN(const auto preference, detail::preference_of(key, room_.size()));
+    cublasLtMatmulHeuristicResult_t best{};
+    int found = 0;
+    CAUSEWAY_TRY(
+        check(cublasLtMatmulAlgoGetHeuristic(handle_.get(), plan.product.get(), plan.first.get(), plan.second.get(),
+                                             plan.output.get(), plan.output.get(), preference.get(), 1, &best, &found),
+              "choosing an algorithm"));
+    if (found == 0) return to_error(CUBLAS_STATUS_NOT_SUPPORTED, "choosing an algorithm");
+    plan.algorithm = best.algo;
+    return result<detail::matmul_plan>{std::move(plan)};
+  }
+
+  detail::lt_handle handle_;
+  device_buffer<std::byte> room_;
+  plan_cache<detail::matmul_plan> plans_;
+  bool tf32_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MATMUL_CUH
+
+// ---- causeway/cuda/memory.cuh ----
+#ifndef CAUSEWAY_CUDA_MEMORY_CUH
+#define CAUSEWAY_CUDA_MEMORY_CUH
+
+// Memory that is reserved once: an arena of device memory in the order of a stream, and page-locked host memory, which
+// copies need to overlap with kernels. cudaMalloc and cudaFree wait for the device, so a steady step calls neither.
+
+#include <cuda_runtime_api.h>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Memory of one device. Reserving and releasing wait for the work that the device has.
+class device_memory_source {
+ public:
+  explicit device_memory_source(int device) noexcept : device_{device} {}
+
+  [[nodiscard]] result<void*> reserve(std::size_t bytes) const {
+    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device_));
+    void* piece = nullptr;
+    CAUSEWAY_TRY(check(cudaMalloc(&piece, bytes), "reserving device memory"));
+    return piece;
+  }
+  void release(void* piece) const noexcept {
+    if (const auto scope = device_scope::enter(device_)) (void)cudaFree(piece);
+  }
+
+ private:
+  int device_;
+};
+
+/// Working memory of the kernels of one stream. A piece may be taken again as soon as its lease ends, although the kernels
+/// that use it may still wait in the stream: whoever takes it next comes after them there. So a lease may be used in no
+/// other stream, unless that one waits for an event of this stream first, and this one for an event of that one before the
+/// lease ends. One thread at a time. The arena must outlive its leases.
+class arena {
+ public:
+  explicit arena(int device) : pool_{std::make_unique<pool>(device_memory_source{device})} {}
+
+  /// `size` values in device memory, not initialised.
+  template <class T>
+  class lease {
+    static_assert(std::is_trivially_copyable_v<T>);
+
+   public:
+    lease(lease&& other) noexcept
+        : pool_{std::exchange(other.pool_, nullptr)},
+          data_{std::exchange(other.data_, nullptr)},
+          size_{std::exchange(other.size_, 0)} {}
+    lease& operator=(lease&& other) noexcept {
+      std::swap(pool_, other.pool_);
+      std::swap(data_, other.data_);
+      std::swap(size_, other.size_);
+      return *this;
+    }
+    ~lease() {
+      if (pool_ != nullptr) pool_->give(data_, size_ * sizeof(T));
+    }
+
+    [[nodiscard]] T* data() const noexcept { return data_; }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+   private:
+    friend arena;
+    lease(caching_pool<device_memory_source>* pool, T* data, std::size_t size) noexcept
+        : pool_{pool}, data_{data}, size_{size} {}
+
+    caching_pool<device_memory_source>* pool_;
+    T* data_;
+    std::size_t size_;
+  };
+
+  template <class T>
+  [[nodiscard]] result<lease<T>> take(std::size_t count) {
+    CAUSEWAY_ASSIGN(void* const piece, pool_->take(count * sizeof(T)));
+    return lease<T>{pool_.get(), static_cast<T*>(piece), count};
+  }
+
+  /// Gives back to the device what no lease holds; waits for the device.
+  void trim() { pool_->trim(); }
+
+  [[nodiscard]] std::size_t held() const noexcept { return pool_->held(); }
+  [[nodiscard]] std::size_t taken() const noexcept { return pool_->taken(); }
+  [[nodiscard]] std::size_t reservations() const noexcept { return pool_->reservations(); }
+
+ private:
+  using pool = caching_pool<device_memory_source>;
+  std::unique_ptr<pool> pool_;  // leases point at it
+};
+
+/// Page-locked host memory, not initialised: copies between it and a device run beside kernels, and at the full rate of
+/// the bus. Movable, not copyable.
+template <class T>
+class pinned_buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  [[nodiscard]] static result<pinned_buffer> create(std::size_t count) {
+    void* data = nullptr;
+    if (count > 0) {
+      CAUSEWAY_TRY(check(cudaHostAlloc(&data, count * sizeof(T), cudaHostAllocPortable), "reserving page-locked memory"));
+    }
+    return pinned_buffer{static_cast<T*>(data), count};
+  }
+
+  pinned_buffer(pinned_buffer&& other) noexcept
+      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
+  pinned_buffer& operator=(pinned_buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~pinned_buffer() {
+    if (data_ != nullptr) (void)cudaFreeHost(data_);
+  }
+
+  [[nodiscard]] std::span<T> values() noexcept { return {data_, size_}; }
+  [[nodiscard]] std::span<const T> values() const noexcept { return {data_, size_}; }
+
+ private:
+  pinned_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MEMORY_CUH
+
+// ---- causeway/cuda/tensor_cores.cuh ----
+#ifndef CAUSEWAY_CUDA_TENSOR_CORES_CUH
+#define CAUSEWAY_CUDA_TENSOR_CORES_CUH
+
+// The warp of the device (warp.hpp): each call is one PTX instruction of sm_80 and later. And the kernel and its launcher
+// for bodies that are written over warps.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+class device_warp {
+ public:
+  static constexpr int lanes = 1;
+  using fragment_values = lane_values<std::uint32_t, 4, 1>;
+
+  [[nodiscard]] __device__ static int warp() { return static_cast<int>(threadIdx.x / warp_size); }
+  template <class F>
+  __device__ static void each(F&& f) {
+    f(static_cast<int>(threadIdx.x % warp_size));
+  }
+  __device__ static void sync() { __syncthreads(); }
+  __device__ static void sync_lanes() { __syncwarp(); }
+
+  template <int Half>
+  __device__ static void multiply(lane_values<float, 4, 1>& sums, const fragment_values& a, const fragment_values& b) {
+    float(&c)[4] = sums[0];
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+        "%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0][0]), "r"(a[0][1]), "r"(a[0][2]), "r"(a[0][3]), "r"(b[0][2 * Half]), "r"(b[0][2 * Half + 1]));
+  }
+
+  template <class F>
+  __device__ static void load(fragment_values& r, F&& place) {
+    std::uint32_t(&v)[4] = r[0];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(shared_address(place(lane())))
+                 : "memory");
+  }
+  template <class F>
+  __device__ static void load_transposed(fragment_values& r, F&& place) {
+    std::uint32_t(&v)[4] = r[0];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+                 : "r"(shared_address(place(lane())))
+                 : "memory");
+  }
+
+  template <int Bytes>
+  __device__ static void copy(void* to, const void* from, bool real) {
+    static_assert(Bytes == 4 || Bytes == 16);
+    const int read = real ? Bytes : 0;
+    if constexpr (Bytes == 16) {  // past the first cache: nobody else on this multiprocessor wants it
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(global_address(from)),
+                   "r"(read)
+                   : "memory");
+    } else {
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(global_address(from)),
+                   "r"(read)
+                   : "memory");
+    }
+  }
+  __device__ static void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  template <int Pending>
+  __device__ static void wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+  }
+
+  template <int N>
+  __device__ static void largest_of_quad(lane_values<float, N, 1>& v) {
+    over_quad<take_larger>(v[0]);
+  }
+  template <int N>
+  __device__ static void sum_of_quad(lane_values<float, N, 1>& v) {
+    over_quad<add_values>(v[0]);
+  }
+
+ private:
+  [[nodiscard]] __device__ static int lane() { return static_cast<int>(threadIdx.x % warp_size); }
+  [[nodiscard]] __device__ static std::uint32_t shared_address(const void* p) {
+    return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
+  }
+  [[nodiscard]] __device__ static std::uint64_t global_address(const void* p) { return __cvta_generic_to_global(p); }
+  template <class How, int N>
+  __device__ static void over_quad(float (&v)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      v[i] = How::of(v[i], __shfl_xor_sync(0xFFFFFFFFU, v[i], 1));
+      v[i] = How::of(v[i], __shfl_xor_sync(0xFFFFFFFFU, v[i], 2));
+    }
+  }
+};
+
+/// The bounds let as many blocks run together as `Blocks` says, which caps the registers.
+template <int Blocks, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(Body::warps* warp_size, Blocks) one_block_of_warps_per_item(Body body) {
+  extern __shared__ __align__(128) unsigned char tile_memory[];
+  device_warp w;
+  body.run(w, std::int64_t{blockIdx.x}, reinterpret_cast<bf16*>(tile_memory));
+}
+
+}  // namespace detail
+
+/// Starts `body.run(warp, item, memory)` with a block of `Body::warps` warps and `Body::working_bytes` of shared memory for
+/// each item. `Blocks` is how many blocks a multiprocessor should have room for.
+template <int Blocks, class Body>
+[[nodiscard]] result<void> for_each_tile(stream& s, const Body& body) {
+  constexpr std::size_t without_asking = 48 * 1024;
+  const std::int64_t items = body.items();
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto kernel = detail::one_block_of_warps_per_item<Blocks, Body>;
+  if constexpr (Body::working_bytes > without_asking) {
+    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int{Body::working_bytes}),
+                       "asking for shared memory"));
+  }
+  kernel<<<static_cast<unsigned>(items), Body::warps * detail::warp_size, Body::working_bytes, s.handle()>>>(body);
+  return check(cudaGetLastError(), "launching a kernel over tiles");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_TENSOR_CORES_CUH
+
+// ---- causeway/cuda/queue.cuh ----
+#ifndef CAUSEWAY_CUDA_QUEUE_CUH
+#define CAUSEWAY_CUDA_QUEUE_CUH
+
+// A stream and its arena as a queue of bodies (queue.hpp).
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Refers to both, which must outlive it.
+class device_queue {
+ public:
+  device_queue(stream& s, arena& memory) noexcept : stream_{&s}, memory_{&memory} {}
+
+  template <class Body>
+  [[nodiscard]] result<void> elements(std::int64_t count, const Body& body) {
+    return elementwise(*stream_, count, body);
+  }
+  template <class Body>
+  [[nodiscard]] result<void> rows(std::int64_t items, std::int64_t columns, const Body& body) {
+    return for_each_row(*stream_, items, columns, body);
+  }
+  template <class Body>
+  [[nodiscard]] result<void> rows_with_memory(std::int64_t items, std::int64_t columns, const Body& body) {
+    return for_each_row_with_memory(*stream_, items, columns, body);
+  }
+  template <class Body>
+  [[nodiscard]] result<void> groups(std::int64_t items, const Body& body) {
+    return for_each_block(*stream_, items, body);
+  }
+  template <int Blocks, class Body>
+  [[nodiscard]] result<void> tiles(const Body& body) {
+    return for_each_tile<Blocks>(*stream_, body);
+  }
+  template <class T>
+  [[nodiscard]] result<arena::lease<T>> take(std::size_t count) {
+    return memory_->template take<T>(count);
+  }
+
+ private:
+  stream* stream_;
+  arena* memory_;
+};
+static_assert(Queue<device_queue>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_QUEUE_CUH
+
+// ---- causeway/cuda/product_queue.cuh ----
+#ifndef CAUSEWAY_CUDA_PRODUCT_QUEUE_CUH
+#define CAUSEWAY_CUDA_PRODUCT_QUEUE_CUH
+
+// A queue that multiplies, by cuBLASLt.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Refers to all three, which must outlive it. `Base` is what the rest is done by.
+template <class Base = device_queue>
+class product_queue : public Base {
+ public:
+  product_queue(stream& s, arena& memory, matmul& products) noexcept : Base{s, memory}, stream_{&s}, products_{&products} {}
+
+  template <class In, class Out>
+  [[nodiscard]] result<void> multiply(const matmul_args<In, Out>& args) {
+    return products_->multiply(*stream_, args);
+  }
+
+ private:
+  stream* stream_;
+  matmul* products_;
+};
+static_assert(ProductQueue<product_queue<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_PRODUCT_QUEUE_CUH
+
+// ---- causeway/cuda/sort.cuh ----
+#ifndef CAUSEWAY_CUDA_SORT_CUH
+#define CAUSEWAY_CUDA_SORT_CUH
+
+// A queue that sorts, by CUB. Apart from queue.cuh because CUB takes the compiler ten seconds.
+
+#include <cub/device/device_radix_sort.cuh>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Refers to stream and arena, which must outlive it.
+class sorting_queue : public device_queue {
+ public:
+  sorting_queue(stream& s, arena& memory) noexcept : device_queue{s, memory}, stream_{&s}, memory_{&memory} {}
+
+  /// By CUB's radix sort. At most 2^31 - 1 pairs.
+  [[nodiscard]] result<void> sort_pairs(const std::int32_t* keys, const std::int32_t* values, std::int32_t* sorted_keys,
+                                        std::int32_t* sorted_values, std::int64_t count, int bits) {
+    std::size_t bytes = 0;
+    const auto sort = [&](void* room) {
+      return cub::DeviceRadixSort::SortPairs(room, bytes, keys, sorted_keys, values, sorted_values, static_cast<int>(count),
+                                             0, bits, stream_->handle());
+    };
+    CAUSEWAY_TRY(check(sort(nullptr), "asking for the memory of a sort"));
+    CAUSEWAY_ASSIGN(const auto room, memory_->take<std::byte>(bytes));
+    return check(sort(room.data()), "sorting");
+  }
+
+ private:
+  stream* stream_;
+  arena* memory_;
+};
+static_assert(SortingQueue<sorting_queue>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_SORT_CUH
+
+// ---- causeway/cuda/engine.cuh ----
+#ifndef CAUSEWAY_CUDA_ENGINE_CUH
+#define CAUSEWAY_CUDA_ENGINE_CUH
+
+// The engine of a GPU: a stream, its arena, cuBLASLt. One .cu file of a program includes this and gives the rest of it what
+// `open_engine` returns (examples/train_gpt_cuda). Link causeway::cublaslt.
+
+#include <cuda_runtime_api.h>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+struct engine_options {
+  int device = 0;
+  bool tf32 = false;  ///< products of f32 may use the tensor cores, with 10 bits of mantissa
+};
+
+namespace detail {
+
+// What a queue refers to, at an address that stays.
+struct device_place {
+  int device;
+  stream work;
+  arena memory;
+  matmul products;
+};
+
+}  // namespace detail
+
+/// Buffers lie in managed memory: the device keeps the pages that it uses, and the host reads and writes the same addresses
+/// when nothing is under way. Pages that the host touched come back when a kernel needs them, at the rate of the bus; in
+/// steps that the host does not look into none move.
+class engine_queue : public product_queue<sorting_queue> {
+ public:
+  [[nodiscard]] static result<engine_queue> create(const engine_options& options) {
+    CAUSEWAY_ASSIGN(const int devices, device_count());
+    if (options.device < 0 || options.device >= devices) {
+      return fail(errc::invalid_argument, "device " + std::to_string(options.device),
+                  "there are " + std::to_string(devices) + " devices, counted from 0");
+    }
+    CAUSEWAY_TRY(check(cudaSetDevice(options.device), "choosing a CUDA device"));
+    CAUSEWAY_ASSIGN(auto work, stream::create());
+    CAUSEWAY_ASSIGN(auto products, matmul::create(options.tf32));
+    return result<engine_queue>{engine_queue{std::make_unique<detail::device_place>(
+        detail::device_place{options.device, std::move(work), arena{options.device}, std::move(products)})}};
+  }
+
+  /// Streams and memory belong to a device, so the calling thread must be on it: nothing where it is.
+  [[nodiscard]] result<void> enter() { return check(cudaSetDevice(place_->device), "choosing a CUDA device"); }
+  /// Moves pages at the rate of the bus, which faults of a kernel do not reach. Where it cannot, they come by faults.
+  [[nodiscard]] result<void> fetch(const void* p, std::size_t bytes) {
+#if CUDART_VERSION >= 13000
+    const cudaMemLocation here{cudaMemLocationTypeDevice, place_->device};
+    const cudaError_t hint = cudaMemPrefetchAsync(p, bytes, here, 0, handle());
+#else
+    const cudaError_t hint = cudaMemPrefetchAsync(p, bytes, place_->device, handle());
+#endif
+    if (hint != cudaSuccess) (void)cudaGetLastError();  // a launch would report it as its own
+    return {};
+  }
+  [[nodiscard]] result<void> copy(void* to, const void* from, std::size_t bytes) {
+    return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle()), "copying on the device");
+  }
+  /// CUDA has read pageable memory when the call returns.
+  [[nodiscard]] result<void> copy_in(void* to, const void* host, std::size_t bytes) {
+    return check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyDefault, handle()), "copying to the device");
+  }
+  [[nodiscard]] result<void> copy_out(void* host, const void* from, std::size_t bytes) {
+    CAUSEWAY_TRY(check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDefault, handle()), "copying from the device"));
+    return wait();
+  }
+  [[nodiscard]] result<void> wait() { return place_->work.synchronize(); }
+
+  [[nodiscard]] void* reserve(std::size_t bytes) {
+    void* piece = nullptr;
+    if (!enter() || cudaMallocManaged(&piece, std::max<std::size_t>(bytes, 1)) != cudaSuccess) throw std::bad_alloc{};
+    return piece;
+  }
+  void release(void* piece) noexcept { (void)cudaFree(piece); }
+
+  [[nodiscard]] std::string describe() const {
+    const auto what = describe_device(place_->device);
+    if (!what) return "cuda: device " + std::to_string(place_->device);
+    return "cuda: " + what->name + " (" + std::to_string(what->major) + "." + std::to_string(what->minor) + ")";
+  }
+
+ private:
+  explicit engine_queue(std::unique_ptr<detail::device_place> place)
+      : product_queue<sorting_queue>{place->work, place->memory, place->products}, place_{std::move(place)} {}
+
+  [[nodiscard]] cudaStream_t handle() const noexcept { return place_->work.handle(); }
+
+  std::unique_ptr<detail::device_place> place_;
+};
+
+/// An engine of a device, or why there is none: errc::unsupported without a driver, a device or code for its architecture.
+[[nodiscard]] inline result<std::shared_ptr<engine>> open_engine(const engine_options& options = {}) {
+  CAUSEWAY_ASSIGN(auto queue, engine_queue::create(options));
+  return std::shared_ptr<engine>{std::make_shared<compute<engine_queue>>(std::move(queue))};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ENGINE_CUH
+
+// ---- causeway/cuda/mask_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_MASK_BODIES_HPP
+#define CAUSEWAY_CUDA_MASK_BODIES_HPP
+
+// Random coordinates that a seed names (compress::shared_mask, compress::random_k), listed on the device: the permutation
+// is the CPU's own code, so both sides list the same. Each chosen coordinate sets its bit of a bitmap; the bits of each
+// word are counted, the counts summed up (by CUB in mask.cuh), and each word writes its coordinates where the sums say.
+// Then values are gathered from, or added to, the places listed.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Sets the bits of the coordinates at places [first, first + count) of a permutation; over the count.
+struct mask_mark_body {
+  compress::detail::seeded_permutation permutation;
+  std::uint64_t first = 0;
+  std::uint32_t* words = nullptr;  ///< zeroed, a bit for each value of the row
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const {
+    const std::uint64_t at = permutation(first + static_cast<std::uint64_t>(i));
+    const std::uint32_t bit = 1U << (at % 32);
+#if defined(__CUDA_ARCH__)
+    atomicOr(words + at / 32, bit);
+#else
+    std::atomic_ref{words[at / 32]}.fetch_or(bit, std::memory_order_relaxed);
+#endif
+  }
+};
+
+namespace detail {
+
+inline constexpr std::int64_t words_per_tile = 1024;
+
+CAUSEWAY_HD inline std::int32_t set_bits(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return __popc(word);
+#else
+  return std::popcount(word);
+#endif
+}
+
+}  // namespace detail
+
+/// Tiles that a bitmap of so many words is cut into.
+constexpr std::int64_t mask_tiles(std::int64_t words) noexcept {
+  return (words + detail::words_per_tile - 1) / detail::words_per_tile;
+}
+
+/// counts[tile] = the set bits of a tile of the bitmap, a tile to a group.
+struct mask_count_body {
+  const std::uint32_t* bits = nullptr;
+  std::int64_t words = 0;
+  std::int32_t* counts = nullptr;
+
+  [[nodiscard]] static bool aligned() { return false; }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t tile) const {
+    const std::int64_t begin = tile * detail::words_per_tile;
+    std::int32_t sum = 0;
+    for (std::int64_t i = begin + g.rank(); i < begin + detail::words_per_tile && i < words; i += g.size()) {
+      sum += detail::set_bits(bits[i]);
+    }
+    const auto all = g.sum(sum);
+    if (g.rank() == 0) counts[tile] = all;
+  }
+};
+
+/// counts[i] becomes the sum of the counts before it; one item for one group.
+struct mask_offset_body {
+  std::int32_t* counts = nullptr;
+  std::int64_t tiles = 0;
+
+  [[nodiscard]] static bool aligned() { return false; }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t) const {
+    std::int32_t total = 0;
+    for (std::int64_t begin = 0; begin < tiles; begin += g.size()) {
+      const std::int64_t i = begin + g.rank();
+      const std::int32_t own = i < tiles ? counts[i] : 0;
+      const std::int32_t before = total + g.before(own);
+      if (i < tiles) counts[i] = before;
+      total += g.sum(own);
+    }
+  }
+};
+
+/// Writes the coordinates of the set bits of a tile from kept[offsets[tile]] on, ascending; a tile to a group.
+struct mask_list_body {
+  const std::uint32_t* bits = nullptr;
+  std::int64_t words = 0;
+  const std::int32_t* offsets = nullptr;
+  std::uint32_t* kept = nullptr;
+
+  [[nodiscard]] static bool aligned() { return false; }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t tile) const {
+    std::uint32_t* to = kept + offsets[tile];
+    for (std::int64_t step = 0; step < detail::words_per_tile; step += g.size()) {
+      const std::int64_t place = step + g.rank(), i = tile * detail::words_per_tile + place;
+      const std::uint32_t word = place < detail::words_per_tile && i < words ? bits[i] : 0;
+      const std::int32_t own = detail::set_bits(word);
+      std::uint32_t* next = to + g.before(own);
+      for (std::uint32_t rest = word, bit = 0; rest != 0; rest >>= 1U, ++bit) {
+        if ((rest & 1U) != 0) *next++ = static_cast<std::uint32_t>(i) * 32 + bit;
+      }
+      to += g.sum(own);
+    }
+  }
+};
+
+/// chosen[i] = row[kept[i]].
+struct gather_body {
+  const float* row = nullptr;
+  const std::uint32_t* kept = nullptr;
+  float* chosen = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const { chosen[i] = row[kept[i]]; }
+};
+
+/// sum[kept[i]] += weight · chosen[i], two roundings, as sparse::decode_add does. No two coordinates are equal, so no two
+/// threads meet.
+struct scatter_add_body {
+  const float* chosen = nullptr;
+  const std::uint32_t* kept = nullptr;
+  float* sum = nullptr;
+  float weight = 1.0F;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const { sum[kept[i]] += detail::times(chosen[i], weight); }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MASK_BODIES_HPP
+
+// ---- causeway/cuda/mask.cuh ----
+#ifndef CAUSEWAY_CUDA_MASK_CUH
+#define CAUSEWAY_CUDA_MASK_CUH
+
+// The list of coordinates of a random mask, made on the device by the bodies of mask_bodies.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+static_assert(std::is_trivially_copyable_v<compress::detail::seeded_permutation>, "it is passed to kernels by value");
+
+/// kept [part.end - part.begin] = the coordinates that `part` names in a row of n values, ascending: what
+/// compress::shared_mask lists. n is below 2^31. Takes a bit for each value from the arena.
+[[nodiscard]] inline result<void> list_permuted(stream& s, arena& memory, std::size_t n,
+                                                const compress::permuted_part& part, std::uint32_t* kept) {
+  CAUSEWAY_EXPECT(n < (std::size_t{1} << 31U) && part.begin <= part.end && part.end <= n);
+  if (part.begin == part.end) return {};
+  const std::size_t words = (n + 31) / 32;
+  const auto count = static_cast<std::int64_t>(words);
+  const std::int64_t tiles = mask_tiles(count);
+  CAUSEWAY_ASSIGN(const auto bits, memory.take<std::uint32_t>(words));
+  CAUSEWAY_ASSIGN(const auto offsets, memory.take<std::int32_t>(static_cast<std::size_t>(tiles)));
+  CAUSEWAY_TRY(check(cudaMemsetAsync(bits.data(), 0, words * sizeof(std::uint32_t), s.handle()), "clearing a bitmap"));
+  const mask_mark_body mark{compress::detail::seeded_permutation{n, part.seed}, part.begin, bits.data()};
+  CAUSEWAY_TRY(elementwise(s, static_cast<std::int64_t>(part.end - part.begin), mark));
+  CAUSEWAY_TRY(for_each_block(s, tiles, mask_count_body{bits.data(), count, offsets.data()}));
+  constexpr std::int64_t most_threads = 4096;
+  CAUSEWAY_TRY(for_each_row(s, 1, most_threads, mask_offset_body{offsets.data(), tiles}));
+  return for_each_block(s, tiles, mask_list_body{bits.data(), count, offsets.data(), kept});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MASK_CUH
+
+// ---- causeway/cuda/top_k_body.hpp ----
+#ifndef CAUSEWAY_CUDA_TOP_K_BODY_HPP
+#define CAUSEWAY_CUDA_TOP_K_BODY_HPP
+
+// The largest magnitudes of each chunk, as compress::top_k chooses and writes them: the same coordinates, the same bytes. A
+// group of threads has a chunk. The magnitude of the k-th largest is found bit by bit from the top, by counting what
+// reaches it, so the answer is exact, takes at most 31 counts of a chunk that lies in the cache, and needs no memory. Then
+// all larger ones are kept, and of the equal ones those that come first.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+/// Sets the bits of `value` from bit `at` of a row of words on, where they are still zero; others may set their own bits of
+/// the same words meanwhile.
+CAUSEWAY_HD inline void set_bits_at(std::uint32_t* words, std::uint64_t at, std::uint32_t value) {
+  const std::uint64_t shifted = std::uint64_t{value} << (at % 32);
+  const std::uint32_t parts[2] = {static_cast<std::uint32_t>(shifted), static_cast<std::uint32_t>(shifted >> 32U)};
+  for (int k = 0; k < 2; ++k) {
+    if (parts[k] == 0) continue;
+#if defined(__CUDA_ARCH__)
+    atomicOr(words + at / 32 + k, parts[k]);
+#else
+    std::atomic_ref{words[at / 32 + static_cast<unsigned>(k)]}.fetch_or(parts[k], std::memory_order_relaxed);
+#endif
+  }
+}
+
+/// Writes the `place`-th of a chunk's ascending indices where compress::write_indices does, for a chunk at bit `at`.
+CAUSEWAY_HD inline void write_index(std::uint32_t* words, std::uint64_t at, const compress::index_layout& layout,
+                                    std::uint32_t place, std::uint32_t index) {
+  const bool mask = layout.form == compress::index_form::bitmask;
+  if (!mask) {
+    const auto low = static_cast<std::uint32_t>((std::uint64_t{1} << layout.low_bits) - 1);
+    set_bits_at(words, at + std::uint64_t{place} * layout.low_bits, index & low);
+  }
+  if (layout.form == compress::index_form::packed) return;
+  const std::uint64_t ones = mask ? at : at + std::uint64_t{layout.count} * layout.low_bits;
+  set_bits_at(words, ones + (mask ? index : (index >> layout.low_bits) + place), 1);
+}
+
+}  // namespace detail
+
+/// kept [chunks, layout.count] = the coordinates in the row of what each chunk keeps, ascending within it; and their
+/// indices are written to `words`, zeroed before, of which the grid's begin at bit `first_bit`. A chunk to a group.
+struct top_k_body {
+  const float* row = nullptr;
+  compress::chunk_grid grid{};
+  compress::index_layout layout{};
+  std::uint32_t* kept = nullptr;
+  std::uint32_t* words = nullptr;
+  std::uint64_t first_bit = 0;
+
+  [[nodiscard]] static bool aligned() { return false; }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t chunk) const {
+    const auto size = static_cast<std::int32_t>(grid.size()), count = static_cast<std::int32_t>(layout.count);
+    const float* const from = row + grid.begin_of(static_cast<std::size_t>(chunk));
+    const std::int32_t least = magnitude_of_last(g, from, size, count);
+    std::int32_t larger = 0;
+    for (std::int32_t i = g.rank(); i < size; i += g.size()) larger += magnitude(from, i) > least ? 1 : 0;
+    std::int32_t equal_left = count - g.sum(larger), done = 0;
+    for (std::int32_t step = 0; step < size; step += g.size()) {
+      const std::int32_t i = step + g.rank();
+      const std::int32_t own = i < size ? magnitude(from, i) : -1;
+      const std::int32_t equal = own == least ? 1 : 0;
+      const std::int32_t equal_before = g.before(equal);  // all threads ask, whatever theirs is
+      const std::int32_t keep = own > least || (equal != 0 && equal_before < equal_left) ? 1 : 0;
+      const std::int32_t place = done + g.before(keep);
+      if (keep != 0) write(chunk, place, i);
+      equal_left -= g.sum(equal);
+      done += g.sum(keep);
+    }
+  }
+
+ private:
+  /// Of value i of the chunk, as an integer of the same order; NaN is above infinity.
+  [[nodiscard]] CAUSEWAY_HD std::int32_t magnitude(const float* from, std::int32_t i) const {
+    return std::bit_cast<std::int32_t>(from[offset(static_cast<std::uint32_t>(i))]) & 0x7FFFFFFF;
+  }
+  [[nodiscard]] CAUSEWAY_HD std::size_t offset(std::uint32_t i) const {
+    return grid.rows == 1 ? i : i / grid.columns * grid.stride + i % grid.columns;
+  }
+
+  /// The largest magnitude that at least `count` values reach.
+  template <class G>
+  CAUSEWAY_HD std::int32_t magnitude_of_last(G& g, const float* from, std::int32_t size, std::int32_t count) const {
+    std::int32_t least = 0;
+    for (int bit = 30; bit >= 0; --bit) {
+      const std::int32_t more = least | std::int32_t{1} << bit;
+      std::int32_t reach = 0;
+      for (std::int32_t i = g.rank(); i < size; i += g.size()) reach += magnitude(from, i) >= more ? 1 : 0;
+      reach = g.sum(reach);
+      if (reach >= count) least = more;
+      if (reach == count) return least;  // just these
+    }
+    return least;
+  }
+
+  CAUSEWAY_HD void write(std::int64_t chunk, std::int32_t place, std::int32_t i) const {
+    const auto index = static_cast<std::uint32_t>(i), at = static_cast<std::uint32_t>(place);
+    const auto number = static_cast<std::uint64_t>(chunk);
+    kept[number * layout.count + at] = static_cast<std::uint32_t>(grid.begin_of(number) + offset(index));
+    detail::write_index(words, first_bit + number * layout.bits, layout, at, index);
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_TOP_K_BODY_HPP
+
+// ---- causeway/cuda/top_k.cuh ----
+#ifndef CAUSEWAY_CUDA_TOP_K_CUH
+#define CAUSEWAY_CUDA_TOP_K_CUH
+
+// compress::top_k on the device: a block of threads for each chunk.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// kept [choice.most_kept(ctx, n)] = the coordinates that `choice` selects of a row of n values, in the order of
+/// compress::top_k::select; `room` receives its choice.most_bytes(ctx, n) bytes. All on the device; room begins at a
+/// multiple of 4, and the 3 bytes behind it may be touched. Reads the row from memory once, and from the cache up to 32
+/// times.
+[[nodiscard]] inline result<void> select(stream& s, const compress::top_k& choice, const compress::message_context& ctx,
+                                         const float* row, std::size_t n, std::uint32_t* kept, std::span<std::byte> room) {
+  const std::size_t bytes = choice.most_bytes(ctx, n);
+  CAUSEWAY_EXPECT(room.size() >= bytes && reinterpret_cast<std::uintptr_t>(room.data()) % 4 == 0);
+  CAUSEWAY_TRY(check(cudaMemsetAsync(room.data(), 0, bytes, s.handle()), "clearing the room for indices"));
+  top_k_body body{.row = row, .kept = kept, .words = reinterpret_cast<std::uint32_t*>(room.data())};
+  for (const compress::chunk_grid& grid : choice.grids(ctx, n)) {
+    body.grid = grid;
+    body.layout = choice.layout(grid);
+    CAUSEWAY_TRY(for_each_row(s, static_cast<std::int64_t>(grid.count()), grid.size(), body));
+    body.kept += grid.count() * body.layout.count;
+    body.first_bit += 8 * compress::bytes_of_bits(grid.count() * body.layout.bits);
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_TOP_K_CUH
 #endif
 
 #endif  // CAUSEWAY_CAUSEWAY_HPP

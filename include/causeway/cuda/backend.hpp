@@ -43,8 +43,11 @@ class backend {
   [[nodiscard]] result<void> finish() { return engine_->finish(); }
   [[nodiscard]] std::string describe() const { return engine_->describe(); }
 
-  /// Done when the next pass is; an error comes back from its `finish`.
-  void zero(float* y, std::int64_t count) { engine_->zero(y, count); }
+  /// Both wait; an error comes back from the next pass's `finish`, and makes the sum NaN.
+  void zero(float* y, std::int64_t count) {
+    engine_->zero(y, count);
+    engine_->wait();  // a policy may add to it on the host
+  }
   [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) { return engine_->sum_of_squares(x, count); }
 
  private:

@@ -9739,7 +9739,8 @@ class resumed_clock {
 /// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
 /// ranks never say.
 [[nodiscard]] inline result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
-  for ([[maybe_unused]] const auto& row : p.units) CAUSEWAY_EXPECT(row.size() == p.micro_batches() && p.units.size() == p.stages());
+  for ([[maybe_unused]] const auto& row : p.units)
+    CAUSEWAY_EXPECT(row.size() == p.micro_batches() && p.units.size() == p.stages());
   return detail::resumed_clock{p}.run();
 }
 

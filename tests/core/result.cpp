@@ -56,6 +56,29 @@ TEST_CASE("result: holds values that can only be moved, and gives them away", "[
   static_assert(!std::is_copy_constructible_v<result<std::unique_ptr<int>>>);
 }
 
+TEST_CASE("result: is copied, moved and assigned from either side to either side", "[core][fast]") {
+  const auto two_words = [] { return result<std::string>{std::string{"a value too long to lie within a string"}}; };
+  const std::string was = two_words().value();
+  auto copy = two_words();
+  auto other = copy;
+  CHECK((copy.value() == was && other.value() == was));
+  other = broken();
+  CHECK((!other && other.error().code == errc::io_failed));
+  copy = other;  // a value becomes an error,
+  CHECK((!copy && copy.error().message == "it broke"));
+  copy = two_words();  // and an error a value
+  CHECK(copy.value() == was);
+  const auto& same = copy;
+  copy = same;
+  CHECK(copy.value() == was);
+  const auto moved = std::move(copy);
+  CHECK(moved.value() == was);
+  result<std::unique_ptr<int>> box{broken()};
+  box = result<std::unique_ptr<int>>{std::make_unique<int>(3)};
+  CHECK(**box == 3);
+  static_assert(std::is_nothrow_move_constructible_v<result<std::string>>);
+}
+
 TEST_CASE("result: the value can be changed in place", "[core][fast]") {
   result<std::vector<int>> r{std::vector<int>{1, 2, 3}};
   CHECK(r->size() == 3);

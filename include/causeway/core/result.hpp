@@ -3,15 +3,16 @@
 #define CAUSEWAY_CORE_RESULT_HPP
 
 // A value or an error. Our own type rather than std::expected, also where that exists, so that the ABI does not depend on
-// the language mode. Nothing in the library throws for a reason that the network, a disk or a peer can cause.
+// the language mode, and a union by hand rather than std::variant, which costs a compiler several times as much for each T.
+// Nothing in the library throws for a reason that the network, a disk or a peer can cause.
 
 #include <causeway/core/error.hpp>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 namespace causeway::inline CAUSEWAY_ABI {
 
@@ -21,24 +22,34 @@ class [[nodiscard]] result {
  public:
   using value_type = T;
 
-  result(T value) : state_{std::in_place_index<0>, std::move(value)} {}                    // NOLINT: converting on purpose
-  result(causeway::error failure) : state_{std::in_place_index<1>, std::move(failure)} {}  // NOLINT
+  result(T value) : has_value_{true}, value_{std::move(value)} {}                     // NOLINT: converting on purpose
+  result(causeway::error failure) : has_value_{false}, error_{std::move(failure)} {}  // NOLINT
 
-  [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
+  result(const result& other) requires std::is_copy_constructible_v<T> : has_value_{other.has_value_} { take(other); }
+  result(result&& other) noexcept : has_value_{other.has_value_} { take(std::move(other)); }
+  result& operator=(result other) noexcept {
+    drop();
+    has_value_ = other.has_value_;
+    take(std::move(other));
+    return *this;
+  }
+  ~result() { drop(); }
+
+  [[nodiscard]] bool has_value() const noexcept { return has_value_; }
   explicit operator bool() const noexcept { return has_value(); }
 
-  [[nodiscard]] T& value() & { return check(), *std::get_if<0>(&state_); }
-  [[nodiscard]] const T& value() const& { return check(), *std::get_if<0>(&state_); }
-  [[nodiscard]] T&& value() && { return check(), std::move(*std::get_if<0>(&state_)); }
+  [[nodiscard]] T& value() & { return check(), value_; }
+  [[nodiscard]] const T& value() const& { return check(), value_; }
+  [[nodiscard]] T&& value() && { return check(), std::move(value_); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  [[nodiscard]] causeway::error& error() & { return check_failed(), *std::get_if<1>(&state_); }
-  [[nodiscard]] const causeway::error& error() const& { return check_failed(), *std::get_if<1>(&state_); }
-  [[nodiscard]] causeway::error&& error() && { return check_failed(), std::move(*std::get_if<1>(&state_)); }
+  [[nodiscard]] causeway::error& error() & { return check_failed(), error_; }
+  [[nodiscard]] const causeway::error& error() const& { return check_failed(), error_; }
+  [[nodiscard]] causeway::error&& error() && { return check_failed(), std::move(error_); }
 
   [[nodiscard]] T value_or(T fallback) const& { return has_value() ? value() : std::move(fallback); }
 
@@ -60,7 +71,28 @@ class [[nodiscard]] result {
   void check() const { CAUSEWAY_EXPECT(has_value()); }
   void check_failed() const { CAUSEWAY_EXPECT(!has_value()); }
 
-  std::variant<T, causeway::error> state_;
+  /// Constructs the side that `has_value_` names, which `other` has.
+  template <class Other>
+  void take(Other&& other) {
+    if (has_value_) {
+      std::construct_at(&value_, std::forward<Other>(other).value_);
+    } else {
+      std::construct_at(&error_, std::forward<Other>(other).error_);
+    }
+  }
+  void drop() noexcept {
+    if (has_value_) {
+      std::destroy_at(&value_);
+    } else {
+      std::destroy_at(&error_);
+    }
+  }
+
+  bool has_value_;
+  union {
+    T value_;
+    causeway::error error_;
+  };
 };
 
 /// Success, or an error.

@@ -6,10 +6,11 @@
 #   causeway_find_component(cereal)  causeway::cereal   io/archive.hpp
 #   causeway_find_component(onednn)  causeway::onednn   kernels/onednn_gemm.hpp; makes oneDNN the default matrix product
 #   causeway_find_component(blas)    causeway::blas     kernels/cblas_gemm.hpp
+#   causeway_find_component(nccl)    causeway::nccl     cuda/nccl.cuh, in what is compiled as CUDA
 #
 # Sets causeway_<component>_FOUND, and causeway_<component>_HINT to one line that says what is missing.
 
-set(causeway_COMPONENTS asio cereal onednn blas)
+set(causeway_COMPONENTS asio cereal onednn blas nccl)
 
 # Makes causeway::<component>; `target` names it for target_*() calls. Imported where causeway itself is imported.
 macro(causeway_new_component component)
@@ -75,6 +76,21 @@ function(causeway_find_blas)
   target_include_directories(${target} SYSTEM INTERFACE "${causeway_BLAS_INCLUDE_DIR}")
   target_compile_definitions(${target} INTERFACE CAUSEWAY_HAS_CBLAS)
   target_link_libraries(${target} INTERFACE "${causeway_BLAS_LIBRARY}")
+endfunction()
+
+# Also where the CUDA toolkit lies; the toolkit itself is not asked for, since NCCL's users link it anyway.
+function(causeway_find_nccl)
+  set(causeway_nccl_HINT "NCCL 2.14 or later, beside the CUDA toolkit (Debian: libnccl-dev)" PARENT_SCOPE)
+  set(causeway_toolkit "${CUDAToolkit_ROOT}" "$ENV{CUDA_HOME}" /usr/local/cuda)
+  find_path(causeway_NCCL_INCLUDE_DIR nccl.h HINTS ${causeway_toolkit} PATH_SUFFIXES include)
+  find_library(causeway_NCCL_LIBRARY nccl HINTS ${causeway_toolkit} PATH_SUFFIXES lib64 lib)
+  mark_as_advanced(causeway_NCCL_INCLUDE_DIR causeway_NCCL_LIBRARY)
+  if(NOT causeway_NCCL_INCLUDE_DIR OR NOT causeway_NCCL_LIBRARY)
+    return()
+  endif()
+  causeway_new_component(nccl)
+  target_include_directories(${target} SYSTEM INTERFACE "${causeway_NCCL_INCLUDE_DIR}")
+  target_link_libraries(${target} INTERFACE "${causeway_NCCL_LIBRARY}")
 endfunction()
 
 macro(causeway_find_component component)

@@ -3,8 +3,8 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# The compiler cache knows a file again in another checkout.
-export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+# The compiler cache knows a file again in another checkout, and with a precompiled header.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
 say() { printf '\n== %s\n' "$*"; }
 complain() { printf 'error: %s\n' "$*" >&2; }

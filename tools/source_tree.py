@@ -25,10 +25,11 @@ RANKS = {
     "presets": 9,
 }
 # Folders beside the ladder: who they may include; nobody but the umbrella includes them.
-SIDE = {"cuda": ("config", "core", "tensor", "kernels", "optim", "compress")}
+SIDE = {"cuda": ("config", "core", "tensor", "net", "kernels", "optim", "collective", "compress")}
 # Headers of these that a program without the toolkit includes too: the umbrella has them unconditionally.
-SIDE_SEAM = ("causeway/cuda/adamw.hpp", "causeway/cuda/backend.hpp", "causeway/cuda/engine.hpp",
-             "causeway/cuda/muon.hpp")
+SIDE_SEAM = ("causeway/cuda/adamw.hpp", "causeway/cuda/backend.hpp", "causeway/cuda/codec.hpp", "causeway/cuda/engine.hpp",
+             "causeway/cuda/muon.hpp", "causeway/cuda/nesterov.hpp", "causeway/cuda/recording.hpp",
+             "causeway/cuda/wire_codec.hpp")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ DOORS = {
                    "__has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)"),
     "onednn": Door(r"oneapi/|dnnl", r"kernels/onednn_gemm\.hpp$", "defined(CAUSEWAY_HAS_ONEDNN)"),
     "blas": Door(r"cblas|openblas", r"kernels/cblas_gemm\.hpp$", "defined(CAUSEWAY_HAS_CBLAS)"),
-    "cuda": Door(r"cuda|cub/|cublas|mma\.h|nvrtc|nccl", r"cuda/\w+\.(cuh|hpp)$", "defined(__CUDACC__)"),
+    "cuda": Door(r"cuda|cub/|cublas|mma\.h|nvrtc", r"cuda/\w+\.(cuh|hpp)$", "defined(__CUDACC__)"),
+    "nccl": Door(r"nccl", r"cuda/nccl\.cuh$", "__has_include(<nccl.h>)"),
 }
 
 DIRECTIVE = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|else|endif|include|define|pragma)\b\s*(.*?)\s*$")

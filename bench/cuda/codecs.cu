@@ -2,9 +2,10 @@
 // Codecs: encoding with error feedback, checking, decoding, adding. Bytes are values, errors and codes, each read or
 // written once.
 #include <causeway/compress/top_k.hpp>
-#include <causeway/cuda/codecs.cuh>
+#include <causeway/cuda/codecs.hpp>
 #include <causeway/cuda/dct.cuh>
 #include <causeway/cuda/mask.cuh>
+#include <causeway/cuda/queue.cuh>
 #include <causeway/cuda/top_k.cuh>
 
 #include "cuda/meter.cuh"
@@ -24,18 +25,20 @@ struct rows_of_values {
 template <class Codec>
 result<void> codec(meter& m, rows_of_values& r, const std::string& name, const Codec& how) {
   const auto n = static_cast<std::size_t>(r.n);
+  cuda::device_queue queue{m.stream(), m.memory()};
   const std::span<std::byte> room{r.bytes.data(), how.encoded_size(n)};
   const auto values = static_cast<double>(n), codes = static_cast<double>(room.size());
   const std::string size = std::to_string(n) + " f32";
   const cuda::codec_source source{r.x.data(), r.error.data(), 1.0F, 0.0F};  // the error does not grow from call to call
   CAUSEWAY_TRY(m.measure(name + ", encode with error", size, bound::copy, 12 * values + codes,
-                         [&] { return cuda::encode(m.stream(), how, source, n, room, r.found.data()); }));
+                         [&] { return cuda::encode(queue, how, source, n, room, r.found.data()); }));
   CAUSEWAY_TRY(m.measure(name + ", check", size, bound::copy, codes,
-                         [&] { return cuda::check_bytes(m.stream(), how, room, n, r.found.data()); }));
+                         [&] { return cuda::check_bytes(queue, how, room, n, r.found.data()); }));
   CAUSEWAY_TRY(m.measure(name + ", decode", size, bound::copy, 4 * values + codes,
-                         [&] { return cuda::decode(m.stream(), how, room, r.error.data(), n); }));
-  return m.measure(name + ", decode and add", size, bound::copy, 8 * values + codes,
-                   [&] { return cuda::decode(m.stream(), how, room, r.error.data(), n, cuda::decoded::is_added, 0.0F); });
+                         [&] { return cuda::decode(queue, how, room, r.error.data(), n); }));
+  return m.measure(name + ", decode and add", size, bound::copy, 8 * values + codes, [&] {
+    return cuda::decode(queue, how, room, r.error.data(), n, {true, 0.0F});
+  });
 }
 
 result<void> sparse(meter& m, rows_of_values& r) {

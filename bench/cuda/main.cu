@@ -6,6 +6,7 @@
 #include <causeway/cuda/matmul.cuh>
 
 #include "cuda/meter.cuh"
+#include "cuda/round.hpp"
 #include "cuda/step.hpp"
 
 #include <cstdio>
@@ -99,19 +100,32 @@ bool part(meter& m, const char* title, result<void> (*measure)(meter&)) {
 /// Whole training steps. `peak` is in operations a second.
 bool steps(bool quick, double peak) {
   std::printf("\n## Training steps\n");
-  const auto measured = [&]() -> result<std::vector<step_figure>> {
-    CAUSEWAY_ASSIGN(auto engine, open_engine());
-    return measure_steps(std::move(engine), quick);
-  }();
+  const auto measured = measure_steps(quick);
   if (!measured) {
     std::printf("\nNot measured further: %s\n", measured.error().text().c_str());
     return false;
   }
   std::printf("\n| model | tokens | step | tokens/s | products | share |\n|---|---|---|---|---|---|\n");
   for (const step_figure& f : *measured) {
-    std::printf("| %s, bf16 | %.0f | %.1f ms | %.0f | %.0f TFLOP/s | %.0f %% of the product |\n", f.model.c_str(), f.tokens,
+    std::printf("| %s, bf16 | %.0f | %.2f ms | %.0f | %.0f TFLOP/s | %.0f %% of the product |\n", f.model.c_str(), f.tokens,
                 f.seconds * 1e3, f.tokens / f.seconds, f.operations / f.seconds / 1e12,
                 f.operations / f.seconds / peak * 100);
+  }
+  return true;
+}
+
+/// A round of DiLoCo.
+bool round_of_diloco(bool quick) {
+  std::printf("\n## A round of DiLoCo on the device\n");
+  const auto measured = measure_round(quick);
+  if (!measured) {
+    std::printf("\nNot measured: %s\n", measured.error().text().c_str());
+    return false;
+  }
+  std::printf("\n124M parameters, block_int8.\n\n| part | time | to or from the host |\n|---|---|---|\n");
+  for (const round_figure& f : *measured) {
+    std::printf("| %s | %.2f ms | %.0f MB, %.1f GB/s |\n", f.part.c_str(), f.seconds * 1e3, f.crossing / 1e6,
+                f.crossing / f.seconds / 1e9);
   }
   return true;
 }
@@ -141,6 +155,7 @@ result<bool> run(bool quick) {
   all = part(m, "Codecs", measure_codecs) && all;
   all = part(m, "Attention", measure_attention) && all;
   all = part(m, "Products", measure_products) && all;
+  all = round_of_diloco(quick) && all;
   return steps(quick, peak) && all;
 }
 

@@ -23,17 +23,21 @@ struct step_size {
   nn::gpt_options model;
   std::int64_t sequences;
   int repeats;
+  bool graphs;  ///< measured with recorded passes as well
 };
 
 std::vector<step_size> sizes(bool quick) {
-  nn::gpt_options small, large;
+  nn::gpt_options tiny{.layers = 6, .heads = 4, .width = 256, .context = 256}, small, large;
   large.layers = 48, large.heads = 25, large.width = 1600;
   if (quick) {
+    tiny = {.layers = 1, .heads = 1, .width = 64, .context = 32, .vocabulary = 100};
     small = {.layers = 2, .heads = 1, .width = 64, .context = 32, .vocabulary = 100};
     large = {.layers = 3, .heads = 2, .width = 128, .context = 32, .vocabulary = 100};
   }
-  small.precision = large.precision = nn::precision::bf16;
-  return {{"GPT-2 124M", small, quick ? 2 : 64, quick ? 1 : 7}, {"GPT-2 1.5B", large, quick ? 2 : 16, quick ? 1 : 5}};
+  tiny.precision = small.precision = large.precision = nn::precision::bf16;
+  return {{"GPT 18M", tiny, quick ? 2 : 8, quick ? 1 : 21, true},
+          {"GPT-2 124M", small, quick ? 2 : 64, quick ? 1 : 7, true},
+          {"GPT-2 1.5B", large, quick ? 2 : 16, quick ? 1 : 5, false}};
 }
 
 /// Six operations a weight of a matrix and token, and both products of attention three times, for half the positions.
@@ -59,14 +63,15 @@ result<void> one_step(gpt& model, cuda::adamw& optimizer, const std::vector<std:
   return {};
 }
 
-result<step_figure> measure(const std::shared_ptr<cuda::engine>& engine, const step_size& s) {
+result<step_figure> measure(const step_size& s, bool graphs) {
+  CAUSEWAY_ASSIGN(const auto engine, open_engine(graphs));
   CAUSEWAY_ASSIGN(gpt model, gpt::create(s.model, cuda::backend{engine}));
   cuda::adamw optimizer{engine};
   optimizer.reset(model.parameters().length());
   const std::int64_t count = s.sequences * s.model.context;
   std::vector<std::int32_t> tokens;
   for (std::int64_t i = 0; i < count; ++i) tokens.push_back(static_cast<std::int32_t>(i * 7919 % s.model.vocabulary));
-  for (int warm = 0; warm < 2; ++warm) CAUSEWAY_TRY(one_step(model, optimizer, tokens, s.sequences));
+  for (int warm = 0; warm < 3; ++warm) CAUSEWAY_TRY(one_step(model, optimizer, tokens, s.sequences));
   std::vector<double> times;
   for (int i = 0; i < s.repeats; ++i) {
     const auto begin = std::chrono::steady_clock::now();
@@ -75,16 +80,22 @@ result<step_figure> measure(const std::shared_ptr<cuda::engine>& engine, const s
   }
   std::nth_element(times.begin(), times.begin() + std::ssize(times) / 2, times.end());
   const auto all = static_cast<double>(count);
-  return step_figure{s.name, all, times[times.size() / 2], operations_of(s.model, all)};
+  return step_figure{s.name + (!graphs                       ? ""
+                               : model.replayed_passes() > 0 ? ", recorded"
+                                                             : ", recording refused"),
+                     all, times[times.size() / 2], operations_of(s.model, all)};
 }
 
 }  // namespace
 
-result<std::vector<step_figure>> measure_steps(std::shared_ptr<cuda::engine> engine, bool quick) {
+result<std::vector<step_figure>> measure_steps(bool quick) {
   std::vector<step_figure> figures;
   for (const step_size& s : sizes(quick)) {
-    CAUSEWAY_ASSIGN(step_figure f, measure(engine, s));
-    figures.push_back(std::move(f));
+    for (const bool graphs : {false, true}) {
+      if (graphs && !s.graphs) continue;
+      CAUSEWAY_ASSIGN(step_figure f, measure(s, graphs));
+      figures.push_back(std::move(f));
+    }
   }
   return result<std::vector<step_figure>>{std::move(figures)};
 }

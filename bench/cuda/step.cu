@@ -5,6 +5,8 @@
 
 namespace bench {
 
-causeway::result<std::shared_ptr<causeway::cuda::engine>> open_engine() { return causeway::cuda::open_engine(); }
+causeway::result<std::shared_ptr<causeway::cuda::engine>> open_engine(bool graphs) {
+  return causeway::cuda::open_engine({.graphs = graphs});
+}
 
 }  // namespace bench

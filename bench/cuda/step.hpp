@@ -20,11 +20,12 @@ struct step_figure {
   double operations = 0;  ///< of the matrix products of a step, attention's causal half included
 };
 
-/// That of the first device (step.cu).
-causeway::result<std::shared_ptr<causeway::cuda::engine>> open_engine();
+/// That of the first device (step.cu); with recorded passes or without.
+causeway::result<std::shared_ptr<causeway::cuda::engine>> open_engine(bool graphs);
 
-/// GPT-2 124M with 65,536 tokens a step and 1.5B with 16,384, in bf16 with f32 masters; small ones in quick runs.
-causeway::result<std::vector<step_figure>> measure_steps(std::shared_ptr<causeway::cuda::engine> engine, bool quick);
+/// A GPT of 18M parameters with 2,048 tokens a step, GPT-2 124M with 65,536 and 1.5B with 16,384, in bf16 with f32 masters;
+/// small ones in quick runs. The first two also with recorded passes.
+causeway::result<std::vector<step_figure>> measure_steps(bool quick);
 
 }  // namespace bench
 

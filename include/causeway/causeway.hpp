@@ -135,6 +135,7 @@
 #include <causeway/kernels/packed_gemm_portable.hpp>
 #include <causeway/kernels/reduce.hpp>
 #include <causeway/kernels/rotary.hpp>
+#include <causeway/kernels/row_hash.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 #include <causeway/sim/connection.hpp>
@@ -205,8 +206,10 @@
 #include <causeway/collective/ring_order.hpp>
 #include <causeway/collective/server_residual.hpp>
 #include <causeway/collective/shares.hpp>
+#include <causeway/collective/site.hpp>
 #include <causeway/collective/split_mean.hpp>
 #include <causeway/collective/sum.hpp>
+#include <causeway/collective/transport_site.hpp>
 #include <causeway/collective/tree_mean.hpp>
 #include <causeway/collective/two_level_mean.hpp>
 #include <causeway/compress/bf16.hpp>
@@ -273,6 +276,7 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
+#include <causeway/nn/recorded_passes.hpp>
 #include <causeway/policy/archetype.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/policy/pick.hpp>
@@ -331,6 +335,7 @@
 #include <causeway/stage/subspace_refresh.hpp>
 
 #include <causeway/comm/arrival_rules.hpp>
+#include <causeway/comm/by_site.hpp>
 #include <causeway/comm/every_step.hpp>
 #include <causeway/comm/hub_line.hpp>
 #include <causeway/comm/hub_link.hpp>
@@ -434,8 +439,12 @@
 
 #include <causeway/cuda/adamw.hpp>
 #include <causeway/cuda/backend.hpp>
+#include <causeway/cuda/codec.hpp>
 #include <causeway/cuda/engine.hpp>
 #include <causeway/cuda/muon.hpp>
+#include <causeway/cuda/nesterov.hpp>
+#include <causeway/cuda/recording.hpp>
+#include <causeway/cuda/wire_codec.hpp>
 
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
 #include <causeway/net/asio_conversation.hpp>
@@ -471,7 +480,7 @@
 #include <causeway/cuda/block_codes.hpp>
 #include <causeway/cuda/caching_pool.hpp>
 #include <causeway/cuda/codec_bodies.hpp>
-#include <causeway/cuda/codecs.cuh>
+#include <causeway/cuda/codecs.hpp>
 #include <causeway/cuda/compute.hpp>
 #include <causeway/cuda/cross_entropy_body.hpp>
 #include <causeway/cuda/dct.cuh>
@@ -481,7 +490,9 @@
 #include <causeway/cuda/embedding.hpp>
 #include <causeway/cuda/embedding_bodies.hpp>
 #include <causeway/cuda/engine.cuh>
+#include <causeway/cuda/graph.cuh>
 #include <causeway/cuda/group.hpp>
+#include <causeway/cuda/hash_bodies.hpp>
 #include <causeway/cuda/mask.cuh>
 #include <causeway/cuda/mask_bodies.hpp>
 #include <causeway/cuda/matmul.cuh>
@@ -497,16 +508,24 @@
 #include <causeway/cuda/products.hpp>
 #include <causeway/cuda/queue.cuh>
 #include <causeway/cuda/queue.hpp>
+#include <causeway/cuda/queue_recording.hpp>
 #include <causeway/cuda/reduce_bodies.hpp>
 #include <causeway/cuda/reductions.hpp>
 #include <causeway/cuda/row_kernels.cuh>
+#include <causeway/cuda/row_operations.hpp>
 #include <causeway/cuda/runtime.cuh>
+#include <causeway/cuda/site.hpp>
 #include <causeway/cuda/sort.cuh>
 #include <causeway/cuda/tensor_cores.cuh>
 #include <causeway/cuda/top_k.cuh>
 #include <causeway/cuda/top_k_body.hpp>
+#include <causeway/cuda/transfers.hpp>
 #include <causeway/cuda/update_bodies.hpp>
 #include <causeway/cuda/warp.hpp>
+#endif
+
+#if defined(__CUDACC__) && __has_include(<nccl.h>)
+#include <causeway/cuda/nccl.cuh>
 #endif
 
 #endif  // CAUSEWAY_CAUSEWAY_HPP

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/autograd/linear.hpp>
 
+#include <causeway/autograd/ops.hpp>
+
 #include <cstddef>
 #include <vector>
 
@@ -30,13 +32,43 @@ TEST_CASE("linear: gradient equals finite differences", "[autograd][fast]") {
   }
 }
 
-TEST_CASE("linear and GELU: gradient equals finite differences", "[autograd][fast]") {
+TEST_CASE("feed-forward: gradient equals finite differences", "[autograd][fast]") {
   op_checker c;
   c.input({9, 12}, 0.5F);
-  auto& weight = c.parameter(14, 12, 0.5F);
-  auto& bias = c.parameter(1, 14);
-  c.compute([&](cpu_tape& t, variables& v) { return linear_gelu(t, v[0], weight, bias); });
+  c.input({9, 10});
+  auto& up = c.parameter(14, 12, 0.5F);
+  auto& up_bias = c.parameter(1, 14);
+  auto& down = c.parameter(10, 14, 0.5F);
+  auto& down_bias = c.parameter(1, 10);
+  SECTION("into the residual stream") {
+    c.compute([&](cpu_tape& t, variables& v) { return feed_forward(t, v[0], up, up_bias, down, down_bias, v[1]); });
+  }
+  SECTION("without a residual, nor biases") {
+    c.compute([&](cpu_tape& t, variables& v) { return add(t, feed_forward(t, v[0], up, {}, down, {}), v[1]); });
+  }
   c.check();
+}
+
+TEST_CASE("feed-forward: is the maps and GELU one after another", "[autograd][fast]") {
+  const auto gradients = [](bool fused, bool deferred) {
+    op_checker c;
+    c.input({9, 12});
+    auto& up = c.parameter(24, 12);
+    auto& up_bias = c.parameter(1, 24);
+    auto& down = c.parameter(10, 24);
+    auto& down_bias = c.parameter(1, 10);
+    c.compute([&, fused, deferred](cpu_tape& t, variables& v) {
+      t.defer_weights(deferred);
+      if (fused) return feed_forward(t, v[0], up, up_bias, down, down_bias);
+      return linear_to_residual(t, gelu(t, linear(t, v[0], up, up_bias)), down, down_bias);
+    });
+    c.run();
+    const auto g = c.input_gradient(0);
+    return std::vector<float>{g.begin(), g.end()};
+  };
+  const auto fused = gradients(true, false), apart = gradients(false, false);
+  CHECK(gradients(true, true) == fused);
+  for (std::size_t i = 0; i < fused.size(); ++i) CHECK(fused[i] == Approx(apart[i]).epsilon(1e-5).margin(1e-6));
 }
 
 TEST_CASE("linear into the residual stream: gradient equals finite differences", "[autograd][fast]") {
@@ -59,7 +91,7 @@ TEST_CASE("linear: of a frozen weight and bias the input's gradient has the bits
     c.compute([&, frozen, deferred](cpu_tape& t, variables& v) {
       t.defer_weights(deferred);
       if (frozen) weight.gradient = bias.gradient = nullptr;
-      return linear_gelu(t, v[0], weight, bias);
+      return linear(t, v[0], weight, bias);
     });
     c.run();
     const auto g = c.input_gradient(0);
@@ -131,9 +163,7 @@ TEST_CASE("linear maps in bf16 agree with f32 from the same numbers", "[autograd
     c.compare_types();
   }
   SECTION("GELU, then the residual stream") {
-    c.compute([&](cpu_tape& t, variables& v) {
-      return linear_to_residual(t, linear_gelu(t, v[0], up, up_bias), down, down_bias);
-    });
+    c.compute([&](cpu_tape& t, variables& v) { return feed_forward(t, v[0], up, up_bias, down, down_bias); });
     c.compare_types();
   }
 }
@@ -141,12 +171,12 @@ TEST_CASE("linear maps in bf16 agree with f32 from the same numbers", "[autograd
 TEST_CASE("linear: outside recording nothing is kept", "[autograd][fast]") {
   op_checker c;
   c.input({8, 10});
-  auto& w = c.parameter(40, 10);
-  auto& b = c.parameter(1, 40);
-  c.compute([&](cpu_tape& t, variables& v) { return linear_gelu(t, v[0], w, b); });
+  auto& up = c.parameter(40, 10);
+  auto& down = c.parameter(30, 40);
+  c.compute([&](cpu_tape& t, variables& v) { return feed_forward(t, v[0], up, {}, down, {}); });
   c.loss();
-  // The result and the weights of the loss; the argument of GELU is not kept.
-  CHECK(c.memory().peak_in_use() == 2 * buffer_pool::rounded(8 * 40 * 4));
+  // The result, and GELU's or later the weights of the loss; the argument of GELU is not kept.
+  CHECK(c.memory().peak_in_use() == buffer_pool::rounded(8 * 30 * 4) + buffer_pool::rounded(8 * 40 * 4));
 }
 
 }  // namespace causeway::autograd

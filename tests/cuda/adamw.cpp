@@ -3,8 +3,8 @@
 
 #include <causeway/optim/adamw.hpp>
 
-#include "cuda/body_support.hpp"
 #include "cuda/host_queue.hpp"
+#include "cuda/store_case.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
@@ -13,27 +13,7 @@
 namespace {
 
 using namespace causeway;
-
-parameter_store store_of(const memory_source& source = {}) {
-  parameter_store s;
-  s.add("table", parameter_kind::embedding, 7, 5);
-  s.add("bias", parameter_kind::vector, 1, 9);
-  s.add("matrix", parameter_kind::matrix, 16, 3);
-  s.allocate(source);
-  const auto values = causeway_test::numbers(s.length(), 1, 0.1F);
-  std::copy(values.begin(), values.end(), s.values().begin());
-  return s;
-}
-
-void set_gradients(parameter_store& s, std::uint64_t step) {
-  const auto g = causeway_test::numbers(s.length(), 10 + step, 0.1F);
-  std::copy(g.begin(), g.end(), s.gradients().begin());
-}
-
-template <class A, class B>
-bool equal(A& a, B& b) {
-  return std::equal(a.values().begin(), a.values().end(), b.values().begin(), b.values().end());
-}
+using causeway_test::equal, causeway_test::set_gradients, causeway_test::store_of;
 
 /// Keeps what `serialize` visits, and gives it back.
 struct copier {

@@ -60,6 +60,26 @@ TEST_CASE("cuda backend: a pass that fails says so, and the next one works", "[c
   }
 }
 
+TEST_CASE("cuda backend: a pass that failed before the weights were rounded to bf16 leaves that to the next",
+          "[cuda][fast]") {
+  const auto report = std::make_shared<causeway_test::queue_report>();
+  auto options = golden_gpt();
+  options.precision = nn::precision::bf16;
+  options.width = 64, options.heads = 1;
+  auto m = on_device<nn::basic_gpt<cuda::backend>>(options, host_engine(report));
+  auto twin = on_device<nn::basic_gpt<cuda::backend>>(options, host_engine());
+  const auto g = testing::read_golden("gpt");
+  REQUIRE(m.evaluate(g.inputs, g.targets, 2));
+  for (auto* model : {&m, &twin}) {
+    for (float& v : model->parameters().values()) v *= 1.5F;
+    model->parameters().touch();
+  }
+  report->fail_at = 0;
+  REQUIRE_FALSE(m.forward_backward(g.inputs, g.targets, 2, 1.0F, 0));
+  report->fail_at = -1;
+  CHECK(*m.evaluate(g.inputs, g.targets, 2) == *twin.evaluate(g.inputs, g.targets, 2));
+}
+
 TEST_CASE("cuda backend: parameters are fetched when they have changed, and only then", "[cuda][fast]") {
   const auto report = std::make_shared<causeway_test::queue_report>();
   auto m = on_device<nn::basic_gpt<cuda::backend>>(golden_gpt(), host_engine(report));

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <causeway/cuda/codecs.hpp>
+
 #include <causeway/compress/bf16.hpp>
 #include <causeway/compress/bits.hpp>
 #include <causeway/compress/block_int8.hpp>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/cuda/codecs.cuh>
+#include <causeway/cuda/codecs.hpp>
+#include <causeway/cuda/memory.cuh>
+#include <causeway/cuda/queue.cuh>
+#include <causeway/cuda/runtime.cuh>
 
 #include "cuda/codec_case.hpp"
 
@@ -14,6 +17,8 @@ constexpr std::size_t n = codec_case::n;
 template <class Codec>
 causeway::result<codec_result> on_device(const Codec& codec) {
   CAUSEWAY_ASSIGN(auto s, cuda::stream::create());
+  cuda::arena memory{0};
+  cuda::device_queue queue{s, memory};
   codec_result out;
   out.bytes.resize(codec.encoded_size(n));
   std::vector<float> x = numbers(n, 1);
@@ -28,10 +33,10 @@ causeway::result<codec_result> on_device(const Codec& codec) {
   CAUSEWAY_TRY(sum.write(s, out.sum));
   CAUSEWAY_TRY(device_found.write(s, found));
   const std::span<std::byte> room{bytes.data(), bytes.size()};
-  CAUSEWAY_TRY(cuda::encode(s, codec, {device_x.data(), error.data(), codec_case::gain, codec_case::decay}, n, room,
+  CAUSEWAY_TRY(cuda::encode(queue, codec, {device_x.data(), error.data(), codec_case::gain, codec_case::decay}, n, room,
                             device_found.data()));
-  CAUSEWAY_TRY(cuda::check_bytes(s, codec, room, n, device_found.data()));
-  CAUSEWAY_TRY(cuda::decode(s, codec, room, sum.data(), n, cuda::decoded::is_added, codec_case::weight));
+  CAUSEWAY_TRY(cuda::check_bytes(queue, codec, room, n, device_found.data()));
+  CAUSEWAY_TRY(cuda::decode(queue, codec, room, sum.data(), n, {true, codec_case::weight, device_found.data()}));
   CAUSEWAY_TRY(error.read(s, out.error));
   CAUSEWAY_TRY(sum.read(s, out.sum));
   CAUSEWAY_TRY(bytes.read(s, out.bytes));

@@ -4,7 +4,9 @@
 
 // What the .cu files of this folder offer to the tests.
 
+#include <causeway/collective/site.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/net/transport.hpp>
 #include <causeway/tensor/dtype.hpp>
 
 #include <cstddef>
@@ -27,7 +29,7 @@ class engine;
 namespace causeway_test {
 
 /// open_engine.
-causeway::result<std::shared_ptr<causeway::cuda::engine>> engine_of_device(int device);
+causeway::result<std::shared_ptr<causeway::cuda::engine>> engine_of_device(int device, bool graphs = false);
 
 /// The code that our runtime gives a CUDA error number, and its text.
 causeway::error error_of(int cuda_error);
@@ -66,6 +68,12 @@ causeway::result<std::vector<float>> embedding_gradient_on_device(const std::vec
 causeway::result<void> select_on_device(const causeway::compress::top_k& choice,
                                         const causeway::compress::message_context& ctx, const std::vector<float>& row,
                                         std::vector<std::uint32_t>& kept, std::vector<std::byte>& bytes);
+
+/// open_site, of the calling thread's device; where NCCL is at hand.
+causeway::result<std::shared_ptr<causeway::collective::site>> site_of_devices(
+    causeway::net::any_transport& over, const std::vector<causeway::net::peer_index>& members, int device);
+causeway::error error_of_nccl(int code);
+causeway::result<int> count_devices();
 
 template <class Half>
 causeway::result<std::vector<Half>> convert_on_device(std::span<const float> values);

@@ -8,6 +8,7 @@
 
 #include "cuda/device_functions.hpp"
 #include "cuda/model_case.hpp"
+#include "cuda/row_case.hpp"
 #include "nn/golden.hpp"
 #include "support/catch.hpp"
 
@@ -65,4 +66,41 @@ TEST_CASE("cuda engine: a second equal step asks the device for no memory and gi
   REQUIRE(second);
   CHECK(*first == *second);
   CHECK(m.activation_memory().allocations() == held);
+}
+
+TEST_CASE("cuda engine: a recorded pass has the bits of one that is run", "[cuda][gpu][fast]") {
+  if (first_device() == nullptr) return;
+  auto options = golden_gpt();
+  options.dropout = 0.2F;
+  const auto g = testing::read_golden("gpt");
+  std::vector<double> losses[2];
+  std::vector<std::vector<float>> gradients[2];
+  for (const bool graphs : {false, true}) {
+    auto engine = causeway_test::engine_of_device(0, graphs);
+    REQUIRE(engine);
+    auto m = causeway_test::on_device<nn::basic_gpt<cuda::backend>>(options, *engine);
+    cuda::adamw inner{*engine};
+    inner.reset(m.parameters().length());
+    for (std::uint64_t pass = 0; pass < 8; ++pass) {
+      const auto all = m.parameters().gradients();
+      m.backend().zero(all.data(), static_cast<std::int64_t>(all.size()));
+      const auto loss = m.forward_backward(g.inputs, g.targets, 2, 0.125F, 7 + pass);
+      REQUIRE(loss);
+      losses[graphs].push_back(*loss);
+      gradients[graphs].emplace_back(all.begin(), all.end());
+      inner.step(m.backend().pool(), m.parameters().view(), {.learning_rate = 1e-2F, .gradient_scale = 1.0F});
+      m.parameters().touch();
+    }
+    if (graphs) CHECK(m.replayed_passes() == 6);
+  }
+  CHECK(losses[0] == losses[1]);
+  const bool equal = gradients[0] == gradients[1];
+  CHECK(equal);
+}
+
+TEST_CASE("cuda engine: codecs, outer steps and hashes of rounds have the CPU's bits", "[cuda][gpu][fast]") {
+  const auto engine = first_device();
+  if (engine == nullptr) return;
+  causeway_test::compare_rounds_with_cpu(engine, 50'001);
+  causeway_test::compare_codec(engine, compress::block_int8{}, (std::size_t{5} << 20U) + 77);  // in pieces that overlap
 }

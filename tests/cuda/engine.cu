@@ -5,8 +5,8 @@
 
 namespace causeway_test {
 
-causeway::result<std::shared_ptr<causeway::cuda::engine>> engine_of_device(int device) {
-  return causeway::cuda::open_engine({.device = device});
+causeway::result<std::shared_ptr<causeway::cuda::engine>> engine_of_device(int device, bool graphs) {
+  return causeway::cuda::open_engine({.device = device, .graphs = graphs});
 }
 
 }  // namespace causeway_test

@@ -15,28 +15,22 @@
 #include <causeway/cuda/pack.hpp>
 #include <causeway/tensor/buffer.hpp>
 
+#include "cuda/host_engine.hpp"
 #include "cuda/host_warp.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace causeway_test {
-
-struct queue_report {
-  std::size_t reserved = 0;  ///< pieces that are lent to buffers
-  std::size_t waits = 0;
-  std::size_t fetched = 0;    ///< bytes
-  std::int64_t fail_at = -1;  ///< the operation that fails, counted from now; -1: none
-};
 
 class host_queue {
  public:
@@ -46,6 +40,7 @@ class host_queue {
 
   template <class Body>
   result elements(std::int64_t count, const Body& body) {
+    const migrating_pages::work busy{report_->pages};
     if constexpr (causeway::cuda::PackBody<Body>) {
       causeway::cuda::run_here(body, count);
     } else {
@@ -55,6 +50,7 @@ class host_queue {
   }
   template <class Body>
   result rows(std::int64_t items, std::int64_t, const Body& body) {
+    const migrating_pages::work busy{report_->pages};
     causeway::cuda::lone_group g;
     for (std::int64_t i = 0; i < items; ++i) {
       if (body.aligned()) {
@@ -71,6 +67,7 @@ class host_queue {
   }
   template <class Body>
   result rows_with_memory(std::int64_t items, std::int64_t, const Body& body) {
+    const migrating_pages::work busy{report_->pages};
     causeway::cuda::lone_group g;
     causeway::aligned_buffer<float> memory{body.working_bytes() / sizeof(float)};
     for (std::int64_t i = 0; i < items; ++i) {
@@ -85,6 +82,7 @@ class host_queue {
   }
   template <int Blocks, class Body>
   result tiles(const Body& body) {
+    const migrating_pages::work busy{report_->pages};
     const warp_report report = run_blocks(body);
     if (report.misplaced != 0) return causeway::fail(causeway::errc::invalid_argument, "host queue", "misplaced addresses");
     return {};
@@ -109,6 +107,7 @@ class host_queue {
 
   result sort_pairs(const std::int32_t* keys, const std::int32_t* kept, std::int32_t* sorted_keys,
                     std::int32_t* sorted_kept, std::int64_t count, int bits) {
+    const migrating_pages::work busy{report_->pages};
     std::vector<std::size_t> order(static_cast<std::size_t>(count));
     std::iota(order.begin(), order.end(), std::size_t{0});
     const std::int64_t mask = (std::int64_t{1} << bits) - 1;
@@ -120,12 +119,16 @@ class host_queue {
 
   template <class In, class Out>
   result multiply(const causeway::cuda::matmul_args<In, Out>& args) {
+    const migrating_pages::work busy{report_->pages};
     using causeway::cuda::matmul_epilogue;
     causeway::cuda::matmul_key key{args.m, args.n, args.k, args.lda, args.ldb, args.ldc};
     key.transpose_a = args.transpose_a, key.transpose_b = args.transpose_b, key.accumulate = args.accumulate;
     key.in = causeway::dtype_of<In>, key.out = causeway::dtype_of<Out>, key.epilogue = args.epilogue;
     key.ld_matrix = args.ld_matrix;
     CAUSEWAY_TRY(causeway::cuda::validate(key));
+    if (causeway::cuda::has_matrix(args.epilogue) && !report_->gelu_in_products) {
+      return causeway::fail(causeway::errc::unsupported, "host queue", "no epilogue for GELU");
+    }
     const Out* const addend = args.addend == nullptr ? args.c : args.addend;
     for (std::int64_t i = 0; i < args.m; ++i) {
       for (std::int64_t j = 0; j < args.n; ++j) {
@@ -136,7 +139,10 @@ class host_queue {
           sum += static_cast<float>(a) * static_cast<float>(b);
         }
         if (args.accumulate) sum += static_cast<float>(addend[i * args.ldc + j]);
-        if (args.epilogue != matmul_epilogue::none) sum += static_cast<float>(args.vector[j]);
+        if (causeway::cuda::has_vector(args.epilogue)) sum += static_cast<float>(args.vector[j]);
+        if (args.epilogue == matmul_epilogue::gelu_gradient) {
+          sum *= causeway::cuda::detail::gelu_slope(static_cast<float>(args.matrix[i * args.ld_matrix + j]));
+        }
         if (args.epilogue == matmul_epilogue::bias_gelu) {
           args.matrix[i * args.ld_matrix + j] = Out(sum);
           sum *= causeway::cuda::detail::gelu_gate(sum);
@@ -155,30 +161,61 @@ class host_queue {
     report_->fetched += bytes;
     return {};
   }
-  static result copy(void* to, const void* from, std::size_t bytes) {
+  result copy(void* to, const void* from, std::size_t bytes) {
+    const migrating_pages::work busy{report_->pages};
     std::memcpy(to, from, bytes);
     return {};
   }
-  static result copy_in(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes); }
-  static result copy_out(void* to, const void* from, std::size_t bytes) { return copy(to, from, bytes); }
+  result copy_in(void* to, const void* from, std::size_t bytes) {
+    report_->in += bytes;
+    return copy(to, from, bytes);
+  }
+  result copy_out(void* to, const void* from, std::size_t bytes) {
+    report_->out += bytes;
+    return copy(to, from, bytes);
+  }
+  /// Arrives at its end and not before, so that memory which is used again too early shows.
+  result begin_copy_out(int lane, const void* from, std::size_t bytes) {
+    lanes_[static_cast<std::size_t>(lane)].from = from;
+    lanes_[static_cast<std::size_t>(lane)].arrived.resize(bytes);
+    const auto under_way = std::count_if(lanes_.begin(), lanes_.end(), [](const auto& l) { return l.from != nullptr; });
+    report_->most_under_way = std::max(report_->most_under_way, static_cast<std::size_t>(under_way));
+    return {};
+  }
+  causeway::result<const std::byte*> end_copy_out(int lane) {
+    auto& l = lanes_[static_cast<std::size_t>(lane)];
+    CAUSEWAY_TRY(copy_out(l.arrived.data(), std::exchange(l.from, nullptr), l.arrived.size()));
+    return static_cast<const std::byte*>(l.arrived.data());
+  }
   result wait() {
     ++report_->waits;
     return {};
   }
   void* reserve(std::size_t bytes) {
     ++report_->reserved;
-    return causeway::allocate_aligned(bytes);
+    return report_->migrates ? report_->pages.reserve(bytes) : causeway::allocate_aligned(bytes);
   }
   void release(void* piece) {
     --report_->reserved;
-    std::free(piece);
+    if (report_->migrates) {
+      report_->pages.release(piece);
+    } else {
+      std::free(piece);
+    }
   }
   [[nodiscard]] static std::string describe() { return "cuda, on the host"; }
 
  private:
+  struct lane_to_host {
+    const void* from = nullptr;
+    std::vector<std::byte> arrived;
+  };
+
   std::shared_ptr<queue_report> report_;
+  std::array<lane_to_host, 2> lanes_;
 };
 
+/// As engine_on_host, compiled here.
 inline std::shared_ptr<causeway::cuda::engine> host_engine(std::shared_ptr<queue_report> report = {}) {
   if (report == nullptr) report = std::make_shared<queue_report>();
   return std::make_shared<causeway::cuda::compute<host_queue>>(host_queue{std::move(report)});

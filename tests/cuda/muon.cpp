@@ -3,8 +3,8 @@
 
 #include <causeway/optim/muon.hpp>
 
-#include "cuda/body_support.hpp"
 #include "cuda/host_queue.hpp"
+#include "cuda/store_case.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
@@ -14,23 +14,7 @@
 namespace {
 
 using namespace causeway;
-
-parameter_store store_of(const memory_source& source = {}) {
-  parameter_store s;
-  s.add("table", parameter_kind::embedding, 7, 5);
-  s.add("tall", parameter_kind::matrix, 24, 6);
-  s.add("bias", parameter_kind::vector, 1, 9);
-  s.add("wide", parameter_kind::matrix, 5, 16);
-  s.allocate(source);
-  rng draw{1};
-  for (float& v : s.values()) v = 0.1F * draw.normal();
-  return s;
-}
-
-void set_gradients(parameter_store& s, std::uint64_t step) {
-  rng draw{10 + step};
-  for (float& g : s.gradients()) g = 0.1F * draw.normal();
-}
+using causeway_test::set_gradients, causeway_test::store_of;
 
 /// |a - b| over the step that b has made from `start`.
 double distance(parameter_store& a, parameter_store& b, parameter_store& start, std::size_t segment) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/cuda/products.hpp>
 
+#include <causeway/kernels/backend.hpp>
 #include <causeway/kernels/default_gemm.hpp>
 #include <causeway/tensor/scratch.hpp>
 
@@ -74,6 +75,19 @@ void compare(std::int64_t n, bool ta, bool tb, extra what) {
   if (what == extra::gelu_kept) CHECK(distance(got.before, expected.before) < tolerance);
 }
 
+template <class T>
+void compare_gelu_gradient(std::int64_t n, bool fused) {
+  CAPTURE(n, fused, sizeof(T));
+  product_case<T, T> expected{5, n, 7, false, false, extra::none}, got{5, n, 7, false, false, extra::none};
+  const auto x = values_of<T>(5 * n, 6);
+  kernels::cpu_backend{}.multiply_gelu_gradient(expected.args, x.data());
+  const auto report = std::make_shared<causeway_test::queue_report>();
+  report->gelu_in_products = fused;
+  causeway_test::host_queue q{report};
+  REQUIRE(cuda::multiply_gelu_gradient(q, cuda::product{got.args}, x.data()));
+  CHECK(distance(got.c, expected.c) < (std::is_same_v<T, float> ? 1e-5 : 2e-2));
+}
+
 template <class In, class Out>
 void compare_all() {
   for (const std::int64_t n : {8, 11}) {  // rows that GELU can be fused for, and others
@@ -90,6 +104,26 @@ TEST_CASE("cuda products: with bias, GELU, residual and accumulation, as the CPU
   compare_all<float, float>();
   compare_all<bf16, float>();
   compare_all<bf16, bf16>();
+}
+
+TEST_CASE("cuda products: through the slope of GELU, as the CPU's", "[cuda][fast]") {
+  for (const std::int64_t n : {8, 11}) {  // rows that it can be fused for, and others
+    for (const bool fused : {true, false}) {
+      compare_gelu_gradient<float>(n, fused);
+      compare_gelu_gradient<bf16>(n, fused);
+    }
+  }
+}
+
+TEST_CASE("cuda products: a library without an epilogue for GELU costs passes and no error", "[cuda][fast]") {
+  product_case<bf16, bf16> with{5, 8, 7, false, false, extra::gelu_kept}, without{5, 8, 7, false, false, extra::gelu_kept};
+  const auto report = std::make_shared<causeway_test::queue_report>();
+  causeway_test::host_queue q{report};
+  REQUIRE(cuda::multiply(q, cuda::product{with.args}));
+  report->gelu_in_products = false;
+  REQUIRE(cuda::multiply(q, cuda::product{without.args}));
+  CHECK(distance(with.c, without.c) < 2e-2);
+  CHECK(with.before == without.before);
 }
 
 TEST_CASE("cuda products: nothing to do is no error", "[cuda][fast]") {

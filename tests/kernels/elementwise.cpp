@@ -24,11 +24,12 @@ TEST_CASE("elementwise: add, axpy, scale and lerp round once an operation at eve
       const auto b = test::uniform(size, 2);
       const auto count = static_cast<std::int64_t>(size);
       for (const auto level : test::levels()) {
-        std::vector<float> sum(size);
+        std::vector<float> sum(size), difference(size);
         auto moved = a;
         auto scaled = a;
         auto mixed = a;
         add(pool, sum.data(), a.data(), b.data(), count, level);
+        subtract(pool, difference.data(), a.data(), b.data(), count, level);
         axpy(pool, moved.data(), 0.3F, b.data(), count, level);
         scale(pool, scaled.data(), 0.3F, count, level);
         lerp(pool, mixed.data(), b.data(), 0.3F, count, level);
@@ -37,6 +38,7 @@ TEST_CASE("elementwise: add, axpy, scale and lerp round once an operation at eve
           const volatile float product = 0.3F * b[i];  // volatile: a rounding of its own
           const volatile float step = 0.3F * (b[i] - a[i]);
           wrong += sum[i] == a[i] + b[i] ? 0U : 1U;
+          wrong += difference[i] == a[i] - b[i] ? 0U : 1U;
           wrong += moved[i] == a[i] + product ? 0U : 1U;
           wrong += scaled[i] == 0.3F * a[i] ? 0U : 1U;
           wrong += mixed[i] == a[i] + step ? 0U : 1U;

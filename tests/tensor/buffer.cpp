@@ -121,3 +121,22 @@ TEST_CASE("buffers give memory back to where it came from, moved or not", "[tens
   }
   CHECK(device.given_back == 2);
 }
+
+TEST_CASE("vectors of a source give memory back to where it came from, copied, moved or assigned", "[tensor][fast]") {
+  using row = std::vector<float, source_allocator<float>>;
+  counting_source device;
+  {
+    row a(100, 1.0F, source_allocator<float>{device.source()}), host(10, 2.0F);
+    row b{a};
+    CHECK(device.lent == 2);
+    a = std::move(host);  // its memory comes along
+    CHECK(a == row(10, 2.0F));
+    CHECK(device.given_back == 1);
+    std::swap(a, b);
+    a.assign(1000, 3.0F);
+    CHECK(device.lent == 3);
+    CHECK(a.get_allocator() == source_allocator<float>{device.source()});
+    CHECK_FALSE(b.get_allocator() == a.get_allocator());
+  }
+  CHECK(device.given_back == 3);
+}

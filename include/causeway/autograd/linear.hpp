@@ -2,8 +2,8 @@
 #ifndef CAUSEWAY_AUTOGRAD_LINEAR_HPP
 #define CAUSEWAY_AUTOGRAD_LINEAR_HPP
 
-// Linear maps, alone or with what surrounds them in a transformer block fused into the product: GELU after the first
-// matrix of the feed-forward part, the residual addition after the last. Operands are f32, or bf16 with f32 sums.
+// Linear maps, alone or with what surrounds them in a transformer block fused into the product: the residual addition, and
+// in the feed-forward part GELU and its gradient. Operands are f32, or bf16 with f32 sums.
 
 #include <causeway/autograd/tape.hpp>
 #include <causeway/autograd/variable.hpp>
@@ -21,16 +21,16 @@ namespace detail {
 
 /// What a linear map keeps for its backward.
 struct linear_record {
-  tensor x;               ///< [rows, inputs]
-  tensor pre_activation;  ///< [rows, outputs] when GELU follows
+  tensor x;  ///< [rows, inputs]
   gradient_slot x_slot = no_gradient;
   gradient_slot residual_slot = no_gradient;
   parameter weight;  ///< [outputs, inputs]
   parameter bias;    ///< [1, outputs] or nothing
 };
 
-template <class In, class Out, class Backend>
-void linear_forward(tape<Backend>& t, const linear_record& r, kernels::activation act, const tensor& residual, tensor& y) {
+/// y = x·Wᵀ + b.
+template <class In, class Out>
+[[nodiscard]] kernels::gemm_args<In, Out> linear_product(const linear_record& r, tensor& y) {
   kernels::gemm_args<In, Out> args;
   args.transpose_b = true;
   args.m = r.x.rows(), args.n = r.weight.rows, args.k = r.weight.columns;
@@ -38,9 +38,13 @@ void linear_forward(tape<Backend>& t, const linear_record& r, kernels::activatio
   args.b = r.weight.template data<In>(), args.ldb = args.k;
   args.c = y.template data<Out>(), args.ldc = args.n;
   args.bias = r.bias.value;
-  args.act = act;
+  return args;
+}
+
+template <class Act, class Backend>
+void linear_residual_forward(tape<Backend>& t, const linear_record& r, const tensor& residual, tensor& y) {
+  auto args = linear_product<Act, float>(r, y);
   if (residual) args.residual = residual.data<float>(), args.ld_residual = args.n;
-  if (r.pre_activation) args.pre_activation = r.pre_activation.template data<Out>();
   t.ops().multiply(args);
 }
 
@@ -58,16 +62,22 @@ void linear_weight_gradient(tape<Backend>& t, const tensor& x, const parameter& 
 }
 
 /// dx = dy·W.
+template <class Act>
+[[nodiscard]] kernels::gemm_args<Act, Act> input_gradient_product(const parameter& weight, const tensor& dy, tensor& dx) {
+  kernels::gemm_args<Act, Act> args;
+  args.m = dy.rows(), args.n = weight.columns, args.k = weight.rows;
+  args.a = dy.template data<Act>(), args.lda = args.k;
+  args.b = weight.template data<Act>(), args.ldb = args.n;
+  args.c = dx.template data<Act>(), args.ldc = args.n;
+  return args;
+}
+
 template <class Act, class Backend>
 void linear_input_gradient(tape<Backend>& t, const linear_record& r, const tensor& dy) {
   if (r.x_slot == no_gradient) return;
   auto dx = t.target_of(r.x_slot, dtype_of<Act>, {dy.rows(), r.weight.columns});
-  kernels::gemm_args<Act, Act> args;
+  auto args = input_gradient_product<Act>(r.weight, dy, dx.memory);
   args.accumulate = dx.accumulate;
-  args.m = dy.rows(), args.n = r.weight.columns, args.k = r.weight.rows;
-  args.a = dy.template data<Act>(), args.lda = args.k;
-  args.b = r.weight.template data<Act>(), args.ldb = args.n;
-  args.c = dx.memory.template data<Act>(), args.ldc = args.n;
   t.ops().multiply(args);
 }
 
@@ -80,20 +90,14 @@ template <class Backend>
   return rounded;
 }
 
-/// y = act(x·Wᵀ + b) + residual: through the activation, then db += Σ dy, dW += dyᵀ·x, dx = dy·W, d residual = dy.
+/// Of y = x·Wᵀ + b + residual: db += Σ dy, dW += dyᵀ·x, d residual = dy. Gives dy as the products read it.
 template <class Act, class Backend>
-void linear_backward(tape<Backend>& t, linear_record& r, tensor dy) {
-  if (r.pre_activation) {
-    dy = t.exclusive(std::move(dy));
-    const Act* pre = r.pre_activation.template data<Act>();
-    t.ops().gelu_backward(pre, dy.template data<Act>(), dy.template data<Act>(), dy.count());
-    r.pre_activation.reset();
-  }
+[[nodiscard]] tensor linear_parameter_gradients(tape<Backend>& t, linear_record& r, tensor dy) {
   if (r.bias.gradient != nullptr) {
     with_activation_type(dy.type(),
                          [&]<class T>() { t.ops().bias_gradient(dy.data<T>(), r.bias.gradient, dy.rows(), dy.columns()); });
   }
-  const tensor operand = as_operand(t, dy, dtype_of<Act>);
+  tensor operand = as_operand(t, dy, dtype_of<Act>);
   if (r.weight.gradient == nullptr) {
     r.x.reset();
   } else {
@@ -102,7 +106,23 @@ void linear_backward(tape<Backend>& t, linear_record& r, tensor dy) {
     });  // x is gone before dx asks for memory of the same size
   }
   if (r.residual_slot != no_gradient) t.contribute(r.residual_slot, std::move(dy));
+  return operand;
+}
+
+template <class Act, class Backend>
+void linear_backward(tape<Backend>& t, linear_record& r, tensor dy) {
+  const tensor operand = linear_parameter_gradients<Act>(t, r, std::move(dy));
   linear_input_gradient<Act>(t, r, operand);
+}
+
+/// Through the second map and GELU in one product, then through the first.
+template <class Act, class Backend>
+void feed_forward_backward(tape<Backend>& t, linear_record& up, linear_record& down, tensor& before_gelu, tensor dy) {
+  tensor operand = linear_parameter_gradients<Act>(t, down, std::move(dy));
+  tensor d = t.make(dtype_of<Act>, before_gelu.shape());
+  t.ops().multiply_gelu_gradient(input_gradient_product<Act>(down.weight, operand, d), before_gelu.data<Act>());
+  operand.reset(), before_gelu.reset();
+  linear_backward<Act>(t, up, std::move(d));
 }
 
 template <class Backend>
@@ -118,23 +138,10 @@ template <class Backend>
 template <class Backend>
 [[nodiscard]] variable linear(tape<Backend>& t, const variable& x, const parameter& weight, const parameter& bias = {}) {
   CAUSEWAY_EXPECT(x.value.columns() == weight.columns && (!bias || bias.columns == weight.rows));
-  detail::linear_record r{x.value, {}, x.slot, no_gradient, weight, bias};
+  detail::linear_record r{x.value, x.slot, no_gradient, weight, bias};
   tensor y = t.make(x.value.type(), {x.value.rows(), weight.rows});
-  detail::with_activation_type(
-      x.value.type(), [&]<class Act>() { detail::linear_forward<Act, Act>(t, r, kernels::activation::none, {}, y); });
-  return detail::record_linear(t, std::move(r), std::move(y));
-}
-
-/// y = gelu(x·Wᵀ + b), the tanh form, in the type of x. Keeps the argument of gelu for backward.
-template <class Backend>
-[[nodiscard]] variable linear_gelu(tape<Backend>& t, const variable& x, const parameter& weight, const parameter& bias) {
-  CAUSEWAY_EXPECT(x.value.columns() == weight.columns && (!bias || bias.columns == weight.rows));
-  detail::linear_record r{x.value, {}, x.slot, no_gradient, weight, bias};
-  const tensor_shape shape{x.value.rows(), weight.rows};
-  if (t.recording()) r.pre_activation = t.make(x.value.type(), shape);
-  tensor y = t.make(x.value.type(), shape);
-  detail::with_activation_type(
-      x.value.type(), [&]<class Act>() { detail::linear_forward<Act, Act>(t, r, kernels::activation::gelu, {}, y); });
+  detail::with_activation_type(x.value.type(),
+                               [&]<class Act>() { t.ops().multiply(detail::linear_product<Act, Act>(r, y)); });
   return detail::record_linear(t, std::move(r), std::move(y));
 }
 
@@ -144,12 +151,37 @@ template <class Backend>
                                           const parameter& bias = {}, const variable& residual = {}) {
   CAUSEWAY_EXPECT(x.value.columns() == weight.columns && (!bias || bias.columns == weight.rows));
   CAUSEWAY_EXPECT(!residual.value || residual.value.columns() == weight.rows);
-  detail::linear_record r{x.value, {}, x.slot, residual.slot, weight, bias};
+  detail::linear_record r{x.value, x.slot, residual.slot, weight, bias};
   tensor y = t.make(dtype::f32, {x.value.rows(), weight.rows});
-  detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    detail::linear_forward<Act, float>(t, r, kernels::activation::none, residual.value, y);
-  });
+  detail::with_activation_type(x.value.type(),
+                               [&]<class Act>() { detail::linear_residual_forward<Act>(t, r, residual.value, y); });
   return detail::record_linear(t, std::move(r), std::move(y));
+}
+
+/// y = gelu(x·Uᵀ + b)·Dᵀ + c + residual in f32, GELU in its tanh form: the feed-forward part of a block. Keeps the argument
+/// of GELU and its value for backward, where GELU's gradient is part of the product that makes it, if the backend can.
+template <class Backend>
+[[nodiscard]] variable feed_forward(tape<Backend>& t, const variable& x, const parameter& up, const parameter& up_bias,
+                                    const parameter& down, const parameter& down_bias, const variable& residual = {}) {
+  CAUSEWAY_EXPECT(x.value.columns() == up.columns && up.rows == down.columns);
+  CAUSEWAY_EXPECT(!residual.value || residual.value.columns() == down.rows);
+  const tensor_shape shape{x.value.rows(), up.rows};
+  detail::linear_record first{x.value, x.slot, no_gradient, up, up_bias};
+  tensor before_gelu = t.recording() ? t.make(x.value.type(), shape) : tensor{};
+  detail::linear_record second{t.make(x.value.type(), shape), no_gradient, residual.slot, down, down_bias};
+  tensor y = t.make(dtype::f32, {x.value.rows(), down.rows});
+  detail::with_activation_type(x.value.type(), [&]<class Act>() {
+    auto args = detail::linear_product<Act, Act>(first, second.x);
+    args.act = kernels::activation::gelu;
+    if (before_gelu) args.pre_activation = before_gelu.data<Act>();
+    t.ops().multiply(args);
+    detail::linear_residual_forward<Act>(t, second, residual.value, y);
+  });
+  return t.result(std::move(y), [up = std::move(first), down = std::move(second), before = std::move(before_gelu)](
+                                    tape<Backend>& on, tensor dy) mutable {
+    detail::with_activation_type(
+        up.x.type(), [&]<class Act>() { detail::feed_forward_backward<Act>(on, up, down, before, std::move(dy)); });
+  });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::autograd

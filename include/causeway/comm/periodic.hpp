@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,19 +37,26 @@ struct periodic_options {
 /// Every H inner steps:  Δ_m = θ − θ_m;  Δ = (1/n) Σ Δ_m;  θ ← outer(θ, Δ);  θ_m ← θ.   (DiLoCo, algorithm 1; the sign is
 /// old − new, so that a descending outer optimizer moves toward the replicas.) Inner optimizer state stays local.
 ///
-/// State: the anchor θ (P values) and the outer optimizer's. Cost per round: one exchange of P values through `Codec`,
-/// 2(n−1)/n · P · bytes-per-value sent and received by each peer. A failed exchange changes nothing: Δ_m is computed anew
-/// from θ and θ_m when the hook is called again. With H = 1, inner SGD, outer SGD(1) this is `every_step`: bit for bit with
-/// sum_of_updates when the learning rate is a power of two (then scaling commutes with rounding).
+/// State: the anchor θ (P values) and the outer optimizer's. An outer optimizer on a device (cuda/nesterov.hpp) has the
+/// anchor in its memory, and with a codec of the device (cuda/codec.hpp) only encoded bytes cross to the host. Cost per
+/// round: one exchange of P values through `Codec`, 2(n−1)/n · P · bytes-per-value sent and received by each peer. A failed
+/// exchange changes nothing: Δ_m is computed anew from θ and θ_m when the hook is called again. With H = 1, inner SGD,
+/// outer SGD(1) this is `every_step`: bit for bit with sum_of_updates when the learning rate is a power of two (then
+/// scaling commutes with rounding).
 template <class Outer = optim::nesterov, class Codec = compress::none>
 class periodic {
+  static constexpr bool own_memory = requires(const Outer& o) { o.memory(); };
+  using anchor_type = std::conditional_t<own_memory, std::vector<float, source_allocator<float>>, std::vector<float>>;
+
  public:
   static constexpr std::string_view name = "periodic";
   static constexpr comm_traits traits{.tolerates = peers::elastic, .prepares_anew = true};
   static constexpr std::uint32_t state_version = 2;
 
   explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
-      : options_{options}, outer_{std::move(outer)}, codec_{std::move(codec)} {}
+      : options_{options}, outer_{std::move(outer)}, codec_{std::move(codec)} {
+    if constexpr (own_memory) anchor_ = anchor_type{source_allocator<float>{outer_.memory()}};
+  }
 
   result<void> start(auto& ctx) {
     if (options_.local_steps == 0) {
@@ -114,11 +122,7 @@ class periodic {
     if (options_.content == pseudo_gradient::sum_of_updates) {
       std::copy(updates_.begin(), updates_.end(), delta.begin());
     } else {
-      ctx.pool().for_range(static_cast<std::int64_t>(local.size()), 1 << 14, [&](index_range part) {
-        for (auto i = static_cast<std::size_t>(part.begin); i < static_cast<std::size_t>(part.end); ++i) {
-          delta[i] = anchor_[i] - local[i];
-        }
-      });
+      CAUSEWAY_TRY(ctx.subtract(delta, anchor_, local));
     }
     CAUSEWAY_TRY(ctx.mean(codec_, delta));
 
@@ -126,7 +130,7 @@ class periodic {
     view.values = anchor_;
     view.gradients = delta;
     outer_.step(ctx.pool(), view, {.learning_rate = options_.outer_learning_rate});
-    std::copy(anchor_.begin(), anchor_.end(), local.begin());
+    CAUSEWAY_TRY(ctx.copy(local, anchor_));
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     since_ = 0;
     ++outer_steps_;
@@ -138,7 +142,7 @@ class periodic {
   periodic_options options_;
   Outer outer_;
   Codec codec_;
-  std::vector<float> anchor_;
+  anchor_type anchor_;
   std::vector<float> updates_;
   std::uint32_t since_ = 0;  ///< inner steps since the last exchange
   std::uint64_t outer_steps_ = 0;

@@ -68,7 +68,7 @@ struct bit_levels {
   static constexpr int top = with_zero ? half - 1 : 2 * half - 1;
 
   /// The top level over the root mean square at which a uniform quantiser has the least square error for normal values.
-  static constexpr float best_top[] = {0.79788F, 1.49353F, 1.95231F, 2.47388F, 2.89873F, 3.27011F, 3.60746F, 3.92050F};
+  static constexpr float best_top[8] = {0.79788F, 1.49353F, 1.95231F, 2.47388F, 2.89873F, 3.27011F, 3.60746F, 3.92050F};
 };
 
 struct bits_task {

@@ -27,6 +27,27 @@ constexpr std::uint64_t scramble(std::uint64_t x) noexcept {  // the finaliser o
   return x ^ (x >> 31U);
 }
 
+using hash_lanes = std::array<std::uint64_t, 8>;
+
+/// Where the lanes begin.
+constexpr hash_lanes first_lanes(std::uint64_t seed) noexcept {
+  return {seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U, seed ^ 0x082EFA98EC4E6C89U,
+          seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU, seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U};
+}
+
+/// What a lane makes of its word of a stripe.
+constexpr std::uint64_t mixed_in(std::uint64_t lane, std::uint64_t word) noexcept {
+  lane = (lane ^ word) * hash_prime;
+  return lane ^ (lane >> 29U);
+}
+
+/// The checksum of the lanes and the number of bytes that they were fed.
+constexpr std::uint64_t joined(const std::uint64_t (&lanes)[8], std::uint64_t length) noexcept {
+  std::uint64_t h = length * hash_prime;
+  for (const std::uint64_t lane : lanes) h = scramble(h ^ lane) + hash_prime;
+  return scramble(h);
+}
+
 inline std::uint64_t load64(const std::byte* p) noexcept {
   std::uint64_t v = 0;
   std::memcpy(&v, p, sizeof v);
@@ -39,10 +60,7 @@ inline std::uint64_t load64(const std::byte* p) noexcept {
 /// length is not a multiple of 64 bytes (each piece is closed by its length).
 class hasher {
  public:
-  constexpr explicit hasher(std::uint64_t seed = 0) noexcept
-      : lanes_{seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U,
-               seed ^ 0x082EFA98EC4E6C89U, seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU,
-               seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U} {}
+  constexpr explicit hasher(std::uint64_t seed = 0) noexcept : lanes_{detail::first_lanes(seed)} {}
 
   hasher& add(std::span<const std::byte> bytes) noexcept {
     if (length_ % 64 != 0) lanes_[0] = detail::scramble(lanes_[0] ^ length_);  // closes a piece that ended inside a stripe
@@ -70,18 +88,18 @@ class hasher {
   }
 
   [[nodiscard]] std::uint64_t finish() const noexcept {
-    std::uint64_t h = length_ * detail::hash_prime;
-    for (const std::uint64_t lane : lanes_) h = detail::scramble(h ^ lane) + detail::hash_prime;
-    return detail::scramble(h);
+    std::uint64_t lanes[8];
+    for (std::size_t i = 0; i < 8; ++i) lanes[i] = lanes_[i];
+    return detail::joined(lanes, length_);
   }
 
  private:
-  using lane_array = std::array<std::uint64_t, 8>;
+  using lane_array = detail::hash_lanes;
 
   // Eight independent multiply-rotate lanes, unrolled by hand: GCC's -O2 does not.
   template <std::size_t... I>
   static void stripe(lane_array& to, const std::byte* p, std::index_sequence<I...>) noexcept {
-    ((to[I] = (to[I] ^ detail::load64(p + 8 * I)) * detail::hash_prime, to[I] ^= to[I] >> 29U), ...);
+    ((to[I] = detail::mixed_in(to[I], detail::load64(p + 8 * I))), ...);
   }
 
   lane_array lanes_;

@@ -5,7 +5,7 @@
 // A GPU as the backend of a model: nn::basic_gpt<cuda::backend> trains on it, with the same trainers and policies. The
 // parameters, gradients and activations lie in memory that device and host share (engine::reserve), so that whatever a
 // policy does with them between steps, it does; while a pass runs nothing else may touch them, and a pass ends when the
-// device is done. The inner optimizer should be one of cuda/optimizers.hpp: another one works, but its state is on the host
+// device is done. The inner optimizer should be cuda::adamw or cuda::muon: another one works, but its state is on the host
 // and every step moves the parameters there and back.
 
 #include <causeway/config/config.hpp>
@@ -13,11 +13,15 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/cuda/engine.hpp>
 #include <causeway/kernels/backend.hpp>
+#include <causeway/kernels/elementwise.hpp>
+#include <causeway/kernels/row_hash.hpp>
 #include <causeway/tensor/buffer.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -43,6 +47,8 @@ class backend {
   [[nodiscard]] result<void> finish() { return engine_->finish(); }
   [[nodiscard]] std::string describe() const { return engine_->describe(); }
 
+  [[nodiscard]] std::unique_ptr<recording> make_recording() { return engine_->make_recording(); }
+
   /// Both wait; an error comes back from the next pass's `finish`, and makes the sum NaN.
   void zero(float* y, std::int64_t count) {
     engine_->zero(y, count);
@@ -50,7 +56,36 @@ class backend {
   }
   [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) { return engine_->sum_of_squares(x, count); }
 
+  // ---- rows of policies: on the device where all of them lie in its memory, else on the host -----------------------
+
+  /// y = a - b.
+  result<void> subtract(float* y, const float* a, const float* b, std::int64_t count) {
+    if (!there(count, y, a, b)) return kernels::subtract(pool_, y, a, b, count), result<void>{};
+    engine_->subtract(y, a, b, count);
+    return finish();
+  }
+  result<void> scale(float* y, float alpha, std::int64_t count) {
+    if (!there(count, y)) return kernels::scale(pool_, y, alpha, count), result<void>{};
+    engine_->scale(y, alpha, count);
+    return finish();
+  }
+  result<void> assign(float* to, const float* from, std::int64_t count) {
+    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
+    if (!there(count, to, from)) return std::memcpy(to, from, bytes), result<void>{};
+    engine_->copy(to, from, bytes);
+    return finish();
+  }
+  /// An error comes back from the next `finish`.
+  [[nodiscard]] std::uint64_t hash(std::span<const float> row) {
+    if (!there(std::ssize(row), row.data())) return kernels::row_hash(pool_, row);
+    return engine_->row_hash(row.data(), row.size());
+  }
+
  private:
+  [[nodiscard]] bool there(std::int64_t count, const auto*... rows) const noexcept {
+    return (engine_->holds(rows, static_cast<std::size_t>(count) * sizeof(float)) && ...);
+  }
+
   std::shared_ptr<cuda::engine> engine_;
   thread_pool pool_;
 };

@@ -160,8 +160,8 @@ struct block_encode_body {
   }
 };
 
-/// to = what a message decodes to, or with `adds` to + weight · that (two roundings); over the octets, ceil(n / 8). The
-/// bytes must have been checked.
+/// to = what a message decodes to, or with `adds` to + weight · that (two roundings); over the octets, ceil(n / 8). Nothing
+/// where the check of the bytes has left something in *refused.
 template <class Code>
 struct block_decode_body {
   const std::byte* scales = nullptr;
@@ -171,9 +171,11 @@ struct block_decode_body {
   Code code{};
   bool adds = false;
   float weight = 1.0F;
+  const std::uint32_t* refused = nullptr;
   bool packs = detail::on_packs(to);
 
   CAUSEWAY_HD void operator()(std::int64_t octet) const {
+    if (refused != nullptr && *refused != 0) return;
     if (packs) {
       decode<pack_width>(octet * 8);
     } else {
@@ -226,17 +228,20 @@ struct block_check_body {
   }
 };
 
-/// to = half, or with `adds` to + weight · half, for the codecs that send halves (bf16, fp16); over the elements.
+/// to = half, or with `adds` to + weight · half, for the codecs that send halves (bf16, fp16); over the elements. `refused`
+/// as above.
 template <class Half>
 struct half_decode_body {
   const Half* from = nullptr;
   float* to = nullptr;
   bool adds = false;
   float weight = 1.0F;
+  const std::uint32_t* refused = nullptr;
 
   [[nodiscard]] bool aligned() const { return detail::on_packs(from) && detail::on_packs(to); }
   template <int N>
   CAUSEWAY_HD void run(std::int64_t i) const {
+    if (refused != nullptr && *refused != 0) return;
     float v[N], sum[N];
     detail::load(v, from + i);
     if (adds) {

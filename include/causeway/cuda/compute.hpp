@@ -6,7 +6,6 @@
 // (engine.cuh); over a queue of the host the tests hold it, whole models included, against the processor's backend.
 
 #include <causeway/config/config.hpp>
-#include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/cuda/activation_bodies.hpp>
 #include <causeway/cuda/attention.hpp>
@@ -18,65 +17,35 @@
 #include <causeway/cuda/output_layer.hpp>
 #include <causeway/cuda/products.hpp>
 #include <causeway/cuda/queue.hpp>
+#include <causeway/cuda/queue_recording.hpp>
 #include <causeway/cuda/reductions.hpp>
+#include <causeway/cuda/row_operations.hpp>
 #include <causeway/cuda/update_bodies.hpp>
 #include <causeway/tensor/dtype.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <list>
-#include <optional>
-#include <string>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
-/// A queue that an engine can be made of: it also moves bytes, waits and lends memory that the host sees.
-template <class Q>
-concept EngineQueue = ProductQueue<Q> && SortingQueue<Q> &&
-    requires(Q& q, const Q& constant, void* to, const void* from, std::size_t bytes) {
-  { q.enter() } -> std::same_as<result<void>>;  // before each operation: makes the device current
-  { q.fetch(from, bytes) } -> std::same_as<result<void>>;
-  { q.copy(to, from, bytes) } -> std::same_as<result<void>>;
-  { q.copy_in(to, from, bytes) } -> std::same_as<result<void>>;   // the host's bytes may change afterwards
-  { q.copy_out(to, from, bytes) } -> std::same_as<result<void>>;  // waits
-  { q.wait() } -> std::same_as<result<void>>;
-  { q.reserve(bytes) } -> std::same_as<void*>;
-  q.release(to);
-  { constant.describe() } -> std::convertible_to<std::string>;
-};
-
 /// See engine.hpp for the operations.
 template <EngineQueue Q>
-class compute final : public engine {
+class compute final : public row_operations<Q> {
+  using base = row_operations<Q>;
+  using base::number, base::queue_, base::run;
+
  public:
-  explicit compute(Q queue) : queue_{std::move(queue)} {}
-
-  [[nodiscard]] std::string describe() const override { return queue_.describe(); }
-  [[nodiscard]] void* reserve(std::size_t bytes) override { return queue_.reserve(bytes); }
-  void release(void* piece) noexcept override { queue_.release(piece); }
-
-  void wait() override { note(queue_.wait()); }
-  [[nodiscard]] result<void> finish() override {
-    wait();
-    if (!first_) return {};
-    return *std::exchange(first_, std::nullopt);
-  }
-
-  void fetch(const void* p, std::size_t bytes) override {
-    run([&] { return queue_.fetch(p, bytes); });
-  }
-  void copy_in(void* to, const void* host, std::size_t bytes) override {
-    run([&] { return queue_.copy_in(to, host, bytes); });
-  }
-  void copy(void* to, const void* from, std::size_t bytes) override {
-    run([&] { return queue_.copy(to, from, bytes); });
-  }
+  using base::base;
 
   void multiply(const product& p) override {
     run([&] { return cuda::multiply(queue_, p); });
+  }
+  void multiply_gelu_gradient(const product& p, const_values x) override {
+    run([&] { return cuda::multiply_gelu_gradient(queue_, p, x); });
   }
   void zero(float* y, std::int64_t count) override {
     run([&] { return queue_.elements(count, fill_body{y, 0.0F}); });
@@ -143,7 +112,8 @@ class compute final : public engine {
   }
   void dropout(values x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) override {
     run_as(x.type, [&]<class T>() {
-      const dropout_body<T> body{as<T>(x), count, rate, seed, stream};
+      dropout_body<T> body{as<T>(x), count, rate, seed, stream};
+      if constexpr (RecordingQueue<Q>) body.changing = queue_.changing_seed(seed);
       return queue_.elements(body.counters(), body);
     });
   }
@@ -195,7 +165,20 @@ class compute final : public engine {
     run([&] { return cuda::muon_update(queue_, p, g, u, rows, columns, c); });
   }
 
+  [[nodiscard]] std::unique_ptr<recording> make_recording() override {
+    if constexpr (RecordingQueue<Q>) {
+      if (!queue_.records()) return nullptr;
+      if (auto kept = queue_.make_recording()) {
+        return std::make_unique<queue_recording<Q, compute>>(*this, queue_, std::move(kept).value());
+      }
+    }
+    return nullptr;
+  }
+
  private:
+  template <class, class>
+  friend class queue_recording;
+
   template <class T>
   [[nodiscard]] static const T* as(const_values v) noexcept {
     CAUSEWAY_EXPECT(v.at == nullptr || v.type == dtype_of<T>);
@@ -213,30 +196,9 @@ class compute final : public engine {
     return type == dtype::bf16 ? f.template operator()<bf16>() : f.template operator()<float>();
   }
 
-  /// Nothing runs behind an error: it would compute with numbers that nobody made.
-  template <class F>
-  void run(F&& f) {
-    if (!first_) note(queue_.enter());
-    if (!first_) note(f());
-  }
-  void note(result<void> done) {
-    if (!done && !first_) first_ = std::move(done).error();
-  }
   template <class F>
   void run_as(dtype type, F&& f) {
     run([&] { return with_type(type, f); });
-  }
-
-  /// The number that `f(place)` leaves there.
-  template <class F>
-  [[nodiscard]] double number(F&& f) {
-    double found = std::numeric_limits<double>::quiet_NaN();
-    run([&]() -> result<void> {
-      CAUSEWAY_ASSIGN(const auto place, queue_.template take<double>(1));
-      CAUSEWAY_TRY(f(place.data()));
-      return queue_.copy_out(&found, place.data(), sizeof found);
-    });
-    return found;
   }
 
   template <bool Centered>
@@ -275,9 +237,7 @@ class compute final : public engine {
     return tables_.back().angles.data();
   }
 
-  Q queue_;
   std::list<known_table> tables_;
-  std::optional<error> first_;  ///< what `finish` will tell
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda

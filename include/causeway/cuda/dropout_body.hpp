@@ -23,6 +23,7 @@ struct dropout_body {
   float scale = 1.0F;
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
+  const std::uint64_t* changing = nullptr;  ///< where the seed lies, if it is another one at every replay
 
   dropout_body(T* values, std::int64_t n, float rate, std::uint64_t with_seed, std::uint64_t of_stream)
       : x{values},
@@ -42,7 +43,7 @@ struct dropout_body {
     const auto counter = static_cast<std::uint64_t>(i);
     const auto words = philox({static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32U),
                                static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32U)},
-                              seed);
+                              changing == nullptr ? seed : *changing);
     const std::int64_t first = i / apart * kernels::detail::dropout_block + i % apart;
     for (int k = 0; k < 4; ++k) {
       const std::int64_t at = first + k * apart;

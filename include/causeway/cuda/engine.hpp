@@ -8,6 +8,8 @@
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/cuda/recording.hpp>
+#include <causeway/cuda/wire_codec.hpp>
 #include <causeway/kernels/attention_shape.hpp>
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/kernels/optimizer.hpp>
@@ -16,6 +18,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
@@ -110,6 +114,7 @@ class engine {
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual void multiply(const product& p) = 0;
+  virtual void multiply_gelu_gradient(const product& p, const_values x) = 0;
   virtual void zero(float* y, std::int64_t count) = 0;
   /// Waits for the result. NaN after an error.
   [[nodiscard]] virtual double sum_of_squares(const float* x, std::int64_t count) = 0;
@@ -154,6 +159,29 @@ class engine {
   /// p, g and the momentum u are [rows, columns].
   virtual void muon_update(float* p, const float* g, float* u, std::int64_t rows, std::int64_t columns,
                            const muon_coefficients& c) = 0;
+
+  /// For a training pass; null where the engine does not record. The engine must outlive it.
+  [[nodiscard]] virtual std::unique_ptr<recording> make_recording() = 0;
+
+  // ---- rounds: the bits of kernels/ and compress/ -------------------------------------------------------------------
+
+  /// Whether `bytes` bytes from p on lie in one piece from `reserve`.
+  [[nodiscard]] virtual bool holds(const void* p, std::size_t bytes) const noexcept = 0;
+  /// y = a - b.
+  virtual void subtract(float* y, const float* a, const float* b, std::int64_t count) = 0;
+  virtual void scale(float* y, float alpha, std::int64_t count) = 0;
+  /// With momentum u, or without one where it is null.
+  virtual void sgd_update(float* p, const float* g, float* u, std::int64_t count, const kernels::sgd_coefficients& c) = 0;
+  virtual void nesterov_update(float* p, const float* g, float* u, std::int64_t count,
+                               const kernels::sgd_coefficients& c) = 0;
+  /// kernels::row_hash. Waits.
+  [[nodiscard]] virtual std::uint64_t row_hash(const float* x, std::size_t n) = 0;
+  /// The message of x to memory of the host. Waits for it; an error is told now and by `finish`.
+  [[nodiscard]] virtual result<void> encode(const wire_codec& how, const float* x, std::size_t n, std::byte* host) = 0;
+  /// to = what a message on the host decodes to, or to + weight · that. Waits. For bytes that are refused, an error of the
+  /// codec's, which `finish` does not tell: `to` is unchanged.
+  [[nodiscard]] virtual result<void> decode(const wire_codec& how, std::span<const std::byte> host, float* to,
+                                            std::size_t n, bool is_added, float weight) = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda

@@ -69,7 +69,7 @@ constexpr cublasLtEpilogue_t lt_epilogue(matmul_epilogue e) noexcept {
     case matmul_epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
     case matmul_epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
     case matmul_epilogue::bias_gelu: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case matmul_epilogue::gelu_gradient: return CUBLASLT_EPILOGUE_DGELU_BGRAD;
+    case matmul_epilogue::gelu_gradient: return CUBLASLT_EPILOGUE_DGELU;
     case matmul_epilogue::column_sums_of_b: return CUBLASLT_EPILOGUE_BGRADA;
     case matmul_epilogue::row_sums_of_a: return CUBLASLT_EPILOGUE_BGRADB;
   }

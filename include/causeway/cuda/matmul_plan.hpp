@@ -25,12 +25,14 @@ enum class matmul_epilogue : std::uint8_t {
   none,
   bias,              ///< + vector [n]
   bias_gelu,         ///< gelu(product + vector [n]); matrix [m, n] receives what gelu was applied to
-  gelu_gradient,     ///< product · gelu'(matrix [m, n]); vector [n] receives the column sums of that: the bias gradient
+  gelu_gradient,     ///< product · gelu'(matrix [m, n]); no column sums, which would be rounded to bf16
   column_sums_of_b,  ///< vector [n] receives the sums over k of op(B): the bias gradient, where B is dy
   row_sums_of_a,     ///< vector [m] receives the sums over k of op(A): the bias gradient, where A is dy transposed
 };
 
-constexpr bool has_vector(matmul_epilogue e) noexcept { return e != matmul_epilogue::none; }
+constexpr bool has_vector(matmul_epilogue e) noexcept {
+  return e != matmul_epilogue::none && e != matmul_epilogue::gelu_gradient;
+}
 constexpr bool has_matrix(matmul_epilogue e) noexcept {
   return e == matmul_epilogue::bias_gelu || e == matmul_epilogue::gelu_gradient;
 }

@@ -105,6 +105,8 @@ class pinned_buffer {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
+  pinned_buffer() = default;
+
   [[nodiscard]] static result<pinned_buffer> create(std::size_t count) {
     void* data = nullptr;
     if (count > 0) {

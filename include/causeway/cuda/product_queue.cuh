@@ -18,15 +18,14 @@ namespace causeway::inline CAUSEWAY_ABI::cuda {
 template <class Base = device_queue>
 class product_queue : public Base {
  public:
-  product_queue(stream& s, arena& memory, matmul& products) noexcept : Base{s, memory}, stream_{&s}, products_{&products} {}
+  product_queue(stream& s, arena& memory, matmul& products) noexcept : Base{s, memory}, products_{&products} {}
 
   template <class In, class Out>
   [[nodiscard]] result<void> multiply(const matmul_args<In, Out>& args) {
-    return products_->multiply(*stream_, args);
+    return products_->multiply(*this->stream_, args);
   }
 
  private:
-  stream* stream_;
   matmul* products_;
 };
 static_assert(ProductQueue<product_queue<>>);

@@ -52,15 +52,20 @@ matmul_args<In, Out> matmul_of(const product& p) {
   return args;
 }
 
+/// A library need not know every epilogue for every pair of types.
+inline bool must_do_without(const result<void>& done) { return !done && done.error().code == errc::unsupported; }
+
 /// C = gelu(product + bias) and what GELU was applied to: in the epilogue, or in two more passes where cuBLASLt cannot.
 template <class In, class Out, ProductQueue Q>
 result<void> multiply_gelu(Q& q, const product& p, matmul_args<In, Out> args) {
   auto* const before = static_cast<Out*>(p.pre_activation.at);
   CAUSEWAY_EXPECT(args.ldc == args.n);
   if (before != nullptr && args.vector != nullptr && args.ldc % 8 == 0) {
-    args.epilogue = matmul_epilogue::bias_gelu;
-    args.matrix = before, args.ld_matrix = args.ldc;
-    return q.multiply(args);
+    auto fused = args;
+    fused.epilogue = matmul_epilogue::bias_gelu;
+    fused.matrix = before, fused.ld_matrix = args.ldc;
+    result<void> done = q.multiply(fused);
+    if (!must_do_without(done)) return done;
   }
   Out* const after = args.c;
   if (before != nullptr) args.c = before;
@@ -87,6 +92,23 @@ result<void> multiply_typed(Q& q, const product& p) {
   }
 }
 
+/// The product, then gelu'(x) on what it made: in the epilogue, or in another pass where cuBLASLt cannot.
+template <class T, ProductQueue Q>
+result<void> multiply_gelu_gradient(Q& q, const product& p, const_values x) {
+  auto args = matmul_of<T, T>(p);
+  CAUSEWAY_EXPECT(args.ldc == args.n && !args.accumulate && p.bias == nullptr);
+  const auto* const at = static_cast<const T*>(x.at);
+  if (args.ldc % 8 == 0) {
+    auto fused = args;
+    fused.epilogue = matmul_epilogue::gelu_gradient;
+    fused.matrix = const_cast<T*>(at), fused.ld_matrix = args.ldc;  // this epilogue only reads it
+    result<void> done = q.multiply(fused);
+    if (!must_do_without(done)) return done;
+  }
+  CAUSEWAY_TRY(q.multiply(args));
+  return q.elements(args.m * args.n, gelu_backward_body<T>{at, args.c, args.c});
+}
+
 }  // namespace detail
 
 /// What kernels::Gemm's multiply does, in the queue. A bias of a bf16 result is rounded to bf16. With GELU or a residual
@@ -97,6 +119,14 @@ template <ProductQueue Q>
   if (p.a.type == dtype::f32) return detail::multiply_typed<float, float>(q, p);
   if (p.c.type == dtype::f32) return detail::multiply_typed<bf16, float>(q, p);
   return detail::multiply_typed<bf16, bf16>(q, p);
+}
+
+/// C = op(A) op(B) times the slope of GELU at x [m, n], all of one type.
+template <ProductQueue Q>
+[[nodiscard]] result<void> multiply_gelu_gradient(Q& q, const product& p, const_values x) {
+  if (p.m == 0 || p.n == 0) return {};
+  if (p.a.type == dtype::f32) return detail::multiply_gelu_gradient<float>(q, p, x);
+  return detail::multiply_gelu_gradient<bf16>(q, p, x);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda

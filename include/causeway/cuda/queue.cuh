@@ -48,7 +48,7 @@ class device_queue {
     return memory_->template take<T>(count);
   }
 
- private:
+ protected:
   stream* stream_;
   arena* memory_;
 };

@@ -21,7 +21,7 @@ namespace causeway::inline CAUSEWAY_ABI::cuda {
 /// Refers to stream and arena, which must outlive it.
 class sorting_queue : public device_queue {
  public:
-  sorting_queue(stream& s, arena& memory) noexcept : device_queue{s, memory}, stream_{&s}, memory_{&memory} {}
+  using device_queue::device_queue;
 
   /// By CUB's radix sort. At most 2^31 - 1 pairs.
   [[nodiscard]] result<void> sort_pairs(const std::int32_t* keys, const std::int32_t* values, std::int32_t* sorted_keys,
@@ -35,10 +35,6 @@ class sorting_queue : public device_queue {
     CAUSEWAY_ASSIGN(const auto room, memory_->take<std::byte>(bytes));
     return check(sort(room.data()), "sorting");
   }
-
- private:
-  stream* stream_;
-  arena* memory_;
 };
 static_assert(SortingQueue<sorting_queue>);
 

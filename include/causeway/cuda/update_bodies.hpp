@@ -206,6 +206,23 @@ struct lerp_body {
   }
 };
 
+/// y = a - b.
+struct difference_body {
+  float* y = nullptr;
+  const float* a = nullptr;
+  const float* b = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(a, b); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], w[N];
+    detail::load(v, a + i);
+    detail::load(w, b + i);
+    for (int k = 0; k < N; ++k) v[k] -= w[k];
+    detail::store(y + i, v);
+  }
+};
+
 /// y *= alpha.
 struct scale_body {
   float* y = nullptr;

@@ -74,6 +74,13 @@ class basic_cpu_backend {
   void multiply(const gemm_args<In, Out>& args) {
     gemm_.multiply(pool_, memory_, args);
   }
+  /// C = op(A) op(B) times the slope of GELU at x [m, n]: the way back through a product whose operand GELU made. No bias,
+  /// residual or activation; the rows of C are contiguous.
+  template <class T>
+  void multiply_gelu_gradient(const gemm_args<T, T>& args, const T* x) {
+    multiply(args);
+    gelu_backward(x, args.c, args.c, args.m * args.n);
+  }
   void zero(float* y, std::int64_t count) { kernels::zero(pool_, y, count); }
   [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) {
     return kernels::sum_of_squares(pool_, x, count);

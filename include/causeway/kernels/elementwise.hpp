@@ -33,6 +33,18 @@ struct add_kernel {
   }
 };
 
+struct subtract_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* a, const float* b, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 va, vb;
+      load(va, a + i, part);
+      load(vb, b + i, part);
+      store(y + i, va - vb, part);
+    });
+  }
+};
+
 struct axpy_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, const float* x, std::int64_t count) {
@@ -87,6 +99,14 @@ template <Activation T>
 void add(thread_pool& pool, T* y, const T* a, const T* b, std::int64_t count, simd_level level = detect_simd_level()) {
   detail::for_elements(pool, count, [&](index_range part) {
     detail::dispatch<detail::add_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
+  });
+}
+
+/// y = a - b; y may be a or b. Moves 12 bytes an element.
+inline void subtract(thread_pool& pool, float* y, const float* a, const float* b, std::int64_t count,
+                     simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::subtract_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
   });
 }
 

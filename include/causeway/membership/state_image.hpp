@@ -91,8 +91,8 @@ class image_collector {
     }
   }
 
-  template <class T>
-  void visit(std::vector<T>& values) {
+  template <class T, class Memory>
+  void visit(std::vector<T, Memory>& values) {
     if constexpr (plain<T>) {
       view(std::span{values});
     } else {

@@ -110,8 +110,10 @@ class gpt_family {
     const auto qkv = autograd::linear(t, norm(t, p, b.norm1, x), p[b.qkv], p[b.qkv + 1]);
     const auto x1 =
         p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], p[b.projection + 1], 2 * i + 1);
-    const auto hidden = autograd::linear_gelu(t, norm(t, p, b.norm2, x1), p[b.up], p[b.up + 1]);
-    return p.add_linear(t, x1, hidden, p[b.down], p[b.down + 1], 2 * i + 2);
+    const auto y = norm(t, p, b.norm2, x1);
+    const auto residual = p.dropout > 0.0F ? autograd::variable{} : x1;
+    const auto z = autograd::feed_forward(t, y, p[b.up], p[b.up + 1], p[b.down], p[b.down + 1], residual);
+    return p.dropout > 0.0F ? autograd::add(t, x1, p.drop(t, z, 2 * i + 2)) : z;
   }
 
   /// What the output layer multiplies.

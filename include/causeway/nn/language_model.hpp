@@ -21,6 +21,7 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
+#include <causeway/nn/recorded_passes.hpp>
 #include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/buffer_pool.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -93,6 +94,8 @@ class language_model {
   [[nodiscard]] float dropout() const noexcept { return family().dropout(); }
   [[nodiscard]] parameter_store& parameters() noexcept { return store(); }
   [[nodiscard]] BackendType& backend() noexcept { return engine_->backend; }
+  /// Passes that were not run but started again from a recording; none with most backends (nn/recorded_passes.hpp).
+  [[nodiscard]] std::uint64_t replayed_passes() const noexcept { return engine_->recorded.replays(); }
   /// The pool that activations come from, for its statistics.
   [[nodiscard]] buffer_pool& activation_memory() noexcept { return engine_->memory; }
 
@@ -142,11 +145,14 @@ class language_model {
   [[nodiscard]] result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
                                                 std::int64_t batch, float grad_scale, std::uint64_t dropout_stream) {
     CAUSEWAY_TRY(check_whole());
-    tape_type& t = engine_->tape;
     const micro_batch b{inputs, targets, batch, grad_scale, dropout_stream};
-    CAUSEWAY_ASSIGN(stage_pass all, forward_stage(t, {0, blocks()}, b));
-    CAUSEWAY_TRY(backward_stage(t, all));
-    return all.loss;
+    CAUSEWAY_TRY(check_stage(b, {0, blocks()}, {}));
+    refresh();
+    return engine_->recorded.run(b, engine_->tape, [this](tape_type& t, const micro_batch& m) -> result<double> {
+      CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(t, {0, blocks()}, m));
+      CAUSEWAY_TRY(backward_stage(t, all));
+      return all.loss;
+    });
   }
 
   /// Σ loss over the tokens; no gradients, no dropout.
@@ -261,6 +267,7 @@ class language_model {
       for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
         std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
       });
+      recorded.forget();
       store = std::move(fresh);
       family = std::move(declared);
       part = std::move(wanted);
@@ -277,6 +284,7 @@ class language_model {
     std::uint64_t seen_version = 0;
     buffer_pool memory{backend.source()};
     tape_type tape{backend, memory};
+    recorded_passes<BackendType> recorded{backend};
   };
 
   language_model(const options_type& options, BackendType backend, model_part part)
@@ -343,7 +351,10 @@ class language_model {
       const autograd::recording_scope scope{t, recording};
       f();
       auto done = backend().finish();  // from here on the host may read what was computed
-      if (!done) t.clear();
+      if (!done) {
+        t.clear();
+        engine_->seen_version = 0;  // the copies that products read may not have been made
+      }
       return done;
     } catch (const std::bad_alloc&) {
       t.clear();

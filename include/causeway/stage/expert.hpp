@@ -130,7 +130,7 @@ class feed_forward_expert {
   }
   [[nodiscard]] autograd::variable compute(tape_type& t, const autograd::variable& x) {
     engine& e = *engine_;
-    return autograd::linear(t, autograd::linear_gelu(t, x, e.at(0), e.at(1)), e.at(2), e.at(3));
+    return autograd::feed_forward(t, x, e.at(0), e.at(1), e.at(2), e.at(3));
   }
 
   result<void> update() {

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <new>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #if defined(__linux__)
@@ -91,6 +92,30 @@ class aligned_buffer {
   memory_source source_;
   T* data_ = nullptr;
   std::size_t size_ = 0;
+};
+
+/// Memory of a source for a std::vector, which goes on to serialize as any other.
+template <class T>
+class source_allocator {
+ public:
+  using value_type = T;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+
+  explicit source_allocator(const memory_source& source = {}) noexcept : source_{source} {}
+  template <class U>
+  source_allocator(const source_allocator<U>& other) noexcept : source_{other.source()} {}  // NOLINT: as allocators do
+
+  [[nodiscard]] T* allocate(std::size_t count) { return static_cast<T*>(source_.allocate(count * sizeof(T))); }
+  void deallocate(T* piece, std::size_t) noexcept { source_.free(piece); }
+  [[nodiscard]] const memory_source& source() const noexcept { return source_; }
+
+  friend bool operator==(const source_allocator& a, const source_allocator& b) noexcept {
+    return a.source_.owner == b.source_.owner && a.source_.release == b.source_.release;
+  }
+
+ private:
+  memory_source source_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI

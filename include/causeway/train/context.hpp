@@ -11,12 +11,12 @@
 #include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/core/clock.hpp>
-#include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/kernels/backend.hpp>
 #include <causeway/kernels/elementwise.hpp>
+#include <causeway/kernels/row_hash.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
@@ -152,6 +152,28 @@ class training_context {
     }
   }
 
+  // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
+
+  /// y = a − b, value by value.
+  result<void> subtract(std::span<float> y, std::span<const float> a, std::span<const float> b) {
+    const auto count = static_cast<std::int64_t>(y.size());
+    if constexpr (requires { model_.backend().subtract(y.data(), a.data(), b.data(), count); }) {
+      return model_.backend().subtract(y.data(), a.data(), b.data(), count);
+    } else {
+      kernels::subtract(pool(), y.data(), a.data(), b.data(), count);
+      return {};
+    }
+  }
+  /// `to` and `from` are as long.
+  result<void> copy(std::span<float> to, std::span<const float> from) {
+    if constexpr (requires { model_.backend().assign(to.data(), from.data(), std::int64_t{}); }) {
+      return model_.backend().assign(to.data(), from.data(), static_cast<std::int64_t>(to.size()));
+    } else {
+      std::copy(from.begin(), from.end(), to.begin());
+      return {};
+    }
+  }
+
   // ---- doors --------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] thread_pool& pool() { return model_.backend().pool(); }
@@ -187,9 +209,12 @@ class training_context {
     CAUSEWAY_TRY(enter());
     if (peers() == 1) return exchanged();
     if (keeps_inputs_) kept_.assign(data.begin(), data.end());
-    if (elastic()) weigh(data);
+    if (elastic()) CAUSEWAY_TRY(weigh(data));
     auto outcome = collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data,
                                              own_exchange_options());
+    if constexpr (kernels::Backend<backend_type>) {  // a device that failed says more than that its bytes were refused
+      if (auto device = model_.backend().finish(); !device) outcome = std::move(device);
+    }
     if (outcome) outcome = exchanged();
     if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
     return outcome;
@@ -240,7 +265,7 @@ class training_context {
     }
     ++round_;
     const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0 && !shared.empty();
-    hash_ = full ? hasher{}.add_values(shared).finish() : 0;
+    hash_ = full ? hash_of(shared) : 0;
     parent_ = mix(parent_, hash_, round_);
   }
 
@@ -344,7 +369,7 @@ class training_context {
 
   /// Checks that all peers start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
-    parent_ = hasher{}.add_values(std::span<const float>{parameters()}).finish();
+    parent_ = hash_of(parameters());
     return verify_parent(
         "starts from other parameters; all peers need the same seed, the same options and checkpoints of "
         "the same round");
@@ -419,9 +444,24 @@ class training_context {
   result<void> exchanged() { return elastic() ? env_.group->exchanged() : result<void>{}; }
 
   // Equal shares scale by exactly 1.
-  void weigh(std::span<float> data) {
+  result<void> weigh(std::span<float> data) {
     const auto scale = static_cast<float>(entry_.share * peers());
-    if (scale != 1.0F) kernels::scale(pool(), data.data(), scale, static_cast<std::int64_t>(data.size()));
+    const auto count = static_cast<std::int64_t>(data.size());
+    if (scale == 1.0F) return {};
+    if constexpr (requires { model_.backend().scale(data.data(), scale, count); }) {
+      return model_.backend().scale(data.data(), scale, count);
+    } else {
+      kernels::scale(pool(), data.data(), scale, count);
+      return {};
+    }
+  }
+
+  [[nodiscard]] std::uint64_t hash_of(std::span<const float> row) {
+    if constexpr (requires { model_.backend().hash(row); }) {
+      return model_.backend().hash(row);
+    } else {
+      return kernels::row_hash(pool(), row);
+    }
   }
 
   template <class Comm>

@@ -19,9 +19,8 @@ namespace causeway::inline CAUSEWAY_ABI {
 ///   losses to the store's gradients; gives the sum. Equal inputs give equal bits for a given number of threads.
 /// - `evaluate(inputs, targets, sequences)`: the summed token losses, without gradients and dropout.
 /// - `config_hash()`: equal on models that can share a run.
-/// - `backend().pool()`: the threads of the host. Where the backend is a kernels::Backend, gradients are cleared and
-/// measured
-///   by it, wherever they lie.
+/// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
+///   wherever they lie.
 template <class M>
 concept Model = std::movable<M> &&
     requires(M& m, std::span<const std::int32_t> tokens, std::int64_t sequences, float scale, std::uint64_t stream) {

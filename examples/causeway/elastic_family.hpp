@@ -16,7 +16,9 @@
 
 #include "compose.hpp"
 #include "elastic_session.hpp"
+#include "noted_round.hpp"
 #include "run_model.hpp"
+#include "swarm_place.hpp"
 
 namespace app {
 
@@ -72,6 +74,11 @@ causeway::result<session_summary> run_elastic_family(const typename Model::optio
   if (place.crew != nullptr) {  // it begins with one block, until it knows who else is there
     CAUSEWAY_ASSIGN(Model part, make_model<Model>(options, in.s, causeway::nn::model_part{{0, 1}}));
     return train_elastic_pipeline(chosen_model::of(std::move(part)), in, place, std::move(env));
+  }
+  if (place.swarm != nullptr) {
+    const causeway::nn::model_part stage{blocks_of(in.s, place.swarm->options().stage)};
+    CAUSEWAY_ASSIGN(Model part, make_model<Model>(options, in.s, stage));
+    return train_swarm(chosen_model::of(std::move(part)), in, place, std::move(env));
   }
   CAUSEWAY_ASSIGN(Model model, make_model<Model>(options, in.s));
   return with_inner(in.s,

@@ -18,23 +18,27 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "session_input.hpp"
 #include "settings.hpp"
 
 namespace app {
 
+class noted_round;
+
 /// A round that a peer holds.
 struct round_news {
   std::uint64_t step = 0;
   std::uint64_t round = 0;
-  std::uint64_t state = 0;       ///< hash of the shared state
-  std::uint32_t peers = 0;       ///< in the exchange that made it
-  double loss = 0;               ///< of this peer's last step
-  double validation = 0;         ///< 0: not looked at
-  double tokens_per_second = 0;  ///< of this peer, since the round before
-  std::uint64_t bytes_sent = 0;  ///< by this peer
-  double blocked_seconds = 0;    ///< by this peer, since it began
+  std::uint64_t state = 0;              ///< hash of the shared state
+  std::uint32_t peers = 0;              ///< in the exchange that made it
+  double loss = 0;                      ///< of this peer's last step
+  double validation = 0;                ///< 0: not looked at
+  double tokens_per_second = 0;         ///< of this peer, since the round before
+  std::uint64_t bytes_sent = 0;         ///< by this peer
+  double blocked_seconds = 0;           ///< by this peer, since it began
+  std::vector<std::uint32_t> shares{};  ///< in a swarm: each of those peers' micro-batches of the step
 };
 
 /// What a session tells. On the trainer's thread.
@@ -50,9 +54,11 @@ class session_events {
 struct elastic_place {
   static constexpr double forward_only = 1.0 / 3;  ///< part of the cost of a training step
 
-  std::shared_ptr<causeway::net::fabric> fabric{};
+  std::shared_ptr<causeway::net::fabric> fabric{};  ///< of `group`
+  std::shared_ptr<causeway::net::fabric> across{};  ///< to all stages of a swarm; else none
   std::shared_ptr<causeway::member> group{};
-  std::shared_ptr<causeway::crew_group> crew{};  ///< over `group`, where peers hold stages; else none
+  std::shared_ptr<causeway::crew_group> crew{};  ///< over `group`, in pipelines; else none
+  std::shared_ptr<noted_round> swarm{};          ///< over `group`, which is that of its stage; else none
   causeway::io::any_storage storage;
   std::string folder{};  ///< of the peer, on the storage
   session_events* events = nullptr;
@@ -62,20 +68,23 @@ struct elastic_place {
   std::function<bool()> validates = [] { return true; };
   /// Blocks until nobody needs what this peer holds.
   std::function<causeway::result<void>()> linger = [] { return causeway::result<void>{}; };
+  [[nodiscard]] std::uint64_t bytes_sent() const {
+    return fabric->stats().bytes_sent + (across ? across->stats().bytes_sent : 0);
+  }
   /// Names of points that this peer passes.
   std::function<void(std::string_view)> passing = [](std::string_view) {};
 };
 
 /// Samples that a member of the run has at hand: those of a round. Peers with stages have the same ones, by step: 0.
 inline std::uint64_t quota_of(const settings& s) {
-  if (is_pipeline(s)) return 0;
+  if (has_stages(s)) return 0;
   const std::uint64_t steps = s.comm.policy == "every_step" ? 1 : s.comm.local_steps;
   return steps * static_cast<std::uint64_t>(s.train.batch);
 }
 
 /// Samples of the whole run; 0: they are not handed out.
 inline std::uint64_t budget_of(const settings& s) {
-  if (is_pipeline(s)) return 0;
+  if (has_stages(s)) return 0;
   return s.train.steps * static_cast<std::uint64_t>(s.train.batch) * s.net.peers;
 }
 
@@ -87,7 +96,7 @@ inline causeway::member_options member_options_of(const settings& s, std::uint64
   o.protocol.min_peers = s.fault.min_peers;
   o.protocol.quota = quota_of(s);
   o.protocol.budget = budget_of(s);
-  o.enters_afresh = is_pipeline(s);
+  o.enters_afresh = has_stages(s);
   o.store_every = s.fault.store_every;
   o.patience = std::chrono::seconds{s.net.patience};
   return o;

@@ -69,7 +69,7 @@ class elastic_session {
     place_.passing("joining");
     CAUSEWAY_TRY(trainer_.start());
     if constexpr (has_stages) {
-      ctx().resume_at(place_.crew->words().step);
+      if (place_.crew != nullptr) ctx().resume_at(place_.crew->words().step);
     } else {
       restore_inner_optimizer();
     }
@@ -129,7 +129,8 @@ class elastic_session {
       CAUSEWAY_TRY(validate());
       now.validation = summary_.validation;
     }
-    if (!has_stages && save_every_ > 0 && round_ % save_every_ == 0) CAUSEWAY_TRY(save());  // stages do it themselves
+    const bool saves = place_.crew == nullptr;  // pipelines do it themselves
+    if (saves && save_every_ > 0 && round_ % save_every_ == 0) CAUSEWAY_TRY(save());
     place_.events->committed(now);
     return {};
   }
@@ -146,9 +147,11 @@ class elastic_session {
     } else {
       n.peers = ctx().peers();
     }
+    if constexpr (requires { trainer_.parallel().shares(n.step); }) n.shares = trainer_.parallel().shares(n.step);
     n.loss = last_loss_;
     n.tokens_per_second = elapsed > 0 ? static_cast<double>(tokens_) / elapsed : 0;
-    n.bytes_sent = place_.fabric->stats().bytes_sent;
+    if (has_stages && n.peers > 0) n.tokens_per_second /= n.peers;  // they were the whole run's
+    n.bytes_sent = place_.bytes_sent();
     n.blocked_seconds = blocked_;
     mark_ = now;
     tokens_ = 0;
@@ -224,7 +227,7 @@ class elastic_session {
     summary_.step = ctx().step();
     summary_.round = place_.group->round();
     summary_.state_hash = place_.group->state_hash();
-    summary_.bytes_sent = place_.fabric->stats().bytes_sent;
+    summary_.bytes_sent = place_.bytes_sent();
     const double peers = in_.s.net.peers;
     summary_.every_step_bytes = 8.0 * static_cast<double>(trainer_.model().parameters().length()) * (peers - 1) / peers *
                                 static_cast<double>(summary_.step);

@@ -17,7 +17,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
+
+#include "forwarding_fabric.hpp"
 
 namespace app {
 
@@ -48,22 +49,10 @@ class failpoint {
 };
 
 /// A fabric whose data messages are points that are passed.
-class passing_fabric final : public causeway::net::fabric {
+class passing_fabric final : public forwarding_fabric {
  public:
-  passing_fabric(std::shared_ptr<fabric> over, failpoint& points) : over_{std::move(over)}, points_{points} {}
+  passing_fabric(std::shared_ptr<fabric> over, failpoint& points) : forwarding_fabric{std::move(over)}, points_{points} {}
 
-  [[nodiscard]] causeway::net::peer_id id() const override { return over_->id(); }
-  [[nodiscard]] std::string address() const override { return over_->address(); }
-  void attach(causeway::net::fabric_events* events) override { over_->attach(events); }
-  [[nodiscard]] causeway::time_point now() const override { return over_->now(); }
-  void dial(const std::string& address) override { over_->dial(address); }
-  void close(causeway::net::peer_index link, const std::string& why) override { over_->close(link, why); }
-  [[nodiscard]] bool is_up(causeway::net::peer_index link) const override { return over_->is_up(link); }
-  void post(causeway::net::peer_index link, std::vector<std::byte> message, bool bulk) override {
-    over_->post(link, std::move(message), bulk);
-  }
-  void wake_at(causeway::time_point when) override { over_->wake_at(when); }
-  void cancel_before(std::uint32_t epoch) override { over_->cancel_before(epoch); }
   causeway::net::operation send(causeway::net::peer_index link, const causeway::net::message_id& id,
                                 std::span<const std::byte> bytes) override {
     points_.pass("mid_exchange");
@@ -74,19 +63,8 @@ class passing_fabric final : public causeway::net::fabric {
     points_.pass("mid_exchange");
     return over_->receive(link, id, buffer);
   }
-  causeway::result<std::size_t> wait(causeway::net::operation op, causeway::time_point deadline) override {
-    return over_->wait(op, deadline);
-  }
-  [[nodiscard]] bool done(causeway::net::operation op) const override { return over_->done(op); }
-  void locked(const std::function<void()>& what) override { over_->locked(what); }
-  causeway::result<bool> block(const std::function<bool()>& done, causeway::time_point deadline) override {
-    return over_->block(done, deadline);
-  }
-  [[nodiscard]] causeway::traffic stats() const override { return over_->stats(); }
-  [[nodiscard]] std::string describe_waits() const override { return over_->describe_waits(); }
 
  private:
-  std::shared_ptr<fabric> over_;
   failpoint& points_;
 };
 

@@ -159,7 +159,7 @@ causeway::result<int> train_elastic(settings s, const origins& from, stop_watch&
   if (s.net.threads == 0) s.net.threads = default_threads(s);
   CAUSEWAY_TRY(make_folder(s));
   if (!s.net.join.empty()) return run_joiner(std::move(s), from, watch);
-  if (!s.net.listen.empty()) return run_founder(std::move(s), watch);
+  if (!s.net.listen.empty() && !is_swarm(s)) return run_founder(std::move(s), watch);
   return supervise(std::move(s), watch);
 }
 
@@ -205,6 +205,9 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
     return fail(errc::invalid_argument, line.positional[0], "is not a setting; settings start with --, files with @");
   }
   CAUSEWAY_TRY(validate(s));
+  if (line.command == "simulate" && is_swarm(s)) {
+    return fail(errc::unsupported, "parallel.policy", "simulate has no swarms; train one, or use data or pipeline");
+  }
   if (line.command == "simulate") return simulate(std::move(s));
   if (line.command == "train" && elastic(s)) return train_elastic(std::move(s), from, watch);
   if (line.command == "train") return train(std::move(s), from, watch);

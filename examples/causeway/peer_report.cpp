@@ -41,10 +41,12 @@ std::string to_line(const round_news& n) {
   char text[512];
   std::snprintf(text, sizeof text,
                 "{\"round\":%llu,\"step\":%llu,\"state\":\"%016llx\",\"peers\":%u,\"loss\":%.6g,\"validation\":%.9g,"
-                "\"tokens_per_second\":%.6g,\"bytes_sent\":%llu,\"blocked_seconds\":%.6g}",
+                "\"tokens_per_second\":%.6g,\"bytes_sent\":%llu,\"blocked_seconds\":%.6g",
                 ull(n.round), ull(n.step), ull(n.state), n.peers, n.loss, n.validation, n.tokens_per_second,
                 ull(n.bytes_sent), n.blocked_seconds);
-  return text;
+  std::string line{text};
+  for (std::size_t p = 0; p < n.shares.size(); ++p) line += (p == 0 ? ",\"shares\":[" : ",") + std::to_string(n.shares[p]);
+  return line + (n.shares.empty() ? "}" : "]}");
 }
 
 std::optional<round_news> parse_round(const std::string& line) {
@@ -98,7 +100,7 @@ causeway::log_sink peer_report::log() const {
 void peer_report::joined(const round_news& n) {
   auto metrics = metrics_file::open(folder_ + "/metrics.jsonl", n.step);
   if (metrics) metrics_.emplace(std::move(*metrics));
-  rounds_.open(folder_ + "/rounds.jsonl", std::ios::app);
+  rounds_ = std::ofstream{folder_ + "/rounds.jsonl", std::ios::app};
   last_ = n;
   log()(causeway::severity::info, "in, with round " + std::to_string(n.round));
   if (in_.s.quiet) return;

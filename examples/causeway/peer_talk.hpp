@@ -11,7 +11,10 @@
 #include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <set>
@@ -22,16 +25,40 @@
 
 namespace app {
 
+/// Where a peer of a swarm sits.
+struct swarm_seat {
+  std::uint32_t stage = 0;
+  double seconds = 0;   ///< that a micro-batch takes there; 0: not known yet
+  std::string address;  ///< of the membership of its stage
+
+  void write(causeway::net::byte_writer& out) const {
+    out.put(stage).put(std::bit_cast<std::uint64_t>(seconds)).put_text(address);
+  }
+  static swarm_seat read(causeway::net::byte_reader& in) {
+    swarm_seat s;
+    s.stage = in.get<std::uint32_t>();
+    s.seconds = std::bit_cast<double>(in.get<std::uint64_t>());
+    if (!(s.seconds >= 0) || !std::isfinite(s.seconds)) in.refuse();
+    s.address = in.get_text(longest_address);
+    return s;
+  }
+  static constexpr std::size_t longest_address = 256;
+};
+
 /// What a newcomer is told.
 struct run_welcome {
-  std::uint64_t text_hash = 0;  ///< of the text and how it is cut into tokens
-  std::string settings;         ///< TOML
+  std::uint64_t text_hash = 0;      ///< of the text and how it is cut into tokens
+  std::string settings{};           ///< TOML
+  std::vector<swarm_seat> seats{};  ///< of the peers in reach, where the run is a swarm
 
   static constexpr std::size_t longest = std::size_t{64} << 10U;
+  static constexpr std::uint32_t most_seats = 1024;
 
   [[nodiscard]] std::vector<std::byte> encode(std::byte kind) const {
+    const auto told = static_cast<std::uint32_t>(std::min<std::size_t>(seats.size(), most_seats));
     causeway::net::byte_writer out;
-    out.put(static_cast<std::uint8_t>(kind)).put(text_hash).put_text(settings);
+    out.put(static_cast<std::uint8_t>(kind)).put(text_hash).put_text(settings).put(told);
+    for (std::uint32_t i = 0; i < told; ++i) seats[i].write(out);
     return std::move(out).take();
   }
   static causeway::result<run_welcome> decode(std::span<const std::byte> message) {
@@ -41,6 +68,9 @@ struct run_welcome {
     w.text_hash = in.get<std::uint64_t>();
     const auto text = in.get_bytes(longest);
     w.settings.assign(reinterpret_cast<const char*>(text.data()), text.size());
+    const auto told = in.get<std::uint32_t>();
+    if (told > most_seats) in.refuse();
+    for (std::uint32_t i = 0; i < told && in.ok(); ++i) w.seats.push_back(swarm_seat::read(in));
     CAUSEWAY_TRY(in.finish("welcome"));
     return w;
   }
@@ -52,6 +82,7 @@ class peer_talk {
   static constexpr std::byte question{0x90};
   static constexpr std::byte answer{0x91};
   static constexpr std::byte through{0x92};  ///< needs nothing any more
+  static constexpr std::byte seat{0x93};     ///< a swarm_seat: the first word of every peer of a swarm
 
   explicit peer_talk(run_welcome w = {}) : welcome_{std::move(w)} {}
 
@@ -59,6 +90,10 @@ class peer_talk {
     if (message.front() == question) over.post(link, welcome_.encode(answer));
     if (message.front() == through) through_.insert(link);
   }
+
+  /// What newcomers are told from now on.
+  void seats(std::vector<swarm_seat> all) { welcome_.seats = std::move(all); }
+  [[nodiscard]] const std::vector<swarm_seat>& seats() const noexcept { return welcome_.seats; }
 
   [[nodiscard]] bool somebody_is_through() const noexcept { return !through_.empty(); }
 

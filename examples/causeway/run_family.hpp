@@ -156,8 +156,8 @@ template <class Model>
 causeway::result<std::string> generate_family(const typename Model::options_type& options, const settings& s,
                                               text_codec& codec) {
   CAUSEWAY_ASSIGN(Model model, make_model<Model>(options, s));
-  if (is_pipeline(s)) {
-    CAUSEWAY_TRY(is_elastic_pipeline(s) ? gather_blocks(model, s) : gather_stages(model, options, s));
+  if (has_stages(s)) {
+    CAUSEWAY_TRY(s.fault.policy == "quorum" ? gather_blocks(model, s) : gather_stages(model, options, s));
     return sample_text(model, codec, s);
   }
   CAUSEWAY_ASSIGN(const auto loaded, newest_checkpoint(run_folder(s)));

@@ -25,6 +25,9 @@ causeway::result<session_summary> run_elastic_llama(session_input& input, elasti
 /// The same where peers hold stages.
 causeway::result<session_summary> train_elastic_pipeline(chosen_model model, session_input& input, elastic_place& place,
                                                          causeway::environment env);
+/// The same where every micro-batch takes its own way through the peers of the stages.
+causeway::result<session_summary> train_swarm(chosen_model model, session_input& input, elastic_place& place,
+                                              causeway::environment env);
 /// A model so small that only the cost of the real one counts; for simulations.
 causeway::result<session_summary> run_elastic_stand_in(session_input& input, elastic_place& place,
                                                        causeway::environment env);

@@ -48,6 +48,9 @@ struct settings {
     std::vector<std::int64_t> cuts;
     std::string recovery = "regroup";
     std::string store;
+    std::string router = "least_load";
+    std::int64_t stage = -1;
+    std::uint32_t rebalance_every = 300;
   } parallel;
 
   struct {
@@ -133,10 +136,13 @@ struct settings {
   bool quiet = false;  ///< no progress line: set for the peers that a launcher starts
 };
 
-/// Whether peers hold stages of the model.
+/// Whether peers hold stages of the model, in pipelines.
 [[nodiscard]] inline bool is_pipeline(const settings& s) { return s.parallel.policy == "pipeline"; }
 /// And come and go.
 [[nodiscard]] inline bool is_elastic_pipeline(const settings& s) { return is_pipeline(s) && s.fault.policy == "quorum"; }
+/// Or every micro-batch takes its own way through the peers of each stage.
+[[nodiscard]] inline bool is_swarm(const settings& s) { return s.parallel.policy == "swarm"; }
+[[nodiscard]] inline bool has_stages(const settings& s) { return is_pipeline(s) || is_swarm(s); }
 
 /// One setting, as text.
 struct setting {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <initializer_list>
 #include <iterator>
+#include <numeric>
 #include <sstream>
 #include <type_traits>
 #include <utility>
@@ -104,7 +105,7 @@ std::vector<setting> table(settings& s) {
       make("train.steps", s.train.steps,
            "inner steps of each peer; quorum: in all, steps * batch * peers samples, whoever takes part"),
       make("train.batch", s.train.batch,
-           "sequences per peer (or pipeline) and inner step; pipelines under quorum: of all together"),
+           "sequences per peer (or pipeline) and inner step; pipelines under quorum and swarms: of all together"),
       make("train.micro_batches", s.train.micro_batches,
            "pieces that a batch is cut into: to save memory, or to keep all stages of a pipeline busy"),
       make("train.optimizer", s.train.optimizer, "inner optimizer: adamw or muon; sgd for demo"),
@@ -116,20 +117,30 @@ std::vector<setting> table(settings& s) {
       make("train.evaluate_every", s.train.evaluate_every, "steps between validations (at the next committed round)"),
       make("train.evaluate_tokens", s.train.evaluate_tokens, "validation tokens, over all peers"),
       make("train.checkpoint_every", s.train.checkpoint_every, "steps between checkpoints (at the next committed round)"),
-      make("parallel.policy", s.parallel.policy, "data: every peer holds the model; pipeline: peers hold stages of it"),
+      make(
+          "parallel.policy", s.parallel.policy,
+          "data: every peer holds the model; pipeline: peers hold stages of it; swarm: and every micro-batch takes its own "
+          "way through them"),
       make("parallel.ranks", s.parallel.ranks,
            "pipeline: peers of one pipeline; must divide net.peers; 0 = all; quorum: stages; 0 = 2"),
+      make("parallel.router", s.parallel.router,
+           "swarm: who gets a micro-batch: least_load (SWARM), random or min_cost_flow (GWTF)"),
+      make("parallel.stage", s.parallel.stage, "swarm: the stage that this peer serves; -1 = where it is needed most",
+           local),
+      make("parallel.rebalance_every", s.parallel.rebalance_every,
+           "swarm: seconds after which an idle peer may be asked to serve another stage; 0 = never"),
       make("parallel.schedule", s.parallel.schedule,
            "pipeline: 1f1b, gpipe, interleaved, zero_bubble, varuna, or eager (1f1b, but what is ready runs first)"),
       make("parallel.codec", s.parallel.codec,
-           "pipeline: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD)"),
+           "pipeline, swarm: what crosses stages: none (f32), fp16, bf16, int8, ..., delta_int4 or delta_int2 (AQ-SGD)"),
       make("parallel.cuts", s.parallel.cuts,
            "pipeline: the first block of every stage but the first, as 3,7; empty = evenly; `causeway plan` says which"),
       make("parallel.recovery", s.parallel.recovery,
            "pipeline under quorum: regroup, redundant, templates, morph, proactive or reroute; what becomes of a lost "
            "peer's stage"),
       make("parallel.store", s.parallel.store,
-           "pipeline under quorum: a folder that all peers reach, for copies of the stages; empty = blocks in the run's",
+           "pipeline under quorum, swarm: a folder that all peers reach, for copies of the stages; empty = blocks in the "
+           "run's",
            local),
       make("comm.policy", s.comm.policy, "when peers talk and what they send; see below"),
       make("comm.local_steps", s.comm.local_steps, "inner steps between exchanges (H)"),
@@ -204,6 +215,50 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   return {};
 }
 
+// Stages whose peers come and go, one by one.
+causeway::result<void> validate_swarm(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  const settings usual;
+  if (s.fault.policy != "quorum") return bad("fault.policy", "the peers of a swarm come and go; use --fault.policy quorum");
+  if (s.comm.policy != "every_step" || s.comm.codec != "none") {
+    return bad("comm.policy", "the peers of a stage sum their gradients in every step; use every_step, without comm.codec");
+  }
+  if (s.train.optimizer != "adamw") return bad("train.optimizer", "stages are moved by AdamW in a swarm; use adamw");
+  if (s.parallel.router != "least_load" && s.parallel.router != "random" && s.parallel.router != "min_cost_flow") {
+    return bad("parallel.router", "use least_load, random or min_cost_flow");
+  }
+  const std::vector<std::string> codecs{"none", "fp16", "bf16", "int8", "sigma_int8", "e3m0", "int4", "int2"};
+  if (std::find(codecs.begin(), codecs.end(), s.parallel.codec) == codecs.end()) {
+    return bad(
+        "parallel.codec",
+        "micro-batches go through other peers every time; use none, fp16, bf16, int8, sigma_int8, e3m0, int4 or int2");
+  }
+  if (s.parallel.schedule != usual.parallel.schedule || s.parallel.recovery != usual.parallel.recovery ||
+      !s.parallel.cuts.empty()) {
+    return bad("parallel.policy", "a swarm has no parallel.schedule, parallel.recovery or parallel.cuts; leave them out");
+  }
+  const std::int64_t stages = s.parallel.ranks == 0 ? 2 : s.parallel.ranks;
+  if (stages > s.model.layers) {
+    return bad("parallel.ranks",
+               std::to_string(stages) + " stages need as many blocks; model.layers is " + std::to_string(s.model.layers));
+  }
+  if (stages > s.net.peers) {
+    return bad("net.peers", std::to_string(stages) + " stages need a peer each, and better three; use --peers " +
+                                std::to_string(3 * stages) + ", or fewer parallel.ranks");
+  }
+  if (s.parallel.stage < -1 || s.parallel.stage >= stages) {
+    return bad("parallel.stage", "use 0 to " + std::to_string(stages - 1) + ", or -1");
+  }
+  if (s.fault.min_peers > s.net.peers / stages) {
+    return bad("fault.min_peers", "counts the peers of a stage; use 1 to " + std::to_string(s.net.peers / stages));
+  }
+  if (s.run.refound) {
+    return bad("run.refound",
+               "a swarm is not founded anew; start the peers of the stage that is missing where their folders are");
+  }
+  return {};
+}
+
 causeway::result<void> validate_pipeline(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   if (find_policy(s.comm.policy)->train != nullptr) {
@@ -268,7 +323,10 @@ causeway::result<void> validate(const settings& s) {
     return bad("comm.codec", s.comm.policy + " says itself what travels; leave it out, or use diloco with this codec");
   }
   const bool elastic = s.fault.policy == "quorum";
-  if (!one_of(s.parallel.policy, {"data", "pipeline"})) return bad("parallel.policy", "use data or pipeline");
+  if (!one_of(s.parallel.policy, {"data", "pipeline", "swarm"})) {
+    return bad("parallel.policy", "use data, pipeline or swarm");
+  }
+  if (is_swarm(s)) CAUSEWAY_TRY(validate_swarm(s));
   if (s.parallel.policy == "pipeline") CAUSEWAY_TRY(validate_pipeline(s));
   if (elastic && !chosen->elastic()) {
     return bad("comm.policy", s.comm.policy + " needs a fixed set of peers; use --fault.policy fail_stop, or one of " +
@@ -308,6 +366,10 @@ causeway::result<void> validate(const settings& s) {
 }
 
 void take_policy_defaults(settings& s, const origins& from) {
+  if (is_swarm(s)) {
+    if (!from.contains("comm.policy")) s.comm.policy = "every_step";
+    if (!from.contains("train.micro_batches")) s.train.micro_batches = std::gcd<std::int64_t>(s.train.batch, 8);
+  }
   const policy* const chosen = find_policy(s.comm.policy);
   if (chosen == nullptr) return;
   auto all = table(s);
@@ -335,6 +397,7 @@ std::string help_text() {
       "  causeway train --listen HOST:PORT --peers N        wait for N-1 peers from other machines\n"
       "  causeway join HOST:PORT [--data.path TEXT]         join such a run\n"
       "  causeway train --fault.policy quorum --peers N     the same, and peers may die, come back and join at any time\n"
+      "    --parallel.policy swarm                          where the model is cut into stages that several peers serve\n"
       "  causeway simulate [--faults harsh] [...]           any training on a simulated network, with faults, from a seed\n"
       "  causeway check-journal FOLDER...                   check what the peers of a run with --run.journal wrote down\n"
       "  causeway generate [@run.toml] [--prompt TEXT]      go on from a prompt with a trained model\n"

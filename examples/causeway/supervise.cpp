@@ -2,6 +2,7 @@
 #include "supervise.hpp"
 
 #include <causeway/io/file.hpp>
+#include <causeway/net/endpoint.hpp>
 
 #include <sys/wait.h>
 
@@ -25,6 +26,7 @@
 #include "peer_folder.hpp"
 #include "peer_report.hpp"
 #include "refounding.hpp"
+#include "swarm_place.hpp"
 
 namespace app {
 namespace {
@@ -98,12 +100,14 @@ class supervisor {
     }
   }
 
-  // The first peer founds the run; the others need its address.
+  // The first peer founds the run, or one of each stage founds that; the others need their addresses.
+  [[nodiscard]] std::uint32_t founders() const { return is_swarm(s_) ? stages_of(s_) : 1; }
+
   causeway::result<void> start_missing() {
     for (place& p : places_) {
       if (p.running()) continue;
       CAUSEWAY_TRY(start(p));
-      if (p.index == 0) CAUSEWAY_TRY(wait_for_address(p));
+      if (p.index < founders()) CAUSEWAY_TRY(wait_for_address(p));
     }
     if (s_.quiet) return {};
     const auto peers = peers_on_disk(folder_);
@@ -117,15 +121,37 @@ class supervisor {
 
   causeway::result<void> start(place& p) {
     if (stop_requested()) return {};
-    CAUSEWAY_ASSIGN(const pid_t pid, start_process({"peer", "--run.directory", s_.run.directory, "--run.name", s_.run.name,
-                                                    "--net.index", std::to_string(p.index), "--data.path", s_.data.path,
-                                                    "--net.threads", std::to_string(s_.net.threads), "--net.streams",
-                                                    std::to_string(s_.net.streams), "--quiet", "true"}));
+    std::vector<std::string> command{"peer",
+                                     "--run.directory",
+                                     s_.run.directory,
+                                     "--run.name",
+                                     s_.run.name,
+                                     "--net.index",
+                                     std::to_string(p.index),
+                                     "--data.path",
+                                     s_.data.path,
+                                     "--net.threads",
+                                     std::to_string(s_.net.threads),
+                                     "--net.streams",
+                                     std::to_string(s_.net.streams),
+                                     "--quiet",
+                                     "true"};
+    CAUSEWAY_ASSIGN(const std::string where, listens_at(p));
+    if (!where.empty()) command.insert(command.end(), {"--net.listen", where});
+    CAUSEWAY_ASSIGN(const pid_t pid, start_process(command));
     const std::lock_guard lock{mutex_};
     p.process = pid;
     p.started = clock::now();
     p.start_at.reset();
     return {};
+  }
+
+  // A swarm begins on one machine; the first peer has the address that was given, the others any port beside it.
+  [[nodiscard]] causeway::result<std::string> listens_at(const place& p) const {
+    if (s_.net.listen.empty() || p.index == 0) return s_.net.listen;
+    CAUSEWAY_ASSIGN(causeway::net::endpoint where, causeway::net::parse_endpoint(s_.net.listen));
+    where.port = 0;
+    return where.text();
   }
 
   // Blocks until the peer listens, or is dead.

@@ -237,6 +237,27 @@ constexpr std::uint64_t scramble(std::uint64_t x) noexcept {  // the finaliser o
   return x ^ (x >> 31U);
 }
 
+using hash_lanes = std::array<std::uint64_t, 8>;
+
+/// Where the lanes begin.
+constexpr hash_lanes first_lanes(std::uint64_t seed) noexcept {
+  return {seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U, seed ^ 0x082EFA98EC4E6C89U,
+          seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU, seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U};
+}
+
+/// What a lane makes of its word of a stripe.
+constexpr std::uint64_t mixed_in(std::uint64_t lane, std::uint64_t word) noexcept {
+  lane = (lane ^ word) * hash_prime;
+  return lane ^ (lane >> 29U);
+}
+
+/// The checksum of the lanes and the number of bytes that they were fed.
+constexpr std::uint64_t joined(const std::uint64_t (&lanes)[8], std::uint64_t length) noexcept {
+  std::uint64_t h = length * hash_prime;
+  for (const std::uint64_t lane : lanes) h = scramble(h ^ lane) + hash_prime;
+  return scramble(h);
+}
+
 inline std::uint64_t load64(const std::byte* p) noexcept {
   std::uint64_t v = 0;
   std::memcpy(&v, p, sizeof v);
@@ -249,10 +270,7 @@ inline std::uint64_t load64(const std::byte* p) noexcept {
 /// length is not a multiple of 64 bytes (each piece is closed by its length).
 class hasher {
  public:
-  constexpr explicit hasher(std::uint64_t seed = 0) noexcept
-      : lanes_{seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U,
-               seed ^ 0x082EFA98EC4E6C89U, seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU,
-               seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U} {}
+  constexpr explicit hasher(std::uint64_t seed = 0) noexcept : lanes_{detail::first_lanes(seed)} {}
 
   hasher& add(std::span<const std::byte> bytes) noexcept {
     if (length_ % 64 != 0) lanes_[0] = detail::scramble(lanes_[0] ^ length_);  // closes a piece that ended inside a stripe
@@ -280,18 +298,18 @@ class hasher {
   }
 
   [[nodiscard]] std::uint64_t finish() const noexcept {
-    std::uint64_t h = length_ * detail::hash_prime;
-    for (const std::uint64_t lane : lanes_) h = detail::scramble(h ^ lane) + detail::hash_prime;
-    return detail::scramble(h);
+    std::uint64_t lanes[8];
+    for (std::size_t i = 0; i < 8; ++i) lanes[i] = lanes_[i];
+    return detail::joined(lanes, length_);
   }
 
  private:
-  using lane_array = std::array<std::uint64_t, 8>;
+  using lane_array = detail::hash_lanes;
 
   // Eight independent multiply-rotate lanes, unrolled by hand: GCC's -O2 does not.
   template <std::size_t... I>
   static void stripe(lane_array& to, const std::byte* p, std::index_sequence<I...>) noexcept {
-    ((to[I] = (to[I] ^ detail::load64(p + 8 * I)) * detail::hash_prime, to[I] ^= to[I] >> 29U), ...);
+    ((to[I] = detail::mixed_in(to[I], detail::load64(p + 8 * I))), ...);
   }
 
   lane_array lanes_;
@@ -356,11 +374,11 @@ struct traffic {
 #define CAUSEWAY_CORE_RESULT_HPP
 
 // A value or an error. Our own type rather than std::expected, also where that exists, so that the ABI does not depend on
-// the language mode. Nothing in the library throws for a reason that the network, a disk or a peer can cause.
+// the language mode, and a union by hand rather than std::variant, which costs a compiler several times as much for each T.
+// Nothing in the library throws for a reason that the network, a disk or a peer can cause.
 
 #include <optional>
 #include <type_traits>
-#include <variant>
 
 namespace causeway::inline CAUSEWAY_ABI {
 
@@ -370,24 +388,34 @@ class [[nodiscard]] result {
  public:
   using value_type = T;
 
-  result(T value) : state_{std::in_place_index<0>, std::move(value)} {}                    // NOLINT: converting on purpose
-  result(causeway::error failure) : state_{std::in_place_index<1>, std::move(failure)} {}  // NOLINT
+  result(T value) : has_value_{true}, value_{std::move(value)} {}                     // NOLINT: converting on purpose
+  result(causeway::error failure) : has_value_{false}, error_{std::move(failure)} {}  // NOLINT
 
-  [[nodiscard]] bool has_value() const noexcept { return state_.index() == 0; }
+  result(const result& other) requires std::is_copy_constructible_v<T> : has_value_{other.has_value_} { take(other); }
+  result(result&& other) noexcept : has_value_{other.has_value_} { take(std::move(other)); }
+  result& operator=(result other) noexcept {
+    drop();
+    has_value_ = other.has_value_;
+    take(std::move(other));
+    return *this;
+  }
+  ~result() { drop(); }
+
+  [[nodiscard]] bool has_value() const noexcept { return has_value_; }
   explicit operator bool() const noexcept { return has_value(); }
 
-  [[nodiscard]] T& value() & { return check(), *std::get_if<0>(&state_); }
-  [[nodiscard]] const T& value() const& { return check(), *std::get_if<0>(&state_); }
-  [[nodiscard]] T&& value() && { return check(), std::move(*std::get_if<0>(&state_)); }
+  [[nodiscard]] T& value() & { return check(), value_; }
+  [[nodiscard]] const T& value() const& { return check(), value_; }
+  [[nodiscard]] T&& value() && { return check(), std::move(value_); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 
-  [[nodiscard]] causeway::error& error() & { return check_failed(), *std::get_if<1>(&state_); }
-  [[nodiscard]] const causeway::error& error() const& { return check_failed(), *std::get_if<1>(&state_); }
-  [[nodiscard]] causeway::error&& error() && { return check_failed(), std::move(*std::get_if<1>(&state_)); }
+  [[nodiscard]] causeway::error& error() & { return check_failed(), error_; }
+  [[nodiscard]] const causeway::error& error() const& { return check_failed(), error_; }
+  [[nodiscard]] causeway::error&& error() && { return check_failed(), std::move(error_); }
 
   [[nodiscard]] T value_or(T fallback) const& { return has_value() ? value() : std::move(fallback); }
 
@@ -409,7 +437,28 @@ class [[nodiscard]] result {
   void check() const { CAUSEWAY_EXPECT(has_value()); }
   void check_failed() const { CAUSEWAY_EXPECT(!has_value()); }
 
-  std::variant<T, causeway::error> state_;
+  /// Constructs the side that `has_value_` names, which `other` has.
+  template <class Other>
+  void take(Other&& other) {
+    if (has_value_) {
+      std::construct_at(&value_, std::forward<Other>(other).value_);
+    } else {
+      std::construct_at(&error_, std::forward<Other>(other).error_);
+    }
+  }
+  void drop() noexcept {
+    if (has_value_) {
+      std::destroy_at(&value_);
+    } else {
+      std::destroy_at(&error_);
+    }
+  }
+
+  bool has_value_;
+  union {
+    T value_;
+    causeway::error error_;
+  };
 };
 
 /// Success, or an error.
@@ -784,6 +833,7 @@ static_assert(Storage<any_storage>);
 
 #include <algorithm>
 #include <bit>
+#include <variant>
 
 namespace causeway::inline CAUSEWAY_ABI::io {
 
@@ -10558,6 +10608,30 @@ class aligned_buffer {
   std::size_t size_ = 0;
 };
 
+/// Memory of a source for a std::vector, which goes on to serialize as any other.
+template <class T>
+class source_allocator {
+ public:
+  using value_type = T;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+
+  explicit source_allocator(const memory_source& source = {}) noexcept : source_{source} {}
+  template <class U>
+  source_allocator(const source_allocator<U>& other) noexcept : source_{other.source()} {}  // NOLINT: as allocators do
+
+  [[nodiscard]] T* allocate(std::size_t count) { return static_cast<T*>(source_.allocate(count * sizeof(T))); }
+  void deallocate(T* piece, std::size_t) noexcept { source_.free(piece); }
+  [[nodiscard]] const memory_source& source() const noexcept { return source_; }
+
+  friend bool operator==(const source_allocator& a, const source_allocator& b) noexcept {
+    return a.source_.owner == b.source_.owner && a.source_.release == b.source_.release;
+  }
+
+ private:
+  memory_source source_;
+};
+
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TENSOR_BUFFER_HPP
@@ -16128,6 +16202,18 @@ struct add_kernel {
   }
 };
 
+struct subtract_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* a, const float* b, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 va, vb;
+      load(va, a + i, part);
+      load(vb, b + i, part);
+      store(y + i, va - vb, part);
+    });
+  }
+};
+
 struct axpy_kernel {
   static constexpr bool exact = true;
   CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, const float* x, std::int64_t count) {
@@ -16182,6 +16268,14 @@ template <Activation T>
 void add(thread_pool& pool, T* y, const T* a, const T* b, std::int64_t count, simd_level level = detect_simd_level()) {
   detail::for_elements(pool, count, [&](index_range part) {
     detail::dispatch<detail::add_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
+  });
+}
+
+/// y = a - b; y may be a or b. Moves 12 bytes an element.
+inline void subtract(thread_pool& pool, float* y, const float* a, const float* b, std::int64_t count,
+                     simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::subtract_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
   });
 }
 
@@ -16822,6 +16916,13 @@ class basic_cpu_backend {
   void multiply(const gemm_args<In, Out>& args) {
     gemm_.multiply(pool_, memory_, args);
   }
+  /// C = op(A) op(B) times the slope of GELU at x [m, n]: the way back through a product whose operand GELU made. No bias,
+  /// residual or activation; the rows of C are contiguous.
+  template <class T>
+  void multiply_gelu_gradient(const gemm_args<T, T>& args, const T* x) {
+    multiply(args);
+    gelu_backward(x, args.c, args.c, args.m * args.n);
+  }
   void zero(float* y, std::int64_t count) { kernels::zero(pool_, y, count); }
   [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) {
     return kernels::sum_of_squares(pool_, x, count);
@@ -17422,6 +17523,43 @@ inline void sign_momentum_update(float* p, const float* g, float* u, std::int64_
 }  // namespace causeway::inline CAUSEWAY_ABI::kernels
 
 #endif  // CAUSEWAY_KERNELS_OUTER_UPDATE_HPP
+
+// ---- causeway/kernels/row_hash.hpp ----
+#ifndef CAUSEWAY_KERNELS_ROW_HASH_HPP
+#define CAUSEWAY_KERNELS_ROW_HASH_HPP
+
+// A checksum of a long row of values that many threads can make together, a device's too (cuda/hash_bodies.hpp): pieces are
+// hashed apart, and their hashes again. It names what replicas hold.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// Values of a piece; the last one may be shorter.
+inline constexpr std::size_t hash_piece = 16384;
+
+[[nodiscard]] constexpr std::size_t hash_pieces(std::size_t count) noexcept {
+  return (count + hash_piece - 1) / hash_piece;
+}
+
+/// The hash of a row from those of its pieces.
+[[nodiscard]] inline std::uint64_t hash_of_pieces(std::span<const std::uint64_t> pieces) noexcept {
+  return hasher{}.add_values(pieces).finish();
+}
+
+/// The same for every number of threads. Reads 4 bytes a value.
+[[nodiscard]] inline std::uint64_t row_hash(thread_pool& pool, std::span<const float> row) {
+  std::vector<std::uint64_t> pieces(hash_pieces(row.size()));
+  pool.for_range(static_cast<std::int64_t>(pieces.size()), 1, [&](index_range part) {
+    for (auto i = static_cast<std::size_t>(part.begin); i < static_cast<std::size_t>(part.end); ++i) {
+      const std::size_t begin = i * hash_piece;
+      pieces[i] = hasher{}.add_values(row.subspan(begin, std::min(hash_piece, row.size() - begin))).finish();
+    }
+  });
+  return hash_of_pieces(pieces);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ROW_HASH_HPP
 
 // ---- causeway/sim/options.hpp ----
 #ifndef CAUSEWAY_SIM_OPTIONS_HPP
@@ -22404,8 +22542,8 @@ template <std::invocable Loss>
 #ifndef CAUSEWAY_AUTOGRAD_LINEAR_HPP
 #define CAUSEWAY_AUTOGRAD_LINEAR_HPP
 
-// Linear maps, alone or with what surrounds them in a transformer block fused into the product: GELU after the first
-// matrix of the feed-forward part, the residual addition after the last. Operands are f32, or bf16 with f32 sums.
+// Linear maps, alone or with what surrounds them in a transformer block fused into the product: the residual addition, and
+// in the feed-forward part GELU and its gradient. Operands are f32, or bf16 with f32 sums.
 
 namespace causeway::inline CAUSEWAY_ABI::autograd {
 
@@ -22413,16 +22551,16 @@ namespace detail {
 
 /// What a linear map keeps for its backward.
 struct linear_record {
-  tensor x;               ///< [rows, inputs]
-  tensor pre_activation;  ///< [rows, outputs] when GELU follows
+  tensor x;  ///< [rows, inputs]
   gradient_slot x_slot = no_gradient;
   gradient_slot residual_slot = no_gradient;
   parameter weight;  ///< [outputs, inputs]
   parameter bias;    ///< [1, outputs] or nothing
 };
 
-template <class In, class Out, class Backend>
-void linear_forward(tape<Backend>& t, const linear_record& r, kernels::activation act, const tensor& residual, tensor& y) {
+/// y = x·Wᵀ + b.
+template <class In, class Out>
+[[nodiscard]] kernels::gemm_args<In, Out> linear_product(const linear_record& r, tensor& y) {
   kernels::gemm_args<In, Out> args;
   args.transpose_b = true;
   args.m = r.x.rows(), args.n = r.weight.rows, args.k = r.weight.columns;
@@ -22430,9 +22568,13 @@ void linear_forward(tape<Backend>& t, const linear_record& r, kernels::activatio
   args.b = r.weight.template data<In>(), args.ldb = args.k;
   args.c = y.template data<Out>(), args.ldc = args.n;
   args.bias = r.bias.value;
-  args.act = act;
+  return args;
+}
+
+template <class Act, class Backend>
+void linear_residual_forward(tape<Backend>& t, const linear_record& r, const tensor& residual, tensor& y) {
+  auto args = linear_product<Act, float>(r, y);
   if (residual) args.residual = residual.data<float>(), args.ld_residual = args.n;
-  if (r.pre_activation) args.pre_activation = r.pre_activation.template data<Out>();
   t.ops().multiply(args);
 }
 
@@ -22450,16 +22592,22 @@ void linear_weight_gradient(tape<Backend>& t, const tensor& x, const parameter& 
 }
 
 /// dx = dy·W.
+template <class Act>
+[[nodiscard]] kernels::gemm_args<Act, Act> input_gradient_product(const parameter& weight, const tensor& dy, tensor& dx) {
+  kernels::gemm_args<Act, Act> args;
+  args.m = dy.rows(), args.n = weight.columns, args.k = weight.rows;
+  args.a = dy.template data<Act>(), args.lda = args.k;
+  args.b = weight.template data<Act>(), args.ldb = args.n;
+  args.c = dx.template data<Act>(), args.ldc = args.n;
+  return args;
+}
+
 template <class Act, class Backend>
 void linear_input_gradient(tape<Backend>& t, const linear_record& r, const tensor& dy) {
   if (r.x_slot == no_gradient) return;
   auto dx = t.target_of(r.x_slot, dtype_of<Act>, {dy.rows(), r.weight.columns});
-  kernels::gemm_args<Act, Act> args;
+  auto args = input_gradient_product<Act>(r.weight, dy, dx.memory);
   args.accumulate = dx.accumulate;
-  args.m = dy.rows(), args.n = r.weight.columns, args.k = r.weight.rows;
-  args.a = dy.template data<Act>(), args.lda = args.k;
-  args.b = r.weight.template data<Act>(), args.ldb = args.n;
-  args.c = dx.memory.template data<Act>(), args.ldc = args.n;
   t.ops().multiply(args);
 }
 
@@ -22472,20 +22620,14 @@ template <class Backend>
   return rounded;
 }
 
-/// y = act(x·Wᵀ + b) + residual: through the activation, then db += Σ dy, dW += dyᵀ·x, dx = dy·W, d residual = dy.
+/// Of y = x·Wᵀ + b + residual: db += Σ dy, dW += dyᵀ·x, d residual = dy. Gives dy as the products read it.
 template <class Act, class Backend>
-void linear_backward(tape<Backend>& t, linear_record& r, tensor dy) {
-  if (r.pre_activation) {
-    dy = t.exclusive(std::move(dy));
-    const Act* pre = r.pre_activation.template data<Act>();
-    t.ops().gelu_backward(pre, dy.template data<Act>(), dy.template data<Act>(), dy.count());
-    r.pre_activation.reset();
-  }
+[[nodiscard]] tensor linear_parameter_gradients(tape<Backend>& t, linear_record& r, tensor dy) {
   if (r.bias.gradient != nullptr) {
     with_activation_type(dy.type(),
                          [&]<class T>() { t.ops().bias_gradient(dy.data<T>(), r.bias.gradient, dy.rows(), dy.columns()); });
   }
-  const tensor operand = as_operand(t, dy, dtype_of<Act>);
+  tensor operand = as_operand(t, dy, dtype_of<Act>);
   if (r.weight.gradient == nullptr) {
     r.x.reset();
   } else {
@@ -22494,7 +22636,23 @@ void linear_backward(tape<Backend>& t, linear_record& r, tensor dy) {
     });  // x is gone before dx asks for memory of the same size
   }
   if (r.residual_slot != no_gradient) t.contribute(r.residual_slot, std::move(dy));
+  return operand;
+}
+
+template <class Act, class Backend>
+void linear_backward(tape<Backend>& t, linear_record& r, tensor dy) {
+  const tensor operand = linear_parameter_gradients<Act>(t, r, std::move(dy));
   linear_input_gradient<Act>(t, r, operand);
+}
+
+/// Through the second map and GELU in one product, then through the first.
+template <class Act, class Backend>
+void feed_forward_backward(tape<Backend>& t, linear_record& up, linear_record& down, tensor& before_gelu, tensor dy) {
+  tensor operand = linear_parameter_gradients<Act>(t, down, std::move(dy));
+  tensor d = t.make(dtype_of<Act>, before_gelu.shape());
+  t.ops().multiply_gelu_gradient(input_gradient_product<Act>(down.weight, operand, d), before_gelu.data<Act>());
+  operand.reset(), before_gelu.reset();
+  linear_backward<Act>(t, up, std::move(d));
 }
 
 template <class Backend>
@@ -22510,23 +22668,10 @@ template <class Backend>
 template <class Backend>
 [[nodiscard]] variable linear(tape<Backend>& t, const variable& x, const parameter& weight, const parameter& bias = {}) {
   CAUSEWAY_EXPECT(x.value.columns() == weight.columns && (!bias || bias.columns == weight.rows));
-  detail::linear_record r{x.value, {}, x.slot, no_gradient, weight, bias};
+  detail::linear_record r{x.value, x.slot, no_gradient, weight, bias};
   tensor y = t.make(x.value.type(), {x.value.rows(), weight.rows});
-  detail::with_activation_type(
-      x.value.type(), [&]<class Act>() { detail::linear_forward<Act, Act>(t, r, kernels::activation::none, {}, y); });
-  return detail::record_linear(t, std::move(r), std::move(y));
-}
-
-/// y = gelu(x·Wᵀ + b), the tanh form, in the type of x. Keeps the argument of gelu for backward.
-template <class Backend>
-[[nodiscard]] variable linear_gelu(tape<Backend>& t, const variable& x, const parameter& weight, const parameter& bias) {
-  CAUSEWAY_EXPECT(x.value.columns() == weight.columns && (!bias || bias.columns == weight.rows));
-  detail::linear_record r{x.value, {}, x.slot, no_gradient, weight, bias};
-  const tensor_shape shape{x.value.rows(), weight.rows};
-  if (t.recording()) r.pre_activation = t.make(x.value.type(), shape);
-  tensor y = t.make(x.value.type(), shape);
-  detail::with_activation_type(
-      x.value.type(), [&]<class Act>() { detail::linear_forward<Act, Act>(t, r, kernels::activation::gelu, {}, y); });
+  detail::with_activation_type(x.value.type(),
+                               [&]<class Act>() { t.ops().multiply(detail::linear_product<Act, Act>(r, y)); });
   return detail::record_linear(t, std::move(r), std::move(y));
 }
 
@@ -22536,12 +22681,37 @@ template <class Backend>
                                           const parameter& bias = {}, const variable& residual = {}) {
   CAUSEWAY_EXPECT(x.value.columns() == weight.columns && (!bias || bias.columns == weight.rows));
   CAUSEWAY_EXPECT(!residual.value || residual.value.columns() == weight.rows);
-  detail::linear_record r{x.value, {}, x.slot, residual.slot, weight, bias};
+  detail::linear_record r{x.value, x.slot, residual.slot, weight, bias};
   tensor y = t.make(dtype::f32, {x.value.rows(), weight.rows});
-  detail::with_activation_type(x.value.type(), [&]<class Act>() {
-    detail::linear_forward<Act, float>(t, r, kernels::activation::none, residual.value, y);
-  });
+  detail::with_activation_type(x.value.type(),
+                               [&]<class Act>() { detail::linear_residual_forward<Act>(t, r, residual.value, y); });
   return detail::record_linear(t, std::move(r), std::move(y));
+}
+
+/// y = gelu(x·Uᵀ + b)·Dᵀ + c + residual in f32, GELU in its tanh form: the feed-forward part of a block. Keeps the argument
+/// of GELU and its value for backward, where GELU's gradient is part of the product that makes it, if the backend can.
+template <class Backend>
+[[nodiscard]] variable feed_forward(tape<Backend>& t, const variable& x, const parameter& up, const parameter& up_bias,
+                                    const parameter& down, const parameter& down_bias, const variable& residual = {}) {
+  CAUSEWAY_EXPECT(x.value.columns() == up.columns && up.rows == down.columns);
+  CAUSEWAY_EXPECT(!residual.value || residual.value.columns() == down.rows);
+  const tensor_shape shape{x.value.rows(), up.rows};
+  detail::linear_record first{x.value, x.slot, no_gradient, up, up_bias};
+  tensor before_gelu = t.recording() ? t.make(x.value.type(), shape) : tensor{};
+  detail::linear_record second{t.make(x.value.type(), shape), no_gradient, residual.slot, down, down_bias};
+  tensor y = t.make(dtype::f32, {x.value.rows(), down.rows});
+  detail::with_activation_type(x.value.type(), [&]<class Act>() {
+    auto args = detail::linear_product<Act, Act>(first, second.x);
+    args.act = kernels::activation::gelu;
+    if (before_gelu) args.pre_activation = before_gelu.data<Act>();
+    t.ops().multiply(args);
+    detail::linear_residual_forward<Act>(t, second, residual.value, y);
+  });
+  return t.result(std::move(y), [up = std::move(first), down = std::move(second), before = std::move(before_gelu)](
+                                    tape<Backend>& on, tensor dy) mutable {
+    detail::with_activation_type(
+        up.x.type(), [&]<class Act>() { detail::feed_forward_backward<Act>(on, up, down, before, std::move(dy)); });
+  });
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::autograd
@@ -24612,6 +24782,7 @@ inline constexpr std::uint32_t updates = 4 * channel_stride;      ///< pseudo-gr
 inline constexpr std::uint32_t parameters = 5 * channel_stride;   ///< initial broadcast, averages of parameters
 inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of committed state, recovery
 inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
+inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
 inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
 }  // namespace channels
 
@@ -26595,6 +26766,39 @@ inline std::vector<std::size_t> whole_parts(std::size_t total, std::span<const d
 
 #endif  // CAUSEWAY_COLLECTIVE_SHARES_HPP
 
+// ---- causeway/collective/site.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SITE_HPP
+#define CAUSEWAY_COLLECTIVE_SITE_HPP
+
+// Peers that sit close together and talk often: the devices of a machine or of a rack. What connects them (NVLink through
+// NCCL, the run's own network) is behind this interface, so that a policy is the same for all of them, and its tests need
+// no device.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// All members call the same operations in the same order, with as many values. An operation returns when it is done here;
+/// afterwards the values are everybody's, to the bit, unless it failed: then they are garbage, and a member that others
+/// wait for may be gone. No operation waits for ever. One thread at a time.
+class site {
+ public:
+  virtual ~site() = default;
+
+  [[nodiscard]] virtual std::uint32_t size() const = 0;
+  /// This member, 0 to size()-1.
+  [[nodiscard]] virtual std::uint32_t rank() const = 0;
+
+  /// data[i] = the mean over all members, in f32. NaN and infinity are an error or stay what they are.
+  [[nodiscard]] virtual result<void> mean(std::span<float> data) = 0;
+  /// `data` of the member `from` replaces everybody's.
+  [[nodiscard]] virtual result<void> broadcast(std::uint32_t from, std::span<float> data) = 0;
+  /// Whether all members say yes.
+  [[nodiscard]] virtual result<bool> all_of(bool mine) = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SITE_HPP
+
 // ---- causeway/collective/split_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
 #define CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
@@ -26876,6 +27080,61 @@ class split_mean {
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
+
+// ---- causeway/collective/transport_site.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_TRANSPORT_SITE_HPP
+#define CAUSEWAY_COLLECTIVE_TRANSPORT_SITE_HPP
+
+// A site over the run's own network: for machines of a local network, for GPUs without NCCL, and for tests.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// The members talk on three channels from `id.channel` on, which nobody else of them uses. Sums are added in the order of
+/// the members' ranks (collective_options::how), and NaN or infinity is errc::non_finite. Bytes sent by a member: of a mean
+/// 2 (n-1)/n · 4 a value; of a broadcast at most 4 a value. `over` and the options' pool and workspace must outlive it.
+class transport_site final : public site {
+ public:
+  /// `members[r]` is the peer of rank r, this one among them.
+  transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
+                 const collective_options& options)
+      : group_{over, std::move(members)}, id_{id}, options_{options} {}
+
+  [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
+  [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
+
+  [[nodiscard]] result<void> mean(std::span<float> data) override {
+    return all_reduce_mean(group_, of_kind(0), data, options_);
+  }
+  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override {
+    return collective::broadcast(group_, of_kind(1), from, data, options_);
+  }
+  [[nodiscard]] result<bool> all_of(bool mine) override {
+    const std::byte own{mine};
+    std::vector<std::byte> said(group_.size());
+    CAUSEWAY_TRY(all_gather(group_, of_kind(2), std::span{&own, 1}, std::span{said}, options_));
+    for (net::peer_index r = 0; r < group_.size(); ++r) {
+      if (said[r] > std::byte{1})
+        return fail(errc::corrupt, peer_name(group_.peer_of(r)), "its word is neither yes nor no");
+    }
+    return std::all_of(said.begin(), said.end(), [](std::byte b) { return b == std::byte{1}; });
+  }
+
+ private:
+  /// A collective adds up to three phases to its channel.
+  [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const {
+    net::message_id id = id_;
+    id.channel += 4 * kind;
+    return id;
+  }
+
+  group_view group_;
+  net::message_id id_;
+  collective_options options_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_TRANSPORT_SITE_HPP
 
 // ---- causeway/collective/tree_mean.hpp ----
 #ifndef CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
@@ -28097,7 +28356,7 @@ struct bit_levels {
   static constexpr int top = with_zero ? half - 1 : 2 * half - 1;
 
   /// The top level over the root mean square at which a uniform quantiser has the least square error for normal values.
-  static constexpr float best_top[] = {0.79788F, 1.49353F, 1.95231F, 2.47388F, 2.89873F, 3.27011F, 3.60746F, 3.92050F};
+  static constexpr float best_top[8] = {0.79788F, 1.49353F, 1.95231F, 2.47388F, 2.89873F, 3.27011F, 3.60746F, 3.92050F};
 };
 
 struct bits_task {
@@ -35401,8 +35660,8 @@ class image_collector {
     }
   }
 
-  template <class T>
-  void visit(std::vector<T>& values) {
+  template <class T, class Memory>
+  void visit(std::vector<T, Memory>& values) {
     if constexpr (plain<T>) {
       view(std::span{values});
     } else {
@@ -37522,6 +37781,156 @@ inline result<void> check_count(std::string_view where, double parameters) {
 
 #endif  // CAUSEWAY_NN_OPTIONS_HPP
 
+// ---- causeway/nn/recorded_passes.hpp ----
+#ifndef CAUSEWAY_NN_RECORDED_PASSES_HPP
+#define CAUSEWAY_NN_RECORDED_PASSES_HPP
+
+// Training passes that repeat, for backends that can record one and start it again with one call: a small model on a GPU
+// would else wait for its hundreds of launches. The numbers are those of passes that are not recorded.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+/// `make_recording` gives what is described in cuda/recording.hpp, or null.
+template <class B>
+concept RecordingBackend = requires(B& b) {
+  b.make_recording()->rehearse();
+};
+
+/// Where passes are only run.
+template <class BackendType>
+class recorded_passes {
+ public:
+  explicit recorded_passes(BackendType&) noexcept {}
+
+  template <class Pass>
+  [[nodiscard]] result<double> run(const micro_batch& b, autograd::tape<BackendType>& plain, Pass&& pass) {
+    return pass(plain, b);
+  }
+  void forget() noexcept {}
+  [[nodiscard]] static std::uint64_t replays() noexcept { return 0; }
+};
+
+/// A shape is recorded when it comes twice in succession: then it is run once in buffers of its own, which nobody else is
+/// given any more, recorded the next time, and from then on replayed. The two shapes used last are kept. Where recording
+/// fails, the pass, of which nothing has run, is run as ever, and the shape is not tried again.
+template <RecordingBackend BackendType>
+class recorded_passes<BackendType> {
+ public:
+  using tape_type = autograd::tape<BackendType>;
+  static constexpr std::size_t most = 2;
+
+  /// The backend must outlive it.
+  explicit recorded_passes(BackendType& backend) noexcept : backend_{backend} {}
+
+  /// Gradients and loss of a pass: `pass(tape, batch)`, or what it was recorded as. Parameters must be where they are
+  /// needed before.
+  template <class Pass>
+  [[nodiscard]] result<double> run(const micro_batch& b, tape_type& plain, Pass&& pass) {
+    kept_pass* const kept = find(b, plain);
+    if (kept == nullptr || kept->next == stage::refused) return pass(plain, b);
+    if (kept->next == stage::rehearsal) return rehearse(*kept, b, pass);
+    if (kept->next == stage::recording) {
+      CAUSEWAY_TRY(backend_.finish());  // an error from before this pass is not one of recording it
+      if (!record(*kept, b, pass)) {
+        kept->refuse();
+        return pass(plain, b);
+      }
+    }
+    const double loss = kept->how->replay({b.inputs, b.targets, b.dropout_stream});
+    CAUSEWAY_TRY(backend_.finish());
+    ++replays_;
+    return loss;
+  }
+
+  /// After parameters have moved to other memory.
+  void forget() noexcept {
+    kept_.clear();
+    last_ = {};
+  }
+
+  [[nodiscard]] std::uint64_t replays() const noexcept { return replays_; }
+
+ private:
+  using handle = decltype(std::declval<BackendType&>().make_recording());
+
+  enum class stage : std::uint8_t { rehearsal, recording, replay, refused };
+
+  struct shape {
+    std::size_t tokens = 0;
+    std::int64_t batch = 0;
+    float scale = 0.0F;
+    bool operator==(const shape&) const = default;
+  };
+
+  struct kept_pass {
+    kept_pass(const shape& s, BackendType& backend, handle recording)
+        : of{s}, memory{backend.source()}, own{backend, memory}, how{std::move(recording)} {}
+
+    void refuse() noexcept {
+      next = stage::refused;
+      how.reset();
+      memory.trim();
+    }
+
+    shape of;
+    stage next = stage::rehearsal;
+    buffer_pool memory;
+    tape_type own;
+    handle how;  // goes before the memory that it writes
+  };
+
+  /// Null: run it.
+  kept_pass* find(const micro_batch& b, tape_type& plain) {
+    const shape wanted{b.inputs.size(), b.batch, b.grad_scale};
+    const bool again = std::exchange(last_, wanted) == wanted;
+    for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+      if (it->of == wanted) {
+        kept_.splice(kept_.begin(), kept_, it);
+        return &kept_.front();
+      }
+    }
+    if (!again) return nullptr;
+    handle how = backend_.make_recording();
+    if (how == nullptr) return nullptr;
+    if (kept_.size() == most) kept_.pop_back();
+    plain.memory().trim();  // its activations would stand beside ours
+    kept_.emplace_front(wanted, backend_, std::move(how));
+    return &kept_.front();
+  }
+
+  template <class Pass>
+  result<double> rehearse(kept_pass& kept, const micro_batch& b, Pass&& pass) {
+    kept.how->rehearse();
+    auto loss = pass(kept.own, b);
+    const auto ended = kept.how->end();
+    if (!loss) return loss;
+    if (!ended) return ended.error();
+    kept.next = stage::recording;
+    return loss;
+  }
+
+  /// From copies of the inputs, which may be one array.
+  template <class Pass>
+  bool record(kept_pass& kept, const micro_batch& b, Pass&& pass) {
+    const std::vector<std::int32_t> tokens{b.inputs.begin(), b.inputs.end()}, targets{b.targets.begin(), b.targets.end()};
+    const micro_batch copied{tokens, targets, b.batch, b.grad_scale, b.dropout_stream};
+    kept.how->record({tokens, targets, b.dropout_stream});
+    const bool told = pass(kept.own, copied).has_value();
+    const bool ended = kept.how->end().has_value();
+    if (told && ended) kept.next = stage::replay;
+    return told && ended;
+  }
+
+  BackendType& backend_;
+  std::list<kept_pass> kept_;  ///< the one used last first
+  shape last_;
+  std::uint64_t replays_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_RECORDED_PASSES_HPP
+
 // ---- causeway/nn/language_model.hpp ----
 #ifndef CAUSEWAY_NN_LANGUAGE_MODEL_HPP
 #define CAUSEWAY_NN_LANGUAGE_MODEL_HPP
@@ -37588,6 +37997,8 @@ class language_model {
   [[nodiscard]] float dropout() const noexcept { return family().dropout(); }
   [[nodiscard]] parameter_store& parameters() noexcept { return store(); }
   [[nodiscard]] BackendType& backend() noexcept { return engine_->backend; }
+  /// Passes that were not run but started again from a recording; none with most backends (nn/recorded_passes.hpp).
+  [[nodiscard]] std::uint64_t replayed_passes() const noexcept { return engine_->recorded.replays(); }
   /// The pool that activations come from, for its statistics.
   [[nodiscard]] buffer_pool& activation_memory() noexcept { return engine_->memory; }
 
@@ -37637,11 +38048,14 @@ class language_model {
   [[nodiscard]] result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
                                                 std::int64_t batch, float grad_scale, std::uint64_t dropout_stream) {
     CAUSEWAY_TRY(check_whole());
-    tape_type& t = engine_->tape;
     const micro_batch b{inputs, targets, batch, grad_scale, dropout_stream};
-    CAUSEWAY_ASSIGN(stage_pass all, forward_stage(t, {0, blocks()}, b));
-    CAUSEWAY_TRY(backward_stage(t, all));
-    return all.loss;
+    CAUSEWAY_TRY(check_stage(b, {0, blocks()}, {}));
+    refresh();
+    return engine_->recorded.run(b, engine_->tape, [this](tape_type& t, const micro_batch& m) -> result<double> {
+      CAUSEWAY_ASSIGN(const stage_pass all, forward_stage(t, {0, blocks()}, m));
+      CAUSEWAY_TRY(backward_stage(t, all));
+      return all.loss;
+    });
   }
 
   /// Σ loss over the tokens; no gradients, no dropout.
@@ -37756,6 +38170,7 @@ class language_model {
       for_common_pieces(store.segments(), fresh.segments(), [&](const auto& old, const auto& now) {
         std::copy_n(store.values().data() + old.offset, now.size(), fresh.values().data() + now.offset);
       });
+      recorded.forget();
       store = std::move(fresh);
       family = std::move(declared);
       part = std::move(wanted);
@@ -37772,6 +38187,7 @@ class language_model {
     std::uint64_t seen_version = 0;
     buffer_pool memory{backend.source()};
     tape_type tape{backend, memory};
+    recorded_passes<BackendType> recorded{backend};
   };
 
   language_model(const options_type& options, BackendType backend, model_part part)
@@ -37838,7 +38254,10 @@ class language_model {
       const autograd::recording_scope scope{t, recording};
       f();
       auto done = backend().finish();  // from here on the host may read what was computed
-      if (!done) t.clear();
+      if (!done) {
+        t.clear();
+        engine_->seen_version = 0;  // the copies that products read may not have been made
+      }
       return done;
     } catch (const std::bad_alloc&) {
       t.clear();
@@ -37976,8 +38395,10 @@ class gpt_family {
     const auto qkv = autograd::linear(t, norm(t, p, b.norm1, x), p[b.qkv], p[b.qkv + 1]);
     const auto x1 =
         p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], p[b.projection + 1], 2 * i + 1);
-    const auto hidden = autograd::linear_gelu(t, norm(t, p, b.norm2, x1), p[b.up], p[b.up + 1]);
-    return p.add_linear(t, x1, hidden, p[b.down], p[b.down + 1], 2 * i + 2);
+    const auto y = norm(t, p, b.norm2, x1);
+    const auto residual = p.dropout > 0.0F ? autograd::variable{} : x1;
+    const auto z = autograd::feed_forward(t, y, p[b.up], p[b.up + 1], p[b.down], p[b.down + 1], residual);
+    return p.dropout > 0.0F ? autograd::add(t, x1, p.drop(t, z, 2 * i + 2)) : z;
   }
 
   /// What the output layer multiplies.
@@ -38298,6 +38719,8 @@ struct context {
   std::span<float> gradients();
   parameter_view view();
   void parameters_changed();
+  result<void> subtract(std::span<float>, std::span<const float>, std::span<const float>);
+  result<void> copy(std::span<float>, std::span<const float>);
   result<void> track_updates(std::span<float>);
 
   thread_pool& pool();
@@ -41894,7 +42317,7 @@ class feed_forward_expert {
   }
   [[nodiscard]] autograd::variable compute(tape_type& t, const autograd::variable& x) {
     engine& e = *engine_;
-    return autograd::linear(t, autograd::linear_gelu(t, x, e.at(0), e.at(1)), e.at(2), e.at(3));
+    return autograd::feed_forward(t, x, e.at(0), e.at(1), e.at(2), e.at(3));
   }
 
   result<void> update() {
@@ -43853,6 +44276,7 @@ class least_load {
     const auto peers = known.usable(stage);
     if (peers.empty()) return nobody;
     admit(stage, known);
+    take_unit(stage, known);
     std::map<net::peer_id, double>& load = loads_[stage];
     double least = std::numeric_limits<double>::infinity();
     for (const server& s : peers) least = std::min(least, load[s.id]);
@@ -43891,9 +44315,19 @@ class least_load {
     for (const server& s : all) load.try_emplace(s.id, enter);
   }
 
+  // Before anybody of the stage has shown its speed, loads count micro-batches. From then on they are seconds: else who got
+  // one more of the first would get nothing for as long as the others take to make up for whole seconds.
+  void take_unit(std::uint32_t stage, const roster& known) {
+    const auto all = known.at(stage);
+    const bool is_known = std::any_of(all.begin(), all.end(), [](const server& s) { return s.seconds > 0; });
+    if (std::exchange(in_seconds_[stage], is_known) || !is_known) return;
+    for (auto& [id, load] : loads_[stage]) load *= known.expected_seconds(stage, nobody);
+  }
+
   least_load_options options_;
   rng random_;
   std::map<std::uint32_t, std::map<net::peer_id, double>> loads_;
+  std::map<std::uint32_t, bool> in_seconds_;
 };
 static_assert(Router<least_load>);
 
@@ -44913,6 +45347,400 @@ class arrival_rules {
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ARRIVAL_RULES_HPP
+
+// ---- causeway/comm/periodic.hpp ----
+#ifndef CAUSEWAY_COMM_PERIODIC_HPP
+#define CAUSEWAY_COMM_PERIODIC_HPP
+
+// Local steps between exchanges: every peer takes H inner steps alone, then the average of what all peers changed is handed
+// to an outer optimizer. Local SGD and FedAvg (outer SGD with rate 1; Stich 2019, McMahan et al. 2017) and DiLoCo (outer
+// Nesterov; Douillard et al. 2023) are instances.
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+/// How the pseudo-gradient is found.
+enum class pseudo_gradient : std::uint8_t {
+  difference,     ///< anchor − local parameters: no memory of its own, rounds once at the size of a parameter
+  sum_of_updates  ///< what the inner optimizer subtracted, summed: one more buffer, rounds at the size of an update
+};
+
+struct periodic_options {
+  std::uint32_t local_steps = 500;  ///< H, inner steps between exchanges
+  float outer_learning_rate = 0.7F;
+  pseudo_gradient content = pseudo_gradient::difference;
+};
+
+/// Every H inner steps:  Δ_m = θ − θ_m;  Δ = (1/n) Σ Δ_m;  θ ← outer(θ, Δ);  θ_m ← θ.   (DiLoCo, algorithm 1; the sign is
+/// old − new, so that a descending outer optimizer moves toward the replicas.) Inner optimizer state stays local.
+///
+/// State: the anchor θ (P values) and the outer optimizer's. An outer optimizer on a device (cuda/nesterov.hpp) has the
+/// anchor in its memory, and with a codec of the device (cuda/codec.hpp) only encoded bytes cross to the host. Cost per
+/// round: one exchange of P values through `Codec`, 2(n−1)/n · P · bytes-per-value sent and received by each peer. A failed
+/// exchange changes nothing: Δ_m is computed anew from θ and θ_m when the hook is called again. With H = 1, inner SGD,
+/// outer SGD(1) this is `every_step`: bit for bit with sum_of_updates when the learning rate is a power of two (then
+/// scaling commutes with rounding).
+template <class Outer = optim::nesterov, class Codec = compress::none>
+class periodic {
+  static constexpr bool own_memory = requires(const Outer& o) { o.memory(); };
+  using anchor_type = std::conditional_t<own_memory, std::vector<float, source_allocator<float>>, std::vector<float>>;
+
+ public:
+  static constexpr std::string_view name = "periodic";
+  static constexpr comm_traits traits{.tolerates = peers::elastic, .prepares_anew = true};
+  static constexpr std::uint32_t state_version = 2;
+
+  explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
+      : options_{options}, outer_{std::move(outer)}, codec_{std::move(codec)} {
+    if constexpr (own_memory) anchor_ = anchor_type{source_allocator<float>{outer_.memory()}};
+  }
+
+  result<void> start(auto& ctx) {
+    if (options_.local_steps == 0) {
+      return fail(errc::invalid_argument, "periodic", "local_steps is 0; set it to 1 or more");
+    }
+    const auto parameters = ctx.parameters();
+    if (anchor_.size() != parameters.size()) {  // not restored from a checkpoint
+      anchor_.assign(parameters.begin(), parameters.end());
+      outer_.reset(static_cast<std::int64_t>(parameters.size()));
+      since_ = 0;
+    }
+    if (options_.content == pseudo_gradient::sum_of_updates) {
+      updates_.resize(parameters.size());
+      CAUSEWAY_TRY(ctx.track_updates(updates_));
+    }
+    return {};
+  }
+
+  result<void> before_inner_step(auto&) { return {}; }
+
+  result<void> after_inner_step(auto& ctx) {
+    if (since_ + 1 < options_.local_steps) {
+      ++since_;
+      return {};
+    }
+    return outer_step(ctx);
+  }
+
+  /// Brings the replicas together when training ends in the middle of a round.
+  result<void> finish(auto& ctx) { return since_ == 0 ? result<void>{} : outer_step(ctx); }
+
+  void serialize(auto& ar) { ar(since_, anchor_, updates_, outer_, outer_steps_); }
+
+  void shared(auto& ar) { ar(anchor_, outer_, outer_steps_); }
+
+  /// Local progress since the last exchange moves along with the anchor: θ_m ← θ_m + (θ_new − θ_old), so that Δ_m stays.
+  void adopt(auto& ctx, std::span<const float> previous) {
+    const auto local = ctx.parameters();
+    if (previous.empty()) {
+      std::copy(anchor_.begin(), anchor_.end(), local.begin());
+      std::fill(updates_.begin(), updates_.end(), 0.0F);
+      since_ = 0;
+      ctx.resume_at(outer_steps_ * options_.local_steps);
+    } else {
+      for (std::size_t i = 0; i < local.size(); ++i) local[i] += anchor_[i] - previous[i];
+    }
+    ctx.parameters_changed();
+  }
+
+  result<void> catch_up(auto& ctx) {
+    CAUSEWAY_TRY(outer_step(ctx));
+    ctx.resume_at(outer_steps_ * options_.local_steps);
+    return {};
+  }
+
+  [[nodiscard]] std::uint32_t steps_since_exchange() const noexcept { return since_; }
+  [[nodiscard]] const periodic_options& options() const noexcept { return options_; }
+
+ private:
+  result<void> outer_step(auto& ctx) {
+    const auto local = ctx.parameters();
+    const auto delta = ctx.gradients();  // free between inner steps, so it carries the pseudo-gradient
+    if (options_.content == pseudo_gradient::sum_of_updates) {
+      std::copy(updates_.begin(), updates_.end(), delta.begin());
+    } else {
+      CAUSEWAY_TRY(ctx.subtract(delta, anchor_, local));
+    }
+    CAUSEWAY_TRY(ctx.mean(codec_, delta));
+
+    parameter_view view = ctx.view();
+    view.values = anchor_;
+    view.gradients = delta;
+    outer_.step(ctx.pool(), view, {.learning_rate = options_.outer_learning_rate});
+    CAUSEWAY_TRY(ctx.copy(local, anchor_));
+    std::fill(updates_.begin(), updates_.end(), 0.0F);
+    since_ = 0;
+    ++outer_steps_;
+    ctx.parameters_changed();
+    ctx.commit_round();
+    return {};
+  }
+
+  periodic_options options_;
+  Outer outer_;
+  Codec codec_;
+  anchor_type anchor_;
+  std::vector<float> updates_;
+  std::uint32_t since_ = 0;  ///< inner steps since the last exchange
+  std::uint64_t outer_steps_ = 0;
+};
+static_assert(CommunicationPolicy<periodic<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_PERIODIC_HPP
+
+// ---- causeway/comm/by_site.hpp ----
+#ifndef CAUSEWAY_COMM_BY_SITE_HPP
+#define CAUSEWAY_COMM_BY_SITE_HPP
+
+// Two tiers: the peers of a site, such as the GPUs of a machine, average gradients in every step and are one replica
+// together; the sites exchange as another policy says, with DiLoCo for one. Slow lines carry what one replica sends,
+// however many peers a site has.
+
+namespace causeway::inline CAUSEWAY_ABI::comm {
+
+struct by_site_options {
+  /// The peers of each site in the order of their ranks there, every peer once; equal on all peers. Empty: each peer is a
+  /// site.
+  std::vector<std::vector<net::peer_index>> sites;
+};
+
+namespace detail {
+
+/// What the policy between sites sees: the run with each site as one participant.
+template <class Context, class Owner>
+class site_context {
+ public:
+  site_context(Context& all, Owner& owner) noexcept : all_{all}, owner_{owner} {}
+
+  [[nodiscard]] std::uint64_t step() const { return all_.step(); }
+  [[nodiscard]] std::uint64_t round() const { return all_.round(); }
+  [[nodiscard]] bool keeps_inputs() const { return all_.keeps_inputs(); }
+  [[nodiscard]] auto parameters() { return all_.parameters(); }
+  [[nodiscard]] auto gradients() { return all_.gradients(); }
+  [[nodiscard]] auto view() { return all_.view(); }
+  [[nodiscard]] auto& pool() { return all_.pool(); }
+  [[nodiscard]] auto& clock() { return all_.clock(); }
+  [[nodiscard]] auto& shared_random() { return all_.shared_random(); }
+  void parameters_changed() { all_.parameters_changed(); }
+  result<void> track_updates(std::span<float> sum) { return all_.track_updates(sum); }
+  result<void> subtract(std::span<float> y, std::span<const float> a, std::span<const float> b) {
+    return all_.subtract(y, a, b);
+  }
+  result<void> copy(std::span<float> to, std::span<const float> from) { return all_.copy(to, from); }
+  void commit_round() { all_.commit_round(); }
+  void commit_round(std::span<const float> shared) { all_.commit_round(shared); }
+
+  template <class Codec>
+  result<void> mean(const Codec& codec, std::span<float> data) {
+    return owner_.mean_of_sites(all_, codec, data);
+  }
+
+ private:
+  Context& all_;
+  Owner& owner_;
+};
+
+}  // namespace detail
+
+/// g ← the mean of g over this peer's site, before each inner step; then `Across`, whose means are over the sites:
+/// Σ n_s·x_s / Σ n_s, where n_s is the number of peers of site s. `Across` may be any policy that exchanges through
+/// `ctx.mean` alone, such as periodic and every_step; the peers of a site run it on equal values and keep equal state.
+///
+/// A mean over sites is cut into as many pieces as the smallest site has peers: the peers of rank r average piece r
+/// among themselves, through the codec of `Across`, and give it to their sites. So a site sends and receives what one
+/// replica would, over all its lines at once, and every peer encodes only its piece. A peer whose exchange fails says so to
+/// its site: all of it fail together.
+///
+/// `close` carries what goes on within the site (cuda::open_site); without it, the run's transport does.
+template <class Across = periodic<>>
+class by_site {
+ public:
+  static constexpr std::string_view name = "by_site";
+  static constexpr comm_traits traits{.tolerates = peers::fixed,
+                                      .needs_global_step = true,
+                                      .identical_replicas = Across::traits.identical_replicas,
+                                      .rounds_by_steps = Across::traits.rounds_by_steps};
+  static constexpr std::uint32_t state_version = 1;
+
+  explicit by_site(by_site_options options = {}, Across across = Across{}, std::shared_ptr<collective::site> close = {})
+      : options_{std::move(options)}, across_{std::move(across)}, close_{std::move(close)} {}
+
+  [[nodiscard]] Across& across() noexcept { return across_; }
+  /// The peers of this site, after `start`.
+  [[nodiscard]] const std::vector<net::peer_index>& members() const noexcept { return options_.sites[site_]; }
+
+  result<void> start(auto& ctx) {
+    CAUSEWAY_TRY(find_place(ctx.self(), ctx.peers()));
+    CAUSEWAY_TRY(agree_on_sites(ctx));
+    detail::site_context tier{ctx, *this};
+    return across_.start(tier);
+  }
+
+  result<void> before_inner_step(auto& ctx) {
+    if (!averaged_) CAUSEWAY_TRY(mean_of_members(ctx, ctx.gradients()));
+    averaged_ = true;
+    detail::site_context tier{ctx, *this};
+    CAUSEWAY_TRY(across_.before_inner_step(tier));
+    averaged_ = false;
+    return {};
+  }
+  result<void> after_inner_step(auto& ctx) {
+    detail::site_context tier{ctx, *this};
+    return across_.after_inner_step(tier);
+  }
+  result<void> finish(auto& ctx) {
+    detail::site_context tier{ctx, *this};
+    return across_.finish(tier);
+  }
+
+  void serialize(auto& ar) { ar(across_); }
+
+  /// data ← the mean over the sites, where the members of a site hold the same values. Equal bits on all peers. After an
+  /// error the data is garbage unless ctx.keeps_inputs().
+  template <class Codec>
+  result<void> mean_of_sites(auto& ctx, const Codec& codec, std::span<float> data) {
+    if (options_.sites.size() == 1) return {};
+    return keeping(ctx, data, [&]() -> result<void> {
+      const pieces cut{data, static_cast<std::int64_t>(codec.block()), pieces_};
+      const auto mine = exchange_piece(ctx, codec, cut);
+      if (members().size() == 1) return mine;
+      return in_site(ctx, [&](collective::site& s) { return share_pieces(s, mine, cut); });
+    });
+  }
+
+ private:
+  /// Values cut at whole blocks of a codec.
+  struct pieces {
+    std::span<float> data;
+    std::int64_t block;
+    std::uint32_t count;
+
+    [[nodiscard]] std::span<float> operator[](std::uint32_t rank) const {
+      const index_range part = share_of(static_cast<std::int64_t>(data.size()), rank, count, block);
+      return data.subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size()));
+    }
+  };
+
+  result<void> find_place(net::peer_index self, std::uint32_t peers) {
+    if (options_.sites.empty()) {
+      for (net::peer_index p = 0; p < peers; ++p) options_.sites.push_back({p});
+    }
+    std::vector<net::peer_index> all;
+    pieces_ = peers;
+    for (std::size_t s = 0; s < options_.sites.size(); ++s) {
+      const auto& of_site = options_.sites[s];
+      all.insert(all.end(), of_site.begin(), of_site.end());
+      pieces_ = std::min(pieces_, static_cast<std::uint32_t>(of_site.size()));
+      const auto found = std::find(of_site.begin(), of_site.end(), self);
+      if (found != of_site.end()) site_ = s, rank_ = static_cast<std::uint32_t>(found - of_site.begin());
+    }
+    std::sort(all.begin(), all.end());
+    bool good = all.size() == peers && pieces_ > 0;
+    for (net::peer_index p = 0; good && p < peers; ++p) good = all[p] == p;
+    if (!good)
+      return fail(errc::invalid_argument, "by_site", "sites must name every peer of the run once, and none be empty");
+    if (close_ && (close_->size() != members().size() || close_->rank() != rank_)) {
+      return fail(errc::invalid_argument, "by_site",
+                  "the site was opened for other peers; open it with the list that stands in `sites`, in its order");
+    }
+    return {};
+  }
+
+  /// Peers with different lists would wait for each other or mix their pieces.
+  result<void> agree_on_sites(auto& ctx) {
+    hasher h;
+    for (const auto& of_site : options_.sites) {
+      h.add_value(std::uint64_t{of_site.size()});
+      for (const net::peer_index p : of_site) h.add_value(std::uint64_t{p});
+    }
+    const std::uint64_t mine = h.finish();
+    std::vector<std::uint64_t> all(ctx.peers());
+    CAUSEWAY_TRY(collective::all_gather(ctx.transport(), ctx.exchange_id(collective::channels::site),
+                                        std::as_bytes(std::span{&mine, 1}), std::as_writable_bytes(std::span{all}),
+                                        ctx.exchange_options()));
+    for (std::size_t p = 0; p < all.size(); ++p) {
+      if (all[p] == mine) continue;
+      return fail(errc::invalid_argument, collective::peer_name(static_cast<net::peer_index>(p)),
+                  "it has other sites; all peers need the same list");
+    }
+    return {};
+  }
+
+  result<void> mean_of_members(auto& ctx, std::span<float> data) {
+    if (members().size() == 1) return {};
+    return keeping(ctx, data, [&] { return in_site(ctx, [&](collective::site& s) { return s.mean(data); }); });
+  }
+
+  /// f() on `data`, which comes back where f fails and the fault policy may ask for it again.
+  template <class F>
+  result<void> keeping(auto& ctx, std::span<float> data, F&& f) {
+    if (!ctx.keeps_inputs()) return f();
+    const std::vector<float> kept{data.begin(), data.end()};
+    auto outcome = f();
+    if (!outcome) std::copy(kept.begin(), kept.end(), data.begin());
+    return outcome;
+  }
+
+  template <class F>
+  result<void> in_site(auto& ctx, F&& f) {
+    if (close_) return f(*close_);
+    collective::transport_site here{ctx.transport(), members(), ctx.exchange_id(collective::channels::site),
+                                    options_of(ctx)};
+    return f(here);
+  }
+
+  /// Averages this member's piece with those of its rank at the other sites; nothing where it has none.
+  template <class Codec>
+  result<void> exchange_piece(auto& ctx, const Codec& codec, const pieces& cut) {
+    if (rank_ >= pieces_) return {};
+    const std::span<float> mine = cut[rank_];
+    const auto weight = static_cast<float>(members().size() * options_.sites.size()) / static_cast<float>(ctx.peers());
+    if (weight != 1.0F) kernels::scale(ctx.pool(), mine.data(), weight, static_cast<std::int64_t>(mine.size()));
+    std::vector<net::peer_index> same_rank;
+    for (const auto& of_site : options_.sites) same_rank.push_back(of_site[rank_]);
+    collective::group_view column{ctx.transport(), std::move(same_rank)};
+    auto outcome =
+        collective::exchange_mean(column, ctx.exchange_id(collective::channels::updates), codec, mine, options_of(ctx));
+    if constexpr (requires { ctx.model().backend().finish(); }) {  // a codec of a device that failed
+      if (auto device = ctx.model().backend().finish(); !device) return device;
+    }
+    return outcome;
+  }
+
+  /// Everybody's piece to everybody, if all have theirs.
+  result<void> share_pieces(collective::site& s, const result<void>& mine, const pieces& cut) {
+    const auto all = s.all_of(mine.has_value());
+    if (!mine) return mine;
+    if (!all) return all.error();
+    if (!*all) {
+      return fail(errc::peer_lost, "by_site",
+                  "another peer of this site could not exchange with the other sites; its own error says why");
+    }
+    for (std::uint32_t r = 0; r < pieces_; ++r) CAUSEWAY_TRY(s.broadcast(r, cut[r]));
+    return {};
+  }
+
+  [[nodiscard]] collective::collective_options options_of(auto& ctx) {
+    auto options = ctx.exchange_options();
+    options.workspace = memory_.get();
+    return options;
+  }
+
+  by_site_options options_;
+  Across across_;
+  std::shared_ptr<collective::site> close_;
+  std::unique_ptr<collective::collective_workspace> memory_ = std::make_unique<collective::collective_workspace>();
+  std::size_t site_ = 0;
+  std::uint32_t rank_ = 0;
+  std::uint32_t pieces_ = 1;  ///< peers of the smallest site
+  bool averaged_ = false;     ///< the gradients of a step whose exchange between sites failed
+};
+static_assert(CommunicationPolicy<by_site<>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::comm
+
+#endif  // CAUSEWAY_COMM_BY_SITE_HPP
 
 // ---- causeway/comm/every_step.hpp ----
 #ifndef CAUSEWAY_COMM_EVERY_STEP_HPP
@@ -46457,144 +47285,6 @@ on_arrival(Axes...) -> on_arrival<Axes...>;
 }  // namespace causeway::inline CAUSEWAY_ABI::comm
 
 #endif  // CAUSEWAY_COMM_ON_ARRIVAL_HPP
-
-// ---- causeway/comm/periodic.hpp ----
-#ifndef CAUSEWAY_COMM_PERIODIC_HPP
-#define CAUSEWAY_COMM_PERIODIC_HPP
-
-// Local steps between exchanges: every peer takes H inner steps alone, then the average of what all peers changed is handed
-// to an outer optimizer. Local SGD and FedAvg (outer SGD with rate 1; Stich 2019, McMahan et al. 2017) and DiLoCo (outer
-// Nesterov; Douillard et al. 2023) are instances.
-
-namespace causeway::inline CAUSEWAY_ABI::comm {
-
-/// How the pseudo-gradient is found.
-enum class pseudo_gradient : std::uint8_t {
-  difference,     ///< anchor − local parameters: no memory of its own, rounds once at the size of a parameter
-  sum_of_updates  ///< what the inner optimizer subtracted, summed: one more buffer, rounds at the size of an update
-};
-
-struct periodic_options {
-  std::uint32_t local_steps = 500;  ///< H, inner steps between exchanges
-  float outer_learning_rate = 0.7F;
-  pseudo_gradient content = pseudo_gradient::difference;
-};
-
-/// Every H inner steps:  Δ_m = θ − θ_m;  Δ = (1/n) Σ Δ_m;  θ ← outer(θ, Δ);  θ_m ← θ.   (DiLoCo, algorithm 1; the sign is
-/// old − new, so that a descending outer optimizer moves toward the replicas.) Inner optimizer state stays local.
-///
-/// State: the anchor θ (P values) and the outer optimizer's. Cost per round: one exchange of P values through `Codec`,
-/// 2(n−1)/n · P · bytes-per-value sent and received by each peer. A failed exchange changes nothing: Δ_m is computed anew
-/// from θ and θ_m when the hook is called again. With H = 1, inner SGD, outer SGD(1) this is `every_step`: bit for bit with
-/// sum_of_updates when the learning rate is a power of two (then scaling commutes with rounding).
-template <class Outer = optim::nesterov, class Codec = compress::none>
-class periodic {
- public:
-  static constexpr std::string_view name = "periodic";
-  static constexpr comm_traits traits{.tolerates = peers::elastic, .prepares_anew = true};
-  static constexpr std::uint32_t state_version = 2;
-
-  explicit periodic(periodic_options options = {}, Outer outer = Outer{}, Codec codec = Codec{})
-      : options_{options}, outer_{std::move(outer)}, codec_{std::move(codec)} {}
-
-  result<void> start(auto& ctx) {
-    if (options_.local_steps == 0) {
-      return fail(errc::invalid_argument, "periodic", "local_steps is 0; set it to 1 or more");
-    }
-    const auto parameters = ctx.parameters();
-    if (anchor_.size() != parameters.size()) {  // not restored from a checkpoint
-      anchor_.assign(parameters.begin(), parameters.end());
-      outer_.reset(static_cast<std::int64_t>(parameters.size()));
-      since_ = 0;
-    }
-    if (options_.content == pseudo_gradient::sum_of_updates) {
-      updates_.resize(parameters.size());
-      CAUSEWAY_TRY(ctx.track_updates(updates_));
-    }
-    return {};
-  }
-
-  result<void> before_inner_step(auto&) { return {}; }
-
-  result<void> after_inner_step(auto& ctx) {
-    if (since_ + 1 < options_.local_steps) {
-      ++since_;
-      return {};
-    }
-    return outer_step(ctx);
-  }
-
-  /// Brings the replicas together when training ends in the middle of a round.
-  result<void> finish(auto& ctx) { return since_ == 0 ? result<void>{} : outer_step(ctx); }
-
-  void serialize(auto& ar) { ar(since_, anchor_, updates_, outer_, outer_steps_); }
-
-  void shared(auto& ar) { ar(anchor_, outer_, outer_steps_); }
-
-  /// Local progress since the last exchange moves along with the anchor: θ_m ← θ_m + (θ_new − θ_old), so that Δ_m stays.
-  void adopt(auto& ctx, std::span<const float> previous) {
-    const auto local = ctx.parameters();
-    if (previous.empty()) {
-      std::copy(anchor_.begin(), anchor_.end(), local.begin());
-      std::fill(updates_.begin(), updates_.end(), 0.0F);
-      since_ = 0;
-      ctx.resume_at(outer_steps_ * options_.local_steps);
-    } else {
-      for (std::size_t i = 0; i < local.size(); ++i) local[i] += anchor_[i] - previous[i];
-    }
-    ctx.parameters_changed();
-  }
-
-  result<void> catch_up(auto& ctx) {
-    CAUSEWAY_TRY(outer_step(ctx));
-    ctx.resume_at(outer_steps_ * options_.local_steps);
-    return {};
-  }
-
-  [[nodiscard]] std::uint32_t steps_since_exchange() const noexcept { return since_; }
-  [[nodiscard]] const periodic_options& options() const noexcept { return options_; }
-
- private:
-  result<void> outer_step(auto& ctx) {
-    const auto local = ctx.parameters();
-    const auto delta = ctx.gradients();  // free between inner steps, so it carries the pseudo-gradient
-    if (options_.content == pseudo_gradient::sum_of_updates) {
-      std::copy(updates_.begin(), updates_.end(), delta.begin());
-    } else {
-      ctx.pool().for_range(static_cast<std::int64_t>(local.size()), 1 << 14, [&](index_range part) {
-        for (auto i = static_cast<std::size_t>(part.begin); i < static_cast<std::size_t>(part.end); ++i) {
-          delta[i] = anchor_[i] - local[i];
-        }
-      });
-    }
-    CAUSEWAY_TRY(ctx.mean(codec_, delta));
-
-    parameter_view view = ctx.view();
-    view.values = anchor_;
-    view.gradients = delta;
-    outer_.step(ctx.pool(), view, {.learning_rate = options_.outer_learning_rate});
-    std::copy(anchor_.begin(), anchor_.end(), local.begin());
-    std::fill(updates_.begin(), updates_.end(), 0.0F);
-    since_ = 0;
-    ++outer_steps_;
-    ctx.parameters_changed();
-    ctx.commit_round();
-    return {};
-  }
-
-  periodic_options options_;
-  Outer outer_;
-  Codec codec_;
-  std::vector<float> anchor_;
-  std::vector<float> updates_;
-  std::uint32_t since_ = 0;  ///< inner steps since the last exchange
-  std::uint64_t outer_steps_ = 0;
-};
-static_assert(CommunicationPolicy<periodic<>>);
-
-}  // namespace causeway::inline CAUSEWAY_ABI::comm
-
-#endif  // CAUSEWAY_COMM_PERIODIC_HPP
 
 // ---- causeway/comm/round_rules.hpp ----
 #ifndef CAUSEWAY_COMM_ROUND_RULES_HPP
@@ -54558,6 +55248,13 @@ class swarm_computer {
   virtual void forget_progress() {}
 };
 
+/// The whole sum of a stage's gradients in a step.
+struct swarm_sum {
+  std::uint64_t step = 0;
+  double squares = 0;  ///< of its 2-norm
+  std::span<float> values{};
+};
+
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
 /// trainer's thread.
 class swarm_round {
@@ -54585,7 +55282,13 @@ class swarm_round {
   /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, and gives its weight in the
   /// sum. errc::cancelled: the parts do not make the whole.
   virtual result<double> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// The gradients hold the stage's sum. Blocks until every stage has its own, and gives the squared norm of all.
+  /// The gradients hold the stage's sum; nobody has been told. What is on disk before `all_summed` tells the other stages
+  /// lets this one take the step, whoever is lost afterwards.
+  virtual result<swarm_sum> keep_sum() = 0;
+  /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
+  /// values, what only others may ask for.
+  virtual void restore_sum(const swarm_sum& kept) = 0;
+  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all.
   virtual result<double> all_summed() = 0;
   /// What the stage's peers take for that.
   virtual void agreed(double squares) = 0;
@@ -54601,6 +55304,8 @@ class swarm_round {
   virtual void replaced() {}
   /// With local steps: the micro-batches that this peer has stepped on since the last exchange, of all steps of the round.
   [[nodiscard]] virtual swarm_wire::batch_set progress() const { return {}; }
+  /// What a micro-batch takes here, forward and backward; 0: not known yet.
+  [[nodiscard]] virtual double seconds_per_micro_batch() { return 0; }
   /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
   /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
   [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;
@@ -55410,6 +56115,12 @@ class queue_watch {
     at_ = now + every;
     return true;
   }
+  /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
+  /// due soon waits for half a period.
+  void changed(time_point now, duration every) {
+    clear();
+    if (at_ != time_point{}) at_ = std::max(at_, now + every / 2);
+  }
   void clear() {
     sums_.clear();
     looks_ = 0;
@@ -56087,11 +56798,14 @@ class swarm_lead : protected swarm_talk {
     serving_ = !move_to_;
     gives_up_ = declared_ = false;
     bool told = verdict_.turn == turn;
-    std::erase_if(orders_, [&](const auto& o) {
-      told = told || o.second.turn == turn;
-      if (o.second.turn == turn) accept(o.first, o.second);
-      return o.second.turn <= turn;
-    });
+    std::vector<std::pair<net::peer_id, swarm_wire::order>> due;
+    std::copy_if(orders_.begin(), orders_.end(), std::back_inserter(due),
+                 [&](const auto& o) { return o.second.turn == turn; });
+    std::erase_if(orders_, [&](const auto& o) { return o.second.turn <= turn; });
+    told = told || !due.empty();
+    if (serving_) {  // else they are for somebody who stays
+      for (const auto& [from, o] : due) accept(from, o);
+    }
     if (drives_ && micro_batches > 0) drive(std::exchange(asked_, true) && !closes_a_round());
     announce();
     if (closes_a_round() && !drives_) {
@@ -56130,11 +56844,13 @@ class swarm_lead : protected swarm_talk {
 
   [[nodiscard]] stage::routing::step_size size() const { return {step(), station_.done().size(), options_.stages}; }
 
-  /// All stages have all micro-batches, or others of this stage are beyond the step: the membership has their state.
+  /// All stages have all micro-batches; or others of this stage are beyond the step: the membership has their state; or
+  /// other stages are, and this one has its sum from before a restart.
   [[nodiscard]] bool may_enter() const {
     const std::uint64_t turn = station_.turn();
     return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0) ||
-           table_.anybody_beyond(options_.stage, turn) || released();
+           table_.anybody_beyond(options_.stage, turn) || released() ||
+           (table_.anybody_beyond(turn) && (has_sum() || table_.has_sum(options_.stage, step())));
   }
 
   /// Of the evaluation that is this turn.
@@ -56295,12 +57011,22 @@ class swarm_lead : protected swarm_talk {
   /// Queues are looked at with every heartbeat, and compared when it is time.
   void balance(time_point now) {
     const net::peer_id self = fabric_->id();
+    std::map<net::peer_id, std::uint32_t> serving;
+    for (const auto& [id, p] : table_.peers()) {
+      if (table_.serves(id)) serving[id] = p.said->stage;
+    }
+    if (std::exchange(balanced_, serving) != serving) queues_.changed(now, options_.rebalance_every);
     for (const auto& [id, p] : table_.peers()) {
       if (table_.serves(id)) queues_.saw(id, p.said->queued);
     }
     queues_.saw(self, station_.queued());
     queues_.looked();
     if (!queues_.due(now, options_.rebalance_every)) return;
+    const auto moving = serving.find(moving_.who);
+    if (moving != serving.end() && moving->second != moving_.to) {
+      // It moves at the end of its step; who was started again meanwhile has not heard of it.
+      return post(moving_.who, swarm_wire::move_request{term_, moving_.to});
+    }
     std::vector<std::vector<balanced_peer>> stages(options_.stages);
     for (const auto& [id, p] : table_.peers()) {
       if (table_.serves(id)) stages[p.said->stage].push_back({id, p.said->seconds, queues_.mean(id), true});
@@ -56310,6 +57036,7 @@ class swarm_lead : protected swarm_talk {
     const auto move = choose_move(stages, options_.hysteresis);
     if (!move) return;
     log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
+    moving_ = *move;
     post(move->who, swarm_wire::move_request{term_, move->to});
   }
 
@@ -56328,6 +57055,8 @@ class swarm_lead : protected swarm_talk {
   std::vector<std::pair<net::peer_id, swarm_wire::order>> orders_;  // of turns to come
   std::map<std::uint64_t, double> evaluated_;                       // by turn: summed losses
   queue_watch queues_;
+  std::map<net::peer_id, std::uint32_t> balanced_;  // stages by peer, when they were looked at last
+  swarm_move moving_;                               // the last one that was asked for
   swarm_wire::verdict verdict_;
   std::optional<std::uint32_t> move_to_;
   time_point claims_from_;  // before, others that drive already are listened for
@@ -56640,19 +57369,24 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     return this->steps_alone() ? weight_of(all, plan, self) : 1.0;  // every peer's, so that parts are summed
   }
 
-  result<double> all_summed() override {
-    const std::uint64_t step = this->step();
-    const double own = computer_->squares();
-    if (!std::isfinite(own)) {
+  result<swarm_sum> keep_sum() override {
+    const double squares = computer_->squares();
+    if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
+    kept_ = {this->step(), squares};
+    return swarm_sum{kept_.step, squares, computer_->gradients()};
+  }
+
+  void restore_sum(const swarm_sum& kept) override {
+    locked([&] { has_summed({kept.step, kept.squares}, {kept.values.begin(), kept.values.end()}); });
+  }
+
+  result<double> all_summed() override {
+    const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
-    std::vector<float> sum{g.begin(), g.end()};
     locked([&] {
-      gradients_.keep_sum(step, std::move(sum));
-      table_.remember(options_.stage, {step, own});
-      if (this->own_sums_[0].step != step) this->own_sums_[1] = this->own_sums_[0];
-      this->own_sums_[0] = {step, own};
+      has_summed(kept_, {g.begin(), g.end()});
       this->announce();
       this->settle();
     });
@@ -56670,6 +57404,12 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     std::uint64_t n = 0;
     locked([&] { n = station_.done().count(); });
     return n;
+  }
+
+  [[nodiscard]] double seconds_per_micro_batch() override {
+    double took = 0;
+    locked([&] { took = this->seconds_; });
+    return took;
   }
 
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override {
@@ -56726,8 +57466,14 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     });
   }
 
-  // ---- local steps
-  // ---------------------------------------------------------------------------------------------------------
+  void has_summed(const swarm_wire::stage_sum& what, std::vector<float> sum) {
+    gradients_.keep_sum(what.step, std::move(sum));
+    table_.remember(options_.stage, what);
+    if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
+    this->own_sums_[0] = what;
+  }
+
+  // ---- local steps ----------------------------------------------------------------------------------------------------
 
   // What this peer contributed counts if the driver said so; else others may have been given it, or nobody knows.
   result<double> run_alone(std::uint64_t step, swarm_computer& computer) {
@@ -56760,8 +57506,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
-  // ---- waiting
-  // -----------------------------------------------------------------------------------------------------------
+  // ---- waiting --------------------------------------------------------------------------------------------------------
 
   template <class Done>
   result<void> work_until(Done&& done, const std::function<bool()>& summoned = {}) {
@@ -56805,8 +57550,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     return {};
   }
 
-  // ---- tensors
-  // -----------------------------------------------------------------------------------------------------------
+  // ---- tensors --------------------------------------------------------------------------------------------------------
 
   // Takes in what has come, expects what was announced, sends what is due.
   void move_tensors() {
@@ -56848,8 +57592,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     return s;
   }
 
-  // ---- computing
-  // ---------------------------------------------------------------------------------------------------------
+  // ---- computing ------------------------------------------------------------------------------------------------------
 
   result<void> compute(const swarm_task& task) {
     if (!task.backward) computer_->forget(task.micro_batch);
@@ -56884,13 +57627,19 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     CAUSEWAY_ASSIGN(auto back, backward(m, adds));
     locked([&] {
       if (forgotten != this->times_forgotten_) return;  // others have been given it
-      const double took = forward_seconds_[m] + seconds(fabric_->now() - begin);
-      this->seconds_ = this->seconds_ > 0 ? 0.7 * this->seconds_ + 0.3 * took : took;
+      const double took = time_of(forward_seconds_[m] + seconds(fabric_->now() - begin));
       station_.contributed(m, back.loss, std::move(back.bytes), task.pass);
       this->tell_driver(swarm_wire::contributed{station_.turn(), m, took, back.loss});
       this->settle();
     });
     return {};
+  }
+
+  // The first one pays for memory and caches, and says nothing of those to come: 0.
+  double time_of(double took) {
+    if (!std::exchange(warm_, true)) return 0;
+    this->seconds_ = this->seconds_ > 0 ? 0.7 * this->seconds_ + 0.3 * took : took;
+    return took;
   }
 
   // What is computed again for a neighbour's sake adds to nothing.
@@ -56938,12 +57687,14 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   std::uint64_t serial_ = 0;
   std::uint64_t evaluated_step_ = 0;
   std::uint64_t evaluations_ = 0;  // before that step
+  swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
   double norm_ = 0;
   swarm_wire::batch_set progress_;    // of the micro-batches since the last exchange: those that this peer has stepped on
   std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
   std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
   bool clobbered_ = false;            // the gradients held what was to be exchanged
   bool open_ = false;
+  bool warm_ = false;      // has computed a micro-batch to the end
   time_point again_from_;  // another attempt at the exchange
   duration waited_{0};
   duration say_at_;
@@ -57157,9 +57908,8 @@ namespace causeway::inline CAUSEWAY_ABI {
 ///   losses to the store's gradients; gives the sum. Equal inputs give equal bits for a given number of threads.
 /// - `evaluate(inputs, targets, sequences)`: the summed token losses, without gradients and dropout.
 /// - `config_hash()`: equal on models that can share a run.
-/// - `backend().pool()`: the threads of the host. Where the backend is a kernels::Backend, gradients are cleared and
-/// measured
-///   by it, wherever they lie.
+/// - `backend().pool()`: the threads of the host. A backend that is a kernels::Backend also clears and measures gradients,
+///   wherever they lie.
 template <class M>
 concept Model = std::movable<M> &&
     requires(M& m, std::span<const std::int32_t> tokens, std::int64_t sequences, float scale, std::uint64_t stream) {
@@ -57293,6 +58043,28 @@ class training_context {
     }
   }
 
+  // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
+
+  /// y = a − b, value by value.
+  result<void> subtract(std::span<float> y, std::span<const float> a, std::span<const float> b) {
+    const auto count = static_cast<std::int64_t>(y.size());
+    if constexpr (requires { model_.backend().subtract(y.data(), a.data(), b.data(), count); }) {
+      return model_.backend().subtract(y.data(), a.data(), b.data(), count);
+    } else {
+      kernels::subtract(pool(), y.data(), a.data(), b.data(), count);
+      return {};
+    }
+  }
+  /// `to` and `from` are as long.
+  result<void> copy(std::span<float> to, std::span<const float> from) {
+    if constexpr (requires { model_.backend().assign(to.data(), from.data(), std::int64_t{}); }) {
+      return model_.backend().assign(to.data(), from.data(), static_cast<std::int64_t>(to.size()));
+    } else {
+      std::copy(from.begin(), from.end(), to.begin());
+      return {};
+    }
+  }
+
   // ---- doors --------------------------------------------------------------------------------------------------------
 
   [[nodiscard]] thread_pool& pool() { return model_.backend().pool(); }
@@ -57328,9 +58100,12 @@ class training_context {
     CAUSEWAY_TRY(enter());
     if (peers() == 1) return exchanged();
     if (keeps_inputs_) kept_.assign(data.begin(), data.end());
-    if (elastic()) weigh(data);
+    if (elastic()) CAUSEWAY_TRY(weigh(data));
     auto outcome = collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data,
                                              own_exchange_options());
+    if constexpr (kernels::Backend<backend_type>) {  // a device that failed says more than that its bytes were refused
+      if (auto device = model_.backend().finish(); !device) outcome = std::move(device);
+    }
     if (outcome) outcome = exchanged();
     if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
     return outcome;
@@ -57381,7 +58156,7 @@ class training_context {
     }
     ++round_;
     const bool full = options_.hash_every != 0 && round_ % options_.hash_every == 0 && !shared.empty();
-    hash_ = full ? hasher{}.add_values(shared).finish() : 0;
+    hash_ = full ? hash_of(shared) : 0;
     parent_ = mix(parent_, hash_, round_);
   }
 
@@ -57485,7 +58260,7 @@ class training_context {
 
   /// Checks that all peers start from the same parameters. One hash from and to everybody.
   result<void> agree_on_start() {
-    parent_ = hasher{}.add_values(std::span<const float>{parameters()}).finish();
+    parent_ = hash_of(parameters());
     return verify_parent(
         "starts from other parameters; all peers need the same seed, the same options and checkpoints of "
         "the same round");
@@ -57560,9 +58335,24 @@ class training_context {
   result<void> exchanged() { return elastic() ? env_.group->exchanged() : result<void>{}; }
 
   // Equal shares scale by exactly 1.
-  void weigh(std::span<float> data) {
+  result<void> weigh(std::span<float> data) {
     const auto scale = static_cast<float>(entry_.share * peers());
-    if (scale != 1.0F) kernels::scale(pool(), data.data(), scale, static_cast<std::int64_t>(data.size()));
+    const auto count = static_cast<std::int64_t>(data.size());
+    if (scale == 1.0F) return {};
+    if constexpr (requires { model_.backend().scale(data.data(), scale, count); }) {
+      return model_.backend().scale(data.data(), scale, count);
+    } else {
+      kernels::scale(pool(), data.data(), scale, count);
+      return {};
+    }
+  }
+
+  [[nodiscard]] std::uint64_t hash_of(std::span<const float> row) {
+    if constexpr (requires { model_.backend().hash(row); }) {
+      return model_.backend().hash(row);
+    } else {
+      return kernels::row_hash(pool(), row);
+    }
   }
 
   template <class Comm>
@@ -58896,7 +59686,8 @@ inline result<membership::durable_record> refound(io::any_storage storage, std::
 
 // The peers of one stage of a swarm as a membership: that of train/member.hpp, with three things added. An exchange begins
 // when the stage has every micro-batch of the step, and only if its peers have each exactly once between them; what is
-// exchanged is summed, not averaged; and nobody takes the step before all stages have their sums.
+// exchanged is summed, not averaged; and nobody takes the step before all stages have their sums, on disk where the group
+// has one: then a stage that loses all its peers while another takes the step can take it as well, once one is back.
 
 namespace causeway::inline CAUSEWAY_ABI {
 
@@ -58907,6 +59698,13 @@ class swarm_group final : public elastic_group {
   /// handed out by it.
   swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm)
       : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
+  /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
+  /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
+  swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
+              const std::string& folder)
+      : swarm_group{std::move(stage), std::move(swarm)} {
+    if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
+  }
 
   [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
   [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
@@ -58926,8 +59724,10 @@ class swarm_group final : public elastic_group {
       swarm_->replaced();
       if (inner) inner({});
     };
+    const std::size_t parameters = state.parts.empty() ? 0 : state.parts.front().size() / sizeof(float);
     CAUSEWAY_TRY(stage_->open(std::move(state), pool));
     replaced_ = false;
+    recall_sums(parameters);
     return {};
   }
 
@@ -58940,6 +59740,7 @@ class swarm_group final : public elastic_group {
   }
 
   result<void> exchanged() override {
+    CAUSEWAY_TRY(keep_sum());
     CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
     CAUSEWAY_TRY(agree_on_norm(squares));
     return stage_->exchanged();
@@ -58953,6 +59754,39 @@ class swarm_group final : public elastic_group {
   }
 
  private:
+  // What a sum was made of, and where it leads from.
+  struct kept_sum {
+    std::uint64_t step = 0;
+    double squares = 0;
+    std::uint64_t state = 0;
+  };
+
+  result<void> keep_sum() {
+    CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum());
+    if (!sums_) return {};
+    kept_sum head{sum.step, sum.squares, stage_->state_hash()};
+    const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(sum.values)};
+    return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
+  }
+
+  // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
+  // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
+  void recall_sums(std::size_t parameters) {
+    if (!sums_) return;
+    const auto steps = sums_->rounds();
+    if (!steps) return;
+    for (const std::uint64_t step : *steps) {
+      kept_sum head;
+      std::vector<float> values(parameters);
+      const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}),
+                                            std::as_writable_bytes(std::span{values})};
+      if (!sums_->load(step, run_of_sums(), parts)) continue;
+      const bool next = head.state == stage_->state_hash();
+      swarm_->restore_sum({head.step, head.squares, next ? std::span{values} : std::span<float>{}});
+    }
+  }
+  [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
+
   // Everybody's holdings go to everybody: M bits each.
   result<double> divide() {
     const parallel::swarm_holding mine = swarm_->holding();
@@ -58997,6 +59831,7 @@ class swarm_group final : public elastic_group {
 
   std::shared_ptr<elastic_group> stage_;
   std::shared_ptr<parallel::swarm_round> swarm_;
+  std::optional<membership::round_store> sums_;
   round_entry entry_;
   bool leaves_ = false;
   bool replaced_ = false;  // the shared state was, since the last settle
@@ -60213,6 +61048,108 @@ using gwtf = parallel::swarm<stage::plain>;
 
 #endif  // CAUSEWAY_PRESETS_SWARMS_HPP
 
+// ---- causeway/cuda/recording.hpp ----
+#ifndef CAUSEWAY_CUDA_RECORDING_HPP
+#define CAUSEWAY_CUDA_RECORDING_HPP
+
+// A pass of one shape that was told once how it goes, and then starts with one call: a CUDA graph, or closures in the
+// tests. What differs from pass to pass lies in memory of its own: arrays that the pass copies in, and the seed of dropout.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// What a pass has of its own. Arrays of the host, in different places.
+struct pass_inputs {
+  std::span<const std::int32_t> tokens;
+  std::span<const std::int32_t> targets;
+  std::uint64_t seed = 0;  ///< of dropout
+};
+
+/// First `rehearse`, the pass, `end`: it runs, in memory that from now on is the recording's, and whatever is made once
+/// (tables, choices of products) is made. Then `record`, the pass, `end`: it does not run. Then `replay`, any number of
+/// times; other passes may run between, in memory of their own. Buffers that the pass is given from outside, parameters and
+/// activations, must be the same in all three and live as long. A pass may wait for one number, its loss.
+class recording {
+ public:
+  virtual ~recording() = default;
+
+  virtual void rehearse() = 0;
+  virtual void record(const pass_inputs& in) = 0;
+  /// Of `rehearse` or `record`, also after an error. errc::unsupported where the pass did what cannot be recorded.
+  [[nodiscard]] virtual result<void> end() = 0;
+  /// The pass with these inputs, as long as the recorded ones. Waits for its loss: NaN after an error, which the engine's
+  /// `finish` tells.
+  [[nodiscard]] virtual double replay(const pass_inputs& in) = 0;
+};
+
+/// Where a recorded pass finds what differs, in memory of its queue: the inputs are copied there before each replay, and
+/// the pass copies them on where it did so before. Its working memory would not do: the pass may use a piece of that for
+/// other things first.
+class recording_room {
+ public:
+  [[nodiscard]] static std::size_t bytes_for(const pass_inputs& in) noexcept {
+    return head + padded(in.tokens.size_bytes()) + in.targets.size_bytes();
+  }
+
+  recording_room() = default;
+  /// bytes_for(in) bytes, aligned to 64.
+  recording_room(std::byte* at, const pass_inputs& in) noexcept : at_{at}, recorded_{in} {}
+
+  [[nodiscard]] std::uint64_t* seed() const noexcept { return reinterpret_cast<std::uint64_t*>(at_); }
+  /// The one number that the pass makes for the host.
+  [[nodiscard]] double* number() const noexcept { return reinterpret_cast<double*>(at_ + sizeof(std::uint64_t)); }
+
+  /// Where the recorded pass finds what it copies from the host: a whole input. Anything else would be old at a replay.
+  [[nodiscard]] result<const void*> find(const void* host, std::size_t bytes) const {
+    const auto tokens = std::as_bytes(recorded_.tokens), targets = std::as_bytes(recorded_.targets);
+    if (host == tokens.data() && bytes == tokens.size()) return static_cast<const void*>(at_ + head);
+    if (host == targets.data() && bytes == targets.size()) return static_cast<const void*>(targets_at());
+    return fail(errc::unsupported, "recording", "the pass copies in what is neither its tokens nor its targets");
+  }
+
+  /// `copy(to, host, bytes)` for all that differs; `in` has the recorded lengths.
+  template <class F>
+  [[nodiscard]] result<void> fill(const pass_inputs& in, F&& copy) const {
+    CAUSEWAY_EXPECT(in.tokens.size() == recorded_.tokens.size() && in.targets.size() == recorded_.targets.size());
+    CAUSEWAY_TRY(copy(at_ + head, in.tokens.data(), in.tokens.size_bytes()));
+    CAUSEWAY_TRY(copy(targets_at(), in.targets.data(), in.targets.size_bytes()));
+    return copy(seed(), &in.seed, sizeof in.seed);
+  }
+
+ private:
+  static constexpr std::size_t head = 64;
+  static constexpr std::size_t padded(std::size_t bytes) noexcept { return (bytes + 63) / 64 * 64; }
+  [[nodiscard]] std::byte* targets_at() const noexcept { return at_ + head + padded(recorded_.tokens.size_bytes()); }
+
+  std::byte* at_ = nullptr;
+  pass_inputs recorded_;  ///< behind the recording only its lengths are looked at
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_RECORDING_HPP
+
+// ---- causeway/cuda/wire_codec.hpp ----
+#ifndef CAUSEWAY_CUDA_WIRE_CODEC_HPP
+#define CAUSEWAY_CUDA_WIRE_CODEC_HPP
+
+// The codecs whose messages a device writes and reads.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// One of them, with its options: what an engine is told.
+using wire_codec = std::variant<compress::bf16, compress::fp16, compress::block_int8, compress::e3m0, compress::bits<1>,
+                                compress::bits<2>, compress::bits<3>, compress::bits<4>, compress::bits<5>,
+                                compress::bits<6>, compress::bits<7>, compress::bits<8>>;
+
+template <class C>
+concept WireCodec = std::is_constructible_v < wire_codec,
+        std::in_place_type_t<C>,
+const C& > ;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_WIRE_CODEC_HPP
+
 // ---- causeway/cuda/engine.hpp ----
 #ifndef CAUSEWAY_CUDA_ENGINE_HPP
 #define CAUSEWAY_CUDA_ENGINE_HPP
@@ -60313,6 +61250,7 @@ class engine {
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual void multiply(const product& p) = 0;
+  virtual void multiply_gelu_gradient(const product& p, const_values x) = 0;
   virtual void zero(float* y, std::int64_t count) = 0;
   /// Waits for the result. NaN after an error.
   [[nodiscard]] virtual double sum_of_squares(const float* x, std::int64_t count) = 0;
@@ -60357,6 +61295,29 @@ class engine {
   /// p, g and the momentum u are [rows, columns].
   virtual void muon_update(float* p, const float* g, float* u, std::int64_t rows, std::int64_t columns,
                            const muon_coefficients& c) = 0;
+
+  /// For a training pass; null where the engine does not record. The engine must outlive it.
+  [[nodiscard]] virtual std::unique_ptr<recording> make_recording() = 0;
+
+  // ---- rounds: the bits of kernels/ and compress/ -------------------------------------------------------------------
+
+  /// Whether `bytes` bytes from p on lie in one piece from `reserve`.
+  [[nodiscard]] virtual bool holds(const void* p, std::size_t bytes) const noexcept = 0;
+  /// y = a - b.
+  virtual void subtract(float* y, const float* a, const float* b, std::int64_t count) = 0;
+  virtual void scale(float* y, float alpha, std::int64_t count) = 0;
+  /// With momentum u, or without one where it is null.
+  virtual void sgd_update(float* p, const float* g, float* u, std::int64_t count, const kernels::sgd_coefficients& c) = 0;
+  virtual void nesterov_update(float* p, const float* g, float* u, std::int64_t count,
+                               const kernels::sgd_coefficients& c) = 0;
+  /// kernels::row_hash. Waits.
+  [[nodiscard]] virtual std::uint64_t row_hash(const float* x, std::size_t n) = 0;
+  /// The message of x to memory of the host. Waits for it; an error is told now and by `finish`.
+  [[nodiscard]] virtual result<void> encode(const wire_codec& how, const float* x, std::size_t n, std::byte* host) = 0;
+  /// to = what a message on the host decodes to, or to + weight · that. Waits. For bytes that are refused, an error of the
+  /// codec's, which `finish` does not tell: `to` is unchanged.
+  [[nodiscard]] virtual result<void> decode(const wire_codec& how, std::span<const std::byte> host, float* to,
+                                            std::size_t n, bool is_added, float weight) = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
@@ -60370,7 +61331,7 @@ class engine {
 // A GPU as the backend of a model: nn::basic_gpt<cuda::backend> trains on it, with the same trainers and policies. The
 // parameters, gradients and activations lie in memory that device and host share (engine::reserve), so that whatever a
 // policy does with them between steps, it does; while a pass runs nothing else may touch them, and a pass ends when the
-// device is done. The inner optimizer should be one of cuda/optimizers.hpp: another one works, but its state is on the host
+// device is done. The inner optimizer should be cuda::adamw or cuda::muon: another one works, but its state is on the host
 // and every step moves the parameters there and back.
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
@@ -60395,6 +61356,8 @@ class backend {
   [[nodiscard]] result<void> finish() { return engine_->finish(); }
   [[nodiscard]] std::string describe() const { return engine_->describe(); }
 
+  [[nodiscard]] std::unique_ptr<recording> make_recording() { return engine_->make_recording(); }
+
   /// Both wait; an error comes back from the next pass's `finish`, and makes the sum NaN.
   void zero(float* y, std::int64_t count) {
     engine_->zero(y, count);
@@ -60402,7 +61365,36 @@ class backend {
   }
   [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) { return engine_->sum_of_squares(x, count); }
 
+  // ---- rows of policies: on the device where all of them lie in its memory, else on the host -----------------------
+
+  /// y = a - b.
+  result<void> subtract(float* y, const float* a, const float* b, std::int64_t count) {
+    if (!there(count, y, a, b)) return kernels::subtract(pool_, y, a, b, count), result<void>{};
+    engine_->subtract(y, a, b, count);
+    return finish();
+  }
+  result<void> scale(float* y, float alpha, std::int64_t count) {
+    if (!there(count, y)) return kernels::scale(pool_, y, alpha, count), result<void>{};
+    engine_->scale(y, alpha, count);
+    return finish();
+  }
+  result<void> assign(float* to, const float* from, std::int64_t count) {
+    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
+    if (!there(count, to, from)) return std::memcpy(to, from, bytes), result<void>{};
+    engine_->copy(to, from, bytes);
+    return finish();
+  }
+  /// An error comes back from the next `finish`.
+  [[nodiscard]] std::uint64_t hash(std::span<const float> row) {
+    if (!there(std::ssize(row), row.data())) return kernels::row_hash(pool_, row);
+    return engine_->row_hash(row.data(), row.size());
+  }
+
  private:
+  [[nodiscard]] bool there(std::int64_t count, const auto*... rows) const noexcept {
+    return (engine_->holds(rows, static_cast<std::size_t>(count) * sizeof(float)) && ...);
+  }
+
   std::shared_ptr<cuda::engine> engine_;
   thread_pool pool_;
 };
@@ -60485,6 +61477,68 @@ static_assert(optim::Optimizer<adamw>);
 
 #endif  // CAUSEWAY_CUDA_ADAMW_HPP
 
+// ---- causeway/cuda/codec.hpp ----
+#ifndef CAUSEWAY_CUDA_CODEC_HPP
+#define CAUSEWAY_CUDA_CODEC_HPP
+
+// A codec of compress/ whose rows may lie in a device's memory. What is there is encoded and decoded there, so that only
+// encoded bytes cross to the host, where the network is; what lies on the host takes the CPU's way. Bytes and values are
+// the same either way, so peers with and without a device share an exchange.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Wraps a codec for an engine. In a mean over peers (collective::exchange_mean) the sum of a peer's own share is made on
+/// the host, of the messages that came there: on the device it would take them all across the bus.
+///
+/// When the device fails, `encode` writes bytes that every reader refuses and `decode` gives the device's error; the engine
+/// tells it to whoever asks it next to finish.
+template <WireCodec Codec>
+class codec {
+ public:
+  static constexpr std::string_view name = Codec::name;
+  static constexpr compress::codec_traits traits = Codec::traits;
+  static constexpr bool raw = false;
+
+  codec() = default;  ///< no engine: the codec that it wraps
+  explicit codec(std::shared_ptr<engine> e, Codec how = Codec{}) : engine_{std::move(e)}, how_{std::move(how)} {}
+
+  [[nodiscard]] const Codec& wrapped() const noexcept { return how_; }
+  [[nodiscard]] std::size_t block() const noexcept { return how_.block(); }
+  [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept { return how_.encoded_size(n); }
+
+  std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room) const {
+    if (!there(values)) return how_.encode(pool, values, room);
+    const std::size_t bytes = encoded_size(values.size());
+    CAUSEWAY_EXPECT(room.size() >= bytes);
+    if (!engine_->encode(how_, values.data(), values.size(), room.data())) {
+      std::memset(room.data(), 0xFF, bytes);  // NaN as a scale or a value in every one of the formats
+    }
+    return bytes;
+  }
+
+  result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values) const {
+    if (!there(values)) return how_.decode(pool, bytes, values);
+    return engine_->decode(how_, bytes, values.data(), values.size(), false, 1.0F);
+  }
+  result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight) const {
+    if (!there(sum)) return how_.decode_add(pool, bytes, sum, weight);
+    return engine_->decode(how_, bytes, sum.data(), sum.size(), true, weight);
+  }
+
+ private:
+  [[nodiscard]] bool there(std::span<const float> values) const noexcept {
+    return engine_ != nullptr && engine_->holds(values.data(), values.size_bytes());
+  }
+
+  std::shared_ptr<engine> engine_;
+  Codec how_;
+};
+static_assert(compress::AddingCodec<codec<compress::block_int8>>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_CODEC_HPP
+
 // ---- causeway/cuda/muon.hpp ----
 #ifndef CAUSEWAY_CUDA_MUON_HPP
 #define CAUSEWAY_CUDA_MUON_HPP
@@ -60557,6 +61611,117 @@ static_assert(optim::Optimizer<muon>);
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_MUON_HPP
+
+// ---- causeway/cuda/nesterov.hpp ----
+#ifndef CAUSEWAY_CUDA_NESTEROV_HPP
+#define CAUSEWAY_CUDA_NESTEROV_HPP
+
+// The outer optimizers of DiLoCo and local SGD beside a model on the device. Their steps have the bits of optim::nesterov
+// and optim::sgd, and their states are the same, so a checkpoint of either goes on with the other: which of them a policy
+// is given says where the outer step is made and where its 8 bytes a parameter lie.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+/// Calls `f(begin, count, coefficients)` for the pieces of a view that are decayed alike.
+template <class F>
+void for_momentum_pieces(const parameter_view& view, const optim::step_options& step, float momentum, float weight_decay,
+                         F&& f) {
+  const auto length = static_cast<std::int64_t>(view.values.size());
+  const auto piece = [&](std::int64_t begin, std::int64_t count, bool decay) {
+    f(begin, count,
+      kernels::sgd_coefficients{step.learning_rate, momentum, decay ? weight_decay : 0.0F, step.gradient_scale});
+  };
+  if (view.segments.empty() || weight_decay == 0.0F) return piece(0, length, true);
+  optim::detail::for_pieces(view.segments, {0, length}, piece);
+}
+
+}  // namespace detail
+
+/// optim::nesterov on an engine. Values and gradients lie in the engine's memory: where a policy keeps shared parameters
+/// for it, it keeps them in `memory()`. Moves 20 bytes a parameter in the device's memory, keeps 4.
+class nesterov {
+ public:
+  static constexpr std::string_view name = "nesterov";
+
+  nesterov() = default;  ///< a place for one: it can do nothing
+  explicit nesterov(std::shared_ptr<engine> e, optim::nesterov_options options = {})
+      : engine_{std::move(e)}, options_{options}, velocity_{0, memory()} {}
+
+  [[nodiscard]] const optim::nesterov_options& options() const noexcept { return options_; }
+  [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
+
+  void reset(std::int64_t length) {
+    CAUSEWAY_EXPECT(engine_ != nullptr);
+    velocity_ = optim::state_buffer{length, memory()};
+  }
+
+  void step(thread_pool&, parameter_view view, optim::step_options step) {
+    CAUSEWAY_EXPECT(velocity_.size() == static_cast<std::int64_t>(view.values.size()));
+    detail::for_momentum_pieces(view, step, options_.momentum, options_.weight_decay,
+                                [&](std::int64_t begin, std::int64_t count, const kernels::sgd_coefficients& c) {
+                                  engine_->nesterov_update(view.values.data() + begin, view.gradients.data() + begin,
+                                                           velocity_.data() + begin, count, c);
+                                });
+    engine_->wait();  // policies of the host may read the values next
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(velocity_);
+  }
+
+ private:
+  std::shared_ptr<engine> engine_;
+  optim::nesterov_options options_;
+  optim::state_buffer velocity_;
+};
+static_assert(optim::Optimizer<nesterov>);
+
+/// optim::sgd on an engine, as `nesterov` above. It does not report its updates.
+class sgd {
+ public:
+  static constexpr std::string_view name = "sgd";
+
+  sgd() = default;  ///< a place for one: it can do nothing
+  explicit sgd(std::shared_ptr<engine> e, optim::sgd_options options = {})
+      : engine_{std::move(e)}, options_{options}, velocity_{0, memory()} {}
+
+  [[nodiscard]] const optim::sgd_options& options() const noexcept { return options_; }
+  [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
+
+  void reset(std::int64_t length) {
+    CAUSEWAY_EXPECT(engine_ != nullptr);
+    velocity_ = optim::state_buffer{options_.momentum != 0.0F ? length : 0, memory()};
+  }
+
+  void step(thread_pool&, parameter_view view, optim::step_options step) {
+    const bool momentum = options_.momentum != 0.0F;
+    CAUSEWAY_EXPECT(!momentum || velocity_.size() == static_cast<std::int64_t>(view.values.size()));
+    detail::for_momentum_pieces(view, step, options_.momentum, options_.weight_decay,
+                                [&](std::int64_t begin, std::int64_t count, const kernels::sgd_coefficients& c) {
+                                  engine_->sgd_update(view.values.data() + begin, view.gradients.data() + begin,
+                                                      momentum ? velocity_.data() + begin : nullptr, count, c);
+                                });
+    engine_->wait();
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(velocity_);
+  }
+
+ private:
+  std::shared_ptr<engine> engine_;
+  optim::sgd_options options_;
+  optim::state_buffer velocity_;
+};
+static_assert(optim::Optimizer<sgd>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_NESTEROV_HPP
 
 // ---- causeway/causeway.hpp ----
 #ifndef CAUSEWAY_CAUSEWAY_HPP
@@ -65537,6 +66702,16 @@ concept SortingQueue = Queue<Q> && requires(Q& q, const std::int32_t* from, std:
   { q.sort_pairs(from, from, to, to, std::int64_t{}, int{}) } -> std::same_as<result<void>>;
 };
 
+/// One that exchanges bytes with the host. It has two lanes, 0 and 1, in which copies to the host run beside what is given
+/// to the queue after them.
+template <class Q>
+concept TransferQueue = Queue<Q> && requires(Q& q, void* to, const void* from, std::size_t bytes, int lane) {
+  { q.copy_in(to, from, bytes) } -> std::same_as<result<void>>;           // the host's bytes may change afterwards
+  { q.copy_out(to, from, bytes) } -> std::same_as<result<void>>;          // waits
+  { q.begin_copy_out(lane, from, bytes) } -> std::same_as<result<void>>;  // `from` stays as it is until the end
+  { q.end_copy_out(lane) } -> std::same_as<result<const std::byte*>>;     // waits; there until the lane's next begin
+};
+
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_QUEUE_HPP
@@ -66157,8 +67332,8 @@ struct block_encode_body {
   }
 };
 
-/// to = what a message decodes to, or with `adds` to + weight · that (two roundings); over the octets, ceil(n / 8). The
-/// bytes must have been checked.
+/// to = what a message decodes to, or with `adds` to + weight · that (two roundings); over the octets, ceil(n / 8). Nothing
+/// where the check of the bytes has left something in *refused.
 template <class Code>
 struct block_decode_body {
   const std::byte* scales = nullptr;
@@ -66168,9 +67343,11 @@ struct block_decode_body {
   Code code{};
   bool adds = false;
   float weight = 1.0F;
+  const std::uint32_t* refused = nullptr;
   bool packs = detail::on_packs(to);
 
   CAUSEWAY_HD void operator()(std::int64_t octet) const {
+    if (refused != nullptr && *refused != 0) return;
     if (packs) {
       decode<pack_width>(octet * 8);
     } else {
@@ -66223,17 +67400,20 @@ struct block_check_body {
   }
 };
 
-/// to = half, or with `adds` to + weight · half, for the codecs that send halves (bf16, fp16); over the elements.
+/// to = half, or with `adds` to + weight · half, for the codecs that send halves (bf16, fp16); over the elements. `refused`
+/// as above.
 template <class Half>
 struct half_decode_body {
   const Half* from = nullptr;
   float* to = nullptr;
   bool adds = false;
   float weight = 1.0F;
+  const std::uint32_t* refused = nullptr;
 
   [[nodiscard]] bool aligned() const { return detail::on_packs(from) && detail::on_packs(to); }
   template <int N>
   CAUSEWAY_HD void run(std::int64_t i) const {
+    if (refused != nullptr && *refused != 0) return;
     float v[N], sum[N];
     detail::load(v, from + i);
     if (adds) {
@@ -66291,567 +67471,12 @@ struct half_check_body {
 
 #endif  // CAUSEWAY_CUDA_CODEC_BODIES_HPP
 
-// ---- causeway/cuda/runtime.cuh ----
-#ifndef CAUSEWAY_CUDA_RUNTIME_CUH
-#define CAUSEWAY_CUDA_RUNTIME_CUH
-
-// Device, stream, memory, and CUDA's errors as ours. A machine without a driver or device is an ordinary error, found in a
-// fraction of a millisecond; nothing here throws or prints. An error after a kernel fault stays with the process (CUDA
-// calls it sticky): it is errc::device_lost, and trying again is useless.
-
-#include <cuda_runtime_api.h>
-
-// Kernels are templates with hidden visibility: two shared objects with the same kernel do not meet.
-#define CAUSEWAY_KERNEL __attribute__((visibility("hidden"))) __global__
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// Our error for one of CUDA's; `where` is the operation that reported it. `code` must not be cudaSuccess.
-[[nodiscard]] inline error to_error(cudaError_t code, std::string where) {
-  const std::string said = cudaGetErrorString(code);
-  switch (code) {
-    case cudaErrorNoDevice:
-    case cudaErrorInsufficientDriver:
-    case cudaErrorInitializationError:
-      return fail(errc::unsupported, std::move(where),
-                  "no usable CUDA device (" + said + "); install an NVIDIA driver, or run on the CPU");
-    case cudaErrorNoKernelImageForDevice:
-      return fail(errc::unsupported, std::move(where),
-                  "the program holds no code for this device (" + said + "); add it to CMAKE_CUDA_ARCHITECTURES");
-    case cudaErrorMemoryAllocation:
-      return fail(errc::out_of_memory, std::move(where),
-                  "device memory is full (" + said + "); use a smaller batch or model");
-    case cudaErrorInvalidValue:
-    case cudaErrorInvalidDevice:
-    case cudaErrorInvalidConfiguration: return fail(errc::invalid_argument, std::move(where), said);
-    default: return fail(errc::device_lost, std::move(where), "the device failed (" + said + "); restart the process");
-  }
-}
-
-/// Success, or the error of a CUDA call.
-[[nodiscard]] inline result<void> check(cudaError_t code, const char* where) {
-  if (code == cudaSuccess) return {};
-  return to_error(code, where);
-}
-
-/// How many devices there are: at least one, or errc::unsupported with what is missing.
-[[nodiscard]] inline result<int> device_count() {
-  int count = 0;  // CUDA leaves it alone when there is no driver
-  CAUSEWAY_TRY(check(cudaGetDeviceCount(&count), "counting CUDA devices"));
-  if (count == 0) return to_error(cudaErrorNoDevice, "counting CUDA devices");
-  return count;
-}
-
-/// What a device is and can do.
-struct device_properties {
-  std::string name;
-  int major = 0;  ///< compute capability: 9.0 is major 9, minor 0
-  int minor = 0;
-  int multiprocessors = 0;
-  std::size_t memory = 0;              ///< bytes
-  std::size_t shared_memory = 0;       ///< bytes, the most that one block can ask for
-  std::size_t second_level_cache = 0;  ///< bytes
-  int copy_engines = 0;                ///< 2: copies to and from the device run at once, beside kernels
-  int memory_bus = 0;                  ///< bits
-  bool integrated = false;             ///< shares the memory of the host
-};
-
-[[nodiscard]] inline result<device_properties> describe_device(int device = 0) {
-  cudaDeviceProp p{};
-  CAUSEWAY_TRY(check(cudaGetDeviceProperties(&p, device), "describing a CUDA device"));
-  return device_properties{.name = p.name,
-                           .major = p.major,
-                           .minor = p.minor,
-                           .multiprocessors = p.multiProcessorCount,
-                           .memory = p.totalGlobalMem,
-                           .shared_memory = p.sharedMemPerBlockOptin,
-                           .second_level_cache = static_cast<std::size_t>(p.l2CacheSize),
-                           .copy_engines = p.asyncEngineCount,
-                           .memory_bus = p.memoryBusWidth,
-                           .integrated = p.integrated != 0};
-}
-
-/// Bytes that a device has and that nobody has reserved, at this moment.
-struct memory_state {
-  std::size_t free = 0;
-  std::size_t total = 0;
-};
-
-/// Makes a device the calling thread's current one for as long as it lives. Streams, events and memory belong to the device
-/// that is current when they are made; a process with several devices makes each one's in a scope of its own.
-class device_scope {
- public:
-  [[nodiscard]] static result<device_scope> enter(int device) {
-    int before = 0;
-    CAUSEWAY_TRY(check(cudaGetDevice(&before), "asking for the current CUDA device"));
-    if (before != device) CAUSEWAY_TRY(check(cudaSetDevice(device), "choosing a CUDA device"));
-    return device_scope{before == device ? -1 : before};
-  }
-
-  device_scope(device_scope&& other) noexcept : before_{std::exchange(other.before_, -1)} {}
-  device_scope& operator=(device_scope&&) = delete;
-  ~device_scope() {
-    if (before_ >= 0) (void)cudaSetDevice(before_);
-  }
-
- private:
-  explicit device_scope(int before) noexcept : before_{before} {}
-
-  int before_;  // -1: nothing to restore
-};
-
-[[nodiscard]] inline result<memory_state> memory_of(int device) {
-  CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device));
-  memory_state state;
-  CAUSEWAY_TRY(check(cudaMemGetInfo(&state.free, &state.total), "asking for free device memory"));
-  return state;
-}
-
-class event;
-
-/// A queue of work on the current device; owns it. Work of one stream runs in order. Movable, not copyable; one thread at a
-/// time.
-class stream {
- public:
-  [[nodiscard]] static result<stream> create() {
-    cudaStream_t handle = nullptr;
-    CAUSEWAY_TRY(check(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "creating a CUDA stream"));
-    return stream{handle};
-  }
-
-  stream(stream&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
-  stream& operator=(stream&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~stream() {
-    if (handle_ != nullptr) (void)cudaStreamDestroy(handle_);
-  }
-
-  /// Blocks until all work given so far is done; a fault of any of it comes back here.
-  [[nodiscard]] result<void> synchronize() { return check(cudaStreamSynchronize(handle_), "waiting for a CUDA stream"); }
-
-  /// What is given to this stream from now on starts only when the event has happened. Does not block the host.
-  [[nodiscard]] result<void> wait(const event& e);
-
-  [[nodiscard]] cudaStream_t handle() const noexcept { return handle_; }
-
- private:
-  explicit stream(cudaStream_t handle) noexcept : handle_{handle} {}
-
-  cudaStream_t handle_ = nullptr;
-};
-
-enum class event_timing : bool { off, on };
-
-/// A point in a stream that other streams and the host can wait for. Recording it again moves it. Movable, not copyable.
-class event {
- public:
-  [[nodiscard]] static result<event> create(event_timing timing = event_timing::off) {
-    cudaEvent_t handle = nullptr;
-    const unsigned flags = timing == event_timing::on ? cudaEventDefault : cudaEventDisableTiming;
-    CAUSEWAY_TRY(check(cudaEventCreateWithFlags(&handle, flags), "creating a CUDA event"));
-    return event{handle};
-  }
-
-  event(event&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
-  event& operator=(event&& other) noexcept {
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~event() {
-    if (handle_ != nullptr) (void)cudaEventDestroy(handle_);
-  }
-
-  /// Happens when all work that `s` has by now is done.
-  [[nodiscard]] result<void> record(stream& s) {
-    return check(cudaEventRecord(handle_, s.handle()), "recording a CUDA event");
-  }
-
-  /// Blocks until it has happened; at once if it was never recorded.
-  [[nodiscard]] result<void> synchronize() const {
-    return check(cudaEventSynchronize(handle_), "waiting for a CUDA event");
-  }
-
-  /// Whether it has happened; does not block.
-  [[nodiscard]] result<bool> happened() const {
-    const cudaError_t code = cudaEventQuery(handle_);
-    if (code == cudaErrorNotReady) return false;
-    CAUSEWAY_TRY(check(code, "asking for a CUDA event"));
-    return true;
-  }
-
-  /// Milliseconds between two events that have happened, both made with event_timing::on.
-  [[nodiscard]] result<float> milliseconds_since(const event& begin) const {
-    float elapsed = 0;
-    CAUSEWAY_TRY(check(cudaEventElapsedTime(&elapsed, begin.handle_, handle_), "timing between CUDA events"));
-    return elapsed;
-  }
-
-  [[nodiscard]] cudaEvent_t handle() const noexcept { return handle_; }
-
- private:
-  explicit event(cudaEvent_t handle) noexcept : handle_{handle} {}
-
-  cudaEvent_t handle_ = nullptr;
-};
-
-inline result<void> stream::wait(const event& e) {
-  return check(cudaStreamWaitEvent(handle_, e.handle(), 0), "letting a CUDA stream wait");
-}
-
-/// A fixed number of values of a trivially copyable type in device memory, not initialised. Movable, not copyable.
-template <class T>
-class device_buffer {
-  static_assert(std::is_trivially_copyable_v<T>);
-
- public:
-  [[nodiscard]] static result<device_buffer> create(std::size_t count) {
-    void* data = nullptr;
-    if (count > 0) CAUSEWAY_TRY(check(cudaMalloc(&data, count * sizeof(T)), "reserving device memory"));
-    return device_buffer{static_cast<T*>(data), count};
-  }
-
-  device_buffer(device_buffer&& other) noexcept
-      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
-  device_buffer& operator=(device_buffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~device_buffer() {
-    if (data_ != nullptr) (void)cudaFree(data_);
-  }
-
-  [[nodiscard]] T* data() noexcept { return data_; }
-  [[nodiscard]] const T* data() const noexcept { return data_; }
-  [[nodiscard]] std::size_t size() const noexcept { return size_; }
-
-  /// Starts copying `host` into the buffer; `host` must have its size and stay unchanged until the stream is synchronized.
-  [[nodiscard]] result<void> write(stream& s, std::span<const T> host) {
-    CAUSEWAY_EXPECT(host.size() == size_);
-    return check(cudaMemcpyAsync(data_, host.data(), host.size_bytes(), cudaMemcpyHostToDevice, s.handle()),
-                 "copying to the device");
-  }
-
-  /// Starts copying the buffer into `host`, which has its size; the values are there once the stream is synchronized.
-  [[nodiscard]] result<void> read(stream& s, std::span<T> host) const {
-    CAUSEWAY_EXPECT(host.size() == size_);
-    return check(cudaMemcpyAsync(host.data(), data_, host.size_bytes(), cudaMemcpyDeviceToHost, s.handle()),
-                 "copying from the device");
-  }
-
- private:
-  device_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
-
-  T* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_RUNTIME_CUH
-
-// ---- causeway/cuda/elementwise.cuh ----
-#ifndef CAUSEWAY_CUDA_ELEMENTWISE_CUH
-#define CAUSEWAY_CUDA_ELEMENTWISE_CUH
-
-// Runs a body once per element on the device. The body is a small trivially copyable struct, pointers and numbers, whose
-// call operator is host and device code: the same body runs on the CPU, where it can be tested on any machine. The kernels
-// here add index arithmetic and nothing else.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// `body(i)` does element i; it touches no other thread's elements.
-template <class B>
-concept ElementBody = std::is_trivially_copyable_v<B> && std::invocable<const B&, std::int64_t>;
-
-namespace detail {
-
-struct elementwise_tuning {
-  unsigned threads = 256;      // per block
-  std::int64_t blocks = 4096;  // at most; beyond that each thread takes several elements
-};
-
-template <class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(elementwise_tuning{}.threads) one_element_per_thread(Body body, std::int64_t count) {
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) body(i);
-}
-
-/// The elements behind the last whole pack are one for each of the first threads.
-template <class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(elementwise_tuning{}.threads) one_pack_per_thread(Body body, std::int64_t count) {
-  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
-  const std::int64_t self = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::int64_t packs = count / pack_width;
-  for (std::int64_t i = self; i < packs; i += step) body.template run<pack_width>(i * pack_width);
-  if (const std::int64_t i = packs * pack_width + self; i < count) body.template run<1>(i);
-}
-
-/// For pointers that packs cannot be read at.
-template <class Body>
-struct one_by_one {
-  Body body;
-  CAUSEWAY_HD void operator()(std::int64_t i) const { body.template run<1>(i); }
-};
-
-inline unsigned blocks_for(std::int64_t threads) noexcept {
-  constexpr elementwise_tuning tuning{};
-  return static_cast<unsigned>(std::min(tuning.blocks, (threads + tuning.threads - 1) / tuning.threads));
-}
-
-}  // namespace detail
-
-/// Starts `body(i)` for all i in [0, count) on the stream. Errors: what the launch itself reports; a fault while running
-/// comes back from `stream::synchronize`.
-template <ElementBody Body>
-[[nodiscard]] result<void> elementwise(stream& s, std::int64_t count, Body body) {
-  CAUSEWAY_EXPECT(count >= 0);
-  if (count == 0) return {};  // CUDA refuses an empty grid
-  constexpr unsigned threads = detail::elementwise_tuning{}.threads;
-  detail::one_element_per_thread<<<detail::blocks_for(count), threads, 0, s.handle()>>>(body, count);
-  return check(cudaGetLastError(), "launching an element-wise kernel");
-}
-
-/// The same for a body that handles packs of neighbours.
-template <PackBody Body>
-[[nodiscard]] result<void> elementwise(stream& s, std::int64_t count, Body body) {
-  if (!body.aligned()) return elementwise(s, count, detail::one_by_one<Body>{body});
-  CAUSEWAY_EXPECT(count >= 0);
-  if (count == 0) return {};
-  constexpr unsigned threads = detail::elementwise_tuning{}.threads;
-  const std::int64_t packs = (count + pack_width - 1) / pack_width;
-  detail::one_pack_per_thread<<<detail::blocks_for(packs), threads, 0, s.handle()>>>(body, count);
-  return check(cudaGetLastError(), "launching an element-wise kernel");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_ELEMENTWISE_CUH
-
-// ---- causeway/cuda/row_kernels.cuh ----
-#ifndef CAUSEWAY_CUDA_ROW_KERNELS_CUH
-#define CAUSEWAY_CUDA_ROW_KERNELS_CUH
-
-// The groups of the device, and kernels that give each group one item of a body: a block or a warp for each. Values are
-// combined by butterfly exchanges, which leave every thread the same bits, in an order that depends on the number of
-// threads alone.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-namespace detail {
-
-inline constexpr int warp_size = 32;
-inline constexpr int warps_per_block = 8;  // where each warp has an item of its own
-inline constexpr int largest_block = 512;  // threads, where a block has a row
-
-struct add_values {
-  template <class T>
-  __device__ static T of(T a, T b) {
-    return a + b;
-  }
-  template <class T>
-  __device__ static T none() {
-    return T{0};
-  }
-};
-struct take_larger {
-  template <class T>
-  __device__ static T of(T a, T b) {
-    return a < b ? b : a;
-  }
-  template <class T>
-  __device__ static T none() {
-    return std::numeric_limits<T>::lowest();
-  }
-};
-
-template <class How, class T>
-__device__ T over_warp(T v) {
-#pragma unroll
-  for (int apart = warp_size / 2; apart > 0; apart /= 2) v = How::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, apart));
-  return v;
-}
-
-/// The sum over the lanes up to this one.
-__device__ inline std::int32_t up_to_lane(std::int32_t v) {
-  const int lane = static_cast<int>(threadIdx.x % warp_size);
-#pragma unroll
-  for (int apart = 1; apart < warp_size; apart *= 2) {
-    const std::int32_t left = __shfl_up_sync(0xFFFFFFFFU, v, apart);
-    if (lane >= apart) v += left;
-  }
-  return v;
-}
-
-/// 32 neighbouring threads of a block.
-class warp_group {
- public:
-  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x % warp_size); }
-  [[nodiscard]] __device__ static int size() { return warp_size; }
-  template <class T>
-  __device__ static T sum(T v) {
-    return over_warp<add_values>(v);
-  }
-  template <class T>
-  __device__ static T largest(T v) {
-    return over_warp<take_larger>(v);
-  }
-  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) { return up_to_lane(v) - v; }
-  __device__ static void sync() { __syncwarp(); }
-  /// Of its own for each warp of the block.
-  [[nodiscard]] __device__ static float* room() {
-    __shared__ float rooms[warps_per_block][64];
-    return rooms[threadIdx.x / warp_size];
-  }
-};
-
-/// All threads of a block, whose number must be a multiple of 32.
-class block_group {
- public:
-  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x); }
-  [[nodiscard]] __device__ static int size() { return static_cast<int>(blockDim.x); }
-  template <class T>
-  __device__ static T sum(T v) {
-    return over_block<add_values>(v);
-  }
-  template <class T>
-  __device__ static T largest(T v) {
-    return over_block<take_larger>(v);
-  }
-  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) {
-    __shared__ std::int32_t of_warps[warp_size];
-    const int warp = rank() / warp_size, lane = rank() % warp_size;
-    const std::int32_t sum = up_to_lane(v);
-    if (lane == warp_size - 1) of_warps[warp] = sum;
-    __syncthreads();
-    const std::int32_t warps = up_to_lane(lane < warp ? of_warps[lane] : 0);  // its last lane has all warps before
-    __syncthreads();                                                          // all have read before the next call writes
-    return __shfl_sync(0xFFFFFFFFU, warps, warp_size - 1) + sum - v;
-  }
-  __device__ static void sync() { __syncthreads(); }
-  [[nodiscard]] __device__ static float* room() {
-    __shared__ float values[64];
-    return values;
-  }
-
- private:
-  template <class How, class T>
-  __device__ static T over_block(T v) {
-    __shared__ T of_warps[warp_size];
-    v = over_warp<How>(v);
-    const int warp = rank() / warp_size, lane = rank() % warp_size;
-    if (lane == 0) of_warps[warp] = v;
-    __syncthreads();
-    v = lane < size() / warp_size ? of_warps[lane] : How::template none<T>();
-    v = over_warp<How>(v);
-    __syncthreads();  // all have read before the next call writes
-    return v;
-  }
-};
-
-// The bounds keep the registers of a thread few enough for blocks of this size to start.
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item(Body body) {
-  block_group g;
-  body.template run<N>(g, std::int64_t{blockIdx.x});
-}
-
-/// With `body.working_bytes()` of shared memory.
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item_with_memory(Body body) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  block_group g;
-  body.template run<N>(g, std::int64_t{blockIdx.x}, reinterpret_cast<float*>(memory));
-}
-
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(warps_per_block* warp_size) one_warp_per_item(Body body, std::int64_t items) {
-  warp_group g;
-  const std::int64_t item = std::int64_t{blockIdx.x} * (blockDim.x / warp_size) + threadIdx.x / warp_size;
-  if (item < items) body.template run<N>(g, item);
-}
-
-/// Threads for rows of so many values: about two packs each, so that a thread has some loads under way, from one warp to
-/// `largest_block`.
-inline unsigned threads_for_row(std::int64_t columns) noexcept {
-  const std::int64_t threads = (columns + 2 * pack_width - 1) / (2 * pack_width);
-  return static_cast<unsigned>(std::clamp<std::int64_t>((threads + 31) / 32 * 32, warp_size, largest_block));
-}
-
-}  // namespace detail
-
-/// Starts `body.run<N>(group, item)` with a block of the device for each item of [0, items); rows have `columns` values.
-/// At most 2^31 - 1 items.
-template <class Body>
-[[nodiscard]] result<void> for_each_row(stream& s, std::int64_t items, std::int64_t columns, Body body) {
-  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>(items);
-  const unsigned threads = detail::threads_for_row(columns);
-  if (body.aligned()) {
-    detail::one_block_per_item<pack_width><<<blocks, threads, 0, s.handle()>>>(body);
-  } else {
-    detail::one_block_per_item<1><<<blocks, threads, 0, s.handle()>>>(body);
-  }
-  return check(cudaGetLastError(), "launching a kernel over rows");
-}
-
-namespace detail {
-
-template <int N, class Body>
-result<void> launch_with_memory(stream& s, unsigned blocks, unsigned threads, std::size_t bytes, const Body& body) {
-  constexpr std::size_t without_asking = 48 * 1024;
-  const auto kernel = one_block_per_item_with_memory<N, Body>;
-  if (bytes > without_asking) {
-    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-                       "asking for shared memory; the rows may be too long for this device"));
-  }
-  kernel<<<blocks, threads, bytes, s.handle()>>>(body);
-  return check(cudaGetLastError(), "launching a kernel over rows");
-}
-
-}  // namespace detail
-
-/// The same for a body that has working memory: `body.run<N>(group, item, memory)`, `body.working_bytes()`.
-template <class Body>
-[[nodiscard]] result<void> for_each_row_with_memory(stream& s, std::int64_t items, std::int64_t columns, Body body) {
-  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>(items);
-  const unsigned threads = detail::threads_for_row(columns);
-  if (body.aligned()) {
-    return detail::launch_with_memory<pack_width>(s, blocks, threads, body.working_bytes(), body);
-  }
-  return detail::launch_with_memory<1>(s, blocks, threads, body.working_bytes(), body);
-}
-
-/// Starts `body.run<N>(group, item)` with a warp of the device for each item of [0, items).
-template <class Body>
-[[nodiscard]] result<void> for_each_block(stream& s, std::int64_t items, Body body) {
-  constexpr std::int64_t warps = detail::warps_per_block;
-  CAUSEWAY_EXPECT(items >= 0 && items / warps < std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>((items + warps - 1) / warps);
-  if (body.aligned()) {
-    detail::one_warp_per_item<pack_width><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
-  } else {
-    detail::one_warp_per_item<1><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
-  }
-  return check(cudaGetLastError(), "launching a kernel over blocks");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_ROW_KERNELS_CUH
-
-// ---- causeway/cuda/codecs.cuh ----
-#ifndef CAUSEWAY_CUDA_CODECS_CUH
-#define CAUSEWAY_CUDA_CODECS_CUH
-
-// Encoding and decoding on the device, so that only compressed bytes cross to the host: the messages are those of
-// compress/, byte by byte. `wire_code` is what each codec of compress/ is here.
+// ---- causeway/cuda/codecs.hpp ----
+#ifndef CAUSEWAY_CUDA_CODECS_HPP
+#define CAUSEWAY_CUDA_CODECS_HPP
+
+// Encoding and decoding where a queue computes: the messages are those of compress/, byte by byte. `wire_code` is what each
+// codec of compress/ is here; rows and messages lie in memory of the queue.
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
@@ -66884,66 +67509,64 @@ struct wire_half<compress::fp16> {
 };
 
 template <class Codec>
-concept BlockCodec = requires {
-  typename wire_code<Codec>::type;
-};
-template <class Codec>
 concept HalfCodec = requires {
   typename wire_half<Codec>::type;
 };
 
-template <class Code>
-std::size_t scale_bytes(const Code& code, std::size_t n) {
-  const auto block = static_cast<std::size_t>(code.block);
-  return (n + block - 1) / block * static_cast<std::size_t>(code.scale_bytes());
+/// Bytes of a message that come before the codes, one or none for each block.
+template <WireCodec Codec>
+[[nodiscard]] std::size_t scale_bytes(const Codec& codec, std::size_t n) {
+  if constexpr (HalfCodec<Codec>) {
+    return 0;
+  } else {
+    const typename wire_code<Codec>::type code{codec.options()};
+    const auto block = static_cast<std::size_t>(code.block);
+    return (n + block - 1) / block * static_cast<std::size_t>(code.scale_bytes());
+  }
 }
 
 inline std::int64_t octets_of(std::size_t n) { return static_cast<std::int64_t>((n + 7) / 8); }
 
 }  // namespace detail
 
-/// Encodes n values to `room`, of codec.encoded_size(n) bytes on the device, aligned to 16. With an error in the source it
-/// is fed back on the way. Where the values are not finite, *found (on the device; zeroed by the caller; may be null) is
-/// not zero afterwards, and every reader refuses the message. Reads 4 bytes a value twice, the second time from the cache,
-/// and 12 bytes more with an error.
-template <class Codec>
-  requires detail::BlockCodec<Codec> || detail::HalfCodec<Codec>
-[[nodiscard]] result<void> encode(stream& s, const Codec& codec, const codec_source& from, std::size_t n,
+/// Encodes n values to `room`, of codec.encoded_size(n) bytes, aligned to 16. With an error in the source it is fed back on
+/// the way. Where the values are not finite, *found (in the queue's memory; zeroed by the caller; may be null) is not zero
+/// afterwards, and every reader refuses the message. Reads 4 bytes a value twice, the second time from the cache, and 12
+/// bytes more with an error.
+template <Queue Q, WireCodec Codec>
+[[nodiscard]] result<void> encode(Q& q, const Codec& codec, const codec_source& from, std::size_t n,
                                   std::span<std::byte> room, std::uint32_t* found = nullptr) {
   CAUSEWAY_EXPECT(room.size() >= codec.encoded_size(n));
+  const auto count = static_cast<std::int64_t>(n);
   if constexpr (detail::HalfCodec<Codec>) {
     using half = typename detail::wire_half<Codec>::type;
-    const half_encode_body<half> body{from, reinterpret_cast<half*>(room.data()), found};
-    return elementwise(s, static_cast<std::int64_t>(n), body);
+    return q.elements(count, half_encode_body<half>{from, reinterpret_cast<half*>(room.data()), found});
   } else {
     using code_type = typename detail::wire_code<Codec>::type;
     const code_type code{codec.options()};
-    const auto count = static_cast<std::int64_t>(n);
-    const block_encode_body<code_type> body{from,  room.data(), room.data() + detail::scale_bytes(code, n),
-                                            count, code,        found};
-    return for_each_block(s, (count + code.block - 1) / code.block, body);
+    std::byte* const codes = room.data() + detail::scale_bytes(codec, n);
+    const block_encode_body<code_type> body{from, room.data(), codes, count, code, found};
+    return q.groups((count + code.block - 1) / code.block, body);
   }
 }
 
-/// Looks for what no encoder makes in bytes on the device: *found (there; zeroed by the caller) is then not zero. Ask
-/// `verdict` for the error when the stream has been synchronized. The number of bytes is checked at once.
-template <class Codec>
-  requires detail::BlockCodec<Codec> || detail::HalfCodec<Codec>
-[[nodiscard]] result<void> check_bytes(stream& s, const Codec& codec, std::span<const std::byte> bytes, std::size_t n,
+/// Looks for what no encoder makes: *found (zeroed by the caller) is then not zero. Ask `verdict` for the error when the
+/// host has the number. The number of bytes is checked at once.
+template <Queue Q, WireCodec Codec>
+[[nodiscard]] result<void> check_bytes(Q& q, const Codec& codec, std::span<const std::byte> bytes, std::size_t n,
                                        std::uint32_t* found) {
   if (bytes.size() != codec.encoded_size(n)) {
     return compress::detail::wrong_length(Codec::name, bytes.size(), codec.encoded_size(n));
   }
+  const auto count = static_cast<std::int64_t>(n);
   if constexpr (detail::HalfCodec<Codec>) {
     using half = typename detail::wire_half<Codec>::type;
-    const half_check_body<half> body{reinterpret_cast<const half*>(bytes.data()), found};
-    return elementwise(s, static_cast<std::int64_t>(n), body);
+    return q.elements(count, half_check_body<half>{reinterpret_cast<const half*>(bytes.data()), found});
   } else {
     using code_type = typename detail::wire_code<Codec>::type;
-    const code_type code{codec.options()};
-    const block_check_body<code_type> body{bytes.data(), bytes.data() + detail::scale_bytes(code, n),
-                                           static_cast<std::int64_t>(n), code, found};
-    return elementwise(s, detail::octets_of(n), body);
+    const std::byte* const codes = bytes.data() + detail::scale_bytes(codec, n);
+    const block_check_body<code_type> body{bytes.data(), codes, count, code_type{codec.options()}, found};
+    return q.elements(detail::octets_of(n), body);
   }
 }
 
@@ -66952,32 +67575,37 @@ template <class Codec>
   return compress::detail::to_result(found, codec, "bytes that break the format");
 }
 
-enum class decoded : bool { replaces, is_added };
+/// What becomes of decoded values: they replace the row's, or weight times each is added. With a `refused` word that is not
+/// zero by then, nothing happens.
+struct decoded {
+  bool is_added = false;
+  float weight = 1.0F;
+  const std::uint32_t* refused = nullptr;
+};
 
-/// to [n] = what the bytes decode to, or to + weight · that: the bits of the codec's decode and decode_add. The bytes, on
-/// the device and aligned to 16, must have passed check_bytes.
-template <class Codec>
-  requires detail::BlockCodec<Codec> || detail::HalfCodec<Codec>
-[[nodiscard]] result<void> decode(stream& s, const Codec& codec, std::span<const std::byte> bytes, float* to, std::size_t n,
-                                  decoded how = decoded::replaces, float weight = 1.0F) {
+/// to [n] = what the bytes decode to, or to + weight · that: the bits of the codec's decode and decode_add. The bytes,
+/// aligned to 16, must have passed check_bytes, or its word be given as `refused`.
+template <Queue Q, WireCodec Codec>
+[[nodiscard]] result<void> decode(Q& q, const Codec& codec, std::span<const std::byte> bytes, float* to, std::size_t n,
+                                  const decoded& how = {}) {
   CAUSEWAY_EXPECT(bytes.size() == codec.encoded_size(n));
-  const bool adds = how == decoded::is_added;
+  const auto count = static_cast<std::int64_t>(n);
   if constexpr (detail::HalfCodec<Codec>) {
     using half = typename detail::wire_half<Codec>::type;
-    const half_decode_body<half> body{reinterpret_cast<const half*>(bytes.data()), to, adds, weight};
-    return elementwise(s, static_cast<std::int64_t>(n), body);
+    const auto* const from = reinterpret_cast<const half*>(bytes.data());
+    return q.elements(count, half_decode_body<half>{from, to, how.is_added, how.weight, how.refused});
   } else {
     using code_type = typename detail::wire_code<Codec>::type;
     const code_type code{codec.options()};
-    const block_decode_body<code_type> body{
-        bytes.data(), bytes.data() + detail::scale_bytes(code, n), to, static_cast<std::int64_t>(n), code, adds, weight};
-    return elementwise(s, detail::octets_of(n), body);
+    const std::byte* const codes = bytes.data() + detail::scale_bytes(codec, n);
+    const block_decode_body<code_type> body{bytes.data(), codes, to, count, code, how.is_added, how.weight, how.refused};
+    return q.elements(detail::octets_of(n), body);
   }
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
-#endif  // CAUSEWAY_CUDA_CODECS_CUH
+#endif  // CAUSEWAY_CUDA_CODECS_HPP
 
 // ---- causeway/cuda/dropout_body.hpp ----
 #ifndef CAUSEWAY_CUDA_DROPOUT_BODY_HPP
@@ -66997,6 +67625,7 @@ struct dropout_body {
   float scale = 1.0F;
   std::uint64_t seed = 0;
   std::uint64_t stream = 0;
+  const std::uint64_t* changing = nullptr;  ///< where the seed lies, if it is another one at every replay
 
   dropout_body(T* values, std::int64_t n, float rate, std::uint64_t with_seed, std::uint64_t of_stream)
       : x{values},
@@ -67016,7 +67645,7 @@ struct dropout_body {
     const auto counter = static_cast<std::uint64_t>(i);
     const auto words = philox({static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32U),
                                static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32U)},
-                              seed);
+                              changing == nullptr ? seed : *changing);
     const std::int64_t first = i / apart * kernels::detail::dropout_block + i % apart;
     for (int k = 0; k < 4; ++k) {
       const std::int64_t at = first + k * apart;
@@ -67314,12 +67943,14 @@ enum class matmul_epilogue : std::uint8_t {
   none,
   bias,              ///< + vector [n]
   bias_gelu,         ///< gelu(product + vector [n]); matrix [m, n] receives what gelu was applied to
-  gelu_gradient,     ///< product · gelu'(matrix [m, n]); vector [n] receives the column sums of that: the bias gradient
+  gelu_gradient,     ///< product · gelu'(matrix [m, n]); no column sums, which would be rounded to bf16
   column_sums_of_b,  ///< vector [n] receives the sums over k of op(B): the bias gradient, where B is dy
   row_sums_of_a,     ///< vector [m] receives the sums over k of op(A): the bias gradient, where A is dy transposed
 };
 
-constexpr bool has_vector(matmul_epilogue e) noexcept { return e != matmul_epilogue::none; }
+constexpr bool has_vector(matmul_epilogue e) noexcept {
+  return e != matmul_epilogue::none && e != matmul_epilogue::gelu_gradient;
+}
 constexpr bool has_matrix(matmul_epilogue e) noexcept {
   return e == matmul_epilogue::bias_gelu || e == matmul_epilogue::gelu_gradient;
 }
@@ -67480,15 +68111,20 @@ matmul_args<In, Out> matmul_of(const product& p) {
   return args;
 }
 
+/// A library need not know every epilogue for every pair of types.
+inline bool must_do_without(const result<void>& done) { return !done && done.error().code == errc::unsupported; }
+
 /// C = gelu(product + bias) and what GELU was applied to: in the epilogue, or in two more passes where cuBLASLt cannot.
 template <class In, class Out, ProductQueue Q>
 result<void> multiply_gelu(Q& q, const product& p, matmul_args<In, Out> args) {
   auto* const before = static_cast<Out*>(p.pre_activation.at);
   CAUSEWAY_EXPECT(args.ldc == args.n);
   if (before != nullptr && args.vector != nullptr && args.ldc % 8 == 0) {
-    args.epilogue = matmul_epilogue::bias_gelu;
-    args.matrix = before, args.ld_matrix = args.ldc;
-    return q.multiply(args);
+    auto fused = args;
+    fused.epilogue = matmul_epilogue::bias_gelu;
+    fused.matrix = before, fused.ld_matrix = args.ldc;
+    result<void> done = q.multiply(fused);
+    if (!must_do_without(done)) return done;
   }
   Out* const after = args.c;
   if (before != nullptr) args.c = before;
@@ -67515,6 +68151,23 @@ result<void> multiply_typed(Q& q, const product& p) {
   }
 }
 
+/// The product, then gelu'(x) on what it made: in the epilogue, or in another pass where cuBLASLt cannot.
+template <class T, ProductQueue Q>
+result<void> multiply_gelu_gradient(Q& q, const product& p, const_values x) {
+  auto args = matmul_of<T, T>(p);
+  CAUSEWAY_EXPECT(args.ldc == args.n && !args.accumulate && p.bias == nullptr);
+  const auto* const at = static_cast<const T*>(x.at);
+  if (args.ldc % 8 == 0) {
+    auto fused = args;
+    fused.epilogue = matmul_epilogue::gelu_gradient;
+    fused.matrix = const_cast<T*>(at), fused.ld_matrix = args.ldc;  // this epilogue only reads it
+    result<void> done = q.multiply(fused);
+    if (!must_do_without(done)) return done;
+  }
+  CAUSEWAY_TRY(q.multiply(args));
+  return q.elements(args.m * args.n, gelu_backward_body<T>{at, args.c, args.c});
+}
+
 }  // namespace detail
 
 /// What kernels::Gemm's multiply does, in the queue. A bias of a bf16 result is rounded to bf16. With GELU or a residual
@@ -67525,6 +68178,14 @@ template <ProductQueue Q>
   if (p.a.type == dtype::f32) return detail::multiply_typed<float, float>(q, p);
   if (p.c.type == dtype::f32) return detail::multiply_typed<bf16, float>(q, p);
   return detail::multiply_typed<bf16, bf16>(q, p);
+}
+
+/// C = op(A) op(B) times the slope of GELU at x [m, n], all of one type.
+template <ProductQueue Q>
+[[nodiscard]] result<void> multiply_gelu_gradient(Q& q, const product& p, const_values x) {
+  if (p.m == 0 || p.n == 0) return {};
+  if (p.a.type == dtype::f32) return detail::multiply_gelu_gradient<float>(q, p, x);
+  return detail::multiply_gelu_gradient<bf16>(q, p, x);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
@@ -67921,6 +68582,23 @@ struct lerp_body {
   }
 };
 
+/// y = a - b.
+struct difference_body {
+  float* y = nullptr;
+  const float* a = nullptr;
+  const float* b = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(a, b); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], w[N];
+    detail::load(v, a + i);
+    detail::load(w, b + i);
+    for (int k = 0; k < N; ++k) v[k] -= w[k];
+    detail::store(y + i, v);
+  }
+};
+
 /// y *= alpha.
 struct scale_body {
   float* y = nullptr;
@@ -68208,39 +68886,265 @@ template <class Act, ProductQueue Q>
 
 #endif  // CAUSEWAY_CUDA_OUTPUT_LAYER_HPP
 
-// ---- causeway/cuda/compute.hpp ----
-#ifndef CAUSEWAY_CUDA_COMPUTE_HPP
-#define CAUSEWAY_CUDA_COMPUTE_HPP
+// ---- causeway/cuda/queue_recording.hpp ----
+#ifndef CAUSEWAY_CUDA_QUEUE_RECORDING_HPP
+#define CAUSEWAY_CUDA_QUEUE_RECORDING_HPP
 
-// The engine over any queue: which bodies each operation takes. Over a stream of the device it is what a GPU does
-// (engine.cuh); over a queue of the host the tests hold it, whole models included, against the processor's backend.
+// A recording of what an engine over a queue is asked.
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
-/// A queue that an engine can be made of: it also moves bytes, waits and lends memory that the host sees.
+/// A queue that can keep what it is given instead of carrying it out. Between `record` and `end_recording` it starts
+/// nothing, takes copies from the host as copies from a recording_room, the one number that is copied out as a copy to it,
+/// and waits for nothing;
+/// from `rehearse` or `record` to the end it lends memory of the recording's. `changing_seed` is where the seed will lie,
+/// or null where it is a number like others.
 template <class Q>
-concept EngineQueue = ProductQueue<Q> && SortingQueue<Q> &&
+concept RecordingQueue = requires(Q& q, typename Q::recording& r, const pass_inputs& in, double* found,
+                                  std::uint64_t seed) {
+  { q.records() } -> std::same_as<bool>;
+  { q.make_recording() } -> std::same_as<result<typename Q::recording>>;
+  { q.rehearse(r) } -> std::same_as<result<void>>;
+  { q.record(r, in) } -> std::same_as<result<void>>;
+  { q.end_recording() } -> std::same_as<result<void>>;
+  { q.replay(r, in, found) } -> std::same_as<result<void>>;  // waits
+  { q.changing_seed(seed) } -> std::same_as<const std::uint64_t*>;
+};
+
+/// `run(f)` calls f unless an error waits to be told, and keeps its error: engine_base's.
+template <class Q, class Engine>
+class queue_recording final : public recording {
+ public:
+  queue_recording(Engine& engine, Q& queue, typename Q::recording kept)
+      : engine_{engine}, queue_{queue}, kept_{std::move(kept)} {}
+
+  void rehearse() override {
+    engine_.run([&] { return queue_.rehearse(kept_); });
+  }
+  void record(const pass_inputs& in) override {
+    engine_.run([&] { return queue_.record(kept_, in); });
+  }
+  [[nodiscard]] result<void> end() override { return queue_.end_recording(); }
+  [[nodiscard]] double replay(const pass_inputs& in) override {
+    double found = std::numeric_limits<double>::quiet_NaN();
+    engine_.run([&] { return queue_.replay(kept_, in, &found); });
+    return found;
+  }
+
+ private:
+  Engine& engine_;
+  Q& queue_;
+  typename Q::recording kept_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_QUEUE_RECORDING_HPP
+
+// ---- causeway/cuda/hash_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_HASH_BODIES_HPP
+#define CAUSEWAY_CUDA_HASH_BODIES_HPP
+
+// kernels::row_hash on the device: a thread for each of the eight lanes of a piece, then one for each piece.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// lanes [8 · pieces] of a row of n values; over the lanes. Neighbours read neighbouring words.
+struct hash_lanes_body {
+  const float* row = nullptr;
+  std::int64_t n = 0;
+  std::uint64_t* lanes = nullptr;
+  causeway::detail::hash_lanes first = causeway::detail::first_lanes(0);
+
+  CAUSEWAY_HD void operator()(std::int64_t index) const {
+    constexpr std::int64_t piece = kernels::hash_piece, stripe = 16;
+    const std::int64_t begin = index / 8 * piece, end = n - begin < piece ? n : begin + piece;
+    const std::int64_t place = index % 8 * 2;
+    std::uint64_t lane = first[static_cast<std::size_t>(index % 8)];
+    for (std::int64_t at = begin; at < end; at += stripe) lane = causeway::detail::mixed_in(lane, word(at + place));
+    lanes[index] = lane;
+  }
+
+ private:
+  /// Two neighbours as they lie in memory; zero beyond the end, as in the hasher's last stripe.
+  [[nodiscard]] CAUSEWAY_HD std::uint64_t word(std::int64_t i) const {
+    const std::uint32_t low = i < n ? std::bit_cast<std::uint32_t>(row[i]) : 0U;
+    const std::uint32_t high = i + 1 < n ? std::bit_cast<std::uint32_t>(row[i + 1]) : 0U;
+    return std::uint64_t{high} << 32U | low;
+  }
+};
+
+/// hashes [pieces] from the lanes; over the pieces.
+struct hash_pieces_body {
+  const std::uint64_t* lanes = nullptr;
+  std::int64_t n = 0;
+  std::uint64_t* hashes = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const {
+    constexpr std::int64_t piece = kernels::hash_piece;
+    const std::int64_t values = n - i * piece < piece ? n - i * piece : piece;
+    std::uint64_t own[8];
+    for (int k = 0; k < 8; ++k) own[k] = lanes[8 * i + k];
+    hashes[i] = causeway::detail::joined(own, static_cast<std::uint64_t>(values) * sizeof(float));
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_HASH_BODIES_HPP
+
+// ---- causeway/cuda/transfers.hpp ----
+#ifndef CAUSEWAY_CUDA_TRANSFERS_HPP
+#define CAUSEWAY_CUDA_TRANSFERS_HPP
+
+// Messages between a queue and the host: rows stay in the queue's memory, and only encoded bytes cross.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Values that are encoded, copied and handed on as one piece: large enough to fill a device and a bus, small enough that
+/// most of a message's way overlaps.
+inline constexpr std::size_t transfer_piece = std::size_t{1} << 20U;
+
+namespace detail {
+
+/// One message, encoded in pieces of whole blocks. Each has its scales and codes side by side on its way, and they part on
+/// the host.
+template <TransferQueue Q, WireCodec Codec>
+class outward_message {
+ public:
+  outward_message(Q& queue, const Codec& codec, const codec_source& from, std::size_t n, std::byte* host, std::size_t piece)
+      : queue_{queue},
+        codec_{codec},
+        from_{from},
+        n_{n},
+        piece_{std::max(piece / codec.block(), std::size_t{1}) * codec.block()},
+        stride_{(codec.encoded_size(piece_) + 255) / 256 * 256},
+        scales_{host},
+        codes_{host + scale_bytes(codec, n)} {}
+
+  /// Piece i is encoded while i - 1 crosses and the host moves i - 2 to its place.
+  result<void> run() {
+    const std::size_t pieces = (n_ + piece_ - 1) / piece_;
+    CAUSEWAY_ASSIGN(const auto room, queue_.template take<std::byte>(std::min(pieces, lanes) * stride_));
+    for (std::size_t i = 0; i < pieces + lanes; ++i) {
+      if (i >= lanes) CAUSEWAY_TRY(place(i - lanes));
+      if (i < pieces) CAUSEWAY_TRY(start(i, room.data() + i % lanes * stride_));
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::size_t lanes = 2;
+
+  [[nodiscard]] std::size_t size(std::size_t i) const { return std::min(piece_, n_ - i * piece_); }
+
+  result<void> start(std::size_t i, std::byte* room) {
+    const std::size_t at = i * piece_, bytes = codec_.encoded_size(size(i));
+    codec_source part = from_;
+    part.x += at;
+    if (part.error != nullptr) part.error += at;
+    CAUSEWAY_TRY(cuda::encode(queue_, codec_, part, size(i), {room, bytes}));
+    return queue_.begin_copy_out(static_cast<int>(i % lanes), room, bytes);
+  }
+
+  result<void> place(std::size_t i) {
+    CAUSEWAY_ASSIGN(const std::byte* const arrived, queue_.end_copy_out(static_cast<int>(i % lanes)));
+    const std::size_t bytes = codec_.encoded_size(size(i)), scales = scale_bytes(codec_, size(i));
+    std::memcpy(scales_, arrived, scales);
+    std::memcpy(codes_, arrived + scales, bytes - scales);
+    scales_ += scales;
+    codes_ += bytes - scales;
+    return {};
+  }
+
+  Q& queue_;
+  const Codec& codec_;
+  codec_source from_;
+  std::size_t n_, piece_, stride_;
+  std::byte* scales_;  ///< where the next piece's go
+  std::byte* codes_;
+};
+
+}  // namespace detail
+
+/// host [codec.encoded_size(n)] = the message of a row in the queue's memory. Returns when it is there. `piece` is the
+/// number of values of one copy.
+template <TransferQueue Q, WireCodec Codec>
+[[nodiscard]] result<void> encode_to_host(Q& queue, const Codec& codec, const codec_source& from, std::size_t n,
+                                          std::byte* host, std::size_t piece = transfer_piece) {
+  if (n == 0) return {};
+  return detail::outward_message<Q, Codec>{queue, codec, from, n, host, piece}.run();
+}
+
+/// to [n], in the queue's memory, = what a message on the host decodes to, or to + weight · that. Bytes that anybody may
+/// have sent, codec.encoded_size(n) of them: they are checked first, and `to` is unchanged unless 0 comes back; `verdict`
+/// makes an error of it. Returns when all is done: one wait.
+template <TransferQueue Q, WireCodec Codec>
+[[nodiscard]] result<std::uint32_t> decode_from_host(Q& queue, const Codec& codec, std::span<const std::byte> host,
+                                                     float* to, std::size_t n, bool is_added, float weight) {
+  std::uint32_t found = 0;
+  if (n == 0) return found;
+  CAUSEWAY_ASSIGN(const auto room, queue.template take<std::byte>(host.size()));
+  CAUSEWAY_ASSIGN(const auto word, queue.template take<std::uint32_t>(1));
+  const std::span<const std::byte> bytes{room.data(), host.size()};
+  CAUSEWAY_TRY(queue.copy_in(word.data(), &found, sizeof found));
+  CAUSEWAY_TRY(queue.copy_in(room.data(), host.data(), host.size()));
+  CAUSEWAY_TRY(check_bytes(queue, codec, bytes, n, word.data()));
+  CAUSEWAY_TRY(decode(queue, codec, bytes, to, n, {is_added, weight, word.data()}));
+  CAUSEWAY_TRY(queue.copy_out(&found, word.data(), sizeof found));
+  return found;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_TRANSFERS_HPP
+
+// ---- causeway/cuda/row_operations.hpp ----
+#ifndef CAUSEWAY_CUDA_ROW_OPERATIONS_HPP
+#define CAUSEWAY_CUDA_ROW_OPERATIONS_HPP
+
+// What an engine does beside a model's operations (compute.hpp), over any queue: memory, order and errors; and for the
+// rounds of a run codecs, outer updates and arithmetic on flat rows, all with the CPU's bits.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// A queue that an engine can be made of: it also waits and lends memory that the host sees.
+template <class Q>
+concept EngineQueue = ProductQueue<Q> && SortingQueue<Q> && TransferQueue<Q> &&
     requires(Q& q, const Q& constant, void* to, const void* from, std::size_t bytes) {
   { q.enter() } -> std::same_as<result<void>>;  // before each operation: makes the device current
   { q.fetch(from, bytes) } -> std::same_as<result<void>>;
   { q.copy(to, from, bytes) } -> std::same_as<result<void>>;
-  { q.copy_in(to, from, bytes) } -> std::same_as<result<void>>;   // the host's bytes may change afterwards
-  { q.copy_out(to, from, bytes) } -> std::same_as<result<void>>;  // waits
   { q.wait() } -> std::same_as<result<void>>;
   { q.reserve(bytes) } -> std::same_as<void*>;
   q.release(to);
   { constant.describe() } -> std::convertible_to<std::string>;
 };
 
-/// See engine.hpp for the operations.
+/// The part of an engine that computes nothing: the queue, its memory, and the first error, behind which nothing runs until
+/// it was told.
 template <EngineQueue Q>
-class compute final : public engine {
+class engine_base : public engine {
  public:
-  explicit compute(Q queue) : queue_{std::move(queue)} {}
+  explicit engine_base(Q queue) : queue_{std::move(queue)} {}
 
   [[nodiscard]] std::string describe() const override { return queue_.describe(); }
-  [[nodiscard]] void* reserve(std::size_t bytes) override { return queue_.reserve(bytes); }
-  void release(void* piece) noexcept override { queue_.release(piece); }
+  [[nodiscard]] void* reserve(std::size_t bytes) override {
+    void* const piece = queue_.reserve(bytes);
+    pieces_[address(piece)] = bytes;
+    return piece;
+  }
+  void release(void* piece) noexcept override {
+    pieces_.erase(address(piece));
+    queue_.release(piece);
+  }
+  [[nodiscard]] bool holds(const void* p, std::size_t bytes) const noexcept override {
+    auto behind = pieces_.upper_bound(address(p));
+    if (behind == pieces_.begin()) return false;
+    const auto& [begin, size] = *--behind;
+    const std::uintptr_t offset = address(p) - begin;
+    return offset <= size && bytes <= size - offset;
+  }
 
   void wait() override { note(queue_.wait()); }
   [[nodiscard]] result<void> finish() override {
@@ -68259,8 +69163,142 @@ class compute final : public engine {
     run([&] { return queue_.copy(to, from, bytes); });
   }
 
+ protected:
+  /// Nothing runs behind an error: it would compute with numbers that nobody made.
+  template <class F>
+  void run(F&& f) {
+    if (!first_) note(queue_.enter());
+    if (!first_) note(f());
+  }
+  void note(result<void> done) {
+    if (!done && !first_) first_ = std::move(done).error();
+  }
+  [[nodiscard]] const std::optional<error>& first() const noexcept { return first_; }
+
+  /// The number that `f(place)` leaves there.
+  template <class F>
+  [[nodiscard]] double number(F&& f) {
+    double found = std::numeric_limits<double>::quiet_NaN();
+    run([&]() -> result<void> {
+      CAUSEWAY_ASSIGN(const auto place, queue_.template take<double>(1));
+      CAUSEWAY_TRY(f(place.data()));
+      return queue_.copy_out(&found, place.data(), sizeof found);
+    });
+    return found;
+  }
+
+  Q queue_;
+
+ private:
+  [[nodiscard]] static std::uintptr_t address(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p); }
+
+  std::map<std::uintptr_t, std::size_t> pieces_;  ///< what is reserved: address, bytes
+  std::optional<error> first_;                    ///< what `finish` will tell
+};
+
+/// The part that rounds need.
+template <EngineQueue Q>
+class row_operations : public engine_base<Q> {
+  using base = engine_base<Q>;
+  using base::first;
+
+ protected:
+  using base::queue_, base::run;
+
+ public:
+  using base::base;
+
+  void subtract(float* y, const float* a, const float* b, std::int64_t count) override {
+    run([&] { return queue_.elements(count, difference_body{y, a, b}); });
+  }
+  void scale(float* y, float alpha, std::int64_t count) override {
+    run([&] { return queue_.elements(count, scale_body{y, alpha}); });
+  }
+  void sgd_update(float* p, const float* g, float* u, std::int64_t count, const kernels::sgd_coefficients& c) override {
+    run([&] {
+      return u == nullptr ? queue_.elements(count, sgd_body{p, g, c})
+                          : queue_.elements(count, momentum_body<false>{p, g, u, c});
+    });
+  }
+  void nesterov_update(float* p, const float* g, float* u, std::int64_t count,
+                       const kernels::sgd_coefficients& c) override {
+    run([&] { return queue_.elements(count, momentum_body<true>{p, g, u, c}); });
+  }
+
+  [[nodiscard]] std::uint64_t row_hash(const float* x, std::size_t n) override {
+    std::vector<std::uint64_t> hashes(kernels::hash_pieces(n));
+    run([&]() -> result<void> {
+      const std::size_t pieces = hashes.size();
+      CAUSEWAY_ASSIGN(const auto lanes, queue_.template take<std::uint64_t>(9 * pieces));
+      std::uint64_t* const joined = lanes.data() + 8 * pieces;
+      const auto count = static_cast<std::int64_t>(pieces), length = static_cast<std::int64_t>(n);
+      CAUSEWAY_TRY(queue_.elements(8 * count, hash_lanes_body{x, length, lanes.data()}));
+      CAUSEWAY_TRY(queue_.elements(count, hash_pieces_body{lanes.data(), length, joined}));
+      return queue_.copy_out(hashes.data(), joined, pieces * sizeof(std::uint64_t));
+    });
+    return kernels::hash_of_pieces(hashes);
+  }
+
+  [[nodiscard]] result<void> encode(const wire_codec& how, const float* x, std::size_t n, std::byte* host) override {
+    run([&] { return std::visit([&](const auto& codec) { return encode_to_host(queue_, codec, {x}, n, host); }, how); });
+    return so_far();
+  }
+  [[nodiscard]] result<void> decode(const wire_codec& how, std::span<const std::byte> host, float* to, std::size_t n,
+                                    bool is_added, float weight) override {
+    return std::visit([&](const auto& codec) { return decode_as(codec, host, to, n, is_added, weight); }, how);
+  }
+
+ private:
+  /// A message that is refused is no error of the engine.
+  template <WireCodec Codec>
+  result<void> decode_as(const Codec& codec, std::span<const std::byte> host, float* to, std::size_t n, bool is_added,
+                         float weight) {
+    if (host.size() != codec.encoded_size(n)) {
+      return compress::detail::wrong_length(Codec::name, host.size(), codec.encoded_size(n));
+    }
+    std::uint32_t found = 0;
+    run([&]() -> result<void> {
+      CAUSEWAY_ASSIGN(found, decode_from_host(queue_, codec, host, to, n, is_added, weight));
+      return {};
+    });
+    CAUSEWAY_TRY(so_far());
+    return verdict(found, Codec::name);
+  }
+
+  /// The error that `finish` will tell, too.
+  [[nodiscard]] result<void> so_far() const {
+    if (first()) return *first();
+    return {};
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ROW_OPERATIONS_HPP
+
+// ---- causeway/cuda/compute.hpp ----
+#ifndef CAUSEWAY_CUDA_COMPUTE_HPP
+#define CAUSEWAY_CUDA_COMPUTE_HPP
+
+// The engine over any queue: which bodies each operation takes. Over a stream of the device it is what a GPU does
+// (engine.cuh); over a queue of the host the tests hold it, whole models included, against the processor's backend.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// See engine.hpp for the operations.
+template <EngineQueue Q>
+class compute final : public row_operations<Q> {
+  using base = row_operations<Q>;
+  using base::number, base::queue_, base::run;
+
+ public:
+  using base::base;
+
   void multiply(const product& p) override {
     run([&] { return cuda::multiply(queue_, p); });
+  }
+  void multiply_gelu_gradient(const product& p, const_values x) override {
+    run([&] { return cuda::multiply_gelu_gradient(queue_, p, x); });
   }
   void zero(float* y, std::int64_t count) override {
     run([&] { return queue_.elements(count, fill_body{y, 0.0F}); });
@@ -68327,7 +69365,8 @@ class compute final : public engine {
   }
   void dropout(values x, std::int64_t count, float rate, std::uint64_t seed, std::uint64_t stream) override {
     run_as(x.type, [&]<class T>() {
-      const dropout_body<T> body{as<T>(x), count, rate, seed, stream};
+      dropout_body<T> body{as<T>(x), count, rate, seed, stream};
+      if constexpr (RecordingQueue<Q>) body.changing = queue_.changing_seed(seed);
       return queue_.elements(body.counters(), body);
     });
   }
@@ -68379,7 +69418,20 @@ class compute final : public engine {
     run([&] { return cuda::muon_update(queue_, p, g, u, rows, columns, c); });
   }
 
+  [[nodiscard]] std::unique_ptr<recording> make_recording() override {
+    if constexpr (RecordingQueue<Q>) {
+      if (!queue_.records()) return nullptr;
+      if (auto kept = queue_.make_recording()) {
+        return std::make_unique<queue_recording<Q, compute>>(*this, queue_, std::move(kept).value());
+      }
+    }
+    return nullptr;
+  }
+
  private:
+  template <class, class>
+  friend class queue_recording;
+
   template <class T>
   [[nodiscard]] static const T* as(const_values v) noexcept {
     CAUSEWAY_EXPECT(v.at == nullptr || v.type == dtype_of<T>);
@@ -68397,30 +69449,9 @@ class compute final : public engine {
     return type == dtype::bf16 ? f.template operator()<bf16>() : f.template operator()<float>();
   }
 
-  /// Nothing runs behind an error: it would compute with numbers that nobody made.
-  template <class F>
-  void run(F&& f) {
-    if (!first_) note(queue_.enter());
-    if (!first_) note(f());
-  }
-  void note(result<void> done) {
-    if (!done && !first_) first_ = std::move(done).error();
-  }
   template <class F>
   void run_as(dtype type, F&& f) {
     run([&] { return with_type(type, f); });
-  }
-
-  /// The number that `f(place)` leaves there.
-  template <class F>
-  [[nodiscard]] double number(F&& f) {
-    double found = std::numeric_limits<double>::quiet_NaN();
-    run([&]() -> result<void> {
-      CAUSEWAY_ASSIGN(const auto place, queue_.template take<double>(1));
-      CAUSEWAY_TRY(f(place.data()));
-      return queue_.copy_out(&found, place.data(), sizeof found);
-    });
-    return found;
   }
 
   template <bool Centered>
@@ -68459,9 +69490,7 @@ class compute final : public engine {
     return tables_.back().angles.data();
   }
 
-  Q queue_;
   std::list<known_table> tables_;
-  std::optional<error> first_;  ///< what `finish` will tell
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
@@ -68552,6 +69581,483 @@ struct dct_body {
 
 #endif  // CAUSEWAY_CUDA_DCT_BODY_HPP
 
+// ---- causeway/cuda/runtime.cuh ----
+#ifndef CAUSEWAY_CUDA_RUNTIME_CUH
+#define CAUSEWAY_CUDA_RUNTIME_CUH
+
+// Device, stream, memory, and CUDA's errors as ours. A machine without a driver or device is an ordinary error, found in a
+// fraction of a millisecond; nothing here throws or prints. An error after a kernel fault stays with the process (CUDA
+// calls it sticky): it is errc::device_lost, and trying again is useless.
+
+#include <cuda_runtime_api.h>
+
+// Kernels are templates with hidden visibility: two shared objects with the same kernel do not meet.
+#define CAUSEWAY_KERNEL __attribute__((visibility("hidden"))) __global__
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Our error for one of CUDA's; `where` is the operation that reported it. `code` must not be cudaSuccess.
+[[nodiscard]] inline error to_error(cudaError_t code, std::string where) {
+  const std::string said = cudaGetErrorString(code);
+  switch (code) {
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorInitializationError:
+      return fail(errc::unsupported, std::move(where),
+                  "no usable CUDA device (" + said + "); install an NVIDIA driver, or run on the CPU");
+    case cudaErrorNoKernelImageForDevice:
+      return fail(errc::unsupported, std::move(where),
+                  "the program holds no code for this device (" + said + "); add it to CMAKE_CUDA_ARCHITECTURES");
+    case cudaErrorMemoryAllocation:
+      return fail(errc::out_of_memory, std::move(where),
+                  "device memory is full (" + said + "); use a smaller batch or model");
+    case cudaErrorInvalidValue:
+    case cudaErrorInvalidDevice:
+    case cudaErrorInvalidConfiguration: return fail(errc::invalid_argument, std::move(where), said);
+    default: return fail(errc::device_lost, std::move(where), "the device failed (" + said + "); restart the process");
+  }
+}
+
+/// Success, or the error of a CUDA call.
+[[nodiscard]] inline result<void> check(cudaError_t code, const char* where) {
+  if (code == cudaSuccess) return {};
+  return to_error(code, where);
+}
+
+/// How many devices there are: at least one, or errc::unsupported with what is missing.
+[[nodiscard]] inline result<int> device_count() {
+  int count = 0;  // CUDA leaves it alone when there is no driver
+  CAUSEWAY_TRY(check(cudaGetDeviceCount(&count), "counting CUDA devices"));
+  if (count == 0) return to_error(cudaErrorNoDevice, "counting CUDA devices");
+  return count;
+}
+
+/// What a device is and can do.
+struct device_properties {
+  std::string name;
+  int major = 0;  ///< compute capability: 9.0 is major 9, minor 0
+  int minor = 0;
+  int multiprocessors = 0;
+  std::size_t memory = 0;              ///< bytes
+  std::size_t shared_memory = 0;       ///< bytes, the most that one block can ask for
+  std::size_t second_level_cache = 0;  ///< bytes
+  int copy_engines = 0;                ///< 2: copies to and from the device run at once, beside kernels
+  int memory_bus = 0;                  ///< bits
+  bool integrated = false;             ///< shares the memory of the host
+};
+
+[[nodiscard]] inline result<device_properties> describe_device(int device = 0) {
+  cudaDeviceProp p{};
+  CAUSEWAY_TRY(check(cudaGetDeviceProperties(&p, device), "describing a CUDA device"));
+  return device_properties{.name = p.name,
+                           .major = p.major,
+                           .minor = p.minor,
+                           .multiprocessors = p.multiProcessorCount,
+                           .memory = p.totalGlobalMem,
+                           .shared_memory = p.sharedMemPerBlockOptin,
+                           .second_level_cache = static_cast<std::size_t>(p.l2CacheSize),
+                           .copy_engines = p.asyncEngineCount,
+                           .memory_bus = p.memoryBusWidth,
+                           .integrated = p.integrated != 0};
+}
+
+/// Bytes that a device has and that nobody has reserved, at this moment.
+struct memory_state {
+  std::size_t free = 0;
+  std::size_t total = 0;
+};
+
+/// Makes a device the calling thread's current one for as long as it lives. Streams, events and memory belong to the device
+/// that is current when they are made; a process with several devices makes each one's in a scope of its own.
+class device_scope {
+ public:
+  [[nodiscard]] static result<device_scope> enter(int device) {
+    int before = 0;
+    CAUSEWAY_TRY(check(cudaGetDevice(&before), "asking for the current CUDA device"));
+    if (before != device) CAUSEWAY_TRY(check(cudaSetDevice(device), "choosing a CUDA device"));
+    return device_scope{before == device ? -1 : before};
+  }
+
+  device_scope(device_scope&& other) noexcept : before_{std::exchange(other.before_, -1)} {}
+  device_scope& operator=(device_scope&&) = delete;
+  ~device_scope() {
+    if (before_ >= 0) (void)cudaSetDevice(before_);
+  }
+
+ private:
+  explicit device_scope(int before) noexcept : before_{before} {}
+
+  int before_;  // -1: nothing to restore
+};
+
+[[nodiscard]] inline result<memory_state> memory_of(int device) {
+  CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device));
+  memory_state state;
+  CAUSEWAY_TRY(check(cudaMemGetInfo(&state.free, &state.total), "asking for free device memory"));
+  return state;
+}
+
+class event;
+
+/// A queue of work on the current device; owns it. Work of one stream runs in order. Movable, not copyable; one thread at a
+/// time.
+class stream {
+ public:
+  [[nodiscard]] static result<stream> create() {
+    cudaStream_t handle = nullptr;
+    CAUSEWAY_TRY(check(cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking), "creating a CUDA stream"));
+    return stream{handle};
+  }
+
+  stream(stream&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  stream& operator=(stream&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~stream() {
+    if (handle_ != nullptr) (void)cudaStreamDestroy(handle_);
+  }
+
+  /// Blocks until all work given so far is done; a fault of any of it comes back here.
+  [[nodiscard]] result<void> synchronize() { return check(cudaStreamSynchronize(handle_), "waiting for a CUDA stream"); }
+
+  /// What is given to this stream from now on starts only when the event has happened. Does not block the host.
+  [[nodiscard]] result<void> wait(const event& e);
+
+  [[nodiscard]] cudaStream_t handle() const noexcept { return handle_; }
+
+ private:
+  explicit stream(cudaStream_t handle) noexcept : handle_{handle} {}
+
+  cudaStream_t handle_ = nullptr;
+};
+
+enum class event_timing : bool { off, on };
+
+/// A point in a stream that other streams and the host can wait for. Recording it again moves it. Movable, not copyable.
+class event {
+ public:
+  [[nodiscard]] static result<event> create(event_timing timing = event_timing::off) {
+    cudaEvent_t handle = nullptr;
+    const unsigned flags = timing == event_timing::on ? cudaEventDefault : cudaEventDisableTiming;
+    CAUSEWAY_TRY(check(cudaEventCreateWithFlags(&handle, flags), "creating a CUDA event"));
+    return event{handle};
+  }
+
+  event(event&& other) noexcept : handle_{std::exchange(other.handle_, nullptr)} {}
+  event& operator=(event&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~event() {
+    if (handle_ != nullptr) (void)cudaEventDestroy(handle_);
+  }
+
+  /// Happens when all work that `s` has by now is done.
+  [[nodiscard]] result<void> record(stream& s) {
+    return check(cudaEventRecord(handle_, s.handle()), "recording a CUDA event");
+  }
+
+  /// Blocks until it has happened; at once if it was never recorded.
+  [[nodiscard]] result<void> synchronize() const {
+    return check(cudaEventSynchronize(handle_), "waiting for a CUDA event");
+  }
+
+  /// Whether it has happened; does not block.
+  [[nodiscard]] result<bool> happened() const {
+    const cudaError_t code = cudaEventQuery(handle_);
+    if (code == cudaErrorNotReady) return false;
+    CAUSEWAY_TRY(check(code, "asking for a CUDA event"));
+    return true;
+  }
+
+  /// Milliseconds between two events that have happened, both made with event_timing::on.
+  [[nodiscard]] result<float> milliseconds_since(const event& begin) const {
+    float elapsed = 0;
+    CAUSEWAY_TRY(check(cudaEventElapsedTime(&elapsed, begin.handle_, handle_), "timing between CUDA events"));
+    return elapsed;
+  }
+
+  [[nodiscard]] cudaEvent_t handle() const noexcept { return handle_; }
+
+ private:
+  explicit event(cudaEvent_t handle) noexcept : handle_{handle} {}
+
+  cudaEvent_t handle_ = nullptr;
+};
+
+inline result<void> stream::wait(const event& e) {
+  return check(cudaStreamWaitEvent(handle_, e.handle(), 0), "letting a CUDA stream wait");
+}
+
+/// A fixed number of values of a trivially copyable type in device memory, not initialised. Movable, not copyable.
+template <class T>
+class device_buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  [[nodiscard]] static result<device_buffer> create(std::size_t count) {
+    void* data = nullptr;
+    if (count > 0) CAUSEWAY_TRY(check(cudaMalloc(&data, count * sizeof(T)), "reserving device memory"));
+    return device_buffer{static_cast<T*>(data), count};
+  }
+
+  device_buffer(device_buffer&& other) noexcept
+      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
+  device_buffer& operator=(device_buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~device_buffer() {
+    if (data_ != nullptr) (void)cudaFree(data_);
+  }
+
+  [[nodiscard]] T* data() noexcept { return data_; }
+  [[nodiscard]] const T* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// Starts copying `host` into the buffer; `host` must have its size and stay unchanged until the stream is synchronized.
+  [[nodiscard]] result<void> write(stream& s, std::span<const T> host) {
+    CAUSEWAY_EXPECT(host.size() == size_);
+    return check(cudaMemcpyAsync(data_, host.data(), host.size_bytes(), cudaMemcpyHostToDevice, s.handle()),
+                 "copying to the device");
+  }
+
+  /// Starts copying the buffer into `host`, which has its size; the values are there once the stream is synchronized.
+  [[nodiscard]] result<void> read(stream& s, std::span<T> host) const {
+    CAUSEWAY_EXPECT(host.size() == size_);
+    return check(cudaMemcpyAsync(host.data(), data_, host.size_bytes(), cudaMemcpyDeviceToHost, s.handle()),
+                 "copying from the device");
+  }
+
+ private:
+  device_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_RUNTIME_CUH
+
+// ---- causeway/cuda/row_kernels.cuh ----
+#ifndef CAUSEWAY_CUDA_ROW_KERNELS_CUH
+#define CAUSEWAY_CUDA_ROW_KERNELS_CUH
+
+// The groups of the device, and kernels that give each group one item of a body: a block or a warp for each. Values are
+// combined by butterfly exchanges, which leave every thread the same bits, in an order that depends on the number of
+// threads alone.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+inline constexpr int warp_size = 32;
+inline constexpr int warps_per_block = 8;  // where each warp has an item of its own
+inline constexpr int largest_block = 512;  // threads, where a block has a row
+
+struct add_values {
+  template <class T>
+  __device__ static T of(T a, T b) {
+    return a + b;
+  }
+  template <class T>
+  __device__ static T none() {
+    return T{0};
+  }
+};
+struct take_larger {
+  template <class T>
+  __device__ static T of(T a, T b) {
+    return a < b ? b : a;
+  }
+  template <class T>
+  __device__ static T none() {
+    return std::numeric_limits<T>::lowest();
+  }
+};
+
+template <class How, class T>
+__device__ T over_warp(T v) {
+#pragma unroll
+  for (int apart = warp_size / 2; apart > 0; apart /= 2) v = How::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, apart));
+  return v;
+}
+
+/// The sum over the lanes up to this one.
+__device__ inline std::int32_t up_to_lane(std::int32_t v) {
+  const int lane = static_cast<int>(threadIdx.x % warp_size);
+#pragma unroll
+  for (int apart = 1; apart < warp_size; apart *= 2) {
+    const std::int32_t left = __shfl_up_sync(0xFFFFFFFFU, v, apart);
+    if (lane >= apart) v += left;
+  }
+  return v;
+}
+
+/// 32 neighbouring threads of a block.
+class warp_group {
+ public:
+  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x % warp_size); }
+  [[nodiscard]] __device__ static int size() { return warp_size; }
+  template <class T>
+  __device__ static T sum(T v) {
+    return over_warp<add_values>(v);
+  }
+  template <class T>
+  __device__ static T largest(T v) {
+    return over_warp<take_larger>(v);
+  }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) { return up_to_lane(v) - v; }
+  __device__ static void sync() { __syncwarp(); }
+  /// Of its own for each warp of the block.
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float rooms[warps_per_block][64];
+    return rooms[threadIdx.x / warp_size];
+  }
+};
+
+/// All threads of a block, whose number must be a multiple of 32.
+class block_group {
+ public:
+  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x); }
+  [[nodiscard]] __device__ static int size() { return static_cast<int>(blockDim.x); }
+  template <class T>
+  __device__ static T sum(T v) {
+    return over_block<add_values>(v);
+  }
+  template <class T>
+  __device__ static T largest(T v) {
+    return over_block<take_larger>(v);
+  }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) {
+    __shared__ std::int32_t of_warps[warp_size];
+    const int warp = rank() / warp_size, lane = rank() % warp_size;
+    const std::int32_t sum = up_to_lane(v);
+    if (lane == warp_size - 1) of_warps[warp] = sum;
+    __syncthreads();
+    const std::int32_t warps = up_to_lane(lane < warp ? of_warps[lane] : 0);  // its last lane has all warps before
+    __syncthreads();                                                          // all have read before the next call writes
+    return __shfl_sync(0xFFFFFFFFU, warps, warp_size - 1) + sum - v;
+  }
+  __device__ static void sync() { __syncthreads(); }
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float values[64];
+    return values;
+  }
+
+ private:
+  template <class How, class T>
+  __device__ static T over_block(T v) {
+    __shared__ T of_warps[warp_size];
+    v = over_warp<How>(v);
+    const int warp = rank() / warp_size, lane = rank() % warp_size;
+    if (lane == 0) of_warps[warp] = v;
+    __syncthreads();
+    v = lane < size() / warp_size ? of_warps[lane] : How::template none<T>();
+    v = over_warp<How>(v);
+    __syncthreads();  // all have read before the next call writes
+    return v;
+  }
+};
+
+// The bounds keep the registers of a thread few enough for blocks of this size to start.
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item(Body body) {
+  block_group g;
+  body.template run<N>(g, std::int64_t{blockIdx.x});
+}
+
+/// With `body.working_bytes()` of shared memory.
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item_with_memory(Body body) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  block_group g;
+  body.template run<N>(g, std::int64_t{blockIdx.x}, reinterpret_cast<float*>(memory));
+}
+
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(warps_per_block* warp_size) one_warp_per_item(Body body, std::int64_t items) {
+  warp_group g;
+  const std::int64_t item = std::int64_t{blockIdx.x} * (blockDim.x / warp_size) + threadIdx.x / warp_size;
+  if (item < items) body.template run<N>(g, item);
+}
+
+/// Threads for rows of so many values: about two packs each, so that a thread has some loads under way, from one warp to
+/// `largest_block`.
+inline unsigned threads_for_row(std::int64_t columns) noexcept {
+  const std::int64_t threads = (columns + 2 * pack_width - 1) / (2 * pack_width);
+  return static_cast<unsigned>(std::clamp<std::int64_t>((threads + 31) / 32 * 32, warp_size, largest_block));
+}
+
+}  // namespace detail
+
+/// Starts `body.run<N>(group, item)` with a block of the device for each item of [0, items); rows have `columns` values.
+/// At most 2^31 - 1 items.
+template <class Body>
+[[nodiscard]] result<void> for_each_row(stream& s, std::int64_t items, std::int64_t columns, Body body) {
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>(items);
+  const unsigned threads = detail::threads_for_row(columns);
+  if (body.aligned()) {
+    detail::one_block_per_item<pack_width><<<blocks, threads, 0, s.handle()>>>(body);
+  } else {
+    detail::one_block_per_item<1><<<blocks, threads, 0, s.handle()>>>(body);
+  }
+  return check(cudaGetLastError(), "launching a kernel over rows");
+}
+
+namespace detail {
+
+template <int N, class Body>
+result<void> launch_with_memory(stream& s, unsigned blocks, unsigned threads, std::size_t bytes, const Body& body) {
+  constexpr std::size_t without_asking = 48 * 1024;
+  const auto kernel = one_block_per_item_with_memory<N, Body>;
+  if (bytes > without_asking) {
+    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+                       "asking for shared memory; the rows may be too long for this device"));
+  }
+  kernel<<<blocks, threads, bytes, s.handle()>>>(body);
+  return check(cudaGetLastError(), "launching a kernel over rows");
+}
+
+}  // namespace detail
+
+/// The same for a body that has working memory: `body.run<N>(group, item, memory)`, `body.working_bytes()`.
+template <class Body>
+[[nodiscard]] result<void> for_each_row_with_memory(stream& s, std::int64_t items, std::int64_t columns, Body body) {
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>(items);
+  const unsigned threads = detail::threads_for_row(columns);
+  if (body.aligned()) {
+    return detail::launch_with_memory<pack_width>(s, blocks, threads, body.working_bytes(), body);
+  }
+  return detail::launch_with_memory<1>(s, blocks, threads, body.working_bytes(), body);
+}
+
+/// Starts `body.run<N>(group, item)` with a warp of the device for each item of [0, items).
+template <class Body>
+[[nodiscard]] result<void> for_each_block(stream& s, std::int64_t items, Body body) {
+  constexpr std::int64_t warps = detail::warps_per_block;
+  CAUSEWAY_EXPECT(items >= 0 && items / warps < std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>((items + warps - 1) / warps);
+  if (body.aligned()) {
+    detail::one_warp_per_item<pack_width><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
+  } else {
+    detail::one_warp_per_item<1><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
+  }
+  return check(cudaGetLastError(), "launching a kernel over blocks");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ROW_KERNELS_CUH
+
 // ---- causeway/cuda/dct.cuh ----
 #ifndef CAUSEWAY_CUDA_DCT_CUH
 #define CAUSEWAY_CUDA_DCT_CUH
@@ -68620,6 +70126,290 @@ class dct {
 
 #endif  // CAUSEWAY_CUDA_DCT_CUH
 
+// ---- causeway/cuda/elementwise.cuh ----
+#ifndef CAUSEWAY_CUDA_ELEMENTWISE_CUH
+#define CAUSEWAY_CUDA_ELEMENTWISE_CUH
+
+// Runs a body once per element on the device. The body is a small trivially copyable struct, pointers and numbers, whose
+// call operator is host and device code: the same body runs on the CPU, where it can be tested on any machine. The kernels
+// here add index arithmetic and nothing else.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// `body(i)` does element i; it touches no other thread's elements.
+template <class B>
+concept ElementBody = std::is_trivially_copyable_v<B> && std::invocable<const B&, std::int64_t>;
+
+namespace detail {
+
+struct elementwise_tuning {
+  unsigned threads = 256;      // per block
+  std::int64_t blocks = 4096;  // at most; beyond that each thread takes several elements
+};
+
+template <class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(elementwise_tuning{}.threads) one_element_per_thread(Body body, std::int64_t count) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) body(i);
+}
+
+/// The elements behind the last whole pack are one for each of the first threads.
+template <class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(elementwise_tuning{}.threads) one_pack_per_thread(Body body, std::int64_t count) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  const std::int64_t self = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const std::int64_t packs = count / pack_width;
+  for (std::int64_t i = self; i < packs; i += step) body.template run<pack_width>(i * pack_width);
+  if (const std::int64_t i = packs * pack_width + self; i < count) body.template run<1>(i);
+}
+
+/// For pointers that packs cannot be read at.
+template <class Body>
+struct one_by_one {
+  Body body;
+  CAUSEWAY_HD void operator()(std::int64_t i) const { body.template run<1>(i); }
+};
+
+inline unsigned blocks_for(std::int64_t threads) noexcept {
+  constexpr elementwise_tuning tuning{};
+  return static_cast<unsigned>(std::min(tuning.blocks, (threads + tuning.threads - 1) / tuning.threads));
+}
+
+}  // namespace detail
+
+/// Starts `body(i)` for all i in [0, count) on the stream. Errors: what the launch itself reports; a fault while running
+/// comes back from `stream::synchronize`.
+template <ElementBody Body>
+[[nodiscard]] result<void> elementwise(stream& s, std::int64_t count, Body body) {
+  CAUSEWAY_EXPECT(count >= 0);
+  if (count == 0) return {};  // CUDA refuses an empty grid
+  constexpr unsigned threads = detail::elementwise_tuning{}.threads;
+  detail::one_element_per_thread<<<detail::blocks_for(count), threads, 0, s.handle()>>>(body, count);
+  return check(cudaGetLastError(), "launching an element-wise kernel");
+}
+
+/// The same for a body that handles packs of neighbours.
+template <PackBody Body>
+[[nodiscard]] result<void> elementwise(stream& s, std::int64_t count, Body body) {
+  if (!body.aligned()) return elementwise(s, count, detail::one_by_one<Body>{body});
+  CAUSEWAY_EXPECT(count >= 0);
+  if (count == 0) return {};
+  constexpr unsigned threads = detail::elementwise_tuning{}.threads;
+  const std::int64_t packs = (count + pack_width - 1) / pack_width;
+  detail::one_pack_per_thread<<<detail::blocks_for(packs), threads, 0, s.handle()>>>(body, count);
+  return check(cudaGetLastError(), "launching an element-wise kernel");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ELEMENTWISE_CUH
+
+// ---- causeway/cuda/memory.cuh ----
+#ifndef CAUSEWAY_CUDA_MEMORY_CUH
+#define CAUSEWAY_CUDA_MEMORY_CUH
+
+// Memory that is reserved once: an arena of device memory in the order of a stream, and page-locked host memory, which
+// copies need to overlap with kernels. cudaMalloc and cudaFree wait for the device, so a steady step calls neither.
+
+#include <cuda_runtime_api.h>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Memory of one device. Reserving and releasing wait for the work that the device has.
+class device_memory_source {
+ public:
+  explicit device_memory_source(int device) noexcept : device_{device} {}
+
+  [[nodiscard]] result<void*> reserve(std::size_t bytes) const {
+    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device_));
+    void* piece = nullptr;
+    CAUSEWAY_TRY(check(cudaMalloc(&piece, bytes), "reserving device memory"));
+    return piece;
+  }
+  void release(void* piece) const noexcept {
+    if (const auto scope = device_scope::enter(device_)) (void)cudaFree(piece);
+  }
+
+ private:
+  int device_;
+};
+
+/// Working memory of the kernels of one stream. A piece may be taken again as soon as its lease ends, although the kernels
+/// that use it may still wait in the stream: whoever takes it next comes after them there. So a lease may be used in no
+/// other stream, unless that one waits for an event of this stream first, and this one for an event of that one before the
+/// lease ends. One thread at a time. The arena must outlive its leases.
+class arena {
+ public:
+  explicit arena(int device) : pool_{std::make_unique<pool>(device_memory_source{device})} {}
+
+  /// `size` values in device memory, not initialised.
+  template <class T>
+  class lease {
+    static_assert(std::is_trivially_copyable_v<T>);
+
+   public:
+    lease(lease&& other) noexcept
+        : pool_{std::exchange(other.pool_, nullptr)},
+          data_{std::exchange(other.data_, nullptr)},
+          size_{std::exchange(other.size_, 0)} {}
+    lease& operator=(lease&& other) noexcept {
+      std::swap(pool_, other.pool_);
+      std::swap(data_, other.data_);
+      std::swap(size_, other.size_);
+      return *this;
+    }
+    ~lease() {
+      if (pool_ != nullptr) pool_->give(data_, size_ * sizeof(T));
+    }
+
+    [[nodiscard]] T* data() const noexcept { return data_; }
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+   private:
+    friend arena;
+    lease(caching_pool<device_memory_source>* pool, T* data, std::size_t size) noexcept
+        : pool_{pool}, data_{data}, size_{size} {}
+
+    caching_pool<device_memory_source>* pool_;
+    T* data_;
+    std::size_t size_;
+  };
+
+  template <class T>
+  [[nodiscard]] result<lease<T>> take(std::size_t count) {
+    CAUSEWAY_ASSIGN(void* const piece, pool_->take(count * sizeof(T)));
+    return lease<T>{pool_.get(), static_cast<T*>(piece), count};
+  }
+
+  /// Gives back to the device what no lease holds; waits for the device.
+  void trim() { pool_->trim(); }
+
+  [[nodiscard]] std::size_t held() const noexcept { return pool_->held(); }
+  [[nodiscard]] std::size_t taken() const noexcept { return pool_->taken(); }
+  [[nodiscard]] std::size_t reservations() const noexcept { return pool_->reservations(); }
+
+ private:
+  using pool = caching_pool<device_memory_source>;
+  std::unique_ptr<pool> pool_;  // leases point at it
+};
+
+/// Page-locked host memory, not initialised: copies between it and a device run beside kernels, and at the full rate of
+/// the bus. Movable, not copyable.
+template <class T>
+class pinned_buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  pinned_buffer() = default;
+
+  [[nodiscard]] static result<pinned_buffer> create(std::size_t count) {
+    void* data = nullptr;
+    if (count > 0) {
+      CAUSEWAY_TRY(check(cudaHostAlloc(&data, count * sizeof(T), cudaHostAllocPortable), "reserving page-locked memory"));
+    }
+    return pinned_buffer{static_cast<T*>(data), count};
+  }
+
+  pinned_buffer(pinned_buffer&& other) noexcept
+      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
+  pinned_buffer& operator=(pinned_buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~pinned_buffer() {
+    if (data_ != nullptr) (void)cudaFreeHost(data_);
+  }
+
+  [[nodiscard]] std::span<T> values() noexcept { return {data_, size_}; }
+  [[nodiscard]] std::span<const T> values() const noexcept { return {data_, size_}; }
+
+ private:
+  pinned_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MEMORY_CUH
+
+// ---- causeway/cuda/graph.cuh ----
+#ifndef CAUSEWAY_CUDA_GRAPH_CUH
+#define CAUSEWAY_CUDA_GRAPH_CUH
+
+// A pass as a CUDA graph, with the working memory that its kernels use.
+
+#include <cuda_runtime_api.h>
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Arenas of recordings that are gone, from which somebody still has memory: a table that is made once.
+using kept_arenas = std::vector<std::unique_ptr<arena>>;
+
+/// What engine_queue keeps of a pass. `kept` and the device must outlive it. Movable, not copyable.
+class pass_graph {
+ public:
+  pass_graph(int device, kept_arenas& kept) : memory_{std::make_unique<cuda::arena>(device)}, kept_{&kept} {}
+
+  pass_graph(pass_graph&& other) noexcept
+      : memory_{std::move(other.memory_)},
+        kept_{other.kept_},
+        lent_{std::exchange(other.lent_, std::nullopt)},
+        room_{other.room_},
+        has_number_{other.has_number_},
+        runs_{std::exchange(other.runs_, nullptr)} {}
+  pass_graph& operator=(pass_graph&&) = delete;
+  ~pass_graph() {
+    if (runs_ != nullptr) (void)cudaGraphExecDestroy(runs_);
+    lent_.reset();
+    if (memory_ == nullptr) return;
+    memory_->trim();
+    if (memory_->taken() > 0) kept_->push_back(std::move(memory_));
+  }
+
+  [[nodiscard]] cuda::arena& memory() noexcept { return *memory_; }
+  [[nodiscard]] const recording_room& room() const noexcept { return room_; }
+
+  /// From here on what `s` is given is not started. The room is reserved before, since a stream that is captured must not
+  /// ask for memory. Other threads may use CUDA meanwhile.
+  [[nodiscard]] result<void> begin(stream& s, const pass_inputs& in) {
+    CAUSEWAY_ASSIGN(auto lent, memory_->take<std::byte>(recording_room::bytes_for(in)));
+    room_ = recording_room{lent.data(), in};
+    lent_.emplace(std::move(lent));
+    return check(cudaStreamBeginCapture(s.handle(), cudaStreamCaptureModeThreadLocal), "recording a pass");
+  }
+  /// Whether this is the first number that the pass gives to the host.
+  [[nodiscard]] bool takes_number() noexcept { return !std::exchange(has_number_, true); }
+
+  /// Ends it, also where something in it failed.
+  [[nodiscard]] result<void> end(stream& s) {
+    cudaGraph_t graph = nullptr;
+    cudaError_t outcome = cudaStreamEndCapture(s.handle(), &graph);
+    if (outcome == cudaSuccess) outcome = cudaGraphInstantiateWithFlags(&runs_, graph, 0);
+    if (graph != nullptr) (void)cudaGraphDestroy(graph);
+    if (outcome != cudaSuccess) (void)cudaGetLastError();  // a launch would report it as its own
+    return check(outcome, "recording a pass");
+  }
+
+  [[nodiscard]] result<void> launch(stream& s) {
+    return check(cudaGraphLaunch(runs_, s.handle()), "starting a recorded pass");
+  }
+
+ private:
+  std::unique_ptr<cuda::arena> memory_;
+  kept_arenas* kept_;
+  std::optional<cuda::arena::lease<std::byte>> lent_;
+  recording_room room_;
+  bool has_number_ = false;
+  cudaGraphExec_t runs_ = nullptr;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_GRAPH_CUH
+
 // ---- causeway/cuda/matmul.cuh ----
 #ifndef CAUSEWAY_CUDA_MATMUL_CUH
 #define CAUSEWAY_CUDA_MATMUL_CUH
@@ -68678,7 +70468,7 @@ constexpr cublasLtEpilogue_t lt_epilogue(matmul_epilogue e) noexcept {
     case matmul_epilogue::none: return CUBLASLT_EPILOGUE_DEFAULT;
     case matmul_epilogue::bias: return CUBLASLT_EPILOGUE_BIAS;
     case matmul_epilogue::bias_gelu: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case matmul_epilogue::gelu_gradient: return CUBLASLT_EPILOGUE_DGELU_BGRAD;
+    case matmul_epilogue::gelu_gradient: return CUBLASLT_EPILOGUE_DGELU;
     case matmul_epilogue::column_sums_of_b: return CUBLASLT_EPILOGUE_BGRADA;
     case matmul_epilogue::row_sums_of_a: return CUBLASLT_EPILOGUE_BGRADB;
   }
@@ -68824,135 +70614,6 @@ class matmul {
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_MATMUL_CUH
-
-// ---- causeway/cuda/memory.cuh ----
-#ifndef CAUSEWAY_CUDA_MEMORY_CUH
-#define CAUSEWAY_CUDA_MEMORY_CUH
-
-// Memory that is reserved once: an arena of device memory in the order of a stream, and page-locked host memory, which
-// copies need to overlap with kernels. cudaMalloc and cudaFree wait for the device, so a steady step calls neither.
-
-#include <cuda_runtime_api.h>
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// Memory of one device. Reserving and releasing wait for the work that the device has.
-class device_memory_source {
- public:
-  explicit device_memory_source(int device) noexcept : device_{device} {}
-
-  [[nodiscard]] result<void*> reserve(std::size_t bytes) const {
-    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device_));
-    void* piece = nullptr;
-    CAUSEWAY_TRY(check(cudaMalloc(&piece, bytes), "reserving device memory"));
-    return piece;
-  }
-  void release(void* piece) const noexcept {
-    if (const auto scope = device_scope::enter(device_)) (void)cudaFree(piece);
-  }
-
- private:
-  int device_;
-};
-
-/// Working memory of the kernels of one stream. A piece may be taken again as soon as its lease ends, although the kernels
-/// that use it may still wait in the stream: whoever takes it next comes after them there. So a lease may be used in no
-/// other stream, unless that one waits for an event of this stream first, and this one for an event of that one before the
-/// lease ends. One thread at a time. The arena must outlive its leases.
-class arena {
- public:
-  explicit arena(int device) : pool_{std::make_unique<pool>(device_memory_source{device})} {}
-
-  /// `size` values in device memory, not initialised.
-  template <class T>
-  class lease {
-    static_assert(std::is_trivially_copyable_v<T>);
-
-   public:
-    lease(lease&& other) noexcept
-        : pool_{std::exchange(other.pool_, nullptr)},
-          data_{std::exchange(other.data_, nullptr)},
-          size_{std::exchange(other.size_, 0)} {}
-    lease& operator=(lease&& other) noexcept {
-      std::swap(pool_, other.pool_);
-      std::swap(data_, other.data_);
-      std::swap(size_, other.size_);
-      return *this;
-    }
-    ~lease() {
-      if (pool_ != nullptr) pool_->give(data_, size_ * sizeof(T));
-    }
-
-    [[nodiscard]] T* data() const noexcept { return data_; }
-    [[nodiscard]] std::size_t size() const noexcept { return size_; }
-
-   private:
-    friend arena;
-    lease(caching_pool<device_memory_source>* pool, T* data, std::size_t size) noexcept
-        : pool_{pool}, data_{data}, size_{size} {}
-
-    caching_pool<device_memory_source>* pool_;
-    T* data_;
-    std::size_t size_;
-  };
-
-  template <class T>
-  [[nodiscard]] result<lease<T>> take(std::size_t count) {
-    CAUSEWAY_ASSIGN(void* const piece, pool_->take(count * sizeof(T)));
-    return lease<T>{pool_.get(), static_cast<T*>(piece), count};
-  }
-
-  /// Gives back to the device what no lease holds; waits for the device.
-  void trim() { pool_->trim(); }
-
-  [[nodiscard]] std::size_t held() const noexcept { return pool_->held(); }
-  [[nodiscard]] std::size_t taken() const noexcept { return pool_->taken(); }
-  [[nodiscard]] std::size_t reservations() const noexcept { return pool_->reservations(); }
-
- private:
-  using pool = caching_pool<device_memory_source>;
-  std::unique_ptr<pool> pool_;  // leases point at it
-};
-
-/// Page-locked host memory, not initialised: copies between it and a device run beside kernels, and at the full rate of
-/// the bus. Movable, not copyable.
-template <class T>
-class pinned_buffer {
-  static_assert(std::is_trivially_copyable_v<T>);
-
- public:
-  [[nodiscard]] static result<pinned_buffer> create(std::size_t count) {
-    void* data = nullptr;
-    if (count > 0) {
-      CAUSEWAY_TRY(check(cudaHostAlloc(&data, count * sizeof(T), cudaHostAllocPortable), "reserving page-locked memory"));
-    }
-    return pinned_buffer{static_cast<T*>(data), count};
-  }
-
-  pinned_buffer(pinned_buffer&& other) noexcept
-      : data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
-  pinned_buffer& operator=(pinned_buffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~pinned_buffer() {
-    if (data_ != nullptr) (void)cudaFreeHost(data_);
-  }
-
-  [[nodiscard]] std::span<T> values() noexcept { return {data_, size_}; }
-  [[nodiscard]] std::span<const T> values() const noexcept { return {data_, size_}; }
-
- private:
-  pinned_buffer(T* data, std::size_t count) noexcept : data_{data}, size_{count} {}
-
-  T* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_MEMORY_CUH
 
 // ---- causeway/cuda/tensor_cores.cuh ----
 #ifndef CAUSEWAY_CUDA_TENSOR_CORES_CUH
@@ -69118,7 +70779,7 @@ class device_queue {
     return memory_->template take<T>(count);
   }
 
- private:
+ protected:
   stream* stream_;
   arena* memory_;
 };
@@ -69140,15 +70801,14 @@ namespace causeway::inline CAUSEWAY_ABI::cuda {
 template <class Base = device_queue>
 class product_queue : public Base {
  public:
-  product_queue(stream& s, arena& memory, matmul& products) noexcept : Base{s, memory}, stream_{&s}, products_{&products} {}
+  product_queue(stream& s, arena& memory, matmul& products) noexcept : Base{s, memory}, products_{&products} {}
 
   template <class In, class Out>
   [[nodiscard]] result<void> multiply(const matmul_args<In, Out>& args) {
-    return products_->multiply(*stream_, args);
+    return products_->multiply(*this->stream_, args);
   }
 
  private:
-  stream* stream_;
   matmul* products_;
 };
 static_assert(ProductQueue<product_queue<>>);
@@ -69170,7 +70830,7 @@ namespace causeway::inline CAUSEWAY_ABI::cuda {
 /// Refers to stream and arena, which must outlive it.
 class sorting_queue : public device_queue {
  public:
-  sorting_queue(stream& s, arena& memory) noexcept : device_queue{s, memory}, stream_{&s}, memory_{&memory} {}
+  using device_queue::device_queue;
 
   /// By CUB's radix sort. At most 2^31 - 1 pairs.
   [[nodiscard]] result<void> sort_pairs(const std::int32_t* keys, const std::int32_t* values, std::int32_t* sorted_keys,
@@ -69184,10 +70844,6 @@ class sorting_queue : public device_queue {
     CAUSEWAY_ASSIGN(const auto room, memory_->take<std::byte>(bytes));
     return check(sort(room.data()), "sorting");
   }
-
- private:
-  stream* stream_;
-  arena* memory_;
 };
 static_assert(SortingQueue<sorting_queue>);
 
@@ -69200,7 +70856,7 @@ static_assert(SortingQueue<sorting_queue>);
 #define CAUSEWAY_CUDA_ENGINE_CUH
 
 // The engine of a GPU: a stream, its arena, cuBLASLt. One .cu file of a program includes this and gives the rest of it what
-// `open_engine` returns (examples/train_gpt_cuda). Link causeway::cublaslt.
+// `open_engine` returns (examples/train_on_gpu). Link causeway::cublaslt.
 
 #include <cuda_runtime_api.h>
 
@@ -69209,9 +70865,44 @@ namespace causeway::inline CAUSEWAY_ABI::cuda {
 struct engine_options {
   int device = 0;
   bool tf32 = false;  ///< products of f32 may use the tensor cores, with 10 bits of mantissa
+  /// Training passes that repeat start as one CUDA graph each. For models so small that a step waits for its launches; a
+  /// recorded shape keeps its activations' memory.
+  bool graphs = false;
 };
 
 namespace detail {
+
+/// A copy to the host that runs beside the work of another stream, by way of page-locked memory: `crossing` waits for what
+/// is to be copied, and the host for it.
+class outward_lane {
+ public:
+  [[nodiscard]] static result<outward_lane> create() {
+    CAUSEWAY_ASSIGN(auto crossing, stream::create());
+    CAUSEWAY_ASSIGN(auto made, event::create());
+    return result<outward_lane>{outward_lane{std::move(crossing), std::move(made)}};
+  }
+
+  [[nodiscard]] result<void> begin(stream& work, const void* from, std::size_t bytes) {
+    if (room_.values().size() < bytes) {
+      CAUSEWAY_ASSIGN(room_, pinned_buffer<std::byte>::create(bytes));
+    }
+    CAUSEWAY_TRY(made_.record(work));
+    CAUSEWAY_TRY(crossing_.wait(made_));
+    return check(cudaMemcpyAsync(room_.values().data(), from, bytes, cudaMemcpyDeviceToHost, crossing_.handle()),
+                 "copying from the device");
+  }
+  [[nodiscard]] result<const std::byte*> end() {
+    CAUSEWAY_TRY(crossing_.synchronize());
+    return static_cast<const std::byte*>(room_.values().data());
+  }
+
+ private:
+  outward_lane(stream crossing, event made) noexcept : crossing_{std::move(crossing)}, made_{std::move(made)} {}
+
+  stream crossing_;
+  event made_;
+  pinned_buffer<std::byte> room_;
+};
 
 // What a queue refers to, at an address that stays.
 struct device_place {
@@ -69219,6 +70910,9 @@ struct device_place {
   stream work;
   arena memory;
   matmul products;
+  outward_lane lanes[2];
+  bool graphs;
+  kept_arenas kept = {};
 };
 
 }  // namespace detail
@@ -69237,14 +70931,22 @@ class engine_queue : public product_queue<sorting_queue> {
     CAUSEWAY_TRY(check(cudaSetDevice(options.device), "choosing a CUDA device"));
     CAUSEWAY_ASSIGN(auto work, stream::create());
     CAUSEWAY_ASSIGN(auto products, matmul::create(options.tf32));
-    return result<engine_queue>{engine_queue{std::make_unique<detail::device_place>(
-        detail::device_place{options.device, std::move(work), arena{options.device}, std::move(products)})}};
+    CAUSEWAY_ASSIGN(auto even, detail::outward_lane::create());
+    CAUSEWAY_ASSIGN(auto odd, detail::outward_lane::create());
+    return result<engine_queue>{
+        engine_queue{std::make_unique<detail::device_place>(detail::device_place{options.device,
+                                                                                 std::move(work),
+                                                                                 arena{options.device},
+                                                                                 std::move(products),
+                                                                                 {std::move(even), std::move(odd)},
+                                                                                 options.graphs})}};
   }
 
   /// Streams and memory belong to a device, so the calling thread must be on it: nothing where it is.
   [[nodiscard]] result<void> enter() { return check(cudaSetDevice(place_->device), "choosing a CUDA device"); }
   /// Moves pages at the rate of the bus, which faults of a kernel do not reach. Where it cannot, they come by faults.
   [[nodiscard]] result<void> fetch(const void* p, std::size_t bytes) {
+    if (recorded_ != nullptr) return not_recorded("fetching pages");
 #if CUDART_VERSION >= 13000
     const cudaMemLocation here{cudaMemLocationTypeDevice, place_->device};
     const cudaError_t hint = cudaMemPrefetchAsync(p, bytes, here, 0, handle());
@@ -69259,13 +70961,26 @@ class engine_queue : public product_queue<sorting_queue> {
   }
   /// CUDA has read pageable memory when the call returns.
   [[nodiscard]] result<void> copy_in(void* to, const void* host, std::size_t bytes) {
-    return check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyDefault, handle()), "copying to the device");
+    const void* from = host;
+    if (recorded_ != nullptr) {
+      CAUSEWAY_ASSIGN(from, recorded_->room().find(host, bytes));
+    }
+    return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle()), "copying to the device");
   }
   [[nodiscard]] result<void> copy_out(void* host, const void* from, std::size_t bytes) {
+    if (recorded_ != nullptr) return copy_number(from, bytes);
     CAUSEWAY_TRY(check(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDefault, handle()), "copying from the device"));
     return wait();
   }
-  [[nodiscard]] result<void> wait() { return place_->work.synchronize(); }
+  [[nodiscard]] result<void> begin_copy_out(int lane, const void* from, std::size_t bytes) {
+    if (recorded_ != nullptr) return not_recorded("sending to the host");
+    return place_->lanes[lane].begin(place_->work, from, bytes);
+  }
+  [[nodiscard]] result<const std::byte*> end_copy_out(int lane) { return place_->lanes[lane].end(); }
+  [[nodiscard]] result<void> wait() {
+    if (recorded_ != nullptr) return {};  // nothing is under way
+    return place_->work.synchronize();
+  }
 
   [[nodiscard]] void* reserve(std::size_t bytes) {
     void* piece = nullptr;
@@ -69273,6 +70988,36 @@ class engine_queue : public product_queue<sorting_queue> {
     return piece;
   }
   void release(void* piece) noexcept { (void)cudaFree(piece); }
+
+  // ---- recordings (queue_recording.hpp) -----------------------------------------------------------------------------
+
+  using recording = pass_graph;
+  [[nodiscard]] bool records() const noexcept { return place_->graphs; }
+  [[nodiscard]] result<recording> make_recording() { return result<recording>{pass_graph{place_->device, place_->kept}}; }
+  [[nodiscard]] result<void> rehearse(recording& r) {
+    memory_ = &r.memory();
+    return {};
+  }
+  [[nodiscard]] result<void> record(recording& r, const pass_inputs& in) {
+    memory_ = &r.memory();
+    CAUSEWAY_TRY(r.begin(place_->work, in));
+    recorded_ = &r;
+    seed_ = in.seed;
+    return {};
+  }
+  [[nodiscard]] result<void> end_recording() {
+    memory_ = &place_->memory;
+    if (recorded_ == nullptr) return {};
+    return std::exchange(recorded_, nullptr)->end(place_->work);
+  }
+  [[nodiscard]] result<void> replay(recording& r, const pass_inputs& in, double* found) {
+    CAUSEWAY_TRY(r.room().fill(in, [this](void* to, const void* host, std::size_t n) { return copy_in(to, host, n); }));
+    CAUSEWAY_TRY(r.launch(place_->work));
+    return copy_out(found, r.room().number(), sizeof *found);
+  }
+  [[nodiscard]] const std::uint64_t* changing_seed(std::uint64_t seed) const noexcept {
+    return recorded_ != nullptr && seed == seed_ ? recorded_->room().seed() : nullptr;
+  }
 
   [[nodiscard]] std::string describe() const {
     const auto what = describe_device(place_->device);
@@ -69286,8 +71031,20 @@ class engine_queue : public product_queue<sorting_queue> {
 
   [[nodiscard]] cudaStream_t handle() const noexcept { return place_->work.handle(); }
 
+  [[nodiscard]] static error not_recorded(const char* what) {
+    return fail(errc::unsupported, what, "it cannot be part of a recorded pass");
+  }
+  [[nodiscard]] result<void> copy_number(const void* from, std::size_t bytes) {
+    if (bytes != sizeof(double) || !recorded_->takes_number()) return not_recorded("copying from the device");
+    return copy(recorded_->room().number(), from, bytes);
+  }
+
   std::unique_ptr<detail::device_place> place_;
+  pass_graph* recorded_ = nullptr;  ///< what the stream is captured for
+  std::uint64_t seed_ = 0;          ///< of the pass that is recorded
 };
+
+static_assert(RecordingQueue<engine_queue>);
 
 /// An engine of a device, or why there is none: errc::unsupported without a driver, a device or code for its architecture.
 [[nodiscard]] inline result<std::shared_ptr<engine>> open_engine(const engine_options& options = {}) {
@@ -69466,6 +71223,132 @@ static_assert(std::is_trivially_copyable_v<compress::detail::seeded_permutation>
 
 #endif  // CAUSEWAY_CUDA_MASK_CUH
 
+// ---- causeway/cuda/site.hpp ----
+#ifndef CAUSEWAY_CUDA_SITE_HPP
+#define CAUSEWAY_CUDA_SITE_HPP
+
+// What a site of devices needs besides NCCL itself: an end to waiting, and the way of its id to all members. Written over
+// the few calls that NCCL makes (nccl.cuh), so that the tests can make them late, wrong or never without a device.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Whether what was started is done.
+enum class progress : bool { under_way, done };
+
+/// Calls that start one operation each, in place and on all members, and return at once; `poll` says how it is getting on,
+/// or why it failed; `answer` is what the last start_all_of found. `abort` ends whatever is under way, and all use: it may
+/// be called more than once.
+template <class L>
+concept SiteLine = std::movable<L> &&
+    requires(L& l, const L& c, float* x, std::size_t count, std::uint32_t from, bool mine) {
+  { c.size() } -> std::same_as<std::uint32_t>;
+  { c.rank() } -> std::same_as<std::uint32_t>;
+  { l.start_mean(x, count) } -> std::same_as<result<void>>;
+  { l.start_broadcast(from, x, count) } -> std::same_as<result<void>>;
+  { l.start_all_of(mine) } -> std::same_as<result<void>>;
+  { l.poll() } -> std::same_as<result<progress>>;
+  { l.answer() } -> std::same_as<result<bool>>;
+  { l.abort() } -> std::same_as<void>;
+};
+
+/// Waits until `poll()` says done, or fails, or `patience` has passed: errc::timeout. Looks often at first, since most
+/// operations take less than the host needs to fall asleep.
+template <class Poll>
+[[nodiscard]] result<void> wait_for(any_clock& clock, duration patience, Poll&& poll) {
+  constexpr int eager = 1000;
+  const time_point begin = clock.now();
+  for (int looks = 0;; ++looks) {
+    CAUSEWAY_ASSIGN(const progress now, poll());
+    if (now == progress::done) return {};
+    if (clock.now() - begin >= patience) {
+      return fail(errc::timeout, "site",
+                  "a member of the site did not come within " + std::to_string(static_cast<long>(seconds(patience))) +
+                      " s; it is lost or far behind");
+    }
+    if (looks < eager) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds{100});
+    }
+  }
+}
+
+/// A site over a line. The first error ends it, since members no longer agree on what comes next: the line is aborted, and
+/// every later operation gives that error. Open another one, with all members, to go on.
+template <SiteLine L>
+class watched_site final : public collective::site {
+ public:
+  watched_site(L line, duration patience, any_clock clock = {})
+      : line_{std::move(line)}, patience_{patience}, clock_{std::move(clock)} {}
+
+  [[nodiscard]] std::uint32_t size() const override { return line_.size(); }
+  [[nodiscard]] std::uint32_t rank() const override { return line_.rank(); }
+
+  [[nodiscard]] result<void> mean(std::span<float> data) override {
+    return carry_out([&] { return line_.start_mean(data.data(), data.size()); });
+  }
+  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override {
+    CAUSEWAY_EXPECT(from < size());
+    return carry_out([&] { return line_.start_broadcast(from, data.data(), data.size()); });
+  }
+  [[nodiscard]] result<bool> all_of(bool mine) override {
+    CAUSEWAY_TRY(carry_out([&] { return line_.start_all_of(mine); }));
+    auto all = line_.answer();
+    if (!all) (void)ended(all.error());
+    return all;
+  }
+
+ private:
+  template <class F>
+  result<void> carry_out(F&& start) {
+    if (first_) return *first_;
+    const result<void> started = start();
+    if (!started) return ended(started.error());
+    const result<void> waited = wait_for(clock_, patience_, [this] { return line_.poll(); });
+    if (!waited) return ended(waited.error());
+    return {};
+  }
+  result<void> ended(const error& why) {
+    line_.abort();
+    first_ = why;
+    return why;
+  }
+
+  L line_;
+  duration patience_;
+  any_clock clock_;
+  std::optional<error> first_;
+};
+
+/// NCCL's name of a communicator, as bytes.
+using site_id = std::array<std::byte, 128>;
+
+/// The id that the first member made, on all members, if all can open a site; `mine` is the id of the first member,
+/// anything of the others, or why this one cannot. All members get an error where one does. Blocks until all have come, at
+/// most until the deadline. An id names an address that NCCL will connect to: members of a site trust each other.
+[[nodiscard]] inline result<site_id> agree_on_id(net::any_transport& over, const std::vector<net::peer_index>& members,
+                                                 const result<site_id>& mine, time_point deadline) {
+  const net::message_id id{.channel = collective::channels::site};
+  collective::collective_options options;
+  options.deadline = deadline;
+  collective::transport_site words{over, members, id, options};
+  const auto all = words.all_of(mine.has_value());
+  if (!mine) return mine.error();
+  if (!all) return all.error();
+  if (!*all) {
+    return fail(errc::unsupported, "site", "another member cannot take part; its own error says why");
+  }
+  site_id agreed = *mine;
+  collective::group_view group{over, members};
+  const net::message_id named{.channel = collective::channels::site + 12};
+  CAUSEWAY_TRY(collective::broadcast(group, named, 0, std::span<std::byte>{agreed}, options));
+  return agreed;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_SITE_HPP
+
 // ---- causeway/cuda/top_k_body.hpp ----
 #ifndef CAUSEWAY_CUDA_TOP_K_BODY_HPP
 #define CAUSEWAY_CUDA_TOP_K_BODY_HPP
@@ -69609,6 +71492,196 @@ namespace causeway::inline CAUSEWAY_ABI::cuda {
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_TOP_K_CUH
+#endif
+
+#if defined(__CUDACC__) && __has_include(<nccl.h>)
+
+// ---- causeway/cuda/nccl.cuh ----
+#ifndef CAUSEWAY_CUDA_NCCL_CUH
+#define CAUSEWAY_CUDA_NCCL_CUH
+
+// A site of GPUs over NCCL: NVLink within a machine, its network within a rack. One .cu file of a program includes this and
+// gives the rest of it what `open_site` returns. Link causeway::nccl.
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 14, 0), "causeway: calls that do not block came with NCCL 2.14");
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+struct open_site_options {
+  int device = 0;
+  /// The longest that a member waits for the others: in opening, and in each operation. A member that exchanges with other
+  /// sites comes late to its own, so this must be longer than such an exchange.
+  duration patience = std::chrono::minutes{10};
+};
+
+/// Our error for one of NCCL's, which must not be ncclSuccess; `where` is the operation. `comm` may be null.
+[[nodiscard]] inline error to_error(ncclResult_t code, ncclComm_t comm, std::string where) {
+  std::string said = ncclGetErrorString(code);
+  const char* const last = ncclGetLastError(comm);
+  if (last != nullptr && *last != '\0') said += std::string{": "} + last;
+  switch (code) {
+    case ncclRemoteError:
+    case ncclSystemError: return fail(errc::peer_lost, std::move(where), "a member was lost, or the line to it: " + said);
+    case ncclInvalidArgument:
+    case ncclInvalidUsage:
+      return fail(errc::invalid_argument, std::move(where), said + "; every member needs a device of its own");
+    default: return fail(errc::device_lost, std::move(where), said + "; NCCL_DEBUG=INFO says more");
+  }
+}
+
+/// A communicator and the stream that it works in. Memory may be the device's or managed.
+class nccl_line {
+ public:
+  /// Starts to connect: `poll` says when it has.
+  [[nodiscard]] static result<nccl_line> create(int device, std::uint32_t size, std::uint32_t rank, const site_id& id) {
+    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device));
+    CAUSEWAY_ASSIGN(auto work, stream::create());
+    CAUSEWAY_ASSIGN(auto word, device_buffer<int>::create(1));
+    nccl_line line{device, size, rank, std::move(work), std::move(word)};
+    ncclUniqueId name;
+    static_assert(sizeof name.internal == sizeof(site_id));
+    std::memcpy(name.internal, id.data(), id.size());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    CAUSEWAY_TRY(
+        line.check(ncclCommInitRankConfig(line.comm_.get(), static_cast<int>(size), name, static_cast<int>(rank), &config),
+                   "opening a site"));
+    return result<nccl_line>{std::move(line)};
+  }
+
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  [[nodiscard]] std::uint32_t rank() const noexcept { return rank_; }
+
+  [[nodiscard]] result<void> start_mean(float* x, std::size_t count) {
+    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device_));
+    fetch(x, count);
+    return check(ncclAllReduce(x, x, count, ncclFloat32, ncclAvg, *comm_, work_.handle()), "a mean within the site");
+  }
+  [[nodiscard]] result<void> start_broadcast(std::uint32_t from, float* x, std::size_t count) {
+    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device_));
+    fetch(x, count);
+    return check(ncclBroadcast(x, x, count, ncclFloat32, static_cast<int>(from), *comm_, work_.handle()),
+                 "a broadcast within the site");
+  }
+  [[nodiscard]] result<void> start_all_of(bool mine) {
+    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device_));
+    const int word = mine ? 1 : 0;  // CUDA has read pageable memory when the call returns
+    CAUSEWAY_TRY(cuda::check(cudaMemcpyAsync(word_.data(), &word, sizeof word, cudaMemcpyHostToDevice, work_.handle()),
+                             "a word to the site"));
+    return check(ncclAllReduce(word_.data(), word_.data(), 1, ncclInt32, ncclMin, *comm_, work_.handle()),
+                 "a word to the site");
+  }
+  [[nodiscard]] result<bool> answer() {
+    CAUSEWAY_ASSIGN(const device_scope scope, device_scope::enter(device_));
+    int word = 0;
+    CAUSEWAY_TRY(cuda::check(cudaMemcpyAsync(&word, word_.data(), sizeof word, cudaMemcpyDeviceToHost, work_.handle()),
+                             "a word of the site"));
+    CAUSEWAY_TRY(work_.synchronize());
+    return word == 1;
+  }
+
+  /// NCCL's own state first: until a call that did not block has taken effect, the stream is not to be touched.
+  [[nodiscard]] result<progress> poll() {
+    ncclResult_t state = ncclSuccess;
+    CAUSEWAY_TRY(check(ncclCommGetAsyncError(*comm_, &state), "a site"));
+    if (state == ncclInProgress) return progress::under_way;
+    CAUSEWAY_TRY(check(state, "a site"));
+    const cudaError_t done = cudaStreamQuery(work_.handle());
+    if (done == cudaErrorNotReady) return progress::under_way;
+    CAUSEWAY_TRY(cuda::check(done, "waiting for a site"));
+    return progress::done;
+  }
+
+  void abort() noexcept { comm_.reset(); }
+
+ private:
+  /// Nothing is under way in a line that is left, unless it failed; and to destroy a communicator instead would wait for
+  /// the others to do the same.
+  struct abandon {
+    void operator()(ncclComm_t* comm) const noexcept {
+      if (*comm != nullptr) (void)ncclCommAbort(*comm);
+      delete comm;
+    }
+  };
+
+  nccl_line(int device, std::uint32_t size, std::uint32_t rank, stream work, device_buffer<int> word)
+      : device_{device},
+        size_{size},
+        rank_{rank},
+        work_{std::move(work)},
+        word_{std::move(word)},
+        comm_{new ncclComm_t{}} {}
+
+  [[nodiscard]] result<void> check(ncclResult_t code, const char* where) const {
+    if (code == ncclSuccess || code == ncclInProgress) return {};
+    return to_error(code, comm_ ? *comm_ : nullptr, where);
+  }
+
+  /// Pages that the host touched come back at the rate of the bus; a hint, which device memory and some systems refuse.
+  void fetch(const void* p, std::size_t count) const noexcept {
+#if CUDART_VERSION >= 13000
+    const cudaMemLocation here{cudaMemLocationTypeDevice, device_};
+    const cudaError_t hint = cudaMemPrefetchAsync(p, count * sizeof(float), here, 0, work_.handle());
+#else
+    const cudaError_t hint = cudaMemPrefetchAsync(p, count * sizeof(float), device_, work_.handle());
+#endif
+    if (hint != cudaSuccess) (void)cudaGetLastError();
+  }
+
+  int device_;
+  std::uint32_t size_;
+  std::uint32_t rank_;
+  stream work_;
+  device_buffer<int> word_;
+  std::unique_ptr<ncclComm_t, abandon> comm_;  ///< NCCL writes there when it has connected, wherever the line is by then
+};
+static_assert(SiteLine<nccl_line>);
+
+namespace detail {
+
+/// The id of a new communicator where this is the first member. Any where not: also a look whether there is a device.
+[[nodiscard]] inline result<site_id> id_for_site(int device, bool first) {
+  CAUSEWAY_ASSIGN(const int devices, device_count());
+  if (device < 0 || device >= devices) {
+    return fail(errc::invalid_argument, "device " + std::to_string(device),
+                "there are " + std::to_string(devices) + " devices, counted from 0");
+  }
+  site_id id{};
+  if (!first) return id;
+  ncclUniqueId made;
+  const ncclResult_t code = ncclGetUniqueId(&made);
+  if (code != ncclSuccess) return to_error(code, nullptr, "naming a site");
+  std::memcpy(id.data(), made.internal, id.size());
+  return id;
+}
+
+}  // namespace detail
+
+/// The site of `members`, peers of `over` in the order of their ranks, this one among them, each with a device of its own.
+/// All of them call it, before `over` goes to a trainer; messages go over `collective::channels::site`. Errors come to all
+/// members: errc::unsupported where one has no device. What travels later goes between the devices, unencrypted and
+/// between members that trust each other.
+[[nodiscard]] inline result<std::shared_ptr<collective::site>> open_site(net::any_transport& over,
+                                                                         const std::vector<net::peer_index>& members,
+                                                                         const open_site_options& options = {}) {
+  const auto found = std::find(members.begin(), members.end(), over.self());
+  if (found == members.end()) return fail(errc::invalid_argument, "open_site", "this peer is not among the members");
+  const auto rank = static_cast<std::uint32_t>(found - members.begin());
+  any_clock clock;
+  const auto mine = detail::id_for_site(options.device, rank == 0);
+  CAUSEWAY_ASSIGN(const site_id id, agree_on_id(over, members, mine, clock.now() + options.patience));
+  CAUSEWAY_ASSIGN(auto line, nccl_line::create(options.device, static_cast<std::uint32_t>(members.size()), rank, id));
+  CAUSEWAY_TRY(wait_for(clock, options.patience, [&] { return line.poll(); }));
+  return std::shared_ptr<collective::site>{
+      std::make_shared<watched_site<nccl_line>>(std::move(line), options.patience, std::move(clock))};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_NCCL_CUH
 #endif
 
 #endif  // CAUSEWAY_CAUSEWAY_HPP

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "parallel/swarm_world.hpp"
@@ -17,10 +20,11 @@ using support::all_like_unsplit, support::nobody, support::three_stages;
 namespace {
 
 /// Kills `victim` at its network calls from, from + by, ...; started again after `back`, or never (0).
-void kill_at_every(std::uint32_t victim, std::uint64_t from, std::uint64_t by, duration back) {
+void kill_at_every(std::uint32_t victim, std::uint64_t from, std::uint64_t by, duration back,
+                   const support::swarm_world_options& calm = three_stages) {
   for (std::uint64_t n = from;; n += by) {
     INFO("host " << victim << " is killed at its network call " << n);
-    support::swarm_world_options o = three_stages;
+    support::swarm_world_options o = calm;
     o.victim = victim;
     o.dies_at = n;
     o.back_after = back;
@@ -127,6 +131,43 @@ TEST_CASE("swarm: whoever is killed, no micro-batch is lost or counted twice", "
 TEST_CASE("swarm: whoever is killed at any of its network calls and comes back", "[parallel][slow]") {
   for (const std::uint32_t victim : {0U, 1U, 2U, 4U, 8U}) kill_at_every(victim, 0, 1, 1500ms);
   for (const std::uint32_t victim : {1U, 2U, 4U, 8U}) kill_at_every(victim, 190, 1, 0s);
+}
+
+namespace {
+
+/// Stages with one peer each, of which `victim` dies when it passes `point` in round 2, and `other` when it has the step.
+void die_and_come_back(std::uint32_t victim, std::string_view point, std::uint32_t other) {
+  INFO("peer " << victim << " dies at " << point << ", peer " << other << " after the step");
+  std::set<std::uint32_t> died;
+  std::map<std::uint32_t, int> rounds;
+  support::swarm_world_options o{.speeds = {{1}, {1}, {1}}, .steps = 4, .micro_batches = 4, .clip_norm = 0.05F};
+  o.back_after = 1500ms;
+  o.dies_passing = [&](std::uint32_t host, std::string_view at) {
+    if (at == "entered") ++rounds[host];
+    if (host != victim && host != other) return false;
+    return rounds[host] == 2 && at == (host == victim ? point : "committed") && died.insert(host).second;
+  };
+  support::swarm_world<> swarm{o};
+  swarm.boot();
+  swarm.run(3min);
+  CHECK(died.size() == (other == nobody ? 1 : 2));
+  all_like_unsplit(swarm);
+}
+
+}  // namespace
+
+TEST_CASE("swarm: a stage's only peer may die at any point of a round, with another stage's, and come back",
+          "[parallel][fast]") {
+  for (const char* const point : {"before_ready", "entered", "exchanged", "before_store", "stored", "voted", "committed"}) {
+    for (const std::uint32_t victim : {0U, 1U, 2U}) {
+      for (const std::uint32_t other : {nobody, (victim + 1) % 3}) die_and_come_back(victim, point, other);
+    }
+  }
+}
+
+TEST_CASE("swarm: stages of one peer outlive deaths at any network call", "[parallel][slow]") {
+  const support::swarm_world_options one_each{.speeds = {{1}, {1}, {1}}, .steps = 3, .micro_batches = 4};
+  for (const std::uint32_t victim : {0U, 1U, 2U}) kill_at_every(victim, 0, 1, 1500ms, one_each);
 }
 
 TEST_CASE("swarm: a peer joins during a run, takes its mates' state and its share of the work", "[parallel][fast]") {

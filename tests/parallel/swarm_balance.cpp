@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/swarm_balance.hpp>
 
+#include <chrono>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -35,6 +36,21 @@ TEST_CASE("swarm balance: a stage that nobody serves comes first", "[parallel][f
   const auto move = choose_move(s, 1);
   REQUIRE(move);
   CHECK(move->to == 1);
+}
+
+TEST_CASE("swarm balance: queues seen before peers changed are forgotten, and the next comparison waits",
+          "[parallel][fast]") {
+  using namespace std::chrono_literals;
+  queue_watch watch;
+  CHECK_FALSE(watch.due(time_point{0s}, 10s));
+  watch.saw(1, 8);
+  watch.looked();
+  watch.changed(time_point{9s}, 10s);
+  CHECK(watch.mean(1) == 0);
+  CHECK_FALSE(watch.due(time_point{13s}, 10s));
+  watch.changed(time_point{8s}, 10s);  // never sooner
+  CHECK_FALSE(watch.due(time_point{13s}, 10s));
+  CHECK(watch.due(time_point{14s}, 10s));
 }
 
 }  // namespace causeway::parallel

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,9 +46,10 @@ struct swarm_world_options {
   int evaluations = 0;                ///< before every step
   std::uint32_t victim = UINT32_MAX;  ///< dies at its `dies_at`th network call
   std::uint64_t dies_at = 0;
-  causeway::duration back_after{0};                 ///< the victim is started again; 0: not
-  std::vector<std::uint32_t> late{};                ///< hosts that are not booted with the rest
-  std::function<void(const std::string&)> trace{};  ///< every line that a peer logs
+  std::function<bool(std::uint32_t, std::string_view)> dies_passing{};  ///< the host, when it passes that point of a round
+  causeway::duration back_after{0};                                     ///< the victim is started again; 0: not
+  std::vector<std::uint32_t> late{};                                    ///< hosts that are not booted with the rest
+  std::function<void(const std::string&)> trace{};                      ///< every line that a peer logs
 };
 
 /// Stage s of the run has hosts first(s), first(s) + 1, ... `Seat`: what a peer's trainer is made of.
@@ -135,11 +137,13 @@ class swarm_world {
   }
   [[nodiscard]] std::shared_ptr<causeway::net::fabric> fabric(causeway::sim::process& p, std::uint64_t id) {
     return std::make_shared<counted_fabric>(p.make_fabric(id), [this, &p](fabric_call) {
-      if (results_[p.host()].calls++ != options_.dies_at || p.host() != options_.victim) return;
-      world_.kill(p.host());
-      if (options_.back_after > 0s) world_.after(options_.back_after, [this, h = p.host()] { world_.restart(h); });
-      if (world_.running() == &p) p.sleep(1h);
+      if (results_[p.host()].calls++ == options_.dies_at && p.host() == options_.victim) kill(p);
     });
+  }
+  void kill(causeway::sim::process& p) {
+    world_.kill(p.host());
+    if (options_.back_after > 0s) world_.after(options_.back_after, [this, h = p.host()] { world_.restart(h); });
+    if (world_.running() == &p) p.sleep(1h);
   }
 
   causeway::member_options member_options(std::uint32_t host, std::uint32_t stage, bool founds) {
@@ -183,6 +187,11 @@ class swarm_world {
     auto member = member_options(host, stage, founds);
     const auto fresh = causeway::mix(options_.seed, host + 1 + 1000 * stage, p.incarnation()) | 1U;
     const auto id = causeway::member_identity(p.storage(), folder, member.protocol.run, fresh);
+    if (options_.dies_passing) {
+      member.passing = [this, &p](std::string_view point) {
+        if (options_.dies_passing(p.host(), point)) kill(p);
+      };
+    }
     auto mates = fabric(p, id);
     return {mates, fabric(p, id), p.storage(), std::move(member), swarm_options(host, stage), p.clock(), p.log()};
   }

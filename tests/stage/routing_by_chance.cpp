@@ -38,6 +38,17 @@ TEST_CASE("routing: least load shares work out in proportion to throughput", "[s
   }
 }
 
+TEST_CASE("routing: what was handed out before any speed was known does not outweigh what comes after", "[stage][fast]") {
+  least_load router;
+  roster known{1};
+  for (const net::peer_id id : {1U, 2U, 4U}) known.announced(id, 0);
+  (void)counts(router, known, 8);  // somebody gets one less
+  for (const net::peer_id id : {1U, 2U, 4U}) known.measured(id, 0.004 / static_cast<double>(id));
+  const auto got = counts(router, known, 70);
+  for (const auto& [id, n] : got) CHECK(n == Approx(10.0 * static_cast<double>(id)).margin(4));
+  CHECK(got.size() == 3);
+}
+
 TEST_CASE("routing: ties are broken by the seed alone", "[stage][fast]") {
   roster known{1};
   for (net::peer_id id = 1; id <= 8; ++id) known.announced(id, 0);

@@ -163,7 +163,7 @@ causeway::result<void> take_seat_with(swarm_seat seat, Router router, const swar
   env.clock = seat.clock;
   env.log = seat.log;
   const std::shared_ptr<parallel::swarm_round> round = seat.shown ? seat.shown(peer) : peer;
-  env.group = std::make_shared<swarm_group>(stage, round);
+  env.group = std::make_shared<swarm_group>(stage, round, seat.disk, seat.member.folder);
   trainer_options to;
   to.learning_rate = optim::constant{s.rate};
   to.clip_norm = s.clip_norm;

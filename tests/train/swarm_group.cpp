@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/train/swarm_group.hpp>
 
+#include <causeway/io/memory_storage.hpp>
 #include <causeway/net/memory_transport.hpp>
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,14 +36,14 @@ struct lone_stage final : elastic_group {
   void leave() override { left = true; }
   [[nodiscard]] std::uint64_t round() const override { return 2; }
   [[nodiscard]] std::uint64_t parent() const override { return 0; }
-  [[nodiscard]] std::uint64_t state_hash() const override { return 0; }
+  [[nodiscard]] std::uint64_t state_hash() const override { return hash; }
   [[nodiscard]] std::uint64_t contributed() const override { return 0; }
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t, std::uint64_t) override { return {}; }
   [[nodiscard]] bool budget_used() const override { return false; }
 
   net::any_transport transport{};
   shared_state held;
-  std::uint64_t entered_with = 0;
+  std::uint64_t entered_with = 0, hash = 0;
   int exchanges = 0;
   bool replaces = false;
   bool left = false;
@@ -64,6 +66,10 @@ struct scripted_swarm final : parallel::swarm_round {
     if (missing) return fail(errc::cancelled, "stage 0", "micro-batches are missing");
     return 1.0;
   }
+  result<parallel::swarm_sum> keep_sum() override { return parallel::swarm_sum{7, 4.0, gradients}; }
+  void restore_sum(const parallel::swarm_sum& kept) override {
+    restored.emplace_back(kept.step, std::vector<float>{kept.values.begin(), kept.values.end()});
+  }
   result<double> all_summed() override { return 9.0; }
   void agreed(double squares) override { norm_squares = squares; }
   [[nodiscard]] float norm() const override { return 0; }
@@ -72,6 +78,8 @@ struct scripted_swarm final : parallel::swarm_round {
   [[nodiscard]] std::string describe() override { return {}; }
 
   parallel::swarm_options o;
+  std::vector<float> gradients{1, 2, 3};
+  std::vector<std::pair<std::uint64_t, std::vector<float>>> restored;
   std::optional<std::uint32_t> to;
   double norm_squares = 0;
   int completions = 0;
@@ -112,6 +120,30 @@ TEST_CASE("swarm group: the step waits for all stages, and the norm is theirs", 
   REQUIRE(g.group.exchanged());
   CHECK(g.swarm->norm_squares == 9.0);
   CHECK(g.stage->exchanges == 1);
+}
+
+TEST_CASE("swarm group: a sum is on disk before other stages hear of it, and is there after a restart", "[train][fast]") {
+  io::any_storage disk{io::memory_storage{}};
+  std::vector<float> parameters(3);
+  thread_pool pool{1};
+  const auto open = [&](std::uint64_t state) {
+    const auto stage = std::make_shared<lone_stage>();
+    const auto swarm = std::make_shared<scripted_swarm>();
+    stage->hash = state;
+    swarm_group group{stage, swarm, disk, "stage-0"};
+    REQUIRE(group.open({{std::as_writable_bytes(std::span{parameters})}, {}}, pool));
+    if (state == 1) {
+      REQUIRE(group.enter(1));
+      REQUIRE(group.exchanged());
+    }
+    return swarm->restored;
+  };
+  CHECK(open(1).empty());
+  using kept = std::pair<std::uint64_t, std::vector<float>>;
+  CHECK(open(1) == std::vector{kept{7, {1, 2, 3}}});
+  CHECK(open(2) == std::vector{kept{7, {}}});  // of the step before the state that it has: only its norm is of use
+  parameters.resize(4);
+  CHECK(open(3).empty());  // of another model
 }
 
 TEST_CASE("swarm group: gradients of a step that others have finished are thrown away", "[train][fast]") {

@@ -9,6 +9,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/net/fabric.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -83,6 +84,12 @@ class queue_watch {
     if (every == duration{0} || now < at_) return false;
     at_ = now + every;
     return true;
+  }
+  /// Other peers serve than before, or others' stages: what was seen so far says nothing of them, and a comparison that is
+  /// due soon waits for half a period.
+  void changed(time_point now, duration every) {
+    clear();
+    if (at_ != time_point{}) at_ = std::max(at_, now + every / 2);
   }
   void clear() {
     sums_.clear();

@@ -18,9 +18,11 @@
 #include <causeway/parallel/swarm_talk.hpp>
 #include <causeway/stage/routing.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -50,11 +52,14 @@ class swarm_lead : protected swarm_talk {
     serving_ = !move_to_;
     gives_up_ = declared_ = false;
     bool told = verdict_.turn == turn;
-    std::erase_if(orders_, [&](const auto& o) {
-      told = told || o.second.turn == turn;
-      if (o.second.turn == turn) accept(o.first, o.second);
-      return o.second.turn <= turn;
-    });
+    std::vector<std::pair<net::peer_id, swarm_wire::order>> due;
+    std::copy_if(orders_.begin(), orders_.end(), std::back_inserter(due),
+                 [&](const auto& o) { return o.second.turn == turn; });
+    std::erase_if(orders_, [&](const auto& o) { return o.second.turn <= turn; });
+    told = told || !due.empty();
+    if (serving_) {  // else they are for somebody who stays
+      for (const auto& [from, o] : due) accept(from, o);
+    }
     if (drives_ && micro_batches > 0) drive(std::exchange(asked_, true) && !closes_a_round());
     announce();
     if (closes_a_round() && !drives_) {
@@ -93,11 +98,13 @@ class swarm_lead : protected swarm_talk {
 
   [[nodiscard]] stage::routing::step_size size() const { return {step(), station_.done().size(), options_.stages}; }
 
-  /// All stages have all micro-batches, or others of this stage are beyond the step: the membership has their state.
+  /// All stages have all micro-batches; or others of this stage are beyond the step: the membership has their state; or
+  /// other stages are, and this one has its sum from before a restart.
   [[nodiscard]] bool may_enter() const {
     const std::uint64_t turn = station_.turn();
     return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0) ||
-           table_.anybody_beyond(options_.stage, turn) || released();
+           table_.anybody_beyond(options_.stage, turn) || released() ||
+           (table_.anybody_beyond(turn) && (has_sum() || table_.has_sum(options_.stage, step())));
   }
 
   /// Of the evaluation that is this turn.
@@ -258,12 +265,22 @@ class swarm_lead : protected swarm_talk {
   /// Queues are looked at with every heartbeat, and compared when it is time.
   void balance(time_point now) {
     const net::peer_id self = fabric_->id();
+    std::map<net::peer_id, std::uint32_t> serving;
+    for (const auto& [id, p] : table_.peers()) {
+      if (table_.serves(id)) serving[id] = p.said->stage;
+    }
+    if (std::exchange(balanced_, serving) != serving) queues_.changed(now, options_.rebalance_every);
     for (const auto& [id, p] : table_.peers()) {
       if (table_.serves(id)) queues_.saw(id, p.said->queued);
     }
     queues_.saw(self, station_.queued());
     queues_.looked();
     if (!queues_.due(now, options_.rebalance_every)) return;
+    const auto moving = serving.find(moving_.who);
+    if (moving != serving.end() && moving->second != moving_.to) {
+      // It moves at the end of its step; who was started again meanwhile has not heard of it.
+      return post(moving_.who, swarm_wire::move_request{term_, moving_.to});
+    }
     std::vector<std::vector<balanced_peer>> stages(options_.stages);
     for (const auto& [id, p] : table_.peers()) {
       if (table_.serves(id)) stages[p.said->stage].push_back({id, p.said->seconds, queues_.mean(id), true});
@@ -273,6 +290,7 @@ class swarm_lead : protected swarm_talk {
     const auto move = choose_move(stages, options_.hysteresis);
     if (!move) return;
     log_(severity::info, "peer " + std::to_string(move->who) + " is to serve stage " + std::to_string(move->to));
+    moving_ = *move;
     post(move->who, swarm_wire::move_request{term_, move->to});
   }
 
@@ -291,6 +309,8 @@ class swarm_lead : protected swarm_talk {
   std::vector<std::pair<net::peer_id, swarm_wire::order>> orders_;  // of turns to come
   std::map<std::uint64_t, double> evaluated_;                       // by turn: summed losses
   queue_watch queues_;
+  std::map<net::peer_id, std::uint32_t> balanced_;  // stages by peer, when they were looked at last
+  swarm_move moving_;                               // the last one that was asked for
   swarm_wire::verdict verdict_;
   std::optional<std::uint32_t> move_to_;
   time_point claims_from_;  // before, others that drive already are listened for

@@ -74,6 +74,13 @@ class swarm_computer {
   virtual void forget_progress() {}
 };
 
+/// The whole sum of a stage's gradients in a step.
+struct swarm_sum {
+  std::uint64_t step = 0;
+  double squares = 0;  ///< of its 2-norm
+  std::span<float> values{};
+};
+
 /// A peer's part in the steps of a swarm, as train/swarm_group.hpp and parallel/swarm.hpp use it. All functions are for the
 /// trainer's thread.
 class swarm_round {
@@ -101,7 +108,13 @@ class swarm_round {
   /// Everybody's holdings, this peer's at `self`: fills the gradients with this peer's part, and gives its weight in the
   /// sum. errc::cancelled: the parts do not make the whole.
   virtual result<double> take_part(std::span<const swarm_holding> all, std::size_t self) = 0;
-  /// The gradients hold the stage's sum. Blocks until every stage has its own, and gives the squared norm of all.
+  /// The gradients hold the stage's sum; nobody has been told. What is on disk before `all_summed` tells the other stages
+  /// lets this one take the step, whoever is lost afterwards.
+  virtual result<swarm_sum> keep_sum() = 0;
+  /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
+  /// values, what only others may ask for.
+  virtual void restore_sum(const swarm_sum& kept) = 0;
+  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all.
   virtual result<double> all_summed() = 0;
   /// What the stage's peers take for that.
   virtual void agreed(double squares) = 0;
@@ -117,6 +130,8 @@ class swarm_round {
   virtual void replaced() {}
   /// With local steps: the micro-batches that this peer has stepped on since the last exchange, of all steps of the round.
   [[nodiscard]] virtual swarm_wire::batch_set progress() const { return {}; }
+  /// What a micro-batch takes here, forward and backward; 0: not known yet.
+  [[nodiscard]] virtual double seconds_per_micro_batch() { return 0; }
   /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
   /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
   [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;

@@ -140,19 +140,24 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     return this->steps_alone() ? weight_of(all, plan, self) : 1.0;  // every peer's, so that parts are summed
   }
 
-  result<double> all_summed() override {
-    const std::uint64_t step = this->step();
-    const double own = computer_->squares();
-    if (!std::isfinite(own)) {
+  result<swarm_sum> keep_sum() override {
+    const double squares = computer_->squares();
+    if (!std::isfinite(squares)) {
       return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
     }
+    kept_ = {this->step(), squares};
+    return swarm_sum{kept_.step, squares, computer_->gradients()};
+  }
+
+  void restore_sum(const swarm_sum& kept) override {
+    locked([&] { has_summed({kept.step, kept.squares}, {kept.values.begin(), kept.values.end()}); });
+  }
+
+  result<double> all_summed() override {
+    const std::uint64_t step = kept_.step;
     const auto g = computer_->gradients();
-    std::vector<float> sum{g.begin(), g.end()};
     locked([&] {
-      gradients_.keep_sum(step, std::move(sum));
-      table_.remember(options_.stage, {step, own});
-      if (this->own_sums_[0].step != step) this->own_sums_[1] = this->own_sums_[0];
-      this->own_sums_[0] = {step, own};
+      has_summed(kept_, {g.begin(), g.end()});
       this->announce();
       this->settle();
     });
@@ -170,6 +175,12 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     std::uint64_t n = 0;
     locked([&] { n = station_.done().count(); });
     return n;
+  }
+
+  [[nodiscard]] double seconds_per_micro_batch() override {
+    double took = 0;
+    locked([&] { took = this->seconds_; });
+    return took;
   }
 
   [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override {
@@ -226,8 +237,14 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     });
   }
 
-  // ---- local steps
-  // ---------------------------------------------------------------------------------------------------------
+  void has_summed(const swarm_wire::stage_sum& what, std::vector<float> sum) {
+    gradients_.keep_sum(what.step, std::move(sum));
+    table_.remember(options_.stage, what);
+    if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
+    this->own_sums_[0] = what;
+  }
+
+  // ---- local steps ----------------------------------------------------------------------------------------------------
 
   // What this peer contributed counts if the driver said so; else others may have been given it, or nobody knows.
   result<double> run_alone(std::uint64_t step, swarm_computer& computer) {
@@ -260,8 +277,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
-  // ---- waiting
-  // -----------------------------------------------------------------------------------------------------------
+  // ---- waiting --------------------------------------------------------------------------------------------------------
 
   template <class Done>
   result<void> work_until(Done&& done, const std::function<bool()>& summoned = {}) {
@@ -305,8 +321,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     return {};
   }
 
-  // ---- tensors
-  // -----------------------------------------------------------------------------------------------------------
+  // ---- tensors --------------------------------------------------------------------------------------------------------
 
   // Takes in what has come, expects what was announced, sends what is due.
   void move_tensors() {
@@ -348,8 +363,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     return s;
   }
 
-  // ---- computing
-  // ---------------------------------------------------------------------------------------------------------
+  // ---- computing ------------------------------------------------------------------------------------------------------
 
   result<void> compute(const swarm_task& task) {
     if (!task.backward) computer_->forget(task.micro_batch);
@@ -384,13 +398,19 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     CAUSEWAY_ASSIGN(auto back, backward(m, adds));
     locked([&] {
       if (forgotten != this->times_forgotten_) return;  // others have been given it
-      const double took = forward_seconds_[m] + seconds(fabric_->now() - begin);
-      this->seconds_ = this->seconds_ > 0 ? 0.7 * this->seconds_ + 0.3 * took : took;
+      const double took = time_of(forward_seconds_[m] + seconds(fabric_->now() - begin));
       station_.contributed(m, back.loss, std::move(back.bytes), task.pass);
       this->tell_driver(swarm_wire::contributed{station_.turn(), m, took, back.loss});
       this->settle();
     });
     return {};
+  }
+
+  // The first one pays for memory and caches, and says nothing of those to come: 0.
+  double time_of(double took) {
+    if (!std::exchange(warm_, true)) return 0;
+    this->seconds_ = this->seconds_ > 0 ? 0.7 * this->seconds_ + 0.3 * took : took;
+    return took;
   }
 
   // What is computed again for a neighbour's sake adds to nothing.
@@ -438,12 +458,14 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   std::uint64_t serial_ = 0;
   std::uint64_t evaluated_step_ = 0;
   std::uint64_t evaluations_ = 0;  // before that step
+  swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
   double norm_ = 0;
   swarm_wire::batch_set progress_;    // of the micro-batches since the last exchange: those that this peer has stepped on
   std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
   std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
   bool clobbered_ = false;            // the gradients held what was to be exchanged
   bool open_ = false;
+  bool warm_ = false;      // has computed a micro-batch to the end
   time_point again_from_;  // another attempt at the exchange
   duration waited_{0};
   duration say_at_;

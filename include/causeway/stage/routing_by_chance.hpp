@@ -45,6 +45,7 @@ class least_load {
     const auto peers = known.usable(stage);
     if (peers.empty()) return nobody;
     admit(stage, known);
+    take_unit(stage, known);
     std::map<net::peer_id, double>& load = loads_[stage];
     double least = std::numeric_limits<double>::infinity();
     for (const server& s : peers) least = std::min(least, load[s.id]);
@@ -83,9 +84,19 @@ class least_load {
     for (const server& s : all) load.try_emplace(s.id, enter);
   }
 
+  // Before anybody of the stage has shown its speed, loads count micro-batches. From then on they are seconds: else who got
+  // one more of the first would get nothing for as long as the others take to make up for whole seconds.
+  void take_unit(std::uint32_t stage, const roster& known) {
+    const auto all = known.at(stage);
+    const bool is_known = std::any_of(all.begin(), all.end(), [](const server& s) { return s.seconds > 0; });
+    if (std::exchange(in_seconds_[stage], is_known) || !is_known) return;
+    for (auto& [id, load] : loads_[stage]) load *= known.expected_seconds(stage, nobody);
+  }
+
   least_load_options options_;
   rng random_;
   std::map<std::uint32_t, std::map<net::peer_id, double>> loads_;
+  std::map<std::uint32_t, bool> in_seconds_;
 };
 static_assert(Router<least_load>);
 

@@ -4,13 +4,17 @@
 
 // The peers of one stage of a swarm as a membership: that of train/member.hpp, with three things added. An exchange begins
 // when the stage has every micro-batch of the step, and only if its peers have each exactly once between them; what is
-// exchanged is summed, not averaged; and nobody takes the step before all stages have their sums.
+// exchanged is summed, not averaged; and nobody takes the step before all stages have their sums, on disk where the group
+// has one: then a stage that loses all its peers while another takes the step can take it as well, once one is back.
 
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/gather.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/io/storage.hpp>
+#include <causeway/membership/round_store.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/swarm_options.hpp>
 #include <causeway/parallel/swarm_shares.hpp>
@@ -21,7 +25,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +40,13 @@ class swarm_group final : public elastic_group {
   /// handed out by it.
   swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm)
       : stage_{std::move(stage)}, swarm_{std::move(swarm)} {}
+  /// With a disk, where `folder` is this stage's: a step costs one write of the stage's gradient more, before the other
+  /// stages hear of it. Peers that take local steps write none (docs/design/swarm.md, L7).
+  swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
+              const std::string& folder)
+      : swarm_group{std::move(stage), std::move(swarm)} {
+    if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
+  }
 
   [[nodiscard]] std::uint64_t identity() const override { return stage_->identity(); }
   [[nodiscard]] std::uint64_t round() const override { return stage_->round(); }
@@ -53,8 +66,10 @@ class swarm_group final : public elastic_group {
       swarm_->replaced();
       if (inner) inner({});
     };
+    const std::size_t parameters = state.parts.empty() ? 0 : state.parts.front().size() / sizeof(float);
     CAUSEWAY_TRY(stage_->open(std::move(state), pool));
     replaced_ = false;
+    recall_sums(parameters);
     return {};
   }
 
@@ -67,6 +82,7 @@ class swarm_group final : public elastic_group {
   }
 
   result<void> exchanged() override {
+    CAUSEWAY_TRY(keep_sum());
     CAUSEWAY_ASSIGN(const double squares, swarm_->all_summed());
     CAUSEWAY_TRY(agree_on_norm(squares));
     return stage_->exchanged();
@@ -80,6 +96,39 @@ class swarm_group final : public elastic_group {
   }
 
  private:
+  // What a sum was made of, and where it leads from.
+  struct kept_sum {
+    std::uint64_t step = 0;
+    double squares = 0;
+    std::uint64_t state = 0;
+  };
+
+  result<void> keep_sum() {
+    CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum());
+    if (!sums_) return {};
+    kept_sum head{sum.step, sum.squares, stage_->state_hash()};
+    const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}), std::as_writable_bytes(sum.values)};
+    return sums_->save(run_of_sums(), sum.step, run_of_sums(), parts);
+  }
+
+  // A sum on top of the state that this peer has is what it makes the next step with; of one before it others may ask.
+  // Without one, or with one that is torn, the micro-batches are computed again, if they can be.
+  void recall_sums(std::size_t parameters) {
+    if (!sums_) return;
+    const auto steps = sums_->rounds();
+    if (!steps) return;
+    for (const std::uint64_t step : *steps) {
+      kept_sum head;
+      std::vector<float> values(parameters);
+      const std::span<std::byte> parts[] = {std::as_writable_bytes(std::span{&head, 1}),
+                                            std::as_writable_bytes(std::span{values})};
+      if (!sums_->load(step, run_of_sums(), parts)) continue;
+      const bool next = head.state == stage_->state_hash();
+      swarm_->restore_sum({head.step, head.squares, next ? std::span{values} : std::span<float>{}});
+    }
+  }
+  [[nodiscard]] std::uint64_t run_of_sums() const { return mix(swarm_->options().run, swarm_->options().stage); }
+
   // Everybody's holdings go to everybody: M bits each.
   result<double> divide() {
     const parallel::swarm_holding mine = swarm_->holding();
@@ -124,6 +173,7 @@ class swarm_group final : public elastic_group {
 
   std::shared_ptr<elastic_group> stage_;
   std::shared_ptr<parallel::swarm_round> swarm_;
+  std::optional<membership::round_store> sums_;
   round_entry entry_;
   bool leaves_ = false;
   bool replaced_ = false;  // the shared state was, since the last settle

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_EXAMPLES_FORWARDING_FABRIC_HPP
+#define CAUSEWAY_EXAMPLES_FORWARDING_FABRIC_HPP
+
+// A fabric over another one: the base of those that look at a part of what passes.
+
+#include <causeway/net/fabric.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace app {
+
+class forwarding_fabric : public causeway::net::fabric {
+ public:
+  explicit forwarding_fabric(std::shared_ptr<fabric> over) : over_{std::move(over)} {}
+
+  [[nodiscard]] causeway::net::peer_id id() const override { return over_->id(); }
+  [[nodiscard]] std::string address() const override { return over_->address(); }
+  void attach(causeway::net::fabric_events* events) override { over_->attach(events); }
+  [[nodiscard]] causeway::time_point now() const override { return over_->now(); }
+  void dial(const std::string& address) override { over_->dial(address); }
+  void close(causeway::net::peer_index link, const std::string& why) override { over_->close(link, why); }
+  [[nodiscard]] bool is_up(causeway::net::peer_index link) const override { return over_->is_up(link); }
+  void post(causeway::net::peer_index link, std::vector<std::byte> message, bool bulk) override {
+    over_->post(link, std::move(message), bulk);
+  }
+  void wake_at(causeway::time_point when) override { over_->wake_at(when); }
+  void cancel_before(std::uint32_t epoch) override { over_->cancel_before(epoch); }
+  causeway::net::operation send(causeway::net::peer_index link, const causeway::net::message_id& id,
+                                std::span<const std::byte> bytes) override {
+    return over_->send(link, id, bytes);
+  }
+  causeway::net::operation receive(causeway::net::peer_index link, const causeway::net::message_id& id,
+                                   std::span<std::byte> buffer) override {
+    return over_->receive(link, id, buffer);
+  }
+  causeway::result<std::size_t> wait(causeway::net::operation op, causeway::time_point deadline) override {
+    return over_->wait(op, deadline);
+  }
+  [[nodiscard]] bool done(causeway::net::operation op) const override { return over_->done(op); }
+  void locked(const std::function<void()>& what) override { over_->locked(what); }
+  causeway::result<bool> block(const std::function<bool()>& done, causeway::time_point deadline) override {
+    return over_->block(done, deadline);
+  }
+  [[nodiscard]] causeway::traffic stats() const override { return over_->stats(); }
+  [[nodiscard]] std::string describe_waits() const override { return over_->describe_waits(); }
+
+ protected:
+  std::shared_ptr<fabric> over_;
+};
+
+}  // namespace app
+
+#endif  // CAUSEWAY_EXAMPLES_FORWARDING_FABRIC_HPP

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "swarm_place.hpp"
+
+#include <causeway/core/rng.hpp>
+#include <causeway/io/file.hpp>
+
+#include <filesystem>
+#include <fstream>
+
+namespace app {
+namespace {
+
+namespace fs = std::filesystem;
+using causeway::errc;
+using causeway::fail;
+
+struct load {
+  std::uint32_t peers = 0;
+  double speed = 0;
+};
+
+// A founder is the peer with its stage's number: it is there from the beginning, and is the only one of that number.
+bool may_found(const settings& s, const peer_folder& mine, std::uint32_t stage) {
+  return s.net.join.empty() && mine.index() == stage;
+}
+
+// What the folders of this machine say of a stage.
+struct stage_on_disk {
+  std::vector<std::string> addresses;
+  bool known = false;  ///< somebody has a record of it
+};
+stage_on_disk look_for_stage(const std::string& run_folder, const peer_folder& mine, std::uint32_t stage) {
+  stage_on_disk found;
+  for (const sibling& other : peers_on_disk(run_folder)) {
+    const std::string folder = stage_folder(run_folder + "/peer-" + std::to_string(other.index), stage);
+    std::error_code ignored;
+    found.known = found.known || fs::exists(folder + "/record", ignored);
+    std::string address;
+    std::ifstream{folder + "/address"} >> address;
+    if (other.index != mine.index() && !address.empty()) found.addresses.push_back(address);
+  }
+  return found;
+}
+
+causeway::result<std::uint32_t> which_stage(const settings& s, const peer_folder& mine, std::span<const swarm_seat> seats) {
+  const std::uint32_t stages = stages_of(s);
+  if (s.parallel.stage >= 0) return static_cast<std::uint32_t>(s.parallel.stage);
+  if (const auto before = stage_before(mine); before && *before < stages) return *before;
+  if (s.net.join.empty()) return mine.index() % stages;
+  if (const auto most = neediest(seats, stages)) return *most;
+  return fail(errc::not_found, s.net.join, "it serves no stage yet; join when the run trains");
+}
+
+}  // namespace
+
+std::uint32_t stages_of(const settings& s) { return s.parallel.ranks == 0 ? 2 : s.parallel.ranks; }
+
+causeway::nn::block_range blocks_of(const settings& s, std::uint32_t stage) {
+  const std::int64_t stages = stages_of(s);
+  return {s.model.layers * stage / stages, s.model.layers * (stage + 1) / stages};
+}
+
+std::uint32_t founders_of(const settings& s, std::uint32_t stage) {
+  const std::uint32_t stages = stages_of(s);
+  return s.net.peers / stages + (stage < s.net.peers % stages ? 1 : 0);
+}
+
+std::uint64_t stage_run_id(std::uint64_t run_id, std::uint32_t stage) { return causeway::mix(run_id, stage) | 1U; }
+
+std::string stage_folder(const std::string& peer_folder, std::uint32_t stage) {
+  return peer_folder + "/stage-" + std::to_string(stage);
+}
+
+std::string stage_journal(std::uint32_t stage) { return "journal-stage-" + std::to_string(stage) + ".txt"; }
+
+std::optional<std::uint32_t> stage_before(const peer_folder& mine) {
+  std::ifstream file{mine.path() + "/stage"};
+  std::uint32_t stage = 0;
+  if (!(file >> stage)) return std::nullopt;
+  return stage;
+}
+
+causeway::result<void> keep_stage(const peer_folder& mine, std::uint32_t stage) {
+  causeway::io::posix_storage storage;
+  const std::string text = std::to_string(stage) + "\n";
+  return storage.write_atomic(mine.path() + "/stage", causeway::io::produce(text));
+}
+
+causeway::result<seat_found> find_seat(const settings& s, const std::string& run_folder, const peer_folder& mine,
+                                       std::span<const swarm_seat> seats) {
+  seat_found found;
+  CAUSEWAY_ASSIGN(found.stage, which_stage(s, mine, seats));
+  const std::string own = stage_folder(mine.path(), found.stage);
+  auto disk = look_for_stage(run_folder, mine, found.stage);
+  const bool founds = may_found(s, mine, found.stage) && !disk.known;
+  if (founds && fs::exists(own + "/rounds")) {
+    return fail(errc::corrupt, own,
+                "holds rounds of this stage but no record of who is in it; join the others with causeway join, or start "
+                "over with --run.fresh true");
+  }
+  if (!founds) found.mates = std::move(disk.addresses);
+  for (const swarm_seat& seat : seats) {
+    if (seat.stage == found.stage) found.mates.push_back(seat.address);
+  }
+  if (founds || !found.mates.empty() || fs::exists(own + "/record")) return found;
+  return fail(errc::not_found, "stage " + std::to_string(found.stage),
+              "nobody serves it, and its weights are where its peers' folders are: start one of them again there, or serve "
+              "another stage with --parallel.stage");
+}
+
+std::optional<std::uint32_t> neediest(std::span<const swarm_seat> seats, std::uint32_t stages) {
+  std::vector<load> loads(stages);
+  bool all_measured = true;
+  for (const swarm_seat& seat : seats) {
+    if (seat.stage >= stages) continue;
+    load& l = loads[seat.stage];
+    ++l.peers;
+    all_measured = all_measured && seat.seconds > 0;
+    if (seat.seconds > 0) l.speed += 1 / seat.seconds;
+  }
+  std::optional<std::uint32_t> best;
+  const auto has_less = [&](const load& a, const load& b) { return all_measured ? a.speed < b.speed : a.peers < b.peers; };
+  for (std::uint32_t stage = 0; stage < stages; ++stage) {
+    if (loads[stage].peers > 0 && (!best || has_less(loads[stage], loads[*best]))) best = stage;
+  }
+  return best;
+}
+
+}  // namespace app

@@ -113,9 +113,10 @@ class Elastic(Program):
         self.assertIn("all as it must be", r.stdout)
 
     def is_dead(self, pid):
+        """All its threads are gone: the first one may be, and the others still hold the locks."""
         try:
             with open(f"/proc/{pid}/stat") as f:
-                return f.read().rsplit(")", 1)[1].split()[0] == "Z"
+                return f.read().rsplit(")", 1)[1].split()[0] == "Z" and len(os.listdir(f"/proc/{pid}/task")) == 1
         except OSError:
             return True
 

@@ -28,7 +28,7 @@ RANKS = {
 SIDE = {"cuda": ("config", "core", "tensor", "net", "kernels", "optim", "collective", "compress")}
 # Headers of these that a program without the toolkit includes too: the umbrella has them unconditionally.
 SIDE_SEAM = ("causeway/cuda/adamw.hpp", "causeway/cuda/backend.hpp", "causeway/cuda/codec.hpp", "causeway/cuda/engine.hpp",
-             "causeway/cuda/muon.hpp", "causeway/cuda/nesterov.hpp", "causeway/cuda/recording.hpp",
+             "causeway/cuda/muon.hpp", "causeway/cuda/nesterov.hpp", "causeway/cuda/recording.hpp", "causeway/cuda/rows.hpp",
              "causeway/cuda/wire_codec.hpp")
 
 

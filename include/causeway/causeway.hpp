@@ -136,6 +136,7 @@
 #include <causeway/kernels/reduce.hpp>
 #include <causeway/kernels/rotary.hpp>
 #include <causeway/kernels/row_hash.hpp>
+#include <causeway/kernels/rows.hpp>
 #include <causeway/kernels/simd_math.hpp>
 #include <causeway/kernels/targets.hpp>
 #include <causeway/sim/connection.hpp>
@@ -444,6 +445,7 @@
 #include <causeway/cuda/muon.hpp>
 #include <causeway/cuda/nesterov.hpp>
 #include <causeway/cuda/recording.hpp>
+#include <causeway/cuda/rows.hpp>
 #include <causeway/cuda/wire_codec.hpp>
 
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)

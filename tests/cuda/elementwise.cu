@@ -93,6 +93,13 @@ causeway::result<comparisons> compare_exact_bodies() {
   CAUSEWAY_TRY(compare<float>(list, "axpy", all, [](float* x) { return axpy_body{x, 0.3F, x + all}; }));
   CAUSEWAY_TRY(compare<float>(list, "lerp", all, [](float* x) { return lerp_body{x, x + all, 0.3F}; }));
   CAUSEWAY_TRY(compare<float>(list, "scale", all, [](float* x) { return scale_body{x + 3, 0.3F}; }));
+  CAUSEWAY_TRY(compare<float>(list, "blend", all, [](float* x) { return blend_body{x, 0.3F, x + all, 0.7F}; }));
+  CAUSEWAY_TRY(compare<float>(list, "compensate", all, [](float* x) {
+    return compensate_body{x, x + all, x + 2 * all, {.steps = 3.0F}};
+  }));
+  CAUSEWAY_TRY(compare<float>(list, "gossip", all, [](float* x) {
+    return gossip_body{x, x + all, x + 2 * all, x + 3 * all, {.gamma = 0.6F}};
+  }));
   CAUSEWAY_TRY(compare<float>(list, "fill", all, [](float* x) { return fill_body{x, 0.3F}; }));
   CAUSEWAY_TRY(compare<float>(list, "positions, backward", 10 * width, [](float* x) {
     return position_backward_body{x, x + all, rows / 10, 10, width};

@@ -102,5 +102,6 @@ TEST_CASE("cuda engine: codecs, outer steps and hashes of rounds have the CPU's 
   const auto engine = first_device();
   if (engine == nullptr) return;
   causeway_test::compare_rounds_with_cpu(engine, 50'001);
+  causeway_test::compare_row_arithmetic(engine, 50'001);
   causeway_test::compare_codec(engine, compress::block_int8{}, (std::size_t{5} << 20U) + 77);  // in pieces that overlap
 }

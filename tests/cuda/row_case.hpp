@@ -7,7 +7,9 @@
 #include <causeway/cuda/backend.hpp>
 #include <causeway/cuda/codec.hpp>
 #include <causeway/cuda/nesterov.hpp>
+#include <causeway/cuda/rows.hpp>
 #include <causeway/kernels/row_hash.hpp>
+#include <causeway/kernels/rows.hpp>
 #include <causeway/optim/nesterov.hpp>
 
 #include "cuda/body_support.hpp"
@@ -74,6 +76,49 @@ inline void compare_rounds_with_cpu(const std::shared_ptr<causeway::cuda::engine
   }
   CHECK(std::equal(anchor.begin(), anchor.end(), here_anchor.begin()));
   CHECK(backend.hash(anchor) == kernels::row_hash(pool, here_anchor));
+}
+
+/// A row in memory of an engine, and the same one here.
+struct there_and_here {
+  std::vector<float, causeway::source_allocator<float>> there;
+  std::vector<float> here;
+
+  there_and_here(const std::shared_ptr<causeway::cuda::engine>& engine, std::size_t n, std::uint64_t seed)
+      : there{causeway::source_allocator<float>{causeway::cuda::memory_of(*engine)}}, here{numbers(n, seed)} {
+    there.assign(here.begin(), here.end());
+  }
+  [[nodiscard]] bool equal() const { return std::equal(there.begin(), there.end(), here.begin(), here.end()); }
+};
+
+/// All that a context's `rows()` can do.
+inline void compare_row_arithmetic(const std::shared_ptr<causeway::cuda::engine>& engine, std::size_t n) {
+  using namespace causeway;
+  thread_pool pool{1};
+  const cuda::rows rows{*engine, pool};
+  const kernels::host_rows host{pool};
+  there_and_here a{engine, n, 1}, b{engine, n, 2}, c{engine, n, 3}, y{engine, n, 4}, v{engine, n, 5},
+      part{engine, n / 2, 6};
+  const auto step = [&](auto&& how) {
+    const auto there = how(
+        rows, [](auto& row) -> auto& { return row.there; });
+    const auto here = how(
+        host, [](auto& row) -> auto& { return row.here; });
+    CHECK(there);
+    CHECK(here);
+    for (const auto* row : {&a, &b, &c, &y, &v, &part}) CHECK(row->equal());
+  };
+  step([&](const auto& r, auto of) { return r.subtract(of(y), of(a), of(b)); });
+  step([&](const auto& r, auto of) { return r.scale(of(y), 0.37F); });
+  step([&](const auto& r, auto of) { return r.add(of(y), -0.9F, of(c)); });
+  step([&](const auto& r, auto of) { return r.blend(of(y), 0.3F, of(a), 0.6F); });
+  step([&](const auto& r, auto of) { return r.compensate(of(y), of(a), of(b), {.steps = 3.0F}); });
+  step([&](const auto& r, auto of) { return r.gossip(of(y), of(v), of(a), of(b), {.gamma = 0.6F}); });
+  step([&](const auto& r, auto of) { return r.copy(of(c), of(y)); });
+  const auto half = static_cast<std::int64_t>(n / 2);
+  const std::vector<index_range> ranges{{1, 4}, {half, 2 * half - 3}};
+  step([&](const auto& r, auto of) { return r.gather(ranges, of(y), of(part)); });
+  step([&](const auto& r, auto of) { return r.zero(of(y)); });
+  step([&](const auto& r, auto of) { return r.scatter(ranges, of(part), of(y)); });
 }
 
 }  // namespace causeway_test

@@ -117,6 +117,21 @@ TEST_CASE("cuda updates: vector arithmetic is the CPU's to the bit, packed or no
     cuda::run_here(cuda::lerp_body{body.m.data() + offset, body.g.data() + offset, 0.6F}, rest);
     cuda::run_here(cuda::scale_body{body.v.data() + offset, 1.7F}, rest);
     CHECK(differing_states(cpu, body) == 0);
+    kernels::blend(cpu.p.data() + offset, 0.3F, cpu.g.data() + offset, 0.7F, rest);
+    kernels::compensate(cpu.m.data() + offset, cpu.g.data() + offset, cpu.v.data() + offset, rest, {.steps = 3.0F});
+    kernels::gossip_update(cpu.p.data() + offset, cpu.v.data() + offset, cpu.g.data() + offset, cpu.m.data() + offset, rest,
+                           {.gamma = 0.6F});
+    cuda::run_here(cuda::blend_body{body.p.data() + offset, 0.3F, body.g.data() + offset, 0.7F}, rest);
+    cuda::run_here(
+        cuda::compensate_body{body.m.data() + offset, body.g.data() + offset, body.v.data() + offset, {.steps = 3.0F}},
+        rest);
+    cuda::run_here(cuda::gossip_body{body.p.data() + offset,
+                                     body.v.data() + offset,
+                                     body.g.data() + offset,
+                                     body.m.data() + offset,
+                                     {.gamma = 0.6F}},
+                   rest);
+    CHECK(differing_states(cpu, body) == 0);
     cuda::run_here(cuda::fill_body{body.p.data() + offset, -2.0F}, rest);
     kernels::fill(pool, cpu.p.data() + offset, -2.0F, rest);
     CHECK(differing_states(cpu, body) == 0);

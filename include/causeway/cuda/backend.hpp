@@ -12,6 +12,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/cuda/engine.hpp>
+#include <causeway/cuda/rows.hpp>
 #include <causeway/kernels/backend.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/row_hash.hpp>
@@ -57,6 +58,8 @@ class backend {
   [[nodiscard]] double sum_of_squares(const float* x, std::int64_t count) { return engine_->sum_of_squares(x, count); }
 
   // ---- rows of policies: on the device where all of them lie in its memory, else on the host -----------------------
+
+  [[nodiscard]] cuda::rows rows() noexcept { return {*engine_, pool_}; }
 
   /// y = a - b.
   result<void> subtract(float* y, const float* a, const float* b, std::int64_t count) {

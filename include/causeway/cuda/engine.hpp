@@ -14,6 +14,7 @@
 #include <causeway/kernels/gemm.hpp>
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/kernels/rotary.hpp>
+#include <causeway/kernels/rows.hpp>
 #include <causeway/tensor/dtype.hpp>
 
 #include <cstddef>
@@ -170,6 +171,12 @@ class engine {
   /// y = a - b.
   virtual void subtract(float* y, const float* a, const float* b, std::int64_t count) = 0;
   virtual void scale(float* y, float alpha, std::int64_t count) = 0;
+  virtual void axpy(float* y, float alpha, const float* x, std::int64_t count) = 0;
+  virtual void blend(float* y, float alpha, const float* x, float beta, std::int64_t count) = 0;
+  virtual void compensate(float* y, const float* shared, const float* at_send, std::int64_t count,
+                          const kernels::compensation& c) = 0;
+  virtual void gossip_update(float* shared, float* velocity, const float* mean, const float* mean_shared,
+                             std::int64_t count, const kernels::gossip_coefficients& c) = 0;
   /// With momentum u, or without one where it is null.
   virtual void sgd_update(float* p, const float* g, float* u, std::int64_t count, const kernels::sgd_coefficients& c) = 0;
   virtual void nesterov_update(float* p, const float* g, float* u, std::int64_t count,

@@ -140,6 +140,20 @@ class row_operations : public engine_base<Q> {
   void scale(float* y, float alpha, std::int64_t count) override {
     run([&] { return queue_.elements(count, scale_body{y, alpha}); });
   }
+  void axpy(float* y, float alpha, const float* x, std::int64_t count) override {
+    run([&] { return queue_.elements(count, axpy_body{y, alpha, x}); });
+  }
+  void blend(float* y, float alpha, const float* x, float beta, std::int64_t count) override {
+    run([&] { return queue_.elements(count, blend_body{y, alpha, x, beta}); });
+  }
+  void compensate(float* y, const float* shared, const float* at_send, std::int64_t count,
+                  const kernels::compensation& c) override {
+    run([&] { return queue_.elements(count, compensate_body{y, shared, at_send, c}); });
+  }
+  void gossip_update(float* shared, float* velocity, const float* mean, const float* mean_shared, std::int64_t count,
+                     const kernels::gossip_coefficients& c) override {
+    run([&] { return queue_.elements(count, gossip_body{shared, velocity, mean, mean_shared, c}); });
+  }
   void sgd_update(float* p, const float* g, float* u, std::int64_t count, const kernels::sgd_coefficients& c) override {
     run([&] {
       return u == nullptr ? queue_.elements(count, sgd_body{p, g, c})

@@ -3,14 +3,16 @@
 #define CAUSEWAY_CUDA_UPDATE_BODIES_HPP
 
 // Parameter updates and vector arithmetic, element by element, one rounding an operation: the bits of
-// kernels/optimizer.hpp, kernels/outer_update.hpp and kernels/elementwise.hpp. So a replica on a GPU and one on a CPU that
-// apply the same update to the same numbers stay equal. Subnormal numbers are kept: do not build with nvcc's
+// kernels/optimizer.hpp, kernels/outer_update.hpp, kernels/rows.hpp and kernels/elementwise.hpp. So a replica on a GPU and
+// one on a CPU that apply the same update to the same numbers stay equal. Subnormal numbers are kept: do not build with
+// nvcc's
 // --use_fast_math or -ftz.
 
 #include <causeway/config/config.hpp>
 #include <causeway/cuda/pack.hpp>
 #include <causeway/kernels/optimizer.hpp>
 #include <causeway/kernels/outer_update.hpp>
+#include <causeway/kernels/rows.hpp>
 #include <causeway/tensor/dtype.hpp>
 
 #include <cstdint>
@@ -203,6 +205,74 @@ struct lerp_body {
     detail::load(w, x + i);
     for (int k = 0; k < N; ++k) v[k] += detail::times(weight, w[k] - v[k]);
     detail::store(y + i, v);
+  }
+};
+
+/// y = alpha · y + beta · x: kernels::blend.
+struct blend_body {
+  float* y = nullptr;
+  float alpha = 1.0F;
+  const float* x = nullptr;
+  float beta = 1.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], w[N];
+    detail::load(v, y + i);
+    detail::load(w, x + i);
+    for (int k = 0; k < N; ++k) v[k] = detail::times(alpha, v[k]) + detail::times(beta, w[k]);
+    detail::store(y + i, v);
+  }
+};
+
+/// kernels::compensate.
+struct compensate_body {
+  float* y = nullptr;
+  const float* shared = nullptr;
+  const float* at_send = nullptr;
+  kernels::compensation c{};
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(shared, at_send); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float value[N], target[N], sent[N];
+    detail::load(value, y + i);
+    detail::load(target, shared + i);
+    detail::load(sent, at_send + i);
+    for (int k = 0; k < N; ++k) {
+      const float g = detail::over(sent[k] - value[k], c.steps);
+      const float bend = times(times(times(c.lambda, g), g), target[k] - sent[k]);
+      value[k] = target[k] - times(c.steps, g + bend);
+    }
+    detail::store(y + i, value);
+  }
+};
+
+/// kernels::gossip_update.
+struct gossip_body {
+  float* shared = nullptr;
+  float* velocity = nullptr;
+  const float* mean = nullptr;
+  const float* mean_shared = nullptr;
+  kernels::gossip_coefficients c{};
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(shared, velocity) && detail::on_packs(mean, mean_shared); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float value[N], v[N], step[N], target[N];
+    detail::load(value, shared + i);
+    detail::load(v, velocity + i);
+    detail::load(step, mean + i);
+    detail::load(target, mean_shared + i);
+    for (int k = 0; k < N; ++k) {
+      v[k] = times(c.alpha, v[k]) - times(c.beta, step[k]) + times(c.gamma, target[k] - value[k]);
+      value[k] += v[k];
+    }
+    detail::store(velocity + i, v);
+    detail::store(shared + i, value);
   }
 };
 

@@ -3,10 +3,10 @@
 // written once.
 #include <causeway/compress/top_k.hpp>
 #include <causeway/cuda/codecs.hpp>
-#include <causeway/cuda/dct.cuh>
-#include <causeway/cuda/mask.cuh>
+#include <causeway/cuda/dct.hpp>
+#include <causeway/cuda/mask.hpp>
 #include <causeway/cuda/queue.cuh>
-#include <causeway/cuda/top_k.cuh>
+#include <causeway/cuda/top_k.hpp>
 
 #include "cuda/meter.cuh"
 
@@ -47,26 +47,29 @@ result<void> sparse(meter& m, rows_of_values& r) {
   const compress::matrix_range matrices[] = {{0, n / 4096, 4096}};
   const compress::message_context ctx{.pool = pool, .matrices = matrices};
   const compress::top_k choice{{}};
+  cuda::device_queue queue{m.stream(), m.memory()};
   CAUSEWAY_ASSIGN(auto kept, cuda::device_buffer<std::uint32_t>::create(choice.most_kept(ctx, n)));
-  const std::size_t bytes = choice.most_bytes(ctx, n);
-  CAUSEWAY_TRY(m.measure(
-      "top-k, select", std::to_string(n) + " f32", bound::copy,
-      4.0 * static_cast<double>(n + kept.size()) + static_cast<double>(bytes), [&] {
-        return cuda::select(m.stream(), choice, ctx, r.x.data(), n, kept.data(), {r.bytes.data(), (bytes + 3) / 4 * 4});
-      }));
+  const auto bytes = static_cast<double>(choice.most_bytes(ctx, n)), places = static_cast<double>(kept.size());
+  auto* const words = reinterpret_cast<std::uint32_t*>(r.bytes.data());
+  CAUSEWAY_TRY(m.measure("top-k, select", std::to_string(n) + " f32", bound::copy,
+                         4.0 * (static_cast<double>(n) + places) + bytes,
+                         [&] { return cuda::select(queue, choice, ctx, r.x.data(), n, kept.data(), words); }));
+  CAUSEWAY_TRY(m.measure("top-k, read", std::to_string(n) + " f32", bound::copy, 4.0 * places + bytes,
+                         [&] { return cuda::read_indices(queue, choice, ctx, words, n, kept.data(), r.found.data()); }));
 
-  cuda::dct transform{compress::dct_tiles{}};
+  cuda::dct<cuda::device_queue> transform;
+  const compress::dct_tiles tiles;
   const std::string size = std::to_string(n) + " f32, tiles of 64 x 64";
   CAUSEWAY_TRY(m.measure("DCT", size, bound::copy, 8.0 * static_cast<double>(n),
-                         [&] { return transform.forward(m.stream(), matrices, r.x.data(), r.error.data(), n); }));
+                         [&] { return transform.forward(queue, tiles, matrices, r.x.data(), r.error.data(), n); }));
   CAUSEWAY_TRY(m.measure("DCT, inverse", size, bound::copy, 8.0 * static_cast<double>(n),
-                         [&] { return transform.inverse(m.stream(), matrices, r.error.data(), n); }));
+                         [&] { return transform.inverse(queue, tiles, matrices, r.error.data(), n); }));
 
   const compress::permuted_part part{.seed = 1, .begin = 0, .end = n / 64};
   CAUSEWAY_ASSIGN(auto listed, cuda::device_buffer<std::uint32_t>::create(n / 64));
   return m.measure("random mask, list 1 of 64", std::to_string(n) + " places", bound::copy,
                    static_cast<double>(n) / 8 * 3 + 4.0 * static_cast<double>(n / 64),
-                   [&] { return cuda::list_permuted(m.stream(), m.memory(), n, part, listed.data()); });
+                   [&] { return cuda::list_permuted(queue, n, part, listed.data()); });
 }
 
 }  // namespace

@@ -485,7 +485,7 @@
 #include <causeway/cuda/codecs.hpp>
 #include <causeway/cuda/compute.hpp>
 #include <causeway/cuda/cross_entropy_body.hpp>
-#include <causeway/cuda/dct.cuh>
+#include <causeway/cuda/dct.hpp>
 #include <causeway/cuda/dct_body.hpp>
 #include <causeway/cuda/dropout_body.hpp>
 #include <causeway/cuda/elementwise.cuh>
@@ -495,11 +495,12 @@
 #include <causeway/cuda/graph.cuh>
 #include <causeway/cuda/group.hpp>
 #include <causeway/cuda/hash_bodies.hpp>
-#include <causeway/cuda/mask.cuh>
+#include <causeway/cuda/mask.hpp>
 #include <causeway/cuda/mask_bodies.hpp>
 #include <causeway/cuda/matmul.cuh>
 #include <causeway/cuda/matmul_plan.hpp>
 #include <causeway/cuda/matrix_tiles.hpp>
+#include <causeway/cuda/mean_bodies.hpp>
 #include <causeway/cuda/memory.cuh>
 #include <causeway/cuda/norm_bodies.hpp>
 #include <causeway/cuda/orthogonalise.hpp>
@@ -518,9 +519,11 @@
 #include <causeway/cuda/runtime.cuh>
 #include <causeway/cuda/site.hpp>
 #include <causeway/cuda/sort.cuh>
+#include <causeway/cuda/sparse.hpp>
 #include <causeway/cuda/tensor_cores.cuh>
-#include <causeway/cuda/top_k.cuh>
+#include <causeway/cuda/top_k.hpp>
 #include <causeway/cuda/top_k_body.hpp>
+#include <causeway/cuda/top_k_read_body.hpp>
 #include <causeway/cuda/transfers.hpp>
 #include <causeway/cuda/update_bodies.hpp>
 #include <causeway/cuda/warp.hpp>

@@ -3,7 +3,6 @@
 #define CAUSEWAY_TESTS_CUDA_DCT_CASE_HPP
 
 #include <causeway/compress/dct.hpp>
-#include <causeway/core/result.hpp>
 
 #include "cuda/body_support.hpp"
 
@@ -31,12 +30,6 @@ inline std::vector<dct_case> dct_cases() {
   all.push_back({.matrices = {}, .n = 1234, .how = dct_tiles{{.run = 50}}});
   return all;
 }
-
-/// The transform of x on the device, and what its inverse makes of that.
-struct dct_result {
-  std::vector<float> coefficients, back;
-};
-causeway::result<dct_result> dct_on_device(const dct_case& c, const std::vector<float>& x);
 
 }  // namespace causeway_test
 

@@ -16,12 +16,6 @@
 #include <string>
 #include <vector>
 
-namespace causeway::inline CAUSEWAY_ABI::compress {
-struct permuted_part;
-struct message_context;
-class top_k;
-}  // namespace causeway::inline CAUSEWAY_ABI::compress
-
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 class engine;
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
@@ -56,18 +50,10 @@ causeway::result<comparisons> compare_reductions();
 causeway::result<comparisons> compare_products();
 causeway::error error_of_cublas(int status);
 
-causeway::result<std::vector<std::uint32_t>> list_permuted_on_device(std::size_t n,
-                                                                     const causeway::compress::permuted_part& part);
-
 /// dtoken after embedding_backward on the device, from zeros.
 causeway::result<std::vector<float>> embedding_gradient_on_device(const std::vector<std::int32_t>& tokens,
                                                                   const std::vector<float>& dx, std::int64_t columns,
                                                                   std::int64_t vocabulary);
-
-/// Fills `kept` and `bytes`, which have the sizes that `choice` gives.
-causeway::result<void> select_on_device(const causeway::compress::top_k& choice,
-                                        const causeway::compress::message_context& ctx, const std::vector<float>& row,
-                                        std::vector<std::uint32_t>& kept, std::vector<std::byte>& bytes);
 
 /// open_site, of the calling thread's device; where NCCL is at hand.
 causeway::result<std::shared_ptr<causeway::collective::site>> site_of_devices(

@@ -9,6 +9,7 @@
 #include "cuda/device_functions.hpp"
 #include "cuda/model_case.hpp"
 #include "cuda/row_case.hpp"
+#include "cuda/sparse_case.hpp"
 #include "nn/golden.hpp"
 #include "support/catch.hpp"
 
@@ -104,4 +105,15 @@ TEST_CASE("cuda engine: codecs, outer steps and hashes of rounds have the CPU's 
   causeway_test::compare_rounds_with_cpu(engine, 50'001);
   causeway_test::compare_row_arithmetic(engine, 50'001);
   causeway_test::compare_codec(engine, compress::block_int8{}, (std::size_t{5} << 20U) + 77);  // in pieces that overlap
+}
+
+TEST_CASE("cuda engine: sparse messages and what they leave behind have the CPU's bits", "[cuda][gpu][fast]") {
+  const auto engine = first_device();
+  if (engine == nullptr) return;
+  causeway_test::sparse_case::compare_all_with_cpu(engine);
+  using namespace compress;
+  const std::vector<matrix_range> large{{0, 4096, 4096}};  // index bytes and values in pieces
+  const std::size_t n = (std::size_t{1} << 24U) + 1'000;
+  causeway_test::sparse_case::compare(engine, sparse<dct_tiles, top_k, bits<2>>{dct_tiles{}, top_k{{.k = 512}}}, n, large);
+  causeway_test::sparse_case::compare(engine, sparse<no_transform, random_k, none>{{}, random_k{{.share = 0.1}}}, n, large);
 }

@@ -12,7 +12,7 @@ namespace {
 
 using namespace causeway;
 
-/// What mask.cuh does.
+/// What mask.hpp does.
 std::vector<std::uint32_t> list_here(std::size_t n, const compress::permuted_part& part, int threads) {
   std::vector<std::uint32_t> bits((n + 31) / 32), kept(part.end - part.begin);
   const auto words = static_cast<std::int64_t>(bits.size()), tiles = cuda::mask_tiles(words);

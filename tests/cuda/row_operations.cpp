@@ -8,6 +8,7 @@
 #include "cuda/body_support.hpp"
 #include "cuda/host_engine.hpp"
 #include "cuda/row_case.hpp"
+#include "cuda/sparse_case.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>
@@ -110,4 +111,5 @@ TEST_CASE("cuda rows: nothing runs behind an error until it was told", "[cuda][f
 
 TEST_CASE("cuda rows: codecs, outer steps and hashes of rounds have the CPU's bits", "[cuda][fast]") {
   causeway_test::compare_rounds_with_cpu(engine_on_host(), 20'001);
+  causeway_test::sparse_case::compare_all_with_cpu(engine_on_host());
 }

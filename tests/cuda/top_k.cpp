@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <causeway/compress/top_k.hpp>
+#include <causeway/cuda/top_k.hpp>
 
 #include "cuda/body_support.hpp"
-#include "cuda/device_functions.hpp"
+#include "cuda/host_queue.hpp"
 #include "support/catch.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <vector>
 
-TEST_CASE("cuda top-k: the device selects and writes what the CPU does", "[cuda][gpu][fast]") {
+TEST_CASE("cuda top-k: a queue selects, writes and reads what the CPU does", "[cuda][fast]") {
   using namespace causeway;
   thread_pool pool{2};
   const std::vector<compress::matrix_range> matrices{{0, 640, 768}, {640 * 768, 100, 30}};
@@ -17,15 +19,19 @@ TEST_CASE("cuda top-k: the device selects and writes what the CPU does", "[cuda]
   const compress::message_context ctx{.pool = pool, .matrices = matrices};
   const compress::top_k choice{{}};
   const auto row = causeway_test::numbers(n, 1);
-  std::vector<std::uint32_t> kept(choice.most_kept(ctx, n)), expected;
-  std::vector<std::byte> bytes(choice.most_bytes(ctx, n)), expected_bytes(bytes.size());
-  const auto done = causeway_test::select_on_device(choice, ctx, row, kept, bytes);
-  if (!done) {
-    CHECK(done.error().code == errc::unsupported);
-    WARN("not compared: " << done.error().text());
-    return;
-  }
+  causeway_test::host_queue queue{std::make_shared<causeway_test::queue_report>()};
+
+  const std::size_t bytes = choice.most_bytes(ctx, n);
+  std::vector<std::uint32_t> kept(choice.most_kept(ctx, n)), words(cuda::index_words(bytes), 0xFFFFFFFFU), expected;
+  REQUIRE(cuda::select(queue, choice, ctx, row.data(), n, kept.data(), words.data()));
+  std::vector<std::byte> expected_bytes(words.size() * 4);
   choice.select(ctx, row, expected, expected_bytes);
   CHECK(kept == expected);
-  CHECK(bytes == expected_bytes);
+  CHECK(std::memcmp(words.data(), expected_bytes.data(), words.size() * 4) == 0);
+
+  std::uint32_t found = 0;
+  std::vector<std::uint32_t> read(kept.size());
+  REQUIRE(cuda::read_indices(queue, choice, ctx, words.data(), n, read.data(), &found));
+  CHECK(found == 0);
+  CHECK(read == expected);
 }

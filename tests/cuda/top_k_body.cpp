@@ -33,7 +33,7 @@ selected on_cpu(const compress::top_k& choice, const compress::message_context& 
   return s;
 }
 
-/// What top_k.cuh does.
+/// What top_k.hpp does.
 selected here(const compress::top_k& choice, const compress::message_context& ctx, const std::vector<float>& x,
               int threads) {
   selected s;

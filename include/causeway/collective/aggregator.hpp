@@ -56,7 +56,10 @@ template <class C, class X>
 std::optional<refusal> add_messages(const aggregation<C, X>& all, std::span<float> counts) {
   for (const peer_message& m : all.messages) {
     const auto added = all.codec.decode_add(all.context, m.bytes, all.out, m.weight, counts);
-    if (!added) return refusal{m.peer, added.error().code};
+    if (added) continue;
+    const errc code = added.error().code;
+    const bool by_sender = code == errc::protocol || code == errc::corrupt || code == errc::non_finite;
+    return refusal{by_sender ? m.peer : all.peers, code};
   }
   return std::nullopt;
 }
@@ -85,6 +88,36 @@ void for_values(thread_pool& pool, std::size_t count, F&& f) {
   });
 }
 
+/// out = factor · out, or of out / counts where there are counts above 0: the means of sums.
+template <class C, class X>
+std::optional<refusal> divide(const aggregation<C, X>& all, std::span<const float> counts, float factor) {
+  if constexpr (RowCodec<C>) {
+    if (is_kept(all.codec, all.out, counts)) {
+      const auto done = all.codec.divide(all.out, counts, factor);
+      return done ? std::nullopt : std::optional{refusal{all.peers, done.error().code}};
+    }
+  }
+  thread_pool& pool = all.context.pool;
+  if (!counts.empty()) {
+    for_values(pool, all.out.size(), [&](std::size_t i) {
+      if (counts[i] > 0) all.out[i] /= counts[i];
+    });
+  }
+  if (!scale_finite(pool, all.out, factor)) return refusal{all.peers, errc::non_finite};
+  return std::nullopt;
+}
+
+template <class C, class X>
+void to_signs(const aggregation<C, X>& all) {
+  if constexpr (RowCodec<C>) {
+    if (is_kept(all.codec, all.out)) return all.codec.to_signs(all.out);
+  }
+  for_values(all.context.pool, all.out.size(), [&](std::size_t i) {
+    const float x = all.out[i];
+    all.out[i] = x > 0 ? 1.0F : x < 0 ? -1.0F : 0.0F;
+  });
+}
+
 }  // namespace detail
 
 /// Σ w_i x_i / Σ w_i. Where a sparse message leaves a coordinate out, it says 0.
@@ -97,7 +130,7 @@ struct mean {
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
     if (auto bad = detail::add_messages(all, all.counts)) return bad;
-    if (!detail::scale_finite(all.context.pool, all.out, all.factor)) return refusal{all.peers, errc::non_finite};
+    if (auto bad = detail::divide(all, {}, all.factor)) return bad;
     detail::invert(all.codec, all.context, all.out);
     return std::nullopt;
   }
@@ -113,17 +146,13 @@ struct contributor_mean {
 
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
-    thread_pool& pool = all.context.pool;
     std::span<float> counts_here = all.counts;
     if (counts_here.empty()) {
       counts_here = all.scratch;
-      kernels::zero(pool, counts_here.data(), static_cast<std::int64_t>(counts_here.size()));
+      detail::clear(all.codec, all.context.pool, counts_here);
     }
     if (auto bad = detail::add_messages(all, counts_here)) return bad;
-    detail::for_values(pool, all.out.size(), [&](std::size_t i) {
-      if (counts_here[i] > 0) all.out[i] /= counts_here[i];
-    });
-    if (!detail::scale_finite(pool, all.out, 1.0F)) return refusal{all.peers, errc::non_finite};
+    if (auto bad = detail::divide(all, counts_here, 1.0F)) return bad;
     detail::invert(all.codec, all.context, all.out);
     return std::nullopt;
   }
@@ -143,10 +172,7 @@ struct sign_of {
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
     if (auto bad = base.combine(all)) return bad;
-    detail::for_values(all.context.pool, all.out.size(), [&](std::size_t i) {
-      const float x = all.out[i];
-      all.out[i] = x > 0 ? 1.0F : x < 0 ? -1.0F : 0.0F;
-    });
+    detail::to_signs(all);
     return std::nullopt;
   }
 };

@@ -99,12 +99,10 @@ class gather_mean {
     const std::span<std::byte> room = slot(self);
     const bool has_content = detail::write_own_header(room, row, row.values.size(), self);
     own_bytes_ = message_header_bytes;
-    if (has_content) own_bytes_ += codec_.encode(ctx, row.values, room.subspan(message_header_bytes));
-    if (row.residual.empty()) return;
     if (has_content) {
-      const auto message = room.first(own_bytes_).subspan(message_header_bytes);
-      detail::subtract_message(codec_, ctx, row.values, message, row.residual);
-    } else {
+      const auto body = room.subspan(message_header_bytes);
+      own_bytes_ += detail::encode_keeping(codec_, ctx, row.values, body, row.residual);
+    } else if (!row.residual.empty()) {
       std::copy(row.values.begin(), row.values.end(), row.residual.begin());
     }
   }
@@ -119,8 +117,8 @@ class gather_mean {
     collective_workspace own;
     collective_workspace& workspace = port.options.workspace != nullptr ? *port.options.workspace : own;
     auto* const scratch = reinterpret_cast<float*>(workspace.reserve(Aggregation::scratch_rows * n * sizeof(float)));
-    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(n));
-    kernels::zero(ctx.pool, row.counts.data(), static_cast<std::int64_t>(row.counts.size()));
+    detail::clear(codec_, ctx.pool, row.values);
+    detail::clear(codec_, ctx.pool, row.counts);
     return aggregator_.combine(aggregation<Codec, X>{codec_,
                                                      ctx,
                                                      messages_,

@@ -46,7 +46,37 @@ concept MessageCodec = std::copyable<C> && MessageContext<X> &&
   requires !C::traits.transform || requires { c.inverse(ctx, sum); };
 };
 
+/// A codec that does what a mean does with rows before and after it adds messages, where rows lie in memory that the host
+/// had better not touch (cuda/codec.hpp): those that it `keeps`. `divide` makes each value, divided by its count where
+/// there are counts and its is above 0, factor times as large; errc::non_finite when one is then not finite.
+template <class C>
+concept RowCodec = requires(const C& c, std::span<float> row, std::span<const float> counts, float factor) {
+  { c.keeps(counts) } -> std::same_as<bool>;
+  c.clear(row);
+  { c.divide(row, counts, factor) } -> std::same_as<result<void>>;
+  c.to_signs(row);
+};
+
 namespace detail {
+
+/// Whether the codec's own arithmetic is for these rows; empty ones are no matter.
+template <class C>
+bool is_kept(const C& codec, std::span<const float> row, std::span<const float> also = {}) {
+  if constexpr (RowCodec<C>) {
+    return codec.keeps(row) && (also.empty() || codec.keeps(also));
+  } else {
+    return false;
+  }
+}
+
+/// row = 0.
+template <class C>
+void clear(const C& codec, thread_pool& pool, std::span<float> row) {
+  if constexpr (RowCodec<C>) {
+    if (is_kept(codec, row)) return codec.clear(row);
+  }
+  kernels::zero(pool, row.data(), static_cast<std::int64_t>(row.size()));
+}
 
 /// Turns coefficients into values, where the codec sends coefficients.
 template <class C, class X>
@@ -67,6 +97,18 @@ void subtract_message(const C& codec, const X& ctx, std::span<const float> value
     std::copy(values.begin(), values.end(), residual.begin());
     (void)codec.decode_add(ctx, bytes, residual, -1.0F, {});
   }
+}
+
+/// Encodes; unless empty, residual = values − what the message decodes to. A codec may do both at once.
+template <class C, class X>
+std::size_t encode_keeping(const C& codec, const X& ctx, std::span<const float> values, std::span<std::byte> room,
+                           std::span<float> residual) {
+  if constexpr (requires { codec.encode(ctx, values, room, residual); }) {
+    if (!residual.empty()) return codec.encode(ctx, values, room, residual);
+  }
+  const std::size_t used = codec.encode(ctx, values, room);
+  if (!residual.empty()) subtract_message(codec, ctx, values, room.first(used), residual);
+  return used;
 }
 
 /// Values may be cut at multiples of this without cutting what the codec keeps together.

@@ -20,7 +20,8 @@
 namespace causeway::inline CAUSEWAY_ABI::collective {
 
 /// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
-/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument).
+/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument). Other codes are of this peer's
+/// device.
 struct refusal {
   std::uint32_t peer = 0;
   errc code = errc::non_finite;
@@ -56,6 +57,9 @@ inline error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
+  }
+  if (r.peer == peers && r.code != errc::non_finite) {
+    return fail(r.code, "exchange", "this peer's device failed while it added the messages");
   }
   if (r.peer == peers) {
     return fail(errc::non_finite, "all-reduce", "the sum of finite values is too large for f32; lower the learning rate");

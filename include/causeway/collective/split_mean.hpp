@@ -215,9 +215,7 @@ class split_mean {
     if (has_content) {
       with_part(ctx, owner, [&](const X& part) {
         const std::span<std::byte> body = room.subspan(message_header_bytes);
-        const std::size_t used = up_.encode(part, mine, body);
-        if (!lost.empty()) detail::subtract_message(up_, part, mine, body.first(used), lost);
-        bytes += used;
+        bytes += detail::encode_keeping(up_, part, mine, body, lost);
       });
     } else if (!lost.empty()) {
       std::copy(mine.begin(), mine.end(), lost.begin());
@@ -265,9 +263,7 @@ class split_mean {
   std::size_t encode_mean(const X& part, std::span<float> mean, std::span<std::byte> room) {
     if (!options_.server_residual) return down_.encode(part, mean, room);
     residual_.add_to(cuts_[self_], mean);
-    const std::size_t used = down_.encode(part, mean, room);
-    detail::subtract_message(down_, part, mean, room.first(used), residual_.next(cuts_[self_], mean.size()));
-    return used;
+    return detail::encode_keeping(down_, part, mean, room, residual_.next(cuts_[self_], mean.size()));
   }
 
   template <class X>

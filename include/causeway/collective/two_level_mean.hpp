@@ -203,11 +203,12 @@ class two_level_mean {
   void write_own(const exchange_row& row, const X& ctx) {
     const std::span<std::byte> room = from_member(0), body = room.subspan(message_header_bytes);
     const bool has_content = detail::write_own_header(room, row, row.values.size(), self_);
-    const std::size_t used = has_content ? up_.encode(ctx, row.values, body) : 0;
-    own_bytes_ = message_header_bytes + used;
-    if (row.residual.empty()) return;
-    if (has_content) detail::subtract_message(up_, ctx, row.values, body.first(used), row.residual);
-    if (!has_content) std::copy(row.values.begin(), row.values.end(), row.residual.begin());
+    own_bytes_ = message_header_bytes;
+    if (has_content) {
+      own_bytes_ += detail::encode_keeping(up_, ctx, row.values, body, row.residual);
+    } else if (!row.residual.empty()) {
+      std::copy(row.values.begin(), row.values.end(), row.residual.begin());
+    }
   }
 
   // --- what a hub does

@@ -213,6 +213,10 @@ class random_k {
 
   [[nodiscard]] const random_k_options& options() const noexcept { return options_; }
 
+  /// The coordinates that a message's seed names in a row of n values.
+  [[nodiscard]] permuted_part part_of(const message_context& ctx, std::uint64_t seed, std::size_t n) const {
+    return {mix(seed, 3), 0, most_kept(ctx, n)};
+  }
   [[nodiscard]] std::size_t most_kept(const message_context&, std::size_t n) const {
     return detail::count_of_share(options_.share, n);
   }
@@ -222,7 +226,7 @@ class random_k {
                      std::span<std::byte> room) const {
     CAUSEWAY_EXPECT(room.size() >= sizeof ctx.own_seed);
     std::memcpy(room.data(), &ctx.own_seed, sizeof ctx.own_seed);
-    list(ctx.pool, ctx.own_seed, values.size(), kept);
+    list(ctx, ctx.own_seed, values.size(), kept);
     return sizeof ctx.own_seed;
   }
   result<std::size_t> read(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n,
@@ -230,14 +234,14 @@ class random_k {
     std::uint64_t seed = 0;
     if (bytes.size() < sizeof seed) return detail::missing_bytes(name, bytes.size(), sizeof seed);
     std::memcpy(&seed, bytes.data(), sizeof seed);
-    list(ctx.pool, seed, n, kept);
+    list(ctx, seed, n, kept);
     return sizeof seed;
   }
 
  private:
-  void list(thread_pool& pool, std::uint64_t seed, std::size_t n, std::vector<std::uint32_t>& kept) const {
+  void list(const message_context& ctx, std::uint64_t seed, std::size_t n, std::vector<std::uint32_t>& kept) const {
     detail::expect_row_size(n);
-    detail::list_permuted(pool, n, {mix(seed, 3), 0, detail::count_of_share(options_.share, n)}, kept);
+    detail::list_permuted(ctx.pool, n, part_of(ctx, seed, n), kept);
   }
 
   random_k_options options_;

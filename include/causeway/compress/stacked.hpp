@@ -39,6 +39,14 @@ class stacked {
     return outer_.most_bytes(ctx, n) + inner_.most_bytes(within(ctx), outer_.most_kept(ctx, n));
   }
 
+  /// What Inner is told beside the values; not the reference, which it sees as Outer selected it.
+  [[nodiscard]] static message_context within(const message_context& ctx) {
+    message_context inside = ctx;
+    inside.matrices = {};
+    inside.reference = {};
+    return inside;
+  }
+
   std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
                      std::span<std::byte> room) const {
     std::vector<std::uint32_t> first;
@@ -66,13 +74,6 @@ class stacked {
   }
 
  private:
-  static message_context within(const message_context& ctx) {
-    message_context inside = ctx;
-    inside.matrices = {};
-    inside.reference = {};
-    return inside;
-  }
-
   static void place(thread_pool& pool, std::span<const std::uint32_t> first, std::span<std::uint32_t> kept) {
     kernels::detail::for_elements(pool, static_cast<std::int64_t>(kept.size()), [&](index_range r) {
       for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) kept[i] = first[kept[i]];

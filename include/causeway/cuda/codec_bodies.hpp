@@ -42,12 +42,15 @@ struct codec_source {
 namespace detail {
 
 /// Sets bits of *found, whoever else does so at the same time.
-CAUSEWAY_HD inline void mark(std::uint32_t* found, compress::detail::decoding what) {
+CAUSEWAY_HD inline void mark(std::uint32_t* found, std::uint32_t bits) {
 #if defined(__CUDA_ARCH__)
-  atomicOr(found, static_cast<std::uint32_t>(what));
+  atomicOr(found, bits);
 #else
-  std::atomic_ref{*found}.fetch_or(static_cast<std::uint32_t>(what), std::memory_order_relaxed);
+  std::atomic_ref{*found}.fetch_or(bits, std::memory_order_relaxed);
 #endif
+}
+CAUSEWAY_HD inline void mark(std::uint32_t* found, compress::detail::decoding what) {
+  mark(found, static_cast<std::uint32_t>(what));
 }
 
 /// v = the first `count` of eight neighbours from i on, by packs of N where all are there, else with zeros behind.

@@ -10,6 +10,7 @@
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/compress/e3m0.hpp>
 #include <causeway/compress/fp16.hpp>
+#include <causeway/compress/none.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/cuda/block_codes.hpp>
@@ -44,6 +45,10 @@ struct wire_code<compress::bits<Bits>> {
 
 template <class Codec>
 struct wire_half;
+template <>
+struct wire_half<compress::none> {
+  using type = float;
+};
 template <>
 struct wire_half<compress::bf16> {
   using type = causeway::bf16;

@@ -126,13 +126,12 @@ class engine_queue : public product_queue<sorting_queue> {
   [[nodiscard]] result<void> copy(void* to, const void* from, std::size_t bytes) {
     return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle()), "copying on the device");
   }
-  /// CUDA has read pageable memory when the call returns.
   [[nodiscard]] result<void> copy_in(void* to, const void* host, std::size_t bytes) {
     const void* from = host;
     if (recorded_ != nullptr) {
       CAUSEWAY_ASSIGN(from, recorded_->room().find(host, bytes));
     }
-    return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle()), "copying to the device");
+    return product_queue::copy_in(to, from, bytes);
   }
   [[nodiscard]] result<void> copy_out(void* host, const void* from, std::size_t bytes) {
     if (recorded_ != nullptr) return copy_number(from, bytes);

@@ -6,6 +6,7 @@
 // program gets an engine from one .cu file (engine.cuh) and hands it to cuda::backend; its trainer, its networks and its
 // command line are compiled as ever. A virtual call costs nothing beside the start of a kernel.
 
+#include <causeway/compress/message.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/cuda/recording.hpp>
@@ -189,6 +190,25 @@ class engine {
   /// codec's, which `finish` does not tell: `to` is unchanged.
   [[nodiscard]] virtual result<void> decode(const wire_codec& how, std::span<const std::byte> host, float* to,
                                             std::size_t n, bool is_added, float weight) = 0;
+
+  // Sparse messages (sparse.hpp), of rows of 1 to 2^31 - 1 values. The context is the host's.
+
+  /// The message of x to memory of the host, and, unless null, residual = x - what it decodes to (unspecified for values
+  /// that are not finite). Waits; an error is told now and by `finish`.
+  [[nodiscard]] virtual result<void> encode_sparse(const wire_message& how, const compress::message_context& ctx,
+                                                   const float* x, std::size_t n, std::byte* host, float* residual) = 0;
+  /// sum += weight · what a message decodes to; counts, unless null, += weight where it has values. As many bytes as such
+  /// messages have. Waits. For bytes that are refused, an error of the codec's, as above.
+  [[nodiscard]] virtual result<void> decode_sparse(const wire_message& how, const compress::message_context& ctx,
+                                                   std::span<const std::byte> host, float* sum, std::size_t n, float weight,
+                                                   float* counts) = 0;
+  /// y = y / counts where there are counts and theirs is above 0, then factor · y. Waits. errc::non_finite, which `finish`
+  /// does not tell, when one of them is not finite.
+  [[nodiscard]] virtual result<void> divide(float* y, const float* counts, float factor, std::int64_t count) = 0;
+  /// y = -1, 0 or 1; 0 for NaN.
+  virtual void to_signs(float* y, std::int64_t count) = 0;
+  /// Coefficients to values, in place.
+  virtual void invert(const wire_message& how, const compress::message_context& ctx, float* row, std::size_t n) = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda

@@ -4,8 +4,8 @@
 
 // Random coordinates that a seed names (compress::shared_mask, compress::random_k), listed on the device: the permutation
 // is the CPU's own code, so both sides list the same. Each chosen coordinate sets its bit of a bitmap; the bits of each
-// word are counted, the counts summed up (by CUB in mask.cuh), and each word writes its coordinates where the sums say.
-// Then values are gathered from, or added to, the places listed.
+// tile of words are counted, the counts summed up, and each tile writes its coordinates where the sums say. Then values are
+// gathered from, or added to, the places listed.
 
 #include <causeway/compress/mask.hpp>
 #include <causeway/config/config.hpp>
@@ -17,6 +17,13 @@
 #include <cstdint>
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// word = 0; over the words.
+struct clear_words_body {
+  std::uint32_t* words = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const { words[i] = 0; }
+};
 
 /// Sets the bits of the coordinates at places [first, first + count) of a permutation; over the count.
 struct mask_mark_body {
@@ -44,6 +51,15 @@ CAUSEWAY_HD inline std::int32_t set_bits(std::uint32_t word) {
   return __popc(word);
 #else
   return std::popcount(word);
+#endif
+}
+
+/// The place of the lowest bit of a word that is not 0.
+CAUSEWAY_HD inline std::uint32_t lowest_bit(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<std::uint32_t>(__ffs(static_cast<int>(word)) - 1);
+#else
+  return static_cast<std::uint32_t>(std::countr_zero(word));
 #endif
 }
 
@@ -108,8 +124,8 @@ struct mask_list_body {
       const std::uint32_t word = place < detail::words_per_tile && i < words ? bits[i] : 0;
       const std::int32_t own = detail::set_bits(word);
       std::uint32_t* next = to + g.before(own);
-      for (std::uint32_t rest = word, bit = 0; rest != 0; rest >>= 1U, ++bit) {
-        if ((rest & 1U) != 0) *next++ = static_cast<std::uint32_t>(i) * 32 + bit;
+      for (std::uint32_t rest = word; rest != 0; rest &= rest - 1) {
+        *next++ = static_cast<std::uint32_t>(i) * 32 + detail::lowest_bit(rest);
       }
       to += g.sum(own);
     }
@@ -125,15 +141,30 @@ struct gather_body {
   CAUSEWAY_HD void operator()(std::int64_t i) const { chosen[i] = row[kept[i]]; }
 };
 
-/// sum[kept[i]] += weight · chosen[i], two roundings, as sparse::decode_add does. No two coordinates are equal, so no two
-/// threads meet.
+/// sum[kept[i]] += weight · chosen[i], two roundings, as sparse::decode_add does; weight alone where `chosen` is null. No
+/// two coordinates are equal, so no two threads meet. Nothing where the check of a message has left something in *refused.
 struct scatter_add_body {
   const float* chosen = nullptr;
   const std::uint32_t* kept = nullptr;
   float* sum = nullptr;
   float weight = 1.0F;
+  const std::uint32_t* refused = nullptr;
 
-  CAUSEWAY_HD void operator()(std::int64_t i) const { sum[kept[i]] += detail::times(chosen[i], weight); }
+  CAUSEWAY_HD void operator()(std::int64_t i) const {
+    if (refused != nullptr && *refused != 0) return;
+    sum[kept[i]] += chosen == nullptr ? weight : detail::times(chosen[i], weight);
+  }
+};
+
+/// kept[i] = first[kept[i]]: a selection within a selection as coordinates of the row.
+struct place_body {
+  const std::uint32_t* first = nullptr;
+  std::uint32_t* kept = nullptr;
+  const std::uint32_t* refused = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const {
+    if (refused == nullptr || *refused == 0) kept[i] = first[kept[i]];
+  }
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda

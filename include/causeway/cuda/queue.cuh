@@ -13,6 +13,8 @@
 #include <causeway/cuda/runtime.cuh>
 #include <causeway/cuda/tensor_cores.cuh>
 
+#include <cuda_runtime_api.h>
+
 #include <cstddef>
 #include <cstdint>
 
@@ -43,6 +45,10 @@ class device_queue {
   [[nodiscard]] result<void> tiles(const Body& body) {
     return for_each_tile<Blocks>(*stream_, body);
   }
+  /// CUDA has read pageable memory when the call returns.
+  [[nodiscard]] result<void> copy_in(void* to, const void* host, std::size_t bytes) {
+    return check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyDefault, stream_->handle()), "copying to the device");
+  }
   template <class T>
   [[nodiscard]] result<arena::lease<T>> take(std::size_t count) {
     return memory_->template take<T>(count);
@@ -52,7 +58,7 @@ class device_queue {
   stream* stream_;
   arena* memory_;
 };
-static_assert(Queue<device_queue>);
+static_assert(InwardQueue<device_queue>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 

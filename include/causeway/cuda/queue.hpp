@@ -34,11 +34,16 @@ concept SortingQueue = Queue<Q> && requires(Q& q, const std::int32_t* from, std:
   { q.sort_pairs(from, from, to, to, std::int64_t{}, int{}) } -> std::same_as<result<void>>;
 };
 
+/// One that takes bytes from the host.
+template <class Q>
+concept InwardQueue = Queue<Q> && requires(Q& q, void* to, const void* from, std::size_t bytes) {
+  { q.copy_in(to, from, bytes) } -> std::same_as<result<void>>;  // the host's bytes may change afterwards
+};
+
 /// One that exchanges bytes with the host. It has two lanes, 0 and 1, in which copies to the host run beside what is given
 /// to the queue after them.
 template <class Q>
-concept TransferQueue = Queue<Q> && requires(Q& q, void* to, const void* from, std::size_t bytes, int lane) {
-  { q.copy_in(to, from, bytes) } -> std::same_as<result<void>>;           // the host's bytes may change afterwards
+concept TransferQueue = InwardQueue<Q> && requires(Q& q, void* to, const void* from, std::size_t bytes, int lane) {
   { q.copy_out(to, from, bytes) } -> std::same_as<result<void>>;          // waits
   { q.begin_copy_out(lane, from, bytes) } -> std::same_as<result<void>>;  // `from` stays as it is until the end
   { q.end_copy_out(lane) } -> std::same_as<result<const std::byte*>>;     // waits; there until the lane's next begin

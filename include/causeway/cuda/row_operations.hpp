@@ -6,14 +6,20 @@
 // rounds of a run codecs, outer updates and arithmetic on flat rows, all with the CPU's bits.
 
 #include <causeway/compress/codec.hpp>
+#include <causeway/compress/message.hpp>
+#include <causeway/compress/sparsifier.hpp>
+#include <causeway/compress/top_k.hpp>
 #include <causeway/config/config.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/cuda/codec_bodies.hpp>
 #include <causeway/cuda/engine.hpp>
 #include <causeway/cuda/hash_bodies.hpp>
+#include <causeway/cuda/mean_bodies.hpp>
 #include <causeway/cuda/products.hpp>
 #include <causeway/cuda/queue.hpp>
+#include <causeway/cuda/sparse.hpp>
+#include <causeway/cuda/top_k_read_body.hpp>
 #include <causeway/cuda/transfers.hpp>
 #include <causeway/cuda/update_bodies.hpp>
 #include <causeway/cuda/wire_codec.hpp>
@@ -188,6 +194,41 @@ class row_operations : public engine_base<Q> {
     return std::visit([&](const auto& codec) { return decode_as(codec, host, to, n, is_added, weight); }, how);
   }
 
+  [[nodiscard]] result<void> encode_sparse(const wire_message& how, const compress::message_context& ctx, const float* x,
+                                           std::size_t n, std::byte* host, float* residual) override {
+    run([&] { return sparse_.encode(queue_, how, ctx, x, n, host, residual); });
+    return so_far();
+  }
+  [[nodiscard]] result<void> decode_sparse(const wire_message& how, const compress::message_context& ctx,
+                                           std::span<const std::byte> host, float* sum, std::size_t n, float weight,
+                                           float* counts) override {
+    std::uint32_t found = 0;
+    run([&]() -> result<void> {
+      CAUSEWAY_ASSIGN(found, sparse_.decode_add(queue_, how, ctx, host, sum, n, weight, counts));
+      return {};
+    });
+    CAUSEWAY_TRY(so_far());
+    if ((found & bad_indices) != 0) return compress::detail::bad_indices(compress::top_k::name);
+    return std::visit([&](const auto& codec) { return verdict(found, codec.name); }, how.quantiser);
+  }
+  void invert(const wire_message& how, const compress::message_context& ctx, float* row, std::size_t n) override {
+    run([&] { return sparse_.inverse(queue_, how, ctx, row, n); });
+  }
+  [[nodiscard]] result<void> divide(float* y, const float* counts, float factor, std::int64_t count) override {
+    std::uint32_t found = 0;
+    run([&]() -> result<void> {
+      CAUSEWAY_ASSIGN(const auto word, queue_.template take<std::uint32_t>(1));
+      CAUSEWAY_TRY(queue_.elements(1, clear_words_body{word.data()}));
+      CAUSEWAY_TRY(queue_.elements(count, divide_body{y, counts, factor, word.data()}));
+      return queue_.copy_out(&found, word.data(), sizeof found);
+    });
+    CAUSEWAY_TRY(so_far());
+    return verdict(found, "mean");
+  }
+  void to_signs(float* y, std::int64_t count) override {
+    run([&] { return queue_.elements(count, signs_body{y}); });
+  }
+
  private:
   /// A message that is refused is no error of the engine.
   template <WireCodec Codec>
@@ -210,6 +251,8 @@ class row_operations : public engine_base<Q> {
     if (first()) return *first();
     return {};
   }
+
+  sparse_messages<Q> sparse_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda

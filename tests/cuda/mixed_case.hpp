@@ -35,6 +35,7 @@ inline constexpr std::uint32_t local_steps = 3;
 
 struct outcome {
   std::vector<std::vector<float>> rounds;  ///< the parameters after each committed round
+  std::vector<std::vector<float>> shared;  ///< the policy's shared parameters then, where it has any
   std::vector<std::uint64_t> hashes;
   std::vector<double> losses;
   std::optional<error> failed;
@@ -82,6 +83,7 @@ struct plan {
   std::uint64_t from = 0, until = 9;         ///< steps
   plain_archive* state = nullptr;            ///< to go on from, where `from` is not 0; left there at the end
   std::function<void(bool begins)> watch{};  ///< around each step
+  bool finishes = false;                     ///< the training ends then; the parameters are those of one more round
 };
 
 /// Nine steps, three rounds, or some of them.
@@ -120,7 +122,16 @@ outcome train(std::uint32_t peer, environment env, Model model, Inner inner, Com
     if (step->committed_round) {
       got.rounds.emplace_back(values.begin(), values.end());
       got.hashes.push_back(t.context().state_hash());
+      if constexpr (requires { t.comm().shared_parameters(); }) {
+        const auto shared = t.comm().shared_parameters();
+        got.shared.emplace_back(shared.begin(), shared.end());
+      }
     }
+  }
+  if (p.finishes) {
+    if (const auto done = t.finish(); !done) got.failed = done.error();
+    const auto values = t.context().parameters();
+    got.rounds.emplace_back(values.begin(), values.end());
   }
   if (p.state != nullptr) {
     *p.state = {};

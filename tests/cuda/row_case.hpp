@@ -67,9 +67,9 @@ inline void compare_rounds_with_cpu(const std::shared_ptr<causeway::cuda::engine
   there.reset(static_cast<std::int64_t>(n));
   here.reset(static_cast<std::int64_t>(n));
   for (int round = 0; round < 3; ++round) {
-    REQUIRE(backend.subtract(delta.data(), anchor.data(), local.data(), std::ssize(delta)));
+    REQUIRE(backend.rows().subtract(delta, anchor, local));
     there.step(pool, {anchor, delta, {}}, {.learning_rate = 0.7F});
-    REQUIRE(backend.assign(local.data(), delta.data(), std::ssize(delta)));
+    REQUIRE(backend.rows().copy(local, delta));
     kernels::subtract(pool, here_delta.data(), here_anchor.data(), here_local.data(), std::ssize(delta));
     here.step(pool, {here_anchor, here_delta, {}}, {.learning_rate = 0.7F});
     here_local = here_delta;

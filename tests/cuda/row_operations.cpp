@@ -61,25 +61,25 @@ TEST_CASE("cuda rows: differences and multiples have the CPU's bits, on the devi
   cuda::backend backend{engine_on_host(report)};
   auto a = row_of(backend.ops(), 1), b = row_of(backend.ops(), 2), y = row_of(backend.ops(), 3);
   auto here_a = numbers(count, 1), here_b = numbers(count, 2), here_y = numbers(count, 3);
-  REQUIRE(backend.subtract(y.data(), a.data(), b.data(), count));
+  REQUIRE(backend.rows().subtract(y, a, b));
   kernels::subtract(pool, here_y.data(), here_a.data(), here_b.data(), count);
   CHECK(same(y, here_y));
-  REQUIRE(backend.scale(y.data(), 0.37F, count));
+  REQUIRE(backend.rows().scale(y, 0.37F));
   kernels::scale(pool, here_y.data(), 0.37F, count);
   CHECK(same(y, here_y));
-  REQUIRE(backend.assign(y.data(), a.data(), count));
+  REQUIRE(backend.rows().copy(y, a));
   CHECK(same(y, here_a));
 
   report->fail_at = 0;  // what the device does fails, what the host does works
-  const auto lost = backend.subtract(y.data(), a.data(), b.data(), count);
+  const auto lost = backend.rows().subtract(y, a, b);
   REQUIRE_FALSE(lost);
   CHECK(lost.error().code == errc::device_lost);
   CHECK(same(y, here_a));
   report->fail_at = 0;
-  REQUIRE(backend.subtract(y.data(), a.data(), here_b.data(), count));
+  REQUIRE(backend.rows().subtract(y, a, here_b));
   kernels::subtract(pool, here_y.data(), here_a.data(), here_b.data(), count);
   CHECK(same(y, here_y));
-  REQUIRE(backend.assign(here_a.data(), y.data(), count));
+  REQUIRE(backend.rows().copy(here_a, y));
   CHECK(here_a == here_y);
 }
 

@@ -8,7 +8,9 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/kernels/rows.hpp>
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +26,8 @@ enum class waiting : std::uint8_t {
 
 /// `waits`, and for some_steps `steps`: τ >= 1. `keeps_departure`: at_send is wanted. `own_is_fresh`: the outer step takes
 /// this peer's own row from now and the others' from a round ago. `land(local, shared, at_send)` gives the new live
-/// parameters.
+/// parameters. `land_rows(rows, local, shared, at_send)`, where there is one, is the same by kernels::RowArithmetic, which
+/// knows where the rows lie.
 template <class L>
 concept Landing = L::decides == part::landing&& requires(const L& l, std::span<float> local, std::span<const float> shared,
                                                          std::span<const float> at_send) {
@@ -44,7 +47,12 @@ struct blocking {
   static constexpr bool own_is_fresh = false;
 
   static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
-    for (std::size_t i = 0; i < local.size(); ++i) local[i] = shared[i];
+    std::copy(shared.begin(), shared.end(), local.begin());
+  }
+  template <kernels::RowArithmetic R>
+  static result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
+                                std::span<const float>) {
+    return rows.copy(local, shared);
   }
 };
 
@@ -60,9 +68,12 @@ struct delayed {
   float local_share = 0.5F;  ///< α
 
   void land(std::span<float> local, std::span<const float> shared, std::span<const float>) const {
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      local[i] = local_share * local[i] + (1.0F - local_share) * shared[i];
-    }
+    kernels::blend(local.data(), local_share, shared.data(), 1.0F - local_share, std::ssize(local));
+  }
+  template <kernels::RowArithmetic R>
+  result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
+                         std::span<const float>) const {
+    return rows.blend(local, local_share, shared, 1.0F - local_share);
   }
 };
 
@@ -80,11 +91,17 @@ struct compensated {
   float lambda = 0.5F;
 
   void land(std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
-    const auto tau = static_cast<float>(steps);
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      const float g = (at_send[i] - local[i]) / tau;
-      local[i] = shared[i] - tau * (g + lambda * g * g * (shared[i] - at_send[i]));
-    }
+    kernels::compensate(local.data(), shared.data(), at_send.data(), std::ssize(local), coefficients());
+  }
+  template <kernels::RowArithmetic R>
+  result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
+                         std::span<const float> at_send) const {
+    return rows.compensate(local, shared, at_send, coefficients());
+  }
+
+ private:
+  [[nodiscard]] kernels::compensation coefficients() const noexcept {
+    return {.steps = static_cast<float>(steps), .lambda = lambda};
   }
 };
 

@@ -5,22 +5,25 @@
 // What the mean pseudo-gradient does to the shared parameters of a fragment.
 
 #include <causeway/axis/parts.hpp>
+#include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/rows.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/optimizer.hpp>
+#include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/parameters.hpp>
 
 #include <concepts>
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::axis {
 
 /// One value for each fragment. `reset(size)`: start over for rows of that size. `step(pool, shared, mean, mean_shared)`:
 /// move `shared` against `mean`; `mean_shared` is the group's mean of the shared parameters where `wants_mean_shared`, else
-/// empty.
+/// empty. `memory()`, `keep_in(memory)` and `step_rows(rows, ...)`, where there are any, are for rows that lie elsewhere
+/// than on the host: where they must lie, where the optimizer's own are to lie, and the step by kernels::RowArithmetic.
 template <class O>
 concept Outer = O::decides == part::outer&& std::copyable<O>&& requires(O& o, thread_pool& pool, std::span<float> shared,
                                                                         std::span<float> mean,
@@ -42,7 +45,7 @@ class outer {
   explicit outer(float learning_rate = 0.7F, O optimizer = O{})
       : prototype_{std::move(optimizer)}, learning_rate_{learning_rate} {}
   // Copies have the options, not the state: buffers are not copied by accident.
-  outer(const outer& other) : outer{other.learning_rate_, O{other.prototype_.options()}} {}
+  outer(const outer& other) : outer{other.learning_rate_, anew(other.prototype_)} {}
   outer(outer&&) noexcept = default;
   outer& operator=(const outer& other) { return *this = outer{other}; }
   outer& operator=(outer&&) noexcept = default;
@@ -50,6 +53,10 @@ class outer {
 
   [[nodiscard]] float learning_rate() const noexcept { return learning_rate_; }
   [[nodiscard]] const O& optimizer() const noexcept { return prototype_; }
+
+  /// Where rows must lie, if the optimizer says so.
+  [[nodiscard]] memory_source memory() const requires requires(const O& o) { o.memory(); }
+  { return prototype_.memory(); }
 
   void reset(std::int64_t size) { prototype_.reset(size); }
 
@@ -64,15 +71,20 @@ class outer {
   void serialize(auto& ar) { ar(prototype_); }
 
  private:
+  /// One with the same options and no state: optimizers that need more than these for it have `anew`.
+  static O anew(const O& optimizer) {
+    if constexpr (requires { optimizer.anew(); }) {
+      return optimizer.anew();
+    } else {
+      return O{optimizer.options()};
+    }
+  }
+
   O prototype_;
   float learning_rate_;
 };
 
-struct gossip_nesterov_options {
-  float alpha = 0.5F;  ///< momentum
-  float beta = 0.7F;   ///< rate of the group's mean progress
-  float gamma = 0.7F;  ///< pull toward the group's mean parameters
-};
+using gossip_nesterov_options = kernels::gossip_coefficients;
 
 /// NoLoCo's outer step (Kolehmainen et al. 2025, equation 2) in a group G:
 ///   v ← α·v + β·mean_G(θ_m − θ) + γ·(mean_G θ − θ);   θ ← θ + v.
@@ -84,23 +96,25 @@ class gossip_nesterov {
 
   explicit gossip_nesterov(gossip_nesterov_options options = {}) : options_{options} {}
 
+  /// Where the velocity is to lie from now on.
+  void keep_in(const memory_source& memory) { move_to(memory, velocity_); }
   void reset(std::int64_t size) { velocity_.assign(static_cast<std::size_t>(size), 0.0F); }
 
   void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared) {
-    pool.for_range(static_cast<std::int64_t>(shared.size()), 1 << 14, [&](index_range part) {
-      for (auto i = static_cast<std::size_t>(part.begin); i < static_cast<std::size_t>(part.end); ++i) {
-        velocity_[i] =
-            options_.alpha * velocity_[i] - options_.beta * mean[i] + options_.gamma * (mean_shared[i] - shared[i]);
-        shared[i] += velocity_[i];
-      }
-    });
+    (void)step_rows(kernels::host_rows{pool}, shared, mean, mean_shared);
+  }
+  /// The same wherever the rows lie.
+  template <kernels::RowArithmetic R>
+  result<void> step_rows(const R& rows, std::span<float> shared, std::span<float> mean,
+                         std::span<const float> mean_shared) {
+    return rows.gossip(shared, velocity_, mean, mean_shared, options_);
   }
 
   void serialize(auto& ar) { ar(velocity_); }
 
  private:
   gossip_nesterov_options options_;
-  std::vector<float> velocity_;
+  source_vector<float> velocity_;
 };
 
 static_assert(Outer<outer<>> && Outer<gossip_nesterov>);

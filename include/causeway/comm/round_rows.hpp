@@ -3,7 +3,8 @@
 #define CAUSEWAY_COMM_ROUND_ROWS_HPP
 
 // The arithmetic of comm::rounds: what a fragment's row is made of, and what its mean does to the shared and the live
-// parameters. Nothing here talks to anybody, and nothing can fail.
+// parameters. Nothing here talks to anybody. The arithmetic is the context's, which does it where the rows lie; errors are
+// those of a device.
 
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/fragments.hpp>
@@ -13,16 +14,16 @@
 #include <causeway/axis/parts.hpp>
 #include <causeway/axis/residual.hpp>
 #include <causeway/comm/round_rules.hpp>
-#include <causeway/kernels/elementwise.hpp>
+#include <causeway/core/result.hpp>
+#include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/reduce.hpp>
+#include <causeway/tensor/buffer.hpp>
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::comm::detail {
 
@@ -42,10 +43,14 @@ class round_rows {
   round_rows(residual_type residual, landing_type landing) : residual_{std::move(residual)}, landing_{std::move(landing)} {}
 
   [[nodiscard]] const landing_type& landing() const noexcept { return landing_; }
-  [[nodiscard]] std::vector<float>& anchor() noexcept { return anchor_; }
-  [[nodiscard]] const std::vector<float>& anchor() const noexcept { return anchor_; }
+  [[nodiscard]] source_vector<float>& anchor() noexcept { return anchor_; }
+  [[nodiscard]] const source_vector<float>& anchor() const noexcept { return anchor_; }
   /// What the inner optimizer subtracted, summed; or gradients that are being gathered.
-  [[nodiscard]] std::vector<float>& updates() noexcept { return updates_; }
+  [[nodiscard]] source_vector<float>& updates() noexcept { return updates_; }
+  /// Where the rows are to lie from now on.
+  void keep_in(const memory_source& memory) {
+    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_}) move_to(memory, *values);
+  }
 
   void serialize(auto& ar) { ar(anchor_, updates_); }
 
@@ -61,176 +66,226 @@ class round_rows {
   }
 
   /// input ← what this peer has to say.
-  void compose(auto& ctx, state& s) {
+  result<void> compose(auto& ctx, state& s) {
     s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
     const auto row = std::span{s.input}.first(s.size());
+    const auto rows = ctx.rows();
     if constexpr (content_type::sums_updates) {
-      axis::gather(*s.cut, updates_, row);
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
-      axis::gather(*s.cut, anchor_, row);
-      const auto local = opened(s, live(ctx, s), local_);
-      kernels::axpy(ctx.pool(), row.data(), -1.0F, local.data(), count(row));
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, anchor_, row));
+      CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+      CAUSEWAY_TRY(rows.add(row, -1.0F, local));
     } else {
-      axis::gather(*s.cut, live(ctx, s), row);
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, live(ctx, s), row));
     }
-    if constexpr (content_type::with_anchor) axis::gather(*s.cut, anchor_, std::span{s.input}.subspan(s.size()));
-    s.add_residual(residual_, ctx.next_learning_rate());
+    if constexpr (content_type::with_anchor) {
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, anchor_, std::span{s.input}.subspan(s.size())));
+    }
+    return s.add_residual(ctx, residual_);
+  }
+  /// at_send ← the live parameters.
+  result<void> note_departure(auto& ctx, state& s) {
+    s.at_send.resize(s.size());
+    return ctx.rows().gather(s.cut->ranges, live(ctx, s), s.at_send);
   }
   /// Points the row's conversation at the shared parameters that it is relative to.
-  void refer(state& s) {
+  result<void> refer(auto& ctx, state& s) {
     if constexpr (content_type::anchored) {
       s.reference.resize(s.cut->is_whole(anchor_.size()) ? 0 : s.size());
-      s.terms.reference = opened(s, std::span<float>{anchor_}, s.reference);
+      CAUSEWAY_ASSIGN(s.terms.reference, opened(ctx, s, anchor_, s.reference));
     }
+    return {};
   }
 
-  /// |mean| / |shared parameters|.
-  double movement(auto& ctx, state& s) {
+  /// |mean| / |shared parameters|, summed by the host: peers compare it, and a device sums in another order.
+  result<double> movement(auto& ctx, state& s) {
     if constexpr (laws::mix.watches_movement) {
-      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
       const double base = kernels::sum_of_squares(ctx.pool(), shared.data(), count(shared));
       return base > 0 ? std::sqrt(kernels::sum_of_squares(ctx.pool(), s.row.data(), count(s.row)) / base) : 0.0;
     }
-    return 0;
+    return 0.0;
   }
   /// `row` is the mean: use it.
-  void land(auto& ctx, state& s) {
+  result<void> land(auto& ctx, state& s) {
     if constexpr (content_type::anchored) {
       if (s.terms.contributors > 0)
-        move_shared(ctx, s, std::span{s.row}.first(s.size()), std::span{s.row}.subspan(s.size()));
-      if (participation_type::keeps_local && !s.terms.contributes) return;
-      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-      const auto local = opened(s, live(ctx, s), local_);
+        CAUSEWAY_TRY(move_shared(ctx, s, std::span{s.row}.first(s.size()), std::span{s.row}.subspan(s.size())));
+      if (participation_type::keeps_local && !s.terms.contributes) return {};
+      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+      CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       if constexpr (keeps_in_parameters) {
-        if (landing_type::waits == axis::waiting::at_once) add_sent(ctx, s, local);
-        kernels::axpy(ctx.pool(), local.data(), 1.0F, moved_.data(), count(local));
+        if (landing_type::waits == axis::waiting::at_once) CAUSEWAY_TRY(add_sent(ctx, s, local));
+        if (s.terms.contributors > 0) CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, room(moved_, local.size())));
       } else {
-        landing_.land(local, shared, s.at_send);
+        CAUSEWAY_TRY(land_by(ctx, local, shared, s.at_send));
       }
-      put_back(s, local, live(ctx, s));
-      if constexpr (content_type::sums_updates) clear_updates(s);
+      CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+      if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
     } else {
-      replace(ctx, s);
+      CAUSEWAY_TRY(replace(ctx, s));
     }
     if constexpr (!content_type::before_inner_step) ctx.parameters_changed();
+    return {};
   }
 
   /// The outer step. Where the live parameters keep what was not sent, `moved_` is how far the shared ones went.
-  void move_shared(auto& ctx, state& s, std::span<float> mean, std::span<const float> mean_shared) {
+  result<void> move_shared(auto& ctx, state& s, std::span<float> mean, std::span<const float> mean_shared) {
     constexpr bool keep = keeps_in_parameters;
-    const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-    if (keep) moved_.assign(shared.begin(), shared.end());
-    s.outer.step(ctx.pool(), shared, mean, mean_shared);
-    if (keep) {
-      kernels::scale(ctx.pool(), moved_.data(), -1.0F, count(moved_));
-      kernels::axpy(ctx.pool(), moved_.data(), 1.0F, shared.data(), count(moved_));
+    const auto rows = ctx.rows();
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    const auto moved = keep ? room(moved_, shared.size()) : std::span<float>{};
+    if (keep) CAUSEWAY_TRY(rows.copy(moved, shared));
+    if constexpr (requires { s.outer.step_rows(rows, shared, mean, mean_shared); }) {
+      CAUSEWAY_TRY(s.outer.step_rows(rows, shared, mean, mean_shared));
+    } else {
+      s.outer.step(ctx.pool(), shared, mean, mean_shared);
     }
-    put_back(s, shared, anchor_);
+    if (keep) CAUSEWAY_TRY(rows.subtract(moved, shared, moved));
+    return put_back(ctx, s, shared, anchor_);
   }
 
   /// local += what was sent: the pseudo-gradient points from the live parameters to the shared ones.
-  void add_sent(auto& ctx, state& s, std::span<float> local) {
-    if (!s.terms.contributes) return;
-    kernels::axpy(ctx.pool(), local.data(), 1.0F, s.input.data(), count(local));
-    kernels::axpy(ctx.pool(), local.data(), -1.0F, s.next_residual.data(), count(local));
+  result<void> add_sent(auto& ctx, state& s, std::span<float> local) {
+    if (!s.terms.contributes) return {};
+    CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.input));
+    return ctx.rows().add(local, -1.0F, s.next_residual);
   }
-  void take_out_sent(auto& ctx, state& s) {
-    const auto local = opened(s, live(ctx, s), local_);
-    add_sent(ctx, s, local);
-    put_back(s, local, live(ctx, s));
+  result<void> take_out_sent(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_TRY(add_sent(ctx, s, local));
+    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
     ctx.parameters_changed();
+    return {};
+  }
+  /// late ← row, own_late ← what this peer put into it.
+  result<void> keep_late(auto& ctx, state& s) {
+    s.late.resize(s.row.size());
+    s.own_late.resize(s.input.size());
+    CAUSEWAY_TRY(ctx.rows().copy(s.late, s.row));
+    CAUSEWAY_TRY(ctx.rows().copy(s.own_late, s.input));
+    if (s.next_residual.empty()) return {};
+    return ctx.rows().add(s.own_late, -1.0F, s.next_residual);
   }
 
   /// Tensors become their mean, where something came; what happened to them meanwhile is kept.
-  void replace(auto& ctx, state& s) {
-    if (participation_type::keeps_local && !s.terms.contributes) return;
-    const auto local = opened(s, live(ctx, s), local_);
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      if (!s.counts.empty() && s.counts[i] == 0) continue;
-      local[i] = landing_type::waits == axis::waiting::at_once || content_type::before_inner_step
-                     ? s.row[i]
-                     : local[i] + (s.row[i] - s.input[i]);
+  result<void> replace(auto& ctx, state& s) {
+    if (participation_type::keeps_local && !s.terms.contributes) return {};
+    constexpr bool takes_over = landing_type::waits == axis::waiting::at_once || content_type::before_inner_step;
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    if (!s.counts.empty()) {
+      for (std::size_t i = 0; i < local.size(); ++i) {
+        if (s.counts[i] != 0) local[i] = takes_over ? s.row[i] : local[i] + (s.row[i] - s.input[i]);
+      }
+    } else if constexpr (takes_over) {
+      CAUSEWAY_TRY(ctx.rows().copy(local, s.row));
+    } else {
+      CAUSEWAY_TRY(ctx.rows().subtract(s.row, s.row, s.input));
+      CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.row));
     }
-    put_back(s, local, live(ctx, s));
+    return put_back(ctx, s, local, live(ctx, s));
   }
 
   /// With the mean of the round before, and for an eager landing this peer's own part of this one.
-  void land_late(auto& ctx, state& s) {
-    std::vector<float>& mean = mean_;
-    mean.assign(s.size(), 0.0F);
-    if (s.arrived) mean = s.late;
+  result<void> land_late(auto& ctx, state& s) {
+    const auto rows = ctx.rows();
+    const auto mean = room(mean_, s.size());
+    CAUSEWAY_TRY(s.arrived ? rows.copy(mean, s.late) : rows.zero(mean));
     if constexpr (landing_type::own_is_fresh) {
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
-      kernels::axpy(ctx.pool(), mean.data(), share, s.input.data(), count(mean));
-      if (s.arrived) kernels::axpy(ctx.pool(), mean.data(), -share, s.own_late.data(), count(mean));
+      CAUSEWAY_TRY(rows.add(mean, share, s.input));
+      if (s.arrived) CAUSEWAY_TRY(rows.add(mean, -share, s.own_late));
     }
     if constexpr (content_type::anchored) {
-      if (s.arrived || landing_type::own_is_fresh) move_shared(ctx, s, mean, {});
-      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-      const auto local = opened(s, live(ctx, s), local_);
-      if constexpr (!keeps_in_parameters) landing_.land(local, shared, {});
-      if (keeps_in_parameters && s.arrived) kernels::axpy(ctx.pool(), local.data(), 1.0F, moved_.data(), count(local));
-      put_back(s, local, live(ctx, s));
-      if constexpr (content_type::sums_updates) clear_updates(s);
+      if (s.arrived || landing_type::own_is_fresh) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
+      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+      CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+      if constexpr (!keeps_in_parameters) CAUSEWAY_TRY(land_by(ctx, local, shared, {}));
+      if (keeps_in_parameters && s.arrived) CAUSEWAY_TRY(rows.add(local, 1.0F, room(moved_, local.size())));
+      CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+      if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
       ctx.parameters_changed();
+      return {};
     } else {
-      put_in(s, mean, live(ctx, s));
+      return rows.scatter(s.cut->ranges, mean, live(ctx, s));
     }
   }
-  static void put_in(const state& s, std::span<const float> row, std::span<float> all) { axis::scatter(*s.cut, row, all); }
 
-  void clear_updates(state& s) {
-    for (const index_range r : s.cut->ranges) std::fill(updates_.begin() + r.begin, updates_.begin() + r.end, 0.0F);
+  result<void> clear_updates(auto& ctx, state& s) {
+    const std::span<float> all{updates_};
+    for (const index_range r : s.cut->ranges) {
+      CAUSEWAY_TRY(ctx.rows().zero(all.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()))));
+    }
+    return {};
   }
 
   /// What all peers hold alike now; nothing where they do not.
-  std::span<const float> shared_of(auto& ctx, const state& s) {
+  result<std::span<const float>> shared_of(auto& ctx, const state& s) {
     if constexpr (!laws::identical) {
-      return {};
+      return std::span<const float>{};
     } else if constexpr (content_type::anchored) {
-      return opened(s, std::span<float>{anchor_}, shared_);
+      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+      return std::span<const float>{shared};
     } else {
-      return ctx.parameters();
+      return std::span<const float>{ctx.parameters()};
     }
   }
   /// The mean that was still under way when training ended; local progress since the last round stays.
-  void land_last(auto& ctx, state& s) {
-    const auto local = opened(s, live(ctx, s), local_);
-    const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-    kernels::axpy(ctx.pool(), local.data(), -1.0F, shared.data(), count(local));
+  result<void> land_last(auto& ctx, state& s) {
+    const auto rows = ctx.rows();
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_ASSIGN(const auto before, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_TRY(rows.add(local, -1.0F, before));
     if constexpr (landing_type::own_is_fresh) {
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
-      kernels::axpy(ctx.pool(), s.row.data(), -share, s.input.data(), count(s.row));
-      kernels::axpy(ctx.pool(), s.row.data(), share, s.next_residual.data(), count(s.row));
+      CAUSEWAY_TRY(rows.add(s.row, -share, s.input));
+      CAUSEWAY_TRY(rows.add(s.row, share, s.next_residual));
     }
-    move_shared(ctx, s, s.row, {});
-    kernels::axpy(ctx.pool(), local.data(), 1.0F, opened(s, std::span<float>{anchor_}, shared_).data(), count(local));
-    put_back(s, local, live(ctx, s));
+    CAUSEWAY_TRY(move_shared(ctx, s, s.row, {}));
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_TRY(rows.add(local, 1.0F, shared));
+    return put_back(ctx, s, local, live(ctx, s));
   }
 
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
-  /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
-  static std::span<float> opened(const state& s, std::span<float> all, std::vector<float>& scratch) {
-    if (s.cut->is_whole(all.size())) return all;
-    scratch.resize(s.size());
-    axis::gather(*s.cut, all, scratch);
-    return scratch;
+  result<void> land_by(auto& ctx, std::span<float> local, std::span<const float> shared, std::span<const float> at_send) {
+    const auto rows = ctx.rows();
+    if constexpr (requires { landing_.land_rows(rows, local, shared, at_send); }) {
+      return landing_.land_rows(rows, local, shared, at_send);
+    } else {
+      landing_.land(local, shared, at_send);
+      return {};
+    }
   }
-  static void put_back(const state& s, std::span<const float> row, std::span<float> all) {
-    if (!s.cut->is_whole(all.size())) axis::scatter(*s.cut, row, all);
+
+  /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
+  static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
+    if (scratch.size() < size) scratch.resize(size);
+    return std::span{scratch}.first(size);
+  }
+  /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
+  static result<std::span<float>> opened(auto& ctx, const state& s, std::span<float> all, source_vector<float>& scratch) {
+    if (s.cut->is_whole(all.size())) return all;
+    const auto row = room(scratch, s.size());
+    CAUSEWAY_TRY(ctx.rows().gather(s.cut->ranges, all, row));
+    return row;
+  }
+  static result<void> put_back(auto& ctx, const state& s, std::span<const float> row, std::span<float> all) {
+    return s.cut->is_whole(all.size()) ? result<void>{} : ctx.rows().scatter(s.cut->ranges, row, all);
   }
 
   residual_type residual_;
   landing_type landing_;
 
-  std::vector<float> anchor_;  ///< the shared parameters
-  std::vector<float> updates_;
-  std::vector<float> local_;  // working memory
-  std::vector<float> shared_;
-  std::vector<float> moved_;
-  std::vector<float> mean_;
+  source_vector<float> anchor_;  ///< the shared parameters
+  source_vector<float> updates_;
+  source_vector<float> local_;  // working memory
+  source_vector<float> shared_;
+  source_vector<float> moved_;
+  source_vector<float> mean_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail

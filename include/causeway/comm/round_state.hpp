@@ -4,7 +4,8 @@
 
 // What comm::rounds keeps for one fragment: its counters, its outer optimizer, what a lossy codec left out, and the
 // conversation under way. A conversation is begun with `input`, which is kept while it lasts, so that it can be begun again
-// after a failure or from a checkpoint; nothing else changes before its result is here.
+// after a failure or from a checkpoint; nothing else changes before its result is here. Rows lie where the policy says; the
+// arithmetic on them is the context's.
 
 #include <causeway/axis/content.hpp>
 #include <causeway/axis/exchange.hpp>
@@ -16,8 +17,8 @@
 #include <causeway/compress/message.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
-#include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
+#include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -64,24 +65,24 @@ struct round_state {
   double compute_seconds = 0;   ///< that they took; only where the trigger follows speed
   std::uint32_t due_after = 0;  ///< inner steps between that and the next
   std::uint64_t number = 0;     ///< of the next exchange
-  std::vector<float> residual;
+  source_vector<float> residual;
 
   bool pending = false;  ///< a conversation is under way
   bool begun = false;    ///< its messages are on their way; false after a failure or a restart
   bool turned = false;
   std::uint32_t waited = 0;  ///< inner steps since it began
   std::uint64_t parent = 0;
-  std::vector<float> input;
-  std::vector<float> at_send;
+  source_vector<float> input;
+  source_vector<float> at_send;
   bool arrived = false;  ///< for landings of a round: `late` is the mean of the round before, `own_late` this peer's part
-  std::vector<float> late;
-  std::vector<float> own_late;
+  source_vector<float> late;
+  source_vector<float> own_late;
 
   // Not part of a checkpoint.
-  std::vector<float> row;
-  std::vector<float> next_residual;
+  source_vector<float> row;
+  source_vector<float> next_residual;
   std::vector<float> counts;
-  std::vector<float> reference;
+  source_vector<float> reference;
   talk_terms terms;
   // Before the exchange, which refers to them.
   std::unique_ptr<net::any_transport> view;
@@ -104,16 +105,25 @@ struct round_state {
     if constexpr (Recipe::traits.stateful) ar(*exchange);
   }
 
-  /// x ← β·e + η·x, in `input`, which holds x.
-  template <axis::Residual R>
-  void add_residual(const R& policy, float learning_rate) {
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      const float gain = policy.gain(learning_rate);
-      const float decay = policy.decay();
-      for (std::size_t i = 0; i < input.size(); ++i) {
-        input[i] = gain * input[i] + (residual.empty() ? 0.0F : decay * residual[i]);
-      }
+  /// Where its rows are to lie from now on.
+  void keep_in(const memory_source& memory) {
+    for (auto* values : {&residual, &input, &at_send, &late, &own_late, &row, &next_residual, &reference}) {
+      move_to(memory, *values);
     }
+    if constexpr (requires { outer.keep_in(memory); }) outer.keep_in(memory);
+  }
+
+  /// x ← β·e + η·x, in `input`, which holds x.
+  template <axis::Residual R, class Context>
+  result<void> add_residual(Context& ctx, const R& policy) {
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      const float gain = policy.gain(ctx.next_learning_rate());
+      if (!residual.empty()) return ctx.rows().blend(input, gain, residual, policy.decay());
+      next_residual.resize(input.size());
+      CAUSEWAY_TRY(ctx.rows().zero(next_residual));
+      return ctx.rows().blend(input, gain, next_residual, 0.0F);
+    }
+    return {};
   }
 
   void cancel() {
@@ -124,13 +134,15 @@ struct round_state {
   template <class Context>
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
     begun = turned = false;
-    row = input;
-    next_residual.assign(wants_residual ? row.size() : 0, 0.0F);
+    row.resize(input.size());
+    CAUSEWAY_TRY(ctx.rows().copy(row, input));
+    next_residual.resize(wants_residual ? row.size() : 0);
+    CAUSEWAY_TRY(ctx.rows().zero(next_residual));
     counts.assign(wants_counts ? row.size() : 0, 0.0F);
     if constexpr (!axis::by_context<Recipe>) {
       if (terms.members.size() > 1) {
         open_group(ctx);
-        CAUSEWAY_TRY(exchange->begin(port(ctx), exchange_row(), message_context(ctx)));
+        CAUSEWAY_TRY(failing(ctx, exchange->begin(port(ctx), exchange_row(), message_context(ctx))));
       }
     }
     begun = true;
@@ -141,7 +153,9 @@ struct round_state {
   template <class Context>
   result<void> turn(Context& ctx) {
     if constexpr (!axis::by_context<Recipe>) {
-      if (terms.members.size() > 1) CAUSEWAY_TRY(failing(exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
+      if (terms.members.size() > 1) {
+        CAUSEWAY_TRY(failing(ctx, exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
+      }
     }
     turned = true;
     return {};
@@ -151,19 +165,21 @@ struct round_state {
   template <class Context>
   result<void> finish(Context& ctx, const Recipe& recipe) {
     if constexpr (axis::by_context<Recipe>) {
-      return failing(mean_by_context(ctx, recipe));
+      return failing(ctx, mean_by_context(ctx, recipe));
     } else {
       if (terms.members.size() > 1) {
-        CAUSEWAY_TRY(failing(exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
+        CAUSEWAY_TRY(failing(ctx, exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
       } else {
         std::fill(counts.begin(), counts.end(), 1.0F);
       }
-      return failing(ctx.left_exchange());
+      return failing(ctx, ctx.left_exchange());
     }
   }
 
  private:
-  result<void> failing(result<void> outcome) {
+  template <class Context>
+  result<void> failing(Context& ctx, result<void> outcome) {
+    outcome = ctx.or_device_error(std::move(outcome));
     if (!outcome) begun = false;
     return outcome;
   }
@@ -173,8 +189,7 @@ struct round_state {
     if (!next_residual.empty() && terms.members.size() > 1) CAUSEWAY_TRY(find_residual(ctx, recipe));
     if (terms.contributors != terms.members.size()) {
       const auto share = static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
-      const auto count = static_cast<std::int64_t>(row.size());
-      kernels::scale(ctx.pool(), row.data(), terms.contributes ? share : 0.0F, count);
+      CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? share : 0.0F));
     }
     return ctx.mean(recipe.codec, row);
   }
@@ -186,7 +201,13 @@ struct round_state {
     const auto about = message_context(ctx);
     std::vector<std::byte> room(codec.most_bytes(about, row.size()));
     const std::size_t used = codec.encode(about, row, room);
-    return compress::residual_of(codec, about, row, std::span{room}.first(used), next_residual);
+    const auto bytes = std::span{room}.first(used);
+    if constexpr (decltype(codec)::traits.transform) {
+      return compress::residual_of(codec, about, row, bytes, next_residual);
+    } else {
+      CAUSEWAY_TRY(ctx.rows().copy(next_residual, row));
+      return codec.decode_add(about, bytes, next_residual, -1.0F, {});
+    }
   }
 
   template <class Context>

@@ -25,8 +25,8 @@
 #include <causeway/comm/round_state.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/core/clock.hpp>
-#include <causeway/kernels/elementwise.hpp>
 #include <causeway/policy/concepts.hpp>
+#include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -45,7 +45,8 @@ namespace causeway::inline CAUSEWAY_ABI::comm {
 /// outer<nesterov>{0.7}, blocking. Give axis values in any order: `rounds{axis::every{100}, axis::strided{}, ...}`.
 ///
 /// State: shared parameters (anchored contents), the outer optimizer's, residuals, and the rows under way. Bytes and rounds
-/// are the exchange's, for each fragment. Options that do not fit are errc::invalid_argument from start().
+/// are the exchange's, for each fragment. Options that do not fit are errc::invalid_argument from start(). Beside a model
+/// on a device rows, state and arithmetic are there, if the outer optimizer is (cuda/nesterov.hpp).
 template <class... Axes>
 class rounds : round_rules<Axes...> {
   using trigger_type = axis::pick<axis::part::trigger, axis::every, Axes...>;
@@ -92,6 +93,9 @@ class rounds : round_rules<Axes...> {
     if constexpr (requires { group_.check_fragments(cuts_.size()); }) {
       CAUSEWAY_TRY(group_.check_fragments(cuts_.size()));
     }
+    memory_ = row_memory(ctx);
+    rows_.keep_in(memory_);
+    for (state& s : states_) s.keep_in(memory_);
     if (states_.empty()) found(ctx);
     for (std::size_t i = 0; i < states_.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows_.updates()));
@@ -119,8 +123,7 @@ class rounds : round_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     if constexpr (content_type::before_inner_step) {
-      if (!accumulates || gathered_ == 0) ctx.commit_round(rows_.shared_of(ctx, states_[0]));
-      return {};
+      return !accumulates || gathered_ == 0 ? commit(ctx, states_[0]) : result<void>{};
     } else {
       return count_and_exchange(ctx);
     }
@@ -137,10 +140,10 @@ class rounds : round_rules<Axes...> {
     }
     if constexpr (!laws::identical && !parted) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
-      std::copy_n(ctx.parameters().begin(), rows_.anchor().size(), rows_.anchor().begin());
+      CAUSEWAY_TRY(ctx.rows().copy(rows_.anchor(), ctx.parameters().first(rows_.anchor().size())));
       ctx.commit_round(ctx.parameters());
     } else if constexpr (content_type::anchored) {
-      std::copy(rows_.anchor().begin(), rows_.anchor().end(), ctx.parameters().begin());
+      CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), rows_.anchor()));
     }
     ctx.parameters_changed();
     return {};
@@ -204,9 +207,21 @@ class rounds : round_rules<Axes...> {
                     std::to_string(trigger_.next(0, 1)) + "; it must be at least 1 and less than the round");
   }
 
+  /// The outer optimizer's, where it has one: that says where the outer step is made. Else the parameters', unless an
+  /// optimizer of the host is to move the shared ones.
+  [[nodiscard]] memory_source row_memory(auto& ctx) const {
+    if constexpr (requires { outer_.memory(); } && content_type::anchored) {
+      return outer_.memory();
+    } else if constexpr (!content_type::anchored || requires(outer_type & o) { o.keep_in(memory_source{}); }) {
+      return ctx.memory();
+    }
+    return {};
+  }
+
   void add_state() {
     states_.emplace_back();
     states_.back().outer = outer_;
+    states_.back().keep_in(memory_);
     states_.back().group_axis = group_;
     if constexpr (!axis::by_context<recipe_type>) states_.back().exchange.emplace(recipe_.make(states_.size() - 1));
   }
@@ -245,7 +260,7 @@ class rounds : round_rules<Axes...> {
   result<void> gather_samples(auto& ctx) {
     if (!counted_) {
       const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
-      add_gradient(ctx, samples);
+      CAUSEWAY_TRY(add_gradient(ctx, samples));
       counted_ = true;
     }
     CAUSEWAY_ASSIGN(const bool enough, trigger_.reached(ctx, gathered_));
@@ -259,22 +274,22 @@ class rounds : round_rules<Axes...> {
   }
 
   /// updates ← Σ samples · gradient.
-  void add_gradient(auto& ctx, std::uint64_t samples) {
+  result<void> add_gradient(auto& ctx, std::uint64_t samples) {
     const auto g = ctx.gradients();
     rows_.updates().resize(g.size());
-    kernels::axpy(ctx.pool(), rows_.updates().data(), static_cast<float>(samples), g.data(), rows_.count(g));
+    CAUSEWAY_TRY(ctx.rows().add(rows_.updates(), static_cast<float>(samples), g));
     gathered_ += samples;
+    return {};
   }
 
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
     const auto g = ctx.gradients();
-    std::copy(rows_.updates().begin(), rows_.updates().end(), g.begin());
-    if (gathered_ > 0) kernels::scale(ctx.pool(), g.data(), 1.0F / static_cast<float>(gathered_), rows_.count(g));
+    CAUSEWAY_TRY(ctx.rows().copy(g, rows_.updates()));
+    if (gathered_ > 0) CAUSEWAY_TRY(ctx.rows().scale(g, 1.0F / static_cast<float>(gathered_)));
     for (state& s : states_) CAUSEWAY_TRY(exchange_now(ctx, s));
-    std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
     gathered_ = 0;
-    return {};
+    return ctx.rows().zero(rows_.updates());
   }
 
   /// Takes part until all peers have ended their training; what is left over then is one more step.
@@ -285,7 +300,7 @@ class rounds : round_rules<Axes...> {
       if (!enough && trigger_.total(gathered_) == 0) return {};
       CAUSEWAY_TRY(exchange_samples(ctx));
       CAUSEWAY_TRY(ctx.inner_step());
-      ctx.commit_round(rows_.shared_of(ctx, states_[0]));
+      CAUSEWAY_TRY(commit(ctx, states_[0]));
       if (!enough) return {};
     }
   }
@@ -336,21 +351,18 @@ class rounds : round_rules<Axes...> {
 
   /// A blocking exchange.
   result<void> exchange_now(auto& ctx, state& s) {
-    rows_.compose(ctx, s);
+    CAUSEWAY_TRY(rows_.compose(ctx, s));
     CAUSEWAY_TRY(begin(ctx, s));
     return arrive(ctx, s);
   }
 
   /// Sends a row on its way; its result is waited for in a later step.
   result<void> depart(auto& ctx, state& s) {
-    rows_.compose(ctx, s);
-    if constexpr (landing_type::keeps_departure) {
-      s.at_send.resize(s.size());
-      axis::gather(*s.cut, rows_.live(ctx, s), s.at_send);
-    }
+    CAUSEWAY_TRY(rows_.compose(ctx, s));
+    if constexpr (landing_type::keeps_departure) CAUSEWAY_TRY(rows_.note_departure(ctx, s));
     s.parent = laws::identical ? ctx.parent() : 0;
     CAUSEWAY_TRY(begin(ctx, s));
-    if constexpr (rows_type::keeps_in_parameters) rows_.take_out_sent(ctx, s);
+    if constexpr (rows_type::keeps_in_parameters) CAUSEWAY_TRY(rows_.take_out_sent(ctx, s));
     s.pending = true;
     s.waited = 0;
     s.restart(trigger_.next(number_of(s), states_.size()));
@@ -363,24 +375,20 @@ class rounds : round_rules<Axes...> {
       if (!s.begun) CAUSEWAY_TRY(begin(ctx, s));
       if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
       CAUSEWAY_TRY(s.finish(ctx, recipe_));
-      s.late = s.row;
-      s.own_late = s.input;
-      if (!s.next_residual.empty())
-        kernels::axpy(ctx.pool(), s.own_late.data(), -1.0F, s.next_residual.data(), rows_.count(s.own_late));
+      CAUSEWAY_TRY(rows_.keep_late(ctx, s));
       s.pending = false;
       s.arrived = true;
       close(ctx, s);
     }
-    rows_.compose(ctx, s);
+    CAUSEWAY_TRY(rows_.compose(ctx, s));
     s.parent = 0;
     CAUSEWAY_TRY(begin(ctx, s));
     s.pending = true;
     s.waited = 0;
-    if constexpr (rows_type::keeps_in_parameters) rows_.take_out_sent(ctx, s);
-    rows_.land_late(ctx, s);
+    if constexpr (rows_type::keeps_in_parameters) CAUSEWAY_TRY(rows_.take_out_sent(ctx, s));
+    CAUSEWAY_TRY(rows_.land_late(ctx, s));
     s.restart(trigger_.next(number_of(s), states_.size()));
-    if constexpr (!content_type::before_inner_step) ctx.commit_round(rows_.shared_of(ctx, s));
-    return {};
+    return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
   }
 
   result<void> complete(auto& ctx, state& s) {
@@ -398,15 +406,19 @@ class rounds : round_rules<Axes...> {
   result<void> arrive(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(s.finish(ctx, recipe_));
-    const axis::exchange_report report{.fragment = number_of(s),
-                                       .steps = s.since,
-                                       .movement = rows_.movement(ctx, s),
-                                       .compute_seconds = s.compute_seconds};
-    rows_.land(ctx, s);
+    CAUSEWAY_ASSIGN(const double movement, rows_.movement(ctx, s));
+    const axis::exchange_report report{
+        .fragment = number_of(s), .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
+    CAUSEWAY_TRY(rows_.land(ctx, s));
     close(ctx, s);
     CAUSEWAY_TRY(trigger_.exchanged(ctx, report));
     if (!std::exchange(s.pending, false)) s.restart(trigger_.next(number_of(s), states_.size()));
-    if constexpr (!content_type::before_inner_step) ctx.commit_round(rows_.shared_of(ctx, s));
+    return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
+  }
+
+  result<void> commit(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const std::span<const float> shared, rows_.shared_of(ctx, s));
+    ctx.commit_round(shared);
     return {};
   }
 
@@ -460,7 +472,7 @@ class rounds : round_rules<Axes...> {
       q.self = p;
       s.terms.contributors += participation_.contributes(q) ? 1U : 0U;
     }
-    rows_.refer(s);
+    CAUSEWAY_TRY(rows_.refer(ctx, s));
     return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
   }
   // ---- at the end -------------------------------------------------------------------------------------------------------
@@ -469,11 +481,10 @@ class rounds : round_rules<Axes...> {
   result<void> complete_late(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(s.finish(ctx, recipe_));
-    rows_.land_last(ctx, s);
+    CAUSEWAY_TRY(rows_.land_last(ctx, s));
     s.pending = s.arrived = false;
     close(ctx, s);
-    ctx.commit_round(rows_.shared_of(ctx, s));
-    return {};
+    return commit(ctx, s);
   }
 
   static constexpr std::uint64_t stream = 0x726F756E6473;
@@ -488,6 +499,7 @@ class rounds : round_rules<Axes...> {
   participation_type participation_;
   outer_type outer_;
 
+  memory_source memory_;  ///< of the rows
   rows_type rows_;
   std::vector<axis::fragment> cuts_;
   std::vector<state> states_;  ///< fragments of the first tensor, then of the next

@@ -14,13 +14,11 @@
 #include <causeway/cuda/engine.hpp>
 #include <causeway/cuda/rows.hpp>
 #include <causeway/kernels/backend.hpp>
-#include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/row_hash.hpp>
 #include <causeway/tensor/buffer.hpp>
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,34 +59,13 @@ class backend {
 
   [[nodiscard]] cuda::rows rows() noexcept { return {*engine_, pool_}; }
 
-  /// y = a - b.
-  result<void> subtract(float* y, const float* a, const float* b, std::int64_t count) {
-    if (!there(count, y, a, b)) return kernels::subtract(pool_, y, a, b, count), result<void>{};
-    engine_->subtract(y, a, b, count);
-    return finish();
-  }
-  result<void> scale(float* y, float alpha, std::int64_t count) {
-    if (!there(count, y)) return kernels::scale(pool_, y, alpha, count), result<void>{};
-    engine_->scale(y, alpha, count);
-    return finish();
-  }
-  result<void> assign(float* to, const float* from, std::int64_t count) {
-    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-    if (!there(count, to, from)) return std::memcpy(to, from, bytes), result<void>{};
-    engine_->copy(to, from, bytes);
-    return finish();
-  }
   /// An error comes back from the next `finish`.
   [[nodiscard]] std::uint64_t hash(std::span<const float> row) {
-    if (!there(std::ssize(row), row.data())) return kernels::row_hash(pool_, row);
+    if (!engine_->holds(row.data(), row.size_bytes())) return kernels::row_hash(pool_, row);
     return engine_->row_hash(row.data(), row.size());
   }
 
  private:
-  [[nodiscard]] bool there(std::int64_t count, const auto*... rows) const noexcept {
-    return (engine_->holds(rows, static_cast<std::size_t>(count) * sizeof(float)) && ...);
-  }
-
   std::shared_ptr<cuda::engine> engine_;
   thread_pool pool_;
 };

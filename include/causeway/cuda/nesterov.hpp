@@ -52,6 +52,8 @@ class nesterov {
       : engine_{std::move(e)}, options_{options}, velocity_{0, memory()} {}
 
   [[nodiscard]] const optim::nesterov_options& options() const noexcept { return options_; }
+  /// One with the same options and no state.
+  [[nodiscard]] nesterov anew() const { return nesterov{engine_, options_}; }
   [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
 
   void reset(std::int64_t length) {
@@ -91,6 +93,8 @@ class sgd {
       : engine_{std::move(e)}, options_{options}, velocity_{0, memory()} {}
 
   [[nodiscard]] const optim::sgd_options& options() const noexcept { return options_; }
+  /// One with the same options and no state.
+  [[nodiscard]] sgd anew() const { return sgd{engine_, options_}; }
   [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
 
   void reset(std::int64_t length) {

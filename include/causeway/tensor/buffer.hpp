@@ -15,6 +15,7 @@
 #include <span>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -117,6 +118,18 @@ class source_allocator {
  private:
   memory_source source_;
 };
+
+/// Numbers that grow, in memory of a source.
+template <class T>
+using source_vector = std::vector<T, source_allocator<T>>;
+
+/// Takes the numbers to memory of another source, and all that come later.
+template <class T>
+void move_to(const memory_source& source, source_vector<T>& values) {
+  const source_allocator<T> there{source};
+  if (values.get_allocator() == there) return;
+  values = source_vector<T>(values.begin(), values.end(), there);
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI
 

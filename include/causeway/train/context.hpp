@@ -17,6 +17,7 @@
 #include <causeway/kernels/backend.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/kernels/row_hash.hpp>
+#include <causeway/kernels/rows.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
@@ -25,6 +26,7 @@
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/optim/schedule.hpp>
 #include <causeway/tensor/batch.hpp>
+#include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/elastic_group.hpp>
 #include <causeway/train/model.hpp>
@@ -154,24 +156,32 @@ class training_context {
 
   // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
 
-  /// y = a − b, value by value.
-  result<void> subtract(std::span<float> y, std::span<const float> a, std::span<const float> b) {
-    const auto count = static_cast<std::int64_t>(y.size());
-    if constexpr (requires { model_.backend().subtract(y.data(), a.data(), b.data(), count); }) {
-      return model_.backend().subtract(y.data(), a.data(), b.data(), count);
+  /// Arithmetic on whole rows: see kernels::RowArithmetic.
+  [[nodiscard]] auto rows() {
+    if constexpr (requires { model_.backend().rows(); }) {
+      return model_.backend().rows();
     } else {
-      kernels::subtract(pool(), y.data(), a.data(), b.data(), count);
-      return {};
+      return kernels::host_rows{pool()};
     }
   }
+  /// Where the parameters lie, for rows that are to lie there too.
+  [[nodiscard]] memory_source memory() {
+    if constexpr (kernels::Backend<backend_type>) return model_.backend().source();
+    return {};
+  }
+  /// y = a − b, value by value.
+  result<void> subtract(std::span<float> y, std::span<const float> a, std::span<const float> b) {
+    return rows().subtract(y, a, b);
+  }
   /// `to` and `from` are as long.
-  result<void> copy(std::span<float> to, std::span<const float> from) {
-    if constexpr (requires { model_.backend().assign(to.data(), from.data(), std::int64_t{}); }) {
-      return model_.backend().assign(to.data(), from.data(), static_cast<std::int64_t>(to.size()));
-    } else {
-      std::copy(from.begin(), from.end(), to.begin());
-      return {};
+  result<void> copy(std::span<float> to, std::span<const float> from) { return rows().copy(to, from); }
+  /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that its bytes were
+  /// refused.
+  result<void> or_device_error(result<void> outcome) {
+    if constexpr (kernels::Backend<backend_type>) {
+      if (auto device = model_.backend().finish(); !device) return device;
     }
+    return outcome;
   }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
@@ -210,11 +220,8 @@ class training_context {
     if (peers() == 1) return exchanged();
     if (keeps_inputs_) kept_.assign(data.begin(), data.end());
     if (elastic()) CAUSEWAY_TRY(weigh(data));
-    auto outcome = collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data,
-                                             own_exchange_options());
-    if constexpr (kernels::Backend<backend_type>) {  // a device that failed says more than that its bytes were refused
-      if (auto device = model_.backend().finish(); !device) outcome = std::move(device);
-    }
+    auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec,
+                                                             data, own_exchange_options()));
     if (outcome) outcome = exchanged();
     if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
     return outcome;
@@ -446,14 +453,7 @@ class training_context {
   // Equal shares scale by exactly 1.
   result<void> weigh(std::span<float> data) {
     const auto scale = static_cast<float>(entry_.share * peers());
-    const auto count = static_cast<std::int64_t>(data.size());
-    if (scale == 1.0F) return {};
-    if constexpr (requires { model_.backend().scale(data.data(), scale, count); }) {
-      return model_.backend().scale(data.data(), scale, count);
-    } else {
-      kernels::scale(pool(), data.data(), scale, count);
-      return {};
-    }
+    return scale == 1.0F ? result<void>{} : rows().scale(data, scale);
   }
 
   [[nodiscard]] std::uint64_t hash_of(std::span<const float> row) {

@@ -410,6 +410,7 @@
 #include <causeway/parallel/swarm_station.hpp>
 #include <causeway/parallel/swarm_table.hpp>
 #include <causeway/parallel/swarm_talk.hpp>
+#include <causeway/parallel/tied_table.hpp>
 
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>

@@ -3,7 +3,7 @@
 #define CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
 
 // The gradients of a model that several pipelines hold, which need not be cut alike: each block is summed over those who
-// hold it.
+// hold it, and a tied table over those who hold either end.
 
 #include <causeway/collective/all_reduce.hpp>
 #include <causeway/collective/group_view.hpp>
@@ -13,13 +13,14 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/block_moves.hpp>
+#include <causeway/parallel/tied_table.hpp>
 #include <causeway/stage/layout.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -44,11 +45,24 @@ struct shared_run {
   return runs;
 }
 
-/// Squared norms of summed gradients.
+/// Squared norms of summed gradients. A tied table counts as part of the first block.
 struct block_squares {
   std::map<std::int64_t, double> of;  ///< every block that this peer holds
   double first = 0;                   ///< of those that it is the first holder of: over all peers, of the whole model
 };
+
+/// Sums over `holders`, of whom this peer is one; the same bits for all of them. Of nothing: nothing. `index_of`: the
+/// transport's number of each.
+inline result<void> sum_over(net::any_transport& transport, const net::message_id& id,
+                             std::span<const std::uint64_t> holders,
+                             const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
+                             const collective::collective_options& options) {
+  if (holders.size() < 2 || values.empty()) return {};
+  std::vector<net::peer_index> peers;
+  for (const std::uint64_t holder : holders) peers.push_back(index_of.at(holder));
+  collective::group_view view{transport, std::move(peers)};
+  return collective::all_reduce_sum(view, id, values, options);
+}
 
 /// Sums the gradients of `ctx` over their holders. Who holds a block without computing it puts in zeros and gets the sum,
 /// which keeps it up to date. `self`: this peer in the layout; `index_of`: the transport's number of each.
@@ -58,21 +72,19 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
                                  const collective::collective_options& options) {
   const std::int64_t layers = ctx.model().blocks();
   const auto segments = ctx.model().parameters().segments();
+  const auto tables = holders_of_table(l, layers);
+  if (std::find(tables.begin(), tables.end(), self) != tables.end()) {  // a spare peer may have one that counts for nothing
+    CAUSEWAY_TRY(sum_over(transport, id, tables, index_of, table_in(ctx.model(), ctx.gradients()), options));
+  }
   block_squares squares;
-  std::size_t number = 0;
+  net::message_id named = id;
+  std::uint64_t number = 0;
   for (const shared_run& run : shared_runs(l, layers)) {
-    const std::size_t piece = number++;
+    named.step = mix(id.step, number++);
     const auto mine = std::find(run.holders.begin(), run.holders.end(), self);
     if (mine == run.holders.end()) continue;
-    if (run.holders.size() > 1) {
-      std::vector<net::peer_index> peers;
-      for (const std::uint64_t holder : run.holders) peers.push_back(index_of.at(holder));
-      collective::group_view view{transport, std::move(peers)};
-      net::message_id named = id;
-      named.step = mix(id.step, piece);
-      CAUSEWAY_TRY(
-          collective::all_reduce_sum(view, named, blocks_in(ctx.gradients(), segments, run.blocks, layers), options));
-    }
+    const auto values = untied_blocks_in(ctx.model(), ctx.gradients(), run.blocks);
+    CAUSEWAY_TRY(sum_over(transport, named, run.holders, index_of, values, options));
     for (std::int64_t b = run.blocks.first; b < run.blocks.last; ++b) {
       const double norm = ctx.norm_of(blocks_in(ctx.gradients(), segments, {b, b + 1}, layers));
       squares.of[b] = norm * norm;

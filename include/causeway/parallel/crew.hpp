@@ -23,6 +23,7 @@ struct crew_words {
   std::uint64_t state = 0;  ///< names the parameters after them
   double norm = 0;          ///< of the last step's gradient, over the whole model
   stage::run_history history{};
+  double loss = 0;  ///< of the last step, summed over the tokens of the global batch
 
   friend bool operator==(const crew_words&, const crew_words&) = default;
 };
@@ -45,7 +46,7 @@ class crew {
   /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
   /// may cure are for the fault policy.
   virtual result<crew_attempt> begin_attempt() = 0;
-  /// The gradient is complete on all peers. Success: the run has taken a step; `words()` say which.
+  /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `words()` say which.
   virtual result<void> propose(const crew_words& next) = 0;
   /// What the peers did together did not go through. Success: another attempt may, or `words()` are others.
   virtual result<void> failed(const error& why) = 0;

@@ -14,6 +14,7 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/core/rng.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/nn/model_part.hpp>
@@ -69,11 +70,12 @@ struct elastic_pipeline_options {
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
 /// layout: the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function
 /// of trainer.context().step(). Needs an environment whose group is a crew_group, the same object here, fault::quorum,
-/// comm::every_step, an inner optimizer whose state can be divided (optim::Divisible), and untied embeddings.
+/// comm::every_step, and an inner optimizer whose state can be divided (optim::Divisible).
 ///
-/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders; about 100 bytes
-/// from and to everybody. On a change: 12 bytes a parameter of each block that moves (AdamW). Memory: as the layout says;
-/// while it changes, both parts, and what this peer gives away.
+/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, that of a tied
+/// table over those of the first and the last; about 100 bytes from and to everybody. On a change: 12 bytes a parameter of
+/// each block that moves (AdamW), the table with either. Memory: as the layout says; while it changes, both parts, and what
+/// this peer gives away.
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
@@ -104,14 +106,23 @@ class elastic_pipeline {
   result<double> forward_backward(auto& ctx, const batch& b) {
     CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     whole_ = b;
-    CAUSEWAY_TRY(attempt(ctx));
-    return loss_ / static_cast<double>(b.tokens());
+    for (;;) {
+      const auto begun = begin_attempt();
+      const auto done = begun ? attempt(ctx) : begun;
+      if (done) return loss_ / static_cast<double>(b.tokens());
+      if (!complete_) return done.error();
+      CAUSEWAY_TRY(crew_->failed(done.error()));  // a gradient that others may have voted for is kept
+      if (begun || begun.error().code != errc::cancelled || crew_->words().step != ctx.step()) continue;
+      complete_ = false;  // the trainer clears the gradients
+      return done.error();
+    }
   }
 
   /// Of the whole model. The run takes the step here: what follows needs nobody else.
   result<float> norm(auto& ctx) {
     while (!taken()) {
       if (!proposes_) {
+        CAUSEWAY_TRY(begin_attempt());
         CAUSEWAY_TRY(attempt(ctx));
       } else {
         CAUSEWAY_TRY(propose());
@@ -207,10 +218,6 @@ class elastic_pipeline {
     }
     if (order_.chunks() != 1)
       return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
-    if (ctx.model().tied_table() != nn::not_held) {
-      return fail(errc::unsupported, "elastic pipeline",
-                  "first and last stage would share a table; build the model with untied embeddings");
-    }
     std::optional<block_store> store;
     if (options_.storage) store.emplace(*options_.storage, options_.folder);
     held_.begin(ctx.model().part(), ctx.model().blocks(), std::move(store));
@@ -229,25 +236,36 @@ class elastic_pipeline {
     return options;
   }
 
-  // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Others may
-  // have taken it in another attempt, whose sums are rounded otherwise: that is another state.
-  [[nodiscard]] bool taken() const { return complete_ && crew_->words() == next_; }
+  // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Loss and norm
+  // may be the others' word, when a peer was lost before it had told its own to all. Others may have taken the step in
+  // another attempt, whose sums are rounded otherwise: that is another state.
+  [[nodiscard]] bool taken() const {
+    const crew_words& now = crew_->words();
+    return complete_ && now == next_words(now.loss, now.norm);
+  }
 
   result<void> propose() {
     proposes_ = false;  // once; the gradient may still be used when others go through with it
-    if (!std::isfinite(next_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
-    return crew_->propose(next_);
+    if (!std::isfinite(told_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
+    return crew_->propose(told_);
   }
 
-  // What the run holds alike after this step. Equal on all peers of the attempt, and in no attempt with other sums.
-  [[nodiscard]] crew_words next_words() const {
+  // This peer's gradient is complete. Equal on all peers of the attempt, and in no attempt with other sums.
+  void name_attempt() {
     hasher h;
     for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
-    add_layout(h, layout_).add_value(kept_.agreed());
-    const crew_words& now = crew_->words();
-    const double norm = std::sqrt(sum_of_squares_);
-    h.add_value(now.state).add_value(std::bit_cast<std::uint64_t>(norm));
-    return {now.step + 1, h.finish(), norm, next_history()};
+    add_layout(h, layout_).add_value(kept_.agreed()).add_value(crew_->words().state);
+    next_ = {crew_->words().step + 1, h.finish(), 0, next_history(), 0};
+    complete_ = true;
+  }
+
+  // What the run holds alike after the step of that attempt.
+  [[nodiscard]] crew_words next_words(double loss, double norm) const {
+    crew_words next = next_;
+    next.loss = loss;
+    next.norm = norm;
+    next.state = mix(next_.state, std::bit_cast<std::uint64_t>(norm));
+    return next;
   }
 
   // Nothing for a recovery policy that does not look back.
@@ -264,8 +282,10 @@ class elastic_pipeline {
   // All of a step but the move of the parameters.
   result<void> attempt(auto& ctx) {
     proposes_ = false;
-    CAUSEWAY_TRY(begin_attempt());
-    if (taken()) return {};  // the attempt just begun is the next step's
+    if (taken()) {  // the attempt just begun is the next step's
+      loss_ = crew_->words().loss;
+      return {};
+    }
     complete_ = false;
     codec_.begin_step();
     if (crew_->words().step != ctx.step()) {
@@ -277,9 +297,9 @@ class elastic_pipeline {
     CAUSEWAY_TRY(assemble(ctx, *facts));
     CAUSEWAY_TRY(compute(ctx));
     CAUSEWAY_TRY(sum_gradients(ctx));
+    name_attempt();
     CAUSEWAY_TRY(tell_sums(ctx));
-    next_ = next_words();
-    complete_ = proposes_ = true;
+    proposes_ = true;
     return {};
   }
 
@@ -514,11 +534,13 @@ class elastic_pipeline {
   // has heard from everybody knows that every gradient is complete.
   result<void> tell_sums(auto& ctx) {
     CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, std::array{loss_, squares_.first}));
-    loss_ = sum_of_squares_ = 0;
+    loss_ = 0;
+    double sum_of_squares = 0;
     for (const auto& [loss, squares] : all) {
       loss_ += loss;
-      sum_of_squares_ += squares;
+      sum_of_squares += squares;
     }
+    told_ = next_words(loss_, std::sqrt(sum_of_squares));
     return {};
   }
 
@@ -553,10 +575,10 @@ class elastic_pipeline {
   stage::layout::place place_;
   double loss_ = 0;
   block_squares squares_;
-  double sum_of_squares_ = 0;  // of the whole gradient
-  crew_words next_;            // what this peer would propose
-  bool complete_ = false;      // the gradients are those of the whole batch
-  bool proposes_ = false;      // and the attempt that made them so is under way
+  crew_words next_;        // after the step of the last complete attempt, without loss and norm
+  crew_words told_;        // likewise with them: what this peer would propose
+  bool complete_ = false;  // the gradients are those of the whole batch
+  bool proposes_ = false;  // and the attempt that made them so is under way
   std::string said_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;

@@ -11,6 +11,7 @@
 #include <causeway/parallel/block_moves.hpp>
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/crew.hpp>
+#include <causeway/parallel/tied_table.hpp>
 #include <causeway/stage/recovery.hpp>
 
 #include <algorithm>
@@ -165,11 +166,8 @@ class held_blocks {
 
   template <class F>
   static void for_parts(auto& ctx, std::int64_t block, F&& f) {
-    const auto place = [&](std::span<float> flat) {
-      return blocks_in(flat, ctx.model().parameters().segments(), {block, block + 1}, ctx.model().blocks());
-    };
-    f(place(ctx.parameters()));
-    for (const std::span<float> moment : ctx.inner().moments()) f(place(moment));
+    for_pieces_of(ctx.model(), ctx.parameters(), block, f);
+    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
   }
 
   std::optional<block_store> store_;

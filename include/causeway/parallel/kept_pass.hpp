@@ -35,6 +35,7 @@ struct kept_pass_setup {
   const batch& piece;                         ///< of the pipeline
   float grad_scale = 0;
   std::span<const std::uint64_t> dropout;  ///< [micro-batch]
+  std::span<float> table{};                ///< a tied table's gradient in the model
 };
 
 /// One thread; one attempt.
@@ -50,7 +51,10 @@ class kept_pass {
   result<void> run() {
     CAUSEWAY_TRY(send_again());
     for (const plan::operation& op : setup_.order) {
-      CAUSEWAY_TRY(op.kind == plan::work::forward ? forward(op) : backward(op));
+      swap_tables(op);
+      auto done = op.kind == plan::work::forward ? forward(op) : backward(op);
+      swap_tables(op);
+      CAUSEWAY_TRY(std::move(done));
     }
     return mail_.flush();
   }
@@ -69,6 +73,14 @@ class kept_pass {
              setup_.before.units[s + 1][op.micro_batch] == state::untouched;
     }
     return s > 0 && !is_ours(s - 1) && setup_.before.units[s - 1][op.micro_batch] != state::done;
+  }
+
+  // A tied table's gradient of the successor's stage is added up apart, so that it can be left out.
+  void swap_tables(const plan::operation& op) {
+    const bool end = op.chunk == 0 || op.chunk + 1 == setup_.stages.size();
+    if (!end || op.chunk == step_.at.rank) return;
+    step_.table.resize(setup_.table.size());
+    std::swap_ranges(step_.table.begin(), step_.table.end(), setup_.table.begin());
   }
 
   // What an earlier attempt computed, and who needs it has not got, or has lost.

@@ -55,6 +55,8 @@ class any_kept_step {
   /// The whole flat buffer, before it is summed with others'; empty: nothing yet. In it, of the successor's stage, what the
   /// forwards that were repeated have given: that of the last stage makes its output layer's gradient at once.
   std::vector<float> gradients;
+  /// Of a tied table, what the successor's stage has given: if this peer has both ends, its own is in `gradients`.
+  std::vector<float> table;
 
   /// A byte for each micro-batch: of its own stage, then of its successor's.
   [[nodiscard]] virtual std::vector<std::byte> progress() const = 0;
@@ -95,6 +97,7 @@ class kept_step final : public any_kept_step {
     const auto is_done = [](const unit& u) { return u.state == plan::unit_state::done; };
     if (successor == at.rank || std::none_of(rows_[1].begin(), rows_[1].end(), is_done)) return false;
     for (unit& u : rows_[1]) u = unit{};
+    table.clear();
     return true;
   }
 

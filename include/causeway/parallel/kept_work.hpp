@@ -13,13 +13,13 @@
 #include <causeway/kernels/elementwise.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/nn/model_part.hpp>
-#include <causeway/parallel/block_moves.hpp>
 #include <causeway/parallel/crew.hpp>
 #include <causeway/parallel/kept_pass.hpp>
 #include <causeway/parallel/kept_step.hpp>
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/stage_mail.hpp>
+#include <causeway/parallel/tied_table.hpp>
 #include <causeway/plan/resumed_order.hpp>
 #include <causeway/plan/schedule.hpp>
 #include <causeway/stage/layout.hpp>
@@ -113,7 +113,11 @@ class kept_work {
     auto done = pass(ctx, step, before, l, codec, b, talk, repeats_all);
     step.gradients.assign(gradients.begin(), gradients.end());
     if (!done) return std::move(done).error();
-    if (shadows) zero(ctx, mine.seats[step.successor].computes);  // the successor's own count
+    if (shadows) {
+      zero(ctx, mine.seats[step.successor].computes);  // the successor's own count
+    } else {
+      add_table(ctx, step);
+    }
     double loss = 0;
     for (std::size_t m = 0; m < step.micro_batches() && before.owners.back() == self; ++m)
       loss += step.of(step.stages - 1, m).loss;
@@ -155,8 +159,14 @@ class kept_work {
   }
 
   static void zero(auto& ctx, const nn::block_range& blocks) {
-    const auto part = blocks_in(ctx.gradients(), ctx.model().parameters().segments(), blocks, ctx.model().blocks());
+    const auto part = untied_blocks_in(ctx.model(), ctx.gradients(), blocks);
     std::fill(part.begin(), part.end(), 0.0F);
+  }
+  // Of the successor's stage to that of its own: the order in which two peers' would be summed makes no difference.
+  static void add_table(auto& ctx, const any_kept_step& step) {
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    if (step.table.empty()) return;
+    kernels::axpy(ctx.pool(), table.data(), 1.0F, step.table.data(), static_cast<std::int64_t>(table.size()));
   }
 
   // Micro-batches whose forward through the successor's stage is not here.
@@ -199,7 +209,8 @@ class kept_work {
                             .window = micro_batches,  // all that was kept may be sent again at once
                             .deadline = talk.boundaries.deadline,
                             .routes = &routes}};
-    kept_pass run{ctx.model(), mail, step, {before, self, order, stages, piece, b.grad_scale, b.dropout}};
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    kept_pass run{ctx.model(), mail, step, {before, self, order, stages, piece, b.grad_scale, b.dropout, table}};
     return run.run();
   }
 

@@ -23,8 +23,10 @@ using namespace causeway_test;
 using namespace causeway_test::sparse_case;
 using cases::side;
 
+static_assert(collective::RowCodec<cuda::codec<compress::sparse<compress::dct_tiles, compress::top_k, compress::none>>>);
+
 struct outcome {
-  std::vector<float> mean, left;
+  std::vector<float> mean, left, counts;  ///< of the counts those that an exchange is to fill
 };
 
 /// Rows in the memory of what the codec computes with, `report` of which is told what crosses during the exchange.
@@ -35,9 +37,10 @@ result<void> exchange_rows(side& s, const Codec& codec, Row values, Row left, ou
   collective::gather_mean<Codec, Aggregation> exchange{codec};
   const bool watches = report != nullptr && report->migrates;  // one at a time
   if (watches) report->pages.watch(true);
-  const auto done = run_exchange(exchange, s.port(), {.values = values, .residual = left}, ctx);
+  const auto done = run_exchange(exchange, s.port(), {.values = values, .residual = left, .counts = o.counts}, ctx);
   if (watches) report->pages.watch(false);
-  o = {{values.begin(), values.end()}, {left.begin(), left.end()}};
+  o.mean.assign(values.begin(), values.end());
+  o.left.assign(left.begin(), left.end());
   return done;
 }
 
@@ -108,11 +111,16 @@ TEST_CASE("cuda mean: sparse messages are all that crosses, no page moves, and a
   using namespace compress;
   const sparse<dct_tiles, top_k, none> demo{dct_tiles{}, top_k{{.k = 32}}};
   compare_means<collective::sign_of_mean>(demo);
+  compare_means<collective::contributor_mean>(demo);
+  compare_means<collective::contributor_mean>(sparse<no_transform, shared_mask, none>{});
 }
 
 TEST_CASE("cuda mean: counts on the host bring the rows there, with the same bits", "[cuda][fast]") {
   const compress::sparse<compress::no_transform, compress::top_k, compress::none> how;
   std::vector<outcome> mixed(2), plain(2);
+  for (auto* outcomes : {&mixed, &plain}) {
+    for (outcome& o : *outcomes) o.counts.resize(n);
+  }
   const net::memory_network first{2}, second{2};
   using aggregation = collective::contributor_mean;
   REQUIRE(peers::all_succeeded(
@@ -123,7 +131,9 @@ TEST_CASE("cuda mean: counts on the host bring the rows there, with the same bit
   for (std::uint32_t p = 0; p < 2; ++p) {
     CHECK(same(mixed[p].mean, plain[p].mean));
     CHECK(same(mixed[p].left, plain[p].left));
+    CHECK(same(mixed[p].counts, plain[p].counts));
   }
+  CHECK(*std::max_element(mixed[0].counts.begin(), mixed[0].counts.end()) == 2.0F);
 }
 
 TEST_CASE("cuda mean: a device that fails anywhere in an exchange ends it with its error", "[cuda][fast]") {

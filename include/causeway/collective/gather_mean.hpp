@@ -115,8 +115,7 @@ class gather_mean {
     const float factor = detail::mean_factor(total);
     if (factor == 0) return refusal{peers, errc::invalid_argument};
     collective_workspace own;
-    collective_workspace& workspace = port.options.workspace != nullptr ? *port.options.workspace : own;
-    auto* const scratch = reinterpret_cast<float*>(workspace.reserve(Aggregation::scratch_rows * n * sizeof(float)));
+    float* const scratch = reserve(port.options.workspace != nullptr ? *port.options.workspace : own, row.values);
     detail::clear(codec_, ctx.pool, row.values);
     detail::clear(codec_, ctx.pool, row.counts);
     return aggregator_.combine(aggregation<Codec, X>{codec_,
@@ -130,11 +129,24 @@ class gather_mean {
                                                      {scratch, Aggregation::scratch_rows * n}});
   }
 
+  /// The aggregator's rows of working memory: where the codec keeps this row, they lie beside it from then on.
+  float* reserve(collective_workspace& workspace, std::span<const float> row) {
+    const std::size_t count = Aggregation::scratch_rows * row.size();
+    if constexpr (RowCodec<Codec>) {
+      if (count > 0 && codec_.keeps(row)) {
+        if (scratch_.size() < count) scratch_ = aligned_buffer<float>{count, codec_.memory()};
+        return scratch_.data();
+      }
+    }
+    return reinterpret_cast<float*>(workspace.reserve(count * sizeof(float)));
+  }
+
   Codec codec_;
   Aggregation aggregator_;
   std::size_t slot_ = 0;
   std::size_t own_bytes_ = 0;
   aligned_buffer<std::byte> memory_;
+  aligned_buffer<float> scratch_;
   std::vector<peer_message> messages_;
   conversation talk_;  // last: goes first, and cancels what uses the rest
 };

@@ -10,6 +10,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/elementwise.hpp>
+#include <causeway/tensor/buffer.hpp>
 
 #include <algorithm>
 #include <concepts>
@@ -47,11 +48,13 @@ concept MessageCodec = std::copyable<C> && MessageContext<X> &&
 };
 
 /// A codec that does what a mean does with rows before and after it adds messages, where rows lie in memory that the host
-/// had better not touch (cuda/codec.hpp): those that it `keeps`. `divide` makes each value, divided by its count where
-/// there are counts and its is above 0, factor times as large; errc::non_finite when one is then not finite.
+/// had better not touch (cuda/codec.hpp): those that it `keeps`, because they lie in its `memory()`. `divide` makes each
+/// value, divided by its count where there are counts and its is above 0, factor times as large; errc::non_finite when one
+/// is then not finite.
 template <class C>
 concept RowCodec = requires(const C& c, std::span<float> row, std::span<const float> counts, float factor) {
   { c.keeps(counts) } -> std::same_as<bool>;
+  { c.memory() } -> std::same_as<memory_source>;
   c.clear(row);
   { c.divide(row, counts, factor) } -> std::same_as<result<void>>;
   c.to_signs(row);

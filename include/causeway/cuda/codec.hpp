@@ -12,8 +12,10 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/cuda/backend.hpp>
 #include <causeway/cuda/engine.hpp>
 #include <causeway/cuda/wire_codec.hpp>
+#include <causeway/tensor/buffer.hpp>
 
 #include <cstddef>
 #include <cstring>
@@ -128,6 +130,7 @@ class codec<Codec> {
   // What a mean does with rows of the device before and after messages are added (collective::RowCodec).
 
   [[nodiscard]] bool keeps(std::span<const float> row) const noexcept { return there(row); }
+  [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
   void clear(std::span<float> row) const {
     engine_->zero(row.data(), std::ssize(row));
     engine_->wait();

@@ -112,6 +112,7 @@ class elastic_pipeline {
       if (done) return loss_ / static_cast<double>(b.tokens());
       if (!complete_) return done.error();
       CAUSEWAY_TRY(crew_->failed(done.error()));  // a gradient that others may have voted for is kept
+      if (taken()) return crew_->words().loss / static_cast<double>(b.tokens());
       if (begun || begun.error().code != errc::cancelled || crew_->words().step != ctx.step()) continue;
       complete_ = false;  // the trainer clears the gradients
       return done.error();

@@ -3,17 +3,17 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# The compiler cache knows a file again in another checkout, and with a precompiled header.
-export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
+# The compiler cache knows a file again in another checkout.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 
 say() { printf '\n== %s\n' "$*"; }
 complain() { printf 'error: %s\n' "$*" >&2; }
 
-# One job per core, but no more than memory allows: a test file can take 1.5 GB to compile.
+# One job per core, but no more than memory allows: a batch of test files can take 2 GB to compile.
 jobs_that_fit() {
   local cores memory
   cores=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-  memory=$(awk '/^MemAvailable/ { print int($2 / 1500000) }' /proc/meminfo 2>/dev/null)
+  memory=$(awk '/^MemAvailable/ { print int($2 / 2000000) }' /proc/meminfo 2>/dev/null)
   memory=${memory:-$cores}
   [ "$memory" -lt 1 ] && memory=1
   [ "$memory" -lt "$cores" ] && cores=$memory

@@ -242,7 +242,7 @@ TEST_CASE("block_client: pieces of a batch go through several servers of the sam
 TEST_CASE("block_client: servers whose answers no honest one gives are left, and the step is whole", "[parallel][fast]") {
   auto model = support::pretrained_gpt();
   const trained want = train(model, two_chains);
-  const std::uint64_t run = span_run(5, stage::family_agreement<nn::gpt_family>(support::small_gpt), stage::plain{});
+  const std::uint64_t run = span_run(5, stage::family_agreement<nn::gpt_family>(support::frozen_gpt), stage::plain{});
   const auto bytes_of = [](const block_wire::request& r) {
     const std::size_t deep = r.backward != 0 ? static_cast<std::size_t>(r.blocks.size()) * r.prompts * 64 : 0;
     return static_cast<std::size_t>(r.rows()) * 64 + deep;

@@ -61,7 +61,7 @@ struct stranger final : net::fabric_events {
     return got ? *got : 0;
   }
   std::shared_ptr<net::fabric> fabric;
-  std::uint64_t run = span_run(5, stage::family_agreement<nn::gpt_family>(support::small_gpt), stage::plain{});
+  std::uint64_t run = span_run(5, stage::family_agreement<nn::gpt_family>(support::frozen_gpt), stage::plain{});
   net::peer_index link = 0;
   int downs = 0, announced = 0, echoes = 0;
   std::string reason;

@@ -37,7 +37,7 @@ class threaded_server {
     parallel::block_server_options o;
     o.run = 5, o.first = first, o.blocks = blocks, o.heartbeat = 50ms;
     server_ = std::make_unique<parallel::block_server<blocks_type, Codec>>(
-        fabric_, o, support::valued(blocks_type::create(support::small_gpt, support::parameters_from(model))));
+        fabric_, o, support::valued(blocks_type::create(support::frozen_gpt, support::parameters_from(model))));
     support::must(server_->open());
     thread_ = std::thread{[this] { (void)server_->serve([this] { return stopped_; }); }};
   }
@@ -71,15 +71,15 @@ std::pair<std::vector<double>, std::vector<double>> losses(nn::gpt& model) {
   o.run = 5, o.heartbeat = 50ms, o.give_up = 60s;
   for (const auto& s : servers) o.dial.push_back(s->address());
   auto client = support::valued(parallel::prompted_model<nn::gpt_family, Codec>::create(
-      support::small_gpt, prompts, support::parameters_from(model), fabric(99), o));
+      support::frozen_gpt, prompts, support::parameters_from(model), fabric(99), o));
   std::pair<std::vector<double>, std::vector<double>> all;
   optim::adamw over_tcp, in_one_place;
   over_tcp.reset(client.parameters().length());
   in_one_place.reset(client.parameters().length());
   support::unsplit_prompts whole{model, prompts};
   parameter_store store;
-  store.add("prompts", parameter_kind::embedding, 2, support::small_gpt.width);
-  store.add("deep_prompts", parameter_kind::embedding, 12, support::small_gpt.width);
+  store.add("prompts", parameter_kind::embedding, 2, support::frozen_gpt.width);
+  store.add("deep_prompts", parameter_kind::embedding, 12, support::frozen_gpt.width);
   store.allocate();
   std::copy(client.parameters().values().begin(), client.parameters().values().end(), store.values().begin());
   for (std::uint64_t s = 0; s < 5; ++s) {

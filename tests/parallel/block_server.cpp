@@ -21,7 +21,7 @@ std::vector<float> copy_of(std::span<const float> values) { return {values.begin
 double least_throughput(swarm_type& s, const std::map<std::uint32_t, double>& rows_a_second) {
   std::vector<stage::served_span> spans;
   for (const auto& [host, server] : s.servers) spans.push_back({host + 1, server->blocks().held(), rows_a_second.at(host)});
-  const auto sums = stage::block_throughputs(spans, support::small_gpt.layers);
+  const auto sums = stage::block_throughputs(spans, support::frozen_gpt.layers);
   return *std::min_element(sums.begin(), sums.end());
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("block_server: sizes that cannot work are refused, and a source that f
     using blocks_type = stage::frozen_blocks<nn::gpt_family>;
     const auto make = [&](net::peer_id id, block_server_options o, stage::parameter_source source) {
       return std::make_unique<block_server<blocks_type>>(p.make_fabric(id), o,
-                                                         support::valued(blocks_type::create(support::small_gpt, source)));
+                                                         support::valued(blocks_type::create(support::frozen_gpt, source)));
     };
     const auto nothing = [](parameter_store&) { return result<void>{}; };
     CHECK_FALSE(make(1, {.blocks = 0}, nothing)->open());

@@ -55,8 +55,8 @@ numbers served(nn::gpt& model, const parallel::prompt_options& prompts, std::int
 numbers unsplit(nn::gpt& model, const parallel::prompt_options& prompts) {
   support::unsplit_prompts whole{model, prompts};
   parameter_store store;
-  store.add("prompts", parameter_kind::embedding, prompts.rows, support::small_gpt.width);
-  if (prompts.deep) store.add("deep_prompts", parameter_kind::embedding, 6 * prompts.rows, support::small_gpt.width);
+  store.add("prompts", parameter_kind::embedding, prompts.rows, support::frozen_gpt.width);
+  if (prompts.deep) store.add("deep_prompts", parameter_kind::embedding, 6 * prompts.rows, support::frozen_gpt.width);
   store.allocate();
   const std::vector<nn::initial_distribution> initial{{0, nn::initial_deviation, 0}, {0, 0, 1}};
   nn::fill_initial(model.backend().pool(), store, initial, 7);
@@ -179,12 +179,12 @@ TEST_CASE("prompted_model: runs, prompts and models are told apart by the config
                                                                 p.make_fabric(++id), {}))
           .config_hash();
     };
-    auto deeper = support::small_gpt;
+    auto deeper = support::frozen_gpt;
     deeper.layers = 7;
-    const auto usual = hash(support::small_gpt, {.rows = 2});
-    CHECK(usual == hash(support::small_gpt, {.rows = 2}));
-    CHECK(usual != hash(support::small_gpt, {.rows = 3}));
-    CHECK(usual != hash(support::small_gpt, {.rows = 2, .deep = false}));
+    const auto usual = hash(support::frozen_gpt, {.rows = 2});
+    CHECK(usual == hash(support::frozen_gpt, {.rows = 2}));
+    CHECK(usual != hash(support::frozen_gpt, {.rows = 3}));
+    CHECK(usual != hash(support::frozen_gpt, {.rows = 2, .deep = false}));
     CHECK(usual != hash(deeper, {.rows = 2}));
   });
   CHECK(w.run());

@@ -43,7 +43,7 @@ class petals_world {
         if (h > 0) o.dial = {"host-0:1"};
         presets::petals_server server{
             p.make_fabric(h + 1), o,
-            valued(stage::frozen_blocks<nn::gpt_family>::create(support::small_gpt, support::parameters_from(model_)))};
+            valued(stage::frozen_blocks<nn::gpt_family>::create(support::frozen_gpt, support::parameters_from(model_)))};
         must(server.open());
         (void)server.serve([] { return false; });
       });
@@ -59,7 +59,7 @@ class petals_world {
       use(p, [&] {
         presets::petals_finetune_options o;
         o.fabric = p.make_fabric(++id);
-        o.model = support::small_gpt;
+        o.model = support::frozen_gpt;
         o.source = support::parameters_from(model_);
         o.prompts.rows = 4;
         o.client.run = 5;
@@ -193,13 +193,13 @@ TEST_CASE("presets: petals_finetune without a source, a fabric or room for token
   w.add_host({});
   w.boot(0, [&](sim::process& p) {
     presets::petals_finetune_options o;
-    o.model = support::small_gpt;
+    o.model = support::frozen_gpt;
     o.prompts.rows = 2;
     o.fabric = p.make_fabric(1);
     CHECK_FALSE(presets::make(o));
     o.source = [](parameter_store&) { return result<void>{}; };
     CHECK(presets::make(o));
-    o.prompts.rows = support::small_gpt.context;
+    o.prompts.rows = support::frozen_gpt.context;
     CHECK_FALSE(presets::make(o));
     o.prompts.rows = 0;
     CHECK_FALSE(presets::make(o));

@@ -18,7 +18,7 @@ link_options with_latency(duration d) {
 }  // namespace
 
 TEST_CASE("links: the most specific rule holds, whatever the order", "[sim][fast]") {
-  detail::link_map links{with_latency(1ms)};
+  sim::detail::link_map links{with_latency(1ms)};
   for (const std::uint32_t region : {0U, 0U, 1U}) links.add_host(region);
   CHECK(links.between(0, 2).options.latency == 1ms);
   links.set_region(0, 1, with_latency(40ms));  // also for lines that exist
@@ -32,7 +32,7 @@ TEST_CASE("links: the most specific rule holds, whatever the order", "[sim][fast
 }
 
 TEST_CASE("links: every change of options is a new version", "[sim][fast]") {
-  detail::link_map links{{}};
+  sim::detail::link_map links{{}};
   links.add_host(0);
   links.add_host(0);
   std::uint64_t last = links.version();
@@ -46,23 +46,23 @@ TEST_CASE("links: every change of options is a new version", "[sim][fast]") {
 }
 
 TEST_CASE("links: a connection is capped by the line, a slowdown, and losses", "[sim][fast]") {
-  detail::link there;
-  detail::link back;
+  sim::detail::link there;
+  sim::detail::link back;
   there.options = with_latency(30ms);
   back.options = with_latency(20ms);
-  CHECK(detail::connection_cap(there, back) == unlimited);
+  CHECK(sim::detail::connection_cap(there, back) == unlimited);
   there.options.bytes_per_s = 1e6;
-  CHECK(detail::connection_cap(there, back) == 1e6);
+  CHECK(sim::detail::connection_cap(there, back) == 1e6);
   there.options.loss = 0.01;  // Mathis: 1.22 · 1460 / (0.05 · 0.1) = 356 240 bytes/s
-  CHECK(detail::connection_cap(there, back) == Approx(356240));
+  CHECK(sim::detail::connection_cap(there, back) == Approx(356240));
   there.options.streams = 2;
-  CHECK(detail::connection_cap(there, back) == Approx(712480));
+  CHECK(sim::detail::connection_cap(there, back) == Approx(712480));
   there.slowed_to = 1;
-  CHECK(detail::connection_cap(there, back) == 1);
+  CHECK(sim::detail::connection_cap(there, back) == 1);
 }
 
 TEST_CASE("links: transfer times are exact to the nanosecond", "[sim][fast]") {
-  CHECK(detail::transfer_time(125e6, 125e6) == 1s);
-  CHECK(detail::transfer_time(1, 3) == 333333333ns);
-  CHECK(detail::transfer_time(1e12, unlimited) == 0ns);
+  CHECK(sim::detail::transfer_time(125e6, 125e6) == 1s);
+  CHECK(sim::detail::transfer_time(1, 3) == 333333333ns);
+  CHECK(sim::detail::transfer_time(1e12, unlimited) == 0ns);
 }

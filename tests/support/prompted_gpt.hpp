@@ -34,7 +34,8 @@ inline void must(const causeway::result<void>& outcome) {
   if (!outcome) throw std::runtime_error{outcome.error().text()};
 }
 
-inline constexpr causeway::nn::gpt_options small_gpt{.layers = 6, .heads = 2, .width = 16, .context = 12, .vocabulary = 13};
+inline constexpr causeway::nn::gpt_options frozen_gpt{
+    .layers = 6, .heads = 2, .width = 16, .context = 12, .vocabulary = 13};
 inline constexpr std::int64_t tokens_each = 6, sequences_each = 4;
 
 /// Tokens below 11, and of each `times` that plus one. `tagged`: sequences begin with a token that tells which task it is.
@@ -56,7 +57,7 @@ inline constexpr float mean_scale = 1.0F / (tokens_each * sequences_each);
 /// With parameters away from their first values, where most gradients are small. `steps`: of training on two tasks, half
 /// of the sequences with a tag that tells which.
 inline causeway::nn::gpt pretrained_gpt(int steps = 0) {
-  auto model = valued(causeway::nn::gpt::create(small_gpt));
+  auto model = valued(causeway::nn::gpt::create(frozen_gpt));
   model.initialize(3);
   causeway::rng draw{8};
   for (std::size_t s = 0; s < model.parameters().segments().size(); ++s) {
@@ -91,7 +92,7 @@ inline causeway::stage::parameter_source parameters_from(causeway::nn::gpt& mode
 class unsplit_prompts {
  public:
   unsplit_prompts(causeway::nn::gpt& model, const causeway::parallel::prompt_options& o)
-      : model_{model}, options_{o}, family_{small_gpt, whole_} {
+      : model_{model}, options_{o}, family_{frozen_gpt, whole_} {
     whole_.allocate();
     must(parameters_from(model)(whole_));
   }
@@ -105,12 +106,13 @@ class unsplit_prompts {
         &whole_, nullptr, sequences_each, options_.rows + tokens_each, 0, 0.0F};
     auto alone = p;
     alone.T = tokens_each;
-    const ag::parameter front{store.value(0), nullptr, store.gradient(0), options_.rows, small_gpt.width};
+    const ag::parameter front{store.value(0), nullptr, store.gradient(0), options_.rows, frozen_gpt.width};
     auto x = ag::prepend_prompts(tape, family_.embed(tape, alone, t.in), front, sequences_each);
-    for (std::int64_t l = 0; l < small_gpt.layers; ++l) {
-      const std::int64_t at = l * options_.rows * small_gpt.width;
+    for (std::int64_t l = 0; l < frozen_gpt.layers; ++l) {
+      const std::int64_t at = l * options_.rows * frozen_gpt.width;
       if (options_.deep) {
-        x = ag::add_prompts(tape, x, {store.value(1) + at, nullptr, store.gradient(1) + at, options_.rows, small_gpt.width},
+        x = ag::add_prompts(tape, x,
+                            {store.value(1) + at, nullptr, store.gradient(1) + at, options_.rows, frozen_gpt.width},
                             sequences_each);
       }
       x = family_.block(tape, p, static_cast<std::size_t>(l), x);
@@ -179,7 +181,7 @@ class served_gpt {
     if (host > 0) o.dial.push_back("host-" + std::to_string(host - 1) + ":1");
     change(o);
     world.boot(host, [this, host, o, each](causeway::sim::process& p) {
-      auto blocks = valued(timed_blocks::blocks_type::create(small_gpt, parameters_from(model_)));
+      auto blocks = valued(timed_blocks::blocks_type::create(frozen_gpt, parameters_from(model_)));
       server_type server{p.make_fabric(host + 1), o, timed_blocks{std::move(blocks), p, each}, Codec{}, p.log()};
       must(server.open());
       struct listed {
@@ -210,7 +212,7 @@ class served_gpt {
     world.boot(host, [this, host, o, use = std::move(use)](causeway::sim::process& p) {
       auto client = o.client;
       if (client.dial.empty()) client.dial.push_back("host-0:1");
-      auto model = valued(model_type::create(small_gpt, o.prompts, parameters_from(model_),
+      auto model = valued(model_type::create(frozen_gpt, o.prompts, parameters_from(model_),
                                              o.wrap(p.make_fabric(1000 + host)), client, Codec{}, p.log()));
       if (!valued(model.client().wait_for_blocks(p.now() + 60s))) throw std::runtime_error{"blocks are served by nobody"};
       use(p, model);

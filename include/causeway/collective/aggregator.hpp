@@ -91,9 +91,9 @@ void for_values(thread_pool& pool, std::size_t count, F&& f) {
 /// out = factor · out, or of out / counts where there are counts above 0: the means of sums.
 template <class C, class X>
 std::optional<refusal> divide(const aggregation<C, X>& all, std::span<const float> counts, float factor) {
-  if constexpr (RowCodec<C>) {
+  if constexpr (may_keep_rows<C>) {
     if (is_kept(all.codec, all.out, counts)) {
-      const auto done = all.codec.divide(all.out, counts, factor);
+      const auto done = row_codec(all.codec).divide(all.out, counts, factor);
       return done ? std::nullopt : std::optional{refusal{all.peers, done.error().code}};
     }
   }
@@ -109,8 +109,8 @@ std::optional<refusal> divide(const aggregation<C, X>& all, std::span<const floa
 
 template <class C, class X>
 void to_signs(const aggregation<C, X>& all) {
-  if constexpr (RowCodec<C>) {
-    if (is_kept(all.codec, all.out)) return all.codec.to_signs(all.out);
+  if constexpr (may_keep_rows<C>) {
+    if (is_kept(all.codec, all.out)) return row_codec(all.codec).to_signs(all.out);
   }
   for_values(all.context.pool, all.out.size(), [&](std::size_t i) {
     const float x = all.out[i];

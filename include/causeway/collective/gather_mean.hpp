@@ -103,7 +103,7 @@ class gather_mean {
       const auto body = room.subspan(message_header_bytes);
       own_bytes_ += detail::encode_keeping(codec_, ctx, row.values, body, row.residual);
     } else if (!row.residual.empty()) {
-      std::copy(row.values.begin(), row.values.end(), row.residual.begin());
+      detail::copy_row(codec_, row.values, row.residual);
     }
   }
 
@@ -132,9 +132,9 @@ class gather_mean {
   /// The aggregator's rows of working memory: where the codec keeps this row, they lie beside it from then on.
   float* reserve(collective_workspace& workspace, std::span<const float> row) {
     const std::size_t count = Aggregation::scratch_rows * row.size();
-    if constexpr (RowCodec<Codec>) {
-      if (count > 0 && codec_.keeps(row)) {
-        if (scratch_.size() < count) scratch_ = aligned_buffer<float>{count, codec_.memory()};
+    if constexpr (detail::may_keep_rows<Codec>) {
+      if (count > 0 && detail::is_kept(codec_, row)) {
+        if (scratch_.size() < count) scratch_ = aligned_buffer<float>{count, detail::row_codec(codec_).memory()};
         return scratch_.data();
       }
     }

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::collective {
@@ -56,17 +57,30 @@ concept RowCodec = requires(const C& c, std::span<float> row, std::span<const fl
   { c.keeps(counts) } -> std::same_as<bool>;
   { c.memory() } -> std::same_as<memory_source>;
   c.clear(row);
+  c.copy(row, counts);
   { c.divide(row, counts, factor) } -> std::same_as<result<void>>;
   c.to_signs(row);
 };
 
 namespace detail {
 
+/// The codec that may keep rows: `codec`, or what it makes messages of.
+template <class C>
+const auto& row_codec(const C& codec) {
+  if constexpr (requires { codec.codec(); }) {
+    return codec.codec();
+  } else {
+    return codec;
+  }
+}
+template <class C>
+inline constexpr bool may_keep_rows = RowCodec<std::remove_cvref_t<decltype(row_codec(std::declval<const C&>()))>>;
+
 /// Whether the codec's own arithmetic is for these rows; empty ones are no matter.
 template <class C>
 bool is_kept(const C& codec, std::span<const float> row, std::span<const float> also = {}) {
-  if constexpr (RowCodec<C>) {
-    return codec.keeps(row) && (also.empty() || codec.keeps(also));
+  if constexpr (may_keep_rows<C>) {
+    return row_codec(codec).keeps(row) && (also.empty() || row_codec(codec).keeps(also));
   } else {
     return false;
   }
@@ -75,10 +89,19 @@ bool is_kept(const C& codec, std::span<const float> row, std::span<const float> 
 /// row = 0.
 template <class C>
 void clear(const C& codec, thread_pool& pool, std::span<float> row) {
-  if constexpr (RowCodec<C>) {
-    if (is_kept(codec, row)) return codec.clear(row);
+  if constexpr (may_keep_rows<C>) {
+    if (is_kept(codec, row)) return row_codec(codec).clear(row);
   }
   kernels::zero(pool, row.data(), static_cast<std::int64_t>(row.size()));
+}
+
+/// to = from.
+template <class C>
+void copy_row(const C& codec, std::span<const float> from, std::span<float> to) {
+  if constexpr (may_keep_rows<C>) {
+    if (is_kept(codec, from, to)) return row_codec(codec).copy(to, from);
+  }
+  std::copy(from.begin(), from.end(), to.begin());
 }
 
 /// Turns coefficients into values, where the codec sends coefficients.
@@ -97,7 +120,7 @@ void subtract_message(const C& codec, const X& ctx, std::span<const float> value
     codec.inverse(ctx, residual);
     kernels::axpy(ctx.pool, residual.data(), 1.0F, values.data(), static_cast<std::int64_t>(values.size()));
   } else {
-    std::copy(values.begin(), values.end(), residual.begin());
+    copy_row(codec, values, residual);
     (void)codec.decode_add(ctx, bytes, residual, -1.0F, {});
   }
 }

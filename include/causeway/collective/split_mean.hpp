@@ -218,7 +218,7 @@ class split_mean {
         bytes += detail::encode_keeping(up_, part, mine, body, lost);
       });
     } else if (!lost.empty()) {
-      std::copy(mine.begin(), mine.end(), lost.begin());
+      detail::copy_row(up_, mine, lost);
     }
     if (owner == self_) own_bytes_ = bytes;
     if (owner != self_) talk_.send(place(part_out, owner), owner, part{0}, room.first(bytes));
@@ -269,7 +269,7 @@ class split_mean {
   template <class X>
   std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
     std::optional<refusal> bad;
-    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(row.values.size()));
+    detail::clear(down_, ctx.pool, row.values);
     for (const peer_message& m : messages_) {
       const std::span<float> target = part_of(row.values, m.peer);
       with_part(ctx, m.peer, [&](const X& part) {

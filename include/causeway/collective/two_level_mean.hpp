@@ -207,7 +207,7 @@ class two_level_mean {
     if (has_content) {
       own_bytes_ += detail::encode_keeping(up_, ctx, row.values, body, row.residual);
     } else if (!row.residual.empty()) {
-      std::copy(row.values.begin(), row.values.end(), row.residual.begin());
+      detail::copy_row(up_, row.values, row.residual);
     }
   }
 
@@ -287,7 +287,7 @@ class two_level_mean {
     const std::size_t count = row.values.size();
     const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), count, peers_);
     if (m.bad) return m.bad;
-    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count));
+    detail::clear(down_, ctx.pool, row.values);
     const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
     if (!added) return refusal{m.peer, added.error().code};
     detail::invert(down_, ctx, row.values);

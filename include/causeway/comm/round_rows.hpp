@@ -174,10 +174,9 @@ class round_rows {
     if (participation_type::keeps_local && !s.terms.contributes) return {};
     constexpr bool takes_over = landing_type::waits == axis::waiting::at_once || content_type::before_inner_step;
     CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-    if (!s.counts.empty()) {
-      for (std::size_t i = 0; i < local.size(); ++i) {
-        if (s.counts[i] != 0) local[i] = takes_over ? s.row[i] : local[i] + (s.row[i] - s.input[i]);
-      }
+    if (!s.counts.empty() && s.terms.members.size() > 1) {
+      const std::span<const float> sent = takes_over ? std::span<const float>{} : s.input;
+      CAUSEWAY_TRY(take_over(ctx.rows(), local, s.row, sent, s.counts));
     } else if constexpr (takes_over) {
       CAUSEWAY_TRY(ctx.rows().copy(local, s.row));
     } else {
@@ -265,6 +264,17 @@ class round_rows {
   static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
     if (scratch.size() < size) scratch.resize(size);
     return std::span{scratch}.first(size);
+  }
+  /// local ← row where counts are not 0, or local + (row − sent) there.
+  static result<void> take_over(const auto& rows, std::span<float> local, std::span<const float> row,
+                                std::span<const float> sent, std::span<const float> counts) {
+    if constexpr (requires { rows.take_over(local, row, sent, counts); }) {
+      if (rows.there(local, row, counts)) return rows.take_over(local, row, sent, counts);
+    }
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      if (counts[i] != 0) local[i] = sent.empty() ? row[i] : local[i] + (row[i] - sent[i]);
+    }
+    return {};
   }
   /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
   static result<std::span<float>> opened(auto& ctx, const state& s, std::span<float> all, source_vector<float>& scratch) {

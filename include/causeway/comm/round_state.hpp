@@ -81,7 +81,7 @@ struct round_state {
   // Not part of a checkpoint.
   source_vector<float> row;
   source_vector<float> next_residual;
-  std::vector<float> counts;
+  source_vector<float> counts;
   source_vector<float> reference;
   talk_terms terms;
   // Before the exchange, which refers to them.
@@ -107,7 +107,7 @@ struct round_state {
 
   /// Where its rows are to lie from now on.
   void keep_in(const memory_source& memory) {
-    for (auto* values : {&residual, &input, &at_send, &late, &own_late, &row, &next_residual, &reference}) {
+    for (auto* values : {&residual, &input, &at_send, &late, &own_late, &row, &next_residual, &counts, &reference}) {
       move_to(memory, *values);
     }
     if constexpr (requires { outer.keep_in(memory); }) outer.keep_in(memory);
@@ -138,7 +138,8 @@ struct round_state {
     CAUSEWAY_TRY(ctx.rows().copy(row, input));
     next_residual.resize(wants_residual ? row.size() : 0);
     CAUSEWAY_TRY(ctx.rows().zero(next_residual));
-    counts.assign(wants_counts ? row.size() : 0, 0.0F);
+    counts.resize(wants_counts ? row.size() : 0);
+    CAUSEWAY_TRY(ctx.rows().zero(counts));
     if constexpr (!axis::by_context<Recipe>) {
       if (terms.members.size() > 1) {
         open_group(ctx);
@@ -169,8 +170,6 @@ struct round_state {
     } else {
       if (terms.members.size() > 1) {
         CAUSEWAY_TRY(failing(ctx, exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
-      } else {
-        std::fill(counts.begin(), counts.end(), 1.0F);
       }
       return failing(ctx, ctx.left_exchange());
     }

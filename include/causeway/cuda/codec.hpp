@@ -26,6 +26,38 @@
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
+/// What a mean does with rows of the device before and after messages are added to them (collective::RowCodec).
+class kept_rows {
+ public:
+  kept_rows() = default;
+  explicit kept_rows(std::shared_ptr<engine> e) noexcept : engine_{std::move(e)} {}
+
+  /// Whether a row, if there is any, lies in the engine's memory; the others are for such rows.
+  [[nodiscard]] bool keeps(std::span<const float> row) const noexcept {
+    return engine_ != nullptr && !row.empty() && engine_->holds(row.data(), row.size_bytes());
+  }
+  [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
+  /// An error of this and of the next two comes back from the next that asks the engine.
+  void clear(std::span<float> row) const {
+    engine_->zero(row.data(), std::ssize(row));
+    engine_->wait();
+  }
+  void copy(std::span<float> to, std::span<const float> from) const {
+    engine_->copy(to.data(), from.data(), from.size_bytes());
+    engine_->wait();
+  }
+  void to_signs(std::span<float> row) const {
+    engine_->to_signs(row.data(), std::ssize(row));
+    engine_->wait();
+  }
+  result<void> divide(std::span<float> row, std::span<const float> counts, float factor) const {
+    return engine_->divide(row.data(), counts.empty() ? nullptr : counts.data(), factor, std::ssize(row));
+  }
+
+ protected:
+  std::shared_ptr<engine> engine_;
+};
+
 /// Wraps a codec for an engine. When the device fails, `encode` writes bytes that every reader refuses and decoding gives
 /// the device's error; the engine tells it to whoever asks it next to finish.
 template <class Codec>
@@ -37,21 +69,21 @@ codec(std::shared_ptr<engine>, Codec) -> codec<Codec>;
 /// of the messages that came there: on the device it would take them all across the bus.
 template <WireCodec Codec>
   requires(!Codec::raw)
-class codec<Codec> {
+class codec<Codec> : public kept_rows {
  public:
   static constexpr std::string_view name = Codec::name;
   static constexpr compress::codec_traits traits = Codec::traits;
   static constexpr bool raw = false;
 
   codec() = default;  ///< no engine: the codec that it wraps
-  explicit codec(std::shared_ptr<engine> e, Codec how = Codec{}) : engine_{std::move(e)}, how_{std::move(how)} {}
+  explicit codec(std::shared_ptr<engine> e, Codec how = Codec{}) : kept_rows{std::move(e)}, how_{std::move(how)} {}
 
   [[nodiscard]] const Codec& wrapped() const noexcept { return how_; }
   [[nodiscard]] std::size_t block() const noexcept { return how_.block(); }
   [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept { return how_.encoded_size(n); }
 
   std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room) const {
-    if (!there(values)) return how_.encode(pool, values, room);
+    if (!keeps(values)) return how_.encode(pool, values, room);
     const std::size_t bytes = encoded_size(values.size());
     CAUSEWAY_EXPECT(room.size() >= bytes);
     if (!engine_->encode(how_, values.data(), values.size(), room.data())) {
@@ -61,20 +93,17 @@ class codec<Codec> {
   }
 
   result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values) const {
-    if (!there(values)) return how_.decode(pool, bytes, values);
+    if (!keeps(values)) return how_.decode(pool, bytes, values);
     return engine_->decode(how_, bytes, values.data(), values.size(), false, 1.0F);
   }
   result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight) const {
-    if (!there(sum)) return how_.decode_add(pool, bytes, sum, weight);
+    if (!keeps(sum)) return how_.decode_add(pool, bytes, sum, weight);
     return engine_->decode(how_, bytes, sum.data(), sum.size(), true, weight);
   }
 
  private:
-  [[nodiscard]] bool there(std::span<const float> values) const noexcept {
-    return engine_ != nullptr && engine_->holds(values.data(), values.size_bytes());
-  }
+  using kept_rows::engine_;
 
-  std::shared_ptr<engine> engine_;
   Codec how_;
 };
 static_assert(compress::AddingCodec<codec<compress::block_int8>>);
@@ -82,14 +111,14 @@ static_assert(compress::AddingCodec<codec<compress::block_int8>>);
 /// Message codec: a compress::sparse. A message is decoded on the device where the sum, and the counts if there are any,
 /// lie in its memory.
 template <WireMessage Codec>
-class codec<Codec> {
+class codec<Codec> : public kept_rows {
  public:
   static constexpr std::string_view name = Codec::name;
   static constexpr compress::codec_traits traits = Codec::traits;
 
   codec() = default;  ///< no engine: the codec that it wraps
   explicit codec(std::shared_ptr<engine> e, Codec how = Codec{})
-      : engine_{std::move(e)}, how_{std::move(how)}, told_{to_wire(how_)} {}
+      : kept_rows{std::move(e)}, how_{std::move(how)}, told_{to_wire(how_)} {}
 
   [[nodiscard]] const Codec& wrapped() const noexcept { return how_; }
   [[nodiscard]] std::size_t most_bytes(const compress::message_context& ctx, std::size_t n) const {
@@ -97,14 +126,14 @@ class codec<Codec> {
   }
 
   std::size_t encode(const compress::message_context& ctx, std::span<const float> values, std::span<std::byte> room) const {
-    return there(values) ? encode_there(ctx, values, room, nullptr) : how_.encode(ctx, values, room);
+    return keeps(values) ? encode_there(ctx, values, room, nullptr) : how_.encode(ctx, values, room);
   }
   /// The same, and residual = values - what the message decodes to, of which nothing crosses; unspecified for values that
   /// are not finite.
   std::size_t encode(const compress::message_context& ctx, std::span<const float> values, std::span<std::byte> room,
                      std::span<float> residual) const {
     CAUSEWAY_EXPECT(residual.size() == values.size());
-    if (there(values) && there(residual)) return encode_there(ctx, values, room, residual.data());
+    if (keeps(values) && keeps(residual)) return encode_there(ctx, values, room, residual.data());
     const std::size_t used = encode(ctx, values, room);
     (void)compress::residual_of(how_, ctx, values, room.first(used), residual);
     return used;
@@ -112,7 +141,7 @@ class codec<Codec> {
   result<void> decode_add(const compress::message_context& ctx, std::span<const std::byte> bytes, std::span<float> sum,
                           float weight, std::span<float> counts) const {
     CAUSEWAY_EXPECT(counts.empty() || counts.size() == sum.size());
-    const bool is_here = !there(sum) || (!counts.empty() && !there(counts));
+    const bool is_here = !keeps(sum) || (!counts.empty() && !keeps(counts));
     if (is_here || bytes.size() != how_.most_bytes(ctx, sum.size())) {  // no message has another length: the CPU says so
       return how_.decode_add(ctx, bytes, sum, weight, counts);
     }
@@ -122,32 +151,12 @@ class codec<Codec> {
 
   /// An error comes back from the next that asks the engine.
   void inverse(const compress::message_context& ctx, std::span<float> row) const requires(traits.transform) {
-    if (!there(row)) return how_.inverse(ctx, row);
+    if (!keeps(row)) return how_.inverse(ctx, row);
     engine_->invert(told_, ctx, row.data(), row.size());
     engine_->wait();  // the host may read it
   }
 
-  // What a mean does with rows of the device before and after messages are added (collective::RowCodec).
-
-  [[nodiscard]] bool keeps(std::span<const float> row) const noexcept { return there(row); }
-  [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
-  void clear(std::span<float> row) const {
-    engine_->zero(row.data(), std::ssize(row));
-    engine_->wait();
-  }
-  result<void> divide(std::span<float> row, std::span<const float> counts, float factor) const {
-    return engine_->divide(row.data(), counts.empty() ? nullptr : counts.data(), factor, std::ssize(row));
-  }
-  void to_signs(std::span<float> row) const {
-    engine_->to_signs(row.data(), std::ssize(row));
-    engine_->wait();
-  }
-
  private:
-  [[nodiscard]] bool there(std::span<const float> values) const noexcept {
-    return engine_ != nullptr && !values.empty() && engine_->holds(values.data(), values.size_bytes());
-  }
-
   std::size_t encode_there(const compress::message_context& ctx, std::span<const float> values, std::span<std::byte> room,
                            float* residual) const {
     const std::size_t bytes = most_bytes(ctx, values.size());
@@ -158,7 +167,8 @@ class codec<Codec> {
     return bytes;
   }
 
-  std::shared_ptr<engine> engine_;
+  using kept_rows::engine_;
+
   Codec how_;
   wire_message told_ = to_wire(how_);
 };

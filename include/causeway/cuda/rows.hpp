@@ -23,6 +23,11 @@ class rows {
  public:
   rows(engine& e, thread_pool& pool) noexcept : engine_{&e}, host_{pool} {}
 
+  /// Whether all rows of a call lie in the engine's memory.
+  [[nodiscard]] bool there(auto... of_call) const noexcept {
+    return (engine_->holds(of_call.data(), of_call.size_bytes()) && ...);
+  }
+
   result<void> copy(std::span<float> y, std::span<const float> x) const {
     if (!there(y, x)) return host_.copy(y, x);
     engine_->copy(y.data(), x.data(), x.size_bytes());
@@ -65,6 +70,13 @@ class rows {
     engine_->gossip_update(shared.data(), velocity.data(), mean.data(), mean_shared.data(), std::ssize(shared), c);
     return engine_->finish();
   }
+  /// Beside RowArithmetic, of rows that are all `there`: y = x where counts are not 0; or y + (x - sent) there, unless
+  /// `sent` is empty.
+  result<void> take_over(std::span<float> y, std::span<const float> x, std::span<const float> sent,
+                         std::span<const float> counts) const {
+    engine_->take_over(y.data(), x.data(), sent.empty() ? nullptr : sent.data(), counts.data(), std::ssize(y));
+    return engine_->finish();
+  }
   /// A copy for each range.
   result<void> gather(std::span<const index_range> ranges, std::span<const float> all, std::span<float> row) const {
     if (!there(all, row)) return host_.gather(ranges, all, row);
@@ -86,9 +98,6 @@ class rows {
   }
 
  private:
-  [[nodiscard]] bool there(auto... of_call) const noexcept {
-    return (engine_->holds(of_call.data(), of_call.size_bytes()) && ...);
-  }
   [[nodiscard]] static std::size_t bytes(index_range r) noexcept {
     return static_cast<std::size_t>(r.size()) * sizeof(float);
   }

@@ -16,7 +16,7 @@ import sys
 
 INCLUDE = re.compile(r'#include\s+[<"]')
 BESIDE = re.compile(r'#include "([^"]+)"')
-ALONE = re.compile(r'\s*#\s*(?!include)|template\s*<>|extern "C"|namespace (std|cereal|Catch)\b|void\*? operator (new|delete)\b')
+ALONE = re.compile(r'\s*#\s*(?!include)|template\s*<>|extern "C"|namespace (std|cereal|Catch)\b|.*\boperator (new|delete)\b')
 OPENS = re.compile(r"namespace (causeway(?:::\w+)*) \{$")
 CLOSES = re.compile(r"\}  // namespace (causeway(?:::\w+)*)$")
 

@@ -11,7 +11,12 @@ from pathlib import Path
 TOOL = Path(__file__).resolve().parents[2] / "tools/batch_tests.py"
 COMPILER = sys.argv.pop(1) if len(sys.argv) > 1 else "c++"
 
-HELPERS = "#include <vector>\nnamespace {{\nint helper() {{ return {0}; }}\n}}  // namespace\nint value_{0}() {{ return helper(); }}\n"
+HELPERS = """#include <vector>
+namespace {{
+int helper() {{ return {0}; }}
+}}  // namespace
+int value_{0}() {{ return helper(); }}
+"""
 REOPENS = """#include "beside.hpp"
 namespace causeway::nn {
 namespace {
@@ -58,7 +63,7 @@ class Batches(unittest.TestCase):
 
     def test_what_needs_the_preprocessor_or_the_global_namespace_is_left_alone(self):
         self.write(a=HELPERS.format(1), b="#define X 1\n", c="template <>\nstruct std::hash<int*>;\n", d=HELPERS.format(4),
-                   e="#include <new>\nvoid* operator new(std::size_t n);\n", f=HELPERS.format(6))
+                   e="#include <new>\n[[gnu::noinline]] void* operator new(std::size_t n);\n", f=HELPERS.format(6))
         made = self.batched(2, *"abcdef")
         self.assertEqual([p.name for p in made], ["b.cpp", "c.cpp", "e.cpp", "batch_0.cpp", "batch_1.cpp"])
 

@@ -28,7 +28,7 @@ inline causeway::nn::gpt_options gpt_options_of(const settings& s, std::int64_t 
           .context = s.model.context,
           .vocabulary = vocabulary,
           .dropout = s.model.dropout,
-          .tie = !is_elastic_pipeline(s) && !is_swarm(s),  // their first and last stage would have to share the table
+          .tie = !is_swarm(s),  // its first and last stage would have to share the table
           .precision = precision_of(s),
           .recompute = s.model.recompute};
 }

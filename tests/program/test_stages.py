@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs whose peers hold stages of the model, and come and go: real processes that are killed, stopped, started again.
 usage: test_stages.py PATH_OF_CAUSEWAY [unittest options]"""
-import glob, os, shutil, signal, subprocess, unittest
+import glob, os, re, shutil, signal, subprocess, unittest
 
 from test_elastic import LONG, Elastic
 
@@ -40,6 +40,11 @@ class Stages(Elastic):
         self.all_alike(list(results.values()), 4)
         self.assertLess(results[0]["validation"], 4.0)  # uniform over bytes is 5.5
         self.assertEqual({r["step"] for r in results.values()}, {60})
+        whole = self.run_it("--peers", "1", "--model.layers", "4", "--comm.policy", "every_step", "--train.micro_batches", "4",
+                            "--train.evaluate_every", "20", "--steps", "60", where="whole")  # the same model, tied table and all
+        said = re.search(r"validation loss ([0-9.]+)", whole.stdout)
+        self.assertIsNotNone(said, whole.stderr)
+        self.assertAlmostEqual(results[0]["validation"], float(said.group(1)), delta=1e-3)
         text = subprocess.run(self.command("--peers", "4", *STAGES, "--fault.policy", "quorum", "--prompt", "the",
                                            command="generate"), capture_output=True, text=True, errors="replace", timeout=60)
         self.assertEqual(text.returncode, 0, text.stderr)

@@ -4,7 +4,10 @@
 // one core each. Theory is the schedule with the mean seconds that each stage's forwards and backwards took in the same
 // steps, and links that cost nothing; what is above it are messages, waiting for the scheduler and unequal passes. Both are
 // of the same steps, so a noisy machine disturbs both alike.
-//   schedule_efficiency [--stages N] [--micro-batches N] [--steps N]
+//   schedule_efficiency [--stages N] [--micro-batches N] [--steps N] [--pace N]
+//
+// With more stages than cores, a pace: each pass occupies its stage for N times the processor time that it took, as a
+// device would that is N times as slow, so that N stages share a core without waiting for it.
 
 #include <causeway/comm/every_step.hpp>
 #include <causeway/kernels/backend.hpp>
@@ -21,6 +24,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <random>
 #include <string>
@@ -33,8 +37,16 @@ namespace {
 using namespace causeway;
 using clock_type = std::chrono::steady_clock;
 
+/// Of the processor, by this thread.
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
 /// Seconds and number of the passes of one stage.
 struct passes {
+  double pace = 1;
   double forward = 0, backward = 0, input = 0, weight = 0;
   std::uint64_t forwards = 0, backwards = 0, inputs = 0, weights = 0;
   clock_type::time_point begin{}, end{};  ///< of the step under way: its first and last pass
@@ -44,7 +56,9 @@ struct passes {
   template <class F>
   auto timed(double& sum, std::uint64_t& count, F&& f) {
     const auto from = clock_type::now();
+    const double used = processor_seconds();
     auto out = f();
+    if (pace > 1) std::this_thread::sleep_until(from + paced(pace * (processor_seconds() - used)));
     end = clock_type::now();
     if (!std::exchange(begun, true)) begin = from;
     sum += std::chrono::duration<double>(end - from).count();
@@ -52,6 +66,9 @@ struct passes {
     return out;
   }
 
+  static clock_type::duration paced(double seconds) {
+    return std::chrono::duration_cast<clock_type::duration>(std::chrono::duration<double>(seconds));
+  }
   static double mean(double sum, std::uint64_t n) { return n == 0 ? 0 : sum / static_cast<double>(n); }
   /// A whole backward counts as its two halves.
   [[nodiscard]] plan::stage_cost cost() const {
@@ -104,12 +121,15 @@ struct shape {
   std::uint32_t stages = 2;
   std::uint32_t micro_batches = 8;
   std::uint64_t steps = 12;
+  double pace = 1;
   nn::gpt_options model{.layers = 4, .heads = 4, .width = 256, .context = 128, .vocabulary = 2048, .tie = false};
 };
 
 [[noreturn]] void end(const std::string& why) {
-  std::fprintf(stderr, "schedule_efficiency: %s\nusage: schedule_efficiency [--stages N] [--micro-batches N] [--steps N]\n",
-               why.c_str());
+  std::fprintf(
+      stderr,
+      "schedule_efficiency: %s\nusage: schedule_efficiency [--stages N] [--micro-batches N] [--steps N] [--pace N]\n",
+      why.c_str());
   std::exit(2);
 }
 template <class T>
@@ -126,7 +146,7 @@ struct measured {
 /// All stages, each a thread. The optimizer's part of a step is not timed: theory has none.
 template <class Order>
 measured train(const shape& s, Order order) {
-  measured out{std::vector<passes>(s.stages), 0};
+  measured out{std::vector<passes>(s.stages, passes{.pace = s.pace}), 0};
   net::memory_network network{s.stages};
   std::vector<std::vector<passes>> steps(s.stages);  // what is noted after each
   std::vector<std::thread> threads;
@@ -148,7 +168,7 @@ measured train(const shape& s, Order order) {
       for (auto& token : tokens) token = static_cast<std::int32_t>(random() % static_cast<unsigned>(s.model.vocabulary));
       const batch b{tokens, tokens, s.micro_batches};
       for (std::uint64_t step = 0; step < s.steps + 2; ++step) {
-        if (step == 2) notes = {};  // the first steps take memory
+        if (step == 2) notes = {.pace = s.pace};  // the first steps take memory
         notes.begun = false;
         const auto report = t.step(b);
         if (!report) end(report.error().text());
@@ -190,14 +210,17 @@ int main(int argc, char** argv) {
       s.micro_batches = static_cast<std::uint32_t>(value);
     } else if (flag == "--steps") {
       s.steps = static_cast<std::uint64_t>(value);
+    } else if (flag == "--pace") {
+      s.pace = static_cast<double>(value);
     } else {
       end("there is no " + flag);
     }
   }
   if (s.stages > s.model.layers) end("at most 4 stages");
-  std::printf("%u stages on %u cores, %u micro-batches, GPT of %lld blocks, width %lld, %lld tokens each\n\n", s.stages,
-              std::thread::hardware_concurrency(), s.micro_batches, static_cast<long long>(s.model.layers),
-              static_cast<long long>(s.model.width), static_cast<long long>(s.model.context));
+  std::printf("%u stages on %u cores, %u micro-batches, pace %.0f, GPT of %lld blocks, width %lld, %lld tokens each\n\n",
+              s.stages, std::thread::hardware_concurrency(), s.micro_batches, s.pace,
+              static_cast<long long>(s.model.layers), static_cast<long long>(s.model.width),
+              static_cast<long long>(s.model.context));
   std::printf("| schedule | theory, ms | measured, ms | efficiency |\n|---|---|---|---|\n");
   for (int round = 0; round < 3; ++round) {
     show("GPipe", s, stage::gpipe{});

@@ -6,8 +6,8 @@
 
 Writes OUT/batch_<n>.cpp of up to SIZE files each, in their order, and prints what to compile instead of the files, one
 path a line. Each file gets a namespace of its own, so that their helpers do not meet; all #includes go before them, and
-messages name the file itself, from the folder where this is called. Files that need the preprocessor, or that specialise
-templates of others, are left alone.
+messages name the file itself, from the folder where this is called. Files that need the preprocessor, that specialise or
+instantiate templates of others, or that define names for other files, are left alone.
 """
 
 import os
@@ -16,7 +16,8 @@ import sys
 
 INCLUDE = re.compile(r'#include\s+[<"]')
 BESIDE = re.compile(r'#include "([^"]+)"')
-ALONE = re.compile(r'\s*#\s*(?!include)|template\s*<>|extern "C"|namespace (std|cereal|Catch)\b|.*\boperator (new|delete)\b')
+ALONE = re.compile(r'\s*#\s*(?!include)|template\s*<>|(extern )?template (class|struct)|extern "C"|.*\boperator (new|delete)\b'
+                   r"|namespace (?!causeway\b)\w+(::\w+)* \{")
 OPENS = re.compile(r"namespace (causeway(?:::\w+)*) \{$")
 CLOSES = re.compile(r"\}  // namespace (causeway(?:::\w+)*)$")
 

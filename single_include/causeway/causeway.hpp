@@ -10632,6 +10632,18 @@ class source_allocator {
   memory_source source_;
 };
 
+/// Numbers that grow, in memory of a source.
+template <class T>
+using source_vector = std::vector<T, source_allocator<T>>;
+
+/// Takes the numbers to memory of another source, and all that come later.
+template <class T>
+void move_to(const memory_source& source, source_vector<T>& values) {
+  const source_allocator<T> there{source};
+  if (values.get_allocator() == there) return;
+  values = source_vector<T>(values.begin(), values.end(), there);
+}
+
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TENSOR_BUFFER_HPP
@@ -17561,6 +17573,185 @@ inline constexpr std::size_t hash_piece = 16384;
 
 #endif  // CAUSEWAY_KERNELS_ROW_HASH_HPP
 
+// ---- causeway/kernels/rows.hpp ----
+#ifndef CAUSEWAY_KERNELS_ROWS_HPP
+#define CAUSEWAY_KERNELS_ROWS_HPP
+
+// Arithmetic of communication policies on whole rows. A policy asks its context for `rows()`: on a processor that is
+// host_rows, beside a model on a device something of the same members that works in the device's memory (cuda/rows.hpp).
+// One rounding an operation everywhere, so both give the same bits.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// Steps that were taken while a result was on its way, and where they should have begun (axis::compensated).
+struct compensation {
+  float steps = 1.0F;   ///< τ
+  float lambda = 0.5F;  ///< of the correction
+};
+
+/// One outer step among peers that do not share parameters (axis::gossip_nesterov).
+struct gossip_coefficients {
+  float alpha = 0.5F;  ///< momentum
+  float beta = 0.7F;   ///< rate of the mean progress
+  float gamma = 0.7F;  ///< pull toward the mean parameters
+};
+
+namespace detail {
+
+struct blend_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, const float* x, float beta, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 vy, vx;
+      load(vy, y + i, part);
+      load(vx, x + i, part);
+      store(y + i, alpha * vy + beta * vx, part);
+    });
+  }
+};
+
+struct compensate_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* shared, const float* at_send, std::int64_t count,
+                                         compensation c) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, target, sent;
+      load(value, y + i, part);
+      load(target, shared + i, part);
+      load(sent, at_send + i, part);
+      const f32x16 g = (sent - value) / c.steps;
+      store(y + i, target - c.steps * (g + c.lambda * g * g * (target - sent)), part);
+    });
+  }
+};
+
+struct gossip_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* shared, float* velocity, const float* mean, const float* mean_shared,
+                                         std::int64_t count, gossip_coefficients c) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 value, v, step, target;
+      load(value, shared + i, part);
+      load(v, velocity + i, part);
+      load(step, mean + i, part);
+      load(target, mean_shared + i, part);
+      v = c.alpha * v - c.beta * step + c.gamma * (target - value);
+      store(velocity + i, v, part);
+      store(shared + i, value + v, part);
+    });
+  }
+};
+
+}  // namespace detail
+
+/// y = alpha·y + beta·x. Moves 12 bytes an element. On the calling thread.
+inline void blend(float* y, float alpha, const float* x, float beta, std::int64_t count,
+                  simd_level level = detect_simd_level()) {
+  detail::dispatch<detail::blend_kernel>(level, y, alpha, x, beta, count);
+}
+
+/// y = shared − τ·(g + λ·g⊙g⊙(shared − at_send)) with g = (at_send − y)/τ. Moves 16 bytes an element. On the calling
+/// thread.
+inline void compensate(float* y, const float* shared, const float* at_send, std::int64_t count, const compensation& c,
+                       simd_level level = detect_simd_level()) {
+  detail::dispatch<detail::compensate_kernel>(level, y, shared, at_send, count, c);
+}
+
+/// v = α·v − β·mean + γ·(mean_shared − shared); shared += v. Moves 24 bytes an element. On the calling thread.
+inline void gossip_update(float* shared, float* velocity, const float* mean, const float* mean_shared, std::int64_t count,
+                          const gossip_coefficients& c, simd_level level = detect_simd_level()) {
+  detail::dispatch<detail::gossip_kernel>(level, shared, velocity, mean, mean_shared, count, c);
+}
+
+/// What a context's `rows()` can do. Rows of one call are as long as each other; of `gather` and `scatter` the row is as
+/// long as the ranges together. Errors are a device's.
+template <class R>
+concept RowArithmetic = requires(const R& r, std::span<float> y, std::span<const float> x,
+                                 std::span<const index_range> ranges) {
+  { r.copy(y, x) } -> std::same_as<result<void>>;  // y = x
+  { r.zero(y) } -> std::same_as<result<void>>;
+  { r.subtract(y, x, x) } -> std::same_as<result<void>>;                          // y = a − b
+  { r.scale(y, 1.0F) } -> std::same_as<result<void>>;                             // y = α·y
+  { r.add(y, 1.0F, x) } -> std::same_as<result<void>>;                            // y += α·x
+  { r.blend(y, 1.0F, x, 1.0F) } -> std::same_as<result<void>>;                    // y = α·y + β·x
+  { r.compensate(y, x, x, compensation{}) } -> std::same_as<result<void>>;        // y, shared, at_send
+  { r.gossip(y, y, x, x, gossip_coefficients{}) } -> std::same_as<result<void>>;  // shared, velocity, means of both
+  { r.gather(ranges, x, y) } -> std::same_as<result<void>>;                       // all, row
+  { r.scatter(ranges, x, y) } -> std::same_as<result<void>>;                      // row, all
+};
+
+/// On the processor, over the threads of a pool. Nothing fails.
+class host_rows {
+ public:
+  explicit host_rows(thread_pool& pool) noexcept : pool_{&pool} {}
+
+  result<void> copy(std::span<float> y, std::span<const float> x) const {
+    std::copy(x.begin(), x.end(), y.begin());
+    return {};
+  }
+  result<void> zero(std::span<float> y) const {
+    kernels::zero(*pool_, y.data(), std::ssize(y));
+    return {};
+  }
+  result<void> subtract(std::span<float> y, std::span<const float> a, std::span<const float> b) const {
+    kernels::subtract(*pool_, y.data(), a.data(), b.data(), std::ssize(y));
+    return {};
+  }
+  result<void> scale(std::span<float> y, float alpha) const {
+    kernels::scale(*pool_, y.data(), alpha, std::ssize(y));
+    return {};
+  }
+  result<void> add(std::span<float> y, float alpha, std::span<const float> x) const {
+    kernels::axpy(*pool_, y.data(), alpha, x.data(), std::ssize(y));
+    return {};
+  }
+  result<void> blend(std::span<float> y, float alpha, std::span<const float> x, float beta) const {
+    return over(y, [&](std::int64_t i, std::int64_t n) { kernels::blend(y.data() + i, alpha, x.data() + i, beta, n); });
+  }
+  result<void> compensate(std::span<float> y, std::span<const float> shared, std::span<const float> at_send,
+                          const compensation& c) const {
+    return over(y, [&](std::int64_t i, std::int64_t n) {
+      kernels::compensate(y.data() + i, shared.data() + i, at_send.data() + i, n, c);
+    });
+  }
+  result<void> gossip(std::span<float> shared, std::span<float> velocity, std::span<const float> mean,
+                      std::span<const float> mean_shared, const gossip_coefficients& c) const {
+    return over(shared, [&](std::int64_t i, std::int64_t n) {
+      kernels::gossip_update(shared.data() + i, velocity.data() + i, mean.data() + i, mean_shared.data() + i, n, c);
+    });
+  }
+  result<void> gather(std::span<const index_range> ranges, std::span<const float> all, std::span<float> row) const {
+    auto to = row.begin();
+    for (const index_range r : ranges) to = std::copy(all.begin() + r.begin, all.begin() + r.end, to);
+    return {};
+  }
+  result<void> scatter(std::span<const index_range> ranges, std::span<const float> row, std::span<float> all) const {
+    auto from = row.begin();
+    for (const index_range r : ranges) {
+      std::copy(from, from + r.size(), all.begin() + r.begin);
+      from += r.size();
+    }
+    return {};
+  }
+
+ private:
+  template <class F>
+  result<void> over(std::span<float> y, F&& f) const {
+    detail::for_elements(*pool_, std::ssize(y), [&](index_range part) { f(part.begin, part.size()); });
+    return {};
+  }
+
+  thread_pool* pool_;
+};
+static_assert(RowArithmetic<host_rows>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ROWS_HPP
+
 // ---- causeway/sim/options.hpp ----
 #ifndef CAUSEWAY_SIM_OPTIONS_HPP
 #define CAUSEWAY_SIM_OPTIONS_HPP
@@ -24223,7 +24414,8 @@ result<void> run_exchange(E& exchange, const exchange_port& port, const exchange
 namespace causeway::inline CAUSEWAY_ABI::collective {
 
 /// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
-/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument).
+/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument). Other codes are of this peer's
+/// device.
 struct refusal {
   std::uint32_t peer = 0;
   errc code = errc::non_finite;
@@ -24259,6 +24451,9 @@ inline error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
                 "the weights of all peers add up to 0: nobody contributes to this mean");
+  }
+  if (r.peer == peers && r.code != errc::non_finite) {
+    return fail(r.code, "exchange", "this peer's device failed while it added the messages");
   }
   if (r.peer == peers) {
     return fail(errc::non_finite, "all-reduce", "the sum of finite values is too large for f32; lower the learning rate");
@@ -24397,7 +24592,61 @@ concept MessageCodec = std::copyable<C> && MessageContext<X> &&
   requires !C::traits.transform || requires { c.inverse(ctx, sum); };
 };
 
+/// A codec that does what a mean does with rows before and after it adds messages, where rows lie in memory that the host
+/// had better not touch (cuda/codec.hpp): those that it `keeps`, because they lie in its `memory()`. `divide` makes each
+/// value, divided by its count where there are counts and its is above 0, factor times as large; errc::non_finite when one
+/// is then not finite.
+template <class C>
+concept RowCodec = requires(const C& c, std::span<float> row, std::span<const float> counts, float factor) {
+  { c.keeps(counts) } -> std::same_as<bool>;
+  { c.memory() } -> std::same_as<memory_source>;
+  c.clear(row);
+  c.copy(row, counts);
+  { c.divide(row, counts, factor) } -> std::same_as<result<void>>;
+  c.to_signs(row);
+};
+
 namespace detail {
+
+/// The codec that may keep rows: `codec`, or what it makes messages of.
+template <class C>
+const auto& row_codec(const C& codec) {
+  if constexpr (requires { codec.codec(); }) {
+    return codec.codec();
+  } else {
+    return codec;
+  }
+}
+template <class C>
+inline constexpr bool may_keep_rows = RowCodec<std::remove_cvref_t<decltype(row_codec(std::declval<const C&>()))>>;
+
+/// Whether the codec's own arithmetic is for these rows; empty ones are no matter.
+template <class C>
+bool is_kept(const C& codec, std::span<const float> row, std::span<const float> also = {}) {
+  if constexpr (may_keep_rows<C>) {
+    return row_codec(codec).keeps(row) && (also.empty() || row_codec(codec).keeps(also));
+  } else {
+    return false;
+  }
+}
+
+/// row = 0.
+template <class C>
+void clear(const C& codec, thread_pool& pool, std::span<float> row) {
+  if constexpr (may_keep_rows<C>) {
+    if (is_kept(codec, row)) return row_codec(codec).clear(row);
+  }
+  kernels::zero(pool, row.data(), static_cast<std::int64_t>(row.size()));
+}
+
+/// to = from.
+template <class C>
+void copy_row(const C& codec, std::span<const float> from, std::span<float> to) {
+  if constexpr (may_keep_rows<C>) {
+    if (is_kept(codec, from, to)) return row_codec(codec).copy(to, from);
+  }
+  std::copy(from.begin(), from.end(), to.begin());
+}
 
 /// Turns coefficients into values, where the codec sends coefficients.
 template <class C, class X>
@@ -24415,9 +24664,21 @@ void subtract_message(const C& codec, const X& ctx, std::span<const float> value
     codec.inverse(ctx, residual);
     kernels::axpy(ctx.pool, residual.data(), 1.0F, values.data(), static_cast<std::int64_t>(values.size()));
   } else {
-    std::copy(values.begin(), values.end(), residual.begin());
+    copy_row(codec, values, residual);
     (void)codec.decode_add(ctx, bytes, residual, -1.0F, {});
   }
+}
+
+/// Encodes; unless empty, residual = values − what the message decodes to. A codec may do both at once.
+template <class C, class X>
+std::size_t encode_keeping(const C& codec, const X& ctx, std::span<const float> values, std::span<std::byte> room,
+                           std::span<float> residual) {
+  if constexpr (requires { codec.encode(ctx, values, room, residual); }) {
+    if (!residual.empty()) return codec.encode(ctx, values, room, residual);
+  }
+  const std::size_t used = codec.encode(ctx, values, room);
+  if (!residual.empty()) subtract_message(codec, ctx, values, room.first(used), residual);
+  return used;
 }
 
 /// Values may be cut at multiples of this without cutting what the codec keeps together.
@@ -24618,7 +24879,10 @@ template <class C, class X>
 std::optional<refusal> add_messages(const aggregation<C, X>& all, std::span<float> counts) {
   for (const peer_message& m : all.messages) {
     const auto added = all.codec.decode_add(all.context, m.bytes, all.out, m.weight, counts);
-    if (!added) return refusal{m.peer, added.error().code};
+    if (added) continue;
+    const errc code = added.error().code;
+    const bool by_sender = code == errc::protocol || code == errc::corrupt || code == errc::non_finite;
+    return refusal{by_sender ? m.peer : all.peers, code};
   }
   return std::nullopt;
 }
@@ -24647,6 +24911,36 @@ void for_values(thread_pool& pool, std::size_t count, F&& f) {
   });
 }
 
+/// out = factor · out, or of out / counts where there are counts above 0: the means of sums.
+template <class C, class X>
+std::optional<refusal> divide(const aggregation<C, X>& all, std::span<const float> counts, float factor) {
+  if constexpr (may_keep_rows<C>) {
+    if (is_kept(all.codec, all.out, counts)) {
+      const auto done = row_codec(all.codec).divide(all.out, counts, factor);
+      return done ? std::nullopt : std::optional{refusal{all.peers, done.error().code}};
+    }
+  }
+  thread_pool& pool = all.context.pool;
+  if (!counts.empty()) {
+    for_values(pool, all.out.size(), [&](std::size_t i) {
+      if (counts[i] > 0) all.out[i] /= counts[i];
+    });
+  }
+  if (!scale_finite(pool, all.out, factor)) return refusal{all.peers, errc::non_finite};
+  return std::nullopt;
+}
+
+template <class C, class X>
+void to_signs(const aggregation<C, X>& all) {
+  if constexpr (may_keep_rows<C>) {
+    if (is_kept(all.codec, all.out)) return row_codec(all.codec).to_signs(all.out);
+  }
+  for_values(all.context.pool, all.out.size(), [&](std::size_t i) {
+    const float x = all.out[i];
+    all.out[i] = x > 0 ? 1.0F : x < 0 ? -1.0F : 0.0F;
+  });
+}
+
 }  // namespace detail
 
 /// Σ w_i x_i / Σ w_i. Where a sparse message leaves a coordinate out, it says 0.
@@ -24659,7 +24953,7 @@ struct mean {
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
     if (auto bad = detail::add_messages(all, all.counts)) return bad;
-    if (!detail::scale_finite(all.context.pool, all.out, all.factor)) return refusal{all.peers, errc::non_finite};
+    if (auto bad = detail::divide(all, {}, all.factor)) return bad;
     detail::invert(all.codec, all.context, all.out);
     return std::nullopt;
   }
@@ -24675,17 +24969,13 @@ struct contributor_mean {
 
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
-    thread_pool& pool = all.context.pool;
     std::span<float> counts_here = all.counts;
     if (counts_here.empty()) {
       counts_here = all.scratch;
-      kernels::zero(pool, counts_here.data(), static_cast<std::int64_t>(counts_here.size()));
+      detail::clear(all.codec, all.context.pool, counts_here);
     }
     if (auto bad = detail::add_messages(all, counts_here)) return bad;
-    detail::for_values(pool, all.out.size(), [&](std::size_t i) {
-      if (counts_here[i] > 0) all.out[i] /= counts_here[i];
-    });
-    if (!detail::scale_finite(pool, all.out, 1.0F)) return refusal{all.peers, errc::non_finite};
+    if (auto bad = detail::divide(all, counts_here, 1.0F)) return bad;
     detail::invert(all.codec, all.context, all.out);
     return std::nullopt;
   }
@@ -24705,10 +24995,7 @@ struct sign_of {
   template <class C, class X>
   std::optional<refusal> combine(const aggregation<C, X>& all) const {
     if (auto bad = base.combine(all)) return bad;
-    detail::for_values(all.context.pool, all.out.size(), [&](std::size_t i) {
-      const float x = all.out[i];
-      all.out[i] = x > 0 ? 1.0F : x < 0 ? -1.0F : 0.0F;
-    });
+    detail::to_signs(all);
     return std::nullopt;
   }
 };
@@ -25795,13 +26082,11 @@ class gather_mean {
     const std::span<std::byte> room = slot(self);
     const bool has_content = detail::write_own_header(room, row, row.values.size(), self);
     own_bytes_ = message_header_bytes;
-    if (has_content) own_bytes_ += codec_.encode(ctx, row.values, room.subspan(message_header_bytes));
-    if (row.residual.empty()) return;
     if (has_content) {
-      const auto message = room.first(own_bytes_).subspan(message_header_bytes);
-      detail::subtract_message(codec_, ctx, row.values, message, row.residual);
-    } else {
-      std::copy(row.values.begin(), row.values.end(), row.residual.begin());
+      const auto body = room.subspan(message_header_bytes);
+      own_bytes_ += detail::encode_keeping(codec_, ctx, row.values, body, row.residual);
+    } else if (!row.residual.empty()) {
+      detail::copy_row(codec_, row.values, row.residual);
     }
   }
 
@@ -25813,10 +26098,9 @@ class gather_mean {
     const float factor = detail::mean_factor(total);
     if (factor == 0) return refusal{peers, errc::invalid_argument};
     collective_workspace own;
-    collective_workspace& workspace = port.options.workspace != nullptr ? *port.options.workspace : own;
-    auto* const scratch = reinterpret_cast<float*>(workspace.reserve(Aggregation::scratch_rows * n * sizeof(float)));
-    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(n));
-    kernels::zero(ctx.pool, row.counts.data(), static_cast<std::int64_t>(row.counts.size()));
+    float* const scratch = reserve(port.options.workspace != nullptr ? *port.options.workspace : own, row.values);
+    detail::clear(codec_, ctx.pool, row.values);
+    detail::clear(codec_, ctx.pool, row.counts);
     return aggregator_.combine(aggregation<Codec, X>{codec_,
                                                      ctx,
                                                      messages_,
@@ -25828,11 +26112,24 @@ class gather_mean {
                                                      {scratch, Aggregation::scratch_rows * n}});
   }
 
+  /// The aggregator's rows of working memory: where the codec keeps this row, they lie beside it from then on.
+  float* reserve(collective_workspace& workspace, std::span<const float> row) {
+    const std::size_t count = Aggregation::scratch_rows * row.size();
+    if constexpr (detail::may_keep_rows<Codec>) {
+      if (count > 0 && detail::is_kept(codec_, row)) {
+        if (scratch_.size() < count) scratch_ = aligned_buffer<float>{count, detail::row_codec(codec_).memory()};
+        return scratch_.data();
+      }
+    }
+    return reinterpret_cast<float*>(workspace.reserve(count * sizeof(float)));
+  }
+
   Codec codec_;
   Aggregation aggregator_;
   std::size_t slot_ = 0;
   std::size_t own_bytes_ = 0;
   aligned_buffer<std::byte> memory_;
+  aligned_buffer<float> scratch_;
   std::vector<peer_message> messages_;
   conversation talk_;  // last: goes first, and cancels what uses the rest
 };
@@ -26992,12 +27289,10 @@ class split_mean {
     if (has_content) {
       with_part(ctx, owner, [&](const X& part) {
         const std::span<std::byte> body = room.subspan(message_header_bytes);
-        const std::size_t used = up_.encode(part, mine, body);
-        if (!lost.empty()) detail::subtract_message(up_, part, mine, body.first(used), lost);
-        bytes += used;
+        bytes += detail::encode_keeping(up_, part, mine, body, lost);
       });
     } else if (!lost.empty()) {
-      std::copy(mine.begin(), mine.end(), lost.begin());
+      detail::copy_row(up_, mine, lost);
     }
     if (owner == self_) own_bytes_ = bytes;
     if (owner != self_) talk_.send(place(part_out, owner), owner, part{0}, room.first(bytes));
@@ -27042,15 +27337,13 @@ class split_mean {
   std::size_t encode_mean(const X& part, std::span<float> mean, std::span<std::byte> room) {
     if (!options_.server_residual) return down_.encode(part, mean, room);
     residual_.add_to(cuts_[self_], mean);
-    const std::size_t used = down_.encode(part, mean, room);
-    detail::subtract_message(down_, part, mean, room.first(used), residual_.next(cuts_[self_], mean.size()));
-    return used;
+    return detail::encode_keeping(down_, part, mean, room, residual_.next(cuts_[self_], mean.size()));
   }
 
   template <class X>
   std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
     std::optional<refusal> bad;
-    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(row.values.size()));
+    detail::clear(down_, ctx.pool, row.values);
     for (const peer_message& m : messages_) {
       const std::span<float> target = part_of(row.values, m.peer);
       with_part(ctx, m.peer, [&](const X& part) {
@@ -27540,11 +27833,12 @@ class two_level_mean {
   void write_own(const exchange_row& row, const X& ctx) {
     const std::span<std::byte> room = from_member(0), body = room.subspan(message_header_bytes);
     const bool has_content = detail::write_own_header(room, row, row.values.size(), self_);
-    const std::size_t used = has_content ? up_.encode(ctx, row.values, body) : 0;
-    own_bytes_ = message_header_bytes + used;
-    if (row.residual.empty()) return;
-    if (has_content) detail::subtract_message(up_, ctx, row.values, body.first(used), row.residual);
-    if (!has_content) std::copy(row.values.begin(), row.values.end(), row.residual.begin());
+    own_bytes_ = message_header_bytes;
+    if (has_content) {
+      own_bytes_ += detail::encode_keeping(up_, ctx, row.values, body, row.residual);
+    } else if (!row.residual.empty()) {
+      detail::copy_row(up_, row.values, row.residual);
+    }
   }
 
   // --- what a hub does
@@ -27623,7 +27917,7 @@ class two_level_mean {
     const std::size_t count = row.values.size();
     const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), count, peers_);
     if (m.bad) return m.bad;
-    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count));
+    detail::clear(down_, ctx.pool, row.values);
     const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
     if (!added) return refusal{m.peer, added.error().code};
     detail::invert(down_, ctx, row.values);
@@ -30274,6 +30568,10 @@ class random_k {
 
   [[nodiscard]] const random_k_options& options() const noexcept { return options_; }
 
+  /// The coordinates that a message's seed names in a row of n values.
+  [[nodiscard]] permuted_part part_of(const message_context& ctx, std::uint64_t seed, std::size_t n) const {
+    return {mix(seed, 3), 0, most_kept(ctx, n)};
+  }
   [[nodiscard]] std::size_t most_kept(const message_context&, std::size_t n) const {
     return detail::count_of_share(options_.share, n);
   }
@@ -30283,7 +30581,7 @@ class random_k {
                      std::span<std::byte> room) const {
     CAUSEWAY_EXPECT(room.size() >= sizeof ctx.own_seed);
     std::memcpy(room.data(), &ctx.own_seed, sizeof ctx.own_seed);
-    list(ctx.pool, ctx.own_seed, values.size(), kept);
+    list(ctx, ctx.own_seed, values.size(), kept);
     return sizeof ctx.own_seed;
   }
   result<std::size_t> read(const message_context& ctx, std::span<const std::byte> bytes, std::size_t n,
@@ -30291,14 +30589,14 @@ class random_k {
     std::uint64_t seed = 0;
     if (bytes.size() < sizeof seed) return detail::missing_bytes(name, bytes.size(), sizeof seed);
     std::memcpy(&seed, bytes.data(), sizeof seed);
-    list(ctx.pool, seed, n, kept);
+    list(ctx, seed, n, kept);
     return sizeof seed;
   }
 
  private:
-  void list(thread_pool& pool, std::uint64_t seed, std::size_t n, std::vector<std::uint32_t>& kept) const {
+  void list(const message_context& ctx, std::uint64_t seed, std::size_t n, std::vector<std::uint32_t>& kept) const {
     detail::expect_row_size(n);
-    detail::list_permuted(pool, n, {mix(seed, 3), 0, detail::count_of_share(options_.share, n)}, kept);
+    detail::list_permuted(ctx.pool, n, part_of(ctx, seed, n), kept);
   }
 
   random_k_options options_;
@@ -30930,6 +31228,14 @@ class stacked {
     return outer_.most_bytes(ctx, n) + inner_.most_bytes(within(ctx), outer_.most_kept(ctx, n));
   }
 
+  /// What Inner is told beside the values; not the reference, which it sees as Outer selected it.
+  [[nodiscard]] static message_context within(const message_context& ctx) {
+    message_context inside = ctx;
+    inside.matrices = {};
+    inside.reference = {};
+    return inside;
+  }
+
   std::size_t select(const message_context& ctx, std::span<const float> values, std::vector<std::uint32_t>& kept,
                      std::span<std::byte> room) const {
     std::vector<std::uint32_t> first;
@@ -30957,13 +31263,6 @@ class stacked {
   }
 
  private:
-  static message_context within(const message_context& ctx) {
-    message_context inside = ctx;
-    inside.matrices = {};
-    inside.reference = {};
-    return inside;
-  }
-
   static void place(thread_pool& pool, std::span<const std::uint32_t> first, std::span<std::uint32_t> kept) {
     kernels::detail::for_elements(pool, static_cast<std::int64_t>(kept.size()), [&](index_range r) {
       for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) kept[i] = first[kept[i]];
@@ -40357,7 +40656,8 @@ namespace causeway::inline CAUSEWAY_ABI::axis {
 
 /// One value for each fragment. `reset(size)`: start over for rows of that size. `step(pool, shared, mean, mean_shared)`:
 /// move `shared` against `mean`; `mean_shared` is the group's mean of the shared parameters where `wants_mean_shared`, else
-/// empty.
+/// empty. `memory()`, `keep_in(memory)` and `step_rows(rows, ...)`, where there are any, are for rows that lie elsewhere
+/// than on the host: where they must lie, where the optimizer's own are to lie, and the step by kernels::RowArithmetic.
 template <class O>
 concept Outer = O::decides == part::outer&& std::copyable<O>&& requires(O& o, thread_pool& pool, std::span<float> shared,
                                                                         std::span<float> mean,
@@ -40379,7 +40679,7 @@ class outer {
   explicit outer(float learning_rate = 0.7F, O optimizer = O{})
       : prototype_{std::move(optimizer)}, learning_rate_{learning_rate} {}
   // Copies have the options, not the state: buffers are not copied by accident.
-  outer(const outer& other) : outer{other.learning_rate_, O{other.prototype_.options()}} {}
+  outer(const outer& other) : outer{other.learning_rate_, anew(other.prototype_)} {}
   outer(outer&&) noexcept = default;
   outer& operator=(const outer& other) { return *this = outer{other}; }
   outer& operator=(outer&&) noexcept = default;
@@ -40387,6 +40687,10 @@ class outer {
 
   [[nodiscard]] float learning_rate() const noexcept { return learning_rate_; }
   [[nodiscard]] const O& optimizer() const noexcept { return prototype_; }
+
+  /// Where rows must lie, if the optimizer says so.
+  [[nodiscard]] memory_source memory() const requires requires(const O& o) { o.memory(); }
+  { return prototype_.memory(); }
 
   void reset(std::int64_t size) { prototype_.reset(size); }
 
@@ -40401,15 +40705,20 @@ class outer {
   void serialize(auto& ar) { ar(prototype_); }
 
  private:
+  /// One with the same options and no state: optimizers that need more than these for it have `anew`.
+  static O anew(const O& optimizer) {
+    if constexpr (requires { optimizer.anew(); }) {
+      return optimizer.anew();
+    } else {
+      return O{optimizer.options()};
+    }
+  }
+
   O prototype_;
   float learning_rate_;
 };
 
-struct gossip_nesterov_options {
-  float alpha = 0.5F;  ///< momentum
-  float beta = 0.7F;   ///< rate of the group's mean progress
-  float gamma = 0.7F;  ///< pull toward the group's mean parameters
-};
+using gossip_nesterov_options = kernels::gossip_coefficients;
 
 /// NoLoCo's outer step (Kolehmainen et al. 2025, equation 2) in a group G:
 ///   v ← α·v + β·mean_G(θ_m − θ) + γ·(mean_G θ − θ);   θ ← θ + v.
@@ -40421,23 +40730,25 @@ class gossip_nesterov {
 
   explicit gossip_nesterov(gossip_nesterov_options options = {}) : options_{options} {}
 
+  /// Where the velocity is to lie from now on.
+  void keep_in(const memory_source& memory) { move_to(memory, velocity_); }
   void reset(std::int64_t size) { velocity_.assign(static_cast<std::size_t>(size), 0.0F); }
 
   void step(thread_pool& pool, std::span<float> shared, std::span<float> mean, std::span<const float> mean_shared) {
-    pool.for_range(static_cast<std::int64_t>(shared.size()), 1 << 14, [&](index_range part) {
-      for (auto i = static_cast<std::size_t>(part.begin); i < static_cast<std::size_t>(part.end); ++i) {
-        velocity_[i] =
-            options_.alpha * velocity_[i] - options_.beta * mean[i] + options_.gamma * (mean_shared[i] - shared[i]);
-        shared[i] += velocity_[i];
-      }
-    });
+    (void)step_rows(kernels::host_rows{pool}, shared, mean, mean_shared);
+  }
+  /// The same wherever the rows lie.
+  template <kernels::RowArithmetic R>
+  result<void> step_rows(const R& rows, std::span<float> shared, std::span<float> mean,
+                         std::span<const float> mean_shared) {
+    return rows.gossip(shared, velocity_, mean, mean_shared, options_);
   }
 
   void serialize(auto& ar) { ar(velocity_); }
 
  private:
   gossip_nesterov_options options_;
-  std::vector<float> velocity_;
+  source_vector<float> velocity_;
 };
 
 static_assert(Outer<outer<>> && Outer<gossip_nesterov>);
@@ -40559,7 +40870,8 @@ enum class waiting : std::uint8_t {
 
 /// `waits`, and for some_steps `steps`: τ >= 1. `keeps_departure`: at_send is wanted. `own_is_fresh`: the outer step takes
 /// this peer's own row from now and the others' from a round ago. `land(local, shared, at_send)` gives the new live
-/// parameters.
+/// parameters. `land_rows(rows, local, shared, at_send)`, where there is one, is the same by kernels::RowArithmetic, which
+/// knows where the rows lie.
 template <class L>
 concept Landing = L::decides == part::landing&& requires(const L& l, std::span<float> local, std::span<const float> shared,
                                                          std::span<const float> at_send) {
@@ -40579,7 +40891,12 @@ struct blocking {
   static constexpr bool own_is_fresh = false;
 
   static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
-    for (std::size_t i = 0; i < local.size(); ++i) local[i] = shared[i];
+    std::copy(shared.begin(), shared.end(), local.begin());
+  }
+  template <kernels::RowArithmetic R>
+  static result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
+                                std::span<const float>) {
+    return rows.copy(local, shared);
   }
 };
 
@@ -40595,9 +40912,12 @@ struct delayed {
   float local_share = 0.5F;  ///< α
 
   void land(std::span<float> local, std::span<const float> shared, std::span<const float>) const {
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      local[i] = local_share * local[i] + (1.0F - local_share) * shared[i];
-    }
+    kernels::blend(local.data(), local_share, shared.data(), 1.0F - local_share, std::ssize(local));
+  }
+  template <kernels::RowArithmetic R>
+  result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
+                         std::span<const float>) const {
+    return rows.blend(local, local_share, shared, 1.0F - local_share);
   }
 };
 
@@ -40615,11 +40935,17 @@ struct compensated {
   float lambda = 0.5F;
 
   void land(std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
-    const auto tau = static_cast<float>(steps);
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      const float g = (at_send[i] - local[i]) / tau;
-      local[i] = shared[i] - tau * (g + lambda * g * g * (shared[i] - at_send[i]));
-    }
+    kernels::compensate(local.data(), shared.data(), at_send.data(), std::ssize(local), coefficients());
+  }
+  template <kernels::RowArithmetic R>
+  result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
+                         std::span<const float> at_send) const {
+    return rows.compensate(local, shared, at_send, coefficients());
+  }
+
+ private:
+  [[nodiscard]] kernels::compensation coefficients() const noexcept {
+    return {.steps = static_cast<float>(steps), .lambda = lambda};
   }
 };
 
@@ -47497,7 +47823,8 @@ struct round_rules {
 #define CAUSEWAY_COMM_ROUND_ROWS_HPP
 
 // The arithmetic of comm::rounds: what a fragment's row is made of, and what its mean does to the shared and the live
-// parameters. Nothing here talks to anybody, and nothing can fail.
+// parameters. Nothing here talks to anybody. The arithmetic is the context's, which does it where the rows lie; errors are
+// those of a device.
 
 namespace causeway::inline CAUSEWAY_ABI::comm::detail {
 
@@ -47517,10 +47844,14 @@ class round_rows {
   round_rows(residual_type residual, landing_type landing) : residual_{std::move(residual)}, landing_{std::move(landing)} {}
 
   [[nodiscard]] const landing_type& landing() const noexcept { return landing_; }
-  [[nodiscard]] std::vector<float>& anchor() noexcept { return anchor_; }
-  [[nodiscard]] const std::vector<float>& anchor() const noexcept { return anchor_; }
+  [[nodiscard]] source_vector<float>& anchor() noexcept { return anchor_; }
+  [[nodiscard]] const source_vector<float>& anchor() const noexcept { return anchor_; }
   /// What the inner optimizer subtracted, summed; or gradients that are being gathered.
-  [[nodiscard]] std::vector<float>& updates() noexcept { return updates_; }
+  [[nodiscard]] source_vector<float>& updates() noexcept { return updates_; }
+  /// Where the rows are to lie from now on.
+  void keep_in(const memory_source& memory) {
+    for (auto* values : {&anchor_, &updates_, &local_, &shared_, &moved_, &mean_}) move_to(memory, *values);
+  }
 
   void serialize(auto& ar) { ar(anchor_, updates_); }
 
@@ -47536,176 +47867,236 @@ class round_rows {
   }
 
   /// input ← what this peer has to say.
-  void compose(auto& ctx, state& s) {
+  result<void> compose(auto& ctx, state& s) {
     s.input.resize(s.size() * (content_type::with_anchor ? 2 : 1));
     const auto row = std::span{s.input}.first(s.size());
+    const auto rows = ctx.rows();
     if constexpr (content_type::sums_updates) {
-      axis::gather(*s.cut, updates_, row);
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, updates_, row));
     } else if constexpr (content_type::anchored) {
-      axis::gather(*s.cut, anchor_, row);
-      const auto local = opened(s, live(ctx, s), local_);
-      kernels::axpy(ctx.pool(), row.data(), -1.0F, local.data(), count(row));
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, anchor_, row));
+      CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+      CAUSEWAY_TRY(rows.add(row, -1.0F, local));
     } else {
-      axis::gather(*s.cut, live(ctx, s), row);
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, live(ctx, s), row));
     }
-    if constexpr (content_type::with_anchor) axis::gather(*s.cut, anchor_, std::span{s.input}.subspan(s.size()));
-    s.add_residual(residual_, ctx.next_learning_rate());
+    if constexpr (content_type::with_anchor) {
+      CAUSEWAY_TRY(rows.gather(s.cut->ranges, anchor_, std::span{s.input}.subspan(s.size())));
+    }
+    return s.add_residual(ctx, residual_);
+  }
+  /// at_send ← the live parameters.
+  result<void> note_departure(auto& ctx, state& s) {
+    s.at_send.resize(s.size());
+    return ctx.rows().gather(s.cut->ranges, live(ctx, s), s.at_send);
   }
   /// Points the row's conversation at the shared parameters that it is relative to.
-  void refer(state& s) {
+  result<void> refer(auto& ctx, state& s) {
     if constexpr (content_type::anchored) {
       s.reference.resize(s.cut->is_whole(anchor_.size()) ? 0 : s.size());
-      s.terms.reference = opened(s, std::span<float>{anchor_}, s.reference);
+      CAUSEWAY_ASSIGN(s.terms.reference, opened(ctx, s, anchor_, s.reference));
     }
+    return {};
   }
 
-  /// |mean| / |shared parameters|.
-  double movement(auto& ctx, state& s) {
+  /// |mean| / |shared parameters|, summed by the host: peers compare it, and a device sums in another order.
+  result<double> movement(auto& ctx, state& s) {
     if constexpr (laws::mix.watches_movement) {
-      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
+      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
       const double base = kernels::sum_of_squares(ctx.pool(), shared.data(), count(shared));
       return base > 0 ? std::sqrt(kernels::sum_of_squares(ctx.pool(), s.row.data(), count(s.row)) / base) : 0.0;
     }
-    return 0;
+    return 0.0;
   }
   /// `row` is the mean: use it.
-  void land(auto& ctx, state& s) {
+  result<void> land(auto& ctx, state& s) {
     if constexpr (content_type::anchored) {
       if (s.terms.contributors > 0)
-        move_shared(ctx, s, std::span{s.row}.first(s.size()), std::span{s.row}.subspan(s.size()));
-      if (participation_type::keeps_local && !s.terms.contributes) return;
-      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-      const auto local = opened(s, live(ctx, s), local_);
+        CAUSEWAY_TRY(move_shared(ctx, s, std::span{s.row}.first(s.size()), std::span{s.row}.subspan(s.size())));
+      if (participation_type::keeps_local && !s.terms.contributes) return {};
+      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+      CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
       if constexpr (keeps_in_parameters) {
-        if (landing_type::waits == axis::waiting::at_once) add_sent(ctx, s, local);
-        kernels::axpy(ctx.pool(), local.data(), 1.0F, moved_.data(), count(local));
+        if (landing_type::waits == axis::waiting::at_once) CAUSEWAY_TRY(add_sent(ctx, s, local));
+        if (s.terms.contributors > 0) CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, room(moved_, local.size())));
       } else {
-        landing_.land(local, shared, s.at_send);
+        CAUSEWAY_TRY(land_by(ctx, local, shared, s.at_send));
       }
-      put_back(s, local, live(ctx, s));
-      if constexpr (content_type::sums_updates) clear_updates(s);
+      CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+      if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
     } else {
-      replace(ctx, s);
+      CAUSEWAY_TRY(replace(ctx, s));
     }
     if constexpr (!content_type::before_inner_step) ctx.parameters_changed();
+    return {};
   }
 
   /// The outer step. Where the live parameters keep what was not sent, `moved_` is how far the shared ones went.
-  void move_shared(auto& ctx, state& s, std::span<float> mean, std::span<const float> mean_shared) {
+  result<void> move_shared(auto& ctx, state& s, std::span<float> mean, std::span<const float> mean_shared) {
     constexpr bool keep = keeps_in_parameters;
-    const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-    if (keep) moved_.assign(shared.begin(), shared.end());
-    s.outer.step(ctx.pool(), shared, mean, mean_shared);
-    if (keep) {
-      kernels::scale(ctx.pool(), moved_.data(), -1.0F, count(moved_));
-      kernels::axpy(ctx.pool(), moved_.data(), 1.0F, shared.data(), count(moved_));
+    const auto rows = ctx.rows();
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    const auto moved = keep ? room(moved_, shared.size()) : std::span<float>{};
+    if (keep) CAUSEWAY_TRY(rows.copy(moved, shared));
+    if constexpr (requires { s.outer.step_rows(rows, shared, mean, mean_shared); }) {
+      CAUSEWAY_TRY(s.outer.step_rows(rows, shared, mean, mean_shared));
+    } else {
+      s.outer.step(ctx.pool(), shared, mean, mean_shared);
     }
-    put_back(s, shared, anchor_);
+    if (keep) CAUSEWAY_TRY(rows.subtract(moved, shared, moved));
+    return put_back(ctx, s, shared, anchor_);
   }
 
   /// local += what was sent: the pseudo-gradient points from the live parameters to the shared ones.
-  void add_sent(auto& ctx, state& s, std::span<float> local) {
-    if (!s.terms.contributes) return;
-    kernels::axpy(ctx.pool(), local.data(), 1.0F, s.input.data(), count(local));
-    kernels::axpy(ctx.pool(), local.data(), -1.0F, s.next_residual.data(), count(local));
+  result<void> add_sent(auto& ctx, state& s, std::span<float> local) {
+    if (!s.terms.contributes) return {};
+    CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.input));
+    return ctx.rows().add(local, -1.0F, s.next_residual);
   }
-  void take_out_sent(auto& ctx, state& s) {
-    const auto local = opened(s, live(ctx, s), local_);
-    add_sent(ctx, s, local);
-    put_back(s, local, live(ctx, s));
+  result<void> take_out_sent(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_TRY(add_sent(ctx, s, local));
+    CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
     ctx.parameters_changed();
+    return {};
+  }
+  /// late ← row, own_late ← what this peer put into it.
+  result<void> keep_late(auto& ctx, state& s) {
+    s.late.resize(s.row.size());
+    s.own_late.resize(s.input.size());
+    CAUSEWAY_TRY(ctx.rows().copy(s.late, s.row));
+    CAUSEWAY_TRY(ctx.rows().copy(s.own_late, s.input));
+    if (s.next_residual.empty()) return {};
+    return ctx.rows().add(s.own_late, -1.0F, s.next_residual);
   }
 
   /// Tensors become their mean, where something came; what happened to them meanwhile is kept.
-  void replace(auto& ctx, state& s) {
-    if (participation_type::keeps_local && !s.terms.contributes) return;
-    const auto local = opened(s, live(ctx, s), local_);
-    for (std::size_t i = 0; i < local.size(); ++i) {
-      if (!s.counts.empty() && s.counts[i] == 0) continue;
-      local[i] = landing_type::waits == axis::waiting::at_once || content_type::before_inner_step
-                     ? s.row[i]
-                     : local[i] + (s.row[i] - s.input[i]);
+  result<void> replace(auto& ctx, state& s) {
+    if (participation_type::keeps_local && !s.terms.contributes) return {};
+    constexpr bool takes_over = landing_type::waits == axis::waiting::at_once || content_type::before_inner_step;
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    if (!s.counts.empty() && s.terms.members.size() > 1) {
+      const std::span<const float> sent = takes_over ? std::span<const float>{} : s.input;
+      CAUSEWAY_TRY(take_over(ctx.rows(), local, s.row, sent, s.counts));
+    } else if constexpr (takes_over) {
+      CAUSEWAY_TRY(ctx.rows().copy(local, s.row));
+    } else {
+      CAUSEWAY_TRY(ctx.rows().subtract(s.row, s.row, s.input));
+      CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, s.row));
     }
-    put_back(s, local, live(ctx, s));
+    return put_back(ctx, s, local, live(ctx, s));
   }
 
   /// With the mean of the round before, and for an eager landing this peer's own part of this one.
-  void land_late(auto& ctx, state& s) {
-    std::vector<float>& mean = mean_;
-    mean.assign(s.size(), 0.0F);
-    if (s.arrived) mean = s.late;
+  result<void> land_late(auto& ctx, state& s) {
+    const auto rows = ctx.rows();
+    const auto mean = room(mean_, s.size());
+    CAUSEWAY_TRY(s.arrived ? rows.copy(mean, s.late) : rows.zero(mean));
     if constexpr (landing_type::own_is_fresh) {
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
-      kernels::axpy(ctx.pool(), mean.data(), share, s.input.data(), count(mean));
-      if (s.arrived) kernels::axpy(ctx.pool(), mean.data(), -share, s.own_late.data(), count(mean));
+      CAUSEWAY_TRY(rows.add(mean, share, s.input));
+      if (s.arrived) CAUSEWAY_TRY(rows.add(mean, -share, s.own_late));
     }
     if constexpr (content_type::anchored) {
-      if (s.arrived || landing_type::own_is_fresh) move_shared(ctx, s, mean, {});
-      const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-      const auto local = opened(s, live(ctx, s), local_);
-      if constexpr (!keeps_in_parameters) landing_.land(local, shared, {});
-      if (keeps_in_parameters && s.arrived) kernels::axpy(ctx.pool(), local.data(), 1.0F, moved_.data(), count(local));
-      put_back(s, local, live(ctx, s));
-      if constexpr (content_type::sums_updates) clear_updates(s);
+      if (s.arrived || landing_type::own_is_fresh) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
+      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+      CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+      if constexpr (!keeps_in_parameters) CAUSEWAY_TRY(land_by(ctx, local, shared, {}));
+      if (keeps_in_parameters && s.arrived) CAUSEWAY_TRY(rows.add(local, 1.0F, room(moved_, local.size())));
+      CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
+      if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
       ctx.parameters_changed();
+      return {};
     } else {
-      put_in(s, mean, live(ctx, s));
+      return rows.scatter(s.cut->ranges, mean, live(ctx, s));
     }
   }
-  static void put_in(const state& s, std::span<const float> row, std::span<float> all) { axis::scatter(*s.cut, row, all); }
 
-  void clear_updates(state& s) {
-    for (const index_range r : s.cut->ranges) std::fill(updates_.begin() + r.begin, updates_.begin() + r.end, 0.0F);
+  result<void> clear_updates(auto& ctx, state& s) {
+    const std::span<float> all{updates_};
+    for (const index_range r : s.cut->ranges) {
+      CAUSEWAY_TRY(ctx.rows().zero(all.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()))));
+    }
+    return {};
   }
 
   /// What all peers hold alike now; nothing where they do not.
-  std::span<const float> shared_of(auto& ctx, const state& s) {
+  result<std::span<const float>> shared_of(auto& ctx, const state& s) {
     if constexpr (!laws::identical) {
-      return {};
+      return std::span<const float>{};
     } else if constexpr (content_type::anchored) {
-      return opened(s, std::span<float>{anchor_}, shared_);
+      CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+      return std::span<const float>{shared};
     } else {
-      return ctx.parameters();
+      return std::span<const float>{ctx.parameters()};
     }
   }
   /// The mean that was still under way when training ended; local progress since the last round stays.
-  void land_last(auto& ctx, state& s) {
-    const auto local = opened(s, live(ctx, s), local_);
-    const auto shared = opened(s, std::span<float>{anchor_}, shared_);
-    kernels::axpy(ctx.pool(), local.data(), -1.0F, shared.data(), count(local));
+  result<void> land_last(auto& ctx, state& s) {
+    const auto rows = ctx.rows();
+    CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
+    CAUSEWAY_ASSIGN(const auto before, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_TRY(rows.add(local, -1.0F, before));
     if constexpr (landing_type::own_is_fresh) {
       const float share = 1.0F / static_cast<float>(s.terms.contributors);
-      kernels::axpy(ctx.pool(), s.row.data(), -share, s.input.data(), count(s.row));
-      kernels::axpy(ctx.pool(), s.row.data(), share, s.next_residual.data(), count(s.row));
+      CAUSEWAY_TRY(rows.add(s.row, -share, s.input));
+      CAUSEWAY_TRY(rows.add(s.row, share, s.next_residual));
     }
-    move_shared(ctx, s, s.row, {});
-    kernels::axpy(ctx.pool(), local.data(), 1.0F, opened(s, std::span<float>{anchor_}, shared_).data(), count(local));
-    put_back(s, local, live(ctx, s));
+    CAUSEWAY_TRY(move_shared(ctx, s, s.row, {}));
+    CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
+    CAUSEWAY_TRY(rows.add(local, 1.0F, shared));
+    return put_back(ctx, s, local, live(ctx, s));
   }
 
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
-  /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
-  static std::span<float> opened(const state& s, std::span<float> all, std::vector<float>& scratch) {
-    if (s.cut->is_whole(all.size())) return all;
-    scratch.resize(s.size());
-    axis::gather(*s.cut, all, scratch);
-    return scratch;
+  result<void> land_by(auto& ctx, std::span<float> local, std::span<const float> shared, std::span<const float> at_send) {
+    const auto rows = ctx.rows();
+    if constexpr (requires { landing_.land_rows(rows, local, shared, at_send); }) {
+      return landing_.land_rows(rows, local, shared, at_send);
+    } else {
+      landing_.land(local, shared, at_send);
+      return {};
+    }
   }
-  static void put_back(const state& s, std::span<const float> row, std::span<float> all) {
-    if (!s.cut->is_whole(all.size())) axis::scatter(*s.cut, row, all);
+
+  /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
+  static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
+    if (scratch.size() < size) scratch.resize(size);
+    return std::span{scratch}.first(size);
+  }
+  /// local ← row where counts are not 0, or local + (row − sent) there.
+  static result<void> take_over(const auto& rows, std::span<float> local, std::span<const float> row,
+                                std::span<const float> sent, std::span<const float> counts) {
+    if constexpr (requires { rows.take_over(local, row, sent, counts); }) {
+      if (rows.there(local, row, counts)) return rows.take_over(local, row, sent, counts);
+    }
+    for (std::size_t i = 0; i < local.size(); ++i) {
+      if (counts[i] != 0) local[i] = sent.empty() ? row[i] : local[i] + (row[i] - sent[i]);
+    }
+    return {};
+  }
+  /// A fragment of `all` as one row: where it lies, or gathered into `scratch`.
+  static result<std::span<float>> opened(auto& ctx, const state& s, std::span<float> all, source_vector<float>& scratch) {
+    if (s.cut->is_whole(all.size())) return all;
+    const auto row = room(scratch, s.size());
+    CAUSEWAY_TRY(ctx.rows().gather(s.cut->ranges, all, row));
+    return row;
+  }
+  static result<void> put_back(auto& ctx, const state& s, std::span<const float> row, std::span<float> all) {
+    return s.cut->is_whole(all.size()) ? result<void>{} : ctx.rows().scatter(s.cut->ranges, row, all);
   }
 
   residual_type residual_;
   landing_type landing_;
 
-  std::vector<float> anchor_;  ///< the shared parameters
-  std::vector<float> updates_;
-  std::vector<float> local_;  // working memory
-  std::vector<float> shared_;
-  std::vector<float> moved_;
-  std::vector<float> mean_;
+  source_vector<float> anchor_;  ///< the shared parameters
+  source_vector<float> updates_;
+  source_vector<float> local_;  // working memory
+  source_vector<float> shared_;
+  source_vector<float> moved_;
+  source_vector<float> mean_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::comm::detail
@@ -47718,7 +48109,8 @@ class round_rows {
 
 // What comm::rounds keeps for one fragment: its counters, its outer optimizer, what a lossy codec left out, and the
 // conversation under way. A conversation is begun with `input`, which is kept while it lasts, so that it can be begun again
-// after a failure or from a checkpoint; nothing else changes before its result is here.
+// after a failure or from a checkpoint; nothing else changes before its result is here. Rows lie where the policy says; the
+// arithmetic on them is the context's.
 
 namespace causeway::inline CAUSEWAY_ABI::comm::detail {
 
@@ -47757,24 +48149,24 @@ struct round_state {
   double compute_seconds = 0;   ///< that they took; only where the trigger follows speed
   std::uint32_t due_after = 0;  ///< inner steps between that and the next
   std::uint64_t number = 0;     ///< of the next exchange
-  std::vector<float> residual;
+  source_vector<float> residual;
 
   bool pending = false;  ///< a conversation is under way
   bool begun = false;    ///< its messages are on their way; false after a failure or a restart
   bool turned = false;
   std::uint32_t waited = 0;  ///< inner steps since it began
   std::uint64_t parent = 0;
-  std::vector<float> input;
-  std::vector<float> at_send;
+  source_vector<float> input;
+  source_vector<float> at_send;
   bool arrived = false;  ///< for landings of a round: `late` is the mean of the round before, `own_late` this peer's part
-  std::vector<float> late;
-  std::vector<float> own_late;
+  source_vector<float> late;
+  source_vector<float> own_late;
 
   // Not part of a checkpoint.
-  std::vector<float> row;
-  std::vector<float> next_residual;
-  std::vector<float> counts;
-  std::vector<float> reference;
+  source_vector<float> row;
+  source_vector<float> next_residual;
+  source_vector<float> counts;
+  source_vector<float> reference;
   talk_terms terms;
   // Before the exchange, which refers to them.
   std::unique_ptr<net::any_transport> view;
@@ -47797,16 +48189,25 @@ struct round_state {
     if constexpr (Recipe::traits.stateful) ar(*exchange);
   }
 
-  /// x ← β·e + η·x, in `input`, which holds x.
-  template <axis::Residual R>
-  void add_residual(const R& policy, float learning_rate) {
-    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
-      const float gain = policy.gain(learning_rate);
-      const float decay = policy.decay();
-      for (std::size_t i = 0; i < input.size(); ++i) {
-        input[i] = gain * input[i] + (residual.empty() ? 0.0F : decay * residual[i]);
-      }
+  /// Where its rows are to lie from now on.
+  void keep_in(const memory_source& memory) {
+    for (auto* values : {&residual, &input, &at_send, &late, &own_late, &row, &next_residual, &counts, &reference}) {
+      move_to(memory, *values);
     }
+    if constexpr (requires { outer.keep_in(memory); }) outer.keep_in(memory);
+  }
+
+  /// x ← β·e + η·x, in `input`, which holds x.
+  template <axis::Residual R, class Context>
+  result<void> add_residual(Context& ctx, const R& policy) {
+    if constexpr (R::keeps == axis::keeping::in_a_buffer) {
+      const float gain = policy.gain(ctx.next_learning_rate());
+      if (!residual.empty()) return ctx.rows().blend(input, gain, residual, policy.decay());
+      next_residual.resize(input.size());
+      CAUSEWAY_TRY(ctx.rows().zero(next_residual));
+      return ctx.rows().blend(input, gain, next_residual, 0.0F);
+    }
+    return {};
   }
 
   void cancel() {
@@ -47817,13 +48218,16 @@ struct round_state {
   template <class Context>
   result<void> begin(Context& ctx, bool wants_residual, bool wants_counts) {
     begun = turned = false;
-    row = input;
-    next_residual.assign(wants_residual ? row.size() : 0, 0.0F);
-    counts.assign(wants_counts ? row.size() : 0, 0.0F);
+    row.resize(input.size());
+    CAUSEWAY_TRY(ctx.rows().copy(row, input));
+    next_residual.resize(wants_residual ? row.size() : 0);
+    CAUSEWAY_TRY(ctx.rows().zero(next_residual));
+    counts.resize(wants_counts ? row.size() : 0);
+    CAUSEWAY_TRY(ctx.rows().zero(counts));
     if constexpr (!axis::by_context<Recipe>) {
       if (terms.members.size() > 1) {
         open_group(ctx);
-        CAUSEWAY_TRY(exchange->begin(port(ctx), exchange_row(), message_context(ctx)));
+        CAUSEWAY_TRY(failing(ctx, exchange->begin(port(ctx), exchange_row(), message_context(ctx))));
       }
     }
     begun = true;
@@ -47834,7 +48238,9 @@ struct round_state {
   template <class Context>
   result<void> turn(Context& ctx) {
     if constexpr (!axis::by_context<Recipe>) {
-      if (terms.members.size() > 1) CAUSEWAY_TRY(failing(exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
+      if (terms.members.size() > 1) {
+        CAUSEWAY_TRY(failing(ctx, exchange->turn(port(ctx), exchange_row(), message_context(ctx))));
+      }
     }
     turned = true;
     return {};
@@ -47844,19 +48250,19 @@ struct round_state {
   template <class Context>
   result<void> finish(Context& ctx, const Recipe& recipe) {
     if constexpr (axis::by_context<Recipe>) {
-      return failing(mean_by_context(ctx, recipe));
+      return failing(ctx, mean_by_context(ctx, recipe));
     } else {
       if (terms.members.size() > 1) {
-        CAUSEWAY_TRY(failing(exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
-      } else {
-        std::fill(counts.begin(), counts.end(), 1.0F);
+        CAUSEWAY_TRY(failing(ctx, exchange->finish(port(ctx), exchange_row(), message_context(ctx))));
       }
-      return failing(ctx.left_exchange());
+      return failing(ctx, ctx.left_exchange());
     }
   }
 
  private:
-  result<void> failing(result<void> outcome) {
+  template <class Context>
+  result<void> failing(Context& ctx, result<void> outcome) {
+    outcome = ctx.or_device_error(std::move(outcome));
     if (!outcome) begun = false;
     return outcome;
   }
@@ -47866,8 +48272,7 @@ struct round_state {
     if (!next_residual.empty() && terms.members.size() > 1) CAUSEWAY_TRY(find_residual(ctx, recipe));
     if (terms.contributors != terms.members.size()) {
       const auto share = static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
-      const auto count = static_cast<std::int64_t>(row.size());
-      kernels::scale(ctx.pool(), row.data(), terms.contributes ? share : 0.0F, count);
+      CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? share : 0.0F));
     }
     return ctx.mean(recipe.codec, row);
   }
@@ -47879,7 +48284,13 @@ struct round_state {
     const auto about = message_context(ctx);
     std::vector<std::byte> room(codec.most_bytes(about, row.size()));
     const std::size_t used = codec.encode(about, row, room);
-    return compress::residual_of(codec, about, row, std::span{room}.first(used), next_residual);
+    const auto bytes = std::span{room}.first(used);
+    if constexpr (decltype(codec)::traits.transform) {
+      return compress::residual_of(codec, about, row, bytes, next_residual);
+    } else {
+      CAUSEWAY_TRY(ctx.rows().copy(next_residual, row));
+      return codec.decode_add(about, bytes, next_residual, -1.0F, {});
+    }
   }
 
   template <class Context>
@@ -47935,7 +48346,8 @@ namespace causeway::inline CAUSEWAY_ABI::comm {
 /// outer<nesterov>{0.7}, blocking. Give axis values in any order: `rounds{axis::every{100}, axis::strided{}, ...}`.
 ///
 /// State: shared parameters (anchored contents), the outer optimizer's, residuals, and the rows under way. Bytes and rounds
-/// are the exchange's, for each fragment. Options that do not fit are errc::invalid_argument from start().
+/// are the exchange's, for each fragment. Options that do not fit are errc::invalid_argument from start(). Beside a model
+/// on a device rows, state and arithmetic are there, if the outer optimizer is (cuda/nesterov.hpp).
 template <class... Axes>
 class rounds : round_rules<Axes...> {
   using trigger_type = axis::pick<axis::part::trigger, axis::every, Axes...>;
@@ -47982,6 +48394,9 @@ class rounds : round_rules<Axes...> {
     if constexpr (requires { group_.check_fragments(cuts_.size()); }) {
       CAUSEWAY_TRY(group_.check_fragments(cuts_.size()));
     }
+    memory_ = row_memory(ctx);
+    rows_.keep_in(memory_);
+    for (state& s : states_) s.keep_in(memory_);
     if (states_.empty()) found(ctx);
     for (std::size_t i = 0; i < states_.size(); ++i) CAUSEWAY_TRY(prepare(ctx, i));
     if constexpr (content_type::sums_updates) CAUSEWAY_TRY(ctx.track_updates(rows_.updates()));
@@ -48009,8 +48424,7 @@ class rounds : round_rules<Axes...> {
 
   result<void> after_inner_step(auto& ctx) {
     if constexpr (content_type::before_inner_step) {
-      if (!accumulates || gathered_ == 0) ctx.commit_round(rows_.shared_of(ctx, states_[0]));
-      return {};
+      return !accumulates || gathered_ == 0 ? commit(ctx, states_[0]) : result<void>{};
     } else {
       return count_and_exchange(ctx);
     }
@@ -48027,10 +48441,10 @@ class rounds : round_rules<Axes...> {
     }
     if constexpr (!laws::identical && !parted) {
       CAUSEWAY_TRY(ctx.mean(compress::none{}, ctx.parameters()));
-      std::copy_n(ctx.parameters().begin(), rows_.anchor().size(), rows_.anchor().begin());
+      CAUSEWAY_TRY(ctx.rows().copy(rows_.anchor(), ctx.parameters().first(rows_.anchor().size())));
       ctx.commit_round(ctx.parameters());
     } else if constexpr (content_type::anchored) {
-      std::copy(rows_.anchor().begin(), rows_.anchor().end(), ctx.parameters().begin());
+      CAUSEWAY_TRY(ctx.rows().copy(ctx.parameters(), rows_.anchor()));
     }
     ctx.parameters_changed();
     return {};
@@ -48094,9 +48508,21 @@ class rounds : round_rules<Axes...> {
                     std::to_string(trigger_.next(0, 1)) + "; it must be at least 1 and less than the round");
   }
 
+  /// The outer optimizer's, where it has one: that says where the outer step is made. Else the parameters', unless an
+  /// optimizer of the host is to move the shared ones.
+  [[nodiscard]] memory_source row_memory(auto& ctx) const {
+    if constexpr (requires { outer_.memory(); } && content_type::anchored) {
+      return outer_.memory();
+    } else if constexpr (!content_type::anchored || requires(outer_type & o) { o.keep_in(memory_source{}); }) {
+      return ctx.memory();
+    }
+    return {};
+  }
+
   void add_state() {
     states_.emplace_back();
     states_.back().outer = outer_;
+    states_.back().keep_in(memory_);
     states_.back().group_axis = group_;
     if constexpr (!axis::by_context<recipe_type>) states_.back().exchange.emplace(recipe_.make(states_.size() - 1));
   }
@@ -48135,7 +48561,7 @@ class rounds : round_rules<Axes...> {
   result<void> gather_samples(auto& ctx) {
     if (!counted_) {
       const std::uint64_t samples = ctx.samples() - std::exchange(samples_seen_, ctx.samples());
-      add_gradient(ctx, samples);
+      CAUSEWAY_TRY(add_gradient(ctx, samples));
       counted_ = true;
     }
     CAUSEWAY_ASSIGN(const bool enough, trigger_.reached(ctx, gathered_));
@@ -48149,22 +48575,22 @@ class rounds : round_rules<Axes...> {
   }
 
   /// updates ← Σ samples · gradient.
-  void add_gradient(auto& ctx, std::uint64_t samples) {
+  result<void> add_gradient(auto& ctx, std::uint64_t samples) {
     const auto g = ctx.gradients();
     rows_.updates().resize(g.size());
-    kernels::axpy(ctx.pool(), rows_.updates().data(), static_cast<float>(samples), g.data(), rows_.count(g));
+    CAUSEWAY_TRY(ctx.rows().add(rows_.updates(), static_cast<float>(samples), g));
     gathered_ += samples;
+    return {};
   }
 
   /// Gradients ← the mean over all samples of all peers.
   result<void> exchange_samples(auto& ctx) {
     const auto g = ctx.gradients();
-    std::copy(rows_.updates().begin(), rows_.updates().end(), g.begin());
-    if (gathered_ > 0) kernels::scale(ctx.pool(), g.data(), 1.0F / static_cast<float>(gathered_), rows_.count(g));
+    CAUSEWAY_TRY(ctx.rows().copy(g, rows_.updates()));
+    if (gathered_ > 0) CAUSEWAY_TRY(ctx.rows().scale(g, 1.0F / static_cast<float>(gathered_)));
     for (state& s : states_) CAUSEWAY_TRY(exchange_now(ctx, s));
-    std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
     gathered_ = 0;
-    return {};
+    return ctx.rows().zero(rows_.updates());
   }
 
   /// Takes part until all peers have ended their training; what is left over then is one more step.
@@ -48175,7 +48601,7 @@ class rounds : round_rules<Axes...> {
       if (!enough && trigger_.total(gathered_) == 0) return {};
       CAUSEWAY_TRY(exchange_samples(ctx));
       CAUSEWAY_TRY(ctx.inner_step());
-      ctx.commit_round(rows_.shared_of(ctx, states_[0]));
+      CAUSEWAY_TRY(commit(ctx, states_[0]));
       if (!enough) return {};
     }
   }
@@ -48226,21 +48652,18 @@ class rounds : round_rules<Axes...> {
 
   /// A blocking exchange.
   result<void> exchange_now(auto& ctx, state& s) {
-    rows_.compose(ctx, s);
+    CAUSEWAY_TRY(rows_.compose(ctx, s));
     CAUSEWAY_TRY(begin(ctx, s));
     return arrive(ctx, s);
   }
 
   /// Sends a row on its way; its result is waited for in a later step.
   result<void> depart(auto& ctx, state& s) {
-    rows_.compose(ctx, s);
-    if constexpr (landing_type::keeps_departure) {
-      s.at_send.resize(s.size());
-      axis::gather(*s.cut, rows_.live(ctx, s), s.at_send);
-    }
+    CAUSEWAY_TRY(rows_.compose(ctx, s));
+    if constexpr (landing_type::keeps_departure) CAUSEWAY_TRY(rows_.note_departure(ctx, s));
     s.parent = laws::identical ? ctx.parent() : 0;
     CAUSEWAY_TRY(begin(ctx, s));
-    if constexpr (rows_type::keeps_in_parameters) rows_.take_out_sent(ctx, s);
+    if constexpr (rows_type::keeps_in_parameters) CAUSEWAY_TRY(rows_.take_out_sent(ctx, s));
     s.pending = true;
     s.waited = 0;
     s.restart(trigger_.next(number_of(s), states_.size()));
@@ -48253,24 +48676,20 @@ class rounds : round_rules<Axes...> {
       if (!s.begun) CAUSEWAY_TRY(begin(ctx, s));
       if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
       CAUSEWAY_TRY(s.finish(ctx, recipe_));
-      s.late = s.row;
-      s.own_late = s.input;
-      if (!s.next_residual.empty())
-        kernels::axpy(ctx.pool(), s.own_late.data(), -1.0F, s.next_residual.data(), rows_.count(s.own_late));
+      CAUSEWAY_TRY(rows_.keep_late(ctx, s));
       s.pending = false;
       s.arrived = true;
       close(ctx, s);
     }
-    rows_.compose(ctx, s);
+    CAUSEWAY_TRY(rows_.compose(ctx, s));
     s.parent = 0;
     CAUSEWAY_TRY(begin(ctx, s));
     s.pending = true;
     s.waited = 0;
-    if constexpr (rows_type::keeps_in_parameters) rows_.take_out_sent(ctx, s);
-    rows_.land_late(ctx, s);
+    if constexpr (rows_type::keeps_in_parameters) CAUSEWAY_TRY(rows_.take_out_sent(ctx, s));
+    CAUSEWAY_TRY(rows_.land_late(ctx, s));
     s.restart(trigger_.next(number_of(s), states_.size()));
-    if constexpr (!content_type::before_inner_step) ctx.commit_round(rows_.shared_of(ctx, s));
-    return {};
+    return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
   }
 
   result<void> complete(auto& ctx, state& s) {
@@ -48288,15 +48707,19 @@ class rounds : round_rules<Axes...> {
   result<void> arrive(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(s.finish(ctx, recipe_));
-    const axis::exchange_report report{.fragment = number_of(s),
-                                       .steps = s.since,
-                                       .movement = rows_.movement(ctx, s),
-                                       .compute_seconds = s.compute_seconds};
-    rows_.land(ctx, s);
+    CAUSEWAY_ASSIGN(const double movement, rows_.movement(ctx, s));
+    const axis::exchange_report report{
+        .fragment = number_of(s), .steps = s.since, .movement = movement, .compute_seconds = s.compute_seconds};
+    CAUSEWAY_TRY(rows_.land(ctx, s));
     close(ctx, s);
     CAUSEWAY_TRY(trigger_.exchanged(ctx, report));
     if (!std::exchange(s.pending, false)) s.restart(trigger_.next(number_of(s), states_.size()));
-    if constexpr (!content_type::before_inner_step) ctx.commit_round(rows_.shared_of(ctx, s));
+    return content_type::before_inner_step ? result<void>{} : commit(ctx, s);
+  }
+
+  result<void> commit(auto& ctx, state& s) {
+    CAUSEWAY_ASSIGN(const std::span<const float> shared, rows_.shared_of(ctx, s));
+    ctx.commit_round(shared);
     return {};
   }
 
@@ -48350,7 +48773,7 @@ class rounds : round_rules<Axes...> {
       q.self = p;
       s.terms.contributors += participation_.contributes(q) ? 1U : 0U;
     }
-    rows_.refer(s);
+    CAUSEWAY_TRY(rows_.refer(ctx, s));
     return s.begin(ctx, laws::mix.keeps_residual || laws::mix.own_is_fresh, wants_counts);
   }
   // ---- at the end -------------------------------------------------------------------------------------------------------
@@ -48359,11 +48782,10 @@ class rounds : round_rules<Axes...> {
   result<void> complete_late(auto& ctx, state& s) {
     if (!s.turned) CAUSEWAY_TRY(s.turn(ctx));
     CAUSEWAY_TRY(s.finish(ctx, recipe_));
-    rows_.land_last(ctx, s);
+    CAUSEWAY_TRY(rows_.land_last(ctx, s));
     s.pending = s.arrived = false;
     close(ctx, s);
-    ctx.commit_round(rows_.shared_of(ctx, s));
-    return {};
+    return commit(ctx, s);
   }
 
   static constexpr std::uint64_t stream = 0x726F756E6473;
@@ -48378,6 +48800,7 @@ class rounds : round_rules<Axes...> {
   participation_type participation_;
   outer_type outer_;
 
+  memory_source memory_;  ///< of the rows
   rows_type rows_;
   std::vector<axis::fragment> cuts_;
   std::vector<state> states_;  ///< fragments of the first tensor, then of the next
@@ -51707,6 +52130,7 @@ struct crew_words {
   std::uint64_t state = 0;  ///< names the parameters after them
   double norm = 0;          ///< of the last step's gradient, over the whole model
   stage::run_history history{};
+  double loss = 0;  ///< of the last step, summed over the tokens of the global batch
 
   friend bool operator==(const crew_words&, const crew_words&) = default;
 };
@@ -51729,7 +52153,7 @@ class crew {
   /// Blocks until the next attempt begins; the one that is under way, if nothing has ended it. Errors that another attempt
   /// may cure are for the fault policy.
   virtual result<crew_attempt> begin_attempt() = 0;
-  /// The gradient is complete on all peers. Success: the run has taken a step; `words()` say which.
+  /// Every peer's gradient is complete, whether or not all know. Success: the run has taken a step; `words()` say which.
   virtual result<void> propose(const crew_words& next) = 0;
   /// What the peers did together did not go through. Success: another attempt may, or `words()` are others.
   virtual result<void> failed(const error& why) = 0;
@@ -51803,12 +52227,66 @@ class block_store {
 
 #endif  // CAUSEWAY_PARALLEL_BLOCK_STORE_HPP
 
+// ---- causeway/parallel/tied_table.hpp ----
+#ifndef CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+#define CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
+// A token table that is the output layer too (Press and Wolf, EACL 2017) is held at both ends of a model that is cut into
+// stages. Where blocks have holders of their own, the table's are those of the first block and those of the last; it goes
+// with either of them.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// The table's place in a flat buffer of the model, padding included; empty where no table is shared, or none is held.
+template <class Model>
+[[nodiscard]] std::span<float> table_in(Model& model, std::span<float> flat) {
+  const std::size_t table = model.tied_table();
+  if (table == nn::not_held) return {};
+  const auto segments = model.parameters().segments();
+  const auto from = static_cast<std::size_t>(segments[table].offset);
+  const std::size_t to = table + 1 < segments.size() ? static_cast<std::size_t>(segments[table + 1].offset) : flat.size();
+  return flat.subspan(from, to - from);
+}
+
+/// As `blocks_in`, without a tied table, which comes first in its buffer.
+template <class Model>
+[[nodiscard]] std::span<float> untied_blocks_in(Model& model, std::span<float> flat, const nn::block_range& range) {
+  std::span<const parameter_segment> segments = model.parameters().segments();
+  if (model.tied_table() != nn::not_held) {
+    CAUSEWAY_EXPECT(model.tied_table() == 0);
+    segments = segments.subspan(1);
+  }
+  return blocks_in(flat, segments, range, model.blocks());
+}
+
+/// What a block takes along when it moves: it is complete without any other block. Calls `f` with one or two pieces of
+/// `flat`; a tied table goes with the first block, in front, and with the last, behind. Precondition: the block is held.
+template <class Model, class F>
+void for_pieces_of(Model& model, std::span<float> flat, std::int64_t block, F&& f) {
+  f(blocks_in(flat, model.parameters().segments(), {block, block + 1}, model.blocks()));
+  const bool last = block > 0 && block + 1 == model.blocks();
+  if (const auto table = table_in(model, flat); last && !table.empty()) f(table);
+}
+
+/// Who holds the table: those who hold the first block, then those who hold only the last.
+[[nodiscard]] inline std::vector<std::uint64_t> holders_of_table(const stage::layout& l, std::int64_t layers) {
+  std::vector<std::uint64_t> all = l.holders(0);
+  for (const std::uint64_t peer : l.holders(layers - 1)) {
+    if (std::find(all.begin(), all.end(), peer) == all.end()) all.push_back(peer);
+  }
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_TIED_TABLE_HPP
+
 // ---- causeway/parallel/block_sums.hpp ----
 #ifndef CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
 #define CAUSEWAY_PARALLEL_BLOCK_SUMS_HPP
 
 // The gradients of a model that several pipelines hold, which need not be cut alike: each block is summed over those who
-// hold it.
+// hold it, and a tied table over those who hold either end.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -51831,11 +52309,24 @@ struct shared_run {
   return runs;
 }
 
-/// Squared norms of summed gradients.
+/// Squared norms of summed gradients. A tied table counts as part of the first block.
 struct block_squares {
   std::map<std::int64_t, double> of;  ///< every block that this peer holds
   double first = 0;                   ///< of those that it is the first holder of: over all peers, of the whole model
 };
+
+/// Sums over `holders`, of whom this peer is one; the same bits for all of them. Of nothing: nothing. `index_of`: the
+/// transport's number of each.
+inline result<void> sum_over(net::any_transport& transport, const net::message_id& id,
+                             std::span<const std::uint64_t> holders,
+                             const std::map<std::uint64_t, net::peer_index>& index_of, std::span<float> values,
+                             const collective::collective_options& options) {
+  if (holders.size() < 2 || values.empty()) return {};
+  std::vector<net::peer_index> peers;
+  for (const std::uint64_t holder : holders) peers.push_back(index_of.at(holder));
+  collective::group_view view{transport, std::move(peers)};
+  return collective::all_reduce_sum(view, id, values, options);
+}
 
 /// Sums the gradients of `ctx` over their holders. Who holds a block without computing it puts in zeros and gets the sum,
 /// which keeps it up to date. `self`: this peer in the layout; `index_of`: the transport's number of each.
@@ -51845,21 +52336,19 @@ result<block_squares> sum_blocks(auto& ctx, net::any_transport& transport, const
                                  const collective::collective_options& options) {
   const std::int64_t layers = ctx.model().blocks();
   const auto segments = ctx.model().parameters().segments();
+  const auto tables = holders_of_table(l, layers);
+  if (std::find(tables.begin(), tables.end(), self) != tables.end()) {  // a spare peer may have one that counts for nothing
+    CAUSEWAY_TRY(sum_over(transport, id, tables, index_of, table_in(ctx.model(), ctx.gradients()), options));
+  }
   block_squares squares;
-  std::size_t number = 0;
+  net::message_id named = id;
+  std::uint64_t number = 0;
   for (const shared_run& run : shared_runs(l, layers)) {
-    const std::size_t piece = number++;
+    named.step = mix(id.step, number++);
     const auto mine = std::find(run.holders.begin(), run.holders.end(), self);
     if (mine == run.holders.end()) continue;
-    if (run.holders.size() > 1) {
-      std::vector<net::peer_index> peers;
-      for (const std::uint64_t holder : run.holders) peers.push_back(index_of.at(holder));
-      collective::group_view view{transport, std::move(peers)};
-      net::message_id named = id;
-      named.step = mix(id.step, piece);
-      CAUSEWAY_TRY(
-          collective::all_reduce_sum(view, named, blocks_in(ctx.gradients(), segments, run.blocks, layers), options));
-    }
+    const auto values = untied_blocks_in(ctx.model(), ctx.gradients(), run.blocks);
+    CAUSEWAY_TRY(sum_over(transport, named, run.holders, index_of, values, options));
     for (std::int64_t b = run.blocks.first; b < run.blocks.last; ++b) {
       const double norm = ctx.norm_of(blocks_in(ctx.gradients(), segments, {b, b + 1}, layers));
       squares.of[b] = norm * norm;
@@ -52310,11 +52799,8 @@ class held_blocks {
 
   template <class F>
   static void for_parts(auto& ctx, std::int64_t block, F&& f) {
-    const auto place = [&](std::span<float> flat) {
-      return blocks_in(flat, ctx.model().parameters().segments(), {block, block + 1}, ctx.model().blocks());
-    };
-    f(place(ctx.parameters()));
-    for (const std::span<float> moment : ctx.inner().moments()) f(place(moment));
+    for_pieces_of(ctx.model(), ctx.parameters(), block, f);
+    for (const std::span<float> moment : ctx.inner().moments()) for_pieces_of(ctx.model(), moment, block, f);
   }
 
   std::optional<block_store> store_;
@@ -52366,6 +52852,8 @@ class any_kept_step {
   /// The whole flat buffer, before it is summed with others'; empty: nothing yet. In it, of the successor's stage, what the
   /// forwards that were repeated have given: that of the last stage makes its output layer's gradient at once.
   std::vector<float> gradients;
+  /// Of a tied table, what the successor's stage has given: if this peer has both ends, its own is in `gradients`.
+  std::vector<float> table;
 
   /// A byte for each micro-batch: of its own stage, then of its successor's.
   [[nodiscard]] virtual std::vector<std::byte> progress() const = 0;
@@ -52406,6 +52894,7 @@ class kept_step final : public any_kept_step {
     const auto is_done = [](const unit& u) { return u.state == plan::unit_state::done; };
     if (successor == at.rank || std::none_of(rows_[1].begin(), rows_[1].end(), is_done)) return false;
     for (unit& u : rows_[1]) u = unit{};
+    table.clear();
     return true;
   }
 
@@ -52465,6 +52954,7 @@ struct kept_pass_setup {
   const batch& piece;                         ///< of the pipeline
   float grad_scale = 0;
   std::span<const std::uint64_t> dropout;  ///< [micro-batch]
+  std::span<float> table{};                ///< a tied table's gradient in the model
 };
 
 /// One thread; one attempt.
@@ -52480,7 +52970,10 @@ class kept_pass {
   result<void> run() {
     CAUSEWAY_TRY(send_again());
     for (const plan::operation& op : setup_.order) {
-      CAUSEWAY_TRY(op.kind == plan::work::forward ? forward(op) : backward(op));
+      swap_tables(op);
+      auto done = op.kind == plan::work::forward ? forward(op) : backward(op);
+      swap_tables(op);
+      CAUSEWAY_TRY(std::move(done));
     }
     return mail_.flush();
   }
@@ -52499,6 +52992,14 @@ class kept_pass {
              setup_.before.units[s + 1][op.micro_batch] == state::untouched;
     }
     return s > 0 && !is_ours(s - 1) && setup_.before.units[s - 1][op.micro_batch] != state::done;
+  }
+
+  // A tied table's gradient of the successor's stage is added up apart, so that it can be left out.
+  void swap_tables(const plan::operation& op) {
+    const bool end = op.chunk == 0 || op.chunk + 1 == setup_.stages.size();
+    if (!end || op.chunk == step_.at.rank) return;
+    step_.table.resize(setup_.table.size());
+    std::swap_ranges(step_.table.begin(), step_.table.end(), setup_.table.begin());
   }
 
   // What an earlier attempt computed, and who needs it has not got, or has lost.
@@ -52810,7 +53311,11 @@ class kept_work {
     auto done = pass(ctx, step, before, l, codec, b, talk, repeats_all);
     step.gradients.assign(gradients.begin(), gradients.end());
     if (!done) return std::move(done).error();
-    if (shadows) zero(ctx, mine.seats[step.successor].computes);  // the successor's own count
+    if (shadows) {
+      zero(ctx, mine.seats[step.successor].computes);  // the successor's own count
+    } else {
+      add_table(ctx, step);
+    }
     double loss = 0;
     for (std::size_t m = 0; m < step.micro_batches() && before.owners.back() == self; ++m)
       loss += step.of(step.stages - 1, m).loss;
@@ -52852,8 +53357,14 @@ class kept_work {
   }
 
   static void zero(auto& ctx, const nn::block_range& blocks) {
-    const auto part = blocks_in(ctx.gradients(), ctx.model().parameters().segments(), blocks, ctx.model().blocks());
+    const auto part = untied_blocks_in(ctx.model(), ctx.gradients(), blocks);
     std::fill(part.begin(), part.end(), 0.0F);
+  }
+  // Of the successor's stage to that of its own: the order in which two peers' would be summed makes no difference.
+  static void add_table(auto& ctx, const any_kept_step& step) {
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    if (step.table.empty()) return;
+    kernels::axpy(ctx.pool(), table.data(), 1.0F, step.table.data(), static_cast<std::int64_t>(table.size()));
   }
 
   // Micro-batches whose forward through the successor's stage is not here.
@@ -52896,7 +53407,8 @@ class kept_work {
                             .window = micro_batches,  // all that was kept may be sent again at once
                             .deadline = talk.boundaries.deadline,
                             .routes = &routes}};
-    kept_pass run{ctx.model(), mail, step, {before, self, order, stages, piece, b.grad_scale, b.dropout}};
+    const auto table = table_in(ctx.model(), ctx.gradients());
+    kept_pass run{ctx.model(), mail, step, {before, self, order, stages, piece, b.grad_scale, b.dropout, table}};
     return run.run();
   }
 
@@ -53135,11 +53647,12 @@ struct elastic_pipeline_options {
 /// The gradient of a step is that of the mean loss over the global batch, whoever computes which part of it in which
 /// layout: the same optimisation problem for any number of peers. Every peer is given the same global batch, as a function
 /// of trainer.context().step(). Needs an environment whose group is a crew_group, the same object here, fault::quorum,
-/// comm::every_step, an inner optimizer whose state can be divided (optim::Divisible), and untied embeddings.
+/// comm::every_step, and an inner optimizer whose state can be divided (optim::Divisible).
 ///
-/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders; about 100 bytes
-/// from and to everybody. On a change: 12 bytes a parameter of each block that moves (AdamW). Memory: as the layout says;
-/// while it changes, both parts, and what this peer gives away.
+/// Bytes per step: boundaries as parallel::pipeline; the gradient of each block summed over its holders, that of a tied
+/// table over those of the first and the last; about 100 bytes from and to everybody. On a change: 12 bytes a parameter of
+/// each block that moves (AdamW), the table with either. Memory: as the layout says; while it changes, both parts, and what
+/// this peer gives away.
 template <stage::Recovery Recovery = stage::recovery::regroup, stage::Schedule Schedule = stage::one_f_one_b,
           stage::ActivationCodec Codec = stage::plain>
 class elastic_pipeline {
@@ -53170,14 +53683,24 @@ class elastic_pipeline {
   result<double> forward_backward(auto& ctx, const batch& b) {
     CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     whole_ = b;
-    CAUSEWAY_TRY(attempt(ctx));
-    return loss_ / static_cast<double>(b.tokens());
+    for (;;) {
+      const auto begun = begin_attempt();
+      const auto done = begun ? attempt(ctx) : begun;
+      if (done) return loss_ / static_cast<double>(b.tokens());
+      if (!complete_) return done.error();
+      CAUSEWAY_TRY(crew_->failed(done.error()));  // a gradient that others may have voted for is kept
+      if (taken()) return crew_->words().loss / static_cast<double>(b.tokens());
+      if (begun || begun.error().code != errc::cancelled || crew_->words().step != ctx.step()) continue;
+      complete_ = false;  // the trainer clears the gradients
+      return done.error();
+    }
   }
 
   /// Of the whole model. The run takes the step here: what follows needs nobody else.
   result<float> norm(auto& ctx) {
     while (!taken()) {
       if (!proposes_) {
+        CAUSEWAY_TRY(begin_attempt());
         CAUSEWAY_TRY(attempt(ctx));
       } else {
         CAUSEWAY_TRY(propose());
@@ -53273,10 +53796,6 @@ class elastic_pipeline {
     }
     if (order_.chunks() != 1)
       return fail(errc::unsupported, "elastic pipeline", "a rank has one chunk here; use another schedule");
-    if (ctx.model().tied_table() != nn::not_held) {
-      return fail(errc::unsupported, "elastic pipeline",
-                  "first and last stage would share a table; build the model with untied embeddings");
-    }
     std::optional<block_store> store;
     if (options_.storage) store.emplace(*options_.storage, options_.folder);
     held_.begin(ctx.model().part(), ctx.model().blocks(), std::move(store));
@@ -53295,25 +53814,36 @@ class elastic_pipeline {
     return options;
   }
 
-  // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Others may
-  // have taken it in another attempt, whose sums are rounded otherwise: that is another state.
-  [[nodiscard]] bool taken() const { return complete_ && crew_->words() == next_; }
+  // Whether the run has taken the step that this peer's gradient is complete for: then only the move is left. Loss and norm
+  // may be the others' word, when a peer was lost before it had told its own to all. Others may have taken the step in
+  // another attempt, whose sums are rounded otherwise: that is another state.
+  [[nodiscard]] bool taken() const {
+    const crew_words& now = crew_->words();
+    return complete_ && now == next_words(now.loss, now.norm);
+  }
 
   result<void> propose() {
     proposes_ = false;  // once; the gradient may still be used when others go through with it
-    if (!std::isfinite(next_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
-    return crew_->propose(next_);
+    if (!std::isfinite(told_.norm)) return fail(errc::non_finite, "gradient", "its norm is not finite");
+    return crew_->propose(told_);
   }
 
-  // What the run holds alike after this step. Equal on all peers of the attempt, and in no attempt with other sums.
-  [[nodiscard]] crew_words next_words() const {
+  // This peer's gradient is complete. Equal on all peers of the attempt, and in no attempt with other sums.
+  void name_attempt() {
     hasher h;
     for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
-    add_layout(h, layout_).add_value(kept_.agreed());
-    const crew_words& now = crew_->words();
-    const double norm = std::sqrt(sum_of_squares_);
-    h.add_value(now.state).add_value(std::bit_cast<std::uint64_t>(norm));
-    return {now.step + 1, h.finish(), norm, next_history()};
+    add_layout(h, layout_).add_value(kept_.agreed()).add_value(crew_->words().state);
+    next_ = {crew_->words().step + 1, h.finish(), 0, next_history(), 0};
+    complete_ = true;
+  }
+
+  // What the run holds alike after the step of that attempt.
+  [[nodiscard]] crew_words next_words(double loss, double norm) const {
+    crew_words next = next_;
+    next.loss = loss;
+    next.norm = norm;
+    next.state = mix(next_.state, std::bit_cast<std::uint64_t>(norm));
+    return next;
   }
 
   // Nothing for a recovery policy that does not look back.
@@ -53330,8 +53860,10 @@ class elastic_pipeline {
   // All of a step but the move of the parameters.
   result<void> attempt(auto& ctx) {
     proposes_ = false;
-    CAUSEWAY_TRY(begin_attempt());
-    if (taken()) return {};  // the attempt just begun is the next step's
+    if (taken()) {  // the attempt just begun is the next step's
+      loss_ = crew_->words().loss;
+      return {};
+    }
     complete_ = false;
     codec_.begin_step();
     if (crew_->words().step != ctx.step()) {
@@ -53343,9 +53875,9 @@ class elastic_pipeline {
     CAUSEWAY_TRY(assemble(ctx, *facts));
     CAUSEWAY_TRY(compute(ctx));
     CAUSEWAY_TRY(sum_gradients(ctx));
+    name_attempt();
     CAUSEWAY_TRY(tell_sums(ctx));
-    next_ = next_words();
-    complete_ = proposes_ = true;
+    proposes_ = true;
     return {};
   }
 
@@ -53580,11 +54112,13 @@ class elastic_pipeline {
   // has heard from everybody knows that every gradient is complete.
   result<void> tell_sums(auto& ctx) {
     CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, std::array{loss_, squares_.first}));
-    loss_ = sum_of_squares_ = 0;
+    loss_ = 0;
+    double sum_of_squares = 0;
     for (const auto& [loss, squares] : all) {
       loss_ += loss;
-      sum_of_squares_ += squares;
+      sum_of_squares += squares;
     }
+    told_ = next_words(loss_, std::sqrt(sum_of_squares));
     return {};
   }
 
@@ -53619,10 +54153,10 @@ class elastic_pipeline {
   stage::layout::place place_;
   double loss_ = 0;
   block_squares squares_;
-  double sum_of_squares_ = 0;  // of the whole gradient
-  crew_words next_;            // what this peer would propose
-  bool complete_ = false;      // the gradients are those of the whole batch
-  bool proposes_ = false;      // and the attempt that made them so is under way
+  crew_words next_;        // after the step of the last complete attempt, without loss and norm
+  crew_words told_;        // likewise with them: what this peer would propose
+  bool complete_ = false;  // the gradients are those of the whole batch
+  bool proposes_ = false;  // and the attempt that made them so is under way
   std::string said_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;
@@ -58045,24 +58579,32 @@ class training_context {
 
   // ---- rows: where the model computes, if all of them lie in its memory ----------------------------------------------
 
-  /// y = a − b, value by value.
-  result<void> subtract(std::span<float> y, std::span<const float> a, std::span<const float> b) {
-    const auto count = static_cast<std::int64_t>(y.size());
-    if constexpr (requires { model_.backend().subtract(y.data(), a.data(), b.data(), count); }) {
-      return model_.backend().subtract(y.data(), a.data(), b.data(), count);
+  /// Arithmetic on whole rows: see kernels::RowArithmetic.
+  [[nodiscard]] auto rows() {
+    if constexpr (requires { model_.backend().rows(); }) {
+      return model_.backend().rows();
     } else {
-      kernels::subtract(pool(), y.data(), a.data(), b.data(), count);
-      return {};
+      return kernels::host_rows{pool()};
     }
   }
+  /// Where the parameters lie, for rows that are to lie there too.
+  [[nodiscard]] memory_source memory() {
+    if constexpr (kernels::Backend<backend_type>) return model_.backend().source();
+    return {};
+  }
+  /// y = a − b, value by value.
+  result<void> subtract(std::span<float> y, std::span<const float> a, std::span<const float> b) {
+    return rows().subtract(y, a, b);
+  }
   /// `to` and `from` are as long.
-  result<void> copy(std::span<float> to, std::span<const float> from) {
-    if constexpr (requires { model_.backend().assign(to.data(), from.data(), std::int64_t{}); }) {
-      return model_.backend().assign(to.data(), from.data(), static_cast<std::int64_t>(to.size()));
-    } else {
-      std::copy(from.begin(), from.end(), to.begin());
-      return {};
+  result<void> copy(std::span<float> to, std::span<const float> from) { return rows().copy(to, from); }
+  /// The outcome of an exchange of rows; or what a device failed with meanwhile, which says more than that its bytes were
+  /// refused.
+  result<void> or_device_error(result<void> outcome) {
+    if constexpr (kernels::Backend<backend_type>) {
+      if (auto device = model_.backend().finish(); !device) return device;
     }
+    return outcome;
   }
 
   // ---- doors --------------------------------------------------------------------------------------------------------
@@ -58101,11 +58643,8 @@ class training_context {
     if (peers() == 1) return exchanged();
     if (keeps_inputs_) kept_.assign(data.begin(), data.end());
     if (elastic()) CAUSEWAY_TRY(weigh(data));
-    auto outcome = collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec, data,
-                                             own_exchange_options());
-    if constexpr (kernels::Backend<backend_type>) {  // a device that failed says more than that its bytes were refused
-      if (auto device = model_.backend().finish(); !device) outcome = std::move(device);
-    }
+    auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec,
+                                                             data, own_exchange_options()));
     if (outcome) outcome = exchanged();
     if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
     return outcome;
@@ -58337,14 +58876,7 @@ class training_context {
   // Equal shares scale by exactly 1.
   result<void> weigh(std::span<float> data) {
     const auto scale = static_cast<float>(entry_.share * peers());
-    const auto count = static_cast<std::int64_t>(data.size());
-    if (scale == 1.0F) return {};
-    if constexpr (requires { model_.backend().scale(data.data(), scale, count); }) {
-      return model_.backend().scale(data.data(), scale, count);
-    } else {
-      kernels::scale(pool(), data.data(), scale, count);
-      return {};
-    }
+    return scale == 1.0F ? result<void>{} : rows().scale(data, scale);
   }
 
   [[nodiscard]] std::uint64_t hash_of(std::span<const float> row) {
@@ -61137,14 +61669,50 @@ class recording_room {
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
 /// One of them, with its options: what an engine is told.
-using wire_codec = std::variant<compress::bf16, compress::fp16, compress::block_int8, compress::e3m0, compress::bits<1>,
-                                compress::bits<2>, compress::bits<3>, compress::bits<4>, compress::bits<5>,
-                                compress::bits<6>, compress::bits<7>, compress::bits<8>>;
+using wire_codec = std::variant<compress::none, compress::bf16, compress::fp16, compress::block_int8, compress::e3m0,
+                                compress::bits<1>, compress::bits<2>, compress::bits<3>, compress::bits<4>,
+                                compress::bits<5>, compress::bits<6>, compress::bits<7>, compress::bits<8>>;
+
+/// The sparsifiers. All write an exact number of coordinates, so that a message's length says nothing of its values.
+using wire_choice = std::variant<compress::top_k, compress::shared_mask, compress::random_k,
+                                 compress::stacked<compress::shared_mask, compress::top_k>,
+                                 compress::stacked<compress::random_k, compress::top_k>>;
+
+/// A compress::sparse of these: its parts are told one by one, since their product would be some 130 types.
+struct wire_message {
+  std::optional<compress::dct_tiles> basis;
+  wire_choice choice;
+  wire_codec quantiser;
+};
+
+namespace detail {
+
+template <class Variant, class T>
+inline constexpr bool has_alternative = std::is_constructible_v<Variant, std::in_place_type_t<T>, const T&>;
 
 template <class C>
-concept WireCodec = std::is_constructible_v < wire_codec,
-        std::in_place_type_t<C>,
-const C& > ;
+inline constexpr bool is_wire_message = false;
+template <class Basis, class Choice, class Quantiser>
+inline constexpr bool is_wire_message<compress::sparse<Basis, Choice, Quantiser>> =
+    (std::is_same_v<Basis, compress::no_transform> ||
+     std::is_same_v<Basis, compress::dct_tiles>)&&has_alternative<wire_choice, Choice>&& has_alternative<wire_codec,
+                                                                                                         Quantiser>;
+
+}  // namespace detail
+
+template <class C>
+concept WireCodec = detail::has_alternative<wire_codec, C>;
+
+template <class C>
+concept WireMessage = detail::is_wire_message<C>;
+
+/// What an engine is told of a sparse codec.
+template <WireMessage C>
+[[nodiscard]] wire_message to_wire(const C& codec) {
+  wire_message told{{}, codec.choice(), codec.quantiser()};
+  if constexpr (C::traits.transform) told.basis = codec.basis();
+  return told;
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
@@ -61306,6 +61874,14 @@ class engine {
   /// y = a - b.
   virtual void subtract(float* y, const float* a, const float* b, std::int64_t count) = 0;
   virtual void scale(float* y, float alpha, std::int64_t count) = 0;
+  virtual void axpy(float* y, float alpha, const float* x, std::int64_t count) = 0;
+  virtual void blend(float* y, float alpha, const float* x, float beta, std::int64_t count) = 0;
+  virtual void compensate(float* y, const float* shared, const float* at_send, std::int64_t count,
+                          const kernels::compensation& c) = 0;
+  virtual void gossip_update(float* shared, float* velocity, const float* mean, const float* mean_shared,
+                             std::int64_t count, const kernels::gossip_coefficients& c) = 0;
+  /// y = x where counts are not 0; or y + (x - sent) there, unless `sent` is null.
+  virtual void take_over(float* y, const float* x, const float* sent, const float* counts, std::int64_t count) = 0;
   /// With momentum u, or without one where it is null.
   virtual void sgd_update(float* p, const float* g, float* u, std::int64_t count, const kernels::sgd_coefficients& c) = 0;
   virtual void nesterov_update(float* p, const float* g, float* u, std::int64_t count,
@@ -61318,11 +61894,133 @@ class engine {
   /// codec's, which `finish` does not tell: `to` is unchanged.
   [[nodiscard]] virtual result<void> decode(const wire_codec& how, std::span<const std::byte> host, float* to,
                                             std::size_t n, bool is_added, float weight) = 0;
+
+  // Sparse messages (sparse.hpp), of rows of 1 to 2^31 - 1 values. The context is the host's.
+
+  /// The message of x to memory of the host, and, unless null, residual = x - what it decodes to (unspecified for values
+  /// that are not finite). Waits; an error is told now and by `finish`.
+  [[nodiscard]] virtual result<void> encode_sparse(const wire_message& how, const compress::message_context& ctx,
+                                                   const float* x, std::size_t n, std::byte* host, float* residual) = 0;
+  /// sum += weight · what a message decodes to; counts, unless null, += weight where it has values. As many bytes as such
+  /// messages have. Waits. For bytes that are refused, an error of the codec's, as above.
+  [[nodiscard]] virtual result<void> decode_sparse(const wire_message& how, const compress::message_context& ctx,
+                                                   std::span<const std::byte> host, float* sum, std::size_t n, float weight,
+                                                   float* counts) = 0;
+  /// y = y / counts where there are counts and theirs is above 0, then factor · y. Waits. errc::non_finite, which `finish`
+  /// does not tell, when one of them is not finite.
+  [[nodiscard]] virtual result<void> divide(float* y, const float* counts, float factor, std::int64_t count) = 0;
+  /// y = -1, 0 or 1; 0 for NaN.
+  virtual void to_signs(float* y, std::int64_t count) = 0;
+  /// Coefficients to values, in place.
+  virtual void invert(const wire_message& how, const compress::message_context& ctx, float* row, std::size_t n) = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_ENGINE_HPP
+
+// ---- causeway/cuda/rows.hpp ----
+#ifndef CAUSEWAY_CUDA_ROWS_HPP
+#define CAUSEWAY_CUDA_ROWS_HPP
+
+// kernels::host_rows beside a model on a device: the arithmetic of communication policies where their rows lie.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// An operation is the engine's where all its rows lie in the engine's memory, else the host's; the bits are the same. It
+/// waits until the device is done, so that the host may read the rows next. Errors are the device's, told once: also what
+/// went wrong there before.
+class rows {
+ public:
+  rows(engine& e, thread_pool& pool) noexcept : engine_{&e}, host_{pool} {}
+
+  /// Whether all rows of a call lie in the engine's memory.
+  [[nodiscard]] bool there(auto... of_call) const noexcept {
+    return (engine_->holds(of_call.data(), of_call.size_bytes()) && ...);
+  }
+
+  result<void> copy(std::span<float> y, std::span<const float> x) const {
+    if (!there(y, x)) return host_.copy(y, x);
+    engine_->copy(y.data(), x.data(), x.size_bytes());
+    return engine_->finish();
+  }
+  result<void> zero(std::span<float> y) const {
+    if (!there(y)) return host_.zero(y);
+    engine_->zero(y.data(), std::ssize(y));
+    return engine_->finish();
+  }
+  result<void> subtract(std::span<float> y, std::span<const float> a, std::span<const float> b) const {
+    if (!there(y, a, b)) return host_.subtract(y, a, b);
+    engine_->subtract(y.data(), a.data(), b.data(), std::ssize(y));
+    return engine_->finish();
+  }
+  result<void> scale(std::span<float> y, float alpha) const {
+    if (!there(y)) return host_.scale(y, alpha);
+    engine_->scale(y.data(), alpha, std::ssize(y));
+    return engine_->finish();
+  }
+  result<void> add(std::span<float> y, float alpha, std::span<const float> x) const {
+    if (!there(y, x)) return host_.add(y, alpha, x);
+    engine_->axpy(y.data(), alpha, x.data(), std::ssize(y));
+    return engine_->finish();
+  }
+  result<void> blend(std::span<float> y, float alpha, std::span<const float> x, float beta) const {
+    if (!there(y, x)) return host_.blend(y, alpha, x, beta);
+    engine_->blend(y.data(), alpha, x.data(), beta, std::ssize(y));
+    return engine_->finish();
+  }
+  result<void> compensate(std::span<float> y, std::span<const float> shared, std::span<const float> at_send,
+                          const kernels::compensation& c) const {
+    if (!there(y, shared, at_send)) return host_.compensate(y, shared, at_send, c);
+    engine_->compensate(y.data(), shared.data(), at_send.data(), std::ssize(y), c);
+    return engine_->finish();
+  }
+  result<void> gossip(std::span<float> shared, std::span<float> velocity, std::span<const float> mean,
+                      std::span<const float> mean_shared, const kernels::gossip_coefficients& c) const {
+    if (!there(shared, velocity, mean, mean_shared)) return host_.gossip(shared, velocity, mean, mean_shared, c);
+    engine_->gossip_update(shared.data(), velocity.data(), mean.data(), mean_shared.data(), std::ssize(shared), c);
+    return engine_->finish();
+  }
+  /// Beside RowArithmetic, of rows that are all `there`: y = x where counts are not 0; or y + (x - sent) there, unless
+  /// `sent` is empty.
+  result<void> take_over(std::span<float> y, std::span<const float> x, std::span<const float> sent,
+                         std::span<const float> counts) const {
+    engine_->take_over(y.data(), x.data(), sent.empty() ? nullptr : sent.data(), counts.data(), std::ssize(y));
+    return engine_->finish();
+  }
+  /// A copy for each range.
+  result<void> gather(std::span<const index_range> ranges, std::span<const float> all, std::span<float> row) const {
+    if (!there(all, row)) return host_.gather(ranges, all, row);
+    float* to = row.data();
+    for (const index_range r : ranges) {
+      engine_->copy(to, all.data() + r.begin, bytes(r));
+      to += r.size();
+    }
+    return engine_->finish();
+  }
+  result<void> scatter(std::span<const index_range> ranges, std::span<const float> row, std::span<float> all) const {
+    if (!there(all, row)) return host_.scatter(ranges, row, all);
+    const float* from = row.data();
+    for (const index_range r : ranges) {
+      engine_->copy(all.data() + r.begin, from, bytes(r));
+      from += r.size();
+    }
+    return engine_->finish();
+  }
+
+ private:
+  [[nodiscard]] static std::size_t bytes(index_range r) noexcept {
+    return static_cast<std::size_t>(r.size()) * sizeof(float);
+  }
+
+  engine* engine_;
+  kernels::host_rows host_;
+};
+static_assert(kernels::RowArithmetic<rows>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ROWS_HPP
 
 // ---- causeway/cuda/backend.hpp ----
 #ifndef CAUSEWAY_CUDA_BACKEND_HPP
@@ -61367,34 +62065,15 @@ class backend {
 
   // ---- rows of policies: on the device where all of them lie in its memory, else on the host -----------------------
 
-  /// y = a - b.
-  result<void> subtract(float* y, const float* a, const float* b, std::int64_t count) {
-    if (!there(count, y, a, b)) return kernels::subtract(pool_, y, a, b, count), result<void>{};
-    engine_->subtract(y, a, b, count);
-    return finish();
-  }
-  result<void> scale(float* y, float alpha, std::int64_t count) {
-    if (!there(count, y)) return kernels::scale(pool_, y, alpha, count), result<void>{};
-    engine_->scale(y, alpha, count);
-    return finish();
-  }
-  result<void> assign(float* to, const float* from, std::int64_t count) {
-    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
-    if (!there(count, to, from)) return std::memcpy(to, from, bytes), result<void>{};
-    engine_->copy(to, from, bytes);
-    return finish();
-  }
+  [[nodiscard]] cuda::rows rows() noexcept { return {*engine_, pool_}; }
+
   /// An error comes back from the next `finish`.
   [[nodiscard]] std::uint64_t hash(std::span<const float> row) {
-    if (!there(std::ssize(row), row.data())) return kernels::row_hash(pool_, row);
+    if (!engine_->holds(row.data(), row.size_bytes())) return kernels::row_hash(pool_, row);
     return engine_->row_hash(row.data(), row.size());
   }
 
  private:
-  [[nodiscard]] bool there(std::int64_t count, const auto*... rows) const noexcept {
-    return (engine_->holds(rows, static_cast<std::size_t>(count) * sizeof(float)) && ...);
-  }
-
   std::shared_ptr<cuda::engine> engine_;
   thread_pool pool_;
 };
@@ -61481,33 +62160,70 @@ static_assert(optim::Optimizer<adamw>);
 #ifndef CAUSEWAY_CUDA_CODEC_HPP
 #define CAUSEWAY_CUDA_CODEC_HPP
 
-// A codec of compress/ whose rows may lie in a device's memory. What is there is encoded and decoded there, so that only
-// encoded bytes cross to the host, where the network is; what lies on the host takes the CPU's way. Bytes and values are
-// the same either way, so peers with and without a device share an exchange.
+// A codec of compress/, dense or sparse, whose rows may lie in a device's memory. What is there is encoded and decoded
+// there, so that only encoded bytes cross to the host, where the network is; what lies on the host takes the CPU's way.
+// Bytes and values are the same either way, so peers with and without a device share an exchange.
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
-/// Wraps a codec for an engine. In a mean over peers (collective::exchange_mean) the sum of a peer's own share is made on
-/// the host, of the messages that came there: on the device it would take them all across the bus.
-///
-/// When the device fails, `encode` writes bytes that every reader refuses and `decode` gives the device's error; the engine
-/// tells it to whoever asks it next to finish.
+/// What a mean does with rows of the device before and after messages are added to them (collective::RowCodec).
+class kept_rows {
+ public:
+  kept_rows() = default;
+  explicit kept_rows(std::shared_ptr<engine> e) noexcept : engine_{std::move(e)} {}
+
+  /// Whether a row, if there is any, lies in the engine's memory; the others are for such rows.
+  [[nodiscard]] bool keeps(std::span<const float> row) const noexcept {
+    return engine_ != nullptr && !row.empty() && engine_->holds(row.data(), row.size_bytes());
+  }
+  [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
+  /// An error of this and of the next two comes back from the next that asks the engine.
+  void clear(std::span<float> row) const {
+    engine_->zero(row.data(), std::ssize(row));
+    engine_->wait();
+  }
+  void copy(std::span<float> to, std::span<const float> from) const {
+    engine_->copy(to.data(), from.data(), from.size_bytes());
+    engine_->wait();
+  }
+  void to_signs(std::span<float> row) const {
+    engine_->to_signs(row.data(), std::ssize(row));
+    engine_->wait();
+  }
+  result<void> divide(std::span<float> row, std::span<const float> counts, float factor) const {
+    return engine_->divide(row.data(), counts.empty() ? nullptr : counts.data(), factor, std::ssize(row));
+  }
+
+ protected:
+  std::shared_ptr<engine> engine_;
+};
+
+/// Wraps a codec for an engine. When the device fails, `encode` writes bytes that every reader refuses and decoding gives
+/// the device's error; the engine tells it to whoever asks it next to finish.
+template <class Codec>
+class codec;
+template <class Codec>
+codec(std::shared_ptr<engine>, Codec) -> codec<Codec>;
+
+/// Codec: all values. In a mean over peers (collective::exchange_mean) the sum of a peer's own share is made on the host,
+/// of the messages that came there: on the device it would take them all across the bus.
 template <WireCodec Codec>
-class codec {
+  requires(!Codec::raw)
+class codec<Codec> : public kept_rows {
  public:
   static constexpr std::string_view name = Codec::name;
   static constexpr compress::codec_traits traits = Codec::traits;
   static constexpr bool raw = false;
 
   codec() = default;  ///< no engine: the codec that it wraps
-  explicit codec(std::shared_ptr<engine> e, Codec how = Codec{}) : engine_{std::move(e)}, how_{std::move(how)} {}
+  explicit codec(std::shared_ptr<engine> e, Codec how = Codec{}) : kept_rows{std::move(e)}, how_{std::move(how)} {}
 
   [[nodiscard]] const Codec& wrapped() const noexcept { return how_; }
   [[nodiscard]] std::size_t block() const noexcept { return how_.block(); }
   [[nodiscard]] std::size_t encoded_size(std::size_t n) const noexcept { return how_.encoded_size(n); }
 
   std::size_t encode(thread_pool& pool, std::span<const float> values, std::span<std::byte> room) const {
-    if (!there(values)) return how_.encode(pool, values, room);
+    if (!keeps(values)) return how_.encode(pool, values, room);
     const std::size_t bytes = encoded_size(values.size());
     CAUSEWAY_EXPECT(room.size() >= bytes);
     if (!engine_->encode(how_, values.data(), values.size(), room.data())) {
@@ -61517,23 +62233,86 @@ class codec {
   }
 
   result<void> decode(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> values) const {
-    if (!there(values)) return how_.decode(pool, bytes, values);
+    if (!keeps(values)) return how_.decode(pool, bytes, values);
     return engine_->decode(how_, bytes, values.data(), values.size(), false, 1.0F);
   }
   result<void> decode_add(thread_pool& pool, std::span<const std::byte> bytes, std::span<float> sum, float weight) const {
-    if (!there(sum)) return how_.decode_add(pool, bytes, sum, weight);
+    if (!keeps(sum)) return how_.decode_add(pool, bytes, sum, weight);
     return engine_->decode(how_, bytes, sum.data(), sum.size(), true, weight);
   }
 
  private:
-  [[nodiscard]] bool there(std::span<const float> values) const noexcept {
-    return engine_ != nullptr && engine_->holds(values.data(), values.size_bytes());
-  }
+  using kept_rows::engine_;
 
-  std::shared_ptr<engine> engine_;
   Codec how_;
 };
 static_assert(compress::AddingCodec<codec<compress::block_int8>>);
+
+/// Message codec: a compress::sparse. A message is decoded on the device where the sum, and the counts if there are any,
+/// lie in its memory.
+template <WireMessage Codec>
+class codec<Codec> : public kept_rows {
+ public:
+  static constexpr std::string_view name = Codec::name;
+  static constexpr compress::codec_traits traits = Codec::traits;
+
+  codec() = default;  ///< no engine: the codec that it wraps
+  explicit codec(std::shared_ptr<engine> e, Codec how = Codec{})
+      : kept_rows{std::move(e)}, how_{std::move(how)}, told_{to_wire(how_)} {}
+
+  [[nodiscard]] const Codec& wrapped() const noexcept { return how_; }
+  [[nodiscard]] std::size_t most_bytes(const compress::message_context& ctx, std::size_t n) const {
+    return how_.most_bytes(ctx, n);
+  }
+
+  std::size_t encode(const compress::message_context& ctx, std::span<const float> values, std::span<std::byte> room) const {
+    return keeps(values) ? encode_there(ctx, values, room, nullptr) : how_.encode(ctx, values, room);
+  }
+  /// The same, and residual = values - what the message decodes to, of which nothing crosses; unspecified for values that
+  /// are not finite.
+  std::size_t encode(const compress::message_context& ctx, std::span<const float> values, std::span<std::byte> room,
+                     std::span<float> residual) const {
+    CAUSEWAY_EXPECT(residual.size() == values.size());
+    if (keeps(values) && keeps(residual)) return encode_there(ctx, values, room, residual.data());
+    const std::size_t used = encode(ctx, values, room);
+    (void)compress::residual_of(how_, ctx, values, room.first(used), residual);
+    return used;
+  }
+  result<void> decode_add(const compress::message_context& ctx, std::span<const std::byte> bytes, std::span<float> sum,
+                          float weight, std::span<float> counts) const {
+    CAUSEWAY_EXPECT(counts.empty() || counts.size() == sum.size());
+    const bool is_here = !keeps(sum) || (!counts.empty() && !keeps(counts));
+    if (is_here || bytes.size() != how_.most_bytes(ctx, sum.size())) {  // no message has another length: the CPU says so
+      return how_.decode_add(ctx, bytes, sum, weight, counts);
+    }
+    return engine_->decode_sparse(told_, ctx, bytes, sum.data(), sum.size(), weight,
+                                  counts.empty() ? nullptr : counts.data());
+  }
+
+  /// An error comes back from the next that asks the engine.
+  void inverse(const compress::message_context& ctx, std::span<float> row) const requires(traits.transform) {
+    if (!keeps(row)) return how_.inverse(ctx, row);
+    engine_->invert(told_, ctx, row.data(), row.size());
+    engine_->wait();  // the host may read it
+  }
+
+ private:
+  std::size_t encode_there(const compress::message_context& ctx, std::span<const float> values, std::span<std::byte> room,
+                           float* residual) const {
+    const std::size_t bytes = most_bytes(ctx, values.size());
+    CAUSEWAY_EXPECT(room.size() >= bytes);
+    if (!engine_->encode_sparse(told_, ctx, values.data(), values.size(), room.data(), residual)) {
+      std::memset(room.data(), 0xFF, bytes);  // NaN as a value, if the indices are any
+    }
+    return bytes;
+  }
+
+  using kept_rows::engine_;
+
+  Codec how_;
+  wire_message told_ = to_wire(how_);
+};
+static_assert(compress::MessageCodec<codec<compress::sparse<compress::dct_tiles, compress::top_k, compress::block_int8>>>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
@@ -61650,6 +62429,8 @@ class nesterov {
       : engine_{std::move(e)}, options_{options}, velocity_{0, memory()} {}
 
   [[nodiscard]] const optim::nesterov_options& options() const noexcept { return options_; }
+  /// One with the same options and no state.
+  [[nodiscard]] nesterov anew() const { return nesterov{engine_, options_}; }
   [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
 
   void reset(std::int64_t length) {
@@ -61689,6 +62470,8 @@ class sgd {
       : engine_{std::move(e)}, options_{options}, velocity_{0, memory()} {}
 
   [[nodiscard]] const optim::sgd_options& options() const noexcept { return options_; }
+  /// One with the same options and no state.
+  [[nodiscard]] sgd anew() const { return sgd{engine_, options_}; }
   [[nodiscard]] memory_source memory() const noexcept { return engine_ ? memory_of(*engine_) : memory_source{}; }
 
   void reset(std::int64_t length) {
@@ -66702,11 +67485,16 @@ concept SortingQueue = Queue<Q> && requires(Q& q, const std::int32_t* from, std:
   { q.sort_pairs(from, from, to, to, std::int64_t{}, int{}) } -> std::same_as<result<void>>;
 };
 
+/// One that takes bytes from the host.
+template <class Q>
+concept InwardQueue = Queue<Q> && requires(Q& q, void* to, const void* from, std::size_t bytes) {
+  { q.copy_in(to, from, bytes) } -> std::same_as<result<void>>;  // the host's bytes may change afterwards
+};
+
 /// One that exchanges bytes with the host. It has two lanes, 0 and 1, in which copies to the host run beside what is given
 /// to the queue after them.
 template <class Q>
-concept TransferQueue = Queue<Q> && requires(Q& q, void* to, const void* from, std::size_t bytes, int lane) {
-  { q.copy_in(to, from, bytes) } -> std::same_as<result<void>>;           // the host's bytes may change afterwards
+concept TransferQueue = InwardQueue<Q> && requires(Q& q, void* to, const void* from, std::size_t bytes, int lane) {
   { q.copy_out(to, from, bytes) } -> std::same_as<result<void>>;          // waits
   { q.begin_copy_out(lane, from, bytes) } -> std::same_as<result<void>>;  // `from` stays as it is until the end
   { q.end_copy_out(lane) } -> std::same_as<result<const std::byte*>>;     // waits; there until the lane's next begin
@@ -67214,12 +68002,15 @@ struct codec_source {
 namespace detail {
 
 /// Sets bits of *found, whoever else does so at the same time.
-CAUSEWAY_HD inline void mark(std::uint32_t* found, compress::detail::decoding what) {
+CAUSEWAY_HD inline void mark(std::uint32_t* found, std::uint32_t bits) {
 #if defined(__CUDA_ARCH__)
-  atomicOr(found, static_cast<std::uint32_t>(what));
+  atomicOr(found, bits);
 #else
-  std::atomic_ref{*found}.fetch_or(static_cast<std::uint32_t>(what), std::memory_order_relaxed);
+  std::atomic_ref{*found}.fetch_or(bits, std::memory_order_relaxed);
 #endif
+}
+CAUSEWAY_HD inline void mark(std::uint32_t* found, compress::detail::decoding what) {
+  mark(found, static_cast<std::uint32_t>(what));
 }
 
 /// v = the first `count` of eight neighbours from i on, by packs of N where all are there, else with zeros behind.
@@ -67499,6 +68290,10 @@ struct wire_code<compress::bits<Bits>> {
 
 template <class Codec>
 struct wire_half;
+template <>
+struct wire_half<compress::none> {
+  using type = float;
+};
 template <>
 struct wire_half<compress::bf16> {
   using type = causeway::bf16;
@@ -68387,8 +69182,9 @@ template <Queue Q>
 #define CAUSEWAY_CUDA_UPDATE_BODIES_HPP
 
 // Parameter updates and vector arithmetic, element by element, one rounding an operation: the bits of
-// kernels/optimizer.hpp, kernels/outer_update.hpp and kernels/elementwise.hpp. So a replica on a GPU and one on a CPU that
-// apply the same update to the same numbers stay equal. Subnormal numbers are kept: do not build with nvcc's
+// kernels/optimizer.hpp, kernels/outer_update.hpp, kernels/rows.hpp and kernels/elementwise.hpp. So a replica on a GPU and
+// one on a CPU that apply the same update to the same numbers stay equal. Subnormal numbers are kept: do not build with
+// nvcc's
 // --use_fast_math or -ftz.
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
@@ -68578,6 +69374,96 @@ struct lerp_body {
     detail::load(v, y + i);
     detail::load(w, x + i);
     for (int k = 0; k < N; ++k) v[k] += detail::times(weight, w[k] - v[k]);
+    detail::store(y + i, v);
+  }
+};
+
+/// y = alpha · y + beta · x: kernels::blend.
+struct blend_body {
+  float* y = nullptr;
+  float alpha = 1.0F;
+  const float* x = nullptr;
+  float beta = 1.0F;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], w[N];
+    detail::load(v, y + i);
+    detail::load(w, x + i);
+    for (int k = 0; k < N; ++k) v[k] = detail::times(alpha, v[k]) + detail::times(beta, w[k]);
+    detail::store(y + i, v);
+  }
+};
+
+/// kernels::compensate.
+struct compensate_body {
+  float* y = nullptr;
+  const float* shared = nullptr;
+  const float* at_send = nullptr;
+  kernels::compensation c{};
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(shared, at_send); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float value[N], target[N], sent[N];
+    detail::load(value, y + i);
+    detail::load(target, shared + i);
+    detail::load(sent, at_send + i);
+    for (int k = 0; k < N; ++k) {
+      const float g = detail::over(sent[k] - value[k], c.steps);
+      const float bend = times(times(times(c.lambda, g), g), target[k] - sent[k]);
+      value[k] = target[k] - times(c.steps, g + bend);
+    }
+    detail::store(y + i, value);
+  }
+};
+
+/// kernels::gossip_update.
+struct gossip_body {
+  float* shared = nullptr;
+  float* velocity = nullptr;
+  const float* mean = nullptr;
+  const float* mean_shared = nullptr;
+  kernels::gossip_coefficients c{};
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(shared, velocity) && detail::on_packs(mean, mean_shared); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    using detail::times;
+    float value[N], v[N], step[N], target[N];
+    detail::load(value, shared + i);
+    detail::load(v, velocity + i);
+    detail::load(step, mean + i);
+    detail::load(target, mean_shared + i);
+    for (int k = 0; k < N; ++k) {
+      v[k] = times(c.alpha, v[k]) - times(c.beta, step[k]) + times(c.gamma, target[k] - value[k]);
+      value[k] += v[k];
+    }
+    detail::store(velocity + i, v);
+    detail::store(shared + i, value);
+  }
+};
+
+/// y = x where counts are not 0; or y + (x - sent) there, unless `sent` is null.
+struct take_over_body {
+  float* y = nullptr;
+  const float* x = nullptr;
+  const float* sent = nullptr;
+  const float* counts = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x, sent, counts); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], came[N], mine[N] = {}, weight[N];
+    detail::load(v, y + i);
+    detail::load(came, x + i);
+    detail::load(weight, counts + i);
+    if (sent != nullptr) detail::load(mine, sent + i);
+    for (int k = 0; k < N; ++k) {
+      if (weight[k] != 0.0F) v[k] = sent == nullptr ? came[k] : v[k] + (came[k] - mine[k]);
+    }
     detail::store(y + i, v);
   }
 };
@@ -68993,6 +69879,688 @@ struct hash_pieces_body {
 
 #endif  // CAUSEWAY_CUDA_HASH_BODIES_HPP
 
+// ---- causeway/cuda/mean_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_MEAN_BODIES_HPP
+#define CAUSEWAY_CUDA_MEAN_BODIES_HPP
+
+// What collective/aggregator.hpp makes of a sum of messages, with the same bits: means and signs.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// y = factor · y, or of y / counts where there are counts and theirs is above 0; sets non_finite in *found where one is
+/// not finite. Over the elements.
+struct divide_body {
+  float* y = nullptr;
+  const float* counts = nullptr;
+  float factor = 1.0F;
+  std::uint32_t* found = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y, counts); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N], count[N] = {};
+    detail::load(v, y + i);
+    if (counts != nullptr) detail::load(count, counts + i);
+    bool finite = true;
+    for (int k = 0; k < N; ++k) {
+      v[k] = detail::times(count[k] > 0.0F ? detail::over(v[k], count[k]) : v[k], factor);
+      finite &= v[k] - v[k] == 0.0F;
+    }
+    detail::store(y + i, v);
+    if (!finite) detail::mark(found, compress::detail::decoding::non_finite);
+  }
+};
+
+/// y = -1, 0 or 1; 0 for NaN.
+struct signs_body {
+  float* y = nullptr;
+
+  [[nodiscard]] bool aligned() const { return detail::on_packs(y); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    float v[N];
+    detail::load(v, y + i);
+    for (float& e : v) e = e > 0.0F ? 1.0F : e < 0.0F ? -1.0F : 0.0F;
+    detail::store(y + i, v);
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MEAN_BODIES_HPP
+
+// ---- causeway/cuda/dct_body.hpp ----
+#ifndef CAUSEWAY_CUDA_DCT_BODY_HPP
+#define CAUSEWAY_CUDA_DCT_BODY_HPP
+
+// The discrete cosine transform of compress/dct.hpp, both ways, to the bit: the same products with the same basis, each
+// sum in the same order, one rounding an operation. Equal bits matter on the way back, where replicas apply what they
+// decode. A group has a tile of a matrix, or up to 64 runs of a vector; its values and the product between the two factors
+// lie in shared memory.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// to = left · tile · right for every chunk of a grid, to = run · right where chunks have one row (left is null then).
+/// `left` and `right` are 64 x 64 with the basis in the upper left corner, 16-byte aligned. `to` may be `from`.
+struct dct_body {
+  static constexpr std::int32_t pitch = 64;
+  static constexpr int block = 4;  // rows and columns of sums that a thread has at a time
+
+  compress::chunk_grid grid{};
+  const float* from = nullptr;
+  float* to = nullptr;
+  const float* left = nullptr;
+  const float* right = nullptr;
+
+  [[nodiscard]] static constexpr std::size_t working_bytes() { return sizeof(float) * 2 * pitch * pitch; }
+  [[nodiscard]] static bool aligned() { return false; }
+  /// Runs of a vector lie one after another, so 64 of them are as good as a tile.
+  [[nodiscard]] CAUSEWAY_HD std::int64_t together() const { return grid.rows == 1 && grid.down == 1 ? pitch : 1; }
+  [[nodiscard]] std::int64_t items() const {
+    return (static_cast<std::int64_t>(grid.count()) + together() - 1) / together();
+  }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t item, float* memory) const {
+    const std::int64_t chunk = item * together(), chunks_left = static_cast<std::int64_t>(grid.count()) - chunk;
+    const std::int64_t runs = chunks_left < together() ? chunks_left : together();
+    const auto rows = together() == 1 ? static_cast<std::int32_t>(grid.rows) : static_cast<std::int32_t>(runs);
+    const auto columns = static_cast<std::int32_t>(grid.columns), size = rows * columns;
+    const std::int64_t stride = together() == 1 ? static_cast<std::int64_t>(grid.stride) : columns;
+    const auto begin = static_cast<std::int64_t>(grid.begin_of(static_cast<std::size_t>(chunk)));
+    float* const values = memory;
+    float* const products = memory + pitch * pitch;
+    for (std::int32_t i = g.rank(); i < size; i += g.size()) {  // 32 bits divide quickly
+      values[i / columns * pitch + i % columns] = from[begin + i / columns * stride + i % columns];
+    }
+    g.sync();
+    multiply(g, values, right, products, rows, columns, columns);
+    g.sync();
+    if (left != nullptr) {
+      multiply(g, left, products, values, rows, rows, columns);
+      g.sync();
+    }
+    const float* const done = left != nullptr ? values : products;
+    for (std::int32_t i = g.rank(); i < size; i += g.size()) {
+      to[begin + i / columns * stride + i % columns] = done[i / columns * pitch + i % columns];
+    }
+    g.sync();  // before another item takes the memory
+  }
+
+ private:
+  /// out = a · b, in blocks of sums, of which those beyond rows and columns are computed from whatever is there and not
+  /// used.
+  template <class G>
+  CAUSEWAY_HD static void multiply(const G& g, const float* a, const float* b, float* out, std::int32_t rows,
+                                   std::int32_t inner, std::int32_t columns) {
+    const std::int32_t across = (columns + block - 1) / block, count = (rows + block - 1) / block * across;
+    for (std::int32_t i = g.rank(); i < count; i += g.size()) {
+      const std::int32_t r = i / across * block, c = i % across * block;
+      float sums[block][block] = {}, v[block];
+      for (std::int32_t j = 0; j < inner; ++j) {
+        detail::load(v, b + j * pitch + c);
+        for (int m = 0; m < block; ++m) {
+          const float w = a[(r + m) * pitch + j];
+          for (int n = 0; n < block; ++n) sums[m][n] += detail::times(w, v[n]);
+        }
+      }
+      for (int m = 0; m < block; ++m) detail::store(out + (r + m) * pitch + c, sums[m]);
+    }
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_DCT_BODY_HPP
+
+// ---- causeway/cuda/dct.hpp ----
+#ifndef CAUSEWAY_CUDA_DCT_HPP
+#define CAUSEWAY_CUDA_DCT_HPP
+
+// compress::dct_tiles where a queue computes. The bases are made on the host and copied once.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// The transforms that compress::dct_tiles makes, to the bit, for any options. Keeps the bases that it has met, 32 KiB for
+/// each side, in memory of the queue, which must outlive it. Reads and writes 4 bytes a value; 256 operations a value for
+/// tiles of 64 by 64. One thread at a time.
+template <InwardQueue Q>
+class dct {
+ public:
+  /// coefficients [n] = the transforms of the chunks of values [n], both in the queue's memory; they may be the same.
+  [[nodiscard]] result<void> forward(Q& q, const compress::dct_tiles& how, std::span<const compress::matrix_range> matrices,
+                                     const float* values, float* coefficients, std::size_t n) {
+    return apply(q, how, matrices, values, coefficients, n, true);
+  }
+  [[nodiscard]] result<void> inverse(Q& q, const compress::dct_tiles& how, std::span<const compress::matrix_range> matrices,
+                                     float* row, std::size_t n) {
+    return apply(q, how, matrices, row, row, n, false);
+  }
+
+ private:
+  static constexpr std::size_t tile_size = dct_body::pitch * dct_body::pitch;
+  using lease = std::remove_cvref_t<decltype(std::declval<Q&>().template take<float>(1).value())>;
+
+  result<void> apply(Q& q, const compress::dct_tiles& how, std::span<const compress::matrix_range> matrices,
+                     const float* from, float* to, std::size_t n, bool forward) {
+    constexpr std::int64_t for_256_threads = 2048;
+    for (const compress::chunk_grid& grid : compress::cut_into_chunks(how.chunks(), matrices, n)) {
+      dct_body body{.grid = grid, .from = from, .to = to};
+      CAUSEWAY_ASSIGN(const float* const of_columns, basis(q, grid.columns));
+      body.right = of_columns + (forward ? tile_size : 0);
+      if (grid.rows > 1) {
+        CAUSEWAY_ASSIGN(const float* const of_rows, basis(q, grid.rows));
+        body.left = of_rows + (forward ? 0 : tile_size);
+      }
+      CAUSEWAY_TRY(q.rows_with_memory(body.items(), for_256_threads, body));
+    }
+    return {};
+  }
+
+  /// The basis of a side, and behind it its transpose.
+  result<const float*> basis(Q& q, std::size_t side) {
+    const auto known = bases_.find(side);
+    if (known != bases_.end()) return known->second.data();
+    const auto made = std::make_unique<compress::detail::dct_basis>();
+    compress::detail::fill_dct_basis(*made, side);
+    CAUSEWAY_ASSIGN(auto room, q.template take<float>(2 * tile_size));
+    CAUSEWAY_TRY(q.copy_in(room.data(), made->forward.at, sizeof made->forward.at));
+    CAUSEWAY_TRY(q.copy_in(room.data() + tile_size, made->transposed.at, sizeof made->transposed.at));
+    return bases_.emplace(side, std::move(room)).first->second.data();
+  }
+
+  std::map<std::size_t, lease> bases_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_DCT_HPP
+
+// ---- causeway/cuda/mask_bodies.hpp ----
+#ifndef CAUSEWAY_CUDA_MASK_BODIES_HPP
+#define CAUSEWAY_CUDA_MASK_BODIES_HPP
+
+// Random coordinates that a seed names (compress::shared_mask, compress::random_k), listed on the device: the permutation
+// is the CPU's own code, so both sides list the same. Each chosen coordinate sets its bit of a bitmap; the bits of each
+// tile of words are counted, the counts summed up, and each tile writes its coordinates where the sums say. Then values are
+// gathered from, or added to, the places listed.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// word = 0; over the words.
+struct clear_words_body {
+  std::uint32_t* words = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const { words[i] = 0; }
+};
+
+/// Sets the bits of the coordinates at places [first, first + count) of a permutation; over the count.
+struct mask_mark_body {
+  compress::detail::seeded_permutation permutation;
+  std::uint64_t first = 0;
+  std::uint32_t* words = nullptr;  ///< zeroed, a bit for each value of the row
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const {
+    const std::uint64_t at = permutation(first + static_cast<std::uint64_t>(i));
+    const std::uint32_t bit = 1U << (at % 32);
+#if defined(__CUDA_ARCH__)
+    atomicOr(words + at / 32, bit);
+#else
+    std::atomic_ref{words[at / 32]}.fetch_or(bit, std::memory_order_relaxed);
+#endif
+  }
+};
+
+namespace detail {
+
+inline constexpr std::int64_t words_per_tile = 1024;
+
+CAUSEWAY_HD inline std::int32_t set_bits(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return __popc(word);
+#else
+  return std::popcount(word);
+#endif
+}
+
+/// The place of the lowest bit of a word that is not 0.
+CAUSEWAY_HD inline std::uint32_t lowest_bit(std::uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return static_cast<std::uint32_t>(__ffs(static_cast<int>(word)) - 1);
+#else
+  return static_cast<std::uint32_t>(std::countr_zero(word));
+#endif
+}
+
+}  // namespace detail
+
+/// Tiles that a bitmap of so many words is cut into.
+constexpr std::int64_t mask_tiles(std::int64_t words) noexcept {
+  return (words + detail::words_per_tile - 1) / detail::words_per_tile;
+}
+
+/// counts[tile] = the set bits of a tile of the bitmap, a tile to a group.
+struct mask_count_body {
+  const std::uint32_t* bits = nullptr;
+  std::int64_t words = 0;
+  std::int32_t* counts = nullptr;
+
+  [[nodiscard]] static bool aligned() { return false; }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t tile) const {
+    const std::int64_t begin = tile * detail::words_per_tile;
+    std::int32_t sum = 0;
+    for (std::int64_t i = begin + g.rank(); i < begin + detail::words_per_tile && i < words; i += g.size()) {
+      sum += detail::set_bits(bits[i]);
+    }
+    const auto all = g.sum(sum);
+    if (g.rank() == 0) counts[tile] = all;
+  }
+};
+
+/// counts[i] becomes the sum of the counts before it; one item for one group.
+struct mask_offset_body {
+  std::int32_t* counts = nullptr;
+  std::int64_t tiles = 0;
+
+  [[nodiscard]] static bool aligned() { return false; }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t) const {
+    std::int32_t total = 0;
+    for (std::int64_t begin = 0; begin < tiles; begin += g.size()) {
+      const std::int64_t i = begin + g.rank();
+      const std::int32_t own = i < tiles ? counts[i] : 0;
+      const std::int32_t before = total + g.before(own);
+      if (i < tiles) counts[i] = before;
+      total += g.sum(own);
+    }
+  }
+};
+
+/// Writes the coordinates of the set bits of a tile from kept[offsets[tile]] on, ascending; a tile to a group.
+struct mask_list_body {
+  const std::uint32_t* bits = nullptr;
+  std::int64_t words = 0;
+  const std::int32_t* offsets = nullptr;
+  std::uint32_t* kept = nullptr;
+
+  [[nodiscard]] static bool aligned() { return false; }
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t tile) const {
+    std::uint32_t* to = kept + offsets[tile];
+    for (std::int64_t step = 0; step < detail::words_per_tile; step += g.size()) {
+      const std::int64_t place = step + g.rank(), i = tile * detail::words_per_tile + place;
+      const std::uint32_t word = place < detail::words_per_tile && i < words ? bits[i] : 0;
+      const std::int32_t own = detail::set_bits(word);
+      std::uint32_t* next = to + g.before(own);
+      for (std::uint32_t rest = word; rest != 0; rest &= rest - 1) {
+        *next++ = static_cast<std::uint32_t>(i) * 32 + detail::lowest_bit(rest);
+      }
+      to += g.sum(own);
+    }
+  }
+};
+
+/// chosen[i] = row[kept[i]].
+struct gather_body {
+  const float* row = nullptr;
+  const std::uint32_t* kept = nullptr;
+  float* chosen = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const { chosen[i] = row[kept[i]]; }
+};
+
+/// sum[kept[i]] += weight · chosen[i], two roundings, as sparse::decode_add does; weight alone where `chosen` is null. No
+/// two coordinates are equal, so no two threads meet. Nothing where the check of a message has left something in *refused.
+struct scatter_add_body {
+  const float* chosen = nullptr;
+  const std::uint32_t* kept = nullptr;
+  float* sum = nullptr;
+  float weight = 1.0F;
+  const std::uint32_t* refused = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const {
+    if (refused != nullptr && *refused != 0) return;
+    sum[kept[i]] += chosen == nullptr ? weight : detail::times(chosen[i], weight);
+  }
+};
+
+/// kept[i] = first[kept[i]]: a selection within a selection as coordinates of the row.
+struct place_body {
+  const std::uint32_t* first = nullptr;
+  std::uint32_t* kept = nullptr;
+  const std::uint32_t* refused = nullptr;
+
+  CAUSEWAY_HD void operator()(std::int64_t i) const {
+    if (refused == nullptr || *refused == 0) kept[i] = first[kept[i]];
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MASK_BODIES_HPP
+
+// ---- causeway/cuda/mask.hpp ----
+#ifndef CAUSEWAY_CUDA_MASK_HPP
+#define CAUSEWAY_CUDA_MASK_HPP
+
+// The list of coordinates of a random mask, made where a queue computes, by the bodies of mask_bodies.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+static_assert(std::is_trivially_copyable_v<compress::detail::seeded_permutation>, "it is passed to kernels by value");
+
+/// kept [part.end - part.begin], in the queue's memory, = the coordinates that `part` names in a row of n values,
+/// ascending: what compress::shared_mask and random_k list. n is below 2^31. Takes a bit for each value.
+template <Queue Q>
+[[nodiscard]] result<void> list_permuted(Q& q, std::size_t n, const compress::permuted_part& part, std::uint32_t* kept) {
+  CAUSEWAY_EXPECT(n < (std::size_t{1} << 31U) && part.begin <= part.end && part.end <= n);
+  if (part.begin == part.end) return {};
+  const std::size_t words = (n + 31) / 32;
+  const auto count = static_cast<std::int64_t>(words);
+  const std::int64_t tiles = mask_tiles(count);
+  CAUSEWAY_ASSIGN(const auto bits, q.template take<std::uint32_t>(words));
+  CAUSEWAY_ASSIGN(const auto offsets, q.template take<std::int32_t>(static_cast<std::size_t>(tiles)));
+  CAUSEWAY_TRY(q.elements(count, clear_words_body{bits.data()}));
+  const mask_mark_body mark{compress::detail::seeded_permutation{n, part.seed}, part.begin, bits.data()};
+  CAUSEWAY_TRY(q.elements(static_cast<std::int64_t>(part.end - part.begin), mark));
+  CAUSEWAY_TRY(q.groups(tiles, mask_count_body{bits.data(), count, offsets.data()}));
+  constexpr std::int64_t most_threads = 4096;
+  CAUSEWAY_TRY(q.rows(1, most_threads, mask_offset_body{offsets.data(), tiles}));
+  return q.groups(tiles, mask_list_body{bits.data(), count, offsets.data(), kept});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_MASK_HPP
+
+// ---- causeway/cuda/top_k_body.hpp ----
+#ifndef CAUSEWAY_CUDA_TOP_K_BODY_HPP
+#define CAUSEWAY_CUDA_TOP_K_BODY_HPP
+
+// The largest magnitudes of each chunk, as compress::top_k chooses and writes them: the same coordinates, the same bytes. A
+// group of threads has a chunk. The magnitude of the k-th largest is found bit by bit from the top, by counting what
+// reaches it, so the answer is exact, takes at most 31 counts of a chunk that lies in the cache, and needs no memory. Then
+// all larger ones are kept, and of the equal ones those that come first.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+/// Sets the bits of `value` from bit `at` of a row of words on, where they are still zero; others may set their own bits of
+/// the same words meanwhile.
+CAUSEWAY_HD inline void set_bits_at(std::uint32_t* words, std::uint64_t at, std::uint32_t value) {
+  const std::uint64_t shifted = std::uint64_t{value} << (at % 32);
+  const std::uint32_t parts[2] = {static_cast<std::uint32_t>(shifted), static_cast<std::uint32_t>(shifted >> 32U)};
+  for (int k = 0; k < 2; ++k) {
+    if (parts[k] == 0) continue;
+#if defined(__CUDA_ARCH__)
+    atomicOr(words + at / 32 + k, parts[k]);
+#else
+    std::atomic_ref{words[at / 32 + static_cast<unsigned>(k)]}.fetch_or(parts[k], std::memory_order_relaxed);
+#endif
+  }
+}
+
+/// Writes the `place`-th of a chunk's ascending indices where compress::write_indices does, for a chunk at bit `at`.
+CAUSEWAY_HD inline void write_index(std::uint32_t* words, std::uint64_t at, const compress::index_layout& layout,
+                                    std::uint32_t place, std::uint32_t index) {
+  const bool mask = layout.form == compress::index_form::bitmask;
+  if (!mask) {
+    const auto low = static_cast<std::uint32_t>((std::uint64_t{1} << layout.low_bits) - 1);
+    set_bits_at(words, at + std::uint64_t{place} * layout.low_bits, index & low);
+  }
+  if (layout.form == compress::index_form::packed) return;
+  const std::uint64_t ones = mask ? at : at + std::uint64_t{layout.count} * layout.low_bits;
+  set_bits_at(words, ones + (mask ? index : (index >> layout.low_bits) + place), 1);
+}
+
+}  // namespace detail
+
+/// kept [chunks, layout.count] = the coordinates in the row of what each chunk keeps, ascending within it; and their
+/// indices are written to `words`, zeroed before, of which the grid's begin at bit `first_bit`. A chunk to a group.
+struct top_k_body {
+  const float* row = nullptr;
+  compress::chunk_grid grid{};
+  compress::index_layout layout{};
+  std::uint32_t* kept = nullptr;
+  std::uint32_t* words = nullptr;
+  std::uint64_t first_bit = 0;
+
+  [[nodiscard]] static bool aligned() { return false; }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t chunk) const {
+    const auto size = static_cast<std::int32_t>(grid.size()), count = static_cast<std::int32_t>(layout.count);
+    const float* const from = row + grid.begin_of(static_cast<std::size_t>(chunk));
+    const std::int32_t least = magnitude_of_last(g, from, size, count);
+    std::int32_t larger = 0;
+    for (std::int32_t i = g.rank(); i < size; i += g.size()) larger += magnitude(from, i) > least ? 1 : 0;
+    std::int32_t equal_left = count - g.sum(larger), done = 0;
+    for (std::int32_t step = 0; step < size; step += g.size()) {
+      const std::int32_t i = step + g.rank();
+      const std::int32_t own = i < size ? magnitude(from, i) : -1;
+      const std::int32_t equal = own == least ? 1 : 0;
+      const std::int32_t equal_before = g.before(equal);  // all threads ask, whatever theirs is
+      const std::int32_t keep = own > least || (equal != 0 && equal_before < equal_left) ? 1 : 0;
+      const std::int32_t place = done + g.before(keep);
+      if (keep != 0) write(chunk, place, i);
+      equal_left -= g.sum(equal);
+      done += g.sum(keep);
+    }
+  }
+
+ private:
+  /// Of value i of the chunk, as an integer of the same order; NaN is above infinity.
+  [[nodiscard]] CAUSEWAY_HD std::int32_t magnitude(const float* from, std::int32_t i) const {
+    return std::bit_cast<std::int32_t>(from[offset(static_cast<std::uint32_t>(i))]) & 0x7FFFFFFF;
+  }
+  [[nodiscard]] CAUSEWAY_HD std::size_t offset(std::uint32_t i) const {
+    return grid.rows == 1 ? i : i / grid.columns * grid.stride + i % grid.columns;
+  }
+
+  /// The largest magnitude that at least `count` values reach.
+  template <class G>
+  CAUSEWAY_HD std::int32_t magnitude_of_last(G& g, const float* from, std::int32_t size, std::int32_t count) const {
+    std::int32_t least = 0;
+    for (int bit = 30; bit >= 0; --bit) {
+      const std::int32_t more = least | std::int32_t{1} << bit;
+      std::int32_t reach = 0;
+      for (std::int32_t i = g.rank(); i < size; i += g.size()) reach += magnitude(from, i) >= more ? 1 : 0;
+      reach = g.sum(reach);
+      if (reach >= count) least = more;
+      if (reach == count) return least;  // just these
+    }
+    return least;
+  }
+
+  CAUSEWAY_HD void write(std::int64_t chunk, std::int32_t place, std::int32_t i) const {
+    const auto index = static_cast<std::uint32_t>(i), at = static_cast<std::uint32_t>(place);
+    const auto number = static_cast<std::uint64_t>(chunk);
+    kept[number * layout.count + at] = static_cast<std::uint32_t>(grid.begin_of(number) + offset(index));
+    detail::write_index(words, first_bit + number * layout.bits, layout, at, index);
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_TOP_K_BODY_HPP
+
+// ---- causeway/cuda/top_k_read_body.hpp ----
+#ifndef CAUSEWAY_CUDA_TOP_K_READ_BODY_HPP
+#define CAUSEWAY_CUDA_TOP_K_READ_BODY_HPP
+
+// The indices of compress::top_k, read from bits that anybody may have sent: the same coordinates, and the same bits are
+// refused. A group of threads has a chunk. Packed indices are read side by side, each with the one before it; in the other
+// forms each thread has 32 bits, and the number of ones before them says whose indices they are.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+/// Set in the word that a message's check leaves its findings in, beside compress::detail::decoding: indices that repeat,
+/// descend or leave the row.
+inline constexpr std::uint32_t bad_indices = 4;
+
+namespace detail {
+
+/// The number of `bits` (0 to 32) bits from bit `at` of a row of words on.
+CAUSEWAY_HD inline std::uint32_t get_bits_at(const std::uint32_t* words, std::uint64_t at, unsigned bits) {
+  if (bits == 0) return 0;
+  const auto shift = static_cast<unsigned>(at % 32);
+  std::uint64_t both = words[at / 32];
+  if (shift + bits > 32) both |= std::uint64_t{words[at / 32 + 1]} << 32U;
+  return static_cast<std::uint32_t>((both >> shift) & ((std::uint64_t{1} << bits) - 1));
+}
+
+}  // namespace detail
+
+/// kept [chunks, layout.count] = the coordinates in the row that the bits from `first_bit` on name, ascending within each
+/// chunk; *found (zeroed before) has bad_indices where no writer made the bits, those behind the last chunk included. A
+/// chunk to a group.
+struct top_k_read_body {
+  const std::uint32_t* words = nullptr;
+  compress::chunk_grid grid{};
+  compress::index_layout layout{};
+  std::uint32_t* kept = nullptr;
+  std::uint64_t first_bit = 0;
+  std::uint32_t* found = nullptr;
+
+  [[nodiscard]] static bool aligned() { return false; }
+
+  template <int N, Group G>
+  CAUSEWAY_HD void run(G& g, std::int64_t chunk) const {
+    const auto number = static_cast<std::uint64_t>(chunk);
+    const place_of_chunk at{first_bit + number * layout.bits, kept + number * layout.count,
+                            static_cast<std::uint32_t>(grid.begin_of(number))};
+    const bool good = layout.form == compress::index_form::packed ? read_packed(g, at) : read_ones(g, at);
+    const bool last = number + 1 == grid.count();
+    if (!good || (last && g.rank() == 0 && !ends_in_zeros(at.bit + layout.bits))) detail::mark(found, bad_indices);
+  }
+
+ private:
+  struct place_of_chunk {
+    std::uint64_t bit;
+    std::uint32_t* kept;
+    std::uint32_t begin;  ///< coordinate
+  };
+
+  [[nodiscard]] CAUSEWAY_HD std::int32_t count() const { return static_cast<std::int32_t>(layout.count); }
+  [[nodiscard]] CAUSEWAY_HD std::uint32_t coordinate(const place_of_chunk& at, std::uint32_t index) const {
+    if (grid.rows == 1) return at.begin + index;
+    return at.begin + index / grid.columns * static_cast<std::uint32_t>(grid.stride) + index % grid.columns;
+  }
+
+  template <class G>
+  CAUSEWAY_HD bool read_packed(const G& g, const place_of_chunk& at) const {
+    bool good = true;
+    for (std::int32_t i = g.rank(); i < count(); i += g.size()) {
+      const std::uint64_t bit = at.bit + static_cast<std::uint64_t>(i) * layout.low_bits;
+      const std::uint32_t index = detail::get_bits_at(words, bit, layout.low_bits);
+      const bool ascends = i == 0 || index > detail::get_bits_at(words, bit - layout.low_bits, layout.low_bits);
+      good = good && ascends && index < layout.bound;
+      at.kept[i] = coordinate(at, index);
+    }
+    return good;
+  }
+
+  /// A bitmask's ones, or the stops of unary numbers behind the packed low bits.
+  template <class G>
+  CAUSEWAY_HD bool read_ones(G& g, const place_of_chunk& at) const {
+    const bool mask = layout.form == compress::index_form::bitmask;
+    const std::uint64_t low = mask ? 0 : std::uint64_t{layout.count} * layout.low_bits, length = layout.bits - low;
+    bool good = true;
+    std::int32_t done = 0;
+    for (std::uint64_t step = 0; step < length; step += 32 * static_cast<std::uint64_t>(g.size())) {
+      const std::uint64_t first = step + 32 * static_cast<std::uint64_t>(g.rank());
+      const unsigned width = first >= length ? 0 : length - first < 32 ? static_cast<unsigned>(length - first) : 32U;
+      const std::uint32_t own = width == 0 ? 0 : detail::get_bits_at(words, at.bit + low + first, width);
+      std::int32_t place = done + g.before(detail::set_bits(own));
+      for (std::uint32_t rest = own; rest != 0; rest &= rest - 1, ++place) {
+        if (place < count()) good = write(at, place, first + detail::lowest_bit(rest), mask) && good;
+      }
+      done += g.sum(detail::set_bits(own));
+    }
+    if (done != count()) return false;
+    for (std::int32_t i = g.rank(); i < count(); i += g.size()) {  // all are there: sum() has waited for them
+      good = good && (i == 0 || at.kept[i] > at.kept[i - 1]);
+    }
+    return good;
+  }
+
+  CAUSEWAY_HD bool write(const place_of_chunk& at, std::int32_t place, std::uint64_t position, bool mask) const {
+    std::uint64_t index = position;
+    if (!mask) {
+      const auto number = static_cast<std::uint64_t>(place);
+      const std::uint64_t bit = at.bit + number * layout.low_bits;
+      index = ((position - number) << layout.low_bits) | detail::get_bits_at(words, bit, layout.low_bits);
+    }
+    at.kept[place] = coordinate(at, static_cast<std::uint32_t>(index));
+    return index < layout.bound;
+  }
+
+  /// Whether the byte in which bit `end` would lie is zero from there on.
+  [[nodiscard]] CAUSEWAY_HD bool ends_in_zeros(std::uint64_t end) const {
+    const auto used = static_cast<unsigned>(end % 8);
+    return used == 0 || detail::get_bits_at(words, end, 8 - used) == 0;
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_TOP_K_READ_BODY_HPP
+
+// ---- causeway/cuda/top_k.hpp ----
+#ifndef CAUSEWAY_CUDA_TOP_K_HPP
+#define CAUSEWAY_CUDA_TOP_K_HPP
+
+// compress::top_k where a queue computes: a block of threads for each chunk, both ways.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+/// Runs `body` over the chunks of all grids of a row, with the grid and the places that are its own.
+template <Queue Q, class Body>
+result<void> for_grids(Q& q, const compress::top_k& choice, const compress::message_context& ctx, std::size_t n,
+                       Body body) {
+  for (const compress::chunk_grid& grid : choice.grids(ctx, n)) {
+    body.grid = grid;
+    body.layout = choice.layout(grid);
+    CAUSEWAY_TRY(q.rows(static_cast<std::int64_t>(grid.count()), grid.size(), body));
+    body.kept += grid.count() * body.layout.count;
+    body.first_bit += 8 * compress::bytes_of_bits(grid.count() * body.layout.bits);
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// Words of 32 bits that hold the index bytes of a row.
+[[nodiscard]] inline std::size_t index_words(std::size_t bytes) noexcept { return (bytes + 3) / 4; }
+
+/// kept [choice.most_kept(ctx, n)] = the coordinates that `choice` selects of a row of n values, in the order of
+/// compress::top_k::select; `words` receive its choice.most_bytes(ctx, n) bytes, and zeros behind. All in the queue's
+/// memory. Reads the row from memory once, and from the cache up to 32 times.
+template <Queue Q>
+[[nodiscard]] result<void> select(Q& q, const compress::top_k& choice, const compress::message_context& ctx,
+                                  const float* row, std::size_t n, std::uint32_t* kept, std::uint32_t* words) {
+  const auto count = static_cast<std::int64_t>(index_words(choice.most_bytes(ctx, n)));
+  CAUSEWAY_TRY(q.elements(count, clear_words_body{words}));
+  return detail::for_grids(q, choice, ctx, n, top_k_body{.row = row, .kept = kept, .words = words});
+}
+
+/// The way back, from bytes that anybody may have sent: *found (zeroed before) has bad_indices where compress::top_k::read
+/// refuses them, and `kept` is then unspecified.
+template <Queue Q>
+[[nodiscard]] result<void> read_indices(Q& q, const compress::top_k& choice, const compress::message_context& ctx,
+                                        const std::uint32_t* words, std::size_t n, std::uint32_t* kept,
+                                        std::uint32_t* found) {
+  return detail::for_grids(q, choice, ctx, n, top_k_read_body{.words = words, .kept = kept, .found = found});
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_TOP_K_HPP
+
 // ---- causeway/cuda/transfers.hpp ----
 #ifndef CAUSEWAY_CUDA_TRANSFERS_HPP
 #define CAUSEWAY_CUDA_TRANSFERS_HPP
@@ -69008,14 +70576,16 @@ inline constexpr std::size_t transfer_piece = std::size_t{1} << 20U;
 namespace detail {
 
 /// One message, encoded in pieces of whole blocks. Each has its scales and codes side by side on its way, and they part on
-/// the host.
+/// the host. A piece is a message of its own, so `seen` [n], unless null, = what a reader will see; it may be the source.
 template <TransferQueue Q, WireCodec Codec>
 class outward_message {
  public:
-  outward_message(Q& queue, const Codec& codec, const codec_source& from, std::size_t n, std::byte* host, std::size_t piece)
+  outward_message(Q& queue, const Codec& codec, const codec_source& from, std::size_t n, std::byte* host, std::size_t piece,
+                  float* seen)
       : queue_{queue},
         codec_{codec},
         from_{from},
+        seen_{seen},
         n_{n},
         piece_{std::max(piece / codec.block(), std::size_t{1}) * codec.block()},
         stride_{(codec.encoded_size(piece_) + 255) / 256 * 256},
@@ -69044,6 +70614,7 @@ class outward_message {
     part.x += at;
     if (part.error != nullptr) part.error += at;
     CAUSEWAY_TRY(cuda::encode(queue_, codec_, part, size(i), {room, bytes}));
+    if (seen_ != nullptr) CAUSEWAY_TRY(decode(queue_, codec_, {room, bytes}, seen_ + at, size(i)));
     return queue_.begin_copy_out(static_cast<int>(i % lanes), room, bytes);
   }
 
@@ -69060,6 +70631,7 @@ class outward_message {
   Q& queue_;
   const Codec& codec_;
   codec_source from_;
+  float* seen_;
   std::size_t n_, piece_, stride_;
   std::byte* scales_;  ///< where the next piece's go
   std::byte* codes_;
@@ -69068,12 +70640,44 @@ class outward_message {
 }  // namespace detail
 
 /// host [codec.encoded_size(n)] = the message of a row in the queue's memory. Returns when it is there. `piece` is the
-/// number of values of one copy.
+/// number of values of one copy. Unless null, seen [n] = what a reader will see, for values that are finite; it may be the
+/// row.
 template <TransferQueue Q, WireCodec Codec>
 [[nodiscard]] result<void> encode_to_host(Q& queue, const Codec& codec, const codec_source& from, std::size_t n,
-                                          std::byte* host, std::size_t piece = transfer_piece) {
+                                          std::byte* host, std::size_t piece = transfer_piece, float* seen = nullptr) {
   if (n == 0) return {};
-  return detail::outward_message<Q, Codec>{queue, codec, from, n, host, piece}.run();
+  return detail::outward_message<Q, Codec>{queue, codec, from, n, host, piece, seen}.run();
+}
+
+/// host [bytes] = what lies in the queue's memory. Returns when it is there; the host moves one piece while the next
+/// crosses.
+template <TransferQueue Q>
+[[nodiscard]] result<void> bytes_to_host(Q& queue, const void* from, std::size_t bytes, std::byte* host,
+                                         std::size_t piece = 4 * transfer_piece) {
+  const auto size = [&](std::size_t i) { return std::min(piece, bytes - i * piece); };
+  const std::size_t pieces = (bytes + piece - 1) / piece;
+  for (std::size_t i = 0; i < pieces + 1; ++i) {
+    if (i < pieces) {
+      const std::byte* const at = static_cast<const std::byte*>(from) + i * piece;
+      CAUSEWAY_TRY(queue.begin_copy_out(static_cast<int>(i % 2), at, size(i)));
+    }
+    if (i == 0) continue;
+    CAUSEWAY_ASSIGN(const std::byte* const arrived, queue.end_copy_out(static_cast<int>((i - 1) % 2)));
+    std::memcpy(host + (i - 1) * piece, arrived, size(i - 1));
+  }
+  return {};
+}
+
+/// to [n], in the queue's memory, = what a message on the host decodes to, or to + weight · that, where *found, in the
+/// queue's memory, is 0 and the check of the bytes leaves it so. codec.encoded_size(n) bytes that anybody may have sent.
+template <TransferQueue Q, WireCodec Codec>
+[[nodiscard]] result<void> values_from_host(Q& queue, const Codec& codec, std::span<const std::byte> host, float* to,
+                                            std::size_t n, bool is_added, float weight, std::uint32_t* found) {
+  CAUSEWAY_ASSIGN(const auto room, queue.template take<std::byte>(host.size()));
+  const std::span<const std::byte> bytes{room.data(), host.size()};
+  CAUSEWAY_TRY(queue.copy_in(room.data(), host.data(), host.size()));
+  CAUSEWAY_TRY(check_bytes(queue, codec, bytes, n, found));
+  return decode(queue, codec, bytes, to, n, {is_added, weight, found});
 }
 
 /// to [n], in the queue's memory, = what a message on the host decodes to, or to + weight · that. Bytes that anybody may
@@ -69084,13 +70688,9 @@ template <TransferQueue Q, WireCodec Codec>
                                                      float* to, std::size_t n, bool is_added, float weight) {
   std::uint32_t found = 0;
   if (n == 0) return found;
-  CAUSEWAY_ASSIGN(const auto room, queue.template take<std::byte>(host.size()));
   CAUSEWAY_ASSIGN(const auto word, queue.template take<std::uint32_t>(1));
-  const std::span<const std::byte> bytes{room.data(), host.size()};
   CAUSEWAY_TRY(queue.copy_in(word.data(), &found, sizeof found));
-  CAUSEWAY_TRY(queue.copy_in(room.data(), host.data(), host.size()));
-  CAUSEWAY_TRY(check_bytes(queue, codec, bytes, n, word.data()));
-  CAUSEWAY_TRY(decode(queue, codec, bytes, to, n, {is_added, weight, word.data()}));
+  CAUSEWAY_TRY(values_from_host(queue, codec, host, to, n, is_added, weight, word.data()));
   CAUSEWAY_TRY(queue.copy_out(&found, word.data(), sizeof found));
   return found;
 }
@@ -69098,6 +70698,193 @@ template <TransferQueue Q, WireCodec Codec>
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_TRANSFERS_HPP
+
+// ---- causeway/cuda/sparse.hpp ----
+#ifndef CAUSEWAY_CUDA_SPARSE_HPP
+#define CAUSEWAY_CUDA_SPARSE_HPP
+
+// Sparse messages (compress::sparse) between a queue and the host, byte by byte those of the CPU: the row and the
+// coordinates stay in the queue's memory; what a reader needs to find the coordinates, and the encoded values, cross.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+// ---- coordinates ---------------------------------------------------------------------------------------------------
+//
+// choose: kept [choice.most_kept(ctx, n)], in the queue's memory, = the coordinates that a choice makes in a row of n
+// values, and host [choice.most_bytes(ctx, n)] = the bytes by which a reader finds them.
+// find: the way back. Bytes that no writer makes set bad_indices in *found.
+
+template <TransferQueue Q>
+[[nodiscard]] result<void> choose(Q& q, const compress::top_k& choice, const compress::message_context& ctx,
+                                  const float* row, std::size_t n, std::uint32_t* kept, std::byte* host) {
+  const std::size_t bytes = choice.most_bytes(ctx, n);
+  CAUSEWAY_ASSIGN(const auto words, q.template take<std::uint32_t>(index_words(bytes) + 1));
+  CAUSEWAY_TRY(select(q, choice, ctx, row, n, kept, words.data()));
+  return bytes_to_host(q, words.data(), bytes, host);
+}
+template <TransferQueue Q>
+[[nodiscard]] result<void> find(Q& q, const compress::top_k& choice, const compress::message_context& ctx,
+                                const std::byte* host, std::size_t n, std::uint32_t* kept, std::uint32_t* found) {
+  const std::size_t bytes = choice.most_bytes(ctx, n);
+  CAUSEWAY_ASSIGN(const auto words, q.template take<std::uint32_t>(index_words(bytes) + 1));
+  if (bytes != 0) CAUSEWAY_TRY(q.copy_in(words.data(), host, bytes));
+  return read_indices(q, choice, ctx, words.data(), n, kept, found);
+}
+
+template <TransferQueue Q>
+[[nodiscard]] result<void> choose(Q& q, const compress::shared_mask& choice, const compress::message_context& ctx,
+                                  const float*, std::size_t n, std::uint32_t* kept, std::byte*) {
+  return list_permuted(q, n, choice.part_of(ctx, n), kept);
+}
+template <TransferQueue Q>
+[[nodiscard]] result<void> find(Q& q, const compress::shared_mask& choice, const compress::message_context& ctx,
+                                const std::byte*, std::size_t n, std::uint32_t* kept, std::uint32_t*) {
+  return list_permuted(q, n, choice.part_of(ctx, n), kept);
+}
+
+template <TransferQueue Q>
+[[nodiscard]] result<void> choose(Q& q, const compress::random_k& choice, const compress::message_context& ctx,
+                                  const float*, std::size_t n, std::uint32_t* kept, std::byte* host) {
+  std::memcpy(host, &ctx.own_seed, sizeof ctx.own_seed);
+  return list_permuted(q, n, choice.part_of(ctx, ctx.own_seed, n), kept);
+}
+template <TransferQueue Q>
+[[nodiscard]] result<void> find(Q& q, const compress::random_k& choice, const compress::message_context& ctx,
+                                const std::byte* host, std::size_t n, std::uint32_t* kept, std::uint32_t*) {
+  std::uint64_t seed = 0;
+  std::memcpy(&seed, host, sizeof seed);
+  return list_permuted(q, n, choice.part_of(ctx, seed, n), kept);
+}
+
+template <TransferQueue Q, class Outer, class Inner>
+[[nodiscard]] result<void> choose(Q& q, const compress::stacked<Outer, Inner>& choice, const compress::message_context& ctx,
+                                  const float* row, std::size_t n, std::uint32_t* kept, std::byte* host) {
+  const std::size_t outer = choice.outer().most_kept(ctx, n);
+  CAUSEWAY_ASSIGN(const auto first, q.template take<std::uint32_t>(outer));
+  CAUSEWAY_ASSIGN(const auto chosen, q.template take<float>(outer));
+  CAUSEWAY_TRY(choose(q, choice.outer(), ctx, row, n, first.data(), host));
+  CAUSEWAY_TRY(q.elements(static_cast<std::int64_t>(outer), gather_body{row, first.data(), chosen.data()}));
+  std::byte* const behind = host + choice.outer().most_bytes(ctx, n);
+  CAUSEWAY_TRY(choose(q, choice.inner(), choice.within(ctx), chosen.data(), outer, kept, behind));
+  return q.elements(static_cast<std::int64_t>(choice.most_kept(ctx, n)), place_body{first.data(), kept});
+}
+template <TransferQueue Q, class Outer, class Inner>
+[[nodiscard]] result<void> find(Q& q, const compress::stacked<Outer, Inner>& choice, const compress::message_context& ctx,
+                                const std::byte* host, std::size_t n, std::uint32_t* kept, std::uint32_t* found) {
+  const std::size_t outer = choice.outer().most_kept(ctx, n);
+  CAUSEWAY_ASSIGN(const auto first, q.template take<std::uint32_t>(outer));
+  CAUSEWAY_TRY(find(q, choice.outer(), ctx, host, n, first.data(), found));
+  const std::byte* const behind = host + choice.outer().most_bytes(ctx, n);
+  CAUSEWAY_TRY(find(q, choice.inner(), choice.within(ctx), behind, outer, kept, found));
+  return q.elements(static_cast<std::int64_t>(choice.most_kept(ctx, n)), place_body{first.data(), kept, found});
+}
+
+// ---- messages ------------------------------------------------------------------------------------------------------
+
+/// Makes and reads them; keeps the bases of transforms. Working memory: eight bytes a chosen value, and four bytes a value
+/// of the row for a transform. Rows have 1 to 2^31 - 1 values. One thread at a time.
+template <TransferQueue Q>
+class sparse_messages {
+ public:
+  /// host [the codec's most_bytes(ctx, n)] = the message of a row x [n] in the queue's memory; unless null, residual [n] =
+  /// x - what it decodes to, unspecified for values that are not finite. Returns when the message is there.
+  [[nodiscard]] result<void> encode(Q& q, const wire_message& how, const compress::message_context& ctx, const float* x,
+                                    std::size_t n, std::byte* host, float* residual) {
+    if (!how.basis) return encode_row(q, how, ctx, x, x, n, host, residual);
+    CAUSEWAY_ASSIGN(const auto coefficients, q.template take<float>(n));
+    CAUSEWAY_TRY(dct_.forward(q, *how.basis, ctx.matrices, x, coefficients.data(), n));
+    return encode_row(q, how, ctx, x, coefficients.data(), n, host, residual);
+  }
+
+  /// sum [n] += weight · what a message on the host decodes to, and counts [n], unless null, += weight where it has a
+  /// value. Bytes that anybody may have sent, as many as the codec's most_bytes(ctx, n): they are checked first, and
+  /// nothing changes unless 0 comes back; else bad_indices, or what `verdict` makes an error of. One wait.
+  [[nodiscard]] result<std::uint32_t> decode_add(Q& q, const wire_message& how, const compress::message_context& ctx,
+                                                 std::span<const std::byte> bytes, float* sum, std::size_t n, float weight,
+                                                 float* counts) {
+    return std::visit(
+        [&](const auto& choice) -> result<std::uint32_t> {
+          std::uint32_t found = 0;
+          const std::size_t count = choice.most_kept(ctx, n);
+          CAUSEWAY_ASSIGN(const auto word, q.template take<std::uint32_t>(1));
+          CAUSEWAY_ASSIGN(const auto kept, q.template take<std::uint32_t>(count));
+          CAUSEWAY_ASSIGN(const auto chosen, q.template take<float>(count));
+          CAUSEWAY_TRY(q.copy_in(word.data(), &found, sizeof found));
+          CAUSEWAY_TRY(find(q, choice, ctx, bytes.data(), n, kept.data(), word.data()));
+          const auto values = bytes.subspan(choice.most_bytes(ctx, n));
+          CAUSEWAY_TRY(read_values(q, how.quantiser, values, chosen.data(), count, word.data()));
+          const auto places = static_cast<std::int64_t>(count);
+          CAUSEWAY_TRY(q.elements(places, scatter_add_body{chosen.data(), kept.data(), sum, weight, word.data()}));
+          if (counts != nullptr) {
+            CAUSEWAY_TRY(q.elements(places, scatter_add_body{nullptr, kept.data(), counts, weight, word.data()}));
+          }
+          CAUSEWAY_TRY(q.copy_out(&found, word.data(), sizeof found));
+          return found;
+        },
+        how.choice);
+  }
+
+  /// Coefficients to values, in place; nothing without a transform.
+  [[nodiscard]] result<void> inverse(Q& q, const wire_message& how, const compress::message_context& ctx, float* row,
+                                     std::size_t n) {
+    return how.basis ? dct_.inverse(q, *how.basis, ctx.matrices, row, n) : result<void>{};
+  }
+
+ private:
+  /// `row` is what values are chosen of: x, or its coefficients.
+  result<void> encode_row(Q& q, const wire_message& how, const compress::message_context& ctx, const float* x,
+                          const float* row, std::size_t n, std::byte* host, float* residual) {
+    return std::visit(
+        [&](const auto& choice) -> result<void> {
+          const std::size_t count = choice.most_kept(ctx, n);
+          CAUSEWAY_ASSIGN(const auto kept, q.template take<std::uint32_t>(count));
+          CAUSEWAY_ASSIGN(const auto chosen, q.template take<float>(count));
+          CAUSEWAY_TRY(choose(q, choice, ctx, row, n, kept.data(), host));
+          CAUSEWAY_TRY(q.elements(static_cast<std::int64_t>(count), gather_body{row, kept.data(), chosen.data()}));
+          std::byte* const values = host + choice.most_bytes(ctx, n);
+          CAUSEWAY_TRY(write_values(q, how.quantiser, chosen.data(), count, values, residual != nullptr));
+          if (residual == nullptr) return {};
+          return keep_rest(q, how, ctx, {chosen.data(), count}, kept.data(), {x, n}, residual);
+        },
+        how.choice);
+  }
+
+  /// With `in_place`, the values become what a reader will see.
+  static result<void> write_values(Q& q, const wire_codec& how, float* values, std::size_t count, std::byte* host,
+                                   bool in_place) {
+    return std::visit(
+        [&](const auto& codec) {
+          return encode_to_host(q, codec, {values}, count, host, transfer_piece, in_place ? values : nullptr);
+        },
+        how);
+  }
+  static result<void> read_values(Q& q, const wire_codec& how, std::span<const std::byte> host, float* values,
+                                  std::size_t count, std::uint32_t* found) {
+    return std::visit(
+        [&](const auto& codec) { return values_from_host(q, codec, host, values, count, false, 1.0F, found); }, how);
+  }
+
+  /// residual = x - what the sent values stand for, in the order of compress::residual_of.
+  result<void> keep_rest(Q& q, const wire_message& how, const compress::message_context& ctx, std::span<const float> sent,
+                         const std::uint32_t* kept, std::span<const float> x, float* residual) {
+    const auto count = static_cast<std::int64_t>(x.size());
+    const scatter_add_body take_away{sent.data(), kept, residual, -1.0F};
+    if (!how.basis) {
+      CAUSEWAY_TRY(q.elements(count, convert_body<float, float>{x.data(), residual}));
+      return q.elements(static_cast<std::int64_t>(sent.size()), take_away);
+    }
+    CAUSEWAY_TRY(q.elements(count, fill_body{residual, 0.0F}));
+    CAUSEWAY_TRY(q.elements(static_cast<std::int64_t>(sent.size()), take_away));
+    CAUSEWAY_TRY(dct_.inverse(q, *how.basis, ctx.matrices, residual, x.size()));
+    return q.elements(count, add_body<float>{residual, x.data(), residual});
+  }
+
+  dct<Q> dct_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_SPARSE_HPP
 
 // ---- causeway/cuda/row_operations.hpp ----
 #ifndef CAUSEWAY_CUDA_ROW_OPERATIONS_HPP
@@ -69214,6 +71001,23 @@ class row_operations : public engine_base<Q> {
   void scale(float* y, float alpha, std::int64_t count) override {
     run([&] { return queue_.elements(count, scale_body{y, alpha}); });
   }
+  void axpy(float* y, float alpha, const float* x, std::int64_t count) override {
+    run([&] { return queue_.elements(count, axpy_body{y, alpha, x}); });
+  }
+  void blend(float* y, float alpha, const float* x, float beta, std::int64_t count) override {
+    run([&] { return queue_.elements(count, blend_body{y, alpha, x, beta}); });
+  }
+  void compensate(float* y, const float* shared, const float* at_send, std::int64_t count,
+                  const kernels::compensation& c) override {
+    run([&] { return queue_.elements(count, compensate_body{y, shared, at_send, c}); });
+  }
+  void gossip_update(float* shared, float* velocity, const float* mean, const float* mean_shared, std::int64_t count,
+                     const kernels::gossip_coefficients& c) override {
+    run([&] { return queue_.elements(count, gossip_body{shared, velocity, mean, mean_shared, c}); });
+  }
+  void take_over(float* y, const float* x, const float* sent, const float* counts, std::int64_t count) override {
+    run([&] { return queue_.elements(count, take_over_body{y, x, sent, counts}); });
+  }
   void sgd_update(float* p, const float* g, float* u, std::int64_t count, const kernels::sgd_coefficients& c) override {
     run([&] {
       return u == nullptr ? queue_.elements(count, sgd_body{p, g, c})
@@ -69248,6 +71052,41 @@ class row_operations : public engine_base<Q> {
     return std::visit([&](const auto& codec) { return decode_as(codec, host, to, n, is_added, weight); }, how);
   }
 
+  [[nodiscard]] result<void> encode_sparse(const wire_message& how, const compress::message_context& ctx, const float* x,
+                                           std::size_t n, std::byte* host, float* residual) override {
+    run([&] { return sparse_.encode(queue_, how, ctx, x, n, host, residual); });
+    return so_far();
+  }
+  [[nodiscard]] result<void> decode_sparse(const wire_message& how, const compress::message_context& ctx,
+                                           std::span<const std::byte> host, float* sum, std::size_t n, float weight,
+                                           float* counts) override {
+    std::uint32_t found = 0;
+    run([&]() -> result<void> {
+      CAUSEWAY_ASSIGN(found, sparse_.decode_add(queue_, how, ctx, host, sum, n, weight, counts));
+      return {};
+    });
+    CAUSEWAY_TRY(so_far());
+    if ((found & bad_indices) != 0) return compress::detail::bad_indices(compress::top_k::name);
+    return std::visit([&](const auto& codec) { return verdict(found, codec.name); }, how.quantiser);
+  }
+  void invert(const wire_message& how, const compress::message_context& ctx, float* row, std::size_t n) override {
+    run([&] { return sparse_.inverse(queue_, how, ctx, row, n); });
+  }
+  [[nodiscard]] result<void> divide(float* y, const float* counts, float factor, std::int64_t count) override {
+    std::uint32_t found = 0;
+    run([&]() -> result<void> {
+      CAUSEWAY_ASSIGN(const auto word, queue_.template take<std::uint32_t>(1));
+      CAUSEWAY_TRY(queue_.elements(1, clear_words_body{word.data()}));
+      CAUSEWAY_TRY(queue_.elements(count, divide_body{y, counts, factor, word.data()}));
+      return queue_.copy_out(&found, word.data(), sizeof found);
+    });
+    CAUSEWAY_TRY(so_far());
+    return verdict(found, "mean");
+  }
+  void to_signs(float* y, std::int64_t count) override {
+    run([&] { return queue_.elements(count, signs_body{y}); });
+  }
+
  private:
   /// A message that is refused is no error of the engine.
   template <WireCodec Codec>
@@ -69270,6 +71109,8 @@ class row_operations : public engine_base<Q> {
     if (first()) return *first();
     return {};
   }
+
+  sparse_messages<Q> sparse_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
@@ -69496,90 +71337,6 @@ class compute final : public row_operations<Q> {
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_COMPUTE_HPP
-
-// ---- causeway/cuda/dct_body.hpp ----
-#ifndef CAUSEWAY_CUDA_DCT_BODY_HPP
-#define CAUSEWAY_CUDA_DCT_BODY_HPP
-
-// The discrete cosine transform of compress/dct.hpp, both ways, to the bit: the same products with the same basis, each
-// sum in the same order, one rounding an operation. Equal bits matter on the way back, where replicas apply what they
-// decode. A group has a tile of a matrix, or up to 64 runs of a vector; its values and the product between the two factors
-// lie in shared memory.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// to = left · tile · right for every chunk of a grid, to = run · right where chunks have one row (left is null then).
-/// `left` and `right` are 64 x 64 with the basis in the upper left corner, 16-byte aligned. `to` may be `from`.
-struct dct_body {
-  static constexpr std::int32_t pitch = 64;
-  static constexpr int block = 4;  // rows and columns of sums that a thread has at a time
-
-  compress::chunk_grid grid{};
-  const float* from = nullptr;
-  float* to = nullptr;
-  const float* left = nullptr;
-  const float* right = nullptr;
-
-  [[nodiscard]] static constexpr std::size_t working_bytes() { return sizeof(float) * 2 * pitch * pitch; }
-  [[nodiscard]] static bool aligned() { return false; }
-  /// Runs of a vector lie one after another, so 64 of them are as good as a tile.
-  [[nodiscard]] CAUSEWAY_HD std::int64_t together() const { return grid.rows == 1 && grid.down == 1 ? pitch : 1; }
-  [[nodiscard]] std::int64_t items() const {
-    return (static_cast<std::int64_t>(grid.count()) + together() - 1) / together();
-  }
-
-  template <int N, Group G>
-  CAUSEWAY_HD void run(G& g, std::int64_t item, float* memory) const {
-    const std::int64_t chunk = item * together(), chunks_left = static_cast<std::int64_t>(grid.count()) - chunk;
-    const std::int64_t runs = chunks_left < together() ? chunks_left : together();
-    const auto rows = together() == 1 ? static_cast<std::int32_t>(grid.rows) : static_cast<std::int32_t>(runs);
-    const auto columns = static_cast<std::int32_t>(grid.columns), size = rows * columns;
-    const std::int64_t stride = together() == 1 ? static_cast<std::int64_t>(grid.stride) : columns;
-    const auto begin = static_cast<std::int64_t>(grid.begin_of(static_cast<std::size_t>(chunk)));
-    float* const values = memory;
-    float* const products = memory + pitch * pitch;
-    for (std::int32_t i = g.rank(); i < size; i += g.size()) {  // 32 bits divide quickly
-      values[i / columns * pitch + i % columns] = from[begin + i / columns * stride + i % columns];
-    }
-    g.sync();
-    multiply(g, values, right, products, rows, columns, columns);
-    g.sync();
-    if (left != nullptr) {
-      multiply(g, left, products, values, rows, rows, columns);
-      g.sync();
-    }
-    const float* const done = left != nullptr ? values : products;
-    for (std::int32_t i = g.rank(); i < size; i += g.size()) {
-      to[begin + i / columns * stride + i % columns] = done[i / columns * pitch + i % columns];
-    }
-    g.sync();  // before another item takes the memory
-  }
-
- private:
-  /// out = a · b, in blocks of sums, of which those beyond rows and columns are computed from whatever is there and not
-  /// used.
-  template <class G>
-  CAUSEWAY_HD static void multiply(const G& g, const float* a, const float* b, float* out, std::int32_t rows,
-                                   std::int32_t inner, std::int32_t columns) {
-    const std::int32_t across = (columns + block - 1) / block, count = (rows + block - 1) / block * across;
-    for (std::int32_t i = g.rank(); i < count; i += g.size()) {
-      const std::int32_t r = i / across * block, c = i % across * block;
-      float sums[block][block] = {}, v[block];
-      for (std::int32_t j = 0; j < inner; ++j) {
-        detail::load(v, b + j * pitch + c);
-        for (int m = 0; m < block; ++m) {
-          const float w = a[(r + m) * pitch + j];
-          for (int n = 0; n < block; ++n) sums[m][n] += detail::times(w, v[n]);
-        }
-      }
-      for (int m = 0; m < block; ++m) detail::store(out + (r + m) * pitch + c, sums[m]);
-    }
-  }
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_DCT_BODY_HPP
 
 // ---- causeway/cuda/runtime.cuh ----
 #ifndef CAUSEWAY_CUDA_RUNTIME_CUH
@@ -69841,290 +71598,6 @@ class device_buffer {
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_RUNTIME_CUH
-
-// ---- causeway/cuda/row_kernels.cuh ----
-#ifndef CAUSEWAY_CUDA_ROW_KERNELS_CUH
-#define CAUSEWAY_CUDA_ROW_KERNELS_CUH
-
-// The groups of the device, and kernels that give each group one item of a body: a block or a warp for each. Values are
-// combined by butterfly exchanges, which leave every thread the same bits, in an order that depends on the number of
-// threads alone.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-namespace detail {
-
-inline constexpr int warp_size = 32;
-inline constexpr int warps_per_block = 8;  // where each warp has an item of its own
-inline constexpr int largest_block = 512;  // threads, where a block has a row
-
-struct add_values {
-  template <class T>
-  __device__ static T of(T a, T b) {
-    return a + b;
-  }
-  template <class T>
-  __device__ static T none() {
-    return T{0};
-  }
-};
-struct take_larger {
-  template <class T>
-  __device__ static T of(T a, T b) {
-    return a < b ? b : a;
-  }
-  template <class T>
-  __device__ static T none() {
-    return std::numeric_limits<T>::lowest();
-  }
-};
-
-template <class How, class T>
-__device__ T over_warp(T v) {
-#pragma unroll
-  for (int apart = warp_size / 2; apart > 0; apart /= 2) v = How::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, apart));
-  return v;
-}
-
-/// The sum over the lanes up to this one.
-__device__ inline std::int32_t up_to_lane(std::int32_t v) {
-  const int lane = static_cast<int>(threadIdx.x % warp_size);
-#pragma unroll
-  for (int apart = 1; apart < warp_size; apart *= 2) {
-    const std::int32_t left = __shfl_up_sync(0xFFFFFFFFU, v, apart);
-    if (lane >= apart) v += left;
-  }
-  return v;
-}
-
-/// 32 neighbouring threads of a block.
-class warp_group {
- public:
-  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x % warp_size); }
-  [[nodiscard]] __device__ static int size() { return warp_size; }
-  template <class T>
-  __device__ static T sum(T v) {
-    return over_warp<add_values>(v);
-  }
-  template <class T>
-  __device__ static T largest(T v) {
-    return over_warp<take_larger>(v);
-  }
-  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) { return up_to_lane(v) - v; }
-  __device__ static void sync() { __syncwarp(); }
-  /// Of its own for each warp of the block.
-  [[nodiscard]] __device__ static float* room() {
-    __shared__ float rooms[warps_per_block][64];
-    return rooms[threadIdx.x / warp_size];
-  }
-};
-
-/// All threads of a block, whose number must be a multiple of 32.
-class block_group {
- public:
-  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x); }
-  [[nodiscard]] __device__ static int size() { return static_cast<int>(blockDim.x); }
-  template <class T>
-  __device__ static T sum(T v) {
-    return over_block<add_values>(v);
-  }
-  template <class T>
-  __device__ static T largest(T v) {
-    return over_block<take_larger>(v);
-  }
-  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) {
-    __shared__ std::int32_t of_warps[warp_size];
-    const int warp = rank() / warp_size, lane = rank() % warp_size;
-    const std::int32_t sum = up_to_lane(v);
-    if (lane == warp_size - 1) of_warps[warp] = sum;
-    __syncthreads();
-    const std::int32_t warps = up_to_lane(lane < warp ? of_warps[lane] : 0);  // its last lane has all warps before
-    __syncthreads();                                                          // all have read before the next call writes
-    return __shfl_sync(0xFFFFFFFFU, warps, warp_size - 1) + sum - v;
-  }
-  __device__ static void sync() { __syncthreads(); }
-  [[nodiscard]] __device__ static float* room() {
-    __shared__ float values[64];
-    return values;
-  }
-
- private:
-  template <class How, class T>
-  __device__ static T over_block(T v) {
-    __shared__ T of_warps[warp_size];
-    v = over_warp<How>(v);
-    const int warp = rank() / warp_size, lane = rank() % warp_size;
-    if (lane == 0) of_warps[warp] = v;
-    __syncthreads();
-    v = lane < size() / warp_size ? of_warps[lane] : How::template none<T>();
-    v = over_warp<How>(v);
-    __syncthreads();  // all have read before the next call writes
-    return v;
-  }
-};
-
-// The bounds keep the registers of a thread few enough for blocks of this size to start.
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item(Body body) {
-  block_group g;
-  body.template run<N>(g, std::int64_t{blockIdx.x});
-}
-
-/// With `body.working_bytes()` of shared memory.
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item_with_memory(Body body) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  block_group g;
-  body.template run<N>(g, std::int64_t{blockIdx.x}, reinterpret_cast<float*>(memory));
-}
-
-template <int N, class Body>
-CAUSEWAY_KERNEL void __launch_bounds__(warps_per_block* warp_size) one_warp_per_item(Body body, std::int64_t items) {
-  warp_group g;
-  const std::int64_t item = std::int64_t{blockIdx.x} * (blockDim.x / warp_size) + threadIdx.x / warp_size;
-  if (item < items) body.template run<N>(g, item);
-}
-
-/// Threads for rows of so many values: about two packs each, so that a thread has some loads under way, from one warp to
-/// `largest_block`.
-inline unsigned threads_for_row(std::int64_t columns) noexcept {
-  const std::int64_t threads = (columns + 2 * pack_width - 1) / (2 * pack_width);
-  return static_cast<unsigned>(std::clamp<std::int64_t>((threads + 31) / 32 * 32, warp_size, largest_block));
-}
-
-}  // namespace detail
-
-/// Starts `body.run<N>(group, item)` with a block of the device for each item of [0, items); rows have `columns` values.
-/// At most 2^31 - 1 items.
-template <class Body>
-[[nodiscard]] result<void> for_each_row(stream& s, std::int64_t items, std::int64_t columns, Body body) {
-  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>(items);
-  const unsigned threads = detail::threads_for_row(columns);
-  if (body.aligned()) {
-    detail::one_block_per_item<pack_width><<<blocks, threads, 0, s.handle()>>>(body);
-  } else {
-    detail::one_block_per_item<1><<<blocks, threads, 0, s.handle()>>>(body);
-  }
-  return check(cudaGetLastError(), "launching a kernel over rows");
-}
-
-namespace detail {
-
-template <int N, class Body>
-result<void> launch_with_memory(stream& s, unsigned blocks, unsigned threads, std::size_t bytes, const Body& body) {
-  constexpr std::size_t without_asking = 48 * 1024;
-  const auto kernel = one_block_per_item_with_memory<N, Body>;
-  if (bytes > without_asking) {
-    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-                       "asking for shared memory; the rows may be too long for this device"));
-  }
-  kernel<<<blocks, threads, bytes, s.handle()>>>(body);
-  return check(cudaGetLastError(), "launching a kernel over rows");
-}
-
-}  // namespace detail
-
-/// The same for a body that has working memory: `body.run<N>(group, item, memory)`, `body.working_bytes()`.
-template <class Body>
-[[nodiscard]] result<void> for_each_row_with_memory(stream& s, std::int64_t items, std::int64_t columns, Body body) {
-  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>(items);
-  const unsigned threads = detail::threads_for_row(columns);
-  if (body.aligned()) {
-    return detail::launch_with_memory<pack_width>(s, blocks, threads, body.working_bytes(), body);
-  }
-  return detail::launch_with_memory<1>(s, blocks, threads, body.working_bytes(), body);
-}
-
-/// Starts `body.run<N>(group, item)` with a warp of the device for each item of [0, items).
-template <class Body>
-[[nodiscard]] result<void> for_each_block(stream& s, std::int64_t items, Body body) {
-  constexpr std::int64_t warps = detail::warps_per_block;
-  CAUSEWAY_EXPECT(items >= 0 && items / warps < std::numeric_limits<std::int32_t>::max());
-  if (items == 0) return {};
-  const auto blocks = static_cast<unsigned>((items + warps - 1) / warps);
-  if (body.aligned()) {
-    detail::one_warp_per_item<pack_width><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
-  } else {
-    detail::one_warp_per_item<1><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
-  }
-  return check(cudaGetLastError(), "launching a kernel over blocks");
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_ROW_KERNELS_CUH
-
-// ---- causeway/cuda/dct.cuh ----
-#ifndef CAUSEWAY_CUDA_DCT_CUH
-#define CAUSEWAY_CUDA_DCT_CUH
-
-// compress::dct_tiles on the device. The bases are made on the host and copied once.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// The transform that a compress::dct_tiles with the same options makes, to the bit. The first call that meets a side waits
-/// for its basis to be copied. Reads and writes 4 bytes a value; 256 operations a value for tiles of 64 by 64. One thread
-/// at a time.
-class dct {
- public:
-  explicit dct(const compress::dct_tiles& how) : chunks_{how.chunks()} {}
-
-  /// coefficients [n] = the transforms of the chunks of values [n], both on the device; they may be the same.
-  [[nodiscard]] result<void> forward(stream& s, std::span<const compress::matrix_range> matrices, const float* values,
-                                     float* coefficients, std::size_t n) {
-    return apply(s, matrices, values, coefficients, n, true);
-  }
-  [[nodiscard]] result<void> inverse(stream& s, std::span<const compress::matrix_range> matrices, float* row,
-                                     std::size_t n) {
-    return apply(s, matrices, row, row, n, false);
-  }
-
- private:
-  static constexpr std::size_t tile_size = dct_body::pitch * dct_body::pitch;
-
-  result<void> apply(stream& s, std::span<const compress::matrix_range> matrices, const float* from, float* to,
-                     std::size_t n, bool forward) {
-    constexpr std::int64_t for_256_threads = 2048;
-    for (const compress::chunk_grid& grid : compress::cut_into_chunks(chunks_, matrices, n)) {
-      dct_body body{.grid = grid, .from = from, .to = to};
-      CAUSEWAY_ASSIGN(const float* const of_columns, basis(s, grid.columns));
-      body.right = of_columns + (forward ? tile_size : 0);
-      if (grid.rows > 1) {
-        CAUSEWAY_ASSIGN(const float* const of_rows, basis(s, grid.rows));
-        body.left = of_rows + (forward ? 0 : tile_size);
-      }
-      CAUSEWAY_TRY(for_each_row_with_memory(s, body.items(), for_256_threads, body));
-    }
-    return {};
-  }
-
-  /// The basis of a side, and behind it its transpose.
-  result<const float*> basis(stream& s, std::size_t side) {
-    const auto known = bases_.find(side);
-    if (known != bases_.end()) return known->second.data();
-    const auto made = std::make_unique<compress::detail::dct_basis>();
-    compress::detail::fill_dct_basis(*made, side);
-    CAUSEWAY_ASSIGN(auto buffer, device_buffer<float>::create(2 * tile_size));
-    for (const auto* part : {&made->forward, &made->transposed}) {
-      float* const at = buffer.data() + (part == &made->forward ? 0 : tile_size);
-      CAUSEWAY_TRY(check(cudaMemcpyAsync(at, part->at, sizeof part->at, cudaMemcpyHostToDevice, s.handle()),
-                         "copying a basis to the device"));
-    }
-    CAUSEWAY_TRY(s.synchronize());
-    return bases_.emplace(side, std::move(buffer)).first->second.data();
-  }
-
-  compress::chunking chunks_;
-  std::map<std::size_t, device_buffer<float>> bases_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_DCT_CUH
 
 // ---- causeway/cuda/elementwise.cuh ----
 #ifndef CAUSEWAY_CUDA_ELEMENTWISE_CUH
@@ -70615,6 +72088,222 @@ class matmul {
 
 #endif  // CAUSEWAY_CUDA_MATMUL_CUH
 
+// ---- causeway/cuda/row_kernels.cuh ----
+#ifndef CAUSEWAY_CUDA_ROW_KERNELS_CUH
+#define CAUSEWAY_CUDA_ROW_KERNELS_CUH
+
+// The groups of the device, and kernels that give each group one item of a body: a block or a warp for each. Values are
+// combined by butterfly exchanges, which leave every thread the same bits, in an order that depends on the number of
+// threads alone.
+
+namespace causeway::inline CAUSEWAY_ABI::cuda {
+
+namespace detail {
+
+inline constexpr int warp_size = 32;
+inline constexpr int warps_per_block = 8;  // where each warp has an item of its own
+inline constexpr int largest_block = 512;  // threads, where a block has a row
+
+struct add_values {
+  template <class T>
+  __device__ static T of(T a, T b) {
+    return a + b;
+  }
+  template <class T>
+  __device__ static T none() {
+    return T{0};
+  }
+};
+struct take_larger {
+  template <class T>
+  __device__ static T of(T a, T b) {
+    return a < b ? b : a;
+  }
+  template <class T>
+  __device__ static T none() {
+    return std::numeric_limits<T>::lowest();
+  }
+};
+
+template <class How, class T>
+__device__ T over_warp(T v) {
+#pragma unroll
+  for (int apart = warp_size / 2; apart > 0; apart /= 2) v = How::of(v, __shfl_xor_sync(0xFFFFFFFFU, v, apart));
+  return v;
+}
+
+/// The sum over the lanes up to this one.
+__device__ inline std::int32_t up_to_lane(std::int32_t v) {
+  const int lane = static_cast<int>(threadIdx.x % warp_size);
+#pragma unroll
+  for (int apart = 1; apart < warp_size; apart *= 2) {
+    const std::int32_t left = __shfl_up_sync(0xFFFFFFFFU, v, apart);
+    if (lane >= apart) v += left;
+  }
+  return v;
+}
+
+/// 32 neighbouring threads of a block.
+class warp_group {
+ public:
+  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x % warp_size); }
+  [[nodiscard]] __device__ static int size() { return warp_size; }
+  template <class T>
+  __device__ static T sum(T v) {
+    return over_warp<add_values>(v);
+  }
+  template <class T>
+  __device__ static T largest(T v) {
+    return over_warp<take_larger>(v);
+  }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) { return up_to_lane(v) - v; }
+  __device__ static void sync() { __syncwarp(); }
+  /// Of its own for each warp of the block.
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float rooms[warps_per_block][64];
+    return rooms[threadIdx.x / warp_size];
+  }
+};
+
+/// All threads of a block, whose number must be a multiple of 32.
+class block_group {
+ public:
+  [[nodiscard]] __device__ static int rank() { return static_cast<int>(threadIdx.x); }
+  [[nodiscard]] __device__ static int size() { return static_cast<int>(blockDim.x); }
+  template <class T>
+  __device__ static T sum(T v) {
+    return over_block<add_values>(v);
+  }
+  template <class T>
+  __device__ static T largest(T v) {
+    return over_block<take_larger>(v);
+  }
+  [[nodiscard]] __device__ static std::int32_t before(std::int32_t v) {
+    __shared__ std::int32_t of_warps[warp_size];
+    const int warp = rank() / warp_size, lane = rank() % warp_size;
+    const std::int32_t sum = up_to_lane(v);
+    if (lane == warp_size - 1) of_warps[warp] = sum;
+    __syncthreads();
+    const std::int32_t warps = up_to_lane(lane < warp ? of_warps[lane] : 0);  // its last lane has all warps before
+    __syncthreads();                                                          // all have read before the next call writes
+    return __shfl_sync(0xFFFFFFFFU, warps, warp_size - 1) + sum - v;
+  }
+  __device__ static void sync() { __syncthreads(); }
+  [[nodiscard]] __device__ static float* room() {
+    __shared__ float values[64];
+    return values;
+  }
+
+ private:
+  template <class How, class T>
+  __device__ static T over_block(T v) {
+    __shared__ T of_warps[warp_size];
+    v = over_warp<How>(v);
+    const int warp = rank() / warp_size, lane = rank() % warp_size;
+    if (lane == 0) of_warps[warp] = v;
+    __syncthreads();
+    v = lane < size() / warp_size ? of_warps[lane] : How::template none<T>();
+    v = over_warp<How>(v);
+    __syncthreads();  // all have read before the next call writes
+    return v;
+  }
+};
+
+// The bounds keep the registers of a thread few enough for blocks of this size to start.
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item(Body body) {
+  block_group g;
+  body.template run<N>(g, std::int64_t{blockIdx.x});
+}
+
+/// With `body.working_bytes()` of shared memory.
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(largest_block) one_block_per_item_with_memory(Body body) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  block_group g;
+  body.template run<N>(g, std::int64_t{blockIdx.x}, reinterpret_cast<float*>(memory));
+}
+
+template <int N, class Body>
+CAUSEWAY_KERNEL void __launch_bounds__(warps_per_block* warp_size) one_warp_per_item(Body body, std::int64_t items) {
+  warp_group g;
+  const std::int64_t item = std::int64_t{blockIdx.x} * (blockDim.x / warp_size) + threadIdx.x / warp_size;
+  if (item < items) body.template run<N>(g, item);
+}
+
+/// Threads for rows of so many values: about two packs each, so that a thread has some loads under way, from one warp to
+/// `largest_block`.
+inline unsigned threads_for_row(std::int64_t columns) noexcept {
+  const std::int64_t threads = (columns + 2 * pack_width - 1) / (2 * pack_width);
+  return static_cast<unsigned>(std::clamp<std::int64_t>((threads + 31) / 32 * 32, warp_size, largest_block));
+}
+
+}  // namespace detail
+
+/// Starts `body.run<N>(group, item)` with a block of the device for each item of [0, items); rows have `columns` values.
+/// At most 2^31 - 1 items.
+template <class Body>
+[[nodiscard]] result<void> for_each_row(stream& s, std::int64_t items, std::int64_t columns, Body body) {
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>(items);
+  const unsigned threads = detail::threads_for_row(columns);
+  if (body.aligned()) {
+    detail::one_block_per_item<pack_width><<<blocks, threads, 0, s.handle()>>>(body);
+  } else {
+    detail::one_block_per_item<1><<<blocks, threads, 0, s.handle()>>>(body);
+  }
+  return check(cudaGetLastError(), "launching a kernel over rows");
+}
+
+namespace detail {
+
+template <int N, class Body>
+result<void> launch_with_memory(stream& s, unsigned blocks, unsigned threads, std::size_t bytes, const Body& body) {
+  constexpr std::size_t without_asking = 48 * 1024;
+  const auto kernel = one_block_per_item_with_memory<N, Body>;
+  if (bytes > without_asking) {
+    CAUSEWAY_TRY(check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+                       "asking for shared memory; the rows may be too long for this device"));
+  }
+  kernel<<<blocks, threads, bytes, s.handle()>>>(body);
+  return check(cudaGetLastError(), "launching a kernel over rows");
+}
+
+}  // namespace detail
+
+/// The same for a body that has working memory: `body.run<N>(group, item, memory)`, `body.working_bytes()`.
+template <class Body>
+[[nodiscard]] result<void> for_each_row_with_memory(stream& s, std::int64_t items, std::int64_t columns, Body body) {
+  CAUSEWAY_EXPECT(items >= 0 && items <= std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>(items);
+  const unsigned threads = detail::threads_for_row(columns);
+  if (body.aligned()) {
+    return detail::launch_with_memory<pack_width>(s, blocks, threads, body.working_bytes(), body);
+  }
+  return detail::launch_with_memory<1>(s, blocks, threads, body.working_bytes(), body);
+}
+
+/// Starts `body.run<N>(group, item)` with a warp of the device for each item of [0, items).
+template <class Body>
+[[nodiscard]] result<void> for_each_block(stream& s, std::int64_t items, Body body) {
+  constexpr std::int64_t warps = detail::warps_per_block;
+  CAUSEWAY_EXPECT(items >= 0 && items / warps < std::numeric_limits<std::int32_t>::max());
+  if (items == 0) return {};
+  const auto blocks = static_cast<unsigned>((items + warps - 1) / warps);
+  if (body.aligned()) {
+    detail::one_warp_per_item<pack_width><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
+  } else {
+    detail::one_warp_per_item<1><<<blocks, warps * detail::warp_size, 0, s.handle()>>>(body, items);
+  }
+  return check(cudaGetLastError(), "launching a kernel over blocks");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::cuda
+
+#endif  // CAUSEWAY_CUDA_ROW_KERNELS_CUH
+
 // ---- causeway/cuda/tensor_cores.cuh ----
 #ifndef CAUSEWAY_CUDA_TENSOR_CORES_CUH
 #define CAUSEWAY_CUDA_TENSOR_CORES_CUH
@@ -70747,6 +72436,8 @@ template <int Blocks, class Body>
 
 // A stream and its arena as a queue of bodies (queue.hpp).
 
+#include <cuda_runtime_api.h>
+
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
 /// Refers to both, which must outlive it.
@@ -70774,6 +72465,10 @@ class device_queue {
   [[nodiscard]] result<void> tiles(const Body& body) {
     return for_each_tile<Blocks>(*stream_, body);
   }
+  /// CUDA has read pageable memory when the call returns.
+  [[nodiscard]] result<void> copy_in(void* to, const void* host, std::size_t bytes) {
+    return check(cudaMemcpyAsync(to, host, bytes, cudaMemcpyDefault, stream_->handle()), "copying to the device");
+  }
   template <class T>
   [[nodiscard]] result<arena::lease<T>> take(std::size_t count) {
     return memory_->template take<T>(count);
@@ -70783,7 +72478,7 @@ class device_queue {
   stream* stream_;
   arena* memory_;
 };
-static_assert(Queue<device_queue>);
+static_assert(InwardQueue<device_queue>);
 
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
@@ -70959,13 +72654,12 @@ class engine_queue : public product_queue<sorting_queue> {
   [[nodiscard]] result<void> copy(void* to, const void* from, std::size_t bytes) {
     return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle()), "copying on the device");
   }
-  /// CUDA has read pageable memory when the call returns.
   [[nodiscard]] result<void> copy_in(void* to, const void* host, std::size_t bytes) {
     const void* from = host;
     if (recorded_ != nullptr) {
       CAUSEWAY_ASSIGN(from, recorded_->room().find(host, bytes));
     }
-    return check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, handle()), "copying to the device");
+    return product_queue::copy_in(to, from, bytes);
   }
   [[nodiscard]] result<void> copy_out(void* host, const void* from, std::size_t bytes) {
     if (recorded_ != nullptr) return copy_number(from, bytes);
@@ -71055,173 +72749,6 @@ static_assert(RecordingQueue<engine_queue>);
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_ENGINE_CUH
-
-// ---- causeway/cuda/mask_bodies.hpp ----
-#ifndef CAUSEWAY_CUDA_MASK_BODIES_HPP
-#define CAUSEWAY_CUDA_MASK_BODIES_HPP
-
-// Random coordinates that a seed names (compress::shared_mask, compress::random_k), listed on the device: the permutation
-// is the CPU's own code, so both sides list the same. Each chosen coordinate sets its bit of a bitmap; the bits of each
-// word are counted, the counts summed up (by CUB in mask.cuh), and each word writes its coordinates where the sums say.
-// Then values are gathered from, or added to, the places listed.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// Sets the bits of the coordinates at places [first, first + count) of a permutation; over the count.
-struct mask_mark_body {
-  compress::detail::seeded_permutation permutation;
-  std::uint64_t first = 0;
-  std::uint32_t* words = nullptr;  ///< zeroed, a bit for each value of the row
-
-  CAUSEWAY_HD void operator()(std::int64_t i) const {
-    const std::uint64_t at = permutation(first + static_cast<std::uint64_t>(i));
-    const std::uint32_t bit = 1U << (at % 32);
-#if defined(__CUDA_ARCH__)
-    atomicOr(words + at / 32, bit);
-#else
-    std::atomic_ref{words[at / 32]}.fetch_or(bit, std::memory_order_relaxed);
-#endif
-  }
-};
-
-namespace detail {
-
-inline constexpr std::int64_t words_per_tile = 1024;
-
-CAUSEWAY_HD inline std::int32_t set_bits(std::uint32_t word) {
-#if defined(__CUDA_ARCH__)
-  return __popc(word);
-#else
-  return std::popcount(word);
-#endif
-}
-
-}  // namespace detail
-
-/// Tiles that a bitmap of so many words is cut into.
-constexpr std::int64_t mask_tiles(std::int64_t words) noexcept {
-  return (words + detail::words_per_tile - 1) / detail::words_per_tile;
-}
-
-/// counts[tile] = the set bits of a tile of the bitmap, a tile to a group.
-struct mask_count_body {
-  const std::uint32_t* bits = nullptr;
-  std::int64_t words = 0;
-  std::int32_t* counts = nullptr;
-
-  [[nodiscard]] static bool aligned() { return false; }
-  template <int N, Group G>
-  CAUSEWAY_HD void run(G& g, std::int64_t tile) const {
-    const std::int64_t begin = tile * detail::words_per_tile;
-    std::int32_t sum = 0;
-    for (std::int64_t i = begin + g.rank(); i < begin + detail::words_per_tile && i < words; i += g.size()) {
-      sum += detail::set_bits(bits[i]);
-    }
-    const auto all = g.sum(sum);
-    if (g.rank() == 0) counts[tile] = all;
-  }
-};
-
-/// counts[i] becomes the sum of the counts before it; one item for one group.
-struct mask_offset_body {
-  std::int32_t* counts = nullptr;
-  std::int64_t tiles = 0;
-
-  [[nodiscard]] static bool aligned() { return false; }
-  template <int N, Group G>
-  CAUSEWAY_HD void run(G& g, std::int64_t) const {
-    std::int32_t total = 0;
-    for (std::int64_t begin = 0; begin < tiles; begin += g.size()) {
-      const std::int64_t i = begin + g.rank();
-      const std::int32_t own = i < tiles ? counts[i] : 0;
-      const std::int32_t before = total + g.before(own);
-      if (i < tiles) counts[i] = before;
-      total += g.sum(own);
-    }
-  }
-};
-
-/// Writes the coordinates of the set bits of a tile from kept[offsets[tile]] on, ascending; a tile to a group.
-struct mask_list_body {
-  const std::uint32_t* bits = nullptr;
-  std::int64_t words = 0;
-  const std::int32_t* offsets = nullptr;
-  std::uint32_t* kept = nullptr;
-
-  [[nodiscard]] static bool aligned() { return false; }
-  template <int N, Group G>
-  CAUSEWAY_HD void run(G& g, std::int64_t tile) const {
-    std::uint32_t* to = kept + offsets[tile];
-    for (std::int64_t step = 0; step < detail::words_per_tile; step += g.size()) {
-      const std::int64_t place = step + g.rank(), i = tile * detail::words_per_tile + place;
-      const std::uint32_t word = place < detail::words_per_tile && i < words ? bits[i] : 0;
-      const std::int32_t own = detail::set_bits(word);
-      std::uint32_t* next = to + g.before(own);
-      for (std::uint32_t rest = word, bit = 0; rest != 0; rest >>= 1U, ++bit) {
-        if ((rest & 1U) != 0) *next++ = static_cast<std::uint32_t>(i) * 32 + bit;
-      }
-      to += g.sum(own);
-    }
-  }
-};
-
-/// chosen[i] = row[kept[i]].
-struct gather_body {
-  const float* row = nullptr;
-  const std::uint32_t* kept = nullptr;
-  float* chosen = nullptr;
-
-  CAUSEWAY_HD void operator()(std::int64_t i) const { chosen[i] = row[kept[i]]; }
-};
-
-/// sum[kept[i]] += weight · chosen[i], two roundings, as sparse::decode_add does. No two coordinates are equal, so no two
-/// threads meet.
-struct scatter_add_body {
-  const float* chosen = nullptr;
-  const std::uint32_t* kept = nullptr;
-  float* sum = nullptr;
-  float weight = 1.0F;
-
-  CAUSEWAY_HD void operator()(std::int64_t i) const { sum[kept[i]] += detail::times(chosen[i], weight); }
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_MASK_BODIES_HPP
-
-// ---- causeway/cuda/mask.cuh ----
-#ifndef CAUSEWAY_CUDA_MASK_CUH
-#define CAUSEWAY_CUDA_MASK_CUH
-
-// The list of coordinates of a random mask, made on the device by the bodies of mask_bodies.hpp.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-static_assert(std::is_trivially_copyable_v<compress::detail::seeded_permutation>, "it is passed to kernels by value");
-
-/// kept [part.end - part.begin] = the coordinates that `part` names in a row of n values, ascending: what
-/// compress::shared_mask lists. n is below 2^31. Takes a bit for each value from the arena.
-[[nodiscard]] inline result<void> list_permuted(stream& s, arena& memory, std::size_t n,
-                                                const compress::permuted_part& part, std::uint32_t* kept) {
-  CAUSEWAY_EXPECT(n < (std::size_t{1} << 31U) && part.begin <= part.end && part.end <= n);
-  if (part.begin == part.end) return {};
-  const std::size_t words = (n + 31) / 32;
-  const auto count = static_cast<std::int64_t>(words);
-  const std::int64_t tiles = mask_tiles(count);
-  CAUSEWAY_ASSIGN(const auto bits, memory.take<std::uint32_t>(words));
-  CAUSEWAY_ASSIGN(const auto offsets, memory.take<std::int32_t>(static_cast<std::size_t>(tiles)));
-  CAUSEWAY_TRY(check(cudaMemsetAsync(bits.data(), 0, words * sizeof(std::uint32_t), s.handle()), "clearing a bitmap"));
-  const mask_mark_body mark{compress::detail::seeded_permutation{n, part.seed}, part.begin, bits.data()};
-  CAUSEWAY_TRY(elementwise(s, static_cast<std::int64_t>(part.end - part.begin), mark));
-  CAUSEWAY_TRY(for_each_block(s, tiles, mask_count_body{bits.data(), count, offsets.data()}));
-  constexpr std::int64_t most_threads = 4096;
-  CAUSEWAY_TRY(for_each_row(s, 1, most_threads, mask_offset_body{offsets.data(), tiles}));
-  return for_each_block(s, tiles, mask_list_body{bits.data(), count, offsets.data(), kept});
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_MASK_CUH
 
 // ---- causeway/cuda/site.hpp ----
 #ifndef CAUSEWAY_CUDA_SITE_HPP
@@ -71348,150 +72875,6 @@ using site_id = std::array<std::byte, 128>;
 }  // namespace causeway::inline CAUSEWAY_ABI::cuda
 
 #endif  // CAUSEWAY_CUDA_SITE_HPP
-
-// ---- causeway/cuda/top_k_body.hpp ----
-#ifndef CAUSEWAY_CUDA_TOP_K_BODY_HPP
-#define CAUSEWAY_CUDA_TOP_K_BODY_HPP
-
-// The largest magnitudes of each chunk, as compress::top_k chooses and writes them: the same coordinates, the same bytes. A
-// group of threads has a chunk. The magnitude of the k-th largest is found bit by bit from the top, by counting what
-// reaches it, so the answer is exact, takes at most 31 counts of a chunk that lies in the cache, and needs no memory. Then
-// all larger ones are kept, and of the equal ones those that come first.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-namespace detail {
-
-/// Sets the bits of `value` from bit `at` of a row of words on, where they are still zero; others may set their own bits of
-/// the same words meanwhile.
-CAUSEWAY_HD inline void set_bits_at(std::uint32_t* words, std::uint64_t at, std::uint32_t value) {
-  const std::uint64_t shifted = std::uint64_t{value} << (at % 32);
-  const std::uint32_t parts[2] = {static_cast<std::uint32_t>(shifted), static_cast<std::uint32_t>(shifted >> 32U)};
-  for (int k = 0; k < 2; ++k) {
-    if (parts[k] == 0) continue;
-#if defined(__CUDA_ARCH__)
-    atomicOr(words + at / 32 + k, parts[k]);
-#else
-    std::atomic_ref{words[at / 32 + static_cast<unsigned>(k)]}.fetch_or(parts[k], std::memory_order_relaxed);
-#endif
-  }
-}
-
-/// Writes the `place`-th of a chunk's ascending indices where compress::write_indices does, for a chunk at bit `at`.
-CAUSEWAY_HD inline void write_index(std::uint32_t* words, std::uint64_t at, const compress::index_layout& layout,
-                                    std::uint32_t place, std::uint32_t index) {
-  const bool mask = layout.form == compress::index_form::bitmask;
-  if (!mask) {
-    const auto low = static_cast<std::uint32_t>((std::uint64_t{1} << layout.low_bits) - 1);
-    set_bits_at(words, at + std::uint64_t{place} * layout.low_bits, index & low);
-  }
-  if (layout.form == compress::index_form::packed) return;
-  const std::uint64_t ones = mask ? at : at + std::uint64_t{layout.count} * layout.low_bits;
-  set_bits_at(words, ones + (mask ? index : (index >> layout.low_bits) + place), 1);
-}
-
-}  // namespace detail
-
-/// kept [chunks, layout.count] = the coordinates in the row of what each chunk keeps, ascending within it; and their
-/// indices are written to `words`, zeroed before, of which the grid's begin at bit `first_bit`. A chunk to a group.
-struct top_k_body {
-  const float* row = nullptr;
-  compress::chunk_grid grid{};
-  compress::index_layout layout{};
-  std::uint32_t* kept = nullptr;
-  std::uint32_t* words = nullptr;
-  std::uint64_t first_bit = 0;
-
-  [[nodiscard]] static bool aligned() { return false; }
-
-  template <int N, Group G>
-  CAUSEWAY_HD void run(G& g, std::int64_t chunk) const {
-    const auto size = static_cast<std::int32_t>(grid.size()), count = static_cast<std::int32_t>(layout.count);
-    const float* const from = row + grid.begin_of(static_cast<std::size_t>(chunk));
-    const std::int32_t least = magnitude_of_last(g, from, size, count);
-    std::int32_t larger = 0;
-    for (std::int32_t i = g.rank(); i < size; i += g.size()) larger += magnitude(from, i) > least ? 1 : 0;
-    std::int32_t equal_left = count - g.sum(larger), done = 0;
-    for (std::int32_t step = 0; step < size; step += g.size()) {
-      const std::int32_t i = step + g.rank();
-      const std::int32_t own = i < size ? magnitude(from, i) : -1;
-      const std::int32_t equal = own == least ? 1 : 0;
-      const std::int32_t equal_before = g.before(equal);  // all threads ask, whatever theirs is
-      const std::int32_t keep = own > least || (equal != 0 && equal_before < equal_left) ? 1 : 0;
-      const std::int32_t place = done + g.before(keep);
-      if (keep != 0) write(chunk, place, i);
-      equal_left -= g.sum(equal);
-      done += g.sum(keep);
-    }
-  }
-
- private:
-  /// Of value i of the chunk, as an integer of the same order; NaN is above infinity.
-  [[nodiscard]] CAUSEWAY_HD std::int32_t magnitude(const float* from, std::int32_t i) const {
-    return std::bit_cast<std::int32_t>(from[offset(static_cast<std::uint32_t>(i))]) & 0x7FFFFFFF;
-  }
-  [[nodiscard]] CAUSEWAY_HD std::size_t offset(std::uint32_t i) const {
-    return grid.rows == 1 ? i : i / grid.columns * grid.stride + i % grid.columns;
-  }
-
-  /// The largest magnitude that at least `count` values reach.
-  template <class G>
-  CAUSEWAY_HD std::int32_t magnitude_of_last(G& g, const float* from, std::int32_t size, std::int32_t count) const {
-    std::int32_t least = 0;
-    for (int bit = 30; bit >= 0; --bit) {
-      const std::int32_t more = least | std::int32_t{1} << bit;
-      std::int32_t reach = 0;
-      for (std::int32_t i = g.rank(); i < size; i += g.size()) reach += magnitude(from, i) >= more ? 1 : 0;
-      reach = g.sum(reach);
-      if (reach >= count) least = more;
-      if (reach == count) return least;  // just these
-    }
-    return least;
-  }
-
-  CAUSEWAY_HD void write(std::int64_t chunk, std::int32_t place, std::int32_t i) const {
-    const auto index = static_cast<std::uint32_t>(i), at = static_cast<std::uint32_t>(place);
-    const auto number = static_cast<std::uint64_t>(chunk);
-    kept[number * layout.count + at] = static_cast<std::uint32_t>(grid.begin_of(number) + offset(index));
-    detail::write_index(words, first_bit + number * layout.bits, layout, at, index);
-  }
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_TOP_K_BODY_HPP
-
-// ---- causeway/cuda/top_k.cuh ----
-#ifndef CAUSEWAY_CUDA_TOP_K_CUH
-#define CAUSEWAY_CUDA_TOP_K_CUH
-
-// compress::top_k on the device: a block of threads for each chunk.
-
-namespace causeway::inline CAUSEWAY_ABI::cuda {
-
-/// kept [choice.most_kept(ctx, n)] = the coordinates that `choice` selects of a row of n values, in the order of
-/// compress::top_k::select; `room` receives its choice.most_bytes(ctx, n) bytes. All on the device; room begins at a
-/// multiple of 4, and the 3 bytes behind it may be touched. Reads the row from memory once, and from the cache up to 32
-/// times.
-[[nodiscard]] inline result<void> select(stream& s, const compress::top_k& choice, const compress::message_context& ctx,
-                                         const float* row, std::size_t n, std::uint32_t* kept, std::span<std::byte> room) {
-  const std::size_t bytes = choice.most_bytes(ctx, n);
-  CAUSEWAY_EXPECT(room.size() >= bytes && reinterpret_cast<std::uintptr_t>(room.data()) % 4 == 0);
-  CAUSEWAY_TRY(check(cudaMemsetAsync(room.data(), 0, bytes, s.handle()), "clearing the room for indices"));
-  top_k_body body{.row = row, .kept = kept, .words = reinterpret_cast<std::uint32_t*>(room.data())};
-  for (const compress::chunk_grid& grid : choice.grids(ctx, n)) {
-    body.grid = grid;
-    body.layout = choice.layout(grid);
-    CAUSEWAY_TRY(for_each_row(s, static_cast<std::int64_t>(grid.count()), grid.size(), body));
-    body.kept += grid.count() * body.layout.count;
-    body.first_bit += 8 * compress::bytes_of_bits(grid.count() * body.layout.bits);
-  }
-  return {};
-}
-
-}  // namespace causeway::inline CAUSEWAY_ABI::cuda
-
-#endif  // CAUSEWAY_CUDA_TOP_K_CUH
 #endif
 
 #if defined(__CUDACC__) && __has_include(<nccl.h>)

@@ -63,9 +63,10 @@ class Batches(unittest.TestCase):
 
     def test_what_needs_the_preprocessor_or_the_global_namespace_is_left_alone(self):
         self.write(a=HELPERS.format(1), b="#define X 1\n", c="template <>\nstruct std::hash<int*>;\n", d=HELPERS.format(4),
-                   e="#include <new>\n[[gnu::noinline]] void* operator new(std::size_t n);\n", f=HELPERS.format(6))
-        made = self.batched(2, *"abcdef")
-        self.assertEqual([p.name for p in made], ["b.cpp", "c.cpp", "e.cpp", "batch_0.cpp", "batch_1.cpp"])
+                   e="#include <new>\n[[gnu::noinline]] void* operator new(std::size_t n);\n", f=HELPERS.format(6),
+                   g="namespace shared {\nint value;\n}\n", h="template class std::vector<int>;\n")
+        made = self.batched(2, *"abcdefgh")
+        self.assertEqual([p.name for p in made], [*(f"{name}.cpp" for name in "bcegh"), "batch_0.cpp", "batch_1.cpp"])
 
     def test_what_did_not_change_is_not_written_again(self):
         self.write(a=HELPERS.format(1), b=HELPERS.format(2))

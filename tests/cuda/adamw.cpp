@@ -8,6 +8,7 @@
 #include "support/catch.hpp"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 namespace {
@@ -57,6 +58,34 @@ TEST_CASE("cuda AdamW: the bits of the CPU's, weight decay by kind included", "[
     CHECK(report->waits == 5);  // whoever reads the parameters next may
   }
   CHECK(report->reserved == 0);
+}
+
+TEST_CASE("cuda AdamW: a model of any number of pieces", "[cuda][fast]") {
+  for (const int pieces : {511, 512, 513, 1024, 1100}) {
+    const auto made = [&](const memory_source& source) {
+      parameter_store s;
+      for (int i = 0; i < pieces; ++i) {
+        s.add(std::to_string(i), i % 2 == 0 ? parameter_kind::vector : parameter_kind::matrix, 1, 1 + i % 20);
+      }
+      s.allocate(source);
+      return s;
+    };
+    const auto engine = causeway_test::host_engine();
+    auto there = made(cuda::memory_of(*engine)), here = made({});
+    thread_pool pool{1};
+    for (auto* store : {&there, &here}) {
+      std::fill(store->values().begin(), store->values().end(), 1.0F);
+      set_gradients(*store, 3);
+    }
+    cuda::adamw on_device{engine};
+    optim::adamw on_host;
+    on_device.reset(there.length());
+    on_host.reset(here.length());
+    on_device.step(pool, there.view(), {});
+    on_host.step(pool, here.view(), {});
+    INFO(pieces);
+    CHECK(equal(there, here));
+  }
 }
 
 TEST_CASE("cuda AdamW: what the CPU's saved goes on with the same bits", "[cuda][fast]") {

@@ -10,6 +10,9 @@
 #include "cuda/device_functions.hpp"
 #include "cuda/shared_numbers.cuh"
 
+#include <array>
+#include <cstdint>
+
 namespace causeway_test {
 namespace {
 
@@ -78,6 +81,11 @@ causeway::result<comparisons> compare_exact_bodies() {
       return v;
     };
     return adamw_body{x, x + all, x + 2 * all, positive(x + 3 * all), {.weight_decay = 0.1F}};
+  }));
+  const std::array<std::int64_t, 3> turns{8, 1000, 4000};
+  CAUSEWAY_TRY(compare<float>(list, "adamw, turns", all, [&](float* x) {
+    for (std::int64_t i = 0; i < all; ++i) x[3 * all + i] *= x[3 * all + i];
+    return turning_adamw_body{{x, x + all, x + 2 * all, x + 3 * all, {.weight_decay = 0.1F}}, {turns, 0}};
   }));
   const causeway::kernels::sgd_coefficients c{.learning_rate = 0.7F, .momentum = 0.9F, .weight_decay = 0.01F};
   CAUSEWAY_TRY(compare<float>(list, "nesterov", all - 3, [&](float* x) {

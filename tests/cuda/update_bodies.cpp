@@ -52,6 +52,21 @@ TEST_CASE("cuda updates: ten steps of AdamW are the CPU's to the bit", "[cuda][f
   CHECK(differing(cpu.p, state{}.p) > count / 2);
 }
 
+TEST_CASE("cuda updates: AdamW whose decay ends and starts again is AdamW piece by piece", "[cuda][fast]") {
+  const std::vector<std::int64_t> turns{4, 8, 40, 400, 404, 1000};  // counted from 4 elements before
+  const kernels::adamw_coefficients decayed{.weight_decay = 0.1F}, plain{};
+  state expected, got;
+  const auto piece = [&](std::int64_t begin, std::int64_t end, const kernels::adamw_coefficients& c) {
+    kernels::adamw_update(expected.p.data() + begin, expected.g.data() + begin, expected.m.data() + begin,
+                          expected.v.data() + begin, end - begin, c);
+  };
+  piece(0, 4, plain), piece(4, 36, decayed), piece(36, 396, plain), piece(396, 400, decayed);
+  piece(400, 996, plain), piece(996, count, decayed);
+  const cuda::adamw_body update{got.p.data(), got.g.data(), got.m.data(), got.v.data(), decayed};
+  cuda::run_here(cuda::turning_adamw_body{update, cuda::decay_turns{turns, 4}}, count);
+  CHECK(differing_states(expected, got) == 0);
+}
+
 TEST_CASE("cuda updates: AdamW takes a factor from memory, as if it were among the coefficients", "[cuda][fast]") {
   state expected, got;
   const float clip = 0.25F;

@@ -21,11 +21,12 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
 /// optim::adamw on an engine, for a model whose backend has the same one. Moves 28 bytes a parameter in the device's
-/// memory, keeps 8. What goes wrong on the device comes back from the model's next pass.
+/// memory in one launch, keeps 8. What goes wrong on the device comes back from the model's next pass.
 class adamw {
  public:
   static constexpr std::string_view name = "adamw";
@@ -54,19 +55,17 @@ class adamw {
 
   void step(thread_pool&, parameter_view view, optim::step_options step) {
     CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
-    kernels::adamw_coefficients plain = decayed;
-    plain.weight_decay = 0.0F;
-    const auto update = [&](std::int64_t begin, std::int64_t count, bool decay) {
-      engine_->adamw_update(view.values.data() + begin, view.gradients.data() + begin, first_.data() + begin,
-                            second_.data() + begin, count, decay ? decayed : plain);
-    };
+    turns_.clear();
     const auto length = static_cast<std::int64_t>(view.values.size());
-    if (view.segments.empty()) {
-      update(0, length, true);
-    } else {
-      optim::detail::for_pieces(view.segments, {0, length}, update);
+    if (!view.segments.empty()) {
+      bool decayed = true;
+      optim::detail::for_pieces(view.segments, {0, length}, [&](std::int64_t begin, std::int64_t, bool decay) {
+        if (decay != decayed) turns_.push_back(begin);
+        decayed = decay;
+      });
     }
+    engine_->adamw_update(view.values.data(), view.gradients.data(), first_.data(), second_.data(), length,
+                          clock_.advance(options_, step), turns_);
     engine_->wait();  // policies of the host read the parameters next
   }
 
@@ -81,6 +80,7 @@ class adamw {
   optim::state_buffer first_;
   optim::state_buffer second_;
   optim::adam_clock clock_;
+  std::vector<std::int64_t> turns_;  // where weight decay ends and starts again
 };
 static_assert(optim::Optimizer<adamw>);
 

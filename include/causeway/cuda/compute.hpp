@@ -23,10 +23,12 @@
 #include <causeway/cuda/update_bodies.hpp>
 #include <causeway/tensor/dtype.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -156,9 +158,20 @@ class compute final : public row_operations<Q> {
     });
   }
 
-  void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
-                    const kernels::adamw_coefficients& c) override {
-    run([&] { return queue_.elements(count, adamw_body{p, g, m, v, c}); });
+  void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count, const kernels::adamw_coefficients& c,
+                    std::span<const std::int64_t> turns) override {
+    run([&]() -> result<void> {
+      if (turns.empty()) return queue_.elements(count, adamw_body{p, g, m, v, c});
+      for (std::int64_t begin = 0; begin < count;) {
+        const auto these = turns.first(std::min(turns.size(), decay_turns::most));
+        turns = turns.subspan(these.size());
+        const std::int64_t end = turns.empty() ? count : turns.front();
+        const adamw_body update{p + begin, g + begin, m + begin, v + begin, c};
+        CAUSEWAY_TRY(queue_.elements(end - begin, turning_adamw_body{update, decay_turns{these, begin}}));
+        begin = end;
+      }
+      return {};
+    });
   }
   void muon_update(float* p, const float* g, float* u, std::int64_t rows, std::int64_t columns,
                    const muon_coefficients& c) override {

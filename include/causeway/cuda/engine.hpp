@@ -155,9 +155,10 @@ class engine {
   [[nodiscard]] virtual double cross_entropy(const_values x, const_values w, const std::int32_t* targets, std::int64_t rows,
                                              std::int64_t C, std::int64_t V, float grad_scale, values dx, float* dw) = 0;
 
-  /// The bits of kernels::adamw_update.
+  /// The bits of kernels::adamw_update. `turns`: where weight decay ends and starts again, in order, multiples of 4; all is
+  /// decayed without any.
   virtual void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
-                            const kernels::adamw_coefficients& c) = 0;
+                            const kernels::adamw_coefficients& c, std::span<const std::int64_t> turns = {}) = 0;
   /// p, g and the momentum u are [rows, columns].
   virtual void muon_update(float* p, const float* g, float* u, std::int64_t rows, std::int64_t columns,
                            const muon_coefficients& c) = 0;

@@ -5,8 +5,7 @@
 // Parameter updates and vector arithmetic, element by element, one rounding an operation: the bits of
 // kernels/optimizer.hpp, kernels/outer_update.hpp, kernels/rows.hpp and kernels/elementwise.hpp. So a replica on a GPU and
 // one on a CPU that apply the same update to the same numbers stay equal. Subnormal numbers are kept: do not build with
-// nvcc's
-// --use_fast_math or -ftz.
+// nvcc's --use_fast_math or -ftz.
 
 #include <causeway/config/config.hpp>
 #include <causeway/cuda/pack.hpp>
@@ -15,7 +14,9 @@
 #include <causeway/kernels/rows.hpp>
 #include <causeway/tensor/dtype.hpp>
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
@@ -62,6 +63,52 @@ struct adamw_body {
     detail::store(v + i, second);
     detail::store(p + i, value);
     if (copy != nullptr) detail::store(copy + i, value);
+  }
+};
+
+/// Where weight decay ends and starts again in flat buffers, in order; what is before the first is decayed. Given to a
+/// kernel by value, so a step is one launch however many pieces there are: a small model would wait for launches.
+struct decay_turns {
+  static constexpr std::size_t most = 512;  // even; a kernel may be given 4 KiB
+
+  /// `from`: the element that indices count from. Turns are whole packs from there, as segments are.
+  decay_turns(std::span<const std::int64_t> turns, std::int64_t from) : count{static_cast<std::uint32_t>(turns.size())} {
+    CAUSEWAY_EXPECT(turns.size() <= most);
+    for (std::size_t t = 0; t < turns.size(); ++t) {
+      CAUSEWAY_EXPECT((turns[t] - from) % pack_width == 0);
+      packs[t] = static_cast<std::uint32_t>((turns[t] - from) / pack_width);
+    }
+  }
+
+  [[nodiscard]] CAUSEWAY_HD bool decays(std::int64_t i) const {
+    const auto pack = static_cast<std::uint32_t>(i / pack_width);
+    std::uint32_t passed = 0, end = count;
+    while (passed < end) {
+      const std::uint32_t middle = (passed + end) / 2;
+      if (packs[middle] <= pack) {
+        passed = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return passed % 2 == 0;
+  }
+
+  std::uint32_t packs[most] = {};
+  std::uint32_t count = 0;
+};
+
+/// adamw_body, without weight decay behind every second turn.
+struct turning_adamw_body {
+  adamw_body update;
+  decay_turns turns;
+
+  [[nodiscard]] bool aligned() const { return update.aligned(); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    adamw_body here = update;
+    if (!turns.decays(i)) here.c.decay = 1.0F;
+    here.run<N>(i);
   }
 };
 

@@ -3,18 +3,16 @@
 #include <causeway/parallel/block_server.hpp>
 
 #include <causeway/compress/block_int8.hpp>
-#include <causeway/net/asio_fabric.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
 #include "support/prompted_gpt.hpp"
+#include "support/threaded_server.hpp"
 
 namespace causeway {
 namespace {
@@ -22,56 +20,28 @@ namespace {
 using namespace std::chrono_literals;
 using blocks_type = stage::frozen_blocks<nn::gpt_family>;
 
-std::shared_ptr<net::fabric> fabric(net::peer_id id) {
-  net::fabric_options o;
-  o.run_id = 77;
-  o.id = id;
-  return support::valued(net::open_fabric(net::endpoint{}, o));
-}
-
-/// A server on a thread of its own, until it is destroyed.
 template <class Codec>
-class threaded_server {
- public:
-  threaded_server(nn::gpt& model, net::peer_id id, std::int64_t first, std::int64_t blocks) : fabric_{fabric(id)} {
-    parallel::block_server_options o;
-    o.run = 5, o.first = first, o.blocks = blocks, o.heartbeat = 50ms;
-    server_ = std::make_unique<parallel::block_server<blocks_type, Codec>>(
-        fabric_, o, support::valued(blocks_type::create(support::frozen_gpt, support::parameters_from(model))));
-    support::must(server_->open());
-    thread_ = std::thread{[this] { (void)server_->serve([this] { return stopped_; }); }};
-  }
-  threaded_server(const threaded_server&) = delete;
-  threaded_server& operator=(const threaded_server&) = delete;
-  ~threaded_server() {
-    fabric_->locked([this] {
-      stopped_ = true;
-      fabric_->wake_at(fabric_->now());
-    });
-    thread_.join();
-  }
-  [[nodiscard]] std::string address() const { return fabric_->address(); }
+using server = support::threaded_server<parallel::block_server<blocks_type, Codec>>;
 
- private:
-  std::shared_ptr<net::fabric> fabric_;
-  std::unique_ptr<parallel::block_server<blocks_type, Codec>> server_;
-  bool stopped_ = false;
-  std::thread thread_;
-};
+template <class Codec>
+std::unique_ptr<server<Codec>> served(nn::gpt& model, net::peer_id id, std::int64_t first, std::int64_t blocks) {
+  parallel::block_server_options o;
+  o.run = 5, o.first = first, o.blocks = blocks, o.heartbeat = 50ms;
+  auto frozen = support::valued(blocks_type::create(support::frozen_gpt, support::parameters_from(model)));
+  return std::make_unique<server<Codec>>(id, o, std::move(frozen));
+}
 
 /// Losses of steps over two servers of each block, of which one goes after the second step; and in one place.
 template <class Codec>
 std::pair<std::vector<double>, std::vector<double>> losses(nn::gpt& model) {
   const parallel::prompt_options prompts{.rows = 2};
-  std::vector<std::unique_ptr<threaded_server<Codec>>> servers;
-  for (net::peer_id id = 1; id <= 4; ++id) {
-    servers.push_back(std::make_unique<threaded_server<Codec>>(model, id, id % 2 * 3, 3));
-  }
+  std::vector<std::unique_ptr<server<Codec>>> servers;
+  for (net::peer_id id = 1; id <= 4; ++id) servers.push_back(served<Codec>(model, id, id % 2 * 3, 3));
   parallel::block_client_options o;
   o.run = 5, o.heartbeat = 50ms, o.give_up = 60s;
   for (const auto& s : servers) o.dial.push_back(s->address());
   auto client = support::valued(parallel::prompted_model<nn::gpt_family, Codec>::create(
-      support::frozen_gpt, prompts, support::parameters_from(model), fabric(99), o));
+      support::frozen_gpt, prompts, support::parameters_from(model), support::tcp_fabric(99), o));
   std::pair<std::vector<double>, std::vector<double>> all;
   optim::adamw over_tcp, in_one_place;
   over_tcp.reset(client.parameters().length());

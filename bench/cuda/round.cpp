@@ -77,7 +77,7 @@ result<std::vector<round_figure>> measure_round(bool quick) {
 
   round_meter m{quick ? 1 : 7};
   CAUSEWAY_TRY(
-      m.measure("difference", 0, [&] { return backend.subtract(delta.data(), anchor.data(), local.data(), count); }));
+      m.measure("difference", 0, [&] { return backend.rows().subtract(delta.span(), anchor.span(), local.span()); }));
   CAUSEWAY_TRY(m.measure("encode", crossing, [&] {
     return for_messages(codec.wrapped(), delta.span(), bytes, [&](std::span<float> part, std::span<std::byte> room) {
       codec.encode(pool, part, room);
@@ -92,7 +92,7 @@ result<std::vector<round_figure>> measure_round(bool quick) {
     outer.step(pool, {anchor.span(), delta.span(), {}}, {.learning_rate = 1e-3F});
     return backend.finish();
   }));
-  CAUSEWAY_TRY(m.measure("copy", 0, [&] { return backend.assign(local.data(), anchor.data(), count); }));
+  CAUSEWAY_TRY(m.measure("copy", 0, [&] { return backend.rows().copy(local.span(), anchor.span()); }));
   CAUSEWAY_TRY(m.measure("state hash", 0, [&] {
     (void)backend.hash(local.span());
     return backend.finish();

@@ -61857,9 +61857,10 @@ class engine {
   [[nodiscard]] virtual double cross_entropy(const_values x, const_values w, const std::int32_t* targets, std::int64_t rows,
                                              std::int64_t C, std::int64_t V, float grad_scale, values dx, float* dw) = 0;
 
-  /// The bits of kernels::adamw_update.
+  /// The bits of kernels::adamw_update. `turns`: where weight decay ends and starts again, in order, multiples of 4; all is
+  /// decayed without any.
   virtual void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
-                            const kernels::adamw_coefficients& c) = 0;
+                            const kernels::adamw_coefficients& c, std::span<const std::int64_t> turns = {}) = 0;
   /// p, g and the momentum u are [rows, columns].
   virtual void muon_update(float* p, const float* g, float* u, std::int64_t rows, std::int64_t columns,
                            const muon_coefficients& c) = 0;
@@ -62093,7 +62094,7 @@ static_assert(kernels::Backend<backend>);
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
 /// optim::adamw on an engine, for a model whose backend has the same one. Moves 28 bytes a parameter in the device's
-/// memory, keeps 8. What goes wrong on the device comes back from the model's next pass.
+/// memory in one launch, keeps 8. What goes wrong on the device comes back from the model's next pass.
 class adamw {
  public:
   static constexpr std::string_view name = "adamw";
@@ -62122,19 +62123,17 @@ class adamw {
 
   void step(thread_pool&, parameter_view view, optim::step_options step) {
     CAUSEWAY_EXPECT(first_.size() == static_cast<std::int64_t>(view.values.size()));
-    const kernels::adamw_coefficients decayed = clock_.advance(options_, step);
-    kernels::adamw_coefficients plain = decayed;
-    plain.weight_decay = 0.0F;
-    const auto update = [&](std::int64_t begin, std::int64_t count, bool decay) {
-      engine_->adamw_update(view.values.data() + begin, view.gradients.data() + begin, first_.data() + begin,
-                            second_.data() + begin, count, decay ? decayed : plain);
-    };
+    turns_.clear();
     const auto length = static_cast<std::int64_t>(view.values.size());
-    if (view.segments.empty()) {
-      update(0, length, true);
-    } else {
-      optim::detail::for_pieces(view.segments, {0, length}, update);
+    if (!view.segments.empty()) {
+      bool decayed = true;
+      optim::detail::for_pieces(view.segments, {0, length}, [&](std::int64_t begin, std::int64_t, bool decay) {
+        if (decay != decayed) turns_.push_back(begin);
+        decayed = decay;
+      });
     }
+    engine_->adamw_update(view.values.data(), view.gradients.data(), first_.data(), second_.data(), length,
+                          clock_.advance(options_, step), turns_);
     engine_->wait();  // policies of the host read the parameters next
   }
 
@@ -62149,6 +62148,7 @@ class adamw {
   optim::state_buffer first_;
   optim::state_buffer second_;
   optim::adam_clock clock_;
+  std::vector<std::int64_t> turns_;  // where weight decay ends and starts again
 };
 static_assert(optim::Optimizer<adamw>);
 
@@ -69184,8 +69184,7 @@ template <Queue Q>
 // Parameter updates and vector arithmetic, element by element, one rounding an operation: the bits of
 // kernels/optimizer.hpp, kernels/outer_update.hpp, kernels/rows.hpp and kernels/elementwise.hpp. So a replica on a GPU and
 // one on a CPU that apply the same update to the same numbers stay equal. Subnormal numbers are kept: do not build with
-// nvcc's
-// --use_fast_math or -ftz.
+// nvcc's --use_fast_math or -ftz.
 
 namespace causeway::inline CAUSEWAY_ABI::cuda {
 
@@ -69232,6 +69231,52 @@ struct adamw_body {
     detail::store(v + i, second);
     detail::store(p + i, value);
     if (copy != nullptr) detail::store(copy + i, value);
+  }
+};
+
+/// Where weight decay ends and starts again in flat buffers, in order; what is before the first is decayed. Given to a
+/// kernel by value, so a step is one launch however many pieces there are: a small model would wait for launches.
+struct decay_turns {
+  static constexpr std::size_t most = 512;  // even; a kernel may be given 4 KiB
+
+  /// `from`: the element that indices count from. Turns are whole packs from there, as segments are.
+  decay_turns(std::span<const std::int64_t> turns, std::int64_t from) : count{static_cast<std::uint32_t>(turns.size())} {
+    CAUSEWAY_EXPECT(turns.size() <= most);
+    for (std::size_t t = 0; t < turns.size(); ++t) {
+      CAUSEWAY_EXPECT((turns[t] - from) % pack_width == 0);
+      packs[t] = static_cast<std::uint32_t>((turns[t] - from) / pack_width);
+    }
+  }
+
+  [[nodiscard]] CAUSEWAY_HD bool decays(std::int64_t i) const {
+    const auto pack = static_cast<std::uint32_t>(i / pack_width);
+    std::uint32_t passed = 0, end = count;
+    while (passed < end) {
+      const std::uint32_t middle = (passed + end) / 2;
+      if (packs[middle] <= pack) {
+        passed = middle + 1;
+      } else {
+        end = middle;
+      }
+    }
+    return passed % 2 == 0;
+  }
+
+  std::uint32_t packs[most] = {};
+  std::uint32_t count = 0;
+};
+
+/// adamw_body, without weight decay behind every second turn.
+struct turning_adamw_body {
+  adamw_body update;
+  decay_turns turns;
+
+  [[nodiscard]] bool aligned() const { return update.aligned(); }
+  template <int N>
+  CAUSEWAY_HD void run(std::int64_t i) const {
+    adamw_body here = update;
+    if (!turns.decays(i)) here.c.decay = 1.0F;
+    here.run<N>(i);
   }
 };
 
@@ -71250,9 +71295,20 @@ class compute final : public row_operations<Q> {
     });
   }
 
-  void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count,
-                    const kernels::adamw_coefficients& c) override {
-    run([&] { return queue_.elements(count, adamw_body{p, g, m, v, c}); });
+  void adamw_update(float* p, const float* g, float* m, float* v, std::int64_t count, const kernels::adamw_coefficients& c,
+                    std::span<const std::int64_t> turns) override {
+    run([&]() -> result<void> {
+      if (turns.empty()) return queue_.elements(count, adamw_body{p, g, m, v, c});
+      for (std::int64_t begin = 0; begin < count;) {
+        const auto these = turns.first(std::min(turns.size(), decay_turns::most));
+        turns = turns.subspan(these.size());
+        const std::int64_t end = turns.empty() ? count : turns.front();
+        const adamw_body update{p + begin, g + begin, m + begin, v + begin, c};
+        CAUSEWAY_TRY(queue_.elements(end - begin, turning_adamw_body{update, decay_turns{these, begin}}));
+        begin = end;
+      }
+      return {};
+    });
   }
   void muon_update(float* p, const float* g, float* u, std::int64_t rows, std::int64_t columns,
                    const muon_coefficients& c) override {

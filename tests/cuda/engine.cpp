@@ -7,6 +7,7 @@
 #include <causeway/nn/llama.hpp>
 
 #include "cuda/device_functions.hpp"
+#include "cuda/first_device.hpp"
 #include "cuda/model_case.hpp"
 #include "cuda/row_case.hpp"
 #include "cuda/sparse_case.hpp"
@@ -14,21 +15,9 @@
 #include "support/catch.hpp"
 
 using namespace causeway;
+using causeway_test::first_device;
 using causeway_test::golden_gpt;
 using causeway_test::golden_llama;
-
-namespace {
-
-/// The engine of the first device, or null where there is none, which is reported as it should be.
-std::shared_ptr<cuda::engine> first_device() {
-  auto engine = causeway_test::engine_of_device(0);
-  if (engine) return std::move(engine).value();
-  CHECK(engine.error().code == errc::unsupported);
-  WARN("not compared: " << engine.error().text());
-  return nullptr;
-}
-
-}  // namespace
 
 TEST_CASE("cuda engine: a device that is not there is refused", "[cuda][gpu][fast]") {
   const auto none = causeway_test::engine_of_device(1 << 20);

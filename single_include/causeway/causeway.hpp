@@ -58830,7 +58830,9 @@ class training_context {
       return {};
     }
     CAUSEWAY_ASSIGN(gradient_norm_, norm());
-    CAUSEWAY_TRY(optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)));
+    if (auto checked = optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)); !checked) {
+      return or_device_error(std::move(checked));
+    }
     rate_ = next_learning_rate();
     inner_.step(pool(), view(),
                 {.learning_rate = rate_,

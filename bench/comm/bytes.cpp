@@ -12,10 +12,14 @@
 #include <causeway/presets/compressed.hpp>
 #include <causeway/presets/gossip.hpp>
 #include <causeway/presets/local_updates.hpp>
+#include <causeway/presets/modular.hpp>
 #include <causeway/presets/overlapped.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <string>
+#include <type_traits>
 
 #include "../../tests/support/shaped.hpp"
 
@@ -35,12 +39,21 @@ struct row {
 bool all_hold = true;
 double base[2];
 
+/// `policy()` or `policy(peers)` gives what a peer runs.
 template <class Inner = optim::sgd, class MakePolicy>
 void measure(const row& r, MakePolicy policy) {
   double ratio[2];
   double bits[2];
   for (int i = 0; i < 2; ++i) {
-    const double sent = support::bytes_sent<Inner>(i == 0 ? 2 : 8, r.lead, r.steps, policy);
+    const std::uint32_t peers = i == 0 ? 2 : 8;
+    const auto one = [&] {
+      if constexpr (std::is_invocable_v<MakePolicy>) {
+        return policy();
+      } else {
+        return policy(peers);
+      }
+    };
+    const double sent = support::bytes_sent<Inner>(peers, r.lead, r.steps, one);
     if (base[i] == 0) base[i] = sent / static_cast<double>(r.steps);
     ratio[i] = base[i] * static_cast<double>(r.steps) / sent;
     bits[i] = sent / static_cast<double>(r.steps);
@@ -89,5 +102,11 @@ int main() {
   measure({"noloco", 0, 50, 0, "50 local steps, two rows, one partner"}, [] { return make(presets::noloco_options{}); });
   measure({"moshpit_sgd", 0, 40, 0, "20 local steps"}, [] { return make(presets::moshpit_sgd_options{.side = 2}); });
   measure({"bacombo", 0, 40, 0, "20 local steps"}, [] { return make(presets::bacombo_options{}); });
+  measure(
+      {"dipaco", 0, 500, 0, "500 local steps; paths through 2 x 4 modules (2 peers: 1 x 2)"},
+      [](std::uint32_t peers) {
+        const std::uint32_t last = std::min(peers, 4U);
+        return make(presets::dipaco_options{.paths = axis::every_path({peers / last, last}, peers), .blocks_per_level = 3});
+      });
   return all_hold ? 0 : 1;
 }

@@ -102,11 +102,9 @@ int main() {
   measure({"noloco", 0, 50, 0, "50 local steps, two rows, one partner"}, [] { return make(presets::noloco_options{}); });
   measure({"moshpit_sgd", 0, 40, 0, "20 local steps"}, [] { return make(presets::moshpit_sgd_options{.side = 2}); });
   measure({"bacombo", 0, 40, 0, "20 local steps"}, [] { return make(presets::bacombo_options{}); });
-  measure(
-      {"dipaco", 0, 500, 0, "500 local steps; paths through 2 x 4 modules (2 peers: 1 x 2)"},
-      [](std::uint32_t peers) {
-        const std::uint32_t last = std::min(peers, 4U);
-        return make(presets::dipaco_options{.paths = axis::every_path({peers / last, last}, peers), .blocks_per_level = 3});
-      });
+  measure({"dipaco", 0, 500, 0, "500 local steps; paths through 2 x 4 modules (2 peers: 1 x 2)"}, [](std::uint32_t peers) {
+    const std::uint32_t last = std::min(peers, 4U);
+    return make(presets::dipaco_options{.paths = axis::every_path({peers / last, last}, peers), .blocks_per_level = 3});
+  });
   return all_hold ? 0 : 1;
 }

@@ -11,7 +11,9 @@ namespace {
 
 template <class L>
 float landed(const L& l, float local, float shared, float at_send) {
-  l.land(std::span{&local, 1}, std::span<const float>{&shared, 1}, std::span<const float>{&at_send, 1});
+  thread_pool pool{1};
+  const kernels::host_rows rows{pool};
+  REQUIRE(l.land(rows, std::span{&local, 1}, std::span<const float>{&shared, 1}, std::span<const float>{&at_send, 1}));
   return local;
 }
 

@@ -98,7 +98,6 @@ causeway::result<comparisons> compare_exact_bodies() {
   CAUSEWAY_TRY(compare<float>(list, "muon, momentum", all, [](float* x) {
     return muon_momentum_body{x, x + all, x + 2 * all, 0.95F, 0.3F};
   }));
-  CAUSEWAY_TRY(compare<float>(list, "axpy", all, [](float* x) { return axpy_body{x, 0.3F, x + all}; }));
   CAUSEWAY_TRY(compare<float>(list, "lerp", all, [](float* x) { return lerp_body{x, x + all, 0.3F}; }));
   CAUSEWAY_TRY(compare<float>(list, "scale", all, [](float* x) { return scale_body{x + 3, 0.3F}; }));
   CAUSEWAY_TRY(compare<float>(list, "blend", all, [](float* x) { return blend_body{x, 0.3F, x + all, 0.7F}; }));

@@ -128,7 +128,7 @@ TEST_CASE("cuda updates: vector arithmetic is the CPU's to the bit, packed or no
     kernels::axpy(pool, cpu.p.data() + offset, -0.3F, cpu.g.data() + offset, rest);
     kernels::lerp(pool, cpu.m.data() + offset, cpu.g.data() + offset, 0.6F, rest);
     kernels::scale(pool, cpu.v.data() + offset, 1.7F, rest);
-    cuda::run_here(cuda::axpy_body{body.p.data() + offset, -0.3F, body.g.data() + offset}, rest);
+    cuda::run_here(cuda::blend_body{body.p.data() + offset, 1.0F, body.g.data() + offset, -0.3F}, rest);
     cuda::run_here(cuda::lerp_body{body.m.data() + offset, body.g.data() + offset, 0.6F}, rest);
     cuda::run_here(cuda::scale_body{body.v.data() + offset, 1.7F}, rest);
     CHECK(differing_states(cpu, body) == 0);

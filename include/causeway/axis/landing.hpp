@@ -10,9 +10,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/rows.hpp>
 
-#include <algorithm>
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -25,17 +23,16 @@ enum class waiting : std::uint8_t {
 };
 
 /// `waits`, and for some_steps `steps`: τ >= 1. `keeps_departure`: at_send is wanted. `own_is_fresh`: the outer step takes
-/// this peer's own row from now and the others' from a round ago. `land(local, shared, at_send)` gives the new live
-/// parameters. `land_rows(rows, local, shared, at_send)`, where there is one, is the same by kernels::RowArithmetic, which
-/// knows where the rows lie.
+/// this peer's own row from now and the others' from a round ago. `land(rows, local, shared, at_send)` makes `local` the
+/// new live parameters, by kernels::RowArithmetic: that knows where the rows lie. Errors are a device's.
 template <class L>
-concept Landing = L::decides == part::landing&& requires(const L& l, std::span<float> local, std::span<const float> shared,
-                                                         std::span<const float> at_send) {
+concept Landing = L::decides == part::landing&& requires(const L& l, const kernels::host_rows& rows, std::span<float> local,
+                                                         std::span<const float> shared, std::span<const float> at_send) {
   { L::waits } -> std::convertible_to<waiting>;
   { l.steps } -> std::convertible_to<std::uint32_t>;
   {bool{L::keeps_departure}};
   {bool{L::own_is_fresh}};
-  { l.land(local, shared, at_send) } -> std::same_as<void>;
+  { l.land(rows, local, shared, at_send) } -> std::same_as<result<void>>;
 };
 
 /// θ_m ← θ̃, before the next inner step.
@@ -46,12 +43,8 @@ struct blocking {
   static constexpr bool keeps_departure = false;
   static constexpr bool own_is_fresh = false;
 
-  static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
-    std::copy(shared.begin(), shared.end(), local.begin());
-  }
   template <kernels::RowArithmetic R>
-  static result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
-                                std::span<const float>) {
+  static result<void> land(const R& rows, std::span<float> local, std::span<const float> shared, std::span<const float>) {
     return rows.copy(local, shared);
   }
 };
@@ -67,12 +60,8 @@ struct delayed {
   std::uint32_t steps = 1;   ///< τ
   float local_share = 0.5F;  ///< α
 
-  void land(std::span<float> local, std::span<const float> shared, std::span<const float>) const {
-    kernels::blend(local.data(), local_share, shared.data(), 1.0F - local_share, std::ssize(local));
-  }
   template <kernels::RowArithmetic R>
-  result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
-                         std::span<const float>) const {
+  result<void> land(const R& rows, std::span<float> local, std::span<const float> shared, std::span<const float>) const {
     return rows.blend(local, local_share, shared, 1.0F - local_share);
   }
 };
@@ -90,12 +79,9 @@ struct compensated {
   std::uint32_t steps = 1;  ///< τ
   float lambda = 0.5F;
 
-  void land(std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
-    kernels::compensate(local.data(), shared.data(), at_send.data(), std::ssize(local), coefficients());
-  }
   template <kernels::RowArithmetic R>
-  result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
-                         std::span<const float> at_send) const {
+  result<void> land(const R& rows, std::span<float> local, std::span<const float> shared,
+                    std::span<const float> at_send) const {
     return rows.compensate(local, shared, at_send, coefficients());
   }
 

@@ -202,7 +202,7 @@ class on_arrival : arrival_rules<Axes...> {
       local_ = leg.answer;
       leg.since = 0;
     } else {
-      landing_.land(local_, leg.answer, leg.at_send);
+      CAUSEWAY_TRY(landing_.land(ctx.rows(), local_, leg.answer, leg.at_send));
     }
     axis::scatter(cuts_[f], local_, ctx.parameters());
     axis::scatter(cuts_[f], leg.answer, tiers_.link().anchor());

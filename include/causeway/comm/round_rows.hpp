@@ -119,7 +119,7 @@ class round_rows {
         if (landing_type::waits == axis::waiting::at_once) CAUSEWAY_TRY(add_sent(ctx, s, local));
         if (s.terms.contributors > 0) CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, room(moved_, local.size())));
       } else {
-        CAUSEWAY_TRY(land_by(ctx, local, shared, s.at_send));
+        CAUSEWAY_TRY(landing_.land(ctx.rows(), local, shared, s.at_send));
       }
       CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
       if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
@@ -200,7 +200,7 @@ class round_rows {
       if (s.arrived || landing_type::own_is_fresh) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
       CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-      if constexpr (!keeps_in_parameters) CAUSEWAY_TRY(land_by(ctx, local, shared, {}));
+      if constexpr (!keeps_in_parameters) CAUSEWAY_TRY(landing_.land(ctx.rows(), local, shared, {}));
       if (keeps_in_parameters && s.arrived) CAUSEWAY_TRY(rows.add(local, 1.0F, room(moved_, local.size())));
       CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
       if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
@@ -250,16 +250,6 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
-  result<void> land_by(auto& ctx, std::span<float> local, std::span<const float> shared, std::span<const float> at_send) {
-    const auto rows = ctx.rows();
-    if constexpr (requires { landing_.land_rows(rows, local, shared, at_send); }) {
-      return landing_.land_rows(rows, local, shared, at_send);
-    } else {
-      landing_.land(local, shared, at_send);
-      return {};
-    }
-  }
-
   /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
   static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
     if (scratch.size() < size) scratch.resize(size);

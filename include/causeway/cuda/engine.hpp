@@ -173,7 +173,7 @@ class engine {
   /// y = a - b.
   virtual void subtract(float* y, const float* a, const float* b, std::int64_t count) = 0;
   virtual void scale(float* y, float alpha, std::int64_t count) = 0;
-  virtual void axpy(float* y, float alpha, const float* x, std::int64_t count) = 0;
+  /// y = alpha·y + beta·x.
   virtual void blend(float* y, float alpha, const float* x, float beta, std::int64_t count) = 0;
   virtual void compensate(float* y, const float* shared, const float* at_send, std::int64_t count,
                           const kernels::compensation& c) = 0;

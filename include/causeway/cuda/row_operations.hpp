@@ -146,9 +146,6 @@ class row_operations : public engine_base<Q> {
   void scale(float* y, float alpha, std::int64_t count) override {
     run([&] { return queue_.elements(count, scale_body{y, alpha}); });
   }
-  void axpy(float* y, float alpha, const float* x, std::int64_t count) override {
-    run([&] { return queue_.elements(count, axpy_body{y, alpha, x}); });
-  }
   void blend(float* y, float alpha, const float* x, float beta, std::int64_t count) override {
     run([&] { return queue_.elements(count, blend_body{y, alpha, x, beta}); });
   }

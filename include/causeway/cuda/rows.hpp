@@ -50,7 +50,7 @@ class rows {
   }
   result<void> add(std::span<float> y, float alpha, std::span<const float> x) const {
     if (!there(y, x)) return host_.add(y, alpha, x);
-    engine_->axpy(y.data(), alpha, x.data(), std::ssize(y));
+    engine_->blend(y.data(), 1.0F, x.data(), alpha, std::ssize(y));
     return engine_->finish();
   }
   result<void> blend(std::span<float> y, float alpha, std::span<const float> x, float beta) const {

@@ -221,23 +221,6 @@ struct muon_momentum_body {
   }
 };
 
-/// y += alpha · x.
-struct axpy_body {
-  float* y = nullptr;
-  float alpha = 1.0F;
-  const float* x = nullptr;
-
-  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x); }
-  template <int N>
-  CAUSEWAY_HD void run(std::int64_t i) const {
-    float v[N], w[N];
-    detail::load(v, y + i);
-    detail::load(w, x + i);
-    for (int k = 0; k < N; ++k) v[k] += detail::times(alpha, w[k]);
-    detail::store(y + i, v);
-  }
-};
-
 /// y += weight · (x - y).
 struct lerp_body {
   float* y = nullptr;

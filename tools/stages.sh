@@ -92,6 +92,13 @@ single() {
   (cd "$root" && ctest --preset single --parallel "$jobs" -L "^($(echo $single_folders | tr ' ' '|'))\$")
 }
 
+# That benchmarks follow the library; CUDA's are built with its tests. None is linked or run: that takes a quiet machine.
+benchmarks() {
+  (cd "$root" && find bench -name '*.cpp' ! -path 'bench/cuda/*' -print0 |
+    xargs -0 -n 1 -P "$jobs" c++ -std=c++20 -fsyntax-only -Wall -Wextra -Wconversion -Wshadow -Werror \
+      -Iinclude -Ibench -Itests)
+}
+
 cuda() {
   if ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ]; then
     echo "nvcc is not installed; left out"

@@ -5,7 +5,7 @@
 #   tools/test.sh                 build `dev` and run all tests
 #   tools/test.sh --quick         the same without the tests marked slow and the consumer projects
 #   tools/test.sh --sanitizers    also under address + undefined-behaviour and thread sanitizers
-#   tools/test.sh --all           also clang, the single header and, where nvcc is installed, CUDA
+#   tools/test.sh --all           also clang, the single header, benchmarks (compiled) and, where nvcc is installed, CUDA
 set -uo pipefail
 source "$(dirname "$0")/setup.sh"
 source "$(dirname "$0")/stages.sh"
@@ -37,6 +37,7 @@ else
     stage "clang" clang
     stage "single header" single
     stage "CUDA" cuda
+    stage "benchmarks" benchmarks
   fi
   stage "build" build_dev
   stage "tests" test_dev

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/parallel/elastic_pipeline.hpp>
 
-#include <causeway/stage/recovery_morph.hpp>
-#include <causeway/stage/recovery_proactive.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
-#include <causeway/stage/recovery_templates.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "elastic_cases.hpp"
 #include "elastic_world.hpp"
 #include "support/catch.hpp"
 
@@ -53,38 +49,17 @@ TEST_CASE("recovery: a single redundant pipeline goes on without a stage's only 
 }
 
 TEST_CASE("recovery: a stage that nobody has any more is made up from its neighbours", "[parallel][fast]") {
-  elastic_world_options o;
-  o.hosts = 4;
-  o.layers = 6;
-  o.steps = 6;
-  o.victim = GENERATE(0U, 1U, 2U, 3U);
-  o.dies_at = 200;
   std::string said;
-  o.trace = [&](const std::string& line) { said += line + "\n"; };
+  const elastic_world_options o = support::three_stages_lose_one(GENERATE(0U, 1U, 2U, 3U), said);
   elastic_world w{o, with(stage::recovery::neighbour_init{3})};
   w.wanted = 3;
   w.boot();
   w.run(std::chrono::minutes{2});
-  CHECK(errors_of(w, o.hosts).empty());
-  const auto* seat = w.last_seat(o.victim);
-  const bool between = seat != nullptr && seat->computes.first > 0 && seat->computes.last < o.layers;
-  CAPTURE(said);
-  if (between || seat == nullptr) {
-    CHECK(w.finished() == 3);
-    std::uint64_t made_up = 0;
-    for (std::uint32_t h = 0; h < o.hosts; ++h) made_up += w.at(h).made_up;
-    CHECK(made_up == (between ? 2 : 0));
-  } else {
-    CHECK(w.finished() == 0);
-    CHECK(said.find("no peer that is there has them") != std::string::npos);
-  }
+  support::check_made_up(w, o, said);
 }
 
 TEST_CASE("recovery: a run that loses a stage goes back to the newest state that is saved whole", "[parallel][fast]") {
-  elastic_world_options o;
-  o.layers = 6;
-  o.steps = 9;
-  o.store_every = 2;
+  elastic_world_options o = support::saved_every_other_step();
   o.victim = GENERATE(0U, 1U, 2U, 3U);
   o.dies_at = GENERATE(200U, 230U, 261U);
   elastic_world w{o, with(stage::recovery::regroup{3})};
@@ -93,35 +68,16 @@ TEST_CASE("recovery: a run that loses a stage goes back to the newest state that
   w.run();
   CHECK(errors_of(w, o.hosts).empty());
   CHECK(w.finished() == 3);
-  std::uint64_t went_back = 0;
-  for (std::uint32_t h = 0; h < o.hosts; ++h) went_back += w.at(h).went_back;
-  CHECK(went_back == (w.last_seat(o.victim) != nullptr ? 3 : 0));
+  support::check_went_back(w, o);
   CHECK(w.distance(w.unsplit()) < 5e-5);  // each step once, however often it was tried
 }
 
 TEST_CASE("recovery: a run whose peers are all stopped goes on from what is saved", "[parallel][fast]") {
-  elastic_world_options o;
-  o.steps = 8;
-  o.store_every = 3;
-  std::function<void()> stop_all;
-  bool stopped = false;
-  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
-    if (host == 2 && step == 5 && !std::exchange(stopped, true)) stop_all();
-  };
-  elastic_world w{o, with(stage::recovery::regroup{2})};
-  stop_all = [&] {
-    for (std::uint32_t h = 0; h < o.hosts; ++h) {
-      w.world().after(std::chrono::milliseconds{1}, [&, h] { w.world().kill(h); });
-      w.world().after(std::chrono::seconds{5}, [&, h] { w.world().restart(h); });
-    }
-  };
-  w.boot();
-  w.run();
-  CHECK(stopped);
-  CHECK(errors_of(w, o.hosts).empty());
-  CHECK(w.finished() == o.hosts);
-  for (std::uint32_t h = 0; h < o.hosts; ++h) CHECK(w.at(h).went_back > 0);
-  CHECK(w.distance(w.unsplit()) < 5e-5);
+  support::stop_all_and_start_again(
+      [](const elastic_world_options& o) {
+        return elastic_world{o, with(stage::recovery::regroup{2})};
+      },
+      [](auto& w, const elastic_world_options&) { CHECK(w.distance(w.unsplit()) < 5e-5); });
 }
 
 TEST_CASE("recovery: pipelines from templates survive every kill, and are of different length", "[parallel][fast]") {
@@ -130,12 +86,7 @@ TEST_CASE("recovery: pipelines from templates survive every kill, and are of dif
   o.layers = 6;
   o.micro_batches = 10;
   o.victim = GENERATE(1U, 4U);
-  stage::recovery::templates_options t;
-  t.failures = 1;
-  t.most_peers = 5;
-  t.kind.memory = 3;  // three blocks
-  const stage::recovery::templates policy{t};
-  kill_through_the_run(o, policy, founded, 12);
+  kill_through_the_run(o, support::three_block_templates(), founded, 12);
 }
 
 TEST_CASE("recovery: morphing pipelines survive every kill", "[parallel][fast]") {
@@ -143,10 +94,7 @@ TEST_CASE("recovery: morphing pipelines survive every kill", "[parallel][fast]")
   o.hosts = 5;
   o.layers = 4;
   o.victim = GENERATE(0U, 4U);
-  stage::recovery::morph_options m;
-  m.calibration = {{1}, std::vector<plan::cut_point>(4, {{1}, {2}, 0, 2, 0}), 0, {}, {}};
-  m.device_memory = 4;  // two blocks
-  kill_through_the_run(o, stage::recovery::morph{m}, founded, 12);
+  kill_through_the_run(o, support::two_block_morph(), founded, 12);
 }
 
 TEST_CASE("recovery: proactive pipelines survive every kill", "[parallel][fast]") {
@@ -154,10 +102,7 @@ TEST_CASE("recovery: proactive pipelines survive every kill", "[parallel][fast]"
   o.hosts = 5;
   o.steps = 6;
   o.victim = GENERATE(0U, 4U);
-  stage::recovery::proactive_options p;
-  p.device_memory = 2;  // blocks
-  p.interval = 2;
-  kill_through_the_run(o, stage::recovery::proactive{p}, founded, 12);
+  kill_through_the_run(o, support::two_block_proactive(2), founded, 12);
 }
 
 TEST_CASE("recovery: peers that come late forecast from the history of those that were there", "[parallel][fast]") {
@@ -170,10 +115,7 @@ TEST_CASE("recovery: peers that come late forecast from the history of those tha
   o.before_step = [&](std::uint32_t host, std::uint64_t step) {
     if (host == 0 && (step == 3 || step == 6)) come(step == 3 ? 4 : 5);
   };
-  stage::recovery::proactive_options p;
-  p.device_memory = 2;  // blocks
-  p.interval = 3;
-  elastic_world w{o, with(stage::recovery::proactive{p})};
+  elastic_world w{o, with(support::two_block_proactive(3))};
   come = [&](std::uint32_t host) { w.boot(host); };
   w.boot();
   w.run();

@@ -3,18 +3,14 @@
 // run comes to the unsplit model, and all who hold the table at either end hold the same bits of it and its moments.
 #include <causeway/parallel/elastic_pipeline.hpp>
 
-#include <causeway/stage/recovery_morph.hpp>
-#include <causeway/stage/recovery_proactive.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
-#include <causeway/stage/recovery_templates.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -23,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "elastic_cases.hpp"
 #include "elastic_world.hpp"
 #include "support/catch.hpp"
 
@@ -237,25 +234,15 @@ TEST_CASE("tied tables: pipelines from templates", "[parallel][fast]") {
   o.layers = 6;
   o.micro_batches = 10;
   o.victim = GENERATE(1U, 4U);
-  stage::recovery::templates_options t;
-  t.failures = 1;
-  t.most_peers = 5;
-  t.kind.memory = 3;  // three blocks
-  kill_through(o, stage::recovery::templates{t}, founded, 6);
+  kill_through(o, support::three_block_templates(), founded, 6);
 }
 
 TEST_CASE("tied tables: morphing and proactive pipelines", "[parallel][fast]") {
   elastic_world_options o;
   o.hosts = 5;
   o.victim = GENERATE(0U, 4U);
-  stage::recovery::morph_options m;
-  m.calibration = {{1}, std::vector<plan::cut_point>(4, {{1}, {2}, 0, 2, 0}), 0, {}, {}};
-  m.device_memory = 4;  // two blocks
-  kill_through(o, stage::recovery::morph{m}, founded, 5);
-  stage::recovery::proactive_options p;
-  p.device_memory = 2;  // blocks
-  p.interval = 2;
-  kill_through(o, stage::recovery::proactive{p}, founded, 5);
+  kill_through(o, support::two_block_morph(), founded, 5);
+  kill_through(o, support::two_block_proactive(2), founded, 5);
 }
 
 TEST_CASE("tied tables: rerouting pipelines", "[parallel][fast]") {
@@ -295,39 +282,19 @@ TEST_CASE("tied tables: a step that is gone on with leaves the bits of the undis
 }
 
 TEST_CASE("tied tables: a stage in the middle is made up from its neighbours, whose table stays", "[parallel][fast]") {
-  elastic_world_options o;
-  o.hosts = 4;
-  o.layers = 6;
-  o.steps = 6;
-  o.victim = GENERATE(0U, 1U, 2U, 3U);
-  o.dies_at = 200;
   std::string said;
-  o.trace = [&](const std::string& line) { said += line + "\n"; };
+  const elastic_world_options o = support::three_stages_lose_one(GENERATE(0U, 1U, 2U, 3U), said);
   tied_world w{o, stage::recovery::neighbour_init{3}};
   w.wanted = 3;
   w.boot();
   w.run(std::chrono::minutes{2});
-  CHECK(errors_of(w, o.hosts).empty());
+  support::check_made_up(w, o, said);  // without an end: the other has the table, but nobody the stage's blocks
   CHECK(w.tables().equal());
-  const auto* seat = w.last_seat(o.victim);
-  const bool between = seat != nullptr && seat->computes.first > 0 && seat->computes.last < o.layers;
-  if (between || seat == nullptr) {
-    CHECK(w.finished() == 3);
-    std::uint64_t made_up = 0;
-    for (std::uint32_t h = 0; h < o.hosts; ++h) made_up += w.at(h).made_up;
-    CHECK(made_up == (between ? 2 : 0));
-    CHECK(w.tables().shared() == o.steps);
-  } else {
-    CHECK(w.finished() == 0);  // the other end has the table, but nobody the stage's blocks
-    CHECK(said.find("no peer that is there has them") != std::string::npos);
-  }
+  if (w.finished() == 3) CHECK(w.tables().shared() == o.steps);
 }
 
 TEST_CASE("tied tables: a run that loses an end goes back to what is saved", "[parallel][fast]") {
-  elastic_world_options o;
-  o.layers = 6;
-  o.steps = 9;
-  o.store_every = 2;
+  elastic_world_options o = support::saved_every_other_step();
   o.evaluations = 1;
   o.victim = GENERATE(0U, 1U, 2U, 3U);
   o.dies_at = GENERATE(200U, 261U);
@@ -337,35 +304,18 @@ TEST_CASE("tied tables: a run that loses an end goes back to what is saved", "[p
   w.run();
   const auto whole = unsplit(o);
   check_result(w, o, 3, whole);
-  std::uint64_t went_back = 0;
-  for (std::uint32_t h = 0; h < o.hosts; ++h) went_back += w.at(h).went_back;
-  CHECK(went_back == (w.last_seat(o.victim) != nullptr ? 3 : 0));
+  support::check_went_back(w, o);
   for (std::uint32_t h = 0; h < o.hosts; ++h) {
     if (w.at(h).finished) CHECK(w.at(h).evaluated.at(o.steps) == Approx(whole.evaluated).epsilon(1e-5));
   }
 }
 
 TEST_CASE("tied tables: a run whose peers are all stopped goes on from what is saved", "[parallel][fast]") {
-  elastic_world_options o;
-  o.steps = 8;
-  o.store_every = 3;
-  std::function<void()> stop_all;
-  bool stopped = false;
-  o.before_step = [&](std::uint32_t host, std::uint64_t step) {
-    if (host == 2 && step == 5 && !std::exchange(stopped, true)) stop_all();
-  };
-  tied_world w{o, stage::recovery::regroup{2}};
-  stop_all = [&] {
-    for (std::uint32_t h = 0; h < o.hosts; ++h) {
-      w.world().after(std::chrono::milliseconds{1}, [&, h] { w.world().kill(h); });
-      w.world().after(std::chrono::seconds{5}, [&, h] { w.world().restart(h); });
-    }
-  };
-  w.boot();
-  w.run();
-  CHECK(stopped);
-  check_result(w, o, o.hosts, unsplit(o));
-  for (std::uint32_t h = 0; h < o.hosts; ++h) CHECK(w.at(h).went_back > 0);
+  support::stop_all_and_start_again(
+      [](const elastic_world_options& o) {
+        return tied_world{o, stage::recovery::regroup{2}};
+      },
+      [](auto& w, const elastic_world_options& o) { check_result(w, o, o.hosts, unsplit(o)); });
 }
 
 }  // namespace causeway

@@ -3,31 +3,21 @@
 // are said to take.
 #include <causeway/parallel/elastic_pipeline.hpp>
 
-#include <causeway/comm/every_step.hpp>
-#include <causeway/fault/quorum.hpp>
-#include <causeway/sim/disk.hpp>
-#include <causeway/sim/world.hpp>
 #include <causeway/stage/recovery_redundant.hpp>
 #include <causeway/stage/recovery_redundant_forward.hpp>
-#include <causeway/train/crew_group.hpp>
-#include <causeway/train/member.hpp>
-#include <causeway/train/trainer.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
-#include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/timed_stages.hpp"
+#include "timed_crew.hpp"
 
 namespace causeway {
 namespace {
@@ -56,39 +46,8 @@ struct watched_step {
 template <class Recovery>
 watched_step watch(const Recovery& recovery, const std::vector<loss_of_a_peer>& lost = {}, std::uint32_t spare = 0) {
   const std::uint32_t hosts = stages + spare;
-  sim::world world{{.seed = 3, .link = {.latency = std::chrono::microseconds{10}}}};
-  std::deque<sim::disk> disks;
-  for (std::uint32_t h = 0; h < hosts; ++h) {
-    disks.emplace_back(sim::disk_options{.seed = h});
-    world.set_storage(world.add_host({}), io::any_storage{io::basic_file_storage{disks.back()}});
-  }
   watched_step all;
-  std::size_t done = 0;
-  const auto live = [&](sim::process& p) {
-    member_options o;
-    o.protocol.run = 5;
-    o.protocol.expected = hosts;
-    for (std::uint32_t h = 0; h < hosts && p.host() > 0; ++h) {
-      if (h != p.host()) o.dial.push_back(world.address(h));
-    }
-    o.enters_afresh = true;
-    o.secret = p.host() + 1;
-    const auto id = member_identity(p.storage(), "member", 5, 2 * p.host() + 1);
-    const auto crew = std::make_shared<crew_group>(member::make(p.make_fabric(id), p.storage(), o, p.log()).value());
-    environment env;
-    env.clock = p.clock();
-    env.log = p.log();
-    env.group = crew;
-    double computed = 0;
-    const support::block_seconds time{unit, unit, unit, [&](double s) {
-                                        computed += s;
-                                        p.compute(std::chrono::duration_cast<duration>(std::chrono::duration<double>(s)));
-                                      }};
-    support::timed_stages model{stages, 4, nn::model_part{{0, 1}}, time};
-    using pipelines = parallel::elastic_pipeline<Recovery>;
-    auto t = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::every_step<>{}, optim::adamw{},
-                          fault::quorum{}, pipelines{crew, {.micro_batches = micro_batches}, recovery});
-    if (!t.start()) throw std::runtime_error{"start"};
+  const auto live = [&](sim::world& world, sim::process& p, auto& t, net::peer_id id, const double& computed) {
     std::vector<std::int32_t> tokens;
     for (std::int32_t i = 0; i < micro_batches; ++i) tokens.push_back(i);
     while (t.context().step() < steps) {
@@ -119,12 +78,9 @@ watched_step watch(const Recovery& recovery, const std::vector<loss_of_a_peer>& 
         if (segments[i].block == b) all.parameters[b] = *t.model().parameters().value(i);
       }
     }
-    if (++done == hosts - lost.size()) world.end_run();
-    p.sleep(std::chrono::hours{1});
   };
-  for (std::uint32_t h = 0; h < hosts; ++h) world.boot(h, live);
-  world.run_until(time_point{std::chrono::hours{1}});
-  REQUIRE(done == hosts - lost.size());
+  const auto wanted = static_cast<std::uint32_t>(hosts - lost.size());
+  support::run_timed_crew({hosts, wanted, stages, micro_batches, unit}, recovery, live);
   return all;
 }
 

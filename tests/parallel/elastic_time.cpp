@@ -1,29 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+// What a step takes after a loss, on virtual time: blocks take exactly what they are said to take.
 #include <causeway/parallel/elastic_pipeline.hpp>
 
-#include <causeway/comm/every_step.hpp>
-#include <causeway/fault/quorum.hpp>
-#include <causeway/sim/disk.hpp>
-#include <causeway/sim/world.hpp>
 #include <causeway/stage/recovery_reroute.hpp>
-#include <causeway/train/crew_group.hpp>
-#include <causeway/train/member.hpp>
-#include <causeway/train/trainer.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <deque>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/timed_stages.hpp"
+#include "timed_crew.hpp"
 
-// What a step takes after a loss, on virtual time: blocks take exactly what they are said to take.
 namespace causeway {
 namespace {
 
@@ -41,38 +32,9 @@ struct timed_step {
 /// Three pipelines of three; one peer of the second stage dies. The last step, as a peer of another stage sees it.
 template <class Recovery>
 timed_step last_step(const Recovery& recovery) {
-  sim::world world{{.seed = 3, .link = {.latency = std::chrono::microseconds{10}}}};
-  std::deque<sim::disk> disks;
-  for (std::uint32_t h = 0; h < hosts; ++h) {
-    disks.emplace_back(sim::disk_options{.seed = h});
-    world.set_storage(world.add_host({}), io::any_storage{io::basic_file_storage{disks.back()}});
-  }
   timed_step last;
-  std::uint32_t done = 0;
   bool killed = false;
-  const auto live = [&](sim::process& p) {
-    member_options o;
-    o.protocol.run = 5;
-    o.protocol.expected = hosts;
-    for (std::uint32_t h = 0; h < hosts && p.host() > 0; ++h) {
-      if (h != p.host()) o.dial.push_back(world.address(h));
-    }
-    o.enters_afresh = true;
-    o.secret = p.host() + 1;
-    const auto id = member_identity(p.storage(), "member", 5, 2 * p.host() + 1);
-    const auto crew = std::make_shared<crew_group>(member::make(p.make_fabric(id), p.storage(), o, p.log()).value());
-    environment env;
-    env.clock = p.clock();
-    env.log = p.log();
-    env.group = crew;
-    const support::block_seconds time{unit, unit, unit, [&p](double s) {
-                                        p.compute(std::chrono::duration_cast<duration>(std::chrono::duration<double>(s)));
-                                      }};
-    support::timed_stages model{stages, 4, nn::model_part{{0, 1}}, time};
-    using pipelines = parallel::elastic_pipeline<Recovery>;
-    auto t = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::every_step<>{}, optim::adamw{},
-                          fault::quorum{}, pipelines{crew, {.micro_batches = micro_batches}, recovery});
-    if (!t.start()) throw std::runtime_error{"start"};
+  const auto live = [&](sim::world& world, sim::process& p, auto& t, net::peer_id id, const double&) {
     const std::vector<std::int32_t> tokens(micro_batches, 1);
     time_point before = p.now();
     while (t.context().step() < steps) {
@@ -90,13 +52,9 @@ timed_step last_step(const Recovery& recovery) {
       if (took > last.seconds) last = {took, t.parallel().layout(), {}};
       last.parameters.assign(t.context().parameters().begin(), t.context().parameters().end());
     }
-    if (++done == hosts - 1) world.end_run();
-    p.sleep(std::chrono::hours{1});
   };
-  for (std::uint32_t h = 0; h < hosts; ++h) world.boot(h, live);
-  world.run_until(time_point{std::chrono::hours{1}});
+  support::run_timed_crew({hosts, hosts - 1, stages, micro_batches, unit}, recovery, live);
   REQUIRE(killed);
-  REQUIRE(done == hosts - 1);
   return last;
 }
 

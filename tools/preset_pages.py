@@ -28,7 +28,7 @@ BEFORE = {"protocol_models": "auto inner = presets::confined_adamw(presets::prot
              for name in ("swarm", "diloco_swarm", "gwtf")},
           **{name: "env.group = crew;  // a crew_group over the membership of all peers, also the options' `peers`"
              for name in ("oobleck", "varuna_morphing", "parcae", "bamboo", "recycle", "checkfree")}}
-MODELS = {"petals_finetune"}  # the preset makes the model; the policies are the user's
+MODELS = {"petals_finetune", "petals_lora"}  # the preset makes the model; the policies are the user's
 UNMEASURED = {"dipaco"}  # no row in bench/comm/bytes.cpp
 PARTS = "Build each peer's model with `parallel::part_of`. "
 
@@ -103,7 +103,7 @@ def page(p, all_presets):
 def held_by(p):
     kind = re.match(r"parallel::(\w+)", p["type"])[1]
     return [f"What it needs, sends and does when a peer is lost: [parallel::{kind}](../policies/{kind}.md). "
-            f"{'' if kind in ('swarm', 'local_swarm', 'elastic_pipeline', 'prompted_model') else PARTS}"
+            f"{'' if kind in ('swarm', 'local_swarm', 'elastic_pipeline', 'tuned_model') else PARTS}"
             f"Held in `{ELSEWHERE.get(p['name'], 'tests/presets/' + Path(p['header']).stem + '.cpp')}`.", ""]
 
 

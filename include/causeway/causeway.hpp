@@ -166,6 +166,7 @@
 #include <causeway/autograd/checkpoint.hpp>
 #include <causeway/autograd/grad_check.hpp>
 #include <causeway/autograd/linear.hpp>
+#include <causeway/autograd/low_rank.hpp>
 #include <causeway/autograd/ops.hpp>
 #include <causeway/autograd/prompts.hpp>
 #include <causeway/autograd/tape.hpp>
@@ -268,6 +269,7 @@
 #include <causeway/membership/transfer_options.hpp>
 #include <causeway/membership/transfer_plan.hpp>
 #include <causeway/membership/transfer_wire.hpp>
+#include <causeway/nn/adapters.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/gpt.hpp>
 #include <causeway/nn/language_model.hpp>
@@ -392,7 +394,6 @@
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
-#include <causeway/parallel/prompted_model.hpp>
 #include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/span_codec.hpp>
 #include <causeway/parallel/stage_mail.hpp>
@@ -411,6 +412,8 @@
 #include <causeway/parallel/swarm_table.hpp>
 #include <causeway/parallel/swarm_talk.hpp>
 #include <causeway/parallel/tied_table.hpp>
+#include <causeway/parallel/tuned_model.hpp>
+#include <causeway/parallel/tuned_parameters.hpp>
 
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>

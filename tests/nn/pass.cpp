@@ -50,10 +50,10 @@ TEST_CASE("pass: with dropout the sum is made apart from the product, and only t
   const autograd::variable r{tensor::borrow(residual.data(), {100, 3})};
   pass<backend> p;
   p.store = &store;
-  const auto sum = p.add_linear(t, r, x, p[1], {}, 3);
+  const auto sum = p.add_linear(t, r, x, p[1], {}, linear_map::output, 3);
   for (const float v : sum.value.span<float>()) CHECK(v == 15.0F);
   p.dropout = 0.5F;
-  const auto dropped = p.add_linear(t, r, x, p[1], {}, 3);
+  const auto dropped = p.add_linear(t, r, x, p[1], {}, linear_map::output, 3);
   int zero = 0;
   for (const float v : dropped.value.span<float>()) {
     CHECK((v == 10.0F || v == 20.0F));

@@ -14,7 +14,7 @@
 
 #include "support/catch.hpp"
 #include "support/counted_fabric.hpp"
-#include "support/prompted_gpt.hpp"
+#include "support/tuned_gpt.hpp"
 
 namespace causeway::parallel {
 namespace {
@@ -25,9 +25,9 @@ using swarm_type = support::served_gpt<>;
 
 struct trained {
   std::vector<double> losses;
-  std::vector<float> prompts;
+  std::vector<float> values;
   std::uint64_t calls = 0, calls_of_first = 0, lost = 0;
-  friend bool operator==(const trained& a, const trained& b) { return a.losses == b.losses && a.prompts == b.prompts; }
+  friend bool operator==(const trained& a, const trained& b) { return a.losses == b.losses && a.values == b.values; }
 };
 
 /// Steps of a client, of which `at` hears of every network call and how many there were.
@@ -57,7 +57,7 @@ trained train(nn::gpt& model, const std::function<void(swarm_type&)>& serve, int
     }
     counts = false;
     const auto values = client.parameters().values();
-    t.prompts.assign(values.begin(), values.end());
+    t.values.assign(values.begin(), values.end());
     t.lost = client.client().lost_requests();
   });
   REQUIRE(swarm.run());
@@ -131,6 +131,28 @@ TEST_CASE("block_client: a server that is killed at any network call of a client
     }
   }
   CHECK(lost > want.calls_of_first / 2);
+}
+
+TEST_CASE("block_client: and none of adapters, which travel with every request", "[parallel][fast]") {
+  auto model = support::pretrained_gpt();
+  const auto tuning = [](auto& o) {
+    o.tuning = {.prompts = prompt_options{.rows = 2}, .adapters = nn::adapter_options{.rank = 2, .alpha = 3}};
+  };
+  const auto tuned = [&](const auto& at) { return train(model, two_chains, 2, at, tuning); };
+  const trained want = tuned([](swarm_type&, std::uint64_t) {});
+  REQUIRE(want.lost == 0);
+  std::uint64_t lost = 0;
+  for (const std::uint32_t victim : {0U, 1U}) {
+    for (std::uint64_t n = 0; n < want.calls; ++n) {
+      INFO("server " << victim << " at call " << n);
+      const trained got = tuned([&](swarm_type& s, std::uint64_t call) {
+        if (call == n) s.world.kill(victim);
+      });
+      CHECK(got == want);
+      lost += got.lost;
+    }
+  }
+  CHECK(lost > want.calls / 2);
 }
 
 TEST_CASE("block_client: where all servers of a block are lost, the client waits until one is back", "[parallel][fast]") {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/prompted_gpt.hpp"
+#include "support/tuned_gpt.hpp"
 
 namespace causeway::parallel {
 namespace {
@@ -78,8 +78,9 @@ request usual(std::uint64_t number, bool backward = false) {
   return r;
 }
 std::vector<std::byte> rows_for(const request& r, float value = 0.5F) {
-  const std::size_t rows = 8 * (r.backward != 0 ? 2 : 1), deep = static_cast<std::size_t>(r.blocks.size()) * r.prompts;
-  const std::vector<float> values((rows + deep) * 16, value);
+  const std::size_t rows = 8 * (r.backward != 0 ? 2 : 1);
+  const std::int64_t tuned = r.blocks.size() * r.tuning().values(16, nn::gpt_family::maps(support::frozen_gpt));
+  const std::vector<float> values(rows * 16 + static_cast<std::size_t>(tuned), value);
   const auto bytes = std::as_bytes(std::span{values});
   return {bytes.begin(), bytes.end()};
 }
@@ -127,7 +128,7 @@ TEST_CASE("block_door: says what it holds and takes, and sends probes back", "[p
   });
 }
 
-TEST_CASE("block_door: requests within the limits are answered, of both kinds, with prompts and without",
+TEST_CASE("block_door: requests within the limits are answered, of both kinds, with prompts or adapters and without",
           "[parallel][fast]") {
   with_server([](sim::process&, stranger& s) {
     request r = usual(1);
@@ -137,6 +138,10 @@ TEST_CASE("block_door: requests within the limits are answered, of both kinds, w
     r.prompts = 3;
     s.ask(r, rows_for(r));
     CHECK(s.answer(2) == (8 + 2 * 3) * 16 * 4);
+    r = usual(4, true);
+    r.adapters = {2, 0b101};  // 8 rows for each of two blocks, and 8: as many as it takes
+    s.ask(r, rows_for(r));
+    CHECK(s.answer(4) == (8 + 2 * 8) * 16 * 4);
     r = usual(3);
     r.blocks = {3, 6};  // not all of them are here
     s.ask(r, rows_for(r));
@@ -171,6 +176,38 @@ TEST_CASE("block_door: who breaks the rules is sent away, told why, and others a
          r.prompts = 4, r.blocks = {0, 6};
        }),
        "more rows"},
+      {"adapters", changed([](request& r) {
+         r.adapters = {3, 0b101};
+       }),
+       "more rows"},
+      {"adapters that overflow", changed([](request& r) {
+         r.adapters = {nn::adapter_shape::most_rank, 0b1101111}, r.blocks = {0, 6};
+       }),
+       "more rows"},
+      {"adapters of a rank that no message has", changed([](request& r) {
+         r.adapters = {1U << 31U, 0b1};
+       }),
+       ""},
+      {"adapters beside a gate", changed([](request& r) {
+         r.adapters = {1, 0b0010000};
+       }),
+       "adapters beside maps"},
+      {"adapters beside no map", changed([](request& r) {
+         r.adapters = {1, 0};
+       }),
+       "adapters beside maps"},
+      {"adapters beside an eighth map", changed([](request& r) {
+         r.adapters = {1, 0b10000001};
+       }),
+       "adapters beside maps"},
+      {"adapters of rank 0", changed([](request& r) {
+         r.adapters = {0, 0b1};
+       }),
+       "adapters beside maps"},
+      {"adapters that do not come", changed([](request& r) {
+         r.adapters = {1, 0b1};
+       }),
+       "another length"},
       {"bytes", changed([](request& r) { r.x_bytes = 1U << 31U; }), "more bytes"},
       {"fewer bytes than said", [](stranger& s) { s.ask(usual(1), std::vector<std::byte>(40)); }, "another length"},
       {"x longer than the rows", changed([](request& r) { r.x_bytes += 64 * 4, r.sequences = 3; }), "another length"},
@@ -181,6 +218,15 @@ TEST_CASE("block_door: who breaks the rules is sent away, told why, and others a
        [](stranger& s) {
          request r = usual(1);
          r.prompts = 1;
+         auto data = rows_for(r);
+         for (std::size_t i = data.size() - 4; i < data.size(); ++i) data[i] = std::byte{0xFF};
+         s.ask(r, data);
+       },
+       "finite"},
+      {"adapters that are not finite",
+       [](stranger& s) {
+         request r = usual(1);
+         r.adapters = {1, 0b1};
          auto data = rows_for(r);
          for (std::size_t i = data.size() - 4; i < data.size(); ++i) data[i] = std::byte{0xFF};
          s.ask(r, data);

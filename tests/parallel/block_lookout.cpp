@@ -7,7 +7,7 @@
 #include <string>
 
 #include "support/catch.hpp"
-#include "support/prompted_gpt.hpp"
+#include "support/tuned_gpt.hpp"
 
 namespace causeway::parallel {
 namespace {

@@ -19,7 +19,7 @@ constexpr std::uint64_t run = 99;
 announcement usual() { return {5000, {{2, 5}, 0.001, 0.5, 4, 1024}, 300.0}; }
 
 std::vector<message> one_of_each() {
-  return {usual(), addresses{{"a:1", "b:2"}}, request{7, 1, {2, 5}, 3, 40, 8, 5000}, probe{77}, echo{78}};
+  return {usual(), addresses{{"a:1", "b:2"}}, request{7, 1, {2, 5}, 3, 40, 8, 5000, {4, 0b101}}, probe{77}, echo{78}};
 }
 bool comes_back(const message& m) { return decode(run, encode(run, m)).has_value(); }
 
@@ -65,6 +65,8 @@ TEST_CASE("block messages: sizes and times that cannot be are refused", "[parall
   CHECK_FALSE(requested([](auto& r) { r.tokens = 0; }));
   CHECK_FALSE(requested([](auto& r) { r.tokens = most_tokens; }));
   CHECK_FALSE(requested([](auto& r) { r.prompts = 41; }));
+  CHECK(requested([](auto& r) { r.adapters.rank = nn::adapter_shape::most_rank; }));
+  CHECK_FALSE(requested([](auto& r) { r.adapters.rank = nn::adapter_shape::most_rank + 1; }));
   CHECK_FALSE(comes_back(addresses{std::vector<std::string>(most_addresses + 1, "a")}));
   CHECK_FALSE(comes_back(addresses{{std::string(longest_address + 1, 'a')}}));
 }

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/prompted_gpt.hpp"
 #include "support/threaded_server.hpp"
+#include "support/tuned_gpt.hpp"
 
 namespace causeway {
 namespace {
@@ -34,19 +34,19 @@ std::unique_ptr<server<Codec>> served(nn::gpt& model, net::peer_id id, std::int6
 /// Losses of steps over two servers of each block, of which one goes after the second step; and in one place.
 template <class Codec>
 std::pair<std::vector<double>, std::vector<double>> losses(nn::gpt& model) {
-  const parallel::prompt_options prompts{.rows = 2};
+  const parallel::tuning_options tuning{.prompts = parallel::prompt_options{.rows = 2}};
   std::vector<std::unique_ptr<server<Codec>>> servers;
   for (net::peer_id id = 1; id <= 4; ++id) servers.push_back(served<Codec>(model, id, id % 2 * 3, 3));
   parallel::block_client_options o;
   o.run = 5, o.heartbeat = 50ms, o.give_up = 60s;
   for (const auto& s : servers) o.dial.push_back(s->address());
-  auto client = support::valued(parallel::prompted_model<nn::gpt_family, Codec>::create(
-      support::frozen_gpt, prompts, support::parameters_from(model), support::tcp_fabric(99), o));
+  auto client = support::valued(parallel::tuned_model<nn::gpt_family, Codec>::create(
+      support::frozen_gpt, tuning, support::parameters_from(model), support::tcp_fabric(99), o));
   std::pair<std::vector<double>, std::vector<double>> all;
   optim::adamw over_tcp, in_one_place;
   over_tcp.reset(client.parameters().length());
   in_one_place.reset(client.parameters().length());
-  support::unsplit_prompts whole{model, prompts};
+  support::unsplit_tuning whole{model, tuning};
   parameter_store store;
   store.add("prompts", parameter_kind::embedding, 2, support::frozen_gpt.width);
   store.add("deep_prompts", parameter_kind::embedding, 12, support::frozen_gpt.width);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/prompted_gpt.hpp"
+#include "support/tuned_gpt.hpp"
 
 namespace causeway::parallel {
 namespace {

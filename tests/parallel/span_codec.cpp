@@ -29,8 +29,14 @@ std::vector<float> drawn(std::size_t count, std::uint64_t seed) {
   return all;
 }
 
-/// Six rows of five values, with two rows of prompts for each of three blocks.
-block_wire::request usual(bool backward) { return {1, backward ? std::uint8_t{1} : std::uint8_t{0}, {2, 5}, 2, 3, 2, 0}; }
+/// A query from five values to five, and a value from five to three.
+const nn::map_sizes maps{{{5, 5}, {}, {5, 3}, {}, {}, {}, {}}};
+
+/// Six rows of five values, with two rows of prompts and adapters of rank 2 for each of three blocks.
+block_wire::request usual(bool backward) {
+  return {1, backward ? std::uint8_t{1} : std::uint8_t{0}, {2, 5}, 2, 3, 2, 0, {2, 0b101}};
+}
+constexpr std::size_t tuned = 3 * (2 * 5 + 2 * (5 + 5 + 5 + 3));
 
 template <class Codec>
 std::vector<std::byte> request_for(span_codec<Codec>& codec, thread_pool& pool, block_wire::request& r) {
@@ -38,14 +44,14 @@ std::vector<std::byte> request_for(span_codec<Codec>& codec, thread_pool& pool, 
   std::vector<std::byte> dy;
   if (r.backward != 0) dy = valued(codec.encode_rows(pool, r, stage::direction::backward, drawn(30, 2)));
   r.x_bytes = static_cast<std::uint32_t>(x.size());
-  return codec.request_data(x, dy, drawn(30, 3));
+  return codec.request_data(x, dy, drawn(tuned, 3));
 }
 
 }  // namespace
 
 TEST_CASE("span_codec: requests and answers come back, exactly with the plain codec", "[parallel][fast]") {
   thread_pool pool;
-  span_codec<stage::plain> codec{stage::plain{}, 5};
+  span_codec<stage::plain> codec{stage::plain{}, 5, maps};
   for (const bool backward : {false, true}) {
     block_wire::request r = usual(backward);
     const auto data = request_for(codec, pool, r);
@@ -53,26 +59,26 @@ TEST_CASE("span_codec: requests and answers come back, exactly with the plain co
     const auto q = valued(codec.read_request(pool, r, data));
     CHECK(q.x == drawn(30, 1));
     CHECK(q.dy == (backward ? drawn(30, 2) : std::vector<float>{}));
-    CHECK(q.deep == drawn(30, 3));
-    const auto d_deep = backward ? drawn(30, 5) : std::vector<float>{};
-    const auto bytes = valued(codec.write_answer(pool, r, drawn(30, 4), d_deep));
+    CHECK(q.tuned == drawn(tuned, 3));
+    const auto d_tuned = backward ? drawn(tuned, 5) : std::vector<float>{};
+    const auto bytes = valued(codec.write_answer(pool, r, drawn(30, 4), d_tuned));
     CHECK(bytes->size() == codec.answer_bytes(r));
     const auto a = valued(codec.read_answer(pool, r, bytes));
     CHECK(a.values == drawn(30, 4));
-    CHECK(a.d_deep == d_deep);
+    CHECK(a.d_tuned == d_tuned);
     CHECK(a.rows->size() == 30 * 4);
   }
 }
 
 TEST_CASE("span_codec: with int8 an answer's rows are the next request's, byte for byte", "[parallel][fast]") {
   thread_pool pool;
-  span_codec<int8> codec{int8{}, 5};
+  span_codec<int8> codec{int8{}, 5, maps};
   block_wire::request r = usual(false);
   const auto bytes = valued(codec.write_answer(pool, r, drawn(30, 4), {}));
   const auto a = valued(codec.read_answer(pool, r, bytes));
   CHECK(a.rows == bytes);
   r.x_bytes = static_cast<std::uint32_t>(a.rows->size());
-  const auto q = valued(codec.read_request(pool, r, codec.request_data(*a.rows, {}, drawn(30, 3))));
+  const auto q = valued(codec.read_request(pool, r, codec.request_data(*a.rows, {}, drawn(tuned, 3))));
   CHECK(q.x == a.values);
   CHECK(a.rows->size() < 40);
 }
@@ -102,8 +108,8 @@ TEST_CASE("span_codec: other lengths and values that are not finite are refused"
       CHECK(outcome.error().code == errc::non_finite);
     }
   };
-  check(span_codec<stage::plain>{stage::plain{}, 5});
-  check(span_codec<int8>{int8{}, 5});
+  check(span_codec<stage::plain>{stage::plain{}, 5, maps});
+  check(span_codec<int8>{int8{}, 5, maps});
 }
 
 TEST_CASE("span_codec: runs, models and codecs are told apart", "[parallel][fast]") {

@@ -10,12 +10,13 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <vector>
 
 #include "support/catch.hpp"
 #include "support/conformance.hpp"
-#include "support/prompted_gpt.hpp"
+#include "support/tuned_gpt.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -49,19 +50,19 @@ class petals_world {
       });
     }
   }
-  /// `use` gets what makes models, each with a fabric of its own.
+  /// `use` gets what makes models, each with a fabric of its own. `tuning`: options of a preset.
   using maker = std::function<presets::petals_finetune()>;
-  sim::host_index client(const std::function<void(sim::process&, const maker&)>& use) {
+  template <class Options>
+  sim::host_index client(const Options& tuning, const std::function<void(sim::process&, const maker&)>& use) {
     const auto host = world.add_host({});
     ++unfinished_;
-    world.boot(host, [this, host, use](sim::process& p) {
+    world.boot(host, [this, host, tuning, use](sim::process& p) {
       net::peer_id id = 100 * host;
       use(p, [&] {
-        presets::petals_finetune_options o;
+        Options o = tuning;
         o.fabric = p.make_fabric(++id);
         o.model = support::frozen_gpt;
         o.source = support::parameters_from(model_);
-        o.prompts.rows = 4;
         o.client.run = 5;
         o.client.dial = {"host-0:1", "host-1:1"};
         auto model = valued(presets::make(o));
@@ -84,6 +85,9 @@ class petals_world {
   int unfinished_ = 0;
 };
 
+const presets::petals_finetune_options prompts{.prompts = {.rows = 4}};
+const presets::petals_lora_options adapters{.adapters = {.rank = 4, .alpha = 8}};
+
 batch batch_of(const small_text& t) { return {t.in, t.out, support::sequences_each}; }
 
 }  // namespace
@@ -100,7 +104,7 @@ TEST_CASE("presets: petals_finetune's prompts tell a frozen GPT its task, while 
   }
   petals_world w{model};
   std::vector<double> losses;
-  w.client([&](sim::process&, const petals_world::maker& make) {
+  w.client(prompts, [&](sim::process&, const petals_world::maker& make) {
     auto trainer = make_trainer(make(), environment{}, tuning(), optim::adamw{});
     must(trainer.start());
     for (std::uint64_t s = 0; s < 120; ++s) {
@@ -114,15 +118,19 @@ TEST_CASE("presets: petals_finetune's prompts tell a frozen GPT its task, while 
   CHECK(losses.back() < 0.15);
 }
 
-TEST_CASE("presets: petals_finetune saved, loaded and continued has the bits of one that did not stop", "[presets][fast]") {
+namespace {
+
+/// What a client of a preset ends with that goes on, and that is saved, made anew and loaded; and how many values it saved.
+template <class Options>
+void check_continued(const Options& what, std::size_t values) {
   auto model = support::pretrained_gpt(20);
   petals_world w{model};
   std::vector<float> straight, continued;
-  w.client([&](sim::process&, const petals_world::maker& make) {
+  w.client(what, [&](sim::process&, const petals_world::maker& make) {
     const auto steps = [](auto& trainer, std::uint64_t from, std::uint64_t to) {
       for (std::uint64_t s = from; s < to; ++s) (void)valued(trainer.step(batch_of(small_text{s, 3})));
-      const auto values = trainer.model().parameters().values();
-      return std::vector<float>{values.begin(), values.end()};
+      const auto all = trainer.model().parameters().values();
+      return std::vector<float>{all.begin(), all.end()};
     };
     support::saved_state saved;
     {
@@ -136,11 +144,53 @@ TEST_CASE("presets: petals_finetune saved, loaded and continued has the bits of 
     support::load(other, saved);
     must(other.start());
     continued = steps(other, 4, 8);
+    CHECK(saved.size() > 3 * 4 * values);                                                // with AdamW's two moments
+    CHECK(saved.size() < 4 * static_cast<std::size_t>(model.parameters().count()) / 2);  // nothing of the frozen model
   });
   REQUIRE(w.run());
-  CHECK(straight.size() == 7 * 4 * 16);
+  CHECK(straight.size() == values);
   const bool alike = straight == continued;
   CHECK(alike);
+}
+
+}  // namespace
+
+TEST_CASE("presets: petals_finetune saved, loaded and continued has the bits of one that did not stop", "[presets][fast]") {
+  check_continued(prompts, 7 * 4 * 16);
+}
+
+TEST_CASE("presets: petals_lora saved, loaded and continued has the bits of one that did not stop", "[presets][fast]") {
+  check_continued(adapters, 6 * 2 * 4 * (16 + 16));
+}
+
+TEST_CASE("presets: petals_lora's adapters teach a frozen GPT a task that it was never shown, and prompts do not",
+          "[presets][fast]") {
+  auto model = support::pretrained_gpt(600);
+  const auto last_losses = [&](const auto& what) {
+    petals_world w{model};
+    std::vector<double> losses;
+    w.client(what, [&](sim::process&, const petals_world::maker& make) {
+      trainer_options o;
+      o.learning_rate = optim::constant{0.02F};
+      auto trainer = make_trainer(make(), environment{}, o, optim::adamw{});
+      must(trainer.start());
+      for (std::uint64_t s = 0; s < 300; ++s) {
+        if (s % 60 == 20) w.world.kill(static_cast<std::uint32_t>(s / 60 % 4));
+        if (s % 60 == 50) w.world.restart(static_cast<std::uint32_t>(s / 60 % 4));
+        losses.push_back(valued(trainer.step(batch_of(small_text{1000 + s, 7}))).loss);
+      }
+    });
+    REQUIRE(w.run());
+    CHECK(losses.front() > 6);
+    return std::accumulate(losses.end() - 10, losses.end(), 0.0) / 10;
+  };
+  const double by_prompts = last_losses(prompts), by_adapters = last_losses(adapters),
+               by_all = last_losses(presets::petals_lora_options{
+                   .adapters = {.rank = 2, .alpha = 4, .key = true, .output = true, .feed_forward = true}});
+  INFO(by_prompts << ", " << by_adapters << ", " << by_all);
+  CHECK(by_prompts > 3);
+  CHECK(by_adapters < 0.2);
+  CHECK(by_all < 0.05);
 }
 
 TEST_CASE("presets: clients of petals_finetune share a task with a communication policy, as one would train it alone",
@@ -150,7 +200,7 @@ TEST_CASE("presets: clients of petals_finetune share a task with a communication
   std::vector<std::vector<float>> ends(3);
   std::vector<float> begin;
   for (std::uint32_t c = 0; c < 2; ++c) {
-    w.client([&, c](sim::process& p, const petals_world::maker& make) {
+    w.client(prompts, [&, c](sim::process& p, const petals_world::maker& make) {
       environment env;
       env.transport = net::any_transport{valued(p.make_transport({4, 5}))};
       env.clock = p.clock();
@@ -161,7 +211,7 @@ TEST_CASE("presets: clients of petals_finetune share a task with a communication
       ends[c].assign(values.begin(), values.end());
     });
   }
-  w.client([&](sim::process&, const petals_world::maker& make) {
+  w.client(prompts, [&](sim::process&, const petals_world::maker& make) {
     auto trainer = make_trainer(make(), environment{}, tuning(), optim::sgd{});
     must(trainer.start());
     begin.assign(trainer.model().parameters().values().begin(), trainer.model().parameters().values().end());
@@ -185,7 +235,29 @@ TEST_CASE("presets: clients of petals_finetune share a task with a communication
     moved += m * m;
   }
   CHECK(apart > 0);                       // other blocks of 8 bits
-  CHECK(std::sqrt(apart / moved) < 0.2);  // without rounding: tests/parallel/prompted_model.cpp
+  CHECK(std::sqrt(apart / moved) < 0.2);  // without rounding: tests/parallel/tuned_model.cpp
+}
+
+TEST_CASE("presets: petals_lora without a source, a fabric or a rank that works is refused", "[presets][fast]") {
+  sim::world w{{.seed = 1}};
+  w.add_host({});
+  w.boot(0, [&](sim::process& p) {
+    presets::petals_lora_options o;
+    o.model = support::frozen_gpt;
+    o.fabric = p.make_fabric(1);
+    CHECK_FALSE(presets::make(o));
+    o.source = [](parameter_store&) { return result<void>{}; };
+    CHECK(presets::make(o));
+    for (const std::int64_t rank : {0, 17}) {
+      o.adapters.rank = rank;
+      CHECK_FALSE(presets::make(o));
+    }
+    o.adapters.rank = 16;
+    CHECK(presets::make(o));
+    o.fabric = nullptr;
+    CHECK_FALSE(presets::make(o));
+  });
+  CHECK(w.run());
 }
 
 TEST_CASE("presets: petals_finetune without a source, a fabric or room for tokens is refused", "[presets][fast]") {

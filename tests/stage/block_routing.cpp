@@ -163,7 +163,7 @@ TEST_CASE("block_routing: requests that wait count, and no server gets more than
   CHECK(d.full(2));
 }
 
-TEST_CASE("block_routing: no hop takes more rows, with those of its prompts, than its server does", "[stage][fast]") {
+TEST_CASE("block_routing: no hop takes more rows, with those of what is tuned, than its server does", "[stage][fast]") {
   span_directory d{4};
   d.announced(1, {{0, 4}, 0.001, 0, 4, 20}, never);
   CHECK(d.route({0, 4}, {20}, start).size() == 1);

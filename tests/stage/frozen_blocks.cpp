@@ -43,16 +43,17 @@ const nn::gpt_options gpt{.layers = 4, .heads = 2, .width = width, .context = 8,
 const nn::llama_options llama{
     .layers = 4, .heads = 2, .kv_heads = 1, .width = width, .hidden = 12, .context = 8, .vocabulary = 11};
 
-/// dx and the gradients of prompts are those of finite differences.
+/// dx and the gradients of what is tuned are those of finite differences.
 template <class Family>
-void check_gradients(const typename Family::options_type& options) {
+void check_gradients(const typename Family::options_type& options, const nn::block_tuning& tuning) {
   auto blocks = valued(frozen_blocks<Family>::create(options, named_values));
   REQUIRE(blocks.hold({1, 4}));
-  auto x = drawn(sequences * tokens * width, 1), deep = drawn(2 * 2 * width, 2, 0.5F);
+  const std::int64_t each = tuning.values(width, blocks.maps());
+  auto x = drawn(sequences * tokens * width, 1), tuned = drawn(static_cast<std::size_t>(2 * each), 2, 0.5F);
   const auto dy = drawn(x.size(), 3);
-  const span_pass p{{1, 3}, sequences, tokens, 2, x, deep};
-  std::vector<float> y(x.size()), dx(x.size()), d_deep(deep.size());
-  REQUIRE(blocks.backward(p, dy, dx, d_deep));
+  const span_pass p{{1, 3}, sequences, tokens, tuning, x, tuned};
+  std::vector<float> y(x.size()), dx(x.size()), d_tuned(tuned.size());
+  REQUIRE(blocks.backward(p, dy, dx, d_tuned));
   const auto value = [&] {
     REQUIRE(blocks.forward(p, y));
     double sum = 0;
@@ -72,14 +73,43 @@ void check_gradients(const typename Family::options_type& options) {
     }
   };
   check(x, dx);
-  check(deep, d_deep);
+  check(tuned, d_tuned);
 }
 
 }  // namespace
 
-TEST_CASE("frozen_blocks: gradients of rows and prompts are those of finite differences", "[stage][fast]") {
-  check_gradients<nn::gpt_family>(gpt);
-  check_gradients<nn::llama_family>(llama);
+TEST_CASE("frozen_blocks: gradients of rows, prompts and adapters are those of finite differences", "[stage][fast]") {
+  for (const nn::block_tuning& tuning : {nn::block_tuning{2, {}}, nn::block_tuning{0, {2, 0b101}}}) {
+    check_gradients<nn::gpt_family>(gpt, tuning);
+    check_gradients<nn::llama_family>(llama, tuning);
+  }
+  check_gradients<nn::gpt_family>(gpt, {1, {1, 0b1101111}});
+  check_gradients<nn::llama_family>(llama, {1, {1, 0b1111111}});
+}
+
+TEST_CASE("frozen_blocks: adapters whose B is zero change no bit, whichever maps have them", "[stage][fast]") {
+  const auto check = [](auto blocks, int maps) {
+    REQUIRE(blocks.hold({1, 4}));
+    const nn::block_tuning tuning{0, {3, static_cast<std::uint8_t>(maps)}};
+    std::vector<float> tuned(static_cast<std::size_t>(2 * tuning.values(width, blocks.maps())));
+    for (const std::size_t block : {0U, 1U}) {
+      float* to = tuned.data() + block * tuned.size() / 2;
+      for (std::size_t m = 0; m < nn::linear_maps; ++m) {
+        if (!tuning.adapters.has(m)) continue;
+        const auto a = drawn(static_cast<std::size_t>(3 * blocks.maps()[m].inputs), m);
+        to = std::copy(a.begin(), a.end(), to) + 3 * blocks.maps()[m].outputs;
+      }
+    }
+    const auto x = drawn(sequences * tokens * width, 1);
+    std::vector<float> plain(x.size()), adapted(x.size());
+    REQUIRE(blocks.forward({{1, 3}, sequences, tokens, {}, x, {}}, plain));
+    REQUIRE(blocks.forward({{1, 3}, sequences, tokens, tuning, x, tuned}, adapted));
+    CHECK(plain == adapted);
+  };
+  for (const int maps : {0b0000101, 0b0001111, 0b0100000, 0b1101111}) {
+    check(valued(frozen_blocks<nn::gpt_family>::create(gpt, named_values)), maps);
+    check(valued(frozen_blocks<nn::llama_family>::create(llama, named_values)), maps);
+  }
 }
 
 TEST_CASE("frozen_blocks: a span has the bits of the whole, cut anywhere", "[stage][fast]") {
@@ -88,20 +118,20 @@ TEST_CASE("frozen_blocks: a span has the bits of the whole, cut anywhere", "[sta
   REQUIRE(whole.hold({0, 4}));
   const auto x = drawn(sequences * tokens * width, 1), dy = drawn(x.size(), 3);
   std::vector<float> y(x.size()), dx(x.size());
-  REQUIRE(whole.forward({{0, 4}, sequences, tokens, 0, x, {}}, y));
-  REQUIRE(whole.backward({{0, 4}, sequences, tokens, 0, x, {}}, dy, dx, {}));
+  REQUIRE(whole.forward({{0, 4}, sequences, tokens, {}, x, {}}, y));
+  REQUIRE(whole.backward({{0, 4}, sequences, tokens, {}, x, {}}, dy, dx, {}));
   for (std::int64_t cut = 1; cut < 4; ++cut) {
     std::vector<float> middle(x.size()), end(x.size()), back(x.size()), front(x.size());
     REQUIRE(part.hold({0, cut}));
     const auto before = part.parameters().values();
     const std::vector<float> values{before.begin(), before.end()};
-    REQUIRE(part.forward({{0, cut}, sequences, tokens, 0, x, {}}, middle));
+    REQUIRE(part.forward({{0, cut}, sequences, tokens, {}, x, {}}, middle));
     REQUIRE(part.hold({cut, 4}));
-    REQUIRE(part.forward({{cut, 4}, sequences, tokens, 0, middle, {}}, end));
+    REQUIRE(part.forward({{cut, 4}, sequences, tokens, {}, middle, {}}, end));
     CHECK(end == y);
-    REQUIRE(part.backward({{cut, 4}, sequences, tokens, 0, middle, {}}, dy, back, {}));
+    REQUIRE(part.backward({{cut, 4}, sequences, tokens, {}, middle, {}}, dy, back, {}));
     REQUIRE(part.hold({0, cut}));
-    REQUIRE(part.backward({{0, cut}, sequences, tokens, 0, x, {}}, back, front, {}));
+    REQUIRE(part.backward({{0, cut}, sequences, tokens, {}, x, {}}, back, front, {}));
     CHECK(front == dx);
     const auto after = part.parameters().values();
     CHECK(std::equal(after.begin(), after.end(), values.begin(), values.end()));
@@ -132,7 +162,7 @@ TEST_CASE("frozen_blocks: a span that cannot be held leaves the one before", "[s
   CHECK(blocks.held() == nn::block_range{0, 2});
   const auto x = drawn(tokens * width, 1);
   std::vector<float> y(x.size());
-  CHECK(blocks.forward({{0, 2}, 1, tokens, 0, x, {}}, y));
+  CHECK(blocks.forward({{0, 2}, 1, tokens, {}, x, {}}, y));
 }
 
 TEST_CASE("frozen_blocks: other models and precisions are told apart or refused", "[stage][fast]") {

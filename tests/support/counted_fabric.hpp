@@ -47,11 +47,15 @@ class counted_fabric final : public causeway::net::fabric {
   causeway::net::operation receive(causeway::net::peer_index link, const causeway::net::message_id& id,
                                    std::span<std::byte> buffer) override {
     count_(fabric_call::receive);
-    return below_->receive(link, id, buffer);
+    const auto op = below_->receive(link, id, buffer);
+    channels_[op] = id.channel;
+    return op;
   }
   causeway::result<std::size_t> wait(causeway::net::operation op, causeway::time_point deadline) override {
     if (deadline > now()) count_(fabric_call::wait);
-    return below_->wait(op, deadline);
+    const auto got = below_->wait(op, deadline);
+    if (const auto of = channels_.extract(op); of && got) received_[of.mapped()] += *got;
+    return got;
   }
   [[nodiscard]] bool done(causeway::net::operation op) const override { return below_->done(op); }
   void locked(const std::function<void()>& what) override { below_->locked(what); }
@@ -67,11 +71,17 @@ class counted_fabric final : public causeway::net::fabric {
     const auto at = sent_.find(channel);
     return at == sent_.end() ? 0 : at->second;
   }
+  /// And that came.
+  [[nodiscard]] std::uint64_t received_on(std::uint32_t channel) const {
+    const auto at = received_.find(channel);
+    return at == received_.end() ? 0 : at->second;
+  }
 
  private:
   std::shared_ptr<causeway::net::fabric> below_;
   std::function<void(fabric_call)> count_;
-  std::map<std::uint32_t, std::uint64_t> sent_;
+  std::map<std::uint32_t, std::uint64_t> sent_, received_;
+  std::map<causeway::net::operation, std::uint32_t> channels_;  // of receives under way
 };
 
 }  // namespace support

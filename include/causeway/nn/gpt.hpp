@@ -11,6 +11,7 @@
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/backend.hpp>
+#include <causeway/nn/adapters.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/language_model.hpp>
 #include <causeway/nn/model_part.hpp>
@@ -65,6 +66,12 @@ class gpt_family {
     return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
   }
 
+  /// The linear maps of a block.
+  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept {
+    const std::int64_t c = o.width, hidden = o.mlp_ratio * c;
+    return {{{c, c}, {c, c}, {c, c}, {c, c}, {}, {c, hidden}, {hidden, c}}};
+  }
+
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
   gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {}) : options_{o} {
     declaration d{store, part, o.layers};
@@ -107,12 +114,12 @@ class gpt_family {
                                          const autograd::variable& x) const {
     const block_segments& b = blocks_[i];
     const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.heads, options_.width / options_.heads};
-    const auto qkv = autograd::linear(t, norm(t, p, b.norm1, x), p[b.qkv], p[b.qkv + 1]);
-    const auto x1 =
-        p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], p[b.projection + 1], 2 * i + 1);
+    const auto qkv = packed(t, p, b, norm(t, p, b.norm1, x), layout);
+    const auto x1 = p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], p[b.projection + 1],
+                                 linear_map::output, 2 * i + 1);
     const auto y = norm(t, p, b.norm2, x1);
     const auto residual = p.dropout > 0.0F ? autograd::variable{} : x1;
-    const auto z = autograd::feed_forward(t, y, p[b.up], p[b.up + 1], p[b.down], p[b.down + 1], residual);
+    const auto z = feed_forward(t, p, b, y, residual);
     return p.dropout > 0.0F ? autograd::add(t, x1, p.drop(t, z, 2 * i + 2)) : z;
   }
 
@@ -163,6 +170,28 @@ class gpt_family {
     const std::size_t weight = d.matrix(prefix + ".weight", outputs, inputs, deviation);
     d.vector(prefix + ".bias", outputs, 0.0F);
     return weight;
+  }
+
+  /// Queries, keys and values.
+  template <class Backend>
+  [[nodiscard]] static autograd::variable packed(autograd::tape<Backend>& t, const pass<Backend>& p,
+                                                 const block_segments& b, const autograd::variable& x,
+                                                 const autograd::head_layout& layout) {
+    return p.adapted_attention(t, autograd::linear(t, x, p[b.qkv], p[b.qkv + 1]), x, layout);
+  }
+
+  /// With adapters the parts are not fused: what GELU is applied to must be whole before.
+  template <class Backend>
+  [[nodiscard]] static autograd::variable feed_forward(autograd::tape<Backend>& t, const pass<Backend>& p,
+                                                       const block_segments& b, const autograd::variable& x,
+                                                       const autograd::variable& residual) {
+    if (!p.adapts(linear_map::up) && !p.adapts(linear_map::down)) {
+      return autograd::feed_forward(t, x, p[b.up], p[b.up + 1], p[b.down], p[b.down + 1], residual);
+    }
+    const auto before = p.adapted(t, autograd::linear(t, x, p[b.up], p[b.up + 1]), x, linear_map::up);
+    const auto hidden = autograd::gelu(t, before);
+    auto y = autograd::linear_to_residual(t, hidden, p[b.down], p[b.down + 1], residual);
+    return p.adapted(t, std::move(y), hidden, linear_map::down);
   }
 
   template <class Backend>

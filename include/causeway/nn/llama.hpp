@@ -12,6 +12,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/backend.hpp>
 #include <causeway/kernels/rotary.hpp>
+#include <causeway/nn/adapters.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/language_model.hpp>
 #include <causeway/nn/model_part.hpp>
@@ -75,6 +76,12 @@ class llama_family {
     return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
   }
 
+  /// The linear maps of a block.
+  [[nodiscard]] static map_sizes maps(const llama_options& o) noexcept {
+    const std::int64_t c = o.width, kv = o.kv_heads * (c / o.heads);
+    return {{{c, c}, {c, kv}, {c, kv}, {c, c}, {c, o.hidden}, {c, o.hidden}, {o.hidden, c}}};
+  }
+
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
   llama_family(const llama_options& o, parameter_store& store, const model_part& part = {})
       : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta)} {
@@ -118,10 +125,10 @@ class llama_family {
                                          const autograd::variable& x) const {
     const block_segments& b = blocks_[i];
     const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.kv_heads, head_size()};
-    auto qkv = autograd::rotary(t, autograd::linear(t, norm(t, p, b.norm1, x), p[b.qkv]), rotary_, layout);
-    const auto x1 = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), p[b.projection], {}, x);
-    const auto hidden = autograd::swiglu(t, autograd::linear(t, norm(t, p, b.norm2, x1), p[b.gate_up]));
-    return autograd::linear_to_residual(t, hidden, p[b.down], {}, x1);
+    const auto qkv = autograd::rotary(t, packed(t, p, b, norm(t, p, b.norm1, x), layout), rotary_, layout);
+    const auto x1 = p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], {}, linear_map::output, 0);
+    const auto hidden = autograd::swiglu(t, gate_up(t, p, b, norm(t, p, b.norm2, x1)));
+    return p.add_linear(t, x1, hidden, p[b.down], {}, linear_map::down, 0);
   }
 
   /// What the output layer multiplies.
@@ -162,6 +169,20 @@ class llama_family {
     b.gate_up = d.matrix(p + "mlp.gate_up_proj.weight", 2 * options_.hidden, c);
     b.down = d.matrix(p + "mlp.down_proj.weight", c, options_.hidden, residual);
     blocks_.push_back(b);
+  }
+
+  /// Queries, keys and values.
+  template <class Backend>
+  [[nodiscard]] static autograd::variable packed(autograd::tape<Backend>& t, const pass<Backend>& p,
+                                                 const block_segments& b, const autograd::variable& x,
+                                                 const autograd::head_layout& layout) {
+    return p.adapted_attention(t, autograd::linear(t, x, p[b.qkv]), x, layout);
+  }
+  template <class Backend>
+  [[nodiscard]] autograd::variable gate_up(autograd::tape<Backend>& t, const pass<Backend>& p, const block_segments& b,
+                                           const autograd::variable& x) const {
+    auto y = p.adapted(t, autograd::linear(t, x, p[b.gate_up]), x, linear_map::gate);
+    return p.adapted(t, std::move(y), x, linear_map::up, options_.hidden);
   }
 
   template <class Backend>

@@ -5,10 +5,12 @@
 // What a model family sees while it computes: the tape, its parameters, the sizes of this batch. Passed by value into
 // blocks that may be computed again, so it is small and changes nothing.
 
+#include <causeway/autograd/low_rank.hpp>
 #include <causeway/autograd/ops.hpp>
 #include <causeway/autograd/tape.hpp>
 #include <causeway/autograd/variable.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/nn/adapters.hpp>
 #include <causeway/tensor/buffer_pool.hpp>
 #include <causeway/tensor/dtype.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -27,7 +29,8 @@ struct pass {
   std::int64_t batch = 0;
   std::int64_t T = 0;
   std::uint64_t dropout_stream = 0;
-  float dropout = 0.0F;  ///< 0 outside training
+  float dropout = 0.0F;                      ///< 0 outside training
+  const block_adapters* adapters = nullptr;  ///< of the block that is computed; null: none
 
   /// The type of operands of products.
   [[nodiscard]] dtype type() const noexcept { return low != nullptr ? dtype::bf16 : dtype::f32; }
@@ -42,12 +45,34 @@ struct pass {
     return autograd::dropout(t, std::move(x), dropout, dropout_stream, place);
   }
 
-  /// residual + dropout(x·Wᵀ + b). Without dropout the sum is part of the product.
+  [[nodiscard]] bool adapts(linear_map map) const noexcept { return adapters != nullptr && (*adapters)[map].down; }
+
+  /// y, which a linear map made of x and whose columns from `column` on are `map`'s, with what its adapter adds. Works in
+  /// place: move y in.
+  [[nodiscard]] autograd::variable adapted(autograd::tape<Backend>& t, autograd::variable y, const autograd::variable& x,
+                                           linear_map map, std::int64_t column = 0) const {
+    if (!adapts(map)) return y;
+    const auto& [down, up] = (*adapters)[map];
+    return autograd::add_low_rank(t, std::move(y), x, down, up, column);
+  }
+
+  /// So with queries, keys and values that are packed in a row.
+  [[nodiscard]] autograd::variable adapted_attention(autograd::tape<Backend>& t, autograd::variable qkv,
+                                                     const autograd::variable& x,
+                                                     const autograd::head_layout& layout) const {
+    const std::int64_t key = layout.heads * layout.head_size, value = key + layout.kv_heads * layout.head_size;
+    qkv = adapted(t, std::move(qkv), x, linear_map::query);
+    qkv = adapted(t, std::move(qkv), x, linear_map::key, key);
+    return adapted(t, std::move(qkv), x, linear_map::value, value);
+  }
+
+  /// residual + dropout(x·Wᵀ + b), with what the adapter of `map` adds. Without dropout the sum is part of the product.
   [[nodiscard]] autograd::variable add_linear(autograd::tape<Backend>& t, const autograd::variable& residual,
                                               const autograd::variable& x, const autograd::parameter& weight,
-                                              const autograd::parameter& bias, std::uint64_t place) const {
-    if (dropout <= 0.0F) return autograd::linear_to_residual(t, x, weight, bias, residual);
-    return autograd::add(t, residual, drop(t, autograd::linear_to_residual(t, x, weight, bias), place));
+                                              const autograd::parameter& bias, linear_map map, std::uint64_t place) const {
+    if (dropout <= 0.0F) return adapted(t, autograd::linear_to_residual(t, x, weight, bias, residual), x, map);
+    auto added = adapted(t, autograd::linear_to_residual(t, x, weight, bias), x, map);
+    return autograd::add(t, residual, drop(t, std::move(added), place));
   }
 };
 

@@ -13,6 +13,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/nn/adapters.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/block_lookout.hpp>
 #include <causeway/parallel/block_messages.hpp>
@@ -36,25 +37,32 @@
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-/// Rows of `sequences` of `tokens` each, of which the first `prompts` have `deep` [layers, prompts, width] added before
-/// each block.
+/// What a client knows of the model that others serve.
+struct span_model {
+  std::uint64_t agreement = 0;  ///< stage::family_agreement of the options
+  std::int64_t layers = 1;
+  std::int64_t width = 1;
+  nn::map_sizes maps{};
+};
+
+/// Rows of `sequences` of `tokens` each, and what is tuned of every block, [layers, tuning.values].
 struct block_batch {
   std::int64_t sequences = 1;
   std::int64_t tokens = 1;
-  std::int64_t prompts = 0;  ///< 0: no `deep`
-  std::span<const float> deep{};
+  nn::block_tuning tuning{};
+  std::span<const float> tuned{};
 };
 
 /// One thread calls; events come as the fabric has them.
 template <stage::ActivationCodec Codec = stage::plain>
 class block_client final : private block_lookout {
  public:
-  /// `model`: stage::family_agreement of the options.
-  block_client(std::shared_ptr<net::fabric> fabric, block_client_options options, std::uint64_t model, std::int64_t layers,
-               std::int64_t width, Codec codec = Codec{}, log_sink log = {})
-      : block_lookout{std::move(fabric), span_run(options.run, model, codec), layers, std::move(options), std::move(log)},
-        width_{width},
-        codec_{std::move(codec), width},
+  block_client(std::shared_ptr<net::fabric> fabric, block_client_options options, const span_model& model,
+               Codec codec = Codec{}, log_sink log = {})
+      : block_lookout{std::move(fabric), span_run(options.run, model.agreement, codec), model.layers, std::move(options),
+                      std::move(log)},
+        model_{model},
+        codec_{std::move(codec), model.width, model.maps},
         mail_{*fabric_} {
     listen();
   }
@@ -70,7 +78,11 @@ class block_client final : private block_lookout {
   /// y = all blocks of x, [sequences·tokens, width]. errc::timeout where a block is served by nobody for `give_up`;
   /// errc::non_finite where rows are not, or become so.
   result<pass> forward(thread_pool& pool, const block_batch& batch, std::span<const float> x, std::span<float> y) {
-    CAUSEWAY_EXPECT(std::ssize(x) == batch.sequences * batch.tokens * width_ && y.size() == x.size());
+    CAUSEWAY_EXPECT(std::ssize(x) == batch.sequences * batch.tokens * model_.width && y.size() == x.size());
+    if (!all_finite(pool, batch.tuned)) {
+      return fail(errc::non_finite, "block_client",
+                  "prompts or adapters are not finite: the learning rate may be too high");
+    }
     pass p{batch, {}, {}};
     const std::int64_t each = std::max<std::int64_t>(1, options_.most_rows / batch.tokens);
     for (std::int64_t s = 0; s < batch.sequences; s += each) {
@@ -84,19 +96,19 @@ class block_client final : private block_lookout {
     return p;
   }
 
-  /// dx from dy; adds to d_deep [layers, prompts, width] the gradient of the batch's `deep`, which must still be there.
+  /// dx from dy; adds to d_tuned the gradient of the batch's `tuned`, which must still be there.
   result<void> backward(thread_pool& pool, pass& p, std::span<const float> dy, std::span<float> dx,
-                        std::span<float> d_deep) {
-    CAUSEWAY_EXPECT(d_deep.size() == p.batch.deep.size() && dx.size() == dy.size());
+                        std::span<float> d_tuned) {
+    CAUSEWAY_EXPECT(d_tuned.size() == p.batch.tuned.size() && dx.size() == dy.size());
     for (std::size_t i = 0; i < p.pieces.size(); ++i) {
       CAUSEWAY_ASSIGN(auto bytes, encoded(pool, p, i, stage::direction::backward, part_of(p, i, dy)));
       p.pieces[i].turn_back(std::move(bytes));
     }
-    std::vector<std::vector<float>> of_piece(p.pieces.size(), std::vector<float>(d_deep.size()));
+    std::vector<std::vector<float>> of_piece(p.pieces.size(), std::vector<float>(d_tuned.size()));
     CAUSEWAY_TRY(travel(pool, p, of_piece));
     CAUSEWAY_TRY(decode_all(pool, p, stage::direction::backward, dx));
     for (const auto& piece : of_piece) {
-      for (std::size_t i = 0; i < d_deep.size(); ++i) d_deep[i] += piece[i];
+      for (std::size_t i = 0; i < d_tuned.size(); ++i) d_tuned[i] += piece[i];
     }
     return {};
   }
@@ -123,7 +135,7 @@ class block_client final : private block_lookout {
   }
   template <class T>
   [[nodiscard]] std::span<T> part_of(const pass& p, std::size_t piece, std::span<T> all) const {
-    const std::int64_t each = p.batch.tokens * width_;
+    const std::int64_t each = p.batch.tokens * model_.width;
     return all.subspan(static_cast<std::size_t>(p.first[piece] * each),
                        static_cast<std::size_t>(sequences_of(p, piece) * each));
   }
@@ -131,7 +143,8 @@ class block_client final : private block_lookout {
     block_wire::request r;
     r.sequences = static_cast<std::uint32_t>(sequences_of(p, piece));
     r.tokens = static_cast<std::uint32_t>(p.batch.tokens);
-    r.prompts = static_cast<std::uint32_t>(p.batch.prompts);
+    r.prompts = static_cast<std::uint32_t>(p.batch.tuning.prompts);
+    r.adapters = p.batch.tuning.adapters;
     return r;
   }
 
@@ -155,9 +168,9 @@ class block_client final : private block_lookout {
 
   // ---- the way
 
-  /// Until all pieces have arrived. `d_deep`: of each piece, on the way back.
-  result<void> travel(thread_pool& pool, pass& p, std::span<std::vector<float>> d_deep) {
-    const auto outcome = travel_on(pool, p, d_deep);
+  /// Until all pieces have arrived. `d_tuned`: of each piece, on the way back.
+  result<void> travel(thread_pool& pool, pass& p, std::span<std::vector<float>> d_tuned) {
+    const auto outcome = travel_on(pool, p, d_tuned);
     if (outcome) return outcome;
     mail_.clear();
     fabric_->locked([this] {
@@ -167,12 +180,12 @@ class block_client final : private block_lookout {
     return outcome;
   }
 
-  result<void> travel_on(thread_pool& pool, pass& p, std::span<std::vector<float>> d_deep) {
+  result<void> travel_on(thread_pool& pool, pass& p, std::span<std::vector<float>> d_tuned) {
     waits_since_.reset();
     not_finite_ = 0;
     fabric_->locked([this] { down_.clear(); });
     for (;;) {
-      for (auto& a : mail_.collect()) take(pool, p, d_deep, a);
+      for (auto& a : mail_.collect()) take(pool, p, d_tuned, a);
       if (not_finite_ >= 3) {
         return fail(errc::non_finite, "block_client",
                     "servers said three times that what comes out is not finite: the learning rate may be too high");
@@ -223,7 +236,8 @@ class block_client final : private block_lookout {
     stage::span_chain chain;
     if (one.unrouted().size() > 0) {
       directory_.expire(u.since);
-      chain = directory_.route(one.unrouted(), {u.what.rows(), u.what.prompts}, u.since);
+      const std::int64_t tuned = u.what.tuning().rows(model_.width, model_.maps);
+      chain = directory_.route(one.unrouted(), {u.what.rows(), tuned}, u.since);
       if (chain.empty()) return std::nullopt;
     }
     q = one.next(chain);
@@ -248,17 +262,17 @@ class block_client final : private block_lookout {
   }
 
   void send(const pass& p, const under_way& u, const block_passage::question& q) {
-    const std::size_t each = p.batch.deep.size() / static_cast<std::size_t>(directory_.layers());
-    const auto deep = p.batch.deep.subspan(static_cast<std::size_t>(u.what.blocks.first) * each,
-                                           static_cast<std::size_t>(u.what.blocks.size()) * each);
+    const std::size_t each = p.batch.tuned.size() / static_cast<std::size_t>(directory_.layers());
+    const auto tuned = p.batch.tuned.subspan(static_cast<std::size_t>(u.what.blocks.first) * each,
+                                             static_cast<std::size_t>(u.what.blocks.size()) * each);
     const std::span<const std::byte> dy = q.dy ? std::span<const std::byte>{*q.dy} : std::span<const std::byte>{};
-    auto data = codec_.request_data(*q.x, dy, deep);
+    auto data = codec_.request_data(*q.x, dy, tuned);
     mail_.expect(u.link, block_wire::answer_id(u.what.number), u.what.number, codec_.answer_bytes(u.what));
     mail_.send(u.link, block_wire::request_id(u.what.number),
                std::make_shared<const std::vector<std::byte>>(std::move(data)));
   }
 
-  void take(thread_pool& pool, pass& p, std::span<std::vector<float>> d_deep,
+  void take(thread_pool& pool, pass& p, std::span<std::vector<float>> d_tuned,
             typename parcel_mail<std::uint64_t>::arrival& a) {
     const auto found = requests_.find(a.what);
     if (found == requests_.end() || found->second.link != a.from) return;
@@ -280,8 +294,8 @@ class block_client final : private block_lookout {
     block_passage& piece = p.pieces[u.piece];
     if (u.what.backward == 0) return piece.took_output(stage::span_hop{u.server, u.what.blocks}, std::move(answer->rows));
     piece.took_gradient(std::move(answer->rows));
-    const std::size_t at = static_cast<std::size_t>(u.what.blocks.first * u.what.prompts * width_);
-    std::copy(answer->d_deep.begin(), answer->d_deep.end(), d_deep[u.piece].begin() + static_cast<std::ptrdiff_t>(at));
+    const std::int64_t each = u.what.tuning().values(model_.width, model_.maps);
+    std::copy(answer->d_tuned.begin(), answer->d_tuned.end(), d_tuned[u.piece].begin() + u.what.blocks.first * each);
   }
 
   /// Requests to whom is down, or took too long.
@@ -309,7 +323,7 @@ class block_client final : private block_lookout {
     if (u.what.backward != 0) p.pieces[u.piece].lost_gradient();
   }
 
-  std::int64_t width_;
+  span_model model_;
   span_codec<Codec> codec_;
   parcel_mail<std::uint64_t> mail_;
   std::map<std::uint64_t, under_way> requests_;  // by number

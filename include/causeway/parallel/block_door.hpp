@@ -11,6 +11,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/nn/adapters.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/block_messages.hpp>
 #include <causeway/stage/block_choice.hpp>
@@ -42,9 +43,9 @@ struct block_server_options {
   double quality = 0.75;   ///< moves if the least throughput is less than this part of what it could be
   std::uint64_t seed = 0;  ///< of when it looks; another one for each server
   duration heartbeat = std::chrono::seconds{1};
-  duration life = std::chrono::seconds{5};      ///< of an announcement
-  std::uint32_t most_rows = 8192;               ///< of a request, those of its prompts too
-  std::uint32_t most_requests = 4;              ///< of a client at once
+  duration life = std::chrono::seconds{5};  ///< of an announcement
+  std::uint32_t most_rows = 8192;   ///< of a request, those of what is tuned too: 4·width bytes of adapters are one
+  std::uint32_t most_requests = 4;  ///< of a client at once
   duration patience = std::chrono::minutes{2};  ///< for the rows of a request whose turn came
   std::size_t most_held = 16;                   ///< requests whose rows are here or on their way
 };
@@ -68,6 +69,8 @@ class block_door : protected net::fabric_events {
     std::uint64_t run = 0;
     std::int64_t layers = 0;
     std::int64_t context = 0;
+    std::int64_t width = 0;
+    nn::map_sizes maps{};
     std::size_t most_bytes_a_row = 0;  ///< encoded
   };
 
@@ -164,7 +167,10 @@ class block_door : protected net::fabric_events {
   /// Why it is not let in; empty where it is.
   [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const {
     if (s.requests >= options_.most_requests) return "more requests at once than were announced";
-    if (r.rows() + r.blocks.size() * r.prompts > options_.most_rows) return "more rows than were announced";
+    if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
+    if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
+      return "more rows, with prompts and adapters, than were announced";
+    }
     if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
     if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
     return {};

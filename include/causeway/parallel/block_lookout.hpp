@@ -86,6 +86,11 @@ class block_lookout : protected net::fabric_events {
 
   [[nodiscard]] error nobody_there(time_point now) const {
     const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
+    if (missing == directory_.layers()) {
+      return fail(errc::timeout, "block_client",
+                  "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
+                  "fewer prompts or a lower rank of adapters would do");
+    }
     return fail(errc::timeout, "block_client",
                 "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
                     " is served by nobody who answers; start a server that holds it");

@@ -10,6 +10,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/nn/adapters.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/envelope.hpp>
 #include <causeway/stage/block_routing.hpp>
@@ -41,9 +42,9 @@ struct addresses {
   std::vector<std::string> list{};
 };
 
-/// From a client. The data that follows: x, in a backward the gradient of the output, both encoded; then the prompts of the
-/// blocks as f32, low byte first. The answer: the output, or the gradient of x, encoded; in a backward then the gradients
-/// of the prompts.
+/// From a client. The data that follows: x, in a backward the gradient of the output, both encoded; then what is tuned of
+/// the blocks as f32, low byte first. The answer: the output, or the gradient of x, encoded; in a backward then the
+/// gradients of what is tuned.
 struct request {
   std::uint64_t number = 0;  ///< names it among those of its client
   std::uint8_t backward = 0;
@@ -51,9 +52,11 @@ struct request {
   std::uint32_t sequences = 1;
   std::uint32_t tokens = 1;
   std::uint32_t prompts = 0;
-  std::uint32_t x_bytes = 0;  ///< of the data, before the gradient or the prompts
+  std::uint32_t x_bytes = 0;  ///< of the data, before the gradient or what is tuned
+  nn::adapter_shape adapters{};
 
   [[nodiscard]] std::int64_t rows() const noexcept { return std::int64_t{sequences} * tokens; }
+  [[nodiscard]] nn::block_tuning tuning() const noexcept { return {prompts, adapters}; }
   /// Rows times blocks; a backward computes the forward too.
   [[nodiscard]] double work() const noexcept {
     return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
@@ -83,7 +86,7 @@ inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"block message", "model or codec", 1};
+inline constexpr envelope::kind messages{"block message", "model or codec", 2};
 
 inline void write(net::byte_writer& out, const nn::block_range& r) {
   out.put(static_cast<std::uint32_t>(r.first)).put(static_cast<std::uint32_t>(r.last));
@@ -133,7 +136,7 @@ inline void read(net::byte_reader& in, addresses& m) {
 
 inline void write(net::byte_writer& out, const request& m) {
   write(out.put(m.number).put(m.backward), m.blocks);
-  out.put(m.sequences).put(m.tokens).put(m.prompts).put(m.x_bytes);
+  out.put(m.sequences).put(m.tokens).put(m.prompts).put(m.x_bytes).put(m.adapters.rank).put(m.adapters.maps);
 }
 inline void read(net::byte_reader& in, request& m) {
   m.number = in.get<std::uint64_t>();
@@ -144,6 +147,8 @@ inline void read(net::byte_reader& in, request& m) {
   m.prompts = in.get<std::uint32_t>();
   if (m.prompts > m.tokens) in.refuse();
   m.x_bytes = in.get<std::uint32_t>();
+  m.adapters.rank = envelope::get_below(in, nn::adapter_shape::most_rank + 1);
+  m.adapters.maps = in.get<std::uint8_t>();
 }
 
 inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }

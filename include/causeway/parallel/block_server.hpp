@@ -46,7 +46,7 @@ class block_server final : private block_door {
                Codec codec = Codec{}, log_sink log = {})
       : block_door{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
         blocks_{std::move(blocks)},
-        codec_{std::move(codec), blocks_.width()},
+        codec_{std::move(codec), blocks_.width(), blocks_.maps()},
         mail_{*this->fabric_},
         random_{options.seed, 0x626C6B73U} {}
   ~block_server() override { fabric_->attach(nullptr); }
@@ -101,7 +101,11 @@ class block_server final : private block_door {
   };
 
   static model_limits limits_of(const block_server_options& o, const Blocks& b, const Codec& codec) {
-    return {span_run(o.run, b.agreement(), codec), b.layers(), b.context(),
+    return {span_run(o.run, b.agreement(), codec),
+            b.layers(),
+            b.context(),
+            b.width(),
+            b.maps(),
             span_codec<Codec>::most_bytes_a_row(codec, b.width())};
   }
 
@@ -170,15 +174,15 @@ class block_server final : private block_door {
   /// Errors: the client broke the rules.
   result<shared_bytes> answer_to(const block_wire::request& what, std::span<const std::byte> bytes) {
     CAUSEWAY_ASSIGN(const span_question q, codec_.read_request(blocks_.pool(), what, bytes));
-    const stage::span_pass pass{what.blocks, what.sequences, what.tokens, what.prompts, q.x, q.deep};
-    std::vector<float> out(q.x.size()), d_deep(what.backward != 0 ? q.deep.size() : 0);
-    const auto outcome = what.backward != 0 ? blocks_.backward(pass, q.dy, out, d_deep) : blocks_.forward(pass, out);
+    const stage::span_pass pass{what.blocks, what.sequences, what.tokens, what.tuning(), q.x, q.tuned};
+    std::vector<float> out(q.x.size()), d_tuned(what.backward != 0 ? q.tuned.size() : 0);
+    const auto outcome = what.backward != 0 ? blocks_.backward(pass, q.dy, out, d_tuned) : blocks_.forward(pass, out);
     if (!outcome) {
       log_(severity::warning, outcome.error().text());
       return refusal(block_wire::not_here);
     }
-    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_deep)) return refusal(block_wire::not_finite);
-    return codec_.write_answer(blocks_.pool(), what, out, d_deep);
+    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_tuned)) return refusal(block_wire::not_finite);
+    return codec_.write_answer(blocks_.pool(), what, out, d_tuned);
   }
 
   static shared_bytes refusal(std::byte why) { return std::make_shared<const std::vector<std::byte>>(1, why); }

@@ -8,10 +8,11 @@
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/nn/adapters.hpp>
 #include <causeway/nn/gpt.hpp>
 #include <causeway/parallel/block_lookout.hpp>
 #include <causeway/parallel/block_server.hpp>
-#include <causeway/parallel/prompted_model.hpp>
+#include <causeway/parallel/tuned_model.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/frozen_blocks.hpp>
 
@@ -30,16 +31,42 @@ struct petals_finetune_options {
   parallel::block_client_options client{};  ///< run, addresses, sizes, times
   log_sink log{};
 };
-using petals_finetune = parallel::prompted_model<nn::gpt_family, stage::coded<compress::block_int8>>;
-[[nodiscard]] inline result<petals_finetune> make(const petals_finetune_options& o) {
+using petals_finetune = parallel::tuned_model<nn::gpt_family, stage::coded<compress::block_int8>>;
+
+/// Petals with LoRA (Hu et al., 2021; Borzunov et al., 2022): as petals_finetune, but what a client trains is low-rank
+/// adapters beside the blocks' linear maps, of queries and values at first; they travel with every request, in f32, and
+/// servers keep none. The servers are the same, and serve clients of both kinds.
+struct petals_lora_options {
+  std::shared_ptr<net::fabric> fabric{};    ///< of the servers; a transport for other clients of the task is another one
+  nn::gpt_options model{};                  ///< the frozen one
+  stage::parameter_source source{};         ///< gives its embedding and output layer
+  nn::adapter_options adapters{};           ///< rank, alpha, and which maps have one
+  parallel::block_client_options client{};  ///< run, addresses, sizes, times
+  log_sink log{};
+};
+using petals_lora = parallel::tuned_model<nn::gpt_family, stage::coded<compress::block_int8>>;
+
+namespace detail {
+
+template <class Options>
+[[nodiscard]] result<petals_finetune> tuned_by(const Options& o, const parallel::tuning_options& tuning) {
   const stage::parameter_source none = [](parameter_store&) -> result<void> {
-    return fail(errc::invalid_argument, "petals_finetune", "no source of the embedding and the output layer");
+    return fail(errc::invalid_argument, "petals", "no source of the embedding and the output layer");
   };
-  return petals_finetune::create(o.model, o.prompts, o.source ? o.source : none, o.fabric, o.client,
+  return petals_finetune::create(o.model, tuning, o.source ? o.source : none, o.fabric, o.client,
                                  stage::coded<compress::block_int8>{}, o.log);
 }
 
-/// Its servers.
+}  // namespace detail
+
+[[nodiscard]] inline result<petals_finetune> make(const petals_finetune_options& o) {
+  return detail::tuned_by(o, {.prompts = o.prompts, .adapters = {}});
+}
+[[nodiscard]] inline result<petals_lora> make(const petals_lora_options& o) {
+  return detail::tuned_by(o, {.prompts = {}, .adapters = o.adapters});
+}
+
+/// The servers of both.
 using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::block_int8>>;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets

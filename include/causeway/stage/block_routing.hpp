@@ -29,13 +29,13 @@ struct span_offer {
   double seconds = 0;               ///< for a row through a block, forward
   double load = 0;                  ///< seconds of work of others that wait there
   std::uint32_t most_requests = 1;  ///< of a client at once
-  std::uint32_t most_rows = 1;      ///< of a request, those of its prompts too
+  std::uint32_t most_rows = 1;      ///< of a request, those of what is tuned too
 };
 
 /// What is to go through blocks.
 struct span_need {
   std::int64_t rows = 1;
-  std::int64_t prompts = 0;  ///< rows that come with the request for every block
+  std::int64_t tuned = 0;  ///< rows that come with the request for every block
 };
 
 /// One hop: a server, and the blocks that are asked of it.
@@ -146,7 +146,7 @@ class span_directory {
       for (const auto& [id, s] : servers_) {
         if (!usable(s, now) || s.offer.blocks.first > from) continue;
         for (std::int64_t to = std::min(s.offer.blocks.last, blocks.last); to > from; --to) {
-          if (need.rows + need.prompts * (to - from) > s.offer.most_rows) continue;
+          if (need.rows + need.tuned * (to - from) > s.offer.most_rows) continue;
           const double cost =
               cost_of(s, usual, need.rows, to - from) + best[static_cast<std::size_t>(to - blocks.first)].cost;
           if (cost < here.cost) here = {cost, {id, {from, to}}};

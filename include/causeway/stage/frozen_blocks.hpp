@@ -3,8 +3,8 @@
 #define CAUSEWAY_STAGE_FROZEN_BLOCKS_HPP
 
 // Blocks of a pre-trained model that are computed for others and never change (Petals: Borzunov et al., 2022). Nothing is
-// remembered between a forward and its backward: a backward brings the input along and computes the forward again. Prompts
-// of each block come with the request, and their gradients go back with the answer.
+// remembered between a forward and its backward: a backward brings the input along and computes the forward again. What is
+// tuned of each block, prompts and adapters, comes with the request, and its gradients go back with the answer.
 
 #include <causeway/autograd/prompts.hpp>
 #include <causeway/autograd/tape.hpp>
@@ -14,6 +14,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/kernels/backend.hpp>
+#include <causeway/nn/adapters.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
@@ -43,17 +44,17 @@ struct span_pass {
   nn::block_range blocks{};
   std::int64_t sequences = 1;
   std::int64_t tokens = 1;
-  std::int64_t prompts = 0;       ///< rows at the front of each sequence to which `deep` is added before every block
-  std::span<const float> x{};     ///< [sequences·tokens, width]
-  std::span<const float> deep{};  ///< [blocks, prompts, width]; empty without prompts
+  nn::block_tuning tuning{};
+  std::span<const float> x{};      ///< [sequences·tokens, width]
+  std::span<const float> tuned{};  ///< [blocks, tuning.values]
 
   [[nodiscard]] std::int64_t rows() const noexcept { return sequences * tokens; }
 };
 
 /// - `hold(range)`: from now on these blocks are here; on an error, what was.
-/// - `forward(pass, y)`; `backward(pass, dy, dx, d_deep)`: the gradients of x and of pass.deep where dy is that of y.
-/// Blocks
-///   of the pass are held; sizes fit. Equal passes give equal bits.
+/// - `forward(pass, y)`; `backward(pass, dy, dx, d_tuned)`: the gradients of x and of pass.tuned where dy is that of y.
+///   Blocks of the pass are held; sizes fit. Equal passes give equal bits.
+/// - `maps()`: the linear maps of a block.
 /// - `agreement()`: equal where blocks mean the same.
 template <class B>
 concept BlockSpan = std::movable<B> &&
@@ -61,6 +62,7 @@ concept BlockSpan = std::movable<B> &&
   { fixed.layers() } -> std::convertible_to<std::int64_t>;
   { fixed.width() } -> std::convertible_to<std::int64_t>;
   { fixed.context() } -> std::convertible_to<std::int64_t>;
+  { fixed.maps() } -> std::same_as<nn::map_sizes>;
   { fixed.held() } -> std::same_as<nn::block_range>;
   { fixed.agreement() } -> std::convertible_to<std::uint64_t>;
   { b.hold(r) } -> std::same_as<result<void>>;
@@ -99,6 +101,7 @@ class frozen_blocks {
   [[nodiscard]] std::int64_t layers() const noexcept { return options_.layers; }
   [[nodiscard]] std::int64_t width() const noexcept { return options_.width; }
   [[nodiscard]] std::int64_t context() const noexcept { return options_.context; }
+  [[nodiscard]] nn::map_sizes maps() const noexcept { return Family::maps(options_); }
   [[nodiscard]] nn::block_range held() const noexcept { return range_; }
   [[nodiscard]] std::uint64_t agreement() const { return family_agreement<Family>(options_); }
   [[nodiscard]] thread_pool& pool() noexcept { return engine_->backend.pool(); }
@@ -128,12 +131,12 @@ class frozen_blocks {
     });
   }
 
-  result<void> backward(const span_pass& p, std::span<const float> dy, std::span<float> dx, std::span<float> d_deep) {
-    CAUSEWAY_EXPECT(d_deep.size() == p.deep.size());
-    std::fill(d_deep.begin(), d_deep.end(), 0.0F);
+  result<void> backward(const span_pass& p, std::span<const float> dy, std::span<float> dx, std::span<float> d_tuned) {
+    CAUSEWAY_EXPECT(d_tuned.size() == p.tuned.size());
+    std::fill(d_tuned.begin(), d_tuned.end(), 0.0F);
     return guarded([&](tape_type& t) {
       const auto in = t.leaf(input(p));
-      const auto out = run(t, p, in, d_deep.data());
+      const auto out = run(t, p, in, d_tuned.data());
       tensor gradient = t.make(dtype::f32, out.value.shape());
       std::copy(dy.begin(), dy.end(), gradient.data<float>());
       t.contribute(out.slot, std::move(gradient));
@@ -171,19 +174,28 @@ class frozen_blocks {
     return values;
   }
 
-  [[nodiscard]] autograd::variable run(tape_type& t, const span_pass& p, autograd::variable x, float* d_deep) const {
+  [[nodiscard]] autograd::variable run(tape_type& t, const span_pass& p, autograd::variable x, float* d_tuned) const {
     CAUSEWAY_EXPECT(p.blocks.first >= range_.first && p.blocks.last <= range_.last && p.blocks.size() > 0);
-    const std::int64_t each = p.prompts * width();
-    CAUSEWAY_EXPECT(std::ssize(p.deep) == p.blocks.size() * each);
-    const nn::pass<backend_type> pass{&held_->store, nullptr, p.sequences, p.tokens, 0, 0.0F};
+    const std::int64_t each = p.tuning.values(width(), maps());
+    CAUSEWAY_EXPECT(std::ssize(p.tuned) == p.blocks.size() * each);
     for (std::int64_t i = p.blocks.first; i < p.blocks.last; ++i) {
       const std::int64_t place = (i - p.blocks.first) * each;
-      const autograd::parameter prompts{p.deep.data() + place, nullptr, d_deep == nullptr ? nullptr : d_deep + place,
-                                        p.prompts, width()};
-      if (each > 0) x = autograd::add_prompts(t, x, prompts, p.sequences);
-      x = held_->family.block(t, pass, static_cast<std::size_t>(i), x);
+      x = block(t, p, i, x, p.tuned.data() + place, d_tuned == nullptr ? nullptr : d_tuned + place);
     }
     return x;
+  }
+
+  /// With its prompts, then its adapters, at `tuned`.
+  [[nodiscard]] autograd::variable block(tape_type& t, const span_pass& p, std::int64_t i, autograd::variable x,
+                                         const float* tuned, float* d_tuned) const {
+    const autograd::parameter prompts{tuned, nullptr, d_tuned, p.tuning.prompts, width()};
+    if (prompts.rows > 0) x = autograd::add_prompts(t, x, prompts, p.sequences);
+    const std::int64_t before = prompts.rows * width();
+    const nn::block_adapters adapters =
+        nn::adapters_at(p.tuning.adapters, maps(), tuned + before, d_tuned == nullptr ? nullptr : d_tuned + before);
+    nn::pass<backend_type> pass{&held_->store, nullptr, p.sequences, p.tokens, 0, 0.0F};
+    if (p.tuning.adapters.rank > 0) pass.adapters = &adapters;
+    return held_->family.block(t, pass, static_cast<std::size_t>(i), x);
   }
 
   template <class F>

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef CAUSEWAY_TESTS_SUPPORT_PROMPTED_GPT_HPP
-#define CAUSEWAY_TESTS_SUPPORT_PROMPTED_GPT_HPP
+#ifndef CAUSEWAY_TESTS_SUPPORT_TUNED_GPT_HPP
+#define CAUSEWAY_TESTS_SUPPORT_TUNED_GPT_HPP
 
-// A small GPT whose blocks are served by simulated peers, its prompts trained by others; and the same model and prompts in
+// A small GPT whose blocks are served by simulated peers, its prompts and adapters trained by others; and the same model in
 // one place, on one tape, to compare with.
 
 #include <causeway/optim/adamw.hpp>
 #include <causeway/parallel/block_server.hpp>
-#include <causeway/parallel/prompted_model.hpp>
+#include <causeway/parallel/tuned_model.hpp>
 #include <causeway/sim/world.hpp>
 
 #include <chrono>
@@ -88,44 +88,88 @@ inline causeway::stage::parameter_source parameters_from(causeway::nn::gpt& mode
   };
 }
 
-/// The model with prompts, in one place: what nobody cuts.
-class unsplit_prompts {
+/// The model with prompts and adapters, in one place: what nobody cuts.
+class unsplit_tuning {
  public:
-  unsplit_prompts(causeway::nn::gpt& model, const causeway::parallel::prompt_options& o)
-      : model_{model}, options_{o}, family_{frozen_gpt, whole_} {
+  unsplit_tuning(causeway::nn::gpt& model, const causeway::parallel::tuning_options& o)
+      : model_{model},
+        prompts_{o.prompts.value_or(causeway::parallel::prompt_options{.rows = 0, .deep = false})},
+        adapters_{o.adapters},
+        family_{frozen_gpt, whole_} {
     whole_.allocate();
     must(parameters_from(model)(whole_));
   }
 
-  /// Values and gradients are laid out as prompted_model's parameters.
+  /// Values and gradients are laid out as tuned_model's parameters.
   double run(causeway::parameter_store& store, const small_text& t, bool training) {
     namespace ag = causeway::autograd;
     auto tape = model_.make_tape();
     ag::recording_scope scope{tape, training};
-    const causeway::nn::pass<causeway::kernels::cpu_backend> p{
-        &whole_, nullptr, sequences_each, options_.rows + tokens_each, 0, 0.0F};
+    const std::int64_t rows = prompts_.rows;
+    const causeway::nn::pass<causeway::kernels::cpu_backend> p{&whole_, nullptr, sequences_each, rows + tokens_each,
+                                                               0,       0.0F};
     auto alone = p;
     alone.T = tokens_each;
-    const ag::parameter front{store.value(0), nullptr, store.gradient(0), options_.rows, frozen_gpt.width};
-    auto x = ag::prepend_prompts(tape, family_.embed(tape, alone, t.in), front, sequences_each);
-    for (std::int64_t l = 0; l < frozen_gpt.layers; ++l) {
-      const std::int64_t at = l * options_.rows * frozen_gpt.width;
-      if (options_.deep) {
-        x = ag::add_prompts(tape, x,
-                            {store.value(1) + at, nullptr, store.gradient(1) + at, options_.rows, frozen_gpt.width},
-                            sequences_each);
-      }
-      x = family_.block(tape, p, static_cast<std::size_t>(l), x);
+    auto x = family_.embed(tape, alone, t.in);
+    if (rows > 0) {
+      x = ag::prepend_prompts(tape, x, {store.value(0), nullptr, store.gradient(0), rows, frozen_gpt.width},
+                              sequences_each);
     }
-    x = ag::drop_prompts(tape, x, options_.rows, sequences_each);
+    take_factors(store);
+    for (std::int64_t l = 0; l < frozen_gpt.layers; ++l) x = block(tape, p, store, l, x);
+    if (rows > 0) x = ag::drop_prompts(tape, x, rows, sequences_each);
     const double loss = ag::cross_entropy(tape, family_.finish(tape, alone, x), p[family_.head()], t.out, mean_scale);
     if (training) tape.backward();
+    if (training) give_factors(store);
     return loss;
   }
 
  private:
+  using tape_type = causeway::autograd::tape<causeway::kernels::cpu_backend>;
+
+  causeway::autograd::variable block(tape_type& tape, causeway::nn::pass<causeway::kernels::cpu_backend> p,
+                                     causeway::parameter_store& store, std::int64_t l, causeway::autograd::variable x) {
+    const std::int64_t at = l * prompts_.rows * frozen_gpt.width;
+    if (prompts_.deep) {
+      x = causeway::autograd::add_prompts(
+          tape, x, {store.value(1) + at, nullptr, store.gradient(1) + at, prompts_.rows, frozen_gpt.width}, sequences_each);
+    }
+    causeway::nn::block_adapters beside;
+    for (std::size_t s = 0; s < store.segments().size(); ++s) {
+      const auto& [name, kind, rows, columns, offset, of_block] = store.segments()[s];
+      if (of_block != l) continue;
+      const auto map = std::find_if(causeway::nn::linear_map_names.begin(), causeway::nn::linear_map_names.end(),
+                                    [&n = name](auto one) { return n.find("." + std::string{one} + ".") != n.npos; });
+      auto& pair = beside.of.at(static_cast<std::size_t>(map - causeway::nn::linear_map_names.begin()));
+      if (name.back() == 'A') pair.down = {store.value(s), nullptr, store.gradient(s), rows, columns};
+      if (name.back() == 'B') {
+        pair.up = {scaled_.data() + offset, nullptr, d_scaled_.data() + offset, rows, columns};
+      }
+    }
+    p.adapters = &beside;
+    return family_.block(tape, p, static_cast<std::size_t>(l), x);
+  }
+
+  [[nodiscard]] float factor() const { return adapters_ ? adapters_->alpha / static_cast<float>(adapters_->rank) : 1.0F; }
+  /// alpha/rank times B, and the gradient of B from that of it.
+  void take_factors(causeway::parameter_store& store) {
+    scaled_.assign(store.values().begin(), store.values().end());
+    d_scaled_.assign(scaled_.size(), 0.0F);
+    for (float& v : scaled_) v *= factor();
+  }
+  void give_factors(causeway::parameter_store& store) {
+    for (const auto& s : store.segments()) {
+      if (s.name.find("lora_B") == s.name.npos) continue;
+      for (std::int64_t i = s.offset; i < s.offset + s.size(); ++i) {
+        store.gradients()[static_cast<std::size_t>(i)] += factor() * d_scaled_[static_cast<std::size_t>(i)];
+      }
+    }
+  }
+
   causeway::nn::gpt& model_;
-  causeway::parallel::prompt_options options_;
+  causeway::parallel::prompt_options prompts_;
+  std::optional<causeway::nn::adapter_options> adapters_;
+  std::vector<float> scaled_, d_scaled_;
   causeway::parameter_store whole_;
   causeway::nn::gpt_family family_;
 };
@@ -139,6 +183,7 @@ class timed_blocks {
   [[nodiscard]] std::int64_t layers() const { return blocks_.layers(); }
   [[nodiscard]] std::int64_t width() const { return blocks_.width(); }
   [[nodiscard]] std::int64_t context() const { return blocks_.context(); }
+  [[nodiscard]] causeway::nn::map_sizes maps() const { return blocks_.maps(); }
   [[nodiscard]] causeway::nn::block_range held() const { return blocks_.held(); }
   [[nodiscard]] std::uint64_t agreement() const { return blocks_.agreement(); }
   [[nodiscard]] causeway::thread_pool& pool() { return blocks_.pool(); }
@@ -149,9 +194,9 @@ class timed_blocks {
     return blocks_.forward(p, y);
   }
   causeway::result<void> backward(const causeway::stage::span_pass& p, std::span<const float> dy, std::span<float> dx,
-                                  std::span<float> d_deep) {
+                                  std::span<float> d_tuned) {
     process_->compute(2 * each_ * p.rows() * p.blocks.size());
-    return blocks_.backward(p, dy, dx, d_deep);
+    return blocks_.backward(p, dy, dx, d_tuned);
   }
 
  private:
@@ -165,7 +210,7 @@ static_assert(causeway::stage::BlockSpan<timed_blocks>);
 template <class Codec = causeway::stage::plain>
 class served_gpt {
  public:
-  using model_type = causeway::parallel::prompted_model<causeway::nn::gpt_family, Codec>;
+  using model_type = causeway::parallel::tuned_model<causeway::nn::gpt_family, Codec>;
   using server_type = causeway::parallel::block_server<timed_blocks, Codec>;
   using fabric_wrap = std::function<std::shared_ptr<causeway::net::fabric>(std::shared_ptr<causeway::net::fabric>)>;
 
@@ -200,7 +245,7 @@ class served_gpt {
   }
 
   struct client_options {
-    causeway::parallel::prompt_options prompts{.rows = 2, .deep = true};
+    causeway::parallel::tuning_options tuning{.prompts = causeway::parallel::prompt_options{.rows = 2, .deep = true}};
     causeway::parallel::block_client_options client{.run = 5, .most_rows = 16, .patience = 20s, .give_up = 60s};
     fabric_wrap wrap = [](auto f) { return f; };
   };
@@ -212,7 +257,7 @@ class served_gpt {
     world.boot(host, [this, host, o, use = std::move(use)](causeway::sim::process& p) {
       auto client = o.client;
       if (client.dial.empty()) client.dial.push_back("host-0:1");
-      auto model = valued(model_type::create(frozen_gpt, o.prompts, parameters_from(model_),
+      auto model = valued(model_type::create(frozen_gpt, o.tuning, parameters_from(model_),
                                              o.wrap(p.make_fabric(1000 + host)), client, Codec{}, p.log()));
       if (!valued(model.client().wait_for_blocks(p.now() + 60s))) throw std::runtime_error{"blocks are served by nobody"};
       use(p, model);
@@ -235,7 +280,7 @@ class served_gpt {
   int unfinished_ = 0;
 };
 
-/// One step of AdamW on prompts.
+/// One step of AdamW on what is trained.
 template <class Model>
 double tuned(Model& model, causeway::optim::adamw& inner, const small_text& t, float rate = 0.05F) {
   auto view = model.parameters().view();
@@ -248,4 +293,4 @@ double tuned(Model& model, causeway::optim::adamw& inner, const small_text& t, f
 
 }  // namespace support
 
-#endif  // CAUSEWAY_TESTS_SUPPORT_PROMPTED_GPT_HPP
+#endif  // CAUSEWAY_TESTS_SUPPORT_TUNED_GPT_HPP

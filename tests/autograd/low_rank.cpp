@@ -3,7 +3,10 @@
 
 #include <causeway/autograd/linear.hpp>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "op_checker.hpp"

@@ -4,6 +4,7 @@
 #include <causeway/collective/channels.hpp>
 #include <causeway/comm/every_step.hpp>
 #include <causeway/compress/block_int8.hpp>
+#include <causeway/nn/llama.hpp>
 #include <causeway/optim/sgd.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/trainer.hpp>
@@ -27,7 +28,7 @@ using parallel::prompt_options;
 using parallel::tuning_options;
 using support::small_text;
 using int8 = stage::coded<compress::block_int8>;
-static_assert(Model<parallel::tuned_model<>>);
+static_assert(Model<parallel::tuned_model<>> && Model<parallel::tuned_model<nn::llama_family>>);
 
 constexpr nn::adapter_options everywhere{
     .rank = 3, .alpha = 5, .query = true, .key = true, .value = true, .output = true, .feed_forward = true};

@@ -10,10 +10,14 @@
 #include <causeway/parallel/tuned_model.hpp>
 #include <causeway/sim/world.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>

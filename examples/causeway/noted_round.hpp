@@ -36,6 +36,9 @@ class noted_round final : public causeway::parallel::swarm_round {
 
   [[nodiscard]] const causeway::parallel::swarm_options& options() const noexcept override { return over_->options(); }
   void open(std::uint64_t agreement) override { over_->open(agreement); }
+  void tie(causeway::parallel::swarm_tied_table table) override { over_->tie(std::move(table)); }
+  void committed(bool adopted) override { over_->committed(adopted); }
+  bool put_table() override { return over_->put_table(); }
   causeway::result<double> evaluate(std::uint64_t step, std::uint32_t pieces,
                                     causeway::parallel::swarm_computer& computer) override {
     return over_->evaluate(step, pieces, computer);

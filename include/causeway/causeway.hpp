@@ -401,6 +401,7 @@
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm_balance.hpp>
 #include <causeway/parallel/swarm_driver.hpp>
+#include <causeway/parallel/swarm_ends.hpp>
 #include <causeway/parallel/swarm_hearing.hpp>
 #include <causeway/parallel/swarm_lead.hpp>
 #include <causeway/parallel/swarm_mail.hpp>
@@ -410,6 +411,7 @@
 #include <causeway/parallel/swarm_shares.hpp>
 #include <causeway/parallel/swarm_station.hpp>
 #include <causeway/parallel/swarm_table.hpp>
+#include <causeway/parallel/swarm_table_exchange.hpp>
 #include <causeway/parallel/swarm_talk.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/parallel/tuned_model.hpp>

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "parallel/swarm_world.hpp"
@@ -81,4 +82,16 @@ TEST_CASE("local swarm: a GPT learns nearly as much from as many samples as with
   const double at_random = std::log(29.0);
   CHECK(at_random - with_steps_alone(averaged) > 0.88 * (at_random - together));
   CHECK(with_steps_alone(diloco) < together);  // its momentum takes larger steps
+}
+
+TEST_CASE("local swarm: both ends refuse a model whose table they would have to share", "[parallel][fast]") {
+  support::swarm_world<stage::routing::least_load, support::tied_gpt_job, stage::plain, support::local_steps<optim::adamw>>
+      swarm{options(1, 0)};
+  swarm.boot();
+  swarm.run(5s);
+  for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
+    CHECK(swarm.at(h).error.find("unsupported") != std::string::npos);
+    CHECK(swarm.at(h).error.find("untied embeddings") != std::string::npos);
+    CHECK_FALSE(swarm.at(h).finished);
+  }
 }

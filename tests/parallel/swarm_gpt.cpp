@@ -4,8 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <string>
-#include <utility>
 
 #include "parallel/swarm_world.hpp"
 #include "support/catch.hpp"
@@ -17,15 +15,6 @@ using namespace std::chrono_literals;
 namespace {
 
 using gpt_swarm = support::swarm_world<stage::routing::least_load, support::gpt_job>;
-
-// Its output layer is the token table.
-struct tied_job : support::gpt_job {
-  [[nodiscard]] model_type make(nn::model_part part, const support::block_seconds& = {}) const {
-    auto o = gpt_job::make({}).options();
-    o.tie = true;
-    return model_type::create(o, kernels::cpu_backend{1}, std::move(part)).value();
-  }
-};
 
 support::swarm_world_options small() {
   support::swarm_world_options o{.speeds = {{1, 1}, {1, 1, 1}, {1}}, .steps = 4, .blocks_per_stage = 1};
@@ -70,15 +59,4 @@ TEST_CASE("swarm: a GPT goes on without a peer that is closed, wherever it is", 
     if (swarm.at(3).calls <= call) return;
     check_like_unsplit(swarm, 3);
   }
-}
-
-TEST_CASE("swarm: both ends refuse a model whose table they would have to share", "[parallel][fast]") {
-  support::swarm_world<stage::routing::least_load, tied_job> swarm{small()};
-  swarm.boot();
-  swarm.run(5s);
-  for (const std::uint32_t h : {0U, 1U, 5U}) {
-    CHECK(swarm.at(h).error.find("unsupported") != std::string::npos);
-    CHECK(swarm.at(h).error.find("untied embeddings") != std::string::npos);
-  }
-  for (std::uint32_t h = 0; h < swarm.hosts(); ++h) CHECK_FALSE(swarm.at(h).finished);
 }

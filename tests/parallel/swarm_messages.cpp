@@ -19,6 +19,7 @@ std::vector<message> one_of_each() {
   status s;
   s.stage = 2, s.serving = 1, s.turn = 8, s.term = 3, s.queued = 4, s.seconds = 0.5;
   s.sums[0] = {8, 1.5};
+  s.part = 8, s.committed = 7;
   return {s,
           claim{5},
           report{5, 8, some, batch_set{70}, {1.0, 2.0}},
@@ -36,7 +37,9 @@ std::vector<message> one_of_each() {
           refusal{8, 69, 11},
           probe{77},
           echo{77},
-          delays{{{11, 0.04}, {12, 0.5}}}};
+          delays{{{11, 0.04}, {12, 0.5}}},
+          table_request{8, 3},
+          table_piece{8, 3, 2, {1.0F, -2.0F}}};
 }
 
 constexpr std::uint64_t run = 99;

@@ -76,6 +76,54 @@ TEST_CASE("swarm shares: what others have left behind is exchanged as it is", "[
   CHECK(weight_of(all, plan_shares(all, 7, set_of({0, 1})), 0) == 0);
 }
 
+TEST_CASE("swarm shares: the other end's part of a tied table is added by one peer, and nothing is summed without it",
+          "[parallel][fast]") {
+  std::vector<swarm_holding> all{{7, false, set_of({0, 3})}, {7, false, set_of({1, 2})}, {7, false, set_of({})}};
+  const auto wanted = set_of({0, 1, 2, 3});
+  CHECK_FALSE(plan_shares(all, 7, wanted, true).complete);
+  CHECK(plan_shares(all, 7, wanted).complete);
+  CHECK(plan_shares(all, 7, wanted).adds_part == swarm_plan::none);
+  all[1].part = all[2].part = true;
+  auto plan = plan_shares(all, 7, wanted, true);
+  CHECK(plan.complete);
+  CHECK(plan.adds_part == 1);
+  CHECK(plan.parts == std::vector{part::own, part::own, part::nothing});
+  all[1].part = false;
+  plan = plan_shares(all, 7, wanted, true);
+  CHECK(plan.adds_part == 2);  // also a peer without micro-batches
+  all[2].step = 6;
+  CHECK_FALSE(plan_shares(all, 7, wanted, true).complete);  // of another step
+  all[2].step = 7;
+  all[0].sum = true;
+  plan = plan_shares(all, 7, wanted, true);
+  CHECK(plan.complete);
+  CHECK(plan.adds_part == swarm_plan::none);  // it is in the sum
+  all[0] = {7, false, set_of({0})};
+  CHECK_FALSE(plan_shares(all, 7, wanted, true).complete);
+  const auto back = decode_holding(encode(all[2]));
+  REQUIRE(back);
+  CHECK(back->part);
+  CHECK_FALSE(back->sum);
+}
+
+TEST_CASE("swarm shares: the other end's part goes in and out without a trace", "[parallel][fast]") {
+  swarm_gradients kept;
+  kept.begin(7);
+  std::vector<float> g{1, 2, 3};
+  const std::span<float> table = std::span{g}.subspan(1);
+  const std::vector<float> other{1e9F, -0.1F};
+  kept.put_in(part::own, g);
+  kept.add_part(other, table);
+  CHECK(g == std::vector<float>{1, 1e9F, 2.9F});
+  kept.restore(g, table);
+  CHECK(g == std::vector<float>{1, 2, 3});
+  kept.put_in(part::nothing, g);
+  kept.add_part(other, table);
+  CHECK(g == std::vector<float>{0, 1e9F, -0.1F});
+  kept.restore(g, table);
+  CHECK(g == std::vector<float>{1, 2, 3});
+}
+
 TEST_CASE("swarm shares: what a peer puts in leaves what it has as it was", "[parallel][fast]") {
   swarm_gradients kept;
   kept.begin(7);

@@ -46,6 +46,7 @@ struct swarm_world_options {
   int evaluations = 0;                ///< before every step
   std::uint32_t victim = UINT32_MAX;  ///< dies at its `dies_at`th network call
   std::uint64_t dies_at = 0;
+  std::vector<std::uint32_t> die_with{};  ///< hosts that are killed with it, and come back with it
   std::function<bool(std::uint32_t, std::string_view)> dies_passing{};  ///< the host, when it passes that point of a round
   causeway::duration back_after{0};                                     ///< the victim is started again; 0: not
   std::vector<std::uint32_t> late{};                                    ///< hosts that are not booted with the rest
@@ -84,6 +85,7 @@ class swarm_world {
 
   struct result_of_host {
     bool finished = false;
+    bool killed = false;  ///< dead, or about to be: a process lives until the end of the moment at which it is killed
     named_parameters parameters;
     std::vector<double> losses;                 ///< of the steps that it took
     std::vector<causeway::time_point> ends;     ///< when
@@ -141,8 +143,14 @@ class swarm_world {
     });
   }
   void kill(causeway::sim::process& p) {
-    world_.kill(p.host());
-    if (options_.back_after > 0s) world_.after(options_.back_after, [this, h = p.host()] { world_.restart(h); });
+    std::vector<std::uint32_t> all = options_.die_with;
+    all.push_back(p.host());
+    for (const std::uint32_t h : all) {
+      world_.kill(h);
+      results_[h].finished = false;
+      results_[h].killed = true;
+      if (options_.back_after > 0s) world_.after(options_.back_after, [this, h] { world_.restart(h); });
+    }
     if (world_.running() == &p) p.sleep(1h);
   }
 
@@ -200,7 +208,7 @@ class swarm_world {
     using namespace causeway;
     const std::uint32_t stage = stage_of_[p.host()];
     result_of_host& me = results_[p.host()];
-    me.finished = false;
+    me.finished = me.killed = false;
     std::optional<std::uint32_t> moves_to;
     const nn::block_range range{stage * options_.blocks_per_stage, (stage + 1) * options_.blocks_per_stage};
     const block_seconds time{options_.block_seconds, options_.block_seconds, options_.block_seconds, [&p](double s) {
@@ -224,7 +232,7 @@ class swarm_world {
   }
 
   void rest(causeway::sim::process& p, result_of_host& me) {
-    me.finished = true;
+    me.finished = !me.killed;
     if (finished() >= std::min(wanted, hosts())) world_.end_run();
     p.sleep(10h);  // stays to help those who are behind
   }

@@ -53,6 +53,9 @@ class noting_round final : public causeway::parallel::swarm_round {
 
   [[nodiscard]] const causeway::parallel::swarm_options& options() const noexcept override { return peer_->options(); }
   void open(std::uint64_t agreement) override { peer_->open(agreement); }
+  void tie(causeway::parallel::swarm_tied_table table) override { peer_->tie(std::move(table)); }
+  void committed(bool adopted) override { peer_->committed(adopted); }
+  bool put_table() override { return peer_->put_table(); }
   causeway::result<double> evaluate(std::uint64_t step, std::uint32_t n, causeway::parallel::swarm_computer& c) override {
     return peer_->evaluate(step, n, c);
   }

@@ -35,6 +35,15 @@ struct gpt_job {
   }
 };
 
+/// The same with an output layer that is the token table.
+struct tied_gpt_job : gpt_job {
+  [[nodiscard]] model_type make(causeway::nn::model_part part, const block_seconds& = {}) const {
+    auto o = gpt_job::make({}).options();
+    o.tie = true;
+    return model_type::create(o, causeway::kernels::cpu_backend{1}, std::move(part)).value();
+  }
+};
+
 /// Gradients of the small GPT are larger than that, so clipping by the whole model's norm shows.
 inline constexpr float gpt_clip_norm = 0.5F;
 inline constexpr float gpt_rate = 0.2F;

@@ -53,6 +53,9 @@ struct lone_stage final : elastic_group {
 struct scripted_swarm final : parallel::swarm_round {
   [[nodiscard]] const parallel::swarm_options& options() const noexcept override { return o; }
   void open(std::uint64_t) override {}
+  void tie(parallel::swarm_tied_table) override {}
+  void committed(bool adopted) override { commits.push_back(adopted); }
+  bool put_table() override { return false; }
   result<double> evaluate(std::uint64_t, std::uint32_t, parallel::swarm_computer&) override { return 0.0; }
   result<double> run(std::uint64_t, parallel::swarm_computer&) override { return 0.0; }
   result<void> complete(const std::function<bool()>&) override {
@@ -82,6 +85,7 @@ struct scripted_swarm final : parallel::swarm_round {
   std::vector<std::pair<std::uint64_t, std::vector<float>>> restored;
   std::optional<std::uint32_t> to;
   double norm_squares = 0;
+  std::vector<bool> commits;
   int completions = 0;
   bool missing = false;
 };
@@ -154,6 +158,10 @@ TEST_CASE("swarm group: gradients of a step that others have finished are thrown
   REQUIRE_FALSE(entry);
   CHECK(g.group.settle(entry.error(), false).value() == verdict::commit);
   CHECK(g.group.settle(entry.error(), false).value() == verdict::retry);  // once
+  CHECK(g.swarm->commits == std::vector<bool>{true, true});               // when it opened, and now
+  g.stage->judged = verdict::commit;
+  CHECK(g.group.settle({}, true).value() == verdict::commit);
+  CHECK(g.swarm->commits.back() == false);  // its own step
 }
 
 TEST_CASE("swarm group: who is asked to move leaves its stage after a commit", "[train][fast]") {

@@ -13,6 +13,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/elementwise.hpp>
+#include <causeway/nn/declaration.hpp>
 #include <causeway/nn/micro_batch.hpp>
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/stage_model.hpp>
@@ -67,6 +68,11 @@ class local_swarm {
   result<void> start(auto& ctx) {
     if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) {
       if (peer_ != nullptr) CAUSEWAY_TRY(check_options(peer_->options()));
+      if (peer_ != nullptr && peer_->options().stages > 1 && ctx.model().tied_table() != nn::not_held) {
+        return fail(errc::unsupported, std::string{name},
+                    "first and last stage would share a table, and each would average its own moves of it; build the model "
+                    "with untied embeddings, or use parallel::swarm");
+      }
       return detail::open_swarm(name, ctx, peer_.get(), codec_);
     }
     return {};  // the refusal is the only error

@@ -15,6 +15,7 @@
 #include <causeway/parallel/micro_batches.hpp>
 #include <causeway/parallel/stage_model.hpp>
 #include <causeway/parallel/swarm_options.hpp>
+#include <causeway/parallel/tied_table.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/tensor/batch.hpp>
@@ -85,8 +86,12 @@ class stage_computer final : public swarm_computer {
 
   [[nodiscard]] std::span<float> gradients() override { return ctx_.gradients(); }
   [[nodiscard]] double squares() override {
-    const double norm = ctx_.own_norm();
-    return norm * norm;
+    const auto g = gradients();
+    const auto table = range_.last == ctx_.model().blocks() ? std::span<float>{} : table_in(ctx_.model(), g);
+    if (table.empty()) return squares_of(g);
+    const auto from = static_cast<std::size_t>(table.data() - g.data());
+    const double all = squares_of(g.first(from)) + squares_of(g.subspan(from + table.size()));
+    return std::isfinite(squares_of(table)) ? all : HUGE_VAL;  // what the last stage could not add is seen here
   }
 
   void forget(std::uint32_t m) override {
@@ -112,6 +117,11 @@ class stage_computer final : public swarm_computer {
     tape_type tape;
     nn::stage_pass pass;
   };
+
+  [[nodiscard]] double squares_of(std::span<const float> part) {
+    const double norm = ctx_.norm_of(part);
+    return norm * norm;
+  }
 
   unit& unit_of(std::uint32_t m) {
     const auto known = units_.find(m);
@@ -175,9 +185,12 @@ result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, 
     return fail(errc::invalid_argument, who, "the model's part is not that of stage " + std::to_string(o.stage));
   }
   if (o.stages > 1 && ctx.model().tied_table() != nn::not_held) {
-    return fail(errc::unsupported, who,
-                "first and last stage would share a table, and peers of two stages would have to agree on it; build the "
-                "model with untied embeddings");
+    const auto flat = ctx.parameters();
+    const auto table = table_in(ctx.model(), flat);
+    peer->tie({.offset = static_cast<std::size_t>(table.data() - flat.data()),
+               .length = table.size(),
+               .parameters = [&ctx] { return ctx.parameters(); },
+               .step = [&ctx] { return ctx.step(); }});
   }
   peer->open(mix(ctx.model().config_hash(), codec.agreement()));
   return {};
@@ -205,9 +218,15 @@ result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_roun
 /// depend on who computed the one before. With stage::plain the result is that of the unsplit model up to the order of
 /// sums.
 ///
+/// Where the output layer is the token table (Press and Wolf, EACL 2017), the last stage steps on the whole table's
+/// gradient, and the first takes the table over: the same bits at both ends after every step. The first stage's optimizer
+/// keeps no moments of it. A peer that has taken its last step must stay until the others have, as they may lack what it
+/// has.
+///
 /// Bytes per micro-batch and boundary: what the codec makes of [tokens, width], forth and back, straight between the two
-/// peers. Memory: activations of the micro-batches under way; encoded outputs and input gradients of all of the peer's in
-/// the step; the gradient twice more.
+/// peers. A tied table crosses once a step to the last stage, and once to each peer of the first, 4 bytes a value. Memory:
+/// activations of the micro-batches under way; encoded outputs and input gradients of all of the peer's in the step; the
+/// gradient twice more; at either end a tied table once more.
 template <stage::ActivationCodec Codec = stage::plain>
 class swarm {
   static_assert(
@@ -246,7 +265,10 @@ class swarm {
 
   /// Of the whole model, as the membership agreed on it.
   result<float> norm(auto&) { return peer_->norm(); }
-  result<void> after_step(auto&) { return {}; }
+  result<void> after_step(auto& ctx) {
+    if (peer_->put_table()) ctx.parameters_changed();
+    return {};
+  }
 
   /// Every peer of every stage calls it with the same batch, as often before the same step, and gets the same mean. Any
   /// number of sequences; boundaries cross as f32, whatever the codec. errc::cancelled where the others are through with it

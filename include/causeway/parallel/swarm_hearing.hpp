@@ -46,6 +46,7 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     table_.down(id);
     std::erase_if(parcels_, [link](const auto& p) { return p.first == link; });
     driver_.gone(id);
+    this->fetched_.lost(id);
     this->settle();
   }
 
@@ -76,6 +77,7 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     this->tell_driver(table_.measured_delays());
     if (drives_) this->balance(now);
     this->ask_for_the_loss();
+    this->fetched_.forgive();
     fabric_->wake_at(now + options_.heartbeat);
   }
 
@@ -137,6 +139,8 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     if (from == followed_.id) this->hear(v);
   }
   void take(net::peer_index, net::peer_id, const swarm_wire::addresses& a) { this->learn(a); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::table_request& r) { this->heard(from, r); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::table_piece& p) { this->heard(from, p); }
   void take(net::peer_index, net::peer_id from, const swarm_wire::move_request& m) {
     if (from == followed_.id && m.stage < options_.stages && m.stage != options_.stage) this->move_to_ = m.stage;
   }

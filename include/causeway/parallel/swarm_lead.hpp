@@ -11,9 +11,9 @@
 #include <causeway/net/fabric.hpp>
 #include <causeway/parallel/swarm_balance.hpp>
 #include <causeway/parallel/swarm_driver.hpp>
+#include <causeway/parallel/swarm_ends.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
 #include <causeway/parallel/swarm_options.hpp>
-#include <causeway/parallel/swarm_shares.hpp>
 #include <causeway/parallel/swarm_table.hpp>
 #include <causeway/parallel/swarm_talk.hpp>
 #include <causeway/stage/routing.hpp>
@@ -35,10 +35,10 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 /// To be used with the fabric's lock held.
 template <stage::routing::Router Router>
-class swarm_lead : protected swarm_talk {
+class swarm_lead : protected swarm_ends {
  protected:
   swarm_lead(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
-      : swarm_talk{std::move(fabric), std::move(options), std::move(log)},
+      : swarm_ends{std::move(fabric), std::move(options), std::move(log)},
         rule_{router},
         driver_{options_.stages, std::move(router), options_.window, options_.local_steps > 0} {}
   ~swarm_lead() = default;
@@ -49,6 +49,7 @@ class swarm_lead : protected swarm_talk {
   void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
     station_.begin(turn, micro_batches, std::move(counted));
     gradients_.begin(swarm_wire::step_of(turn));
+    begin_ends(swarm_wire::step_of(turn));
     serving_ = !move_to_;
     gives_up_ = declared_ = false;
     bool told = verdict_.turn == turn;
@@ -92,17 +93,14 @@ class swarm_lead : protected swarm_talk {
     ++times_forgotten_;
   }
 
-  [[nodiscard]] bool in_training() const { return swarm_wire::trains(station_.turn()); }
-  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(station_.turn()); }
-  [[nodiscard]] bool has_sum() const { return in_training() && gradients_.has_sum(step()); }
-
   [[nodiscard]] stage::routing::step_size size() const { return {step(), station_.done().size(), options_.stages}; }
 
   /// All stages have all micro-batches; or others of this stage are beyond the step: the membership has their state; or
-  /// other stages are, and this one has its sum from before a restart.
+  /// other stages are, and this one has its sum from before a restart. With a tied table the last stage sums after the
+  /// first.
   [[nodiscard]] bool may_enter() const {
     const std::uint64_t turn = station_.turn();
-    return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0) ||
+    return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0 && may_sum()) ||
            table_.anybody_beyond(options_.stage, turn) || released() ||
            (table_.anybody_beyond(turn) && (has_sum() || table_.has_sum(options_.stage, step())));
   }
@@ -200,6 +198,7 @@ class swarm_lead : protected swarm_talk {
   void settle() {
     elect();
     if (drives_) steer();
+    ask_the_other_end();
     news_ = true;
     called_away_ = !may_enter();
   }
@@ -295,9 +294,10 @@ class swarm_lead : protected swarm_talk {
   }
 
   [[nodiscard]] std::string describe_lead() const {
-    if (!drives_) return describe_swarm() + "\n";
-    return describe_swarm() + "; driving, " + std::to_string(driver_.finished()) + " of " +
-           std::to_string(station_.done().size()) + " micro-batches are through\n";
+    const std::string text = describe_swarm() + describe_ends();
+    if (!drives_) return text + "\n";
+    return text + "; driving, " + std::to_string(driver_.finished()) + " of " + std::to_string(station_.done().size()) +
+           " micro-batches are through\n";
   }
 
   static constexpr std::size_t most_early_orders = std::size_t{1} << 20U;
@@ -305,7 +305,6 @@ class swarm_lead : protected swarm_talk {
 
   Router rule_;  // for runs() alone
   swarm_driver<Router> driver_;
-  swarm_gradients gradients_;
   std::vector<std::pair<net::peer_id, swarm_wire::order>> orders_;  // of turns to come
   std::map<std::uint64_t, double> evaluated_;                       // by turn: summed losses
   queue_watch queues_;

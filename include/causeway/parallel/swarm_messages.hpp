@@ -3,13 +3,15 @@
 #define CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
 
 // What the peers of a swarm say to each other, and its bytes: format, run, kind, fields. docs/design/swarm.md says when.
-// Boundary tensors are no messages of this kind: they travel as data, each announced by a `parcel`.
+// Boundary tensors are no messages of this kind: they travel as data, each announced by a `parcel`. Those about a tied
+// table are in swarm_table_exchange.hpp.
 
 #include <causeway/config/config.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/parallel/envelope.hpp>
+#include <causeway/parallel/swarm_table_exchange.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -111,6 +113,9 @@ struct status {
   std::uint32_t queued = 0;  ///< micro-batches that wait here
   double seconds = 0;        ///< that one takes here; 0: not known
   stage_sum sums[2];         ///< of its stage, for the newest two steps that have one
+  /// Of a tied table, on the last stage: the turn for whose sum it has the first stage's part. 0: none.
+  std::uint64_t part = 0;
+  std::uint64_t committed = 0;  ///< at the ends of a model with a tied table: steps in the committed state that it holds
 };
 
 /// From a peer that takes the driving over.
@@ -208,11 +213,11 @@ struct delays {
 
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request, refusal,
-                             probe, echo, delays>;
+                             probe, echo, delays, table_request, table_piece>;
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches or local steps", 3};
+inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches or local steps", 4};
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 
@@ -220,6 +225,7 @@ inline void write(net::byte_writer& out, const status& m) {
   out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives).put(m.queued);
   put_real(out, m.seconds);
   for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
+  out.put(m.part).put(m.committed);
 }
 inline void read(net::byte_reader& in, status& m) {
   m.stage = get_below(in, most_stages);
@@ -233,6 +239,8 @@ inline void read(net::byte_reader& in, status& m) {
     s.step = in.get<std::uint64_t>();
     s.squares = get_real(in);
   }
+  m.part = in.get<std::uint64_t>();
+  m.committed = in.get<std::uint64_t>();
 }
 
 inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }

@@ -64,7 +64,7 @@ class swarm_computer {
   /// Adds the micro-batch's gradient.
   virtual result<swarm_output> backward(const swarm_crossing& d_input) = 0;
   [[nodiscard]] virtual std::span<float> gradients() = 0;
-  /// Of the 2-norm of the gradients.
+  /// Of the 2-norm of the gradients. Both ends have a tied table's: there it counts in the last stage.
   [[nodiscard]] virtual double squares() = 0;
   /// What `forward` keeps of a micro-batch that begins anew is of no use.
   virtual void forget(std::uint32_t) {}
@@ -72,6 +72,14 @@ class swarm_computer {
   virtual result<void> take_step(float) { return {}; }
   /// The gradients hold what this peer's parameters have moved since the last exchange; they move back.
   virtual void forget_progress() {}
+};
+
+/// A token table that is the output layer too, as an end of the model holds it.
+struct swarm_tied_table {
+  std::size_t offset = 0;                          ///< in buffers of the stage's parameters
+  std::size_t length = 0;                          ///< 0: there is none, or this stage does not hold it
+  std::function<std::span<float>()> parameters{};  ///< of the stage
+  std::function<std::uint64_t()> step{};           ///< training_context::step
 };
 
 /// The whole sum of a stage's gradients in a step.
@@ -89,6 +97,14 @@ class swarm_round {
   [[nodiscard]] virtual const swarm_options& options() const noexcept = 0;
   /// Joins the others. Once; later calls do nothing. `agreement`: peers with another one are refused.
   virtual void open(std::uint64_t agreement) = 0;
+  /// Before that, at both ends of a model with a tied table.
+  virtual void tie(swarm_tied_table table) = 0;
+  /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
+  /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
+  virtual void committed(bool adopted) = 0;
+  /// After the inner step: the first stage takes over the table that the last one has committed. Whether parameters
+  /// changed.
+  virtual bool put_table() = 0;
 
   /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
   /// step. errc::cancelled: the others are through, and nobody knows any more what came out.
@@ -114,7 +130,8 @@ class swarm_round {
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
-  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all.
+  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all. The first stage of a model
+  /// with a tied table waits until the last one has committed the step, and its table is here.
   virtual result<double> all_summed() = 0;
   /// What the stage's peers take for that.
   virtual void agreed(double squares) = 0;

@@ -51,6 +51,8 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
 
   [[nodiscard]] const swarm_options& options() const noexcept override { return options_; }
 
+  void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
+
   void open(std::uint64_t agreement) override {
     if (std::exchange(open_, true)) return;
     this->run_ = mix(options_.run, agreement,
@@ -74,7 +76,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   }
 
   result<void> complete(const std::function<bool()>& summoned) override {
-    if (!this->steps_alone()) gradients_.restore(computer_->gradients());
+    if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] {
       bool ready = false;
@@ -119,17 +121,19 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
 
   [[nodiscard]] swarm_holding holding() override {
     swarm_holding h;
-    locked([&] { h = {this->step(), this->has_sum(), station_.done(), this->released()}; });
+    locked([&] { h = {this->step(), this->has_sum(), station_.done(), this->released(), this->has_part()}; });
     return h;
   }
 
   result<double> take_part(std::span<const swarm_holding> all, std::size_t self) override {
-    const swarm_plan plan = plan_shares(all, this->step(), wanted());
+    const swarm_plan plan = plan_shares(all, this->step(), wanted(), this->is_last_of_tied());
     if (plan.parts[self] == swarm_part::dropped) drop_everything();
     if (!plan.complete) {
-      locked([this] {
+      const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
+      locked([this, asks = lacks_part && self == 0] {
         verdict_.complete = 0;
         again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
+        if (asks) this->asks_itself();
         this->send_report();
         this->settle();
       });
@@ -137,6 +141,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
                   "micro-batches are missing; they are computed first");
     }
     gradients_.put_in(plan.parts[self], computer_->gradients(), !this->steps_alone());
+    if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
     return this->steps_alone() ? weight_of(all, plan, self) : 1.0;  // every peer's, so that parts are summed
   }
 
@@ -161,11 +166,23 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
       this->announce();
       this->settle();
     });
-    CAUSEWAY_TRY(work_until([&] { return table_.squares(step).has_value() || table_.left_behind(step); }));
+    const auto passed = [&] { return table_.squares(step).has_value() && this->may_step(); };  // the barrier
+    CAUSEWAY_TRY(work_until([&] { return passed() || table_.left_behind(step); }));
     std::optional<double> all;
-    locked([&] { all = table_.squares(step); });
+    locked([&] { all = passed() ? table_.squares(step) : std::nullopt; });
     if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
+    this->leave_table_out(g);
     return *all;
+  }
+
+  void committed(bool adopted) override {
+    locked([&] {
+      if (this->holds_committed(adopted)) this->settle();
+    });
+  }
+  bool put_table() override {
+    locked([this] { this->put_table_into_parameters(); });
+    return this->is_first_of_tied();
   }
 
   void agreed(double squares) override { norm_ = std::sqrt(squares); }

@@ -96,7 +96,8 @@ class swarm_table {
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
   [[nodiscard]] bool left_behind(std::uint64_t step) const {
     return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-      return serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1;
+      if (serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
+      return p.second.up && p.second.said && p.second.said->committed > step + 1;
     });
   }
 

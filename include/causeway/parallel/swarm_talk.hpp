@@ -35,10 +35,11 @@ class swarm_talk {
         run_{options_.run} {}
   ~swarm_talk() = default;
 
+  /// `bulk`: others pass first.
   template <class M>
-  void post(net::peer_id to, M&& m) {
+  void post(net::peer_id to, M&& m, bool bulk = false) {
     const auto link = table_.link_to(to);
-    if (link) fabric_->post(*link, swarm_wire::encode(run_, swarm_wire::message{std::forward<M>(m)}));
+    if (link) fabric_->post(*link, swarm_wire::encode(run_, swarm_wire::message{std::forward<M>(m)}), bulk);
   }
   template <class M>
   void tell_all(const M& m) {
@@ -56,7 +57,9 @@ class swarm_talk {
             drives_ ? std::uint8_t{1} : std::uint8_t{0},
             station_.queued(),
             seconds_,
-            {own_sums_[0], own_sums_[1]}};
+            {own_sums_[0], own_sums_[1]},
+            part_,
+            committed_};
   }
 
   void greet(net::peer_id id, const std::string& address) {
@@ -125,7 +128,8 @@ class swarm_talk {
   std::uint64_t run_;  // options_.run, and what else peers have to agree on
   swarm_table::driver_choice followed_;
   swarm_wire::stage_sum own_sums_[2];
-  double seconds_ = 0;  // that a micro-batch takes here
+  std::uint64_t part_ = 0, committed_ = 0;  // of a tied table: see swarm_wire::status
+  double seconds_ = 0;                      // that a micro-batch takes here
   bool serving_ = false;
   bool drives_ = false;
 };

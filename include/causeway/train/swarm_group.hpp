@@ -70,6 +70,7 @@ class swarm_group final : public elastic_group {
     CAUSEWAY_TRY(stage_->open(std::move(state), pool));
     replaced_ = false;
     recall_sums(parameters);
+    swarm_->committed(true);
     return {};
   }
 
@@ -92,7 +93,10 @@ class swarm_group final : public elastic_group {
     CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
     if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
     // Gradients of a step that others have finished are worth nothing on top of it.
-    return std::exchange(replaced_, false) ? verdict::commit : judged;
+    const bool adopted = std::exchange(replaced_, false);
+    if (!adopted && judged != verdict::commit) return judged;
+    swarm_->committed(adopted);
+    return verdict::commit;
   }
 
  private:

@@ -63,11 +63,10 @@ class stage_computer final : public swarm_computer {
 
   result<swarm_output> forward(const swarm_crossing& output) override {
     const std::uint32_t m = output.micro_batch;
-    const batch piece = whole_.slice(m * sequences_, sequences_);
-    const float scale = kind_ == nn::pass_kind::recorded ? 1.0F / static_cast<float>(whole_.tokens()) : 0.0F;
-    const nn::micro_batch b{piece.inputs, piece.targets, sequences_, scale, mix(ctx_.step(), m, 0x737761726D)};
     unit& u = unit_of(m);
-    CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::exchange(input_, {}), kind_));
+    u.input = std::exchange(input_, {});
+    if (waits_for_backward()) return swarm_output{};
+    CAUSEWAY_TRY(pass_forward(u, m));
     swarm_output out{u.pass.loss, nullptr};
     CAUSEWAY_ASSIGN(out.bytes, encoded(output, u.pass.output.value));
     u.pass.output.value.reset();
@@ -77,6 +76,7 @@ class stage_computer final : public swarm_computer {
 
   result<swarm_output> backward(const swarm_crossing& d_input) override {
     unit& u = units_.at(d_input.micro_batch);
+    if (waits_for_backward()) CAUSEWAY_TRY(pass_forward(u, d_input.micro_batch));
     CAUSEWAY_ASSIGN(const tensor d, ctx_.model().backward_stage(u.tape, u.pass, std::exchange(input_, {})));
     swarm_output out{u.pass.loss, nullptr};
     CAUSEWAY_ASSIGN(out.bytes, encoded(d_input, d));
@@ -116,7 +116,21 @@ class stage_computer final : public swarm_computer {
   struct unit {
     tape_type tape;
     nn::stage_pass pass;
+    tensor input{};  // until the forward
   };
+
+  // A model adds the output layer's gradient when it has the loss, in the forward. A micro-batch whose forward was here may
+  // have its backward elsewhere, or be here for a neighbour's sake: so the last stage makes both passes at once.
+  [[nodiscard]] bool waits_for_backward() const {
+    return kind_ == nn::pass_kind::recorded && range_.last == ctx_.model().blocks();
+  }
+  result<void> pass_forward(unit& u, std::uint32_t m) {
+    const batch piece = whole_.slice(m * sequences_, sequences_);
+    const float scale = kind_ == nn::pass_kind::recorded ? 1.0F / static_cast<float>(whole_.tokens()) : 0.0F;
+    const nn::micro_batch b{piece.inputs, piece.targets, sequences_, scale, mix(ctx_.step(), m, 0x737761726D)};
+    CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::exchange(u.input, {}), kind_));
+    return {};
+  }
 
   [[nodiscard]] double squares_of(std::span<const float> part) {
     const double norm = ctx_.norm_of(part);
@@ -126,7 +140,7 @@ class stage_computer final : public swarm_computer {
   unit& unit_of(std::uint32_t m) {
     const auto known = units_.find(m);
     if (known != units_.end()) return known->second;
-    return units_.emplace(m, unit{ctx_.model().make_tape(), {}}).first->second;
+    return units_.emplace(m, unit{ctx_.model().make_tape(), {}, {}}).first->second;
   }
   // Equal on both sides, whoever they are.
   [[nodiscard]] stage::crossing crossing_of(const swarm_crossing& c) const {

@@ -110,9 +110,12 @@ class elastic_pipeline {
       const auto begun = begin_attempt();
       const auto done = begun ? attempt(ctx) : begun;
       if (done) return loss_ / static_cast<double>(b.tokens());
-      if (!complete_) return done.error();
+      // Called away before it could begin, from a step that the others are past.
+      const bool behind = !begun && begun.error().code == errc::cancelled && crew_->words().step != ctx.step();
+      if (!complete_ && !behind) return done.error();
       CAUSEWAY_TRY(crew_->failed(done.error()));  // a gradient that others may have voted for is kept
       if (taken()) return crew_->words().loss / static_cast<double>(b.tokens());
+      if (behind) return finished_by_others(ctx);
       if (begun || begun.error().code != errc::cancelled || crew_->words().step != ctx.step()) continue;
       complete_ = false;  // the trainer clears the gradients
       return done.error();
@@ -289,11 +292,7 @@ class elastic_pipeline {
     }
     complete_ = false;
     codec_.begin_step();
-    if (crew_->words().step != ctx.step()) {
-      ctx.resume_at(crew_->words().step);
-      crew_->finished_by_others();
-      return fail(errc::cancelled, "step", "the others have finished it");
-    }
+    if (crew_->words().step != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto facts, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *facts));
     CAUSEWAY_TRY(compute(ctx));
@@ -302,6 +301,13 @@ class elastic_pipeline {
     CAUSEWAY_TRY(tell_sums(ctx));
     proposes_ = true;
     return {};
+  }
+
+  error finished_by_others(auto& ctx) {
+    complete_ = false;
+    ctx.resume_at(crew_->words().step);
+    crew_->finished_by_others();
+    return fail(errc::cancelled, "step", "the others have finished it");
   }
 
   result<void> begin_attempt() {

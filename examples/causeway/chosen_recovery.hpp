@@ -23,6 +23,12 @@
 
 namespace app {
 
+/// Stages of each pipeline, where the recovery policy does not choose their number.
+[[nodiscard]] inline std::int64_t stages_wanted(const settings& s) {
+  return s.parallel.ranks == 0 ? std::min<std::int64_t>(2, s.model.layers) : s.parallel.ranks;
+}
+
+/// All but `redundant_forward`, which makes a trainer of another type.
 class chosen_recovery {
  public:
   static constexpr std::string_view name = "chosen";
@@ -31,7 +37,7 @@ class chosen_recovery {
   chosen_recovery() = default;
   explicit chosen_recovery(const settings& s) {
     using namespace causeway::stage::recovery;
-    const std::int64_t stages = s.parallel.ranks == 0 ? std::min<std::int64_t>(2, s.model.layers) : s.parallel.ranks;
+    const std::int64_t stages = stages_wanted(s);
     if (s.parallel.recovery == "regroup") it_ = regroup{stages};
     if (s.parallel.recovery == "redundant") it_ = redundant{stages};
     if (s.parallel.recovery == "templates") it_ = templates{{.most_peers = 2 * std::size_t{s.net.peers}}};

@@ -5,7 +5,7 @@
 // One peer's part in a run whose peers come and go, from joining to the end of the run's samples, a signal or an error. It
 // is the same code in a process of its own and in a simulated one; what differs is in elastic_place.hpp. Nothing here waits
 // for particular peers: whoever holds a committed round can validate it. Peers that hold stages (`has_stages`) have the
-// same samples in a step, which is their round, and validate together.
+// same samples in a step and validate together; a step is their round, unless they step alone between exchanges.
 
 #include <causeway/core/result.hpp>
 #include <causeway/data/batcher.hpp>
@@ -50,6 +50,8 @@ class elastic_session {
  private:
   using archiver = causeway::io::cereal_archiver;
   static constexpr bool has_stages = std::remove_cvref_t<decltype(std::declval<Trainer&>().parallel())>::traits.staged;
+  static constexpr bool alone_between = !Trainer::comm_type::traits.needs_global_step;  // exchanges
+  static constexpr bool shares_optimizer = has_stages && !alone_between;
 
   auto& ctx() { return trainer_.context(); }
 
@@ -58,8 +60,10 @@ class elastic_session {
     batches_.emplace(std::move(batches));
     CAUSEWAY_ASSIGN(auto held_out, held_out_windows(in_));
     held_out_.emplace(std::move(held_out));
-    const std::uint64_t per_round = has_stages || in_.s.comm.policy == "every_step" ? 1 : in_.s.comm.local_steps;
-    const auto rounds = [&](std::uint64_t steps) { return steps == 0 ? 0 : std::max<std::uint64_t>(1, steps / per_round); };
+    if (alone_between) per_round_ = in_.s.comm.local_steps;
+    const auto rounds = [&](std::uint64_t steps) {
+      return steps == 0 ? 0 : std::max<std::uint64_t>(1, steps / per_round_);
+    };
     validate_every_ = rounds(in_.s.train.evaluate_every);
     save_every_ = rounds(in_.s.train.checkpoint_every);
     return {};
@@ -68,11 +72,8 @@ class elastic_session {
   causeway::result<void> train() {
     place_.passing("joining");
     CAUSEWAY_TRY(trainer_.start());
-    if constexpr (has_stages) {
-      if (place_.crew != nullptr) ctx().resume_at(place_.crew->words().step);
-    } else {
-      restore_inner_optimizer();
-    }
+    if (place_.crew != nullptr) ctx().resume_at(place_.crew->words().step);
+    if constexpr (!shares_optimizer) restore_inner_optimizer();
     round_ = round();
     place_.events->joined(news());
     for (;;) {
@@ -95,13 +96,25 @@ class elastic_session {
     const std::uint64_t before = ctx().step();
     CAUSEWAY_ASSIGN(const causeway::step_report report, trainer_.step(batches_->of(numbers)));
     blocked_ += report.exchange_seconds;
-    if (!has_stages || report.step == before + 1) {  // else others took it, or the run went back
+    const bool took = report.step == before + 1 && report.loss != 0;  // else others did, or the run went back
+    if (!has_stages || took) {
       last_loss_ = report.loss;
       tokens_ += report.tokens;
       place_.events->stepped(report);
     }
+    say_if_it_went_on();
     if (round() != round_) CAUSEWAY_TRY(after_round());
     return true;
+  }
+
+  // Where the recovery policy keeps work, a lost peer costs only what it alone had of a step.
+  void say_if_it_went_on() {
+    if constexpr (requires { trainer_.parallel().resumed_attempts(); }) {
+      const std::uint64_t attempts = trainer_.parallel().resumed_attempts();
+      if (attempts == std::exchange(resumed_attempts_, attempts)) return;
+      ctx().log()(causeway::severity::info,
+                  "step " + std::to_string(ctx().step()) + " went on without a peer that was lost");
+    }
   }
 
   // The samples of the next step; none: the run's are used up.
@@ -116,8 +129,8 @@ class elastic_session {
     }
   }
 
-  // A step of stages is a round.
-  [[nodiscard]] std::uint64_t round() { return has_stages ? ctx().step() : ctx().round(); }
+  // Of stages: so many global batches.
+  [[nodiscard]] std::uint64_t round() { return has_stages ? ctx().step() / per_round_ : ctx().round(); }
 
   // Who validates takes turns, so that nobody is late twice.
   causeway::result<void> after_round() {
@@ -192,9 +205,12 @@ class elastic_session {
 
   // The membership keeps what peers share. This is for what they do not share, and for `generate`.
   causeway::result<void> save() {
-    if constexpr (has_stages) {
+    if constexpr (shares_optimizer) {
       return trainer_.parallel().save_blocks(ctx());
     } else {
+      if constexpr (has_stages) {
+        CAUSEWAY_TRY(trainer_.parallel().save_blocks(ctx(), round() * per_round_, trainer_.comm().anchor()));
+      }
       CAUSEWAY_ASSIGN(const auto sections, causeway::save_state(trainer_, archiver{}));
       return checkpoints_.save(ctx().step(), sections, in_.run_id);
     }
@@ -244,10 +260,12 @@ class elastic_session {
   session_summary summary_;
   causeway::time_point begin_;
   causeway::time_point mark_;
+  std::uint64_t per_round_ = 1;  // steps
   std::uint64_t validate_every_ = 0;
   std::uint64_t save_every_ = 0;
   std::uint64_t round_ = 0;
   std::uint64_t validated_ = UINT64_MAX;  // step
+  std::uint64_t resumed_attempts_ = 0;
   std::int64_t tokens_ = 0;
   double blocked_ = 0;
   double last_loss_ = 0;

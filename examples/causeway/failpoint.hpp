@@ -4,8 +4,10 @@
 
 // Dying on purpose, for tests: CAUSEWAY_FAILPOINT=name[:n][@peer] kills this process with SIGKILL when it passes the point
 // for the n-th time; only the peer of that number, where one is given. The points are those of the membership
-// (docs/design/membership.md), "joining", and "mid_exchange": the n-th message of data that is sent or received.
+// (docs/design/membership.md), "joining", "mid_exchange": the n-th message of data that is sent or received, and
+// "mid_step": the n-th tensor that this peer sends to another stage of a pipeline while it trains.
 
+#include <causeway/collective/channels.hpp>
 #include <causeway/net/fabric.hpp>
 
 #include <algorithm>
@@ -56,6 +58,7 @@ class passing_fabric final : public forwarding_fabric {
   causeway::net::operation send(causeway::net::peer_index link, const causeway::net::message_id& id,
                                 std::span<const std::byte> bytes) override {
     points_.pass("mid_exchange");
+    if (trains_on(id.channel % causeway::collective::channel_limit)) points_.pass("mid_step");
     return over_->send(link, id, bytes);
   }
   causeway::net::operation receive(causeway::net::peer_index link, const causeway::net::message_id& id,
@@ -65,6 +68,12 @@ class passing_fabric final : public forwarding_fabric {
   }
 
  private:
+  // Forward and backward; those of evaluations follow.
+  static bool trains_on(std::uint32_t channel) {
+    constexpr std::uint32_t forward = causeway::collective::channels::activations;
+    return channel == forward || channel == forward + 1;
+  }
+
   failpoint& points_;
 };
 

@@ -11,6 +11,7 @@
 #include "journal.hpp"
 #include "launch.hpp"
 #include "peer_folder.hpp"
+#include "text_file.hpp"
 #include "welcome.hpp"
 
 namespace app {
@@ -45,10 +46,8 @@ std::string new_branch(const std::string& before) {
 
 // The settings of the run, but for how many peers it waits for. The first ones say how many samples it has.
 causeway::result<settings> settings_before(const settings& wanted, const std::string& folder) {
-  io::posix_storage storage;
   const std::string path = folder + "/settings.toml";
-  CAUSEWAY_ASSIGN(const auto bytes, storage.read(path));
-  const std::string text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  CAUSEWAY_ASSIGN(const std::string text, read_text(path));
   settings before = wanted;
   origins ignored;
   CAUSEWAY_TRY(apply_toml(text, path, before, ignored));
@@ -61,7 +60,7 @@ causeway::result<settings> settings_before(const settings& wanted, const std::st
     return fail(errc::wrong_model, name,
                 "is not what the run in " + folder + " was started with; only net.peers and fault.min_peers may change");
   }
-  if (before.run.branch.empty()) CAUSEWAY_TRY(storage.write_atomic(folder + "/settings-first.toml", io::produce(text)));
+  if (before.run.branch.empty()) CAUSEWAY_TRY(write_text(folder + "/settings-first.toml", text));
   return before;
 }
 
@@ -79,7 +78,7 @@ causeway::result<void> refound_run(settings& s, const std::string& folder) {
     CAUSEWAY_ASSIGN(auto journal, journal_file::open(mine.path() + "/" + journal_name(s.run.branch)));
     journal.write(causeway::membership::refound_event(founded));
   }
-  CAUSEWAY_TRY(storage.write_atomic(folder + "/settings.toml", io::produce(to_toml(s, true))));
+  CAUSEWAY_TRY(write_text(folder + "/settings.toml", to_toml(s, true)));
   std::printf(
       "the run is founded anew on its round %llu, as branch %s: %llu samples are in commits, the others will be trained "
       "on\n"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of all settings, what they must satisfy, and the help text made of it.
 
+#include <causeway/parallel/swarm_messages.hpp>
+
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -136,14 +138,15 @@ std::vector<setting> table(settings& s) {
       make("parallel.cuts", s.parallel.cuts,
            "pipeline: the first block of every stage but the first, as 3,7; empty = evenly; `causeway plan` says which"),
       make("parallel.recovery", s.parallel.recovery,
-           "pipeline under quorum: regroup, redundant, templates, morph, proactive or reroute; what becomes of a lost "
-           "peer's stage"),
+           "pipeline under quorum: regroup, redundant, redundant_forward, templates, morph, proactive or reroute; what "
+           "becomes of a lost peer's stage"),
       make("parallel.store", s.parallel.store,
            "pipeline under quorum, swarm: a folder that all peers reach, for copies of the stages; empty = blocks in the "
            "run's",
            local),
       make("comm.policy", s.comm.policy, "when peers talk and what they send; see below"),
-      make("comm.local_steps", s.comm.local_steps, "inner steps between exchanges (H)"),
+      make("comm.local_steps", s.comm.local_steps,
+           "inner steps between exchanges (H); swarm: with diloco or local_sgd, of the peers of a stage"),
       make("comm.outer_learning_rate", s.comm.outer_learning_rate, "of the outer optimizer (noloco: beta)"),
       make("comm.outer_momentum", s.comm.outer_momentum, "of the outer optimizer (noloco: alpha)"),
       make("comm.codec", s.comm.codec, "what travels: none (f32), fp16, bf16, int8, sigma_int8, e3m0, int4, int2 or sign"),
@@ -200,9 +203,13 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   }
   if (s.train.optimizer != "adamw")
     return bad("train.optimizer", "the state that moves with a stage is AdamW's; use adamw");
-  const std::vector<std::string> recoveries{"regroup", "redundant", "templates", "morph", "proactive", "reroute"};
+  const std::vector<std::string> recoveries{"regroup",   "redundant", "redundant_forward", "templates", "morph",
+                                            "proactive", "reroute"};
   if (std::find(recoveries.begin(), recoveries.end(), s.parallel.recovery) == recoveries.end()) {
-    return bad("parallel.recovery", "use regroup, redundant, templates, morph, proactive or reroute");
+    return bad("parallel.recovery", "use regroup, redundant, redundant_forward, templates, morph, proactive or reroute");
+  }
+  if (s.parallel.recovery == "redundant_forward" && s.parallel.schedule != "1f1b") {
+    return bad("parallel.schedule", "redundant_forward repeats forwards where 1f1b has a peer wait; use 1f1b with it");
   }
   if (s.parallel.schedule == "interleaved") return bad("parallel.schedule", "a peer has one stage here; use another one");
   if (!s.parallel.cuts.empty()) return bad("parallel.cuts", "parallel.recovery says where stages are cut; leave it out");
@@ -215,14 +222,35 @@ causeway::result<void> validate_elastic_pipeline(const settings& s) {
   return {};
 }
 
+// Of a swarm, which cannot end in the middle of a round.
+causeway::result<void> validate_local_steps(const settings& s) {
+  const std::uint64_t h = s.comm.local_steps, rounds = h == 0 ? 0 : s.train.steps / h;
+  if (h == 0) return fail(errc::invalid_argument, "comm.local_steps", "use 1 or more");
+  const auto all = h * static_cast<std::uint64_t>(std::max<std::int64_t>(s.train.micro_batches, 0));
+  if (all > causeway::parallel::swarm_wire::most_micro_batches) {
+    return fail(errc::invalid_argument, "comm.local_steps",
+                "times train.micro_batches is " + std::to_string(all) +
+                    " micro-batches between exchanges; use fewer, up to " +
+                    std::to_string(causeway::parallel::swarm_wire::most_micro_batches));
+  }
+  if (s.train.steps % h == 0) return {};
+  return fail(errc::invalid_argument, "train.steps",
+              "a swarm trains whole rounds of comm.local_steps (" + std::to_string(h) + "); use " +
+                  (rounds > 0 ? std::to_string(rounds * h) + " or " : "") + std::to_string((rounds + 1) * h));
+}
+
 // Stages whose peers come and go, one by one.
 causeway::result<void> validate_swarm(const settings& s) {
   const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
   const settings usual;
   if (s.fault.policy != "quorum") return bad("fault.policy", "the peers of a swarm come and go; use --fault.policy quorum");
-  if (s.comm.policy != "every_step" || s.comm.codec != "none") {
-    return bad("comm.policy", "the peers of a stage sum their gradients in every step; use every_step, without comm.codec");
+  const bool rounds = s.comm.policy == "diloco" || s.comm.policy == "local_sgd";
+  if ((s.comm.policy != "every_step" && !rounds) || s.comm.codec != "none") {
+    return bad("comm.policy",
+               "the peers of a stage sum their gradients in every step, or average what local steps moved; use every_step, "
+               "diloco or local_sgd, without comm.codec");
   }
+  if (rounds) CAUSEWAY_TRY(validate_local_steps(s));
   if (s.train.optimizer != "adamw") return bad("train.optimizer", "stages are moved by AdamW in a swarm; use adamw");
   if (s.parallel.router != "least_load" && s.parallel.router != "random" && s.parallel.router != "min_cost_flow") {
     return bad("parallel.router", "use least_load, random or min_cost_flow");
@@ -398,6 +426,7 @@ std::string help_text() {
       "  causeway join HOST:PORT [--data.path TEXT]         join such a run\n"
       "  causeway train --fault.policy quorum --peers N     the same, and peers may die, come back and join at any time\n"
       "    --parallel.policy swarm                          where the model is cut into stages that several peers serve\n"
+      "    --parallel.policy swarm --comm.policy diloco     and whose peers step alone between exchanges\n"
       "  causeway simulate [--faults harsh] [...]           any training on a simulated network, with faults, from a seed\n"
       "  causeway check-journal FOLDER...                   check what the peers of a run with --run.journal wrote down\n"
       "  causeway generate [@run.toml] [--prompt TEXT]      go on from a prompt with a trained model\n"

@@ -4,6 +4,7 @@
 #include <causeway/core/rng.hpp>
 #include <causeway/io/file.hpp>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -106,6 +107,16 @@ causeway::result<seat_found> find_seat(const settings& s, const std::string& run
   return fail(errc::not_found, "stage " + std::to_string(found.stage),
               "nobody serves it, and its weights are where its peers' folders are: start one of them again there, or serve "
               "another stage with --parallel.stage");
+}
+
+causeway::parallel::swarm_options swarm_options_of(const settings& s, std::uint64_t run_id, std::uint32_t stage) {
+  return {.run = run_id,
+          .stage = stage,
+          .stages = stages_of(s),
+          .micro_batches = s.train.micro_batches,
+          .local_steps = s.comm.policy == "every_step" ? 0 : s.comm.local_steps,
+          .dial = {},
+          .rebalance_every = std::chrono::seconds{s.parallel.rebalance_every}};
 }
 
 std::optional<std::uint32_t> neediest(std::span<const swarm_seat> seats, std::uint32_t stages) {

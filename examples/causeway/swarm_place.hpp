@@ -53,6 +53,9 @@ causeway::result<seat_found> find_seat(const settings& s, const std::string& run
 /// Stages without peers are left out: their weights are on the disks of those who had them. None: there are no others.
 [[nodiscard]] std::optional<std::uint32_t> neediest(std::span<const swarm_seat> seats, std::uint32_t stages);
 
+/// What the library's peer is told of its place, but for others' addresses.
+[[nodiscard]] causeway::parallel::swarm_options swarm_options_of(const settings& s, std::uint64_t run_id,
+                                                                 std::uint32_t stage);
 /// The library's peer, with the router that the settings name.
 [[nodiscard]] std::shared_ptr<causeway::parallel::swarm_round> make_swarm_peer(const settings& s,
                                                                                std::shared_ptr<causeway::net::fabric> over,

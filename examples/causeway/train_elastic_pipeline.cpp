@@ -5,6 +5,8 @@
 #include <causeway/io/storage.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/parallel/elastic_pipeline.hpp>
+#include <causeway/stage/recovery_redundant_forward.hpp>
+#include <causeway/stage/schedules.hpp>
 #include <causeway/train/trainer.hpp>
 
 #include <utility>
@@ -19,18 +21,23 @@ namespace app {
 
 causeway::result<session_summary> train_elastic_pipeline(chosen_model model, session_input& in, elastic_place& place,
                                                          causeway::environment env) {
-  using pipeline = causeway::parallel::elastic_pipeline<chosen_recovery, chosen_schedule, forgetful_activations>;
   const causeway::parallel::elastic_pipeline_options options{.micro_batches = in.s.train.micro_batches,
                                                              .storage = place.storage,
                                                              .folder = block_folder(in.s),
                                                              .store_every = in.s.train.checkpoint_every};
-  auto trainer = causeway::make_trainer(
-      std::move(model), std::move(env), trainer_options_of(in.s),
-      causeway::optim::adamw{{.weight_decay = in.s.train.weight_decay}}, causeway::comm::every_step<>{},
-      pipeline{place.crew, options, chosen_recovery{in.s}, chosen_schedule{in.s.parallel.schedule},
-               forgetful_activations{in.s.parallel.codec}},
-      causeway::fault::quorum{});
-  return run_session(trainer, in, place);
+  const auto train = [&](auto recovery, auto schedule) {
+    causeway::parallel::elastic_pipeline pipeline{place.crew, options, std::move(recovery), std::move(schedule),
+                                                  forgetful_activations{in.s.parallel.codec}};
+    auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s),
+                                          causeway::optim::adamw{{.weight_decay = in.s.train.weight_decay}},
+                                          causeway::comm::every_step<>{}, std::move(pipeline), causeway::fault::quorum{});
+    return run_session(trainer, in, place);
+  };
+  if (in.s.parallel.recovery != "redundant_forward") {
+    return train(chosen_recovery{in.s}, chosen_schedule{in.s.parallel.schedule});
+  }
+  // It keeps work and has an order of its own, which are properties of types.
+  return train(causeway::stage::recovery::redundant_forward{stages_wanted(in.s)}, causeway::stage::one_f_one_b{});
 }
 
 }  // namespace app

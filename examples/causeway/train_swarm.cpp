@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/comm/every_step.hpp>
+#include <causeway/comm/periodic.hpp>
 #include <causeway/fault/quorum.hpp>
 #include <causeway/io/file.hpp>
 #include <causeway/optim/adamw.hpp>
 #include <causeway/parallel/block_moves.hpp>
 #include <causeway/parallel/block_store.hpp>
+#include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm_peer.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
 #include <causeway/train/trainer.hpp>
 
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "chosen_pipeline.hpp"
 #include "compose.hpp"
@@ -54,21 +62,24 @@ class chosen_router {
 static_assert(routing::Router<chosen_router>);
 
 /// A swarm that a session can report on, and that leaves blocks for `generate`.
-class reported_swarm : public parallel::swarm<forgetful_activations> {
+template <class Swarm>
+class reported : public Swarm {
  public:
-  explicit reported_swarm(std::shared_ptr<noted_round> peer = nullptr, const settings& s = {},
-                          causeway::io::any_storage storage = causeway::io::any_storage{causeway::io::posix_storage{}})
-      : swarm{peer, forgetful_activations{s.parallel.codec}},
+  explicit reported(std::shared_ptr<noted_round> peer = nullptr, const settings& s = {},
+                    causeway::io::any_storage storage = causeway::io::any_storage{causeway::io::posix_storage{}})
+      : Swarm{peer, forgetful_activations{s.parallel.codec}},
         noted_{std::move(peer)},
         store_{std::move(storage), block_folder(s)} {}
 
   [[nodiscard]] std::uint32_t peers() const noexcept { return noted_->peers(); }
   [[nodiscard]] std::vector<std::uint32_t> shares(std::uint64_t step) const { return noted_->shares(step); }
 
-  /// Parameters and moments of the stage's blocks, by the first of its peers.
-  causeway::result<void> save_blocks(auto& ctx) {
+  causeway::result<void> save_blocks(auto& ctx) { return save_blocks(ctx, ctx.step(), ctx.parameters()); }
+  /// The stage's blocks after `step`, by the first of its peers: the parameters that all of them hold, and its moments.
+  causeway::result<void> save_blocks(auto& ctx, std::uint64_t step, std::span<const float> parameters) {
     if (ctx.self() != 0) return {};
-    const parallel::crew_words now{.step = ctx.step()};
+    const parallel::crew_words now{.step = step};
+    std::vector<float> held{parameters.begin(), parameters.end()};
     const auto blocks = ctx.model().part().ranges(ctx.model().blocks()).front();
     for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
       parallel::block_contents all;
@@ -76,7 +87,7 @@ class reported_swarm : public parallel::swarm<forgetful_activations> {
         const auto part = parallel::blocks_in(flat, ctx.model().parameters().segments(), {b, b + 1}, ctx.model().blocks());
         all.insert(all.end(), part.begin(), part.end());
       };
-      add(ctx.parameters());
+      add(held);
       for (const std::span<float> moment : ctx.inner().moments()) add(moment);
       CAUSEWAY_TRY(store_.save(now, b, all));
     }
@@ -97,11 +108,23 @@ std::shared_ptr<parallel::swarm_round> make_swarm_peer(const settings& s, std::s
 
 causeway::result<session_summary> train_swarm(chosen_model model, session_input& in, elastic_place& place,
                                               causeway::environment env) {
-  auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s),
-                                        causeway::optim::adamw{{.weight_decay = in.s.train.weight_decay}},
-                                        causeway::comm::every_step<>{}, reported_swarm{place.swarm, in.s, place.storage},
-                                        causeway::fault::quorum{});
-  return run_session(trainer, in, place);
+  const auto train = [&](auto comm, auto swarm) {
+    auto trainer = causeway::make_trainer(std::move(model), std::move(env), trainer_options_of(in.s),
+                                          causeway::optim::adamw{{.weight_decay = in.s.train.weight_decay}},
+                                          std::move(comm), std::move(swarm), causeway::fault::quorum{});
+    return run_session(trainer, in, place);
+  };
+  return with_comm(in.s, [&](auto comm) -> causeway::result<session_summary> {
+    using comm_type = decltype(comm);
+    if constexpr (std::is_same_v<comm_type, causeway::comm::every_step<>>) {
+      return train(std::move(comm), reported<parallel::swarm<forgetful_activations>>{place.swarm, in.s, place.storage});
+    } else if constexpr (std::is_same_v<comm_type, causeway::comm::periodic<>>) {
+      return train(std::move(comm),
+                   reported<parallel::local_swarm<forgetful_activations>>{place.swarm, in.s, place.storage});
+    } else {
+      return causeway::fail(causeway::errc::unsupported, "comm.codec", "swarms have none between the peers of a stage");
+    }
+  });
 }
 
 }  // namespace app

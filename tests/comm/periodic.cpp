@@ -5,6 +5,10 @@
 #include <causeway/compress/block_int8.hpp>
 #include <causeway/optim/sgd.hpp>
 
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
 #include "support/conformance.hpp"
 
 using namespace causeway;
@@ -98,6 +102,22 @@ TEST_CASE("periodic: the outer optimizer sees old minus new", "[comm][fast]") {
     return comm::periodic<>{{.local_steps = 4, .outer_learning_rate = 0.7F}, optim::nesterov{{.momentum = 0.9F}}};
   })[0][0];
   CHECK(outer == Approx(start - 0.7F * 1.9F * (start - local)).margin(1e-5));
+}
+
+TEST_CASE("periodic: between exchanges the anchor is what the last one came to", "[comm][fast]") {
+  trainer_options options;
+  options.learning_rate = optim::constant{0.1F};
+  auto t = make_trainer(support::quadratic{}, environment{}, options, comm::periodic<optim::sgd>{{2, 1.0F}}, optim::sgd{});
+  REQUIRE(t.start());
+  const auto values = t.model().parameters().values();
+  std::vector<float> shared{values.begin(), values.end()};
+  for (std::uint64_t s = 0; s < 4; ++s) {
+    const auto tokens = support::tokens_of(0, s);
+    REQUIRE(t.step({tokens, tokens, 1}));
+    if (s % 2 == 1) shared.assign(values.begin(), values.end());
+    CHECK(std::equal(shared.begin(), shared.end(), t.comm().anchor().begin(), t.comm().anchor().end()));
+    CHECK(std::equal(shared.begin(), shared.end(), values.begin()) == (s % 2 == 1));
+  }
 }
 
 TEST_CASE("periodic: exchanges once in H steps", "[comm][fast]") {

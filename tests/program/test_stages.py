@@ -52,7 +52,7 @@ class Stages(Elastic):
 
     def test_killed_peers_change_nothing_of_what_is_learned(self):
         calm = self.end()[0]["validation"]
-        for recovery in ["redundant", "templates", "reroute"]:
+        for recovery in ["redundant", "redundant_forward", "templates", "reroute"]:
             with self.subTest(recovery):
                 p = self.start_stages("--steps", "60", "--run.fresh", "true", "--restart", "true", "--parallel.recovery", recovery,
                                       env=dict(os.environ, CAUSEWAY_FAILPOINT="committed:23@2"))
@@ -66,6 +66,19 @@ class Stages(Elastic):
                         self.assertAlmostEqual(r["validation"], calm, delta=1e-3)
                 for step, said in self.losses().items():
                     self.assertLessEqual(max(said) - min(said), 0.0015, step)
+
+    def test_a_step_goes_on_when_a_peer_is_lost_in_it_with_the_bits_of_an_undisturbed_one(self):
+        one_pipeline = ["--peers", "3", *STAGES, "--parallel.ranks", "3", "--steps", "30", "--train.clip", "0",
+                        "--parallel.recovery", "redundant_forward"]
+        self.ends(self.start(*one_pipeline))
+        calm = self.results()[0]["validation"]
+        p = self.start(*one_pipeline, "--run.fresh", "true", "--restart", "true",
+                       env=dict(os.environ, CAUSEWAY_FAILPOINT="mid_step:12@2"))
+        self.ends(p)
+        self.assertIn("was killed by signal 9; starting it again", self.said(p, "err"))
+        self.assertIn("went on without a peer that was lost", self.logs())
+        self.assertEqual({r["validation"] for r in self.results().values() if r["validation"] > 0}, {calm})
+        self.journals_hold()
 
     def test_stopped_and_started_again_it_goes_on_where_it_was(self):
         reached = 0
@@ -113,6 +126,7 @@ class Stages(Elastic):
         for args, name in [(["--comm.policy", "diloco"], "comm.policy"), (["--train.optimizer", "muon"], "train.optimizer"),
                            (["--parallel.schedule", "interleaved"], "parallel.schedule"),
                            (["--parallel.codec", "delta_int4"], "parallel.codec"), (["--parallel.ranks", "5"], "parallel.ranks"),
+                           (["--parallel.recovery", "redundant_forward", "--parallel.schedule", "gpipe"], "parallel.schedule"),
                            (["--parallel.recovery", "prayer"], "parallel.recovery")]:
             with self.subTest(name):
                 r = self.run_it("--fault.policy", "quorum", "--peers", "4", *STAGES, *args)

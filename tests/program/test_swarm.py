@@ -9,9 +9,13 @@ from test_elastic import LONG, Elastic
 SWARM = ["--parallel.policy", "swarm", "--model.layers", "4", "--train.batch", "8", "--train.evaluate_every", "20",
          "--train.checkpoint_every", "20"]
 MICRO_BATCHES = 8
+H = 4
+LOCAL = ["--comm.policy", "diloco", "--comm.local_steps", str(H)]
 
 
-class Swarm(Elastic):
+class Swarms(Elastic):
+    micro_batches = MICRO_BATCHES  # of a round
+
     def start_swarm(self, *args, env=None):
         return self.start(*SWARM, *args, env=env)
 
@@ -48,12 +52,20 @@ class Swarm(Elastic):
                 self.assertGreater(2 * len(took_part), len(lines))  # who is behind takes others' rounds over
                 for line in took_part:
                     self.assertEqual(len(line["shares"]), line["peers"], line)
-                    self.assertEqual(sum(line["shares"]), MICRO_BATCHES, line)
+                    self.assertEqual(sum(line["shares"]), self.micro_batches, line)
 
     def no_round_is_missing(self, lines):
         rounds = [line["round"] for line in lines]
         self.assertEqual(rounds, list(range(rounds[0], rounds[-1] + 1)))
 
+    def writes_text(self, *args):
+        text = subprocess.run(self.command(*SWARM, *args, "--fault.policy", "quorum", "--prompt", "the", command="generate"),
+                              capture_output=True, text=True, errors="replace", timeout=60)
+        self.assertEqual(text.returncode, 0, text.stderr)
+        self.assertTrue(text.stdout.startswith("the"), text.stdout)
+
+
+class Swarm(Swarms):
     def test_killed_peers_and_one_that_joins_change_nothing_of_what_is_learned(self):
         p = self.start_swarm("--peers", "6", *LONG)
         self.until(lambda: all(self.is_in(i, 5) for i in range(6)), p)
@@ -139,10 +151,7 @@ class Swarm(Elastic):
                 self.assertEqual({r["step"] for r in results.values()}, {40})
                 self.assertEqual(len({r["validation"] for r in results.values()}), 1)
                 self.assertLess(results[0]["validation"], 4.5)  # uniform over bytes is 5.5
-                text = subprocess.run(self.command("--peers", "4", *SWARM, *extra, "--fault.policy", "quorum", "--prompt", "the",
-                                                   command="generate"), capture_output=True, text=True, errors="replace", timeout=60)
-                self.assertEqual(text.returncode, 0, text.stderr)
-                self.assertTrue(text.stdout.startswith("the"), text.stdout)
+                self.writes_text("--peers", "4", *extra)
 
     def test_what_does_not_go_together_is_refused(self):
         elastic = ["--fault.policy", "quorum"]
@@ -157,11 +166,79 @@ class Swarm(Elastic):
                 ([*elastic, "--parallel.ranks", "4", "--peers", "3"], "net.peers", "--peers 12"),
                 ([*elastic, "--parallel.stage", "2"], "parallel.stage", "0 to 1"),
                 ([*elastic, "--fault.min_peers", "3"], "fault.min_peers", "1 to 2"),
+                ([*elastic, *LOCAL, "--steps", "42"], "train.steps", "use 40 or 44"),
+                ([*elastic, *LOCAL, "--comm.codec", "int8"], "comm.policy", "without comm.codec"),
+                ([*elastic, *LOCAL, "--comm.local_steps", "200000"], "comm.local_steps", "use fewer"),
+                ([*elastic, "--comm.policy", "open_diloco"], "comm.policy", "diloco or local_sgd"),
                 ([*elastic, "--run.refound", "true"], "run.refound", "start the peers")]:
             with self.subTest(args):
                 self.fails(self.run_it("--peers", "4", *SWARM, *args), "invalid_argument", name, remedy)
         simulated = subprocess.run(self.command(*elastic, *SWARM, "--peers", "4", command="simulate"), capture_output=True, text=True)
         self.fails(simulated, "unsupported", "parallel.policy")
+
+
+class LocalSteps(Swarms):
+    """The peers of a stage step alone, H times, and then exchange what they moved."""
+    micro_batches = H * MICRO_BATCHES
+
+    def rounds_are_whole(self, *wheres):
+        self.every_micro_batch_once(self.all_lines(*wheres))
+        for lines in self.lines(0), self.lines(1):
+            self.no_round_is_missing(lines)
+            self.assertEqual({line["step"] for line in lines}, {H * line["round"] for line in lines})
+
+    def test_alone_in_its_stage_a_peer_learns_what_it_does_with_a_step_of_all(self):
+        whole = ["--peers", "2", "--steps", "40", "--train.clip", "0"]  # a peer clips by the norm of its own stage
+        self.ends(self.start_swarm(*whole))
+        together = {line["step"]: line["loss"] for line in self.lines(0)}
+        self.ends(self.start_swarm(*whole, "--run.fresh", "true", "--comm.policy", "local_sgd", "--comm.local_steps", str(H)))
+        self.assertEqual(len(self.lines(0)), 40 // H)
+        for line in self.lines(0):
+            self.assertAlmostEqual(line["loss"], together[line["step"]], delta=1e-4, msg=str(line))
+
+    def test_killed_peers_come_back_one_joins_and_every_micro_batch_counts_once(self):
+        p = self.start_swarm("--peers", "6", "--restart", "true", *LONG, *LOCAL)
+        self.until(lambda: all(self.is_in(i, 3) for i in range(6)), p)
+        before = {victim: (self.pid(victim), self.round(victim)) for victim in (2, 3)}  # one of each stage
+        for pid, _ in before.values():
+            os.kill(pid, signal.SIGKILL)
+        self.until(lambda: all(self.pid(i) != pid and self.is_in(i, last + 3) for i, (pid, last) in before.items()), p)
+        joiner = self.join(self.address(0))
+        self.until(lambda: self.is_in(0, 3, "other"), joiner)
+        reached = self.round(0, "other")
+        self.until(lambda: all(self.is_in(i, reached + 3) for i in range(6)), p)
+        self.stop(joiner, p)
+        self.assertEqual(self.said(p, "err").count("was killed by signal 9; starting it again"), 2)
+        self.rounds_are_whole("runs", "other")
+        self.assertIn(4, {line["peers"] for line in self.lines(0, where="other")})
+        self.journals_hold("runs", "other")
+
+    def test_stopped_and_started_again_it_goes_on_where_the_last_exchange_ended(self):
+        reached = 0
+        for _ in range(2):
+            p = self.start_swarm("--peers", "4", *LONG, *LOCAL)
+            self.until(lambda: all(self.is_in(i, reached + 3) for i in range(4)), p)
+            self.stop(p)
+            reached = max(self.round(i) for i in range(4))
+        self.rounds_are_whole("runs")
+        for peer in range(4):  # the moments of its inner optimizer, which are its own
+            own = os.path.join(self.folder(peer), f"stage-{self.stage(peer)}")
+            self.assertTrue([f for f in os.listdir(own) if f.startswith("step-")], os.listdir(own))
+        self.writes_text("--peers", "4", *LOCAL)
+        self.journals_hold()
+
+    def test_trained_to_the_end_all_hold_the_same_and_the_whole_model_writes_text(self):
+        p = self.start_swarm("--peers", "4", "--steps", "40", *LOCAL)
+        self.ends(p)
+        results = self.results()
+        self.assertEqual({r["step"] for r in results.values()}, {40})
+        self.assertEqual({r["round"] for r in results.values()}, {40 // H})
+        self.assertEqual(len({r["validation"] for r in results.values()}), 1)
+        self.assertLess(results[0]["validation"], 4.5)  # uniform over bytes is 5.5
+        validated = [line["step"] for line in self.lines(0) if line["validation"] > 0]
+        self.assertEqual(validated, [20, 40])
+        self.rounds_are_whole("runs")
+        self.writes_text("--peers", "4", *LOCAL)
 
 
 if __name__ == "__main__":

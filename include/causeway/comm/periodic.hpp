@@ -114,6 +114,8 @@ class periodic {
 
   [[nodiscard]] std::uint32_t steps_since_exchange() const noexcept { return since_; }
   [[nodiscard]] const periodic_options& options() const noexcept { return options_; }
+  /// θ: what all peers have held alike since the last exchange. Where the outer optimizer has a memory of its own, there.
+  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
 
  private:
   result<void> outer_step(auto& ctx) {

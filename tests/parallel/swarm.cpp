@@ -235,3 +235,15 @@ TEST_CASE("swarm: a peer of an idle stage moves to the starved one, and throughp
   CHECK(swarm.at_stage(0) == 2);
   CHECK(swarm.at_stage(1) == 2);
 }
+
+// Whenever peers speak, nothing waits: a step is over before the next heartbeat.
+TEST_CASE("swarm: a peer moves to the starved stage also where steps are quick", "[parallel][fast]") {
+  support::swarm_world_options o{.speeds = {{1, 1, 1}, {1}}, .steps = 24, .micro_batches = 8, .block_seconds = 0.005};
+  o.rebalance_every = 2s;
+  support::swarm_world<> swarm{o};
+  swarm.boot();
+  swarm.run(10min);
+  all_like_unsplit(swarm);
+  CHECK(swarm.at_stage(0) == 2);
+  CHECK(swarm.at_stage(1) == 2);
+}

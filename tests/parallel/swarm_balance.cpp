@@ -38,6 +38,21 @@ TEST_CASE("swarm balance: a stage that nobody serves comes first", "[parallel][f
   CHECK(move->to == 1);
 }
 
+TEST_CASE("swarm balance: a queue is as long as it was when work began, also when nothing waits now", "[parallel][fast]") {
+  queue_meter queue;
+  queue.begin_turn();
+  CHECK(queue.mean() == 0);
+  for (const std::size_t waiting : {3U, 2U, 1U, 0U}) queue.began(waiting);
+  CHECK(queue.mean() == 1.5);
+  queue.begin_turn();
+  CHECK(queue.mean() == 1.5);  // of the turn before, until something is begun
+  queue.began(4);
+  CHECK(queue.mean() == 4);
+  queue.begin_turn();
+  queue.begin_turn();
+  CHECK(queue.mean() == 0);  // a turn without work
+}
+
 TEST_CASE("swarm balance: queues seen before peers changed are forgotten, and the next comparison waits",
           "[parallel][fast]") {
   using namespace std::chrono_literals;

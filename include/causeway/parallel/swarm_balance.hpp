@@ -69,10 +69,32 @@ struct swarm_move {
   return swarm_move{who->id, most};
 }
 
-/// Queues as they were seen since the last comparison.
+/// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
+/// before as long as nothing was begun. What is said at some moment would not do: peers speak when a turn begins and ends,
+/// and then nothing waits.
+class queue_meter {
+ public:
+  void begin_turn() {
+    before_ = mean_of_turn();
+    sum_ = begun_ = 0;
+  }
+  /// `waiting`: without the one that is begun.
+  void began(std::size_t waiting) {
+    sum_ += static_cast<double>(waiting);
+    ++begun_;
+  }
+  [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
+
+ private:
+  [[nodiscard]] double mean_of_turn() const { return begun_ > 0 ? sum_ / begun_ : 0; }
+
+  double sum_ = 0, begun_ = 0, before_ = 0;
+};
+
+/// Queues as peers told of them since the last comparison.
 class queue_watch {
  public:
-  void saw(net::peer_id id, std::uint32_t queued) { sums_[id] += queued; }
+  void saw(net::peer_id id, double queued) { sums_[id] += queued; }
   void looked() { ++looks_; }
   [[nodiscard]] double mean(net::peer_id id) const {
     const auto at = sums_.find(id);

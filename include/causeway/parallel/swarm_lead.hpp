@@ -48,6 +48,7 @@ class swarm_lead : protected swarm_ends {
   /// `counted`: of the turn's micro-batches, those that this peer has stepped on already.
   void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
     station_.begin(turn, micro_batches, std::move(counted));
+    queue_.begin_turn();
     gradients_.begin(swarm_wire::step_of(turn));
     begin_ends(swarm_wire::step_of(turn));
     serving_ = !move_to_;
@@ -272,7 +273,7 @@ class swarm_lead : protected swarm_ends {
     for (const auto& [id, p] : table_.peers()) {
       if (table_.serves(id)) queues_.saw(id, p.said->queued);
     }
-    queues_.saw(self, station_.queued());
+    queues_.saw(self, queue_.mean());
     queues_.looked();
     if (!queues_.due(now, options_.rebalance_every)) return;
     const auto moving = serving.find(moving_.who);

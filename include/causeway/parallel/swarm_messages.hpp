@@ -110,7 +110,7 @@ struct status {
   std::uint64_t turn = 0;    ///< that it works on
   std::uint32_t term = 0;    ///< of the driver that it follows
   std::uint8_t drives = 0;   ///< it is that driver itself
-  std::uint32_t queued = 0;  ///< micro-batches that wait here
+  double queued = 0;         ///< micro-batches that wait here, on average: queue_meter
   double seconds = 0;        ///< that one takes here; 0: not known
   stage_sum sums[2];         ///< of its stage, for the newest two steps that have one
   /// Of a tied table, on the last stage: the turn for whose sum it has the first stage's part. 0: none.
@@ -222,7 +222,8 @@ inline constexpr envelope::kind messages{"swarm message", "model, codec or numbe
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 
 inline void write(net::byte_writer& out, const status& m) {
-  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives).put(m.queued);
+  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives);
+  put_real(out, m.queued);
   put_real(out, m.seconds);
   for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
   out.put(m.part).put(m.committed);
@@ -233,7 +234,7 @@ inline void read(net::byte_reader& in, status& m) {
   m.turn = in.get<std::uint64_t>();
   m.term = in.get<std::uint32_t>();
   m.drives = get_flag(in);
-  m.queued = in.get<std::uint32_t>();
+  m.queued = get_real(in);
   m.seconds = get_real(in);
   for (stage_sum& s : m.sums) {
     s.step = in.get<std::uint64_t>();

@@ -305,8 +305,9 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
       std::optional<swarm_task> task;
       bool over = false;
       locked([&] {
-        task = station_.next();
         over = done();
+        task = over ? std::nullopt : station_.next();
+        if (task) this->queue_.began(station_.queued() - 1);
       });
       if (over) return {};
       if (task) {

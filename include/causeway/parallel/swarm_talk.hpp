@@ -9,6 +9,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/parallel/swarm_balance.hpp>
 #include <causeway/parallel/swarm_messages.hpp>
 #include <causeway/parallel/swarm_options.hpp>
 #include <causeway/parallel/swarm_station.hpp>
@@ -55,7 +56,7 @@ class swarm_talk {
             station_.turn(),
             followed_.term,
             drives_ ? std::uint8_t{1} : std::uint8_t{0},
-            station_.queued(),
+            queue_.mean(),
             seconds_,
             {own_sums_[0], own_sums_[1]},
             part_,
@@ -130,6 +131,7 @@ class swarm_talk {
   swarm_wire::stage_sum own_sums_[2];
   std::uint64_t part_ = 0, committed_ = 0;  // of a tied table: see swarm_wire::status
   double seconds_ = 0;                      // that a micro-batch takes here
+  queue_meter queue_;
   bool serving_ = false;
   bool drives_ = false;
 };

@@ -4,11 +4,11 @@
 #include <causeway/fault/quorum.hpp>
 #include <causeway/io/file.hpp>
 #include <causeway/optim/adamw.hpp>
-#include <causeway/parallel/block_moves.hpp>
 #include <causeway/parallel/block_store.hpp>
 #include <causeway/parallel/local_swarm.hpp>
 #include <causeway/parallel/swarm.hpp>
 #include <causeway/parallel/swarm_peer.hpp>
+#include <causeway/parallel/tied_table.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 #include <causeway/stage/routing_flow.hpp>
 #include <causeway/train/trainer.hpp>
@@ -84,8 +84,8 @@ class reported : public Swarm {
     for (std::int64_t b = blocks.first; b < blocks.last; ++b) {
       parallel::block_contents all;
       const auto add = [&](std::span<float> flat) {
-        const auto part = parallel::blocks_in(flat, ctx.model().parameters().segments(), {b, b + 1}, ctx.model().blocks());
-        all.insert(all.end(), part.begin(), part.end());
+        parallel::for_pieces_of(ctx.model(), flat, b,
+                                [&](std::span<float> p) { all.insert(all.end(), p.begin(), p.end()); });
       };
       add(held);
       for (const std::span<float> moment : ctx.inner().moments()) add(moment);

@@ -182,10 +182,11 @@ class LocalSteps(Swarms):
     micro_batches = H * MICRO_BATCHES
 
     def rounds_are_whole(self, *wheres):
-        self.every_micro_batch_once(self.all_lines(*wheres))
-        for lines in self.lines(0), self.lines(1):
-            self.no_round_is_missing(lines)
-            self.assertEqual({line["step"] for line in lines}, {H * line["round"] for line in lines})
+        stages = self.all_lines(*wheres)
+        self.every_micro_batch_once(stages)
+        for peers in stages.values():  # who is behind may pass a round, but not all of a stage
+            made = {(line["round"], line["step"]) for lines in peers for line in lines}
+            self.assertEqual(made, {(k, H * k) for k in range(1, len(made) + 1)})
 
     def test_alone_in_its_stage_a_peer_learns_what_it_does_with_a_step_of_all(self):
         whole = ["--peers", "2", "--steps", "40", "--train.clip", "0"]  # a peer clips by the norm of its own stage
@@ -199,10 +200,10 @@ class LocalSteps(Swarms):
     def test_killed_peers_come_back_one_joins_and_every_micro_batch_counts_once(self):
         p = self.start_swarm("--peers", "6", "--restart", "true", *LONG, *LOCAL)
         self.until(lambda: all(self.is_in(i, 3) for i in range(6)), p)
-        before = {victim: (self.pid(victim), self.round(victim)) for victim in (2, 3)}  # one of each stage
-        for pid, _ in before.values():
+        for victim in (3, 5):
+            pid, reached = self.pid(victim), self.round(victim)
             os.kill(pid, signal.SIGKILL)
-        self.until(lambda: all(self.pid(i) != pid and self.is_in(i, last + 3) for i, (pid, last) in before.items()), p)
+            self.until(lambda: self.pid(victim) != pid and self.is_in(victim, reached + 3), p)
         joiner = self.join(self.address(0))
         self.until(lambda: self.is_in(0, 3, "other"), joiner)
         reached = self.round(0, "other")

@@ -177,6 +177,28 @@ TEST_CASE("swarm station: of a micro-batch that begins anew, only what is of its
   CHECK(s.next()->backward);
 }
 
+TEST_CASE("swarm station: where a micro-batch is finished, an input of its next pass may come before the order",
+          "[parallel][fast]") {
+  swarm_station s = middle();
+  auto o = order_of(3, 7, {1, 2, 3});
+  o.passes = {7, 7, 7};
+  s.take(o);
+  s.arrive(3, false, tensor_of(1), 7);
+  s.forwarded(3, tensor_of(2), 7);
+  s.arrive(3, true, tensor_of(3), 7);
+  s.contributed(3, 0, tensor_of(4), 7);
+  s.arrive(3, false, tensor_of(1), 7);  // the same again
+  s.arrive(3, false, tensor_of(5), 9);
+  CHECK_FALSE(s.next());
+  o = order_of(3, 9, {8, 2, 3}, std::vector(3, stage_need::again));
+  o.passes = {9, 9, 9};
+  s.take(o);
+  REQUIRE(s.next());
+  CHECK_FALSE(s.next()->backward);
+  CHECK(s.next()->input->front() == std::byte{5});
+  CHECK_FALSE(s.adds(3));
+}
+
 TEST_CASE("swarm station: a stage above that begins anew gets the output that is kept, and its gradient counts",
           "[parallel][fast]") {
   swarm_station s = middle();

@@ -84,7 +84,8 @@ class swarm_station {
     slot& s = at(micro_batch);
     received& place = backward ? s.d_output : s.input;
     if (pass < s.pass || (place.bytes && place.pass >= pass)) return;
-    if (s.finished || (!backward && s.forwarded && pass == s.pass)) return;
+    // An input of a pass to come is kept also where this one is finished: the order that begins anew may be on its way.
+    if (backward ? s.finished : pass == s.pass && (s.forwarded || s.finished)) return;
     place = {std::move(bytes), pass};
     s.place = next_place_++;
   }

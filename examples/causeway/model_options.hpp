@@ -21,6 +21,9 @@ inline causeway::nn::precision precision_of(const settings& s) {
   return s.model.precision == "bf16" ? causeway::nn::precision::bf16 : causeway::nn::precision::f32;
 }
 
+/// Peers of a swarm that step alone do not share a table with another stage.
+inline bool ties_embeddings(const settings& s) { return !is_swarm(s) || s.comm.policy == "every_step"; }
+
 inline causeway::nn::gpt_options gpt_options_of(const settings& s, std::int64_t vocabulary) {
   return {.layers = s.model.layers,
           .heads = s.model.heads,
@@ -28,7 +31,7 @@ inline causeway::nn::gpt_options gpt_options_of(const settings& s, std::int64_t 
           .context = s.model.context,
           .vocabulary = vocabulary,
           .dropout = s.model.dropout,
-          .tie = !is_swarm(s),  // its first and last stage would have to share the table
+          .tie = ties_embeddings(s),
           .precision = precision_of(s),
           .recompute = s.model.recompute};
 }

@@ -31,9 +31,11 @@ class swarm_front final : public forwarding_fabric, private causeway::net::fabri
       : forwarding_fabric{std::move(over)}, mine_{std::move(mine)}, stages_{stages}, talk_{talk} {}
 
   void attach(causeway::net::fabric_events* events) override {
+    if (events == nullptr) over_->attach(nullptr);  // first: until then it may be telling of something
     events_ = events;
-    if (events != nullptr) tell_newcomers();
-    over_->attach(events == nullptr ? nullptr : this);
+    if (events == nullptr) return;
+    tell_newcomers();
+    over_->attach(this);
   }
 
   /// What a micro-batch takes here. Others are told when it has changed. From the trainer's thread.

@@ -22909,6 +22909,88 @@ template <class Backend>
 
 #endif  // CAUSEWAY_AUTOGRAD_LINEAR_HPP
 
+// ---- causeway/autograd/low_rank.hpp ----
+#ifndef CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
+#define CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
+
+// A product of two small matrices beside a linear map that stays as it is (LoRA: Hu et al., 2021, equation 3:
+// h = W₀·x + B·A·x).
+
+namespace causeway::inline CAUSEWAY_ABI::autograd {
+
+namespace detail {
+
+/// What a low-rank map keeps for its backward.
+struct low_rank_record {
+  linear_record in;  ///< h = x·Aᵀ
+  tensor h;          ///< [rows, rank]
+  parameter up;      ///< B, [outputs, rank]
+  gradient_slot y_slot = no_gradient;
+  std::int64_t column = 0;  ///< of y, where its outputs begin
+};
+
+/// y[:, column…] += h·Bᵀ.
+template <class Act, class Out, class Backend>
+void add_low_rank_product(tape<Backend>& t, const low_rank_record& r, tensor& y) {
+  auto args = linear_product<Act, Out>({r.h, no_gradient, no_gradient, r.up, {}}, y);
+  args.c += r.column, args.ldc = y.columns();
+  args.accumulate = true;
+  t.ops().multiply(args);
+}
+
+/// dB += dyᵀ·h, of the columns of dy that are the map's.
+template <class Act, class Backend>
+void low_rank_up_gradient(tape<Backend>& t, const low_rank_record& r, const tensor& dy) {
+  kernels::gemm_args<Act, float> args;
+  args.transpose_a = true;
+  args.accumulate = true;
+  args.m = r.up.rows, args.n = r.up.columns, args.k = dy.rows();
+  args.a = dy.template data<Act>() + r.column, args.lda = dy.columns();
+  args.b = r.h.template data<Act>(), args.ldb = args.n;
+  args.c = r.up.gradient, args.ldc = args.n;
+  t.ops().multiply(args);
+}
+
+/// dB, then dh = dy·B, dA += dhᵀ·x and dx += dh·A.
+template <class Act, class Backend>
+void low_rank_backward(tape<Backend>& t, low_rank_record& r, const tensor& dy) {
+  const tensor operand = as_operand(t, dy, dtype_of<Act>);
+  tensor dh = t.make(dtype_of<Act>, r.h.shape());
+  auto args = input_gradient_product<Act>(r.up, operand, dh);
+  args.a += r.column, args.lda = operand.columns();
+  t.ops().multiply(args);
+  if (r.up.gradient != nullptr) low_rank_up_gradient<Act>(t, r, operand);
+  linear_backward<Act>(t, r.in, std::move(dh));
+}
+
+}  // namespace detail
+
+/// y + (x·Aᵀ)·Bᵀ in the columns of y from `column` on. x is [rows, inputs], A `down` [rank, inputs], B `up`
+/// [outputs, rank]; a factor such as LoRA's α/rank is part of B. Works in place: move y in. With B of zeros y has the same
+/// numbers. Keeps x and [rows, rank]; costs rank · (inputs + outputs) products a row, twice that backward.
+template <class Backend>
+[[nodiscard]] variable add_low_rank(tape<Backend>& t, variable y, const variable& x, const parameter& down,
+                                    const parameter& up, std::int64_t column = 0) {
+  CAUSEWAY_EXPECT(x.value.columns() == down.columns && down.rows == up.columns && x.value.rows() == y.value.rows());
+  CAUSEWAY_EXPECT(column >= 0 && column + up.rows <= y.value.columns());
+  detail::low_rank_record r{{x.value, x.slot, no_gradient, down, {}}, {}, up, y.slot, column};
+  r.h = t.make(x.value.type(), {x.value.rows(), down.rows});
+  tensor out = t.exclusive(std::move(y.value));
+  detail::with_activation_type(x.value.type(), [&]<class Act>() {
+    t.ops().multiply(detail::linear_product<Act, Act>(r.in, r.h));
+    if (out.type() == dtype::f32) return detail::add_low_rank_product<Act, float>(t, r, out);
+    detail::add_low_rank_product<Act, Act>(t, r, out);
+  });
+  return t.result(std::move(out), [r = std::move(r)](tape<Backend>& on, tensor dy) mutable {
+    detail::with_activation_type(r.in.x.type(), [&]<class Act>() { detail::low_rank_backward<Act>(on, r, dy); });
+    on.contribute(r.y_slot, std::move(dy));
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::autograd
+
+#endif  // CAUSEWAY_AUTOGRAD_LOW_RANK_HPP
+
 // ---- causeway/autograd/ops.hpp ----
 #ifndef CAUSEWAY_AUTOGRAD_OPS_HPP
 #define CAUSEWAY_AUTOGRAD_OPS_HPP
@@ -37594,6 +37676,146 @@ class state_transfer {
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_HPP
 
+// ---- causeway/nn/adapters.hpp ----
+#ifndef CAUSEWAY_NN_ADAPTERS_HPP
+#define CAUSEWAY_NN_ADAPTERS_HPP
+
+// What may be tuned of a block whose own parameters are frozen: low-rank adapters beside its linear maps (LoRA: Hu et al.,
+// 2021), and prompts. Which maps have an adapter, how many values they are, and where in a row of memory each matrix lies.
+
+namespace causeway::inline CAUSEWAY_ABI::nn {
+
+/// Linear maps of a block. A family has some of them; several may lie in one matrix.
+enum class linear_map : std::uint8_t { query, key, value, output, gate, up, down };
+inline constexpr std::size_t linear_maps = 7;
+inline constexpr std::array<std::string_view, linear_maps> linear_map_names{"query", "key", "value", "output",
+                                                                            "gate",  "up",  "down"};
+
+struct map_size {
+  std::int64_t inputs = 0;  ///< 0: the family has no such map
+  std::int64_t outputs = 0;
+};
+/// By linear_map.
+using map_sizes = std::array<map_size, linear_maps>;
+
+/// Which adapters, and how they begin: A normal with variance 1/inputs, B zero. The paper adapts queries and values.
+struct adapter_options {
+  std::int64_t rank = 8;
+  float alpha = 16.0F;  ///< what is added is alpha/rank · B·A·x
+  bool query = true;
+  bool key = false;
+  bool value = true;
+  bool output = false;        ///< of the attention
+  bool feed_forward = false;  ///< all maps of the feed-forward part
+};
+
+/// What adapters a block has; rank 0: none. Values of a block lie map after map, of each A [rank, inputs], B
+/// [outputs, rank].
+struct adapter_shape {
+  static constexpr std::uint32_t most_rank = 1U << 16U;
+
+  std::uint32_t rank = 0;
+  std::uint8_t maps = 0;  ///< bit i: linear_map i
+
+  [[nodiscard]] bool has(std::size_t map) const noexcept { return rank > 0 && ((maps >> map) & 1U) != 0; }
+  [[nodiscard]] bool has(linear_map map) const noexcept { return has(static_cast<std::size_t>(map)); }
+
+  /// Whether the sizes have all of its maps.
+  [[nodiscard]] bool fits(const map_sizes& sizes) const noexcept {
+    if (rank == 0) return maps == 0;
+    if (rank > most_rank || maps == 0 || maps >> linear_maps != 0) return false;
+    for (std::size_t i = 0; i < linear_maps; ++i) {
+      if (has(i) && sizes[i].inputs == 0) return false;
+    }
+    return true;
+  }
+
+  /// Values of a block. Precondition: it fits.
+  [[nodiscard]] std::int64_t values(const map_sizes& sizes) const noexcept {
+    std::int64_t sides = 0;
+    for (std::size_t i = 0; i < linear_maps; ++i) sides += has(i) ? sizes[i].inputs + sizes[i].outputs : 0;
+    return sides * rank;
+  }
+
+  friend bool operator==(const adapter_shape&, const adapter_shape&) = default;
+};
+
+/// What is tuned of every block: its values are those of its prompts, [prompts, width], then of its adapters.
+struct block_tuning {
+  std::int64_t prompts = 0;  ///< rows at the front of each sequence to which the block's prompts are added before it
+  adapter_shape adapters{};  ///< beside its linear maps
+
+  /// Values of a block. Precondition: the adapters fit.
+  [[nodiscard]] std::int64_t values(std::int64_t width, const map_sizes& maps) const noexcept {
+    return prompts * width + adapters.values(maps);
+  }
+  /// What a request's limit counts them as: rows of `width`.
+  [[nodiscard]] std::int64_t rows(std::int64_t width, const map_sizes& maps) const noexcept {
+    return prompts + (adapters.values(maps) + width - 1) / width;
+  }
+};
+
+/// errc::invalid_argument where a rank is none or makes no map smaller, no map is chosen, or alpha is no positive number.
+[[nodiscard]] inline result<adapter_shape> shape_of(const adapter_options& o, const map_sizes& sizes) {
+  const std::array<bool, linear_maps> chosen{o.query,        o.key,          o.value,       o.output,
+                                             o.feed_forward, o.feed_forward, o.feed_forward};
+  std::int64_t least = 0;
+  adapter_shape shape;
+  for (std::size_t i = 0; i < linear_maps; ++i) {
+    if (!chosen[i] || sizes[i].inputs == 0) continue;
+    shape.maps = static_cast<std::uint8_t>(shape.maps | (1U << i));
+    const std::int64_t side = std::min(sizes[i].inputs, sizes[i].outputs);
+    least = least == 0 ? side : std::min(least, side);
+  }
+  if (least == 0)
+    return fail(errc::invalid_argument, "adapters", "no linear map is chosen; the usual ones are query and value");
+  least = std::min<std::int64_t>(least, adapter_shape::most_rank);
+  if (o.rank < 1 || o.rank > least) {
+    return fail(errc::invalid_argument, "adapters",
+                "rank " + std::to_string(o.rank) + "; it must lie between 1 and " + std::to_string(least) +
+                    ", the smallest side of the maps");
+  }
+  if (!(o.alpha > 0.0F && o.alpha < 3.0e38F)) {
+    return fail(errc::invalid_argument, "adapters",
+                "alpha is " + std::to_string(o.alpha) + "; it must be positive and finite");
+  }
+  shape.rank = static_cast<std::uint32_t>(o.rank);
+  return shape;
+}
+
+/// A block's adapters as its maps take them; none where `down` is empty. A factor is part of `up`.
+struct block_adapters {
+  struct pair {
+    autograd::parameter down;  ///< A
+    autograd::parameter up;    ///< B
+  };
+  std::array<pair, linear_maps> of{};
+
+  [[nodiscard]] const pair& operator[](linear_map map) const noexcept { return of[static_cast<std::size_t>(map)]; }
+};
+
+/// Of values and gradients that lie as adapter_shape says; null gradients: nobody wants them. The memory must outlive it.
+[[nodiscard]] inline block_adapters adapters_at(const adapter_shape& shape, const map_sizes& sizes, const float* values,
+                                                float* gradients) noexcept {
+  const auto next = [&](std::int64_t rows, std::int64_t columns) {
+    const autograd::parameter p{values, nullptr, gradients, rows, columns};
+    values += rows * columns;
+    if (gradients != nullptr) gradients += rows * columns;
+    return p;
+  };
+  block_adapters all;
+  for (std::size_t i = 0; i < linear_maps; ++i) {
+    if (!shape.has(i)) continue;
+    all.of[i].down = next(shape.rank, sizes[i].inputs);
+    all.of[i].up = next(sizes[i].outputs, shape.rank);
+  }
+  return all;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::nn
+
+#endif  // CAUSEWAY_NN_ADAPTERS_HPP
+
 // ---- causeway/nn/model_part.hpp ----
 #ifndef CAUSEWAY_NN_MODEL_PART_HPP
 #define CAUSEWAY_NN_MODEL_PART_HPP
@@ -37805,7 +38027,8 @@ struct pass {
   std::int64_t batch = 0;
   std::int64_t T = 0;
   std::uint64_t dropout_stream = 0;
-  float dropout = 0.0F;  ///< 0 outside training
+  float dropout = 0.0F;                      ///< 0 outside training
+  const block_adapters* adapters = nullptr;  ///< of the block that is computed; null: none
 
   /// The type of operands of products.
   [[nodiscard]] dtype type() const noexcept { return low != nullptr ? dtype::bf16 : dtype::f32; }
@@ -37820,12 +38043,34 @@ struct pass {
     return autograd::dropout(t, std::move(x), dropout, dropout_stream, place);
   }
 
-  /// residual + dropout(x·Wᵀ + b). Without dropout the sum is part of the product.
+  [[nodiscard]] bool adapts(linear_map map) const noexcept { return adapters != nullptr && (*adapters)[map].down; }
+
+  /// y, which a linear map made of x and whose columns from `column` on are `map`'s, with what its adapter adds. Works in
+  /// place: move y in.
+  [[nodiscard]] autograd::variable adapted(autograd::tape<Backend>& t, autograd::variable y, const autograd::variable& x,
+                                           linear_map map, std::int64_t column = 0) const {
+    if (!adapts(map)) return y;
+    const auto& [down, up] = (*adapters)[map];
+    return autograd::add_low_rank(t, std::move(y), x, down, up, column);
+  }
+
+  /// So with queries, keys and values that are packed in a row.
+  [[nodiscard]] autograd::variable adapted_attention(autograd::tape<Backend>& t, autograd::variable qkv,
+                                                     const autograd::variable& x,
+                                                     const autograd::head_layout& layout) const {
+    const std::int64_t key = layout.heads * layout.head_size, value = key + layout.kv_heads * layout.head_size;
+    qkv = adapted(t, std::move(qkv), x, linear_map::query);
+    qkv = adapted(t, std::move(qkv), x, linear_map::key, key);
+    return adapted(t, std::move(qkv), x, linear_map::value, value);
+  }
+
+  /// residual + dropout(x·Wᵀ + b), with what the adapter of `map` adds. Without dropout the sum is part of the product.
   [[nodiscard]] autograd::variable add_linear(autograd::tape<Backend>& t, const autograd::variable& residual,
                                               const autograd::variable& x, const autograd::parameter& weight,
-                                              const autograd::parameter& bias, std::uint64_t place) const {
-    if (dropout <= 0.0F) return autograd::linear_to_residual(t, x, weight, bias, residual);
-    return autograd::add(t, residual, drop(t, autograd::linear_to_residual(t, x, weight, bias), place));
+                                              const autograd::parameter& bias, linear_map map, std::uint64_t place) const {
+    if (dropout <= 0.0F) return adapted(t, autograd::linear_to_residual(t, x, weight, bias, residual), x, map);
+    auto added = adapted(t, autograd::linear_to_residual(t, x, weight, bias), x, map);
+    return autograd::add(t, residual, drop(t, std::move(added), place));
   }
 };
 
@@ -38649,6 +38894,12 @@ class gpt_family {
     return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
   }
 
+  /// The linear maps of a block.
+  [[nodiscard]] static map_sizes maps(const gpt_options& o) noexcept {
+    const std::int64_t c = o.width, hidden = o.mlp_ratio * c;
+    return {{{c, c}, {c, c}, {c, c}, {c, c}, {}, {c, hidden}, {hidden, c}}};
+  }
+
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
   gpt_family(const gpt_options& o, parameter_store& store, const model_part& part = {}) : options_{o} {
     declaration d{store, part, o.layers};
@@ -38691,12 +38942,12 @@ class gpt_family {
                                          const autograd::variable& x) const {
     const block_segments& b = blocks_[i];
     const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.heads, options_.width / options_.heads};
-    const auto qkv = autograd::linear(t, norm(t, p, b.norm1, x), p[b.qkv], p[b.qkv + 1]);
-    const auto x1 =
-        p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], p[b.projection + 1], 2 * i + 1);
+    const auto qkv = packed(t, p, b, norm(t, p, b.norm1, x), layout);
+    const auto x1 = p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], p[b.projection + 1],
+                                 linear_map::output, 2 * i + 1);
     const auto y = norm(t, p, b.norm2, x1);
     const auto residual = p.dropout > 0.0F ? autograd::variable{} : x1;
-    const auto z = autograd::feed_forward(t, y, p[b.up], p[b.up + 1], p[b.down], p[b.down + 1], residual);
+    const auto z = feed_forward(t, p, b, y, residual);
     return p.dropout > 0.0F ? autograd::add(t, x1, p.drop(t, z, 2 * i + 2)) : z;
   }
 
@@ -38747,6 +38998,28 @@ class gpt_family {
     const std::size_t weight = d.matrix(prefix + ".weight", outputs, inputs, deviation);
     d.vector(prefix + ".bias", outputs, 0.0F);
     return weight;
+  }
+
+  /// Queries, keys and values.
+  template <class Backend>
+  [[nodiscard]] static autograd::variable packed(autograd::tape<Backend>& t, const pass<Backend>& p,
+                                                 const block_segments& b, const autograd::variable& x,
+                                                 const autograd::head_layout& layout) {
+    return p.adapted_attention(t, autograd::linear(t, x, p[b.qkv], p[b.qkv + 1]), x, layout);
+  }
+
+  /// With adapters the parts are not fused: what GELU is applied to must be whole before.
+  template <class Backend>
+  [[nodiscard]] static autograd::variable feed_forward(autograd::tape<Backend>& t, const pass<Backend>& p,
+                                                       const block_segments& b, const autograd::variable& x,
+                                                       const autograd::variable& residual) {
+    if (!p.adapts(linear_map::up) && !p.adapts(linear_map::down)) {
+      return autograd::feed_forward(t, x, p[b.up], p[b.up + 1], p[b.down], p[b.down + 1], residual);
+    }
+    const auto before = p.adapted(t, autograd::linear(t, x, p[b.up], p[b.up + 1]), x, linear_map::up);
+    const auto hidden = autograd::gelu(t, before);
+    auto y = autograd::linear_to_residual(t, hidden, p[b.down], p[b.down + 1], residual);
+    return p.adapted(t, std::move(y), hidden, linear_map::down);
   }
 
   template <class Backend>
@@ -38830,6 +39103,12 @@ class llama_family {
     return detail::check_count(name, static_cast<double>(o.layers) * block + tables * c);
   }
 
+  /// The linear maps of a block.
+  [[nodiscard]] static map_sizes maps(const llama_options& o) noexcept {
+    const std::int64_t c = o.width, kv = o.kv_heads * (c / o.heads);
+    return {{{c, c}, {c, kv}, {c, kv}, {c, c}, {c, o.hidden}, {c, o.hidden}, {o.hidden, c}}};
+  }
+
   /// Declares the parameters of `part` in `store`, which is empty and outlives the family.
   llama_family(const llama_options& o, parameter_store& store, const model_part& part = {})
       : options_{o}, rotary_{o.context, head_size(), static_cast<double>(o.theta)} {
@@ -38873,10 +39152,10 @@ class llama_family {
                                          const autograd::variable& x) const {
     const block_segments& b = blocks_[i];
     const autograd::head_layout layout{p.batch, p.T, options_.heads, options_.kv_heads, head_size()};
-    auto qkv = autograd::rotary(t, autograd::linear(t, norm(t, p, b.norm1, x), p[b.qkv]), rotary_, layout);
-    const auto x1 = autograd::linear_to_residual(t, autograd::attention(t, qkv, layout), p[b.projection], {}, x);
-    const auto hidden = autograd::swiglu(t, autograd::linear(t, norm(t, p, b.norm2, x1), p[b.gate_up]));
-    return autograd::linear_to_residual(t, hidden, p[b.down], {}, x1);
+    const auto qkv = autograd::rotary(t, packed(t, p, b, norm(t, p, b.norm1, x), layout), rotary_, layout);
+    const auto x1 = p.add_linear(t, x, autograd::attention(t, qkv, layout), p[b.projection], {}, linear_map::output, 0);
+    const auto hidden = autograd::swiglu(t, gate_up(t, p, b, norm(t, p, b.norm2, x1)));
+    return p.add_linear(t, x1, hidden, p[b.down], {}, linear_map::down, 0);
   }
 
   /// What the output layer multiplies.
@@ -38917,6 +39196,20 @@ class llama_family {
     b.gate_up = d.matrix(p + "mlp.gate_up_proj.weight", 2 * options_.hidden, c);
     b.down = d.matrix(p + "mlp.down_proj.weight", c, options_.hidden, residual);
     blocks_.push_back(b);
+  }
+
+  /// Queries, keys and values.
+  template <class Backend>
+  [[nodiscard]] static autograd::variable packed(autograd::tape<Backend>& t, const pass<Backend>& p,
+                                                 const block_segments& b, const autograd::variable& x,
+                                                 const autograd::head_layout& layout) {
+    return p.adapted_attention(t, autograd::linear(t, x, p[b.qkv]), x, layout);
+  }
+  template <class Backend>
+  [[nodiscard]] autograd::variable gate_up(autograd::tape<Backend>& t, const pass<Backend>& p, const block_segments& b,
+                                           const autograd::variable& x) const {
+    auto y = p.adapted(t, autograd::linear(t, x, p[b.gate_up]), x, linear_map::gate);
+    return p.adapted(t, std::move(y), x, linear_map::up, options_.hidden);
   }
 
   template <class Backend>
@@ -40869,17 +41162,16 @@ enum class waiting : std::uint8_t {
 };
 
 /// `waits`, and for some_steps `steps`: τ >= 1. `keeps_departure`: at_send is wanted. `own_is_fresh`: the outer step takes
-/// this peer's own row from now and the others' from a round ago. `land(local, shared, at_send)` gives the new live
-/// parameters. `land_rows(rows, local, shared, at_send)`, where there is one, is the same by kernels::RowArithmetic, which
-/// knows where the rows lie.
+/// this peer's own row from now and the others' from a round ago. `land(rows, local, shared, at_send)` makes `local` the
+/// new live parameters, by kernels::RowArithmetic: that knows where the rows lie. Errors are a device's.
 template <class L>
-concept Landing = L::decides == part::landing&& requires(const L& l, std::span<float> local, std::span<const float> shared,
-                                                         std::span<const float> at_send) {
+concept Landing = L::decides == part::landing&& requires(const L& l, const kernels::host_rows& rows, std::span<float> local,
+                                                         std::span<const float> shared, std::span<const float> at_send) {
   { L::waits } -> std::convertible_to<waiting>;
   { l.steps } -> std::convertible_to<std::uint32_t>;
   {bool{L::keeps_departure}};
   {bool{L::own_is_fresh}};
-  { l.land(local, shared, at_send) } -> std::same_as<void>;
+  { l.land(rows, local, shared, at_send) } -> std::same_as<result<void>>;
 };
 
 /// θ_m ← θ̃, before the next inner step.
@@ -40890,12 +41182,8 @@ struct blocking {
   static constexpr bool keeps_departure = false;
   static constexpr bool own_is_fresh = false;
 
-  static void land(std::span<float> local, std::span<const float> shared, std::span<const float>) {
-    std::copy(shared.begin(), shared.end(), local.begin());
-  }
   template <kernels::RowArithmetic R>
-  static result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
-                                std::span<const float>) {
+  static result<void> land(const R& rows, std::span<float> local, std::span<const float> shared, std::span<const float>) {
     return rows.copy(local, shared);
   }
 };
@@ -40911,12 +41199,8 @@ struct delayed {
   std::uint32_t steps = 1;   ///< τ
   float local_share = 0.5F;  ///< α
 
-  void land(std::span<float> local, std::span<const float> shared, std::span<const float>) const {
-    kernels::blend(local.data(), local_share, shared.data(), 1.0F - local_share, std::ssize(local));
-  }
   template <kernels::RowArithmetic R>
-  result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
-                         std::span<const float>) const {
+  result<void> land(const R& rows, std::span<float> local, std::span<const float> shared, std::span<const float>) const {
     return rows.blend(local, local_share, shared, 1.0F - local_share);
   }
 };
@@ -40934,12 +41218,9 @@ struct compensated {
   std::uint32_t steps = 1;  ///< τ
   float lambda = 0.5F;
 
-  void land(std::span<float> local, std::span<const float> shared, std::span<const float> at_send) const {
-    kernels::compensate(local.data(), shared.data(), at_send.data(), std::ssize(local), coefficients());
-  }
   template <kernels::RowArithmetic R>
-  result<void> land_rows(const R& rows, std::span<float> local, std::span<const float> shared,
-                         std::span<const float> at_send) const {
+  result<void> land(const R& rows, std::span<float> local, std::span<const float> shared,
+                    std::span<const float> at_send) const {
     return rows.compensate(local, shared, at_send, coefficients());
   }
 
@@ -41872,13 +42153,13 @@ struct span_offer {
   double seconds = 0;               ///< for a row through a block, forward
   double load = 0;                  ///< seconds of work of others that wait there
   std::uint32_t most_requests = 1;  ///< of a client at once
-  std::uint32_t most_rows = 1;      ///< of a request, those of its prompts too
+  std::uint32_t most_rows = 1;      ///< of a request, those of what is tuned too
 };
 
 /// What is to go through blocks.
 struct span_need {
   std::int64_t rows = 1;
-  std::int64_t prompts = 0;  ///< rows that come with the request for every block
+  std::int64_t tuned = 0;  ///< rows that come with the request for every block
 };
 
 /// One hop: a server, and the blocks that are asked of it.
@@ -41989,7 +42270,7 @@ class span_directory {
       for (const auto& [id, s] : servers_) {
         if (!usable(s, now) || s.offer.blocks.first > from) continue;
         for (std::int64_t to = std::min(s.offer.blocks.last, blocks.last); to > from; --to) {
-          if (need.rows + need.prompts * (to - from) > s.offer.most_rows) continue;
+          if (need.rows + need.tuned * (to - from) > s.offer.most_rows) continue;
           const double cost =
               cost_of(s, usual, need.rows, to - from) + best[static_cast<std::size_t>(to - blocks.first)].cost;
           if (cost < here.cost) here = {cost, {id, {from, to}}};
@@ -42767,8 +43048,8 @@ static_assert(ExpertDirectory<expert_directory>);
 #define CAUSEWAY_STAGE_FROZEN_BLOCKS_HPP
 
 // Blocks of a pre-trained model that are computed for others and never change (Petals: Borzunov et al., 2022). Nothing is
-// remembered between a forward and its backward: a backward brings the input along and computes the forward again. Prompts
-// of each block come with the request, and their gradients go back with the answer.
+// remembered between a forward and its backward: a backward brings the input along and computes the forward again. What is
+// tuned of each block, prompts and adapters, comes with the request, and its gradients go back with the answer.
 
 namespace causeway::inline CAUSEWAY_ABI::stage {
 
@@ -42781,17 +43062,17 @@ struct span_pass {
   nn::block_range blocks{};
   std::int64_t sequences = 1;
   std::int64_t tokens = 1;
-  std::int64_t prompts = 0;       ///< rows at the front of each sequence to which `deep` is added before every block
-  std::span<const float> x{};     ///< [sequences·tokens, width]
-  std::span<const float> deep{};  ///< [blocks, prompts, width]; empty without prompts
+  nn::block_tuning tuning{};
+  std::span<const float> x{};      ///< [sequences·tokens, width]
+  std::span<const float> tuned{};  ///< [blocks, tuning.values]
 
   [[nodiscard]] std::int64_t rows() const noexcept { return sequences * tokens; }
 };
 
 /// - `hold(range)`: from now on these blocks are here; on an error, what was.
-/// - `forward(pass, y)`; `backward(pass, dy, dx, d_deep)`: the gradients of x and of pass.deep where dy is that of y.
-/// Blocks
-///   of the pass are held; sizes fit. Equal passes give equal bits.
+/// - `forward(pass, y)`; `backward(pass, dy, dx, d_tuned)`: the gradients of x and of pass.tuned where dy is that of y.
+///   Blocks of the pass are held; sizes fit. Equal passes give equal bits.
+/// - `maps()`: the linear maps of a block.
 /// - `agreement()`: equal where blocks mean the same.
 template <class B>
 concept BlockSpan = std::movable<B> &&
@@ -42799,6 +43080,7 @@ concept BlockSpan = std::movable<B> &&
   { fixed.layers() } -> std::convertible_to<std::int64_t>;
   { fixed.width() } -> std::convertible_to<std::int64_t>;
   { fixed.context() } -> std::convertible_to<std::int64_t>;
+  { fixed.maps() } -> std::same_as<nn::map_sizes>;
   { fixed.held() } -> std::same_as<nn::block_range>;
   { fixed.agreement() } -> std::convertible_to<std::uint64_t>;
   { b.hold(r) } -> std::same_as<result<void>>;
@@ -42837,6 +43119,7 @@ class frozen_blocks {
   [[nodiscard]] std::int64_t layers() const noexcept { return options_.layers; }
   [[nodiscard]] std::int64_t width() const noexcept { return options_.width; }
   [[nodiscard]] std::int64_t context() const noexcept { return options_.context; }
+  [[nodiscard]] nn::map_sizes maps() const noexcept { return Family::maps(options_); }
   [[nodiscard]] nn::block_range held() const noexcept { return range_; }
   [[nodiscard]] std::uint64_t agreement() const { return family_agreement<Family>(options_); }
   [[nodiscard]] thread_pool& pool() noexcept { return engine_->backend.pool(); }
@@ -42866,12 +43149,12 @@ class frozen_blocks {
     });
   }
 
-  result<void> backward(const span_pass& p, std::span<const float> dy, std::span<float> dx, std::span<float> d_deep) {
-    CAUSEWAY_EXPECT(d_deep.size() == p.deep.size());
-    std::fill(d_deep.begin(), d_deep.end(), 0.0F);
+  result<void> backward(const span_pass& p, std::span<const float> dy, std::span<float> dx, std::span<float> d_tuned) {
+    CAUSEWAY_EXPECT(d_tuned.size() == p.tuned.size());
+    std::fill(d_tuned.begin(), d_tuned.end(), 0.0F);
     return guarded([&](tape_type& t) {
       const auto in = t.leaf(input(p));
-      const auto out = run(t, p, in, d_deep.data());
+      const auto out = run(t, p, in, d_tuned.data());
       tensor gradient = t.make(dtype::f32, out.value.shape());
       std::copy(dy.begin(), dy.end(), gradient.data<float>());
       t.contribute(out.slot, std::move(gradient));
@@ -42909,19 +43192,28 @@ class frozen_blocks {
     return values;
   }
 
-  [[nodiscard]] autograd::variable run(tape_type& t, const span_pass& p, autograd::variable x, float* d_deep) const {
+  [[nodiscard]] autograd::variable run(tape_type& t, const span_pass& p, autograd::variable x, float* d_tuned) const {
     CAUSEWAY_EXPECT(p.blocks.first >= range_.first && p.blocks.last <= range_.last && p.blocks.size() > 0);
-    const std::int64_t each = p.prompts * width();
-    CAUSEWAY_EXPECT(std::ssize(p.deep) == p.blocks.size() * each);
-    const nn::pass<backend_type> pass{&held_->store, nullptr, p.sequences, p.tokens, 0, 0.0F};
+    const std::int64_t each = p.tuning.values(width(), maps());
+    CAUSEWAY_EXPECT(std::ssize(p.tuned) == p.blocks.size() * each);
     for (std::int64_t i = p.blocks.first; i < p.blocks.last; ++i) {
       const std::int64_t place = (i - p.blocks.first) * each;
-      const autograd::parameter prompts{p.deep.data() + place, nullptr, d_deep == nullptr ? nullptr : d_deep + place,
-                                        p.prompts, width()};
-      if (each > 0) x = autograd::add_prompts(t, x, prompts, p.sequences);
-      x = held_->family.block(t, pass, static_cast<std::size_t>(i), x);
+      x = block(t, p, i, x, p.tuned.data() + place, d_tuned == nullptr ? nullptr : d_tuned + place);
     }
     return x;
+  }
+
+  /// With its prompts, then its adapters, at `tuned`.
+  [[nodiscard]] autograd::variable block(tape_type& t, const span_pass& p, std::int64_t i, autograd::variable x,
+                                         const float* tuned, float* d_tuned) const {
+    const autograd::parameter prompts{tuned, nullptr, d_tuned, p.tuning.prompts, width()};
+    if (prompts.rows > 0) x = autograd::add_prompts(t, x, prompts, p.sequences);
+    const std::int64_t before = prompts.rows * width();
+    const nn::block_adapters adapters =
+        nn::adapters_at(p.tuning.adapters, maps(), tuned + before, d_tuned == nullptr ? nullptr : d_tuned + before);
+    nn::pass<backend_type> pass{&held_->store, nullptr, p.sequences, p.tokens, 0, 0.0F};
+    if (p.tuning.adapters.rank > 0) pass.adapters = &adapters;
+    return held_->family.block(t, pass, static_cast<std::size_t>(i), x);
   }
 
   template <class F>
@@ -45776,6 +46068,8 @@ class periodic {
 
   [[nodiscard]] std::uint32_t steps_since_exchange() const noexcept { return since_; }
   [[nodiscard]] const periodic_options& options() const noexcept { return options_; }
+  /// θ: what all peers have held alike since the last exchange. Where the outer optimizer has a memory of its own, there.
+  [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
 
  private:
   result<void> outer_step(auto& ctx) {
@@ -47538,7 +47832,7 @@ class on_arrival : arrival_rules<Axes...> {
       local_ = leg.answer;
       leg.since = 0;
     } else {
-      landing_.land(local_, leg.answer, leg.at_send);
+      CAUSEWAY_TRY(landing_.land(ctx.rows(), local_, leg.answer, leg.at_send));
     }
     axis::scatter(cuts_[f], local_, ctx.parameters());
     axis::scatter(cuts_[f], leg.answer, tiers_.link().anchor());
@@ -47920,7 +48214,7 @@ class round_rows {
         if (landing_type::waits == axis::waiting::at_once) CAUSEWAY_TRY(add_sent(ctx, s, local));
         if (s.terms.contributors > 0) CAUSEWAY_TRY(ctx.rows().add(local, 1.0F, room(moved_, local.size())));
       } else {
-        CAUSEWAY_TRY(land_by(ctx, local, shared, s.at_send));
+        CAUSEWAY_TRY(landing_.land(ctx.rows(), local, shared, s.at_send));
       }
       CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
       if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
@@ -48001,7 +48295,7 @@ class round_rows {
       if (s.arrived || landing_type::own_is_fresh) CAUSEWAY_TRY(move_shared(ctx, s, mean, {}));
       CAUSEWAY_ASSIGN(const auto shared, opened(ctx, s, anchor_, shared_));
       CAUSEWAY_ASSIGN(const auto local, opened(ctx, s, live(ctx, s), local_));
-      if constexpr (!keeps_in_parameters) CAUSEWAY_TRY(land_by(ctx, local, shared, {}));
+      if constexpr (!keeps_in_parameters) CAUSEWAY_TRY(landing_.land(ctx.rows(), local, shared, {}));
       if (keeps_in_parameters && s.arrived) CAUSEWAY_TRY(rows.add(local, 1.0F, room(moved_, local.size())));
       CAUSEWAY_TRY(put_back(ctx, s, local, live(ctx, s)));
       if constexpr (content_type::sums_updates) CAUSEWAY_TRY(clear_updates(ctx, s));
@@ -48051,16 +48345,6 @@ class round_rows {
   [[nodiscard]] static std::int64_t count(std::span<const float> row) { return static_cast<std::int64_t>(row.size()); }
 
  private:
-  result<void> land_by(auto& ctx, std::span<float> local, std::span<const float> shared, std::span<const float> at_send) {
-    const auto rows = ctx.rows();
-    if constexpr (requires { landing_.land_rows(rows, local, shared, at_send); }) {
-      return landing_.land_rows(rows, local, shared, at_send);
-    } else {
-      landing_.land(local, shared, at_send);
-      return {};
-    }
-  }
-
   /// The front of working memory. It never gets smaller: what grows is cleared, by the host.
   static std::span<float> room(source_vector<float>& scratch, std::size_t size) {
     if (scratch.size() < size) scratch.resize(size);
@@ -50667,9 +50951,9 @@ struct addresses {
   std::vector<std::string> list{};
 };
 
-/// From a client. The data that follows: x, in a backward the gradient of the output, both encoded; then the prompts of the
-/// blocks as f32, low byte first. The answer: the output, or the gradient of x, encoded; in a backward then the gradients
-/// of the prompts.
+/// From a client. The data that follows: x, in a backward the gradient of the output, both encoded; then what is tuned of
+/// the blocks as f32, low byte first. The answer: the output, or the gradient of x, encoded; in a backward then the
+/// gradients of what is tuned.
 struct request {
   std::uint64_t number = 0;  ///< names it among those of its client
   std::uint8_t backward = 0;
@@ -50677,9 +50961,11 @@ struct request {
   std::uint32_t sequences = 1;
   std::uint32_t tokens = 1;
   std::uint32_t prompts = 0;
-  std::uint32_t x_bytes = 0;  ///< of the data, before the gradient or the prompts
+  std::uint32_t x_bytes = 0;  ///< of the data, before the gradient or what is tuned
+  nn::adapter_shape adapters{};
 
   [[nodiscard]] std::int64_t rows() const noexcept { return std::int64_t{sequences} * tokens; }
+  [[nodiscard]] nn::block_tuning tuning() const noexcept { return {prompts, adapters}; }
   /// Rows times blocks; a backward computes the forward too.
   [[nodiscard]] double work() const noexcept {
     return static_cast<double>(rows()) * static_cast<double>(blocks.size()) * (backward != 0 ? 2.0 : 1.0);
@@ -50709,7 +50995,7 @@ inline constexpr std::byte not_finite{1};  ///< what comes out is not finite
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"block message", "model or codec", 1};
+inline constexpr envelope::kind messages{"block message", "model or codec", 2};
 
 inline void write(net::byte_writer& out, const nn::block_range& r) {
   out.put(static_cast<std::uint32_t>(r.first)).put(static_cast<std::uint32_t>(r.last));
@@ -50759,7 +51045,7 @@ inline void read(net::byte_reader& in, addresses& m) {
 
 inline void write(net::byte_writer& out, const request& m) {
   write(out.put(m.number).put(m.backward), m.blocks);
-  out.put(m.sequences).put(m.tokens).put(m.prompts).put(m.x_bytes);
+  out.put(m.sequences).put(m.tokens).put(m.prompts).put(m.x_bytes).put(m.adapters.rank).put(m.adapters.maps);
 }
 inline void read(net::byte_reader& in, request& m) {
   m.number = in.get<std::uint64_t>();
@@ -50770,6 +51056,8 @@ inline void read(net::byte_reader& in, request& m) {
   m.prompts = in.get<std::uint32_t>();
   if (m.prompts > m.tokens) in.refuse();
   m.x_bytes = in.get<std::uint32_t>();
+  m.adapters.rank = envelope::get_below(in, nn::adapter_shape::most_rank + 1);
+  m.adapters.maps = in.get<std::uint8_t>();
 }
 
 inline void write(net::byte_writer& out, const probe& m) { out.put(m.mark); }
@@ -50859,6 +51147,11 @@ class block_lookout : protected net::fabric_events {
 
   [[nodiscard]] error nobody_there(time_point now) const {
     const std::int64_t missing = directory_.first_missing({0, directory_.layers()}, now);
+    if (missing == directory_.layers()) {
+      return fail(errc::timeout, "block_client",
+                  "every block is served, but by nobody who takes a request of this size: fewer rows at once (most_rows), "
+                  "fewer prompts or a lower rank of adapters would do");
+    }
     return fail(errc::timeout, "block_client",
                 "block " + std::to_string(missing) + " of " + std::to_string(directory_.layers()) +
                     " is served by nobody who answers; start a server that holds it");
@@ -51134,9 +51427,9 @@ class block_passage {
 #ifndef CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
 #define CAUSEWAY_PARALLEL_SPAN_CODEC_HPP
 
-// The bytes of rows, gradients and prompts between clients and the servers of frozen blocks. Rows go through a codec that
-// remembers nothing, so that what a server answered goes on to the next one as it is, and again to another if that one is
-// lost. Prompts and their gradients are f32.
+// The bytes of rows, gradients and what is tuned between clients and the servers of frozen blocks. Rows go through a codec
+// that remembers nothing, so that what a server answered goes on to the next one as it is, and again to another if that one
+// is lost. Prompts, adapters and their gradients are f32.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -51152,7 +51445,7 @@ template <stage::ActivationCodec Codec>
 
 /// What a request says.
 struct span_question {
-  std::vector<float> x, dy, deep;
+  std::vector<float> x, dy, tuned;
 };
 
 /// One side's. One thread.
@@ -51164,7 +51457,9 @@ class span_codec {
       "causeway-P6: servers of frozen blocks remember nothing of their clients, nor what a codec with a memory or a "
       "shared base would; use stage::plain or another stage::coded. docs/reference/rules.md#p6");
 
-  span_codec(Codec codec, std::int64_t width) : codec_{std::move(codec)}, width_{width} {}
+  /// `maps`: of a block of the model.
+  span_codec(Codec codec, std::int64_t width, const nn::map_sizes& maps)
+      : codec_{std::move(codec)}, width_{width}, maps_{maps} {}
 
   /// Bytes that rows take, divided by their number, at most.
   static std::size_t most_bytes_a_row(const Codec& codec, std::int64_t width) {
@@ -51173,15 +51468,15 @@ class span_codec {
 
   [[nodiscard]] std::size_t request_bytes(const block_wire::request& r) const {
     const std::size_t dy = r.backward != 0 ? codec_.most_bytes(crossing(r, stage::direction::backward)) : 0;
-    return r.x_bytes + dy + sizeof(float) * deep_values(r);
+    return r.x_bytes + dy + sizeof(float) * tuned_values(r);
   }
   [[nodiscard]] std::size_t answer_bytes(const block_wire::request& r) const {
     if (r.backward == 0) return codec_.most_bytes(crossing(r, stage::direction::forward));
-    return codec_.most_bytes(crossing(r, stage::direction::backward)) + sizeof(float) * deep_values(r);
+    return codec_.most_bytes(crossing(r, stage::direction::backward)) + sizeof(float) * tuned_values(r);
   }
-  /// Of the prompts of the request's blocks.
-  [[nodiscard]] std::size_t deep_values(const block_wire::request& r) const {
-    return static_cast<std::size_t>(r.blocks.size()) * r.prompts * static_cast<std::size_t>(width_);
+  /// Of what is tuned of the request's blocks. Precondition: its adapters fit the maps.
+  [[nodiscard]] std::size_t tuned_values(const block_wire::request& r) const {
+    return static_cast<std::size_t>(r.blocks.size() * r.tuning().values(width_, maps_));
   }
 
   result<std::vector<std::byte>> encode_rows(thread_pool& pool, const block_wire::request& r, stage::direction way,
@@ -51201,49 +51496,49 @@ class span_codec {
   }
 
   [[nodiscard]] static std::vector<std::byte> request_data(std::span<const std::byte> x, std::span<const std::byte> dy,
-                                                           std::span<const float> deep) {
+                                                           std::span<const float> tuned) {
     std::vector<std::byte> all(x.begin(), x.end());
     all.insert(all.end(), dy.begin(), dy.end());
-    put(all, deep);
+    put(all, tuned);
     return all;
   }
 
   /// Errors where no client that keeps the rules sends this.
   result<span_question> read_request(thread_pool& pool, const block_wire::request& r, std::span<const std::byte> bytes) {
-    CAUSEWAY_ASSIGN(const std::size_t rows, without_deep(r, bytes));
+    CAUSEWAY_ASSIGN(const std::size_t rows, without_tuned(r, bytes));
     if (r.x_bytes > rows || (r.backward == 0 && r.x_bytes != rows)) return wrong_length();
     span_question q;
     CAUSEWAY_ASSIGN(q.x, decode_rows(pool, r, stage::direction::forward, bytes.first(r.x_bytes)));
     if (r.backward != 0) {
       CAUSEWAY_ASSIGN(q.dy, decode_rows(pool, r, stage::direction::backward, bytes.subspan(r.x_bytes, rows - r.x_bytes)));
     }
-    CAUSEWAY_ASSIGN(q.deep, get(pool, bytes.subspan(rows)));
+    CAUSEWAY_ASSIGN(q.tuned, get(pool, bytes.subspan(rows)));
     return q;
   }
 
   result<shared_bytes> write_answer(thread_pool& pool, const block_wire::request& r, std::span<const float> rows,
-                                    std::span<const float> d_deep) {
+                                    std::span<const float> d_tuned) {
     CAUSEWAY_ASSIGN(std::vector<std::byte> bytes, encode_rows(pool, r, way_back(r), rows));
-    put(bytes, d_deep);
+    put(bytes, d_tuned);
     return shared_bytes{std::make_shared<const std::vector<std::byte>>(std::move(bytes))};
   }
 
-  /// The answer's rows as they came, which decode and are finite, and the gradients of prompts.
+  /// The answer's rows as they came, which decode and are finite, and the gradients of what is tuned.
   struct answer {
     shared_bytes rows;
     std::vector<float> values;
-    std::vector<float> d_deep;
+    std::vector<float> d_tuned;
   };
   /// Errors where no server that keeps the rules sends this.
   result<answer> read_answer(thread_pool& pool, const block_wire::request& r, const shared_bytes& bytes) {
     std::size_t rows = bytes->size();
     if (r.backward != 0) {
-      CAUSEWAY_ASSIGN(rows, without_deep(r, *bytes));
+      CAUSEWAY_ASSIGN(rows, without_tuned(r, *bytes));
     }
     const std::span<const std::byte> all{*bytes};
     answer a;
     CAUSEWAY_ASSIGN(a.values, decode_rows(pool, r, way_back(r), all.first(rows)));
-    CAUSEWAY_ASSIGN(a.d_deep, get(pool, all.subspan(rows)));
+    CAUSEWAY_ASSIGN(a.d_tuned, get(pool, all.subspan(rows)));
     a.rows = rows == all.size() ? bytes
                                 : std::make_shared<const std::vector<std::byte>>(
                                       all.begin(), all.begin() + static_cast<std::ptrdiff_t>(rows));
@@ -51260,10 +51555,10 @@ class span_codec {
   }
 
   static error wrong_length() { return fail(errc::protocol, "rows", "another length than their number says"); }
-  result<std::size_t> without_deep(const block_wire::request& r, std::span<const std::byte> bytes) const {
-    const std::size_t deep = sizeof(float) * deep_values(r);
-    if (bytes.size() < deep) return wrong_length();
-    return bytes.size() - deep;
+  result<std::size_t> without_tuned(const block_wire::request& r, std::span<const std::byte> bytes) const {
+    const std::size_t tuned = sizeof(float) * tuned_values(r);
+    if (bytes.size() < tuned) return wrong_length();
+    return bytes.size() - tuned;
   }
 
   static void put(std::vector<std::byte>& out, std::span<const float> values) {
@@ -51278,12 +51573,14 @@ class span_codec {
       values[i] = std::bit_cast<float>(net::detail::load_little<std::uint32_t>(bytes.data() + i * sizeof(float)));
     }
     if (bytes.size() % sizeof(float) != 0) return wrong_length();
-    if (!all_finite(pool, values)) return fail(errc::non_finite, "prompts", "values that are not finite were sent");
+    if (!all_finite(pool, values))
+      return fail(errc::non_finite, "prompts or adapters", "values that are not finite were sent");
     return values;
   }
 
   Codec codec_;
   std::int64_t width_;
+  nn::map_sizes maps_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
@@ -51300,25 +51597,32 @@ class span_codec {
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-/// Rows of `sequences` of `tokens` each, of which the first `prompts` have `deep` [layers, prompts, width] added before
-/// each block.
+/// What a client knows of the model that others serve.
+struct span_model {
+  std::uint64_t agreement = 0;  ///< stage::family_agreement of the options
+  std::int64_t layers = 1;
+  std::int64_t width = 1;
+  nn::map_sizes maps{};
+};
+
+/// Rows of `sequences` of `tokens` each, and what is tuned of every block, [layers, tuning.values].
 struct block_batch {
   std::int64_t sequences = 1;
   std::int64_t tokens = 1;
-  std::int64_t prompts = 0;  ///< 0: no `deep`
-  std::span<const float> deep{};
+  nn::block_tuning tuning{};
+  std::span<const float> tuned{};
 };
 
 /// One thread calls; events come as the fabric has them.
 template <stage::ActivationCodec Codec = stage::plain>
 class block_client final : private block_lookout {
  public:
-  /// `model`: stage::family_agreement of the options.
-  block_client(std::shared_ptr<net::fabric> fabric, block_client_options options, std::uint64_t model, std::int64_t layers,
-               std::int64_t width, Codec codec = Codec{}, log_sink log = {})
-      : block_lookout{std::move(fabric), span_run(options.run, model, codec), layers, std::move(options), std::move(log)},
-        width_{width},
-        codec_{std::move(codec), width},
+  block_client(std::shared_ptr<net::fabric> fabric, block_client_options options, const span_model& model,
+               Codec codec = Codec{}, log_sink log = {})
+      : block_lookout{std::move(fabric), span_run(options.run, model.agreement, codec), model.layers, std::move(options),
+                      std::move(log)},
+        model_{model},
+        codec_{std::move(codec), model.width, model.maps},
         mail_{*fabric_} {
     listen();
   }
@@ -51334,7 +51638,11 @@ class block_client final : private block_lookout {
   /// y = all blocks of x, [sequences·tokens, width]. errc::timeout where a block is served by nobody for `give_up`;
   /// errc::non_finite where rows are not, or become so.
   result<pass> forward(thread_pool& pool, const block_batch& batch, std::span<const float> x, std::span<float> y) {
-    CAUSEWAY_EXPECT(std::ssize(x) == batch.sequences * batch.tokens * width_ && y.size() == x.size());
+    CAUSEWAY_EXPECT(std::ssize(x) == batch.sequences * batch.tokens * model_.width && y.size() == x.size());
+    if (!all_finite(pool, batch.tuned)) {
+      return fail(errc::non_finite, "block_client",
+                  "prompts or adapters are not finite: the learning rate may be too high");
+    }
     pass p{batch, {}, {}};
     const std::int64_t each = std::max<std::int64_t>(1, options_.most_rows / batch.tokens);
     for (std::int64_t s = 0; s < batch.sequences; s += each) {
@@ -51348,19 +51656,19 @@ class block_client final : private block_lookout {
     return p;
   }
 
-  /// dx from dy; adds to d_deep [layers, prompts, width] the gradient of the batch's `deep`, which must still be there.
+  /// dx from dy; adds to d_tuned the gradient of the batch's `tuned`, which must still be there.
   result<void> backward(thread_pool& pool, pass& p, std::span<const float> dy, std::span<float> dx,
-                        std::span<float> d_deep) {
-    CAUSEWAY_EXPECT(d_deep.size() == p.batch.deep.size() && dx.size() == dy.size());
+                        std::span<float> d_tuned) {
+    CAUSEWAY_EXPECT(d_tuned.size() == p.batch.tuned.size() && dx.size() == dy.size());
     for (std::size_t i = 0; i < p.pieces.size(); ++i) {
       CAUSEWAY_ASSIGN(auto bytes, encoded(pool, p, i, stage::direction::backward, part_of(p, i, dy)));
       p.pieces[i].turn_back(std::move(bytes));
     }
-    std::vector<std::vector<float>> of_piece(p.pieces.size(), std::vector<float>(d_deep.size()));
+    std::vector<std::vector<float>> of_piece(p.pieces.size(), std::vector<float>(d_tuned.size()));
     CAUSEWAY_TRY(travel(pool, p, of_piece));
     CAUSEWAY_TRY(decode_all(pool, p, stage::direction::backward, dx));
     for (const auto& piece : of_piece) {
-      for (std::size_t i = 0; i < d_deep.size(); ++i) d_deep[i] += piece[i];
+      for (std::size_t i = 0; i < d_tuned.size(); ++i) d_tuned[i] += piece[i];
     }
     return {};
   }
@@ -51387,7 +51695,7 @@ class block_client final : private block_lookout {
   }
   template <class T>
   [[nodiscard]] std::span<T> part_of(const pass& p, std::size_t piece, std::span<T> all) const {
-    const std::int64_t each = p.batch.tokens * width_;
+    const std::int64_t each = p.batch.tokens * model_.width;
     return all.subspan(static_cast<std::size_t>(p.first[piece] * each),
                        static_cast<std::size_t>(sequences_of(p, piece) * each));
   }
@@ -51395,7 +51703,8 @@ class block_client final : private block_lookout {
     block_wire::request r;
     r.sequences = static_cast<std::uint32_t>(sequences_of(p, piece));
     r.tokens = static_cast<std::uint32_t>(p.batch.tokens);
-    r.prompts = static_cast<std::uint32_t>(p.batch.prompts);
+    r.prompts = static_cast<std::uint32_t>(p.batch.tuning.prompts);
+    r.adapters = p.batch.tuning.adapters;
     return r;
   }
 
@@ -51419,9 +51728,9 @@ class block_client final : private block_lookout {
 
   // ---- the way
 
-  /// Until all pieces have arrived. `d_deep`: of each piece, on the way back.
-  result<void> travel(thread_pool& pool, pass& p, std::span<std::vector<float>> d_deep) {
-    const auto outcome = travel_on(pool, p, d_deep);
+  /// Until all pieces have arrived. `d_tuned`: of each piece, on the way back.
+  result<void> travel(thread_pool& pool, pass& p, std::span<std::vector<float>> d_tuned) {
+    const auto outcome = travel_on(pool, p, d_tuned);
     if (outcome) return outcome;
     mail_.clear();
     fabric_->locked([this] {
@@ -51431,12 +51740,12 @@ class block_client final : private block_lookout {
     return outcome;
   }
 
-  result<void> travel_on(thread_pool& pool, pass& p, std::span<std::vector<float>> d_deep) {
+  result<void> travel_on(thread_pool& pool, pass& p, std::span<std::vector<float>> d_tuned) {
     waits_since_.reset();
     not_finite_ = 0;
     fabric_->locked([this] { down_.clear(); });
     for (;;) {
-      for (auto& a : mail_.collect()) take(pool, p, d_deep, a);
+      for (auto& a : mail_.collect()) take(pool, p, d_tuned, a);
       if (not_finite_ >= 3) {
         return fail(errc::non_finite, "block_client",
                     "servers said three times that what comes out is not finite: the learning rate may be too high");
@@ -51487,7 +51796,8 @@ class block_client final : private block_lookout {
     stage::span_chain chain;
     if (one.unrouted().size() > 0) {
       directory_.expire(u.since);
-      chain = directory_.route(one.unrouted(), {u.what.rows(), u.what.prompts}, u.since);
+      const std::int64_t tuned = u.what.tuning().rows(model_.width, model_.maps);
+      chain = directory_.route(one.unrouted(), {u.what.rows(), tuned}, u.since);
       if (chain.empty()) return std::nullopt;
     }
     q = one.next(chain);
@@ -51512,17 +51822,17 @@ class block_client final : private block_lookout {
   }
 
   void send(const pass& p, const under_way& u, const block_passage::question& q) {
-    const std::size_t each = p.batch.deep.size() / static_cast<std::size_t>(directory_.layers());
-    const auto deep = p.batch.deep.subspan(static_cast<std::size_t>(u.what.blocks.first) * each,
-                                           static_cast<std::size_t>(u.what.blocks.size()) * each);
+    const std::size_t each = p.batch.tuned.size() / static_cast<std::size_t>(directory_.layers());
+    const auto tuned = p.batch.tuned.subspan(static_cast<std::size_t>(u.what.blocks.first) * each,
+                                             static_cast<std::size_t>(u.what.blocks.size()) * each);
     const std::span<const std::byte> dy = q.dy ? std::span<const std::byte>{*q.dy} : std::span<const std::byte>{};
-    auto data = codec_.request_data(*q.x, dy, deep);
+    auto data = codec_.request_data(*q.x, dy, tuned);
     mail_.expect(u.link, block_wire::answer_id(u.what.number), u.what.number, codec_.answer_bytes(u.what));
     mail_.send(u.link, block_wire::request_id(u.what.number),
                std::make_shared<const std::vector<std::byte>>(std::move(data)));
   }
 
-  void take(thread_pool& pool, pass& p, std::span<std::vector<float>> d_deep,
+  void take(thread_pool& pool, pass& p, std::span<std::vector<float>> d_tuned,
             typename parcel_mail<std::uint64_t>::arrival& a) {
     const auto found = requests_.find(a.what);
     if (found == requests_.end() || found->second.link != a.from) return;
@@ -51544,8 +51854,8 @@ class block_client final : private block_lookout {
     block_passage& piece = p.pieces[u.piece];
     if (u.what.backward == 0) return piece.took_output(stage::span_hop{u.server, u.what.blocks}, std::move(answer->rows));
     piece.took_gradient(std::move(answer->rows));
-    const std::size_t at = static_cast<std::size_t>(u.what.blocks.first * u.what.prompts * width_);
-    std::copy(answer->d_deep.begin(), answer->d_deep.end(), d_deep[u.piece].begin() + static_cast<std::ptrdiff_t>(at));
+    const std::int64_t each = u.what.tuning().values(model_.width, model_.maps);
+    std::copy(answer->d_tuned.begin(), answer->d_tuned.end(), d_tuned[u.piece].begin() + u.what.blocks.first * each);
   }
 
   /// Requests to whom is down, or took too long.
@@ -51573,7 +51883,7 @@ class block_client final : private block_lookout {
     if (u.what.backward != 0) p.pieces[u.piece].lost_gradient();
   }
 
-  std::int64_t width_;
+  span_model model_;
   span_codec<Codec> codec_;
   parcel_mail<std::uint64_t> mail_;
   std::map<std::uint64_t, under_way> requests_;  // by number
@@ -51606,9 +51916,9 @@ struct block_server_options {
   double quality = 0.75;   ///< moves if the least throughput is less than this part of what it could be
   std::uint64_t seed = 0;  ///< of when it looks; another one for each server
   duration heartbeat = std::chrono::seconds{1};
-  duration life = std::chrono::seconds{5};      ///< of an announcement
-  std::uint32_t most_rows = 8192;               ///< of a request, those of its prompts too
-  std::uint32_t most_requests = 4;              ///< of a client at once
+  duration life = std::chrono::seconds{5};  ///< of an announcement
+  std::uint32_t most_rows = 8192;   ///< of a request, those of what is tuned too: 4·width bytes of adapters are one
+  std::uint32_t most_requests = 4;  ///< of a client at once
   duration patience = std::chrono::minutes{2};  ///< for the rows of a request whose turn came
   std::size_t most_held = 16;                   ///< requests whose rows are here or on their way
 };
@@ -51632,6 +51942,8 @@ class block_door : protected net::fabric_events {
     std::uint64_t run = 0;
     std::int64_t layers = 0;
     std::int64_t context = 0;
+    std::int64_t width = 0;
+    nn::map_sizes maps{};
     std::size_t most_bytes_a_row = 0;  ///< encoded
   };
 
@@ -51728,7 +52040,10 @@ class block_door : protected net::fabric_events {
   /// Why it is not let in; empty where it is.
   [[nodiscard]] std::string objection(const session& s, const block_wire::request& r) const {
     if (s.requests >= options_.most_requests) return "more requests at once than were announced";
-    if (r.rows() + r.blocks.size() * r.prompts > options_.most_rows) return "more rows than were announced";
+    if (!r.adapters.fits(limits_.maps)) return "adapters beside maps that the model does not have";
+    if (r.rows() + r.blocks.size() * r.tuning().rows(limits_.width, limits_.maps) > options_.most_rows) {
+      return "more rows, with prompts and adapters, than were announced";
+    }
     if (r.tokens > limits_.context || r.blocks.last > limits_.layers) return "more tokens or blocks than the model has";
     if (r.x_bytes > static_cast<std::size_t>(r.rows()) * limits_.most_bytes_a_row) return "more bytes than rows take";
     return {};
@@ -51909,7 +52224,7 @@ class block_server final : private block_door {
                Codec codec = Codec{}, log_sink log = {})
       : block_door{std::move(fabric), options, limits_of(options, blocks, codec), std::move(log)},
         blocks_{std::move(blocks)},
-        codec_{std::move(codec), blocks_.width()},
+        codec_{std::move(codec), blocks_.width(), blocks_.maps()},
         mail_{*this->fabric_},
         random_{options.seed, 0x626C6B73U} {}
   ~block_server() override { fabric_->attach(nullptr); }
@@ -51964,7 +52279,11 @@ class block_server final : private block_door {
   };
 
   static model_limits limits_of(const block_server_options& o, const Blocks& b, const Codec& codec) {
-    return {span_run(o.run, b.agreement(), codec), b.layers(), b.context(),
+    return {span_run(o.run, b.agreement(), codec),
+            b.layers(),
+            b.context(),
+            b.width(),
+            b.maps(),
             span_codec<Codec>::most_bytes_a_row(codec, b.width())};
   }
 
@@ -52033,15 +52352,15 @@ class block_server final : private block_door {
   /// Errors: the client broke the rules.
   result<shared_bytes> answer_to(const block_wire::request& what, std::span<const std::byte> bytes) {
     CAUSEWAY_ASSIGN(const span_question q, codec_.read_request(blocks_.pool(), what, bytes));
-    const stage::span_pass pass{what.blocks, what.sequences, what.tokens, what.prompts, q.x, q.deep};
-    std::vector<float> out(q.x.size()), d_deep(what.backward != 0 ? q.deep.size() : 0);
-    const auto outcome = what.backward != 0 ? blocks_.backward(pass, q.dy, out, d_deep) : blocks_.forward(pass, out);
+    const stage::span_pass pass{what.blocks, what.sequences, what.tokens, what.tuning(), q.x, q.tuned};
+    std::vector<float> out(q.x.size()), d_tuned(what.backward != 0 ? q.tuned.size() : 0);
+    const auto outcome = what.backward != 0 ? blocks_.backward(pass, q.dy, out, d_tuned) : blocks_.forward(pass, out);
     if (!outcome) {
       log_(severity::warning, outcome.error().text());
       return refusal(block_wire::not_here);
     }
-    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_deep)) return refusal(block_wire::not_finite);
-    return codec_.write_answer(blocks_.pool(), what, out, d_deep);
+    if (!all_finite(blocks_.pool(), out) || !all_finite(blocks_.pool(), d_tuned)) return refusal(block_wire::not_finite);
+    return codec_.write_answer(blocks_.pool(), what, out, d_tuned);
   }
 
   static shared_bytes refusal(std::byte why) { return std::make_shared<const std::vector<std::byte>>(1, why); }
@@ -53687,9 +54006,12 @@ class elastic_pipeline {
       const auto begun = begin_attempt();
       const auto done = begun ? attempt(ctx) : begun;
       if (done) return loss_ / static_cast<double>(b.tokens());
-      if (!complete_) return done.error();
+      // Called away before it could begin, from a step that the others are past.
+      const bool behind = !begun && begun.error().code == errc::cancelled && crew_->words().step != ctx.step();
+      if (!complete_ && !behind) return done.error();
       CAUSEWAY_TRY(crew_->failed(done.error()));  // a gradient that others may have voted for is kept
       if (taken()) return crew_->words().loss / static_cast<double>(b.tokens());
+      if (behind) return finished_by_others(ctx);
       if (begun || begun.error().code != errc::cancelled || crew_->words().step != ctx.step()) continue;
       complete_ = false;  // the trainer clears the gradients
       return done.error();
@@ -53866,11 +54188,7 @@ class elastic_pipeline {
     }
     complete_ = false;
     codec_.begin_step();
-    if (crew_->words().step != ctx.step()) {
-      ctx.resume_at(crew_->words().step);
-      crew_->finished_by_others();
-      return fail(errc::cancelled, "step", "the others have finished it");
-    }
+    if (crew_->words().step != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto facts, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *facts));
     CAUSEWAY_TRY(compute(ctx));
@@ -53879,6 +54197,13 @@ class elastic_pipeline {
     CAUSEWAY_TRY(tell_sums(ctx));
     proposes_ = true;
     return {};
+  }
+
+  error finished_by_others(auto& ctx) {
+    complete_ = false;
+    ctx.resume_at(crew_->words().step);
+    crew_->finished_by_others();
+    return fail(errc::cancelled, "step", "the others have finished it");
   }
 
   result<void> begin_attempt() {
@@ -54979,12 +55304,171 @@ class expert_gpt {
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_GPT_HPP
 
+// ---- causeway/parallel/swarm_table_exchange.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP
+#define CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP
+
+// A token table that is the output layer too, on its way between the two ends of a swarm: who lacks it asks a peer that has
+// it, piece by piece, and asks another from the beginning when that one is lost. A state machine without network and clock;
+// who gives needs no more than a function, so a peer gives also while it computes, waits, or has finished.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+namespace swarm_wire {
+
+inline constexpr std::size_t table_piece_values = std::size_t{1} << 16U;
+static_assert(table_piece_values * sizeof(float) <= net::max_post_bytes / 2);
+
+/// To the other end of the model: a piece of what it has of the table in a step. The first stage gives its part of the
+/// gradient, the last the table as the step left it.
+struct table_request {
+  std::uint64_t step = 0;
+  std::uint32_t piece = 0;
+};
+
+/// The answer.
+struct table_piece {
+  std::uint64_t step = 0;
+  std::uint32_t piece = 0;
+  std::uint64_t version = 0;    ///< pieces of another version are of another sum
+  std::vector<float> values{};  ///< finite; none: the sender has nothing of that step
+};
+
+namespace detail {
+
+inline void write(net::byte_writer& out, const table_request& m) { out.put(m.step).put(m.piece); }
+inline void read(net::byte_reader& in, table_request& m) {
+  m.step = in.get<std::uint64_t>();
+  m.piece = in.get<std::uint32_t>();
+}
+
+inline void write(net::byte_writer& out, const table_piece& m) {
+  out.put(m.step).put(m.piece).put(m.version).put_bytes(std::as_bytes(std::span{m.values}));
+}
+inline void read(net::byte_reader& in, table_piece& m) {
+  m.step = in.get<std::uint64_t>();
+  m.piece = in.get<std::uint32_t>();
+  m.version = in.get<std::uint64_t>();
+  const auto bytes = in.get_bytes(table_piece_values * sizeof(float));
+  if (bytes.size() % sizeof(float) != 0) in.refuse();
+  if (!in.ok()) return;
+  m.values.resize(bytes.size() / sizeof(float));
+  if (!bytes.empty()) std::memcpy(m.values.data(), bytes.data(), bytes.size());
+  if (!std::all_of(m.values.begin(), m.values.end(), [](float v) { return std::isfinite(v); })) in.refuse();
+}
+
+}  // namespace detail
+
+}  // namespace swarm_wire
+
+/// The answer of a peer that has `table`; empty if it has none of that step.
+[[nodiscard]] inline swarm_wire::table_piece answer(const swarm_wire::table_request& asked, std::span<const float> table,
+                                                    std::uint64_t version) {
+  swarm_wire::table_piece p{asked.step, asked.piece, version, {}};
+  const std::size_t from = asked.piece * swarm_wire::table_piece_values;
+  if (from >= table.size()) return p;
+  const auto part = table.subspan(from, std::min(swarm_wire::table_piece_values, table.size() - from));
+  p.values.assign(part.begin(), part.end());
+  return p;
+}
+
+/// Thread safety: none; the fabric's lock serves. Memory: one table. 2 MiB are under way.
+class swarm_table_fetch {
+ public:
+  static constexpr std::uint32_t window = 8;  // pieces asked for and not here
+
+  /// `length` values of that step. What is there of it already stays.
+  void want(std::uint64_t step, std::size_t length) {
+    if (wanted_ && step_ == step && values_.size() == length) return;
+    *this = {};
+    wanted_ = true;
+    step_ = step;
+    values_.resize(length);
+  }
+  /// What is there of another step is of no use.
+  void keep_only(std::uint64_t step) {
+    if (step_ != step) *this = {};
+  }
+
+  /// Wanted, not here, and nobody is asked.
+  [[nodiscard]] bool looks_for_a_source() const noexcept { return wanted_ && !complete() && source_ == 0; }
+  /// Asks that peer from the beginning: sums that two peers have may be rounded differently.
+  void ask(net::peer_id from) {
+    source_ = from;
+    there_.assign(pieces(), false);
+    got_ = next_ = 0;
+  }
+  /// To whom `take_requests` are to be sent.
+  [[nodiscard]] net::peer_id source() const noexcept { return source_; }
+  [[nodiscard]] std::vector<swarm_wire::table_request> take_requests() {
+    std::vector<swarm_wire::table_request> due;
+    if (source_ == 0 || complete()) return due;
+    for (; next_ < pieces() && next_ < got_ + window; ++next_) due.push_back({step_, next_});
+    return due;
+  }
+
+  /// True: with this piece it is whole. What was not asked for, or is there already, is passed over.
+  bool take(net::peer_id from, const swarm_wire::table_piece& p) {
+    if (!wanted_ || complete() || from != source_ || p.step != step_) return false;
+    if (p.values.empty() || p.piece >= pieces() || p.values.size() != size_of(p.piece)) {
+      refused_.insert(from);
+      source_ = 0;
+      return false;
+    }
+    if (got_ > 0 && p.version != version_) {  // its sum was made again meanwhile
+      source_ = 0;
+      return false;
+    }
+    version_ = p.version;
+    if (there_[p.piece]) return false;
+    std::copy(p.values.begin(), p.values.end(), values_.begin() + p.piece * swarm_wire::table_piece_values);
+    there_[p.piece] = true;
+    ++got_;
+    return complete();
+  }
+  void lost(net::peer_id peer) {
+    if (source_ == peer) source_ = 0;
+    refused_.erase(peer);
+  }
+  /// Whether it had nothing, though it said otherwise; until `forgive`.
+  [[nodiscard]] bool refused(net::peer_id peer) const { return refused_.contains(peer); }
+  void forgive() { refused_.clear(); }
+
+  [[nodiscard]] bool has(std::uint64_t step) const noexcept { return wanted_ && step_ == step && complete(); }
+  /// Precondition: it has them.
+  [[nodiscard]] std::span<const float> values() const noexcept { return values_; }
+
+ private:
+  [[nodiscard]] std::uint32_t pieces() const noexcept {
+    return static_cast<std::uint32_t>((values_.size() + swarm_wire::table_piece_values - 1) /
+                                      swarm_wire::table_piece_values);
+  }
+  [[nodiscard]] std::size_t size_of(std::uint32_t piece) const noexcept {
+    return std::min(swarm_wire::table_piece_values, values_.size() - piece * swarm_wire::table_piece_values);
+  }
+  [[nodiscard]] bool complete() const noexcept { return got_ > 0 && got_ == pieces(); }
+
+  bool wanted_ = false;
+  std::uint64_t step_ = 0;
+  std::vector<float> values_;
+  std::vector<bool> there_;
+  net::peer_id source_ = 0;
+  std::uint64_t version_ = 0;
+  std::uint32_t got_ = 0, next_ = 0;
+  std::set<net::peer_id> refused_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_TABLE_EXCHANGE_HPP
+
 // ---- causeway/parallel/swarm_messages.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
 #define CAUSEWAY_PARALLEL_SWARM_MESSAGES_HPP
 
 // What the peers of a swarm say to each other, and its bytes: format, run, kind, fields. docs/design/swarm.md says when.
-// Boundary tensors are no messages of this kind: they travel as data, each announced by a `parcel`.
+// Boundary tensors are no messages of this kind: they travel as data, each announced by a `parcel`. Those about a tied
+// table are in swarm_table_exchange.hpp.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel::swarm_wire {
 
@@ -55075,9 +55559,12 @@ struct status {
   std::uint64_t turn = 0;    ///< that it works on
   std::uint32_t term = 0;    ///< of the driver that it follows
   std::uint8_t drives = 0;   ///< it is that driver itself
-  std::uint32_t queued = 0;  ///< micro-batches that wait here
+  double queued = 0;         ///< micro-batches that wait here, on average: queue_meter
   double seconds = 0;        ///< that one takes here; 0: not known
   stage_sum sums[2];         ///< of its stage, for the newest two steps that have one
+  /// Of a tied table, on the last stage: the turn for whose sum it has the first stage's part. 0: none.
+  std::uint64_t part = 0;
+  std::uint64_t committed = 0;  ///< at the ends of a model with a tied table: steps in the committed state that it holds
 };
 
 /// From a peer that takes the driving over.
@@ -55175,18 +55662,20 @@ struct delays {
 
 /// The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<status, claim, report, order, parcel, contributed, verdict, addresses, move_request, refusal,
-                             probe, echo, delays>;
+                             probe, echo, delays, table_request, table_piece>;
 
 namespace detail {
 
-inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches or local steps", 3};
+inline constexpr envelope::kind messages{"swarm message", "model, codec or number of micro-batches or local steps", 4};
 
 using envelope::get_below, envelope::get_flag, envelope::get_real, envelope::put_real;
 
 inline void write(net::byte_writer& out, const status& m) {
-  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives).put(m.queued);
+  out.put(m.stage).put(m.serving).put(m.turn).put(m.term).put(m.drives);
+  put_real(out, m.queued);
   put_real(out, m.seconds);
   for (const stage_sum& s : m.sums) put_real(out.put(s.step), s.squares);
+  out.put(m.part).put(m.committed);
 }
 inline void read(net::byte_reader& in, status& m) {
   m.stage = get_below(in, most_stages);
@@ -55194,12 +55683,14 @@ inline void read(net::byte_reader& in, status& m) {
   m.turn = in.get<std::uint64_t>();
   m.term = in.get<std::uint32_t>();
   m.drives = get_flag(in);
-  m.queued = in.get<std::uint32_t>();
+  m.queued = get_real(in);
   m.seconds = get_real(in);
   for (stage_sum& s : m.sums) {
     s.step = in.get<std::uint64_t>();
     s.squares = get_real(in);
   }
+  m.part = in.get<std::uint64_t>();
+  m.committed = in.get<std::uint64_t>();
 }
 
 inline void write(net::byte_writer& out, const claim& m) { out.put(m.term); }
@@ -55346,6 +55837,7 @@ struct swarm_holding {
   bool sum = false;            ///< it has the whole sum, of an exchange that was called off afterwards
   swarm_wire::batch_set done;  ///< micro-batches in its own gradient
   bool released = false;       ///< other stages are through with the round: what is missing stays missing
+  bool part = false;           ///< it has the first stage's part of a tied table's gradient, and this is the last stage
 };
 
 enum class swarm_part : std::uint8_t {
@@ -55358,13 +55850,17 @@ enum class swarm_part : std::uint8_t {
 struct swarm_plan {
   std::vector<swarm_part> parts;  ///< by peer of the exchange
   bool complete = false;          ///< the parts make the whole; else nothing may be exchanged
+  std::size_t adds_part = none;   ///< who adds the first stage's part of a tied table's gradient
+
+  static constexpr std::size_t none = SIZE_MAX;
 };
 
 /// A sum that somebody has is taken as it is. Else peers count in their order, and one whose set meets what those before
-/// it have is left out whole: its gradient cannot be taken apart.
+/// it have is left out whole: its gradient cannot be taken apart. `needs_part`: the last stage of a model with a tied
+/// table; the first peer that has the first stage's part adds it to whatever else it puts in.
 [[nodiscard]] inline swarm_plan plan_shares(std::span<const swarm_holding> all, std::uint64_t step,
-                                            const swarm_wire::batch_set& wanted) {
-  swarm_plan plan{std::vector(all.size(), swarm_part::nothing), false};
+                                            const swarm_wire::batch_set& wanted, bool needs_part = false) {
+  swarm_plan plan{std::vector(all.size(), swarm_part::nothing)};
   for (std::size_t p = 0; p < all.size(); ++p) {
     if (!all[p].sum || all[p].step != step) continue;
     plan.parts[p] = swarm_part::sum;
@@ -55380,6 +55876,11 @@ struct swarm_plan {
   }
   const auto lets_go = [step](const swarm_holding& h) { return h.released && h.step == step; };
   plan.complete = covered == wanted || std::any_of(all.begin(), all.end(), lets_go);
+  if (!needs_part) return plan;
+  const auto has_part = [step](const swarm_holding& h) { return h.part && h.step == step; };
+  const auto first = std::find_if(all.begin(), all.end(), has_part);
+  if (first != all.end()) plan.adds_part = static_cast<std::size_t>(first - all.begin());
+  plan.complete = plan.complete && first != all.end();
   return plan;
 }
 
@@ -55397,13 +55898,19 @@ class swarm_gradients {
  public:
   void begin(std::uint64_t step) {
     own_.clear();
+    own_table_.clear();
     if (step_ != step) sum_.clear();
   }
   [[nodiscard]] bool has_sum(std::uint64_t step) const noexcept { return step_ == step && !sum_.empty(); }
   void keep_sum(std::uint64_t step, std::vector<float> sum) {
     sum_ = std::move(sum);
     step_ = step;
+    ++version_;
   }
+  /// Precondition: it has one.
+  [[nodiscard]] std::span<const float> sum() const noexcept { return sum_; }
+  /// Another one for every sum.
+  [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
 
   /// Fills `gradients`, which holds this peer's own, with its part; `restore` undoes it, if `keeps`.
   void put_in(swarm_part part, std::span<float> gradients, bool keeps = true) {
@@ -55415,19 +55922,28 @@ class swarm_gradients {
       std::fill(gradients.begin(), gradients.end(), 0.0F);
     }
   }
-  void restore(std::span<float> gradients) {
+  /// Adds the other end's part to `table`, a place in what was put in; `restore` undoes that too.
+  void add_part(std::span<const float> part, std::span<float> table) {
+    own_table_.assign(table.begin(), table.end());
+    for (std::size_t i = 0; i < table.size(); ++i) table[i] += part[i];
+  }
+  /// `table`: the place of `add_part`, or empty.
+  void restore(std::span<float> gradients, std::span<float> table = {}) {
+    if (!own_table_.empty()) std::copy(own_table_.begin(), own_table_.end(), table.begin());
     if (!own_.empty()) std::copy(own_.begin(), own_.end(), gradients.begin());
     own_.clear();
+    own_table_.clear();
   }
 
  private:
-  std::vector<float> own_, sum_;
+  std::vector<float> own_, own_table_, sum_;
   std::uint64_t step_ = 0;
+  std::uint64_t version_ = 0;
 };
 
 [[nodiscard]] inline std::vector<std::byte> encode(const swarm_holding& h) {
   net::byte_writer out;
-  out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0)));
+  out.put(h.step).put(static_cast<std::uint8_t>((h.sum ? 1 : 0) | (h.released ? 2 : 0) | (h.part ? 4 : 0)));
   h.done.write(out);
   return std::move(out).take();
 }
@@ -55437,9 +55953,10 @@ class swarm_gradients {
   swarm_holding h;
   h.step = in.get<std::uint64_t>();
   const auto flags = in.get<std::uint8_t>();
-  if (flags > 3) in.refuse();
+  if (flags > 7) in.refuse();
   h.sum = (flags & 1U) != 0;
   h.released = (flags & 2U) != 0;
+  h.part = (flags & 4U) != 0;
   h.done = swarm_wire::batch_set::read(in);
   CAUSEWAY_TRY(in.finish("swarm holding"));
   return h;
@@ -55522,7 +56039,8 @@ class swarm_station {
     slot& s = at(micro_batch);
     received& place = backward ? s.d_output : s.input;
     if (pass < s.pass || (place.bytes && place.pass >= pass)) return;
-    if (s.finished || (!backward && s.forwarded && pass == s.pass)) return;
+    // An input of a pass to come is kept also where this one is finished: the order that begins anew may be on its way.
+    if (backward ? s.finished : pass == s.pass && (s.forwarded || s.finished)) return;
     place = {std::move(bytes), pass};
     s.place = next_place_++;
   }
@@ -55772,7 +56290,7 @@ class swarm_computer {
   /// Adds the micro-batch's gradient.
   virtual result<swarm_output> backward(const swarm_crossing& d_input) = 0;
   [[nodiscard]] virtual std::span<float> gradients() = 0;
-  /// Of the 2-norm of the gradients.
+  /// Of the 2-norm of the gradients. Both ends have a tied table's: there it counts in the last stage.
   [[nodiscard]] virtual double squares() = 0;
   /// What `forward` keeps of a micro-batch that begins anew is of no use.
   virtual void forget(std::uint32_t) {}
@@ -55780,6 +56298,14 @@ class swarm_computer {
   virtual result<void> take_step(float) { return {}; }
   /// The gradients hold what this peer's parameters have moved since the last exchange; they move back.
   virtual void forget_progress() {}
+};
+
+/// A token table that is the output layer too, as an end of the model holds it.
+struct swarm_tied_table {
+  std::size_t offset = 0;                          ///< in buffers of the stage's parameters
+  std::size_t length = 0;                          ///< 0: there is none, or this stage does not hold it
+  std::function<std::span<float>()> parameters{};  ///< of the stage
+  std::function<std::uint64_t()> step{};           ///< training_context::step
 };
 
 /// The whole sum of a stage's gradients in a step.
@@ -55797,6 +56323,14 @@ class swarm_round {
   [[nodiscard]] virtual const swarm_options& options() const noexcept = 0;
   /// Joins the others. Once; later calls do nothing. `agreement`: peers with another one are refused.
   virtual void open(std::uint64_t agreement) = 0;
+  /// Before that, at both ends of a model with a tied table.
+  virtual void tie(swarm_tied_table table) = 0;
+  /// The parameters are a committed state's: after the membership was opened, and after every commit. `adopted`: it is the
+  /// stage's other peers', and training_context::step says so already. The last stage gives its table from now on.
+  virtual void committed(bool adopted) = 0;
+  /// After the inner step: the first stage takes over the table that the last one has committed. Whether parameters
+  /// changed.
+  virtual bool put_table() = 0;
 
   /// A batch through all stages, forward only, in so many pieces: the summed loss. Every peer calls it, as often before a
   /// step. errc::cancelled: the others are through, and nobody knows any more what came out.
@@ -55822,7 +56356,8 @@ class swarm_round {
   /// From that disk, in a new process, before the first step: the sum of a step that may have to be made again; without
   /// values, what only others may ask for.
   virtual void restore_sum(const swarm_sum& kept) = 0;
-  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all.
+  /// After `keep_sum`. Blocks until every stage has its own, and gives the squared norm of all. The first stage of a model
+  /// with a tied table waits until the last one has committed the step, and its table is here.
   virtual result<double> all_summed() = 0;
   /// What the stage's peers take for that.
   virtual void agreed(double squares) = 0;
@@ -55885,11 +56420,10 @@ class stage_computer final : public swarm_computer {
 
   result<swarm_output> forward(const swarm_crossing& output) override {
     const std::uint32_t m = output.micro_batch;
-    const batch piece = whole_.slice(m * sequences_, sequences_);
-    const float scale = kind_ == nn::pass_kind::recorded ? 1.0F / static_cast<float>(whole_.tokens()) : 0.0F;
-    const nn::micro_batch b{piece.inputs, piece.targets, sequences_, scale, mix(ctx_.step(), m, 0x737761726D)};
     unit& u = unit_of(m);
-    CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::exchange(input_, {}), kind_));
+    u.input = std::exchange(input_, {});
+    if (waits_for_backward()) return swarm_output{};
+    CAUSEWAY_TRY(pass_forward(u, m));
     swarm_output out{u.pass.loss, nullptr};
     CAUSEWAY_ASSIGN(out.bytes, encoded(output, u.pass.output.value));
     u.pass.output.value.reset();
@@ -55899,6 +56433,7 @@ class stage_computer final : public swarm_computer {
 
   result<swarm_output> backward(const swarm_crossing& d_input) override {
     unit& u = units_.at(d_input.micro_batch);
+    if (waits_for_backward()) CAUSEWAY_TRY(pass_forward(u, d_input.micro_batch));
     CAUSEWAY_ASSIGN(const tensor d, ctx_.model().backward_stage(u.tape, u.pass, std::exchange(input_, {})));
     swarm_output out{u.pass.loss, nullptr};
     CAUSEWAY_ASSIGN(out.bytes, encoded(d_input, d));
@@ -55908,8 +56443,12 @@ class stage_computer final : public swarm_computer {
 
   [[nodiscard]] std::span<float> gradients() override { return ctx_.gradients(); }
   [[nodiscard]] double squares() override {
-    const double norm = ctx_.own_norm();
-    return norm * norm;
+    const auto g = gradients();
+    const auto table = range_.last == ctx_.model().blocks() ? std::span<float>{} : table_in(ctx_.model(), g);
+    if (table.empty()) return squares_of(g);
+    const auto from = static_cast<std::size_t>(table.data() - g.data());
+    const double all = squares_of(g.first(from)) + squares_of(g.subspan(from + table.size()));
+    return std::isfinite(squares_of(table)) ? all : HUGE_VAL;  // what the last stage could not add is seen here
   }
 
   void forget(std::uint32_t m) override {
@@ -55934,12 +56473,31 @@ class stage_computer final : public swarm_computer {
   struct unit {
     tape_type tape;
     nn::stage_pass pass;
+    tensor input{};  // until the forward
   };
+
+  // A model adds the output layer's gradient when it has the loss, in the forward. A micro-batch whose forward was here may
+  // have its backward elsewhere, or be here for a neighbour's sake: so the last stage makes both passes at once.
+  [[nodiscard]] bool waits_for_backward() const {
+    return kind_ == nn::pass_kind::recorded && range_.last == ctx_.model().blocks();
+  }
+  result<void> pass_forward(unit& u, std::uint32_t m) {
+    const batch piece = whole_.slice(m * sequences_, sequences_);
+    const float scale = kind_ == nn::pass_kind::recorded ? 1.0F / static_cast<float>(whole_.tokens()) : 0.0F;
+    const nn::micro_batch b{piece.inputs, piece.targets, sequences_, scale, mix(ctx_.step(), m, 0x737761726D)};
+    CAUSEWAY_ASSIGN(u.pass, ctx_.model().forward_stage(u.tape, range_, b, std::exchange(u.input, {}), kind_));
+    return {};
+  }
+
+  [[nodiscard]] double squares_of(std::span<const float> part) {
+    const double norm = ctx_.norm_of(part);
+    return norm * norm;
+  }
 
   unit& unit_of(std::uint32_t m) {
     const auto known = units_.find(m);
     if (known != units_.end()) return known->second;
-    return units_.emplace(m, unit{ctx_.model().make_tape(), {}}).first->second;
+    return units_.emplace(m, unit{ctx_.model().make_tape(), {}, {}}).first->second;
   }
   // Equal on both sides, whoever they are.
   [[nodiscard]] stage::crossing crossing_of(const swarm_crossing& c) const {
@@ -55998,9 +56556,12 @@ result<void> open_swarm(std::string_view name, Context& ctx, swarm_round* peer, 
     return fail(errc::invalid_argument, who, "the model's part is not that of stage " + std::to_string(o.stage));
   }
   if (o.stages > 1 && ctx.model().tied_table() != nn::not_held) {
-    return fail(errc::unsupported, who,
-                "first and last stage would share a table, and peers of two stages would have to agree on it; build the "
-                "model with untied embeddings");
+    const auto flat = ctx.parameters();
+    const auto table = table_in(ctx.model(), flat);
+    peer->tie({.offset = static_cast<std::size_t>(table.data() - flat.data()),
+               .length = table.size(),
+               .parameters = [&ctx] { return ctx.parameters(); },
+               .step = [&ctx] { return ctx.step(); }});
   }
   peer->open(mix(ctx.model().config_hash(), codec.agreement()));
   return {};
@@ -56028,9 +56589,15 @@ result<double> evaluate_in_swarm(std::string_view name, Context& ctx, swarm_roun
 /// depend on who computed the one before. With stage::plain the result is that of the unsplit model up to the order of
 /// sums.
 ///
+/// Where the output layer is the token table (Press and Wolf, EACL 2017), the last stage steps on the whole table's
+/// gradient, and the first takes the table over: the same bits at both ends after every step. The first stage's optimizer
+/// keeps no moments of it. A peer that has taken its last step must stay until the others have, as they may lack what it
+/// has.
+///
 /// Bytes per micro-batch and boundary: what the codec makes of [tokens, width], forth and back, straight between the two
-/// peers. Memory: activations of the micro-batches under way; encoded outputs and input gradients of all of the peer's in
-/// the step; the gradient twice more.
+/// peers. A tied table crosses once a step to the last stage, and once to each peer of the first, 4 bytes a value. Memory:
+/// activations of the micro-batches under way; encoded outputs and input gradients of all of the peer's in the step; the
+/// gradient twice more; at either end a tied table once more.
 template <stage::ActivationCodec Codec = stage::plain>
 class swarm {
   static_assert(
@@ -56069,7 +56636,10 @@ class swarm {
 
   /// Of the whole model, as the membership agreed on it.
   result<float> norm(auto&) { return peer_->norm(); }
-  result<void> after_step(auto&) { return {}; }
+  result<void> after_step(auto& ctx) {
+    if (peer_->put_table()) ctx.parameters_changed();
+    return {};
+  }
 
   /// Every peer of every stage calls it with the same batch, as often before the same step, and gets the same mean. Any
   /// number of sequences; boundaries cross as f32, whatever the codec. errc::cancelled where the others are through with it
@@ -56141,6 +56711,11 @@ class local_swarm {
   result<void> start(auto& ctx) {
     if constexpr (has_stages<std::remove_cvref_t<decltype(ctx.model())>>()) {
       if (peer_ != nullptr) CAUSEWAY_TRY(check_options(peer_->options()));
+      if (peer_ != nullptr && peer_->options().stages > 1 && ctx.model().tied_table() != nn::not_held) {
+        return fail(errc::unsupported, std::string{name},
+                    "first and last stage would share a table, and each would average its own moves of it; build the model "
+                    "with untied embeddings, or use parallel::swarm");
+      }
       return detail::open_swarm(name, ctx, peer_.get(), codec_);
     }
     return {};  // the refusal is the only error
@@ -56402,178 +56977,6 @@ static_assert(ParallelismPolicy<pipeline<>>);
 
 #endif  // CAUSEWAY_PARALLEL_PIPELINE_HPP
 
-// ---- causeway/parallel/prompted_model.hpp ----
-#ifndef CAUSEWAY_PARALLEL_PROMPTED_MODEL_HPP
-#define CAUSEWAY_PARALLEL_PROMPTED_MODEL_HPP
-
-// A pre-trained model whose blocks are served by others, fine-tuned by prompts (Petals: Borzunov et al., 2022). Embedding
-// and output layer are here and frozen; what is trained, rows in front of every sequence and rows added to them before each
-// block, are this model's parameters, for a trainer and any policy. No server knows of them between two requests.
-
-namespace causeway::inline CAUSEWAY_ABI::parallel {
-
-struct prompt_options {
-  std::int64_t rows = 16;  ///< in front of every sequence; they and its tokens fit the model's context
-  bool deep = true;        ///< rows of their own before every block, which begin as zeros
-};
-
-/// Models train's Model, f32, no dropout. One thread at a time. A step waits for all blocks twice, there and back; its
-/// batch goes in pieces that several servers compute at once. Memory: what went into each hop, encoded.
-template <class Family = nn::gpt_family, stage::ActivationCodec Codec = stage::plain>
-class prompted_model {
- public:
-  using family_type = Family;
-  using options_type = typename Family::options_type;
-  using backend_type = kernels::cpu_backend;
-  using client_type = block_client<Codec>;
-
-  /// `source` gives embedding and output layer. errc::invalid_argument for sizes that cannot work.
-  static result<prompted_model> create(const options_type& model, const prompt_options& prompts,
-                                       const stage::parameter_source& source, std::shared_ptr<net::fabric> fabric,
-                                       block_client_options client, Codec codec = Codec{}, log_sink log = {},
-                                       backend_type backend = backend_type{}) {
-    CAUSEWAY_TRY(Family::validate(model));
-    if (model.precision != nn::precision::f32 || prompts.rows < 1 || prompts.rows >= model.context || !fabric) {
-      return fail(errc::invalid_argument, "prompted_model",
-                  std::to_string(prompts.rows) + " rows of prompts in a context of " + std::to_string(model.context) +
-                      "; there must be some and room for tokens, a fabric, and the precision is f32");
-    }
-    prompted_model made{model, prompts, std::move(backend)};
-    CAUSEWAY_TRY(source(made.engine_->frozen));
-    made.engine_->client =
-        std::make_unique<client_type>(std::move(fabric), std::move(client), stage::family_agreement<Family>(model),
-                                      model.layers, model.width, std::move(codec), std::move(log));
-    made.initialize(0);
-    return result<prompted_model>{std::move(made)};
-  }
-
-  /// The prompts.
-  [[nodiscard]] parameter_store& parameters() noexcept { return engine_->trained; }
-  [[nodiscard]] backend_type& backend() noexcept { return engine_->backend; }
-  [[nodiscard]] client_type& client() noexcept { return *engine_->client; }
-
-  [[nodiscard]] std::uint64_t config_hash() const {
-    hasher h;
-    h.add_value(hash_text("prompted_model")).add_value(stage::family_agreement<Family>(engine_->options));
-    return h.add_value(engine_->trained.layout_hash()).finish();
-  }
-
-  /// Fresh prompts, a function of the seed: like embeddings of tokens, and zeros before the blocks.
-  void initialize(std::uint64_t seed) {
-    std::vector<nn::initial_distribution> initial{{0.0F, nn::initial_deviation, 0}};
-    if (engine_->prompts.deep) initial.push_back({0.0F, 0.0F, 1});
-    nn::fill_initial(engine_->backend.pool(), engine_->trained, initial, seed);
-    engine_->trained.touch();
-  }
-
-  /// As nn::language_model; errors of block_client.
-  result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                                  std::int64_t sequences, float scale, std::uint64_t) {
-    return run({inputs, targets, sequences, scale, 0}, true);
-  }
-  result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
-                          std::int64_t sequences) {
-    return run({inputs, targets, sequences, 0.0F, 0}, false);
-  }
-
- private:
-  using tape_type = autograd::tape<backend_type>;
-  using pass_type = typename client_type::pass;
-
-  // Everything, in one place that stays when the model moves: the tape points into it.
-  struct engine {
-    engine(const options_type& o, const prompt_options& p, backend_type b)
-        : options{o}, prompts{p}, backend{std::move(b)}, family{o, frozen, nn::model_part::ends()} {
-      frozen.allocate_values();
-      trained.add("prompts", parameter_kind::embedding, p.rows, o.width);
-      if (p.deep) trained.add("deep_prompts", parameter_kind::embedding, o.layers * p.rows, o.width);
-      trained.allocate();
-    }
-    [[nodiscard]] autograd::parameter input_prompts() {
-      return {trained.value(0), nullptr, trained.gradient(0), prompts.rows, options.width};
-    }
-    [[nodiscard]] std::span<float> deep(float* first) const {
-      return {first, prompts.deep ? static_cast<std::size_t>(options.layers * prompts.rows * options.width) : 0};
-    }
-
-    options_type options;
-    prompt_options prompts;
-    backend_type backend;
-    parameter_store frozen, trained;
-    Family family;
-    std::unique_ptr<client_type> client;
-    buffer_pool memory;
-    tape_type tape{backend, memory};
-    std::optional<error> failed;  // the client's, in the pass under way
-  };
-
-  prompted_model(const options_type& o, const prompt_options& p, backend_type backend)
-      : engine_{std::make_unique<engine>(o, p, std::move(backend))} {}
-
-  result<double> run(const nn::micro_batch& b, bool training) {
-    engine& e = *engine_;
-    const nn::token_limits limits{"prompted_model", e.options.context - e.prompts.rows, e.options.vocabulary};
-    CAUSEWAY_TRY(nn::check_inputs(limits, b));
-    CAUSEWAY_TRY(nn::check_targets(limits, b));
-    e.failed.reset();
-    double loss = 0;
-    try {
-      const autograd::recording_scope scope{e.tape, training};
-      loss = pass(b, training);
-      if (training && !e.failed) e.tape.backward();
-    } catch (const std::bad_alloc&) {
-      e.failed = fail(errc::out_of_memory, "prompted_model", "no memory for the activations: use a smaller micro-batch");
-    }
-    e.tape.clear();
-    if (e.failed) return std::move(*e.failed);
-    return loss;
-  }
-
-  double pass(const nn::micro_batch& b, bool training) {
-    engine& e = *engine_;
-    tape_type& t = e.tape;
-    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch;
-    const nn::pass<backend_type> p{&e.frozen, nullptr, b.batch, T, 0, 0.0F};
-    t.recording(false);
-    const auto tokens = e.family.embed(t, p, b.inputs);
-    t.recording(training);
-    const auto x = autograd::prepend_prompts(t, tokens, e.input_prompts(), b.batch);
-    const auto y = remote(x, {b.batch, e.prompts.rows + T, e.prompts.deep ? e.prompts.rows : 0, {}});
-    if (e.failed) return 0;
-    const auto rows = autograd::drop_prompts(t, y, e.prompts.rows, b.batch);
-    return autograd::cross_entropy(t, e.family.finish(t, p, rows), p[e.family.head()], b.targets, b.grad_scale);
-  }
-
-  /// All blocks. The client's failure is kept: a tape cannot tell of it.
-  [[nodiscard]] autograd::variable remote(const autograd::variable& x, block_batch batch) {
-    engine& e = *engine_;
-    if (e.prompts.deep) batch.deep = e.deep(e.trained.value(1));
-    tensor y = e.tape.make(dtype::f32, x.value.shape());
-    auto passed = e.client->forward(e.backend.pool(), batch, x.value.span<float>(), y.span<float>());
-    if (!passed) {
-      e.failed = passed.error();
-      return {std::move(y)};
-    }
-    auto kept = std::make_unique<pass_type>(std::move(*passed));
-    return e.tape.result(std::move(y), [&e, slot = x.slot, kept = std::move(kept)](tape_type& on, const tensor& dy) {
-      tensor dx = on.make(dtype::f32, dy.shape());
-      const auto d_deep = e.prompts.deep ? e.deep(e.trained.gradient(1)) : std::span<float>{};
-      const auto done = e.client->backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>(), d_deep);
-      if (!done) {
-        e.failed = done.error();
-      } else {
-        on.contribute(slot, std::move(dx));
-      }
-    });
-  }
-
-  std::unique_ptr<engine> engine_;
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI::parallel
-
-#endif  // CAUSEWAY_PARALLEL_PROMPTED_MODEL_HPP
-
 // ---- causeway/parallel/swarm_balance.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_BALANCE_HPP
 #define CAUSEWAY_PARALLEL_SWARM_BALANCE_HPP
@@ -56633,10 +57036,32 @@ struct swarm_move {
   return swarm_move{who->id, most};
 }
 
-/// Queues as they were seen since the last comparison.
+/// A peer's own queue: how many micro-batches waited, on average, whenever it began with one. Of this turn, or of the one
+/// before as long as nothing was begun. What is said at some moment would not do: peers speak when a turn begins and ends,
+/// and then nothing waits.
+class queue_meter {
+ public:
+  void begin_turn() {
+    before_ = mean_of_turn();
+    sum_ = begun_ = 0;
+  }
+  /// `waiting`: without the one that is begun.
+  void began(std::size_t waiting) {
+    sum_ += static_cast<double>(waiting);
+    ++begun_;
+  }
+  [[nodiscard]] double mean() const { return begun_ > 0 ? mean_of_turn() : before_; }
+
+ private:
+  [[nodiscard]] double mean_of_turn() const { return begun_ > 0 ? sum_ / begun_ : 0; }
+
+  double sum_ = 0, begun_ = 0, before_ = 0;
+};
+
+/// Queues as peers told of them since the last comparison.
 class queue_watch {
  public:
-  void saw(net::peer_id id, std::uint32_t queued) { sums_[id] += queued; }
+  void saw(net::peer_id id, double queued) { sums_[id] += queued; }
   void looked() { ++looks_; }
   [[nodiscard]] double mean(net::peer_id id) const {
     const auto at = sums_.find(id);
@@ -57099,7 +57524,8 @@ class swarm_table {
   /// Somebody is so far ahead that nobody speaks of this step's sums any more.
   [[nodiscard]] bool left_behind(std::uint64_t step) const {
     return std::any_of(peers_.begin(), peers_.end(), [&](const auto& p) {
-      return serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1;
+      if (serves(p.first) && swarm_wire::step_of(p.second.said->turn) > step + 1) return true;
+      return p.second.up && p.second.said && p.second.said->committed > step + 1;
     });
   }
 
@@ -57205,10 +57631,11 @@ class swarm_talk {
         run_{options_.run} {}
   ~swarm_talk() = default;
 
+  /// `bulk`: others pass first.
   template <class M>
-  void post(net::peer_id to, M&& m) {
+  void post(net::peer_id to, M&& m, bool bulk = false) {
     const auto link = table_.link_to(to);
-    if (link) fabric_->post(*link, swarm_wire::encode(run_, swarm_wire::message{std::forward<M>(m)}));
+    if (link) fabric_->post(*link, swarm_wire::encode(run_, swarm_wire::message{std::forward<M>(m)}), bulk);
   }
   template <class M>
   void tell_all(const M& m) {
@@ -57224,9 +57651,11 @@ class swarm_talk {
             station_.turn(),
             followed_.term,
             drives_ ? std::uint8_t{1} : std::uint8_t{0},
-            station_.queued(),
+            queue_.mean(),
             seconds_,
-            {own_sums_[0], own_sums_[1]}};
+            {own_sums_[0], own_sums_[1]},
+            part_,
+            committed_};
   }
 
   void greet(net::peer_id id, const std::string& address) {
@@ -57295,7 +57724,9 @@ class swarm_talk {
   std::uint64_t run_;  // options_.run, and what else peers have to agree on
   swarm_table::driver_choice followed_;
   swarm_wire::stage_sum own_sums_[2];
-  double seconds_ = 0;  // that a micro-batch takes here
+  std::uint64_t part_ = 0, committed_ = 0;  // of a tied table: see swarm_wire::status
+  double seconds_ = 0;                      // that a micro-batch takes here
+  queue_meter queue_;
   bool serving_ = false;
   bool drives_ = false;
 };
@@ -57303,6 +57734,176 @@ class swarm_talk {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_TALK_HPP
+
+// ---- causeway/parallel/swarm_ends.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_ENDS_HPP
+#define CAUSEWAY_PARALLEL_SWARM_ENDS_HPP
+
+// The two ends of a swarm whose output layer is the token table: what they have for each other, and when they ask. The last
+// stage sums the table's whole gradient and steps on it; the first takes the table over, bit for bit, once the last has
+// committed the step. docs/design/swarm.md, "A tied table", says why it is so and not the other way round.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// To be used with the fabric's lock held. Without a tied table, or with one stage, it has nothing to do.
+class swarm_ends : protected swarm_talk {
+ protected:
+  using swarm_talk::swarm_talk;
+  ~swarm_ends() = default;
+
+  [[nodiscard]] bool in_training() const { return swarm_wire::trains(station_.turn()); }
+  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(station_.turn()); }
+  [[nodiscard]] bool has_sum() const { return in_training() && gradients_.has_sum(step()); }
+
+  [[nodiscard]] bool is_first_of_tied() const { return tied_.length > 0 && options_.stage == 0; }
+  [[nodiscard]] bool is_last_of_tied() const { return tied_.length > 0 && options_.stage + 1 == options_.stages; }
+
+  /// The table's place in buffers of this stage's parameters.
+  template <class T>
+  [[nodiscard]] std::span<T> table_of(std::span<T> flat) const {
+    return flat.subspan(tied_.offset, tied_.length);
+  }
+
+  /// A step, or an evaluation before it.
+  void begin_ends(std::uint64_t step) {
+    fetched_.keep_only(step);
+    if (part_ != swarm_wire::training_turn(step)) part_ = 0;
+    asks_whoever_is_first_ = false;
+  }
+
+  /// These are the parameters after so many steps, committed: the last stage gives their table from now on.
+  void gives_table(std::uint64_t steps, std::span<const float> parameters) {
+    committed_ = steps;
+    if (!is_last_of_tied()) return;
+    const auto table = table_of(parameters);
+    given_.assign(table.begin(), table.end());
+  }
+
+  /// The parameters are a committed state's; `adopted` as in swarm_round::committed. Whether anybody cares.
+  bool holds_committed(bool adopted) {
+    if (tied_.length == 0) return false;
+    gives_table(tied_.step() + (adopted ? 0 : 1), tied_.parameters());
+    announce();
+    return true;
+  }
+
+  /// What the other end has for this step is here.
+  [[nodiscard]] bool other_end_is_here() const { return in_training() && fetched_.has(step()); }
+
+  /// The last stage exchanges once one of its peers has the first stage's part, or the whole sum; and in order to find out
+  /// that others have committed the step.
+  [[nodiscard]] bool may_sum() const {
+    if (!is_last_of_tied() || !in_training() || has_sum() || other_end_is_here()) return true;
+    return table_.has_sum(options_.stage, step()) ||
+           any_mate([&](const auto& s) { return s.part == station_.turn() || s.committed > step(); });
+  }
+
+  /// What this peer of the last stage could add.
+  [[nodiscard]] bool has_part() const { return is_last_of_tied() && other_end_is_here(); }
+  void add_part(std::span<float> gradients) { gradients_.add_part(fetched_.values(), table_of(gradients)); }
+
+  /// The first stage steps when the last has committed the step, and its table is here. The optimizer moves nothing of it
+  /// then: the table is taken over as it is.
+  [[nodiscard]] bool may_step() const { return !is_first_of_tied() || other_end_is_here(); }
+  void leave_table_out(std::span<float> gradients) const {
+    if (!is_first_of_tied()) return;
+    const auto table = table_of(gradients);
+    std::fill(table.begin(), table.end(), 0.0F);
+  }
+  void put_table_into_parameters() {
+    if (!is_first_of_tied()) return;
+    CAUSEWAY_EXPECT(other_end_is_here());
+    const auto values = fetched_.values();
+    std::copy(values.begin(), values.end(), table_of(tied_.parameters()).begin());
+  }
+
+  /// After every event.
+  void ask_the_other_end() {
+    if (!lacks_something()) return;
+    fetched_.want(step(), tied_.length);
+    if (fetched_.looks_for_a_source()) {
+      const net::peer_id from = whom_to_ask();
+      if (from != 0) fetched_.ask(from);
+    }
+    for (const auto& r : fetched_.take_requests()) post(fetched_.source(), r);
+  }
+  /// In an exchange nobody has the part, and this peer is the first: it asks, whoever should have.
+  void asks_itself() {
+    asks_whoever_is_first_ = true;
+    ask_the_other_end();
+  }
+
+  void heard(net::peer_id from, const swarm_wire::table_request& r) {
+    std::span<const float> table;
+    if (is_first_of_tied() && gradients_.has_sum(r.step)) table = table_of(gradients_.sum());
+    if (is_last_of_tied() && committed_ == r.step + 1) table = given_;
+    post(from, answer(r, table, is_first_of_tied() ? gradients_.version() : committed_), true);
+  }
+  void heard(net::peer_id from, const swarm_wire::table_piece& p) {
+    if (!fetched_.take(from, p) || !is_last_of_tied()) return;
+    part_ = swarm_wire::training_turn(p.step);
+    announce();
+  }
+
+  [[nodiscard]] std::string describe_ends() const {
+    if (!lacks_something() || other_end_is_here()) return {};
+    const std::string what = is_last_of_tied() ? "stage 0's part of the table's gradient" : "the last stage's table";
+    if (fetched_.source() != 0) return "; " + what + " is on its way from peer " + std::to_string(fetched_.source());
+    return "; waiting for " + what;
+  }
+
+  swarm_gradients gradients_;
+  swarm_tied_table tied_;
+  swarm_table_fetch fetched_;
+
+ private:
+  template <class F>
+  [[nodiscard]] bool any_mate(F&& f) const {
+    const auto& peers = table_.peers();
+    return std::any_of(peers.begin(), peers.end(), [&](const auto& p) {
+      return p.second.up && p.second.said && p.second.said->stage == options_.stage && f(*p.second.said);
+    });
+  }
+
+  // One peer's asking serves its stage: the first of those who are in this turn.
+  [[nodiscard]] bool first_of_its_stage() const {
+    const auto& peers = table_.peers();
+    return std::none_of(peers.begin(), peers.end(), [&](const auto& p) {
+      const auto& said = p.second.said;
+      return p.first < fabric_->id() && table_.serves(p.first) && said->stage == options_.stage &&
+             said->turn == station_.turn();
+    });
+  }
+
+  // The first stage asks when it has its own sum: it can step then, once the last stage has.
+  [[nodiscard]] bool lacks_something() const {
+    if (!in_training() || other_end_is_here()) return false;
+    if (is_first_of_tied()) return has_sum();
+    if (!is_last_of_tied() || has_sum()) return false;
+    return asks_whoever_is_first_ || (first_of_its_stage() && !may_sum());
+  }
+
+  // Any of those who say that they have it, another one for each peer that asks.
+  [[nodiscard]] net::peer_id whom_to_ask() const {
+    std::vector<net::peer_id> all;
+    for (const auto& [id, p] : table_.peers()) {
+      if (p.up && p.said && !fetched_.refused(id) && has_it(*p.said)) all.push_back(id);
+    }
+    return all.empty() ? 0 : all[fabric_->id() % all.size()];
+  }
+  [[nodiscard]] bool has_it(const swarm_wire::status& s) const {
+    if (is_first_of_tied()) return s.stage + 1 == options_.stages && s.committed == step() + 1;
+    return s.stage == 0 && std::any_of(std::begin(s.sums), std::end(s.sums),
+                                       [&](const auto& sum) { return sum.step == step() && sum.squares >= 0; });
+  }
+
+  std::vector<float> given_;  // the table after `committed_` steps
+  bool asks_whoever_is_first_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_ENDS_HPP
 
 // ---- causeway/parallel/swarm_lead.hpp ----
 #ifndef CAUSEWAY_PARALLEL_SWARM_LEAD_HPP
@@ -57315,10 +57916,10 @@ namespace causeway::inline CAUSEWAY_ABI::parallel {
 
 /// To be used with the fabric's lock held.
 template <stage::routing::Router Router>
-class swarm_lead : protected swarm_talk {
+class swarm_lead : protected swarm_ends {
  protected:
   swarm_lead(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
-      : swarm_talk{std::move(fabric), std::move(options), std::move(log)},
+      : swarm_ends{std::move(fabric), std::move(options), std::move(log)},
         rule_{router},
         driver_{options_.stages, std::move(router), options_.window, options_.local_steps > 0} {}
   ~swarm_lead() = default;
@@ -57328,7 +57929,9 @@ class swarm_lead : protected swarm_talk {
   /// `counted`: of the turn's micro-batches, those that this peer has stepped on already.
   void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
     station_.begin(turn, micro_batches, std::move(counted));
+    queue_.begin_turn();
     gradients_.begin(swarm_wire::step_of(turn));
+    begin_ends(swarm_wire::step_of(turn));
     serving_ = !move_to_;
     gives_up_ = declared_ = false;
     bool told = verdict_.turn == turn;
@@ -57372,17 +57975,14 @@ class swarm_lead : protected swarm_talk {
     ++times_forgotten_;
   }
 
-  [[nodiscard]] bool in_training() const { return swarm_wire::trains(station_.turn()); }
-  [[nodiscard]] std::uint64_t step() const { return swarm_wire::step_of(station_.turn()); }
-  [[nodiscard]] bool has_sum() const { return in_training() && gradients_.has_sum(step()); }
-
   [[nodiscard]] stage::routing::step_size size() const { return {step(), station_.done().size(), options_.stages}; }
 
   /// All stages have all micro-batches; or others of this stage are beyond the step: the membership has their state; or
-  /// other stages are, and this one has its sum from before a restart.
+  /// other stages are, and this one has its sum from before a restart. With a tied table the last stage sums after the
+  /// first.
   [[nodiscard]] bool may_enter() const {
     const std::uint64_t turn = station_.turn();
-    return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0) ||
+    return verdict_.turn > turn || (verdict_.turn == turn && verdict_.complete != 0 && may_sum()) ||
            table_.anybody_beyond(options_.stage, turn) || released() ||
            (table_.anybody_beyond(turn) && (has_sum() || table_.has_sum(options_.stage, step())));
   }
@@ -57480,6 +58080,7 @@ class swarm_lead : protected swarm_talk {
   void settle() {
     elect();
     if (drives_) steer();
+    ask_the_other_end();
     news_ = true;
     called_away_ = !may_enter();
   }
@@ -57553,7 +58154,7 @@ class swarm_lead : protected swarm_talk {
     for (const auto& [id, p] : table_.peers()) {
       if (table_.serves(id)) queues_.saw(id, p.said->queued);
     }
-    queues_.saw(self, station_.queued());
+    queues_.saw(self, queue_.mean());
     queues_.looked();
     if (!queues_.due(now, options_.rebalance_every)) return;
     const auto moving = serving.find(moving_.who);
@@ -57575,9 +58176,10 @@ class swarm_lead : protected swarm_talk {
   }
 
   [[nodiscard]] std::string describe_lead() const {
-    if (!drives_) return describe_swarm() + "\n";
-    return describe_swarm() + "; driving, " + std::to_string(driver_.finished()) + " of " +
-           std::to_string(station_.done().size()) + " micro-batches are through\n";
+    const std::string text = describe_swarm() + describe_ends();
+    if (!drives_) return text + "\n";
+    return text + "; driving, " + std::to_string(driver_.finished()) + " of " + std::to_string(station_.done().size()) +
+           " micro-batches are through\n";
   }
 
   static constexpr std::size_t most_early_orders = std::size_t{1} << 20U;
@@ -57585,7 +58187,6 @@ class swarm_lead : protected swarm_talk {
 
   Router rule_;  // for runs() alone
   swarm_driver<Router> driver_;
-  swarm_gradients gradients_;
   std::vector<std::pair<net::peer_id, swarm_wire::order>> orders_;  // of turns to come
   std::map<std::uint64_t, double> evaluated_;                       // by turn: summed losses
   queue_watch queues_;
@@ -57639,6 +58240,7 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     table_.down(id);
     std::erase_if(parcels_, [link](const auto& p) { return p.first == link; });
     driver_.gone(id);
+    this->fetched_.lost(id);
     this->settle();
   }
 
@@ -57669,6 +58271,7 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     this->tell_driver(table_.measured_delays());
     if (drives_) this->balance(now);
     this->ask_for_the_loss();
+    this->fetched_.forgive();
     fabric_->wake_at(now + options_.heartbeat);
   }
 
@@ -57730,6 +58333,8 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     if (from == followed_.id) this->hear(v);
   }
   void take(net::peer_index, net::peer_id, const swarm_wire::addresses& a) { this->learn(a); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::table_request& r) { this->heard(from, r); }
+  void take(net::peer_index, net::peer_id from, const swarm_wire::table_piece& p) { this->heard(from, p); }
   void take(net::peer_index, net::peer_id from, const swarm_wire::move_request& m) {
     if (from == followed_.id && m.stage < options_.stages && m.stage != options_.stage) this->move_to_ = m.stage;
   }
@@ -57814,6 +58419,8 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
 
   [[nodiscard]] const swarm_options& options() const noexcept override { return options_; }
 
+  void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
+
   void open(std::uint64_t agreement) override {
     if (std::exchange(open_, true)) return;
     this->run_ = mix(options_.run, agreement,
@@ -57837,7 +58444,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
   }
 
   result<void> complete(const std::function<bool()>& summoned) override {
-    if (!this->steps_alone()) gradients_.restore(computer_->gradients());
+    if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] {
       bool ready = false;
@@ -57882,17 +58489,19 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
 
   [[nodiscard]] swarm_holding holding() override {
     swarm_holding h;
-    locked([&] { h = {this->step(), this->has_sum(), station_.done(), this->released()}; });
+    locked([&] { h = {this->step(), this->has_sum(), station_.done(), this->released(), this->has_part()}; });
     return h;
   }
 
   result<double> take_part(std::span<const swarm_holding> all, std::size_t self) override {
-    const swarm_plan plan = plan_shares(all, this->step(), wanted());
+    const swarm_plan plan = plan_shares(all, this->step(), wanted(), this->is_last_of_tied());
     if (plan.parts[self] == swarm_part::dropped) drop_everything();
     if (!plan.complete) {
-      locked([this] {
+      const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
+      locked([this, asks = lacks_part && self == 0] {
         verdict_.complete = 0;
         again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
+        if (asks) this->asks_itself();
         this->send_report();
         this->settle();
       });
@@ -57900,6 +58509,7 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
                   "micro-batches are missing; they are computed first");
     }
     gradients_.put_in(plan.parts[self], computer_->gradients(), !this->steps_alone());
+    if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
     return this->steps_alone() ? weight_of(all, plan, self) : 1.0;  // every peer's, so that parts are summed
   }
 
@@ -57924,11 +58534,23 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
       this->announce();
       this->settle();
     });
-    CAUSEWAY_TRY(work_until([&] { return table_.squares(step).has_value() || table_.left_behind(step); }));
+    const auto passed = [&] { return table_.squares(step).has_value() && this->may_step(); };  // the barrier
+    CAUSEWAY_TRY(work_until([&] { return passed() || table_.left_behind(step); }));
     std::optional<double> all;
-    locked([&] { all = table_.squares(step); });
+    locked([&] { all = passed() ? table_.squares(step) : std::nullopt; });
     if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
+    this->leave_table_out(g);
     return *all;
+  }
+
+  void committed(bool adopted) override {
+    locked([&] {
+      if (this->holds_committed(adopted)) this->settle();
+    });
+  }
+  bool put_table() override {
+    locked([this] { this->put_table_into_parameters(); });
+    return this->is_first_of_tied();
   }
 
   void agreed(double squares) override { norm_ = std::sqrt(squares); }
@@ -58051,8 +58673,9 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
       std::optional<swarm_task> task;
       bool over = false;
       locked([&] {
-        task = station_.next();
         over = done();
+        task = over ? std::nullopt : station_.next();
+        if (task) this->queue_.began(station_.queued() - 1);
       });
       if (over) return {};
       if (task) {
@@ -58237,6 +58860,312 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_PEER_HPP
+
+// ---- causeway/parallel/tuned_parameters.hpp ----
+#ifndef CAUSEWAY_PARALLEL_TUNED_PARAMETERS_HPP
+#define CAUSEWAY_PARALLEL_TUNED_PARAMETERS_HPP
+
+// What a client trains of a model that others serve: prompts (Lester et al., 2021; Liu et al., 2022) and adapters (Hu et
+// al., 2021), as parameters with names, and as the rows of values that servers get with their blocks.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+struct prompt_options {
+  std::int64_t rows = 16;  ///< in front of every sequence; they and its tokens fit the model's context
+  bool deep = true;        ///< rows of their own before every block, which begin as zeros
+};
+
+/// Either, or both.
+struct tuning_options {
+  std::optional<prompt_options> prompts{};
+  std::optional<nn::adapter_options> adapters{};
+};
+
+/// Parameters: "prompts" [rows, width], "deep_prompts" [layers · rows, width], and of every block i and map m
+/// "block.i.m.lora_A" [rank, inputs] and "block.i.m.lora_B" [outputs, rank]. One thread.
+class tuned_parameters {
+ public:
+  /// errc::invalid_argument for sizes that cannot work, before memory is taken for them.
+  static result<tuned_parameters> create(const tuning_options& o, const span_model& model, std::int64_t context) {
+    if (!o.prompts && !o.adapters) {
+      return fail(errc::invalid_argument, "tuned_model", "nothing is to be trained: give it prompts, adapters or both");
+    }
+    if (o.prompts && (o.prompts->rows < 1 || o.prompts->rows >= context)) {
+      return fail(errc::invalid_argument, "tuned_model",
+                  std::to_string(o.prompts->rows) + " rows of prompts in a context of " + std::to_string(context) +
+                      "; there must be some and room for tokens");
+    }
+    tuned_parameters made{o, model};
+    if (o.adapters) {
+      CAUSEWAY_ASSIGN(made.tuning_.adapters, nn::shape_of(*o.adapters, model.maps));
+      made.factor_ = o.adapters->alpha / static_cast<float>(o.adapters->rank);
+    }
+    CAUSEWAY_TRY(made.check_count());
+    try {
+      made.declare();
+    } catch (const std::bad_alloc&) {
+      return fail(errc::out_of_memory, "tuned_model", "no memory for what is trained: fewer rows or a lower rank");
+    }
+    return made;
+  }
+
+  [[nodiscard]] parameter_store& store() noexcept { return store_; }
+  /// What servers are told of it.
+  [[nodiscard]] const nn::block_tuning& tuning() const noexcept { return tuning_; }
+  /// In front of every sequence.
+  [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
+  /// Precondition: there are some.
+  [[nodiscard]] autograd::parameter front() { return {store_.value(0), nullptr, store_.gradient(0), rows_, model_.width}; }
+  [[nodiscard]] std::uint64_t hash() const { return hasher{}.add_value(store_.layout_hash()).add_value(factor_).finish(); }
+
+  /// Prompts like embeddings of tokens, and zeros before the blocks; of adapters A with variance 1/inputs, and B zero.
+  void initialize(thread_pool& pool, std::uint64_t seed) {
+    nn::fill_initial(pool, store_, initial_, seed);
+    store_.touch();
+  }
+
+  /// The values as servers get them, [layers, tuning().values]: alpha/rank is part of B.
+  void gather(std::vector<float>& tuned) {
+    tuned.resize(static_cast<std::size_t>(model_.layers * tuning_.values(model_.width, model_.maps)));
+    float* to = tuned.data();
+    for (const piece& p : pieces_) {
+      const float* const from = store_.value(p.segment) + p.offset;
+      for (std::int64_t i = 0; i < p.count; ++i) *to++ = p.factor * from[i];
+    }
+  }
+  /// Adds the gradients of what `gather` gave.
+  void add_gradients(std::span<const float> d_tuned) {
+    const float* from = d_tuned.data();
+    for (const piece& p : pieces_) {
+      float* const to = store_.gradient(p.segment) + p.offset;
+      for (std::int64_t i = 0; i < p.count; ++i) to[i] += p.factor * *from++;
+    }
+  }
+
+ private:
+  // A part of a block's values.
+  struct piece {
+    std::size_t segment = 0;
+    std::int64_t offset = 0;
+    std::int64_t count = 0;
+    float factor = 1.0F;
+  };
+
+  tuned_parameters(const tuning_options& o, const span_model& model) : model_{model} {
+    if (!o.prompts) return;
+    rows_ = o.prompts->rows;
+    if (o.prompts->deep) tuning_.prompts = rows_;
+  }
+
+  [[nodiscard]] result<void> check_count() const {
+    constexpr double most = 1099511627776.0;  // 2^40, as for models
+    const auto block = static_cast<double>(tuning_.values(model_.width, model_.maps));
+    if (static_cast<double>(model_.layers) * block <= most) return {};
+    return fail(errc::too_large, "tuned_model", "more than 2^40 values would be trained: fewer rows or a lower rank");
+  }
+
+  void declare() {
+    if (rows_ > 0) add("prompts", parameter_kind::embedding, rows_, model_.width, nn::initial_deviation);
+    std::size_t deep = 0;
+    if (tuning_.prompts > 0) {
+      deep = add("deep_prompts", parameter_kind::embedding, model_.layers * rows_, model_.width, 0.0F);
+    }
+    const std::int64_t each = tuning_.prompts * model_.width;
+    for (std::int64_t block = 0; block < model_.layers; ++block) {
+      if (each > 0) pieces_.push_back({deep, block * each, each, 1.0F});
+      for (std::size_t map = 0; map < nn::linear_maps; ++map) {
+        if (tuning_.adapters.has(map)) declare_adapter(block, map);
+      }
+    }
+    store_.allocate();
+  }
+
+  void declare_adapter(std::int64_t block, std::size_t map) {
+    const std::string name = "block." + std::to_string(block) + "." + std::string{nn::linear_map_names[map]};
+    const auto [inputs, outputs] = model_.maps[map];
+    const std::int64_t rank = tuning_.adapters.rank;
+    const float deviation = 1.0F / std::sqrt(static_cast<float>(inputs));
+    const std::size_t a = add(name + ".lora_A", parameter_kind::matrix, rank, inputs, deviation, block);
+    const std::size_t b = add(name + ".lora_B", parameter_kind::matrix, outputs, rank, 0.0F, block);
+    pieces_.push_back({a, 0, rank * inputs, 1.0F});
+    pieces_.push_back({b, 0, outputs * rank, factor_});
+  }
+
+  std::size_t add(std::string name, parameter_kind kind, std::int64_t rows, std::int64_t columns, float deviation,
+                  std::int64_t block = -1) {
+    initial_.push_back({0.0F, deviation, initial_.size()});
+    return store_.add(std::move(name), kind, rows, columns, static_cast<int>(block));
+  }
+
+  span_model model_;
+  nn::block_tuning tuning_{};
+  std::int64_t rows_ = 0;  // of prompts in front
+  float factor_ = 1.0F;    // alpha/rank
+  parameter_store store_;
+  std::vector<nn::initial_distribution> initial_;
+  std::vector<piece> pieces_;  // in the order of the values
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_TUNED_PARAMETERS_HPP
+
+// ---- causeway/parallel/tuned_model.hpp ----
+#ifndef CAUSEWAY_PARALLEL_TUNED_MODEL_HPP
+#define CAUSEWAY_PARALLEL_TUNED_MODEL_HPP
+
+// A pre-trained model whose blocks are served by others, fine-tuned by prompts or adapters (Petals: Borzunov et al., 2022).
+// Embedding and output layer are here and frozen; what is trained is this model's parameters, for a trainer and any policy:
+// rows in front of every sequence, rows added to them before each block, and low-rank maps beside the blocks' own (LoRA: Hu
+// et al., 2021). No server knows of them between two requests.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Models train's Model, f32, no dropout. One thread at a time. A step waits for all blocks twice, there and back; its
+/// batch goes in pieces that several servers compute at once. Memory: what went into each hop, encoded; beside parameters
+/// and gradients twice what is trained in the blocks, and once more for each piece on its way back.
+template <class Family = nn::gpt_family, stage::ActivationCodec Codec = stage::plain>
+class tuned_model {
+ public:
+  using family_type = Family;
+  using options_type = typename Family::options_type;
+  using backend_type = kernels::cpu_backend;
+  using client_type = block_client<Codec>;
+
+  /// `source` gives embedding and output layer. errc::invalid_argument for sizes that cannot work.
+  static result<tuned_model> create(const options_type& model, const tuning_options& tuning,
+                                    const stage::parameter_source& source, std::shared_ptr<net::fabric> fabric,
+                                    block_client_options client, Codec codec = Codec{}, log_sink log = {},
+                                    backend_type backend = backend_type{}) {
+    CAUSEWAY_TRY(Family::validate(model));
+    if (model.precision != nn::precision::f32 || !fabric) {
+      return fail(errc::invalid_argument, "tuned_model", "it needs a fabric, and the precision f32");
+    }
+    const span_model served{stage::family_agreement<Family>(model), model.layers, model.width, Family::maps(model)};
+    CAUSEWAY_ASSIGN(tuned_parameters trained, tuned_parameters::create(tuning, served, model.context));
+    tuned_model made{model, std::move(trained), std::move(backend)};
+    CAUSEWAY_TRY(source(made.engine_->frozen));
+    made.engine_->client =
+        std::make_unique<client_type>(std::move(fabric), std::move(client), served, std::move(codec), std::move(log));
+    made.initialize(0);
+    return result<tuned_model>{std::move(made)};
+  }
+
+  /// What is trained, and nothing else.
+  [[nodiscard]] parameter_store& parameters() noexcept { return engine_->trained.store(); }
+  [[nodiscard]] backend_type& backend() noexcept { return engine_->backend; }
+  [[nodiscard]] client_type& client() noexcept { return *engine_->client; }
+
+  [[nodiscard]] std::uint64_t config_hash() const {
+    hasher h;
+    h.add_value(hash_text("tuned_model")).add_value(stage::family_agreement<Family>(engine_->options));
+    return h.add_value(engine_->trained.hash()).finish();
+  }
+
+  /// Fresh, a function of the seed. With adapters alone the model is then the frozen one.
+  void initialize(std::uint64_t seed) { engine_->trained.initialize(engine_->backend.pool(), seed); }
+
+  /// As nn::language_model; errors of block_client.
+  result<double> forward_backward(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                                  std::int64_t sequences, float scale, std::uint64_t) {
+    return run({inputs, targets, sequences, scale, 0}, true);
+  }
+  result<double> evaluate(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets,
+                          std::int64_t sequences) {
+    return run({inputs, targets, sequences, 0.0F, 0}, false);
+  }
+
+ private:
+  using tape_type = autograd::tape<backend_type>;
+  using pass_type = typename client_type::pass;
+
+  // Everything, in one place that stays when the model moves: the tape points into it.
+  struct engine {
+    engine(const options_type& o, tuned_parameters p, backend_type b)
+        : options{o}, trained{std::move(p)}, backend{std::move(b)}, family{o, frozen, nn::model_part::ends()} {
+      frozen.allocate_values();
+    }
+
+    options_type options;
+    tuned_parameters trained;
+    backend_type backend;
+    parameter_store frozen;
+    Family family;
+    std::unique_ptr<client_type> client;
+    std::vector<float> tuned;  // of all blocks, as servers get it, in the pass under way
+    buffer_pool memory;
+    tape_type tape{backend, memory};
+    std::optional<error> failed;  // the client's, in the pass under way
+  };
+
+  tuned_model(const options_type& o, tuned_parameters trained, backend_type backend)
+      : engine_{std::make_unique<engine>(o, std::move(trained), std::move(backend))} {}
+
+  result<double> run(const nn::micro_batch& b, bool training) {
+    engine& e = *engine_;
+    const nn::token_limits limits{"tuned_model", e.options.context - e.trained.rows(), e.options.vocabulary};
+    CAUSEWAY_TRY(nn::check_inputs(limits, b));
+    CAUSEWAY_TRY(nn::check_targets(limits, b));
+    e.failed.reset();
+    double loss = 0;
+    try {
+      const autograd::recording_scope scope{e.tape, training};
+      loss = pass(b, training);
+      if (training && !e.failed) e.tape.backward();
+    } catch (const std::bad_alloc&) {
+      e.failed = fail(errc::out_of_memory, "tuned_model", "no memory for the activations: use a smaller micro-batch");
+    }
+    e.tape.clear();
+    if (e.failed) return std::move(*e.failed);
+    return loss;
+  }
+
+  double pass(const nn::micro_batch& b, bool training) {
+    engine& e = *engine_;
+    tape_type& t = e.tape;
+    const std::int64_t T = static_cast<std::int64_t>(b.inputs.size()) / b.batch, front = e.trained.rows();
+    const nn::pass<backend_type> p{&e.frozen, nullptr, b.batch, T, 0, 0.0F};
+    t.recording(false);
+    auto x = e.family.embed(t, p, b.inputs);
+    t.recording(training);
+    if (front > 0) x = autograd::prepend_prompts(t, x, e.trained.front(), b.batch);
+    auto y = remote(x, b.batch, front + T);
+    if (e.failed) return 0;
+    if (front > 0) y = autograd::drop_prompts(t, y, front, b.batch);
+    return autograd::cross_entropy(t, e.family.finish(t, p, y), p[e.family.head()], b.targets, b.grad_scale);
+  }
+
+  /// All blocks. The client's failure is kept: a tape cannot tell of it.
+  [[nodiscard]] autograd::variable remote(const autograd::variable& x, std::int64_t sequences, std::int64_t tokens) {
+    engine& e = *engine_;
+    e.trained.gather(e.tuned);
+    const block_batch batch{sequences, tokens, e.trained.tuning(), e.tuned};
+    tensor y = e.tape.make(dtype::f32, x.value.shape());
+    auto passed = e.client->forward(e.backend.pool(), batch, x.value.span<float>(), y.span<float>());
+    if (!passed) {
+      e.failed = passed.error();
+      return {std::move(y)};
+    }
+    auto kept = std::make_unique<pass_type>(std::move(*passed));
+    return e.tape.result(std::move(y), [&e, slot = x.slot, kept = std::move(kept)](tape_type& on, const tensor& dy) {
+      tensor dx = on.make(dtype::f32, dy.shape());
+      std::vector<float> d_tuned(e.tuned.size());
+      const auto done = e.client->backward(on.backend().pool(), *kept, dy.span<float>(), dx.span<float>(), d_tuned);
+      if (!done) {
+        e.failed = done.error();
+      } else {
+        e.trained.add_gradients(d_tuned);
+        on.contribute(slot, std::move(dx));
+      }
+    });
+  }
+
+  std::unique_ptr<engine> engine_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_TUNED_MODEL_HPP
 
 // ---- causeway/train/checkpoint.hpp ----
 #ifndef CAUSEWAY_TRAIN_CHECKPOINT_HPP
@@ -60262,6 +61191,7 @@ class swarm_group final : public elastic_group {
     CAUSEWAY_TRY(stage_->open(std::move(state), pool));
     replaced_ = false;
     recall_sums(parameters);
+    swarm_->committed(true);
     return {};
   }
 
@@ -60284,7 +61214,10 @@ class swarm_group final : public elastic_group {
     CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
     if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
     // Gradients of a step that others have finished are worth nothing on top of it.
-    return std::exchange(replaced_, false) ? verdict::commit : judged;
+    const bool adopted = std::exchange(replaced_, false);
+    if (!adopted && judged != verdict::commit) return judged;
+    swarm_->committed(adopted);
+    return verdict::commit;
   }
 
  private:
@@ -61445,16 +62378,42 @@ struct petals_finetune_options {
   parallel::block_client_options client{};  ///< run, addresses, sizes, times
   log_sink log{};
 };
-using petals_finetune = parallel::prompted_model<nn::gpt_family, stage::coded<compress::block_int8>>;
-[[nodiscard]] inline result<petals_finetune> make(const petals_finetune_options& o) {
+using petals_finetune = parallel::tuned_model<nn::gpt_family, stage::coded<compress::block_int8>>;
+
+/// Petals with LoRA (Hu et al., 2021; Borzunov et al., 2022): as petals_finetune, but what a client trains is low-rank
+/// adapters beside the blocks' linear maps, of queries and values at first; they travel with every request, in f32, and
+/// servers keep none. The servers are the same, and serve clients of both kinds.
+struct petals_lora_options {
+  std::shared_ptr<net::fabric> fabric{};    ///< of the servers; a transport for other clients of the task is another one
+  nn::gpt_options model{};                  ///< the frozen one
+  stage::parameter_source source{};         ///< gives its embedding and output layer
+  nn::adapter_options adapters{};           ///< rank, alpha, and which maps have one
+  parallel::block_client_options client{};  ///< run, addresses, sizes, times
+  log_sink log{};
+};
+using petals_lora = parallel::tuned_model<nn::gpt_family, stage::coded<compress::block_int8>>;
+
+namespace detail {
+
+template <class Options>
+[[nodiscard]] result<petals_finetune> tuned_by(const Options& o, const parallel::tuning_options& tuning) {
   const stage::parameter_source none = [](parameter_store&) -> result<void> {
-    return fail(errc::invalid_argument, "petals_finetune", "no source of the embedding and the output layer");
+    return fail(errc::invalid_argument, "petals", "no source of the embedding and the output layer");
   };
-  return petals_finetune::create(o.model, o.prompts, o.source ? o.source : none, o.fabric, o.client,
+  return petals_finetune::create(o.model, tuning, o.source ? o.source : none, o.fabric, o.client,
                                  stage::coded<compress::block_int8>{}, o.log);
 }
 
-/// Its servers.
+}  // namespace detail
+
+[[nodiscard]] inline result<petals_finetune> make(const petals_finetune_options& o) {
+  return detail::tuned_by(o, {.prompts = o.prompts, .adapters = {}});
+}
+[[nodiscard]] inline result<petals_lora> make(const petals_lora_options& o) {
+  return detail::tuned_by(o, {.prompts = {}, .adapters = o.adapters});
+}
+
+/// The servers of both.
 using petals_server = parallel::block_server<stage::frozen_blocks<nn::gpt_family>, stage::coded<compress::block_int8>>;
 
 }  // namespace causeway::inline CAUSEWAY_ABI::presets
@@ -61877,7 +62836,7 @@ class engine {
   /// y = a - b.
   virtual void subtract(float* y, const float* a, const float* b, std::int64_t count) = 0;
   virtual void scale(float* y, float alpha, std::int64_t count) = 0;
-  virtual void axpy(float* y, float alpha, const float* x, std::int64_t count) = 0;
+  /// y = alpha·y + beta·x.
   virtual void blend(float* y, float alpha, const float* x, float beta, std::int64_t count) = 0;
   virtual void compensate(float* y, const float* shared, const float* at_send, std::int64_t count,
                           const kernels::compensation& c) = 0;
@@ -61964,7 +62923,7 @@ class rows {
   }
   result<void> add(std::span<float> y, float alpha, std::span<const float> x) const {
     if (!there(y, x)) return host_.add(y, alpha, x);
-    engine_->axpy(y.data(), alpha, x.data(), std::ssize(y));
+    engine_->blend(y.data(), 1.0F, x.data(), alpha, std::ssize(y));
     return engine_->finish();
   }
   result<void> blend(std::span<float> y, float alpha, std::span<const float> x, float beta) const {
@@ -69391,23 +70350,6 @@ struct muon_momentum_body {
   }
 };
 
-/// y += alpha · x.
-struct axpy_body {
-  float* y = nullptr;
-  float alpha = 1.0F;
-  const float* x = nullptr;
-
-  [[nodiscard]] bool aligned() const { return detail::on_packs(y) && detail::on_packs(x); }
-  template <int N>
-  CAUSEWAY_HD void run(std::int64_t i) const {
-    float v[N], w[N];
-    detail::load(v, y + i);
-    detail::load(w, x + i);
-    for (int k = 0; k < N; ++k) v[k] += detail::times(alpha, w[k]);
-    detail::store(y + i, v);
-  }
-};
-
 /// y += weight · (x - y).
 struct lerp_body {
   float* y = nullptr;
@@ -71047,9 +71989,6 @@ class row_operations : public engine_base<Q> {
   }
   void scale(float* y, float alpha, std::int64_t count) override {
     run([&] { return queue_.elements(count, scale_body{y, alpha}); });
-  }
-  void axpy(float* y, float alpha, const float* x, std::int64_t count) override {
-    run([&] { return queue_.elements(count, axpy_body{y, alpha, x}); });
   }
   void blend(float* y, float alpha, const float* x, float beta, std::int64_t count) override {
     run([&] { return queue_.elements(count, blend_body{y, alpha, x, beta}); });

@@ -110,8 +110,7 @@ class elastic_pipeline {
       const auto begun = begin_attempt();
       const auto done = begun ? attempt(ctx) : begun;
       if (done) return loss_ / static_cast<double>(b.tokens());
-      // Called away before it could begin, from a step that the others are past.
-      const bool behind = !begun && begun.error().code == errc::cancelled && crew_->words().step != ctx.step();
+      const bool behind = called_away_again(ctx, begun);
       if (!complete_ && !behind) return done.error();
       CAUSEWAY_TRY(crew_->failed(done.error()));  // a gradient that others may have voted for is kept
       if (taken()) return crew_->words().loss / static_cast<double>(b.tokens());
@@ -308,6 +307,14 @@ class elastic_pipeline {
     ctx.resume_at(crew_->words().step);
     crew_->finished_by_others();
     return fail(errc::cancelled, "step", "the others have finished it");
+  }
+
+  // From a step that the others are past, and with no news of them since the last time: they are through, so no attempt
+  // will show it. The first time their state has just been taken over, and the next attempt may be theirs.
+  bool called_away_again(auto& ctx, const result<void>& begun) {
+    const std::uint64_t others = crew_->words().step;
+    const bool away = !begun && begun.error().code == errc::cancelled && others != ctx.step();
+    return std::exchange(away_from_, away ? others : UINT64_MAX) == others && away;
   }
 
   result<void> begin_attempt() {
@@ -582,10 +589,11 @@ class elastic_pipeline {
   stage::layout::place place_;
   double loss_ = 0;
   block_squares squares_;
-  crew_words next_;        // after the step of the last complete attempt, without loss and norm
-  crew_words told_;        // likewise with them: what this peer would propose
-  bool complete_ = false;  // the gradients are those of the whole batch
-  bool proposes_ = false;  // and the attempt that made them so is under way
+  crew_words next_;                       // after the step of the last complete attempt, without loss and norm
+  crew_words told_;                       // likewise with them: what this peer would propose
+  bool complete_ = false;                 // the gradients are those of the whole batch
+  bool proposes_ = false;                 // and the attempt that made them so is under way
+  std::uint64_t away_from_ = UINT64_MAX;  // the others' step, when this peer was last called away from one before it
   std::string said_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;

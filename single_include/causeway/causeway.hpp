@@ -43672,6 +43672,14 @@ struct run_history {
   std::uint32_t stages = 0;                 ///< of the first of them
   std::array<std::uint16_t, most> there{};  ///< peers at the end of each interval, the newest last; 0: before the run
 
+  /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
+  /// nothing, for a recovery policy that does not look back.
+  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
+    if (interval == 0) return;
+    replicas = static_cast<std::uint32_t>(l.replicas.size());
+    stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
+    if (steps % interval == 0) add_interval(peers);
+  }
   void add_interval(std::size_t peers) {
     std::shift_left(there.begin(), there.end(), 1);
     there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));
@@ -54154,7 +54162,8 @@ class elastic_pipeline {
     hasher h;
     for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
     add_layout(h, layout_).add_value(kept_.agreed()).add_value(crew_->words().state);
-    next_ = {crew_->words().step + 1, h.finish(), 0, next_history(), 0};
+    next_ = {crew_->words().step + 1, h.finish(), 0, crew_->words().history, 0};
+    next_.history.took_step(next_.step, recovery_.interval(), layout_, attempt_.transport->size());
     complete_ = true;
   }
 
@@ -54165,17 +54174,6 @@ class elastic_pipeline {
     next.norm = norm;
     next.state = mix(next_.state, std::bit_cast<std::uint64_t>(norm));
     return next;
-  }
-
-  // Nothing for a recovery policy that does not look back.
-  [[nodiscard]] stage::run_history next_history() const {
-    const std::uint64_t interval = recovery_.interval();
-    stage::run_history history = crew_->words().history;
-    if (interval == 0) return history;
-    history.replicas = static_cast<std::uint32_t>(layout_.replicas.size());
-    history.stages = static_cast<std::uint32_t>(layout_.replicas.front().seats.size());
-    if ((crew_->words().step + 1) % interval == 0) history.add_interval(attempt_.transport->size());
-    return history;
   }
 
   // All of a step but the move of the parameters.

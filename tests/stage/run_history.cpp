@@ -22,6 +22,21 @@ TEST_CASE("run history: the newest intervals are kept, in order", "[stage][fast]
   CHECK(h.counts().back() == 65535);
 }
 
+TEST_CASE("run history: a step is noted, and every interval who was there", "[stage][fast]") {
+  stage::layout l;
+  l.replicas.resize(2);
+  l.replicas[0].seats.resize(3);
+  stage::run_history h;
+  h.took_step(1, 0, {}, 6);  // nobody looks back
+  CHECK(h == stage::run_history{});
+  h.took_step(1, 2, l, 6);
+  CHECK(h.replicas == 2);
+  CHECK(h.stages == 3);
+  CHECK(h.counts().empty());
+  h.took_step(2, 2, l, 7);
+  CHECK((h.counts() == std::vector<std::size_t>{7}));
+}
+
 TEST_CASE("run history: it travels as it is, so it has no padding", "[stage][fast]") {
   CHECK(sizeof(stage::run_history) == 2 * sizeof(std::uint32_t) + stage::run_history::most * sizeof(std::uint16_t));
 }

@@ -258,7 +258,8 @@ class elastic_pipeline {
     hasher h;
     for (const auto& [id, index] : index_of_) h.add_value(id).add_value(index);
     add_layout(h, layout_).add_value(kept_.agreed()).add_value(crew_->words().state);
-    next_ = {crew_->words().step + 1, h.finish(), 0, next_history(), 0};
+    next_ = {crew_->words().step + 1, h.finish(), 0, crew_->words().history, 0};
+    next_.history.took_step(next_.step, recovery_.interval(), layout_, attempt_.transport->size());
     complete_ = true;
   }
 
@@ -269,17 +270,6 @@ class elastic_pipeline {
     next.norm = norm;
     next.state = mix(next_.state, std::bit_cast<std::uint64_t>(norm));
     return next;
-  }
-
-  // Nothing for a recovery policy that does not look back.
-  [[nodiscard]] stage::run_history next_history() const {
-    const std::uint64_t interval = recovery_.interval();
-    stage::run_history history = crew_->words().history;
-    if (interval == 0) return history;
-    history.replicas = static_cast<std::uint32_t>(layout_.replicas.size());
-    history.stages = static_cast<std::uint32_t>(layout_.replicas.front().seats.size());
-    if ((crew_->words().step + 1) % interval == 0) history.add_interval(attempt_.transport->size());
-    return history;
   }
 
   // All of a step but the move of the parameters.

@@ -6,6 +6,7 @@
 // all peers have the same one, also those that have just come.
 
 #include <causeway/config/config.hpp>
+#include <causeway/stage/layout.hpp>
 
 #include <algorithm>
 #include <array>
@@ -24,6 +25,14 @@ struct run_history {
   std::uint32_t stages = 0;                 ///< of the first of them
   std::array<std::uint16_t, most> there{};  ///< peers at the end of each interval, the newest last; 0: before the run
 
+  /// The run has taken its step number `steps`, laid out like this, with so many peers there. `interval`: in steps; 0:
+  /// nothing, for a recovery policy that does not look back.
+  void took_step(std::uint64_t steps, std::uint64_t interval, const layout& l, std::size_t peers) {
+    if (interval == 0) return;
+    replicas = static_cast<std::uint32_t>(l.replicas.size());
+    stages = static_cast<std::uint32_t>(l.replicas.front().seats.size());
+    if (steps % interval == 0) add_interval(peers);
+  }
   void add_interval(std::size_t peers) {
     std::shift_left(there.begin(), there.end(), 1);
     there.back() = static_cast<std::uint16_t>(std::min<std::size_t>(peers, std::numeric_limits<std::uint16_t>::max()));

@@ -413,6 +413,7 @@
 #include <causeway/parallel/swarm_table.hpp>
 #include <causeway/parallel/swarm_table_exchange.hpp>
 #include <causeway/parallel/swarm_talk.hpp>
+#include <causeway/parallel/swarm_work.hpp>
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/parallel/tuned_model.hpp>
 #include <causeway/parallel/tuned_parameters.hpp>

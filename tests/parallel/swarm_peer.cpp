@@ -13,45 +13,14 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/counting_stage.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
 
 namespace {
 
-/// A stage whose output is its input plus one, and whose gradient counts micro-batches. Numbers travel as one byte.
-struct counting_stage final : parallel::swarm_computer {
-  explicit counting_stage(bool is_first, bool is_last) : first{is_first}, last{is_last} {}
-  [[nodiscard]] std::size_t most_bytes(const parallel::swarm_crossing&) const override { return 1; }
-  result<void> take_in(const parallel::swarm_crossing& c, const parallel::boundary_bytes& bytes) override {
-    in = static_cast<int>(bytes->at(0));
-    if (refused != c.micro_batch) return {};
-    refused = UINT32_MAX;  // the second time it is in order
-    ++refusals;
-    return fail(errc::corrupt, "", "not a number");
-  }
-  result<parallel::swarm_output> forward(const parallel::swarm_crossing& output) override {
-    if (first) in = static_cast<int>(output.micro_batch);
-    if (last) loss = in;
-    return parallel::swarm_output{loss, last ? nullptr : one_byte(in + 1)};
-  }
-  result<parallel::swarm_output> backward(const parallel::swarm_crossing&) override {
-    gradient[0] += 1;
-    return parallel::swarm_output{loss, first ? nullptr : one_byte(1)};
-  }
-  [[nodiscard]] std::span<float> gradients() override { return gradient; }
-  [[nodiscard]] double squares() override { return double(gradient[0]) * double(gradient[0]); }
-  static parallel::boundary_bytes one_byte(int v) {
-    return std::make_shared<const std::vector<std::byte>>(1, static_cast<std::byte>(v));
-  }
-  bool first, last;
-  int in = 0;
-  double loss = 0;
-  std::uint32_t refused = UINT32_MAX;  // this micro-batch
-  int refusals = 0;
-  std::vector<float> gradient = std::vector<float>(1);
-};
-
+using support::counting_stage;
 using peer_type = parallel::swarm_peer<stage::routing::least_load>;
 
 }  // namespace

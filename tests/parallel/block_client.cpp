@@ -305,17 +305,14 @@ TEST_CASE("block_client: prompts that are not finite, or make rows so, fail the 
   swarm_type swarm{model};
   two_chains(swarm);
   swarm.add_client({}, [&](sim::process&, auto& client) {
-    const small_text t{1};
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), 3e38F}) {
-      client.initialize(1);
-      client.parameters().values()[0] = bad;
-      client.parameters().values()[32] = bad;  // added to it before the first block: beyond what f32 has
-      const auto outcome = client.evaluate(t.in, t.out, support::sequences_each);
-      REQUIRE_FALSE(outcome);
-      CHECK(outcome.error().code == errc::non_finite);
+      const auto spoil = [bad](auto values) {
+        values[0] = bad;
+        values[32] = bad;  // added to it before the first block: beyond what f32 has
+      };
+      CHECK(support::error_of(client, spoil) == errc::non_finite);
     }
-    client.initialize(1);
-    CHECK(client.evaluate(t.in, t.out, support::sequences_each));
+    CHECK_FALSE(support::error_of(client, [](auto) {}));
   });
   CHECK(swarm.run());
 }

@@ -2,6 +2,7 @@
 // What clients must not do, and that a server goes on for the others.
 #include <causeway/parallel/block_door.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -85,6 +86,12 @@ std::vector<std::byte> rows_for(const request& r, float value = 0.5F) {
   return {bytes.begin(), bytes.end()};
 }
 
+/// The size of the answer to a request whose rows are as it says.
+std::size_t answered(stranger& s, const request& r) {
+  s.ask(r, rows_for(r));
+  return s.answer(r.number);
+}
+
 /// A server of blocks [0, 4), and what a stranger does.
 void with_server(const std::function<void(sim::process&, stranger&)>& talk,
                  const std::function<void(block_server_options&)>& change = {}) {
@@ -108,8 +115,7 @@ void with_server(const std::function<void(sim::process&, stranger&)>& talk,
 /// Whether a server still answers another client.
 bool serves_others(sim::process& p) {
   stranger other{p.make_fabric(11)};
-  other.ask(usual(1), rows_for(usual(1)));
-  return other.answer(1) == 8 * 16 * 4;
+  return answered(other, usual(1)) == 8 * 16 * 4;
 }
 
 }  // namespace
@@ -131,21 +137,16 @@ TEST_CASE("block_door: says what it holds and takes, and sends probes back", "[p
 TEST_CASE("block_door: requests within the limits are answered, of both kinds, with prompts or adapters and without",
           "[parallel][fast]") {
   with_server([](sim::process&, stranger& s) {
-    request r = usual(1);
-    s.ask(r, rows_for(r));
-    CHECK(s.answer(1) == 8 * 16 * 4);
-    r = usual(2, true);
+    CHECK(answered(s, usual(1)) == 8 * 16 * 4);
+    request r = usual(2, true);
     r.prompts = 3;
-    s.ask(r, rows_for(r));
-    CHECK(s.answer(2) == (8 + 2 * 3) * 16 * 4);
+    CHECK(answered(s, r) == (8 + 2 * 3) * 16 * 4);
     r = usual(4, true);
     r.adapters = {2, 0b101};  // 8 rows for each of two blocks, and 8: as many as it takes
-    s.ask(r, rows_for(r));
-    CHECK(s.answer(4) == (8 + 2 * 8) * 16 * 4);
+    CHECK(answered(s, r) == (8 + 2 * 8) * 16 * 4);
     r = usual(3);
     r.blocks = {3, 6};  // not all of them are here
-    s.ask(r, rows_for(r));
-    CHECK(s.answer(3) == 1);
+    CHECK(answered(s, r) == 1);
     CHECK(s.downs == 0);
   });
 }
@@ -163,75 +164,41 @@ TEST_CASE("block_door: who breaks the rules is sent away, told why, and others a
       s.ask(r, rows_for(usual(1)));
     };
   };
+  const auto nan_at_the_end = [](auto change) {
+    return [change](stranger& s) {
+      request r = usual(1);
+      change(r);
+      auto data = rows_for(r);
+      std::fill(data.end() - 4, data.end(), std::byte{0xFF});
+      s.ask(r, data);
+    };
+  };
+  const auto with_adapters = [](nn::adapter_shape shape, nn::block_range blocks = {1, 3}) {
+    return [shape, blocks](request& r) { r.adapters = shape, r.blocks = blocks; };
+  };
   const std::vector<breach> breaches{
       {"rows", changed([](request& r) { r.sequences = 7; }), "more rows"},
       {"rows that overflow", changed([](request& r) { r.sequences = r.tokens = block_wire::most_tokens - 1; }),
        "more rows"},
       {"tokens", changed([](request& r) { r.sequences = 1, r.tokens = 13; }), "more tokens"},
-      {"blocks", changed([](request& r) {
-         r.blocks = {0, 7};
-       }),
-       "more tokens or blocks"},
-      {"prompts", changed([](request& r) {
-         r.prompts = 4, r.blocks = {0, 6};
-       }),
-       "more rows"},
-      {"adapters", changed([](request& r) {
-         r.adapters = {3, 0b101};
-       }),
-       "more rows"},
-      {"adapters that overflow", changed([](request& r) {
-         r.adapters = {nn::adapter_shape::most_rank, 0b1101111}, r.blocks = {0, 6};
-       }),
-       "more rows"},
-      {"adapters of a rank that no message has", changed([](request& r) {
-         r.adapters = {1U << 31U, 0b1};
-       }),
-       ""},
-      {"adapters beside a gate", changed([](request& r) {
-         r.adapters = {1, 0b0010000};
-       }),
-       "adapters beside maps"},
-      {"adapters beside no map", changed([](request& r) {
-         r.adapters = {1, 0};
-       }),
-       "adapters beside maps"},
-      {"adapters beside an eighth map", changed([](request& r) {
-         r.adapters = {1, 0b10000001};
-       }),
-       "adapters beside maps"},
-      {"adapters of rank 0", changed([](request& r) {
-         r.adapters = {0, 0b1};
-       }),
-       "adapters beside maps"},
-      {"adapters that do not come", changed([](request& r) {
-         r.adapters = {1, 0b1};
-       }),
-       "another length"},
+      {"blocks", changed([](request& r) { r.blocks.first = 0, r.blocks.last = 7; }), "more tokens or blocks"},
+      {"prompts", changed([](request& r) { r.prompts = 4, r.blocks.first = 0, r.blocks.last = 6; }), "more rows"},
+      {"adapters", changed(with_adapters({3, 0b101})), "more rows"},
+      {"adapters that overflow", changed(with_adapters({nn::adapter_shape::most_rank, 0b1101111}, {0, 6})), "more rows"},
+      {"adapters of a rank that no message has", changed(with_adapters({1U << 31U, 0b1})), ""},
+      {"adapters beside a gate", changed(with_adapters({1, 0b0010000})), "adapters beside maps"},
+      {"adapters beside no map", changed(with_adapters({1, 0})), "adapters beside maps"},
+      {"adapters beside an eighth map", changed(with_adapters({1, 0b10000001})), "adapters beside maps"},
+      {"adapters of rank 0", changed(with_adapters({0, 0b1})), "adapters beside maps"},
+      {"adapters that do not come", changed(with_adapters({1, 0b1})), "another length"},
       {"bytes", changed([](request& r) { r.x_bytes = 1U << 31U; }), "more bytes"},
       {"fewer bytes than said", [](stranger& s) { s.ask(usual(1), std::vector<std::byte>(40)); }, "another length"},
       {"x longer than the rows", changed([](request& r) { r.x_bytes += 64 * 4, r.sequences = 3; }), "another length"},
       {"a backward without gradient", changed([](request& r) { r.backward = 1; }), ""},
       {"not finite", [](stranger& s) { s.ask(usual(1), rows_for(usual(1), std::numeric_limits<float>::infinity())); },
        "infinity"},
-      {"prompts that are not finite",
-       [](stranger& s) {
-         request r = usual(1);
-         r.prompts = 1;
-         auto data = rows_for(r);
-         for (std::size_t i = data.size() - 4; i < data.size(); ++i) data[i] = std::byte{0xFF};
-         s.ask(r, data);
-       },
-       "finite"},
-      {"adapters that are not finite",
-       [](stranger& s) {
-         request r = usual(1);
-         r.adapters = {1, 0b1};
-         auto data = rows_for(r);
-         for (std::size_t i = data.size() - 4; i < data.size(); ++i) data[i] = std::byte{0xFF};
-         s.ask(r, data);
-       },
-       "finite"},
+      {"prompts that are not finite", nan_at_the_end([](request& r) { r.prompts = 1; }), "finite"},
+      {"adapters that are not finite", nan_at_the_end(with_adapters({1, 0b1})), "finite"},
       {"too many at once",
        [](stranger& s) {
          for (std::uint64_t n = 1; n <= 3; ++n) s.say(usual(n));
@@ -286,8 +253,7 @@ TEST_CASE("block_door: requests whose rows break off take no place for ever", "[
       s.ask(usual(n), std::vector<std::byte>(10000));  // longer than was said: not received
       p.sleep(1s);
     }
-    s.ask(usual(7), rows_for(usual(7)));
-    CHECK(s.answer(7) == 8 * 16 * 4);
+    CHECK(answered(s, usual(7)) == 8 * 16 * 4);
     CHECK(s.downs == 0);
   });
 }

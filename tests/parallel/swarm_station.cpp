@@ -19,10 +19,25 @@ swarm_wire::order order_of(std::uint32_t m, std::uint64_t version, std::vector<n
   return {5, m, version, std::move(path), std::move(needs), std::move(passes)};
 }
 
+/// Micro-batch 3 in the newest of these passes.
+swarm_wire::order order_in(std::vector<std::uint64_t> passes, std::vector<net::peer_id> path,
+                           std::vector<stage_need> needs = std::vector(3, stage_need::usual)) {
+  return {5, 3, passes.back(), std::move(path), std::move(needs), std::move(passes)};
+}
+
 /// Peer 2, the middle of three stages, at step 5.
 swarm_station middle() {
   swarm_station s{2, 1, 3};
   s.begin(5, 8);
+  return s;
+}
+
+/// It has computed micro-batch 3 forward, in pass 7.
+swarm_station middle_of_pass_7() {
+  swarm_station s = middle();
+  s.take(order_in({7, 7, 7}, {1, 2, 3}));
+  s.arrive(3, false, tensor_of(1), 7);
+  s.forwarded(3, tensor_of(2), 7);
   return s;
 }
 
@@ -152,19 +167,15 @@ TEST_CASE("swarm station: another driver hears what is done and what is begun; t
 
 TEST_CASE("swarm station: of a micro-batch that begins anew, only what is of its pass is taken", "[parallel][fast]") {
   swarm_station s = middle();
-  auto o = order_of(3, 7, {1, 2, 3});
-  o.passes = {7, 7, 7};
-  s.take(o);
+  s.take(order_in({7, 7, 7}, {1, 2, 3}));
   s.arrive(3, false, tensor_of(1), 7);
   REQUIRE(s.next());
   CHECK(s.next()->pass == 7);
   s.forwarded(3, tensor_of(2), 7);
   CHECK(s.take_shipments().front().pass == 7);
-  o = order_of(3, 9, {8, 2, 3}, std::vector(3, stage_need::again));  // another peer below: all of it anew
-  o.passes = {9, 9, 9};
-  s.arrive(3, false, tensor_of(4), 9);  // before the order
-  s.take(o);
-  s.arrive(3, true, tensor_of(3), 7);  // made of the output that is gone
+  s.arrive(3, false, tensor_of(4), 9);                                        // before the order
+  s.take(order_in({9, 9, 9}, {8, 2, 3}, std::vector(3, stage_need::again)));  // another peer below: all of it anew
+  s.arrive(3, true, tensor_of(3), 7);                                         // made of the output that is gone
   s.arrive(3, false, tensor_of(1), 7);
   REQUIRE(s.next());
   CHECK_FALSE(s.next()->backward);
@@ -179,20 +190,13 @@ TEST_CASE("swarm station: of a micro-batch that begins anew, only what is of its
 
 TEST_CASE("swarm station: where a micro-batch is finished, an input of its next pass may come before the order",
           "[parallel][fast]") {
-  swarm_station s = middle();
-  auto o = order_of(3, 7, {1, 2, 3});
-  o.passes = {7, 7, 7};
-  s.take(o);
-  s.arrive(3, false, tensor_of(1), 7);
-  s.forwarded(3, tensor_of(2), 7);
+  swarm_station s = middle_of_pass_7();
   s.arrive(3, true, tensor_of(3), 7);
   s.contributed(3, 0, tensor_of(4), 7);
   s.arrive(3, false, tensor_of(1), 7);  // the same again
   s.arrive(3, false, tensor_of(5), 9);
   CHECK_FALSE(s.next());
-  o = order_of(3, 9, {8, 2, 3}, std::vector(3, stage_need::again));
-  o.passes = {9, 9, 9};
-  s.take(o);
+  s.take(order_in({9, 9, 9}, {8, 2, 3}, std::vector(3, stage_need::again)));
   REQUIRE(s.next());
   CHECK_FALSE(s.next()->backward);
   CHECK(s.next()->input->front() == std::byte{5});
@@ -201,16 +205,9 @@ TEST_CASE("swarm station: where a micro-batch is finished, an input of its next 
 
 TEST_CASE("swarm station: a stage above that begins anew gets the output that is kept, and its gradient counts",
           "[parallel][fast]") {
-  swarm_station s = middle();
-  auto o = order_of(3, 7, {1, 2, 3});
-  o.passes = {7, 7, 7};
-  s.take(o);
-  s.arrive(3, false, tensor_of(1), 7);
-  s.forwarded(3, tensor_of(2), 7);
+  swarm_station s = middle_of_pass_7();
   (void)s.take_shipments();
-  o = order_of(3, 9, {1, 2, 5}, {stage_need::finished, stage_need::usual, stage_need::again});
-  o.passes = {7, 7, 9};
-  s.take(o);
+  s.take(order_in({7, 7, 9}, {1, 2, 5}, {stage_need::finished, stage_need::usual, stage_need::again}));
   const auto out = s.take_shipments();
   REQUIRE(out.size() == 1);
   CHECK(out[0].to == 5);
@@ -220,9 +217,7 @@ TEST_CASE("swarm station: a stage above that begins anew gets the output that is
   CHECK(s.adds(3));
   s.contributed(3, 0, tensor_of(7), 7);
   CHECK(s.pending() == 1);
-  o = order_of(3, 11, {4, 2, 5}, std::vector(3, stage_need::again));  // now the one below is lost
-  o.passes = {11, 11, 11};
-  s.take(o);
+  s.take(order_in({11, 11, 11}, {4, 2, 5}, std::vector(3, stage_need::again)));  // now the one below is lost
   s.arrive(3, false, tensor_of(8), 11);
   REQUIRE(s.next());       // computed again, for the one below
   CHECK_FALSE(s.adds(3));  // what it added was a gradient, and remains one

@@ -97,14 +97,8 @@ support::swarm_world_options stages_of(std::vector<std::vector<double>> speeds, 
 }
 
 template <class World>
-void check_like_unsplit(World& swarm, const std::set<std::uint32_t>& except = {}) {
-  const auto want = swarm.unsplit();
-  for (std::uint32_t h = 0; h < swarm.hosts(); ++h) {
-    if (except.contains(h)) continue;
-    INFO("host " << h << ": " << swarm.at(h).error);
-    REQUIRE(swarm.at(h).finished);
-    CHECK(swarm.distance(h, want) < 1e-5);
-  }
+void check_like_unsplit(World& swarm, std::uint32_t except = support::nobody, double most = 1e-5, double least = -1) {
+  support::all_like_unsplit(swarm, except, most, least);
   CHECK(noted_steps::notes.equal());
 }
 
@@ -120,13 +114,12 @@ void kill_at_every(support::swarm_world_options o, std::uint32_t victim, std::ui
     o.dies_at = n;
     noted_steps::notes = {};
     tied_swarm<> swarm{o};
-    std::set<std::uint32_t> gone;
-    if (back == 0s) gone.insert(victim);
-    swarm.wanted = swarm.hosts() - static_cast<std::uint32_t>(gone.size());
+    const bool for_good = back == 0s;
+    swarm.wanted = swarm.hosts() - (for_good ? 1 : 0);
     swarm.boot();
     swarm.run(2min);
     if (swarm.at(victim).calls <= n) return;  // it has outlived the run
-    check_like_unsplit(swarm, gone);
+    check_like_unsplit(swarm, for_good ? victim : support::nobody);
   }
 }
 
@@ -182,13 +175,7 @@ TEST_CASE("swarm: a Llama with a tied table, and one whose boundaries are crosse
   tied_swarm<tied_llama_job, stage::coded<compress::block_int8>> coded{stages_of({{1, 1}, {1, 1}, {1}}, 4)};
   coded.boot();
   coded.run(2min);
-  const auto want = coded.unsplit();
-  for (std::uint32_t h = 0; h < coded.hosts(); ++h) {
-    REQUIRE(coded.at(h).finished);
-    CHECK(coded.distance(h, want) > 1e-6);  // it is rounded
-    CHECK(coded.distance(h, want) < 5e-3);
-  }
-  CHECK(noted_steps::notes.equal());
+  check_like_unsplit(coded, support::nobody, 5e-3, 1e-6);
   CHECK(noted_steps::notes.steps() == 4);
 }
 

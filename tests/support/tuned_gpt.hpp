@@ -295,6 +295,16 @@ double tuned(Model& model, causeway::optim::adamw& inner, const small_text& t, f
   return loss;
 }
 
+/// What a pass says where `spoil(values)` has changed what is trained; none: it went well.
+template <class Model, class Spoil>
+std::optional<causeway::errc> error_of(Model& model, Spoil&& spoil) {
+  const small_text t{1};
+  model.initialize(1);
+  spoil(model.parameters().values());
+  const auto outcome = model.evaluate(t.in, t.out, sequences_each);
+  return outcome ? std::nullopt : std::optional{outcome.error().code};
+}
+
 }  // namespace support
 
 #endif  // CAUSEWAY_TESTS_SUPPORT_TUNED_GPT_HPP

@@ -394,6 +394,7 @@
 #include <causeway/parallel/pipeline_pass.hpp>
 #include <causeway/parallel/pipeline_place.hpp>
 #include <causeway/parallel/pipeline_talk.hpp>
+#include <causeway/parallel/remote_pass.hpp>
 #include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/span_codec.hpp>
 #include <causeway/parallel/stage_mail.hpp>

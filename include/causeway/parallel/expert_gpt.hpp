@@ -20,6 +20,7 @@
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/expert_client.hpp>
 #include <causeway/parallel/expert_layer.hpp>
+#include <causeway/parallel/remote_pass.hpp>
 #include <causeway/stage/product_key_gate.hpp>
 #include <causeway/tensor/buffer_pool.hpp>
 #include <causeway/tensor/parameters.hpp>
@@ -30,7 +31,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -166,20 +166,7 @@ class expert_gpt {
   result<double> run(const nn::micro_batch& b, bool training) {
     engine& e = *engine_;
     const nn::token_limits limits{"expert_gpt", e.options.context, e.options.vocabulary};
-    CAUSEWAY_TRY(nn::check_inputs(limits, b));
-    CAUSEWAY_TRY(nn::check_targets(limits, b));
-    e.failed.reset();
-    double loss = 0;
-    try {
-      const autograd::recording_scope scope{e.tape, training};
-      loss = pass(b);
-      if (training && !e.failed) e.tape.backward();
-    } catch (const std::bad_alloc&) {
-      e.failed = fail(errc::out_of_memory, "expert_gpt", "no memory for the activations: use a smaller micro-batch");
-    }
-    e.tape.clear();
-    if (e.failed) return std::move(*e.failed);
-    return loss;
+    return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b); });
   }
 
   double pass(const nn::micro_batch& b) {

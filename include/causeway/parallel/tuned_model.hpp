@@ -24,6 +24,7 @@
 #include <causeway/nn/options.hpp>
 #include <causeway/nn/pass.hpp>
 #include <causeway/parallel/block_client.hpp>
+#include <causeway/parallel/remote_pass.hpp>
 #include <causeway/parallel/tuned_parameters.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/frozen_blocks.hpp>
@@ -34,7 +35,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -126,20 +126,7 @@ class tuned_model {
   result<double> run(const nn::micro_batch& b, bool training) {
     engine& e = *engine_;
     const nn::token_limits limits{"tuned_model", e.options.context - e.trained.rows(), e.options.vocabulary};
-    CAUSEWAY_TRY(nn::check_inputs(limits, b));
-    CAUSEWAY_TRY(nn::check_targets(limits, b));
-    e.failed.reset();
-    double loss = 0;
-    try {
-      const autograd::recording_scope scope{e.tape, training};
-      loss = pass(b, training);
-      if (training && !e.failed) e.tape.backward();
-    } catch (const std::bad_alloc&) {
-      e.failed = fail(errc::out_of_memory, "tuned_model", "no memory for the activations: use a smaller micro-batch");
-    }
-    e.tape.clear();
-    if (e.failed) return std::move(*e.failed);
-    return loss;
+    return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b, training); });
   }
 
   double pass(const nn::micro_batch& b, bool training) {

@@ -96,7 +96,7 @@ class elastic_session {
     const std::uint64_t before = ctx().step();
     CAUSEWAY_ASSIGN(const causeway::step_report report, trainer_.step(batches_->of(numbers)));
     blocked_ += report.exchange_seconds;
-    const bool took = report.step == before + 1 && report.loss != 0;  // else others did, or the run went back
+    const bool took = report.step == before + 1 && !report.by_others;  // else the run went back, or others did
     if (!has_stages || took) {
       last_loss_ = report.loss;
       tokens_ += report.tokens;

@@ -54011,14 +54011,13 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     whole_ = b;
     for (;;) {
+      if (crew_->words().step > ctx.step()) return finished_by_others(ctx);
       const auto begun = begin_attempt();
       const auto done = begun ? attempt(ctx) : begun;
       if (done) return loss_ / static_cast<double>(b.tokens());
-      const bool behind = called_away_again(ctx, begun);
-      if (!complete_ && !behind) return done.error();
+      if (!complete_) return done.error();
       CAUSEWAY_TRY(crew_->failed(done.error()));  // a gradient that others may have voted for is kept
       if (taken()) return crew_->words().loss / static_cast<double>(b.tokens());
-      if (behind) return finished_by_others(ctx);
       if (begun || begun.error().code != errc::cancelled || crew_->words().step != ctx.step()) continue;
       complete_ = false;  // the trainer clears the gradients
       return done.error();
@@ -54028,6 +54027,7 @@ class elastic_pipeline {
   /// Of the whole model. The run takes the step here: what follows needs nobody else.
   result<float> norm(auto& ctx) {
     while (!taken()) {
+      if (crew_->words().step > ctx.step()) return finished_by_others(ctx);
       if (!proposes_) {
         CAUSEWAY_TRY(begin_attempt());
         CAUSEWAY_TRY(attempt(ctx));
@@ -54196,19 +54196,12 @@ class elastic_pipeline {
     return {};
   }
 
+  // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
   error finished_by_others(auto& ctx) {
     complete_ = false;
     ctx.resume_at(crew_->words().step);
     crew_->finished_by_others();
     return fail(errc::cancelled, "step", "the others have finished it");
-  }
-
-  // From a step that the others are past, and with no news of them since the last time: they are through, so no attempt
-  // will show it. The first time their state has just been taken over, and the next attempt may be theirs.
-  bool called_away_again(auto& ctx, const result<void>& begun) {
-    const std::uint64_t others = crew_->words().step;
-    const bool away = !begun && begun.error().code == errc::cancelled && others != ctx.step();
-    return std::exchange(away_from_, away ? others : UINT64_MAX) == others && away;
   }
 
   result<void> begin_attempt() {
@@ -54487,7 +54480,6 @@ class elastic_pipeline {
   crew_words told_;                       // likewise with them: what this peer would propose
   bool complete_ = false;                 // the gradients are those of the whole batch
   bool proposes_ = false;                 // and the attempt that made them so is under way
-  std::uint64_t away_from_ = UINT64_MAX;  // the others' step, when this peer was last called away from one before it
   std::string said_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;
@@ -55103,6 +55095,43 @@ class expert_layer {
 
 #endif  // CAUSEWAY_PARALLEL_EXPERT_LAYER_HPP
 
+// ---- causeway/parallel/remote_pass.hpp ----
+#ifndef CAUSEWAY_PARALLEL_REMOTE_PASS_HPP
+#define CAUSEWAY_PARALLEL_REMOTE_PASS_HPP
+
+// A pass of a model of which others compute a part. A tape cannot tell that they failed: who records the part keeps the
+// error beside the tape, and here it becomes that of the pass.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// The loss, and in training the gradients. `record` puts the pass on the tape and gives its loss; it, and what it recorded
+/// for the way back, leave in `failed` why others did not do their part. The tape is empty afterwards.
+/// errc::invalid_argument for a batch beyond the limits, errc::out_of_memory, and what was left in `failed`.
+template <class Backend, class Record>
+[[nodiscard]] result<double> run_remote_pass(const nn::token_limits& limits, const nn::micro_batch& b,
+                                             autograd::tape<Backend>& tape, std::optional<error>& failed, bool training,
+                                             Record&& record) {
+  CAUSEWAY_TRY(nn::check_inputs(limits, b));
+  CAUSEWAY_TRY(nn::check_targets(limits, b));
+  failed.reset();
+  double loss = 0;
+  try {
+    const autograd::recording_scope scope{tape, training};
+    loss = record();
+    if (training && !failed) tape.backward();
+  } catch (const std::bad_alloc&) {
+    failed =
+        fail(errc::out_of_memory, std::string{limits.name}, "no memory for the activations: use a smaller micro-batch");
+  }
+  tape.clear();
+  if (failed) return std::move(*failed);
+  return loss;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_REMOTE_PASS_HPP
+
 // ---- causeway/parallel/expert_gpt.hpp ----
 #ifndef CAUSEWAY_PARALLEL_EXPERT_GPT_HPP
 #define CAUSEWAY_PARALLEL_EXPERT_GPT_HPP
@@ -55241,20 +55270,7 @@ class expert_gpt {
   result<double> run(const nn::micro_batch& b, bool training) {
     engine& e = *engine_;
     const nn::token_limits limits{"expert_gpt", e.options.context, e.options.vocabulary};
-    CAUSEWAY_TRY(nn::check_inputs(limits, b));
-    CAUSEWAY_TRY(nn::check_targets(limits, b));
-    e.failed.reset();
-    double loss = 0;
-    try {
-      const autograd::recording_scope scope{e.tape, training};
-      loss = pass(b);
-      if (training && !e.failed) e.tape.backward();
-    } catch (const std::bad_alloc&) {
-      e.failed = fail(errc::out_of_memory, "expert_gpt", "no memory for the activations: use a smaller micro-batch");
-    }
-    e.tape.clear();
-    if (e.failed) return std::move(*e.failed);
-    return loss;
+    return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b); });
   }
 
   double pass(const nn::micro_batch& b) {
@@ -58401,210 +58417,41 @@ class swarm_mail {
 
 #endif  // CAUSEWAY_PARALLEL_SWARM_MAIL_HPP
 
-// ---- causeway/parallel/swarm_peer.hpp ----
-#ifndef CAUSEWAY_PARALLEL_SWARM_PEER_HPP
-#define CAUSEWAY_PARALLEL_SWARM_PEER_HPP
+// ---- causeway/parallel/swarm_work.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_WORK_HPP
+#define CAUSEWAY_PARALLEL_SWARM_WORK_HPP
 
-// A peer of a swarm, on the trainer's thread: computes what the station has, moves tensors, and is the part that waits.
-// What is decided is in swarm_station.hpp, swarm_lead.hpp, swarm_driver.hpp, swarm_table.hpp and swarm_shares.hpp.
+// What a peer of a swarm computes, and the tensors that it moves: the tasks of its station, what goes into its gradients
+// and out of them, and boundary tensors from and to the stages beside it. The part of swarm_peer.hpp that waits for nobody.
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
-/// Threading: functions of swarm_round from the trainer's thread; `describe` from any.
+/// For the trainer's thread, without the fabric's lock, except where something else is said.
 template <stage::routing::Router Router>
-class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
+class swarm_work : protected swarm_hearing<Router> {
+ protected:
   using base = swarm_hearing<Router>;
-  using base::fabric_, base::options_, base::log_, base::table_, base::station_, base::gradients_, base::verdict_;
+  using base::fabric_, base::options_, base::log_, base::table_, base::station_;
 
- public:
-  swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
-      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)},
-        mail_{*fabric_},
-        say_at_{options_.say_after} {}
-  ~swarm_peer() override { fabric_->attach(nullptr); }
+  swarm_work(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log)
+      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, mail_{*fabric_} {}
+  ~swarm_work() override = default;
 
-  [[nodiscard]] const swarm_options& options() const noexcept override { return options_; }
-
-  void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
-
-  void open(std::uint64_t agreement) override {
-    if (std::exchange(open_, true)) return;
-    this->run_ = mix(options_.run, agreement,
-                     mix(options_.stages, static_cast<std::uint64_t>(options_.micro_batches), options_.local_steps));
-    fabric_->attach(this);
-    locked([this] {
-      this->claims_from_ = fabric_->now() + options_.heartbeat;
-      this->heartbeat();
-    });
-  }
-
-  // ---- a step --------------------------------------------------------------------------------------------------------
-
-  result<double> run(std::uint64_t step, swarm_computer& computer) override {
-    if (this->steps_alone()) return run_alone(step, computer);
-    begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
-    CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
-    double loss = 0;
-    locked([&] { loss = verdict_.turn == station_.turn() ? verdict_.loss : 0.0; });
-    return loss;
-  }
-
-  result<void> complete(const std::function<bool()>& summoned) override {
-    if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
-    const auto rested = [this] { return fabric_->now() >= again_from_; };
-    const auto called = [&] {
-      bool ready = false;
-      locked([&] { ready = rested(); });
-      return ready && summoned();
-    };
-    CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
-    return this->steps_alone() ? step_on_what_was_missing() : result<void>{};
-  }
-
-  void end_local_step(std::uint64_t step, swarm_computer& round) override {
-    const auto per_step = static_cast<std::uint32_t>(options_.micro_batches);
-    const auto at = static_cast<std::uint32_t>(step % options_.local_steps);
-    const std::uint32_t all = per_step * options_.local_steps;
-    if (at == 0 || progress_.size() != all) progress_ = swarm_wire::batch_set{all};
-    locked([&] {
-      for (std::uint32_t m = 0; m < per_step; ++m) {
-        if (station_.done().has(m)) progress_.add(at * per_step + m);
-      }
-    });
-    const bool closes = at + 1 == options_.local_steps;
-    begin(swarm_wire::training_turn(step), closes ? all : 0, round, closes ? progress_ : swarm_wire::batch_set{});
-  }
-
-  void replaced() override { progress_ = {}; }
-  [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
-
-  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
-    if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
-    if (evaluations_ == swarm_wire::most_evaluations) {
-      return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
-    }
-    begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
-    CAUSEWAY_TRY(work_until([this] { return this->evaluated() || this->gives_up(); }));
-    std::optional<double> loss;
-    locked([&] { loss = this->evaluated(); });
-    if (loss) return *loss;
-    return fail(errc::cancelled, "swarm", "the others are through with this evaluation, and its loss is lost");
-  }
-
-  [[nodiscard]] bool called_away() const noexcept override { return this->called_away_; }
-
-  [[nodiscard]] swarm_holding holding() override {
-    swarm_holding h;
-    locked([&] { h = {this->step(), this->has_sum(), station_.done(), this->released(), this->has_part()}; });
-    return h;
-  }
-
-  result<double> take_part(std::span<const swarm_holding> all, std::size_t self) override {
-    const swarm_plan plan = plan_shares(all, this->step(), wanted(), this->is_last_of_tied());
-    if (plan.parts[self] == swarm_part::dropped) drop_everything();
-    if (!plan.complete) {
-      const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
-      locked([this, asks = lacks_part && self == 0] {
-        verdict_.complete = 0;
-        again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
-        if (asks) this->asks_itself();
-        this->send_report();
-        this->settle();
-      });
-      return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
-                  "micro-batches are missing; they are computed first");
-    }
-    gradients_.put_in(plan.parts[self], computer_->gradients(), !this->steps_alone());
-    if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
-    return this->steps_alone() ? weight_of(all, plan, self) : 1.0;  // every peer's, so that parts are summed
-  }
-
-  result<swarm_sum> keep_sum() override {
-    const double squares = computer_->squares();
-    if (!std::isfinite(squares)) {
-      return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
-    }
-    kept_ = {this->step(), squares};
-    return swarm_sum{kept_.step, squares, computer_->gradients()};
-  }
-
-  void restore_sum(const swarm_sum& kept) override {
-    locked([&] { has_summed({kept.step, kept.squares}, {kept.values.begin(), kept.values.end()}); });
-  }
-
-  result<double> all_summed() override {
-    const std::uint64_t step = kept_.step;
-    const auto g = computer_->gradients();
-    locked([&] {
-      has_summed(kept_, {g.begin(), g.end()});
-      this->announce();
-      this->settle();
-    });
-    const auto passed = [&] { return table_.squares(step).has_value() && this->may_step(); };  // the barrier
-    CAUSEWAY_TRY(work_until([&] { return passed() || table_.left_behind(step); }));
-    std::optional<double> all;
-    locked([&] { all = passed() ? table_.squares(step) : std::nullopt; });
-    if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
-    this->leave_table_out(g);
-    return *all;
-  }
-
-  void committed(bool adopted) override {
-    locked([&] {
-      if (this->holds_committed(adopted)) this->settle();
-    });
-  }
-  bool put_table() override {
-    locked([this] { this->put_table_into_parameters(); });
-    return this->is_first_of_tied();
-  }
-
-  void agreed(double squares) override { norm_ = std::sqrt(squares); }
-  [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
-
-  [[nodiscard]] std::uint64_t contributed() override {
-    std::uint64_t n = 0;
-    locked([&] { n = station_.done().count(); });
-    return n;
-  }
-
-  [[nodiscard]] double seconds_per_micro_batch() override {
-    double took = 0;
-    locked([&] { took = this->seconds_; });
-    return took;
-  }
-
-  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override {
-    std::optional<std::uint32_t> to;
-    locked([&] { to = this->move_to_; });
-    return to;
-  }
-
-  /// Whom this peer waits for, and who drives. From any thread.
-  [[nodiscard]] std::string describe() override {
-    std::string text;
-    locked([&] { text = this->describe_lead(); });
-    return text + fabric_->describe_waits();
-  }
-
-  /// Micro-batches that this peer, as driver, had to route again.
-  [[nodiscard]] std::uint64_t rerouted() {
-    std::uint64_t n = 0;
-    locked([&] { n = this->driver_.rerouted(); });
-    return n;
-  }
-  [[nodiscard]] bool drives() {
-    bool so = false;
-    locked([&] { so = this->drives_; });
-    return so;
-  }
-
- private:
   template <class F>
   void locked(F&& what) {
     fabric_->locked(std::forward<F>(what));
   }
+  /// What `f` gives, with the lock held.
+  template <class F>
+  auto with_lock(F&& f) {
+    decltype(f()) value{};
+    locked([&] { value = f(); });
+    return value;
+  }
 
+  // ---- a turn ---------------------------------------------------------------------------------------------------------
+
+  /// As swarm_lead::begin, for a computer that outlives the turn.
   void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_computer& computer,
              swarm_wire::batch_set counted = {}) {
     computer_ = &computer;
@@ -58617,6 +58464,18 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     });
   }
 
+  /// The micro-batches that pass this stage.
+  [[nodiscard]] swarm_wire::batch_set wanted() const {
+    swarm_wire::batch_set all{station_.done().size()};
+    for (std::uint32_t m = 0; m < all.size(); ++m) {
+      if (this->rule_.runs(this->size(), options_.stage, m)) all.add(m);
+    }
+    return all;
+  }
+
+  // ---- gradients -----------------------------------------------------------------------------------------------------
+
+  /// The peer's gradient is thrown away: others have a part of it.
   void drop_everything() {
     log_(severity::warning, "some of this peer's micro-batches are in another peer's gradient too; it computes anew");
     if (this->steps_alone()) computer_->forget_progress();
@@ -58628,36 +58487,12 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     });
   }
 
-  void has_summed(const swarm_wire::stage_sum& what, std::vector<float> sum) {
-    gradients_.keep_sum(what.step, std::move(sum));
-    table_.remember(options_.stage, what);
-    if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
-    this->own_sums_[0] = what;
-  }
-
-  // ---- local steps ----------------------------------------------------------------------------------------------------
-
-  // What this peer contributed counts if the driver said so; else others may have been given it, or nobody knows.
-  result<double> run_alone(std::uint64_t step, swarm_computer& computer) {
-    begin(swarm_wire::local_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
-    if (wanted().count() != station_.done().size()) {
-      return fail(errc::invalid_argument, "swarm", "local steps need a router that leaves no stage out");
-    }
-    CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
-    double loss = 0;
-    locked([&] {
-      if (!this->declared()) station_.forget();
-      loss = this->declared() ? this->loss_ : 0.0;
-    });
-    return loss;
-  }
-
-  // The exchange is prepared anew then: this peer's parameters are others than when it was prepared.
+  /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
+  /// peer's parameters are others than when the exchange was prepared.
   result<void> step_on_what_was_missing() {
     if (!std::exchange(clobbered_, false)) return {};
     added_ = 0;
-    std::uint32_t pending = 0;
-    locked([&] { pending = station_.pending(); });
+    const std::uint32_t pending = with_lock([&] { return station_.pending(); });
     if (pending > 0) {
       CAUSEWAY_TRY(computer_->take_step(static_cast<float>(progress_.size()) / static_cast<float>(pending)));
       locked([&] {
@@ -58668,54 +58503,9 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     return fail(errc::cancelled, "stage " + std::to_string(options_.stage), "what lost peers had was computed first");
   }
 
-  // ---- waiting --------------------------------------------------------------------------------------------------------
-
-  template <class Done>
-  result<void> work_until(Done&& done, const std::function<bool()>& summoned = {}) {
-    waited_ = duration{0};
-    say_at_ = options_.say_after;
-    for (;;) {
-      move_tensors();
-      std::optional<swarm_task> task;
-      bool over = false;
-      locked([&] {
-        over = done();
-        task = over ? std::nullopt : station_.next();
-        if (task) this->queue_.began(station_.queued() - 1);
-      });
-      if (over) return {};
-      if (task) {
-        CAUSEWAY_TRY(compute(*task));
-        waited_ = duration{0};
-      } else if (summoned && summoned()) {
-        return {};
-      } else {
-        CAUSEWAY_TRY(wait_a_while(done, summoned ? look_around : duration::max()));
-      }
-    }
-  }
-
-  template <class Done>
-  result<void> wait_a_while(Done&& done, duration most) {
-    time_point begin;
-    locked([&] { begin = fabric_->now(); });
-    const auto something = [&] { return done() || this->news_ || mail_.any_done() || station_.next().has_value(); };
-    CAUSEWAY_ASSIGN(const bool happened, fabric_->block(something, begin + std::min({options_.say_after, say_at_, most})));
-    (void)happened;
-    duration more{};
-    locked([&] { more = fabric_->now() - begin; });
-    waited_ += more;
-    if (waited_ >= say_at_) {
-      say_at_ = 2 * waited_;
-      log_(severity::warning,
-           "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: " + describe());
-    }
-    return {};
-  }
-
   // ---- tensors --------------------------------------------------------------------------------------------------------
 
-  // Takes in what has come, expects what was announced, sends what is due.
+  /// Takes in what has come, expects what was announced, sends what is due.
   void move_tensors() {
     std::vector<std::pair<net::peer_index, swarm_wire::parcel>> announced, sends;
     std::vector<boundary_bytes> contents;
@@ -58741,6 +58531,36 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     for (std::size_t i = 0; i < sends.size(); ++i) mail_.send(sends[i].first, sends[i].second, std::move(contents[i]));
   }
 
+  /// With the lock: whether something has happened since tensors were moved, or a task waits.
+  [[nodiscard]] bool has_something_to_do() const { return this->news_ || mail_.any_done() || station_.next().has_value(); }
+
+  // ---- computing ------------------------------------------------------------------------------------------------------
+
+  /// A task of the station. An input that cannot be used is refused, which is no error; errors are the computer's.
+  result<void> compute(const swarm_task& task) {
+    if (!task.backward) computer_->forget(task.micro_batch);
+    if (task.input) {
+      const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
+      if (!usable) return refuse(task, usable.error());
+    }
+    const time_point begin = with_lock([&] { return fabric_->now(); });
+    if (task.backward) return compute_back(task, begin);
+    CAUSEWAY_ASSIGN(auto out, computer_->forward(output(task.micro_batch, false)));
+    locked([&] {
+      forward_seconds_[task.micro_batch] = seconds(fabric_->now() - begin);
+      station_.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
+      if (this->in_training()) return;
+      station_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
+      this->tell_driver(swarm_wire::contributed{station_.turn(), task.micro_batch, 0, out.loss});
+      this->settle();
+    });
+    return {};
+  }
+
+  swarm_computer* computer_ = nullptr;
+  swarm_wire::batch_set progress_;  // of the micro-batches since the last exchange: those that this peer has stepped on
+
+ private:
   [[nodiscard]] swarm_crossing input(std::uint32_t m, bool backward) const {
     return {m, backward ? options_.stage : stage_below(m), backward};
   }
@@ -58753,29 +58573,6 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     while (s > 0 && !this->rule_.runs(this->size(), --s, m)) {
     }
     return s;
-  }
-
-  // ---- computing ------------------------------------------------------------------------------------------------------
-
-  result<void> compute(const swarm_task& task) {
-    if (!task.backward) computer_->forget(task.micro_batch);
-    if (task.input) {
-      const auto usable = computer_->take_in(input(task.micro_batch, task.backward), task.input);
-      if (!usable) return refuse(task, usable.error());
-    }
-    time_point begin;
-    locked([&] { begin = fabric_->now(); });
-    if (task.backward) return compute_back(task, begin);
-    CAUSEWAY_ASSIGN(auto out, computer_->forward(output(task.micro_batch, false)));
-    locked([&] {
-      forward_seconds_[task.micro_batch] = seconds(fabric_->now() - begin);
-      station_.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
-      if (this->in_training()) return;
-      station_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
-      this->tell_driver(swarm_wire::contributed{station_.turn(), task.micro_batch, 0, out.loss});
-      this->settle();
-    });
-    return {};
   }
 
   result<void> compute_back(const swarm_task& task, time_point begin) {
@@ -58833,31 +58630,269 @@ class swarm_peer final : public swarm_round, private swarm_hearing<Router> {
     return {};
   }
 
-  // The micro-batches that pass this stage.
-  [[nodiscard]] swarm_wire::batch_set wanted() const {
-    swarm_wire::batch_set all{station_.done().size()};
-    for (std::uint32_t m = 0; m < all.size(); ++m) {
-      if (this->rule_.runs(this->size(), options_.stage, m)) all.add(m);
+  swarm_mail mail_;
+  std::map<std::uint32_t, double> forward_seconds_;
+  std::uint64_t serial_ = 0;          // of the last parcel
+  std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
+  std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
+  bool clobbered_ = false;            // the gradients held what was to be exchanged
+  bool warm_ = false;                 // has computed a micro-batch to the end
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_SWARM_WORK_HPP
+
+// ---- causeway/parallel/swarm_peer.hpp ----
+#ifndef CAUSEWAY_PARALLEL_SWARM_PEER_HPP
+#define CAUSEWAY_PARALLEL_SWARM_PEER_HPP
+
+// A peer of a swarm, on the trainer's thread: the steps, the exchange with the stage's other peers, and the part that
+// waits. What is computed meanwhile is in swarm_work.hpp; what is decided, in swarm_station.hpp, swarm_lead.hpp,
+// swarm_driver.hpp, swarm_table.hpp and swarm_shares.hpp.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// Threading: functions of swarm_round from the trainer's thread; `describe` from any.
+template <stage::routing::Router Router>
+class swarm_peer final : public swarm_round, private swarm_work<Router> {
+  using base = swarm_work<Router>;
+  using base::computer_, base::fabric_, base::gradients_, base::locked, base::log_, base::options_, base::progress_,
+      base::station_, base::table_, base::verdict_, base::with_lock;
+
+ public:
+  swarm_peer(std::shared_ptr<net::fabric> fabric, swarm_options options, Router router, log_sink log = {})
+      : base{std::move(fabric), std::move(options), std::move(router), std::move(log)}, say_at_{options_.say_after} {}
+  ~swarm_peer() override { fabric_->attach(nullptr); }
+
+  [[nodiscard]] const swarm_options& options() const noexcept override { return options_; }
+
+  void tie(swarm_tied_table table) override { this->tied_ = std::move(table); }
+
+  void open(std::uint64_t agreement) override {
+    if (std::exchange(open_, true)) return;
+    this->run_ = mix(options_.run, agreement,
+                     mix(options_.stages, static_cast<std::uint64_t>(options_.micro_batches), options_.local_steps));
+    fabric_->attach(this);
+    locked([this] {
+      this->claims_from_ = fabric_->now() + options_.heartbeat;
+      this->heartbeat();
+    });
+  }
+
+  // ---- a step --------------------------------------------------------------------------------------------------------
+
+  result<double> run(std::uint64_t step, swarm_computer& computer) override {
+    if (this->steps_alone()) return run_alone(step, computer);
+    this->begin(swarm_wire::training_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
+    CAUSEWAY_TRY(work_until([this] { return this->may_enter(); }));
+    return with_lock([&] { return verdict_.turn == station_.turn() ? verdict_.loss : 0.0; });
+  }
+
+  result<void> complete(const std::function<bool()>& summoned) override {
+    if (!this->steps_alone()) gradients_.restore(computer_->gradients(), this->table_of(computer_->gradients()));
+    const auto rested = [this] { return fabric_->now() >= again_from_; };
+    const auto called = [&] { return with_lock(rested) && summoned(); };
+    CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
+    return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
+  }
+
+  void end_local_step(std::uint64_t step, swarm_computer& round) override {
+    const auto per_step = static_cast<std::uint32_t>(options_.micro_batches);
+    const auto at = static_cast<std::uint32_t>(step % options_.local_steps);
+    const std::uint32_t all = per_step * options_.local_steps;
+    if (at == 0 || progress_.size() != all) progress_ = swarm_wire::batch_set{all};
+    locked([&] {
+      for (std::uint32_t m = 0; m < per_step; ++m) {
+        if (station_.done().has(m)) progress_.add(at * per_step + m);
+      }
+    });
+    const bool closes = at + 1 == options_.local_steps;
+    this->begin(swarm_wire::training_turn(step), closes ? all : 0, round, closes ? progress_ : swarm_wire::batch_set{});
+  }
+
+  void replaced() override { progress_ = {}; }
+  [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
+
+  result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
+    if (std::exchange(evaluated_step_, step) != step) evaluations_ = 0;
+    if (evaluations_ == swarm_wire::most_evaluations) {
+      return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
     }
-    return all;
+    this->begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
+    CAUSEWAY_TRY(work_until([this] { return this->evaluated() || this->gives_up(); }));
+    const std::optional<double> loss = with_lock([&] { return this->evaluated(); });
+    if (loss) return *loss;
+    return fail(errc::cancelled, "swarm", "the others are through with this evaluation, and its loss is lost");
+  }
+
+  [[nodiscard]] bool called_away() const noexcept override { return this->called_away_; }
+
+  [[nodiscard]] swarm_holding holding() override {
+    return with_lock([&] {
+      return swarm_holding{this->step(), this->has_sum(), station_.done(), this->released(), this->has_part()};
+    });
+  }
+
+  result<double> take_part(std::span<const swarm_holding> all, std::size_t self) override {
+    const swarm_plan plan = plan_shares(all, this->step(), this->wanted(), this->is_last_of_tied());
+    if (plan.parts[self] == swarm_part::dropped) this->drop_everything();
+    if (!plan.complete) {
+      const bool lacks_part = this->is_last_of_tied() && plan.adds_part == swarm_plan::none;
+      locked([this, asks = lacks_part && self == 0] {
+        verdict_.complete = 0;
+        again_from_ = fabric_->now() + look_around;  // who has the rest may be on its way
+        if (asks) this->asks_itself();
+        this->send_report();
+        this->settle();
+      });
+      return fail(errc::cancelled, "stage " + std::to_string(options_.stage),
+                  "micro-batches are missing; they are computed first");
+    }
+    gradients_.put_in(plan.parts[self], computer_->gradients(), !this->steps_alone());
+    if (plan.adds_part == self) locked([this] { this->add_part(computer_->gradients()); });
+    return this->steps_alone() ? weight_of(all, plan, self) : 1.0;  // every peer's, so that parts are summed
+  }
+
+  result<swarm_sum> keep_sum() override {
+    const double squares = computer_->squares();
+    if (!std::isfinite(squares)) {
+      return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "the gradient is not finite");
+    }
+    kept_ = {this->step(), squares};
+    return swarm_sum{kept_.step, squares, computer_->gradients()};
+  }
+
+  void restore_sum(const swarm_sum& kept) override {
+    locked([&] { has_summed({kept.step, kept.squares}, {kept.values.begin(), kept.values.end()}); });
+  }
+
+  result<double> all_summed() override {
+    const std::uint64_t step = kept_.step;
+    const auto g = computer_->gradients();
+    locked([&] {
+      has_summed(kept_, {g.begin(), g.end()});
+      this->announce();
+      this->settle();
+    });
+    const auto passed = [&] { return table_.squares(step).has_value() && this->may_step(); };  // the barrier
+    CAUSEWAY_TRY(work_until([&] { return passed() || table_.left_behind(step); }));
+    const std::optional<double> all = with_lock([&] { return passed() ? table_.squares(step) : std::nullopt; });
+    if (!all) return fail(errc::cancelled, "swarm", "the others are steps ahead; taking their state over");
+    this->leave_table_out(g);
+    return *all;
+  }
+
+  void committed(bool adopted) override {
+    locked([&] {
+      if (this->holds_committed(adopted)) this->settle();
+    });
+  }
+  bool put_table() override {
+    locked([this] { this->put_table_into_parameters(); });
+    return this->is_first_of_tied();
+  }
+
+  void agreed(double squares) override { norm_ = std::sqrt(squares); }
+  [[nodiscard]] float norm() const override { return static_cast<float>(norm_); }
+
+  [[nodiscard]] std::uint64_t contributed() override {
+    return with_lock([&] { return station_.done().count(); });
+  }
+
+  [[nodiscard]] double seconds_per_micro_batch() override {
+    return with_lock([&] { return this->seconds_; });
+  }
+
+  [[nodiscard]] std::optional<std::uint32_t> asked_to_move() override {
+    return with_lock([&] { return this->move_to_; });
+  }
+
+  /// Whom this peer waits for, and who drives. From any thread.
+  [[nodiscard]] std::string describe() override {
+    return with_lock([&] { return this->describe_lead(); }) + fabric_->describe_waits();
+  }
+
+  /// Micro-batches that this peer, as driver, had to route again.
+  [[nodiscard]] std::uint64_t rerouted() {
+    return with_lock([&] { return this->driver_.rerouted(); });
+  }
+  [[nodiscard]] bool drives() {
+    return with_lock([&] { return this->drives_; });
+  }
+
+ private:
+  void has_summed(const swarm_wire::stage_sum& what, std::vector<float> sum) {
+    gradients_.keep_sum(what.step, std::move(sum));
+    table_.remember(options_.stage, what);
+    if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
+    this->own_sums_[0] = what;
+  }
+
+  // ---- local steps ----------------------------------------------------------------------------------------------------
+
+  // What this peer contributed counts if the driver said so; else others may have been given it, or nobody knows.
+  result<double> run_alone(std::uint64_t step, swarm_computer& computer) {
+    this->begin(swarm_wire::local_turn(step), static_cast<std::uint32_t>(options_.micro_batches), computer);
+    if (this->wanted().count() != station_.done().size()) {
+      return fail(errc::invalid_argument, "swarm", "local steps need a router that leaves no stage out");
+    }
+    CAUSEWAY_TRY(work_until([this] { return this->local_step_is_over(); }));
+    return with_lock([&] {
+      if (!this->declared()) station_.forget();
+      return this->declared() ? this->loss_ : 0.0;
+    });
+  }
+
+  // ---- waiting --------------------------------------------------------------------------------------------------------
+
+  template <class Done>
+  result<void> work_until(Done&& done, const std::function<bool()>& summoned = {}) {
+    waited_ = duration{0};
+    say_at_ = options_.say_after;
+    for (;;) {
+      this->move_tensors();
+      std::optional<swarm_task> task;
+      bool over = false;
+      locked([&] {
+        over = done();
+        task = over ? std::nullopt : station_.next();
+        if (task) this->queue_.began(station_.queued() - 1);
+      });
+      if (over) return {};
+      if (task) {
+        CAUSEWAY_TRY(this->compute(*task));
+        waited_ = duration{0};
+      } else if (summoned && summoned()) {
+        return {};
+      } else {
+        CAUSEWAY_TRY(wait_a_while(done, summoned ? look_around : duration::max()));
+      }
+    }
+  }
+
+  template <class Done>
+  result<void> wait_a_while(Done&& done, duration most) {
+    const time_point begin = with_lock([&] { return fabric_->now(); });
+    const auto something = [&] { return done() || this->has_something_to_do(); };
+    CAUSEWAY_ASSIGN(const bool happened, fabric_->block(something, begin + std::min({options_.say_after, say_at_, most})));
+    (void)happened;
+    waited_ += with_lock([&] { return fabric_->now() - begin; });
+    if (waited_ >= say_at_) {
+      say_at_ = 2 * waited_;
+      log_(severity::warning,
+           "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: " + describe());
+    }
+    return {};
   }
 
   static constexpr duration look_around = std::chrono::milliseconds{100};
 
-  swarm_mail mail_;
-  swarm_computer* computer_ = nullptr;
-  std::map<std::uint32_t, double> forward_seconds_;
-  std::uint64_t serial_ = 0;
   std::uint64_t evaluated_step_ = 0;
   std::uint64_t evaluations_ = 0;  // before that step
   swarm_wire::stage_sum kept_;     // of this stage, which the others hear of next
   double norm_ = 0;
-  swarm_wire::batch_set progress_;    // of the micro-batches since the last exchange: those that this peer has stepped on
-  std::uint32_t added_ = 0;           // micro-batches in the gradients, since they were cleared
-  std::uint64_t seen_forgotten_ = 0;  // how often those were forgotten, when they were last looked at
-  bool clobbered_ = false;            // the gradients held what was to be exchanged
   bool open_ = false;
-  bool warm_ = false;      // has computed a micro-batch to the end
   time_point again_from_;  // another attempt at the exchange
   duration waited_{0};
   duration say_at_;
@@ -59110,20 +59145,7 @@ class tuned_model {
   result<double> run(const nn::micro_batch& b, bool training) {
     engine& e = *engine_;
     const nn::token_limits limits{"tuned_model", e.options.context - e.trained.rows(), e.options.vocabulary};
-    CAUSEWAY_TRY(nn::check_inputs(limits, b));
-    CAUSEWAY_TRY(nn::check_targets(limits, b));
-    e.failed.reset();
-    double loss = 0;
-    try {
-      const autograd::recording_scope scope{e.tape, training};
-      loss = pass(b, training);
-      if (training && !e.failed) e.tape.backward();
-    } catch (const std::bad_alloc&) {
-      e.failed = fail(errc::out_of_memory, "tuned_model", "no memory for the activations: use a smaller micro-batch");
-    }
-    e.tape.clear();
-    if (e.failed) return std::move(*e.failed);
-    return loss;
+    return run_remote_pass(limits, b, e.tape, e.failed, training, [&] { return pass(b, training); });
   }
 
   double pass(const nn::micro_batch& b, bool training) {
@@ -61079,6 +61101,7 @@ struct step_report {
   float gradient_norm = 0;       ///< before clipping
   double compute_seconds = 0;    ///< forward, backward and optimizer
   double exchange_seconds = 0;   ///< blocked in the hooks of the communication policy
+  bool by_others = false;        ///< this peer's attempt failed, and it took over what others committed: no loss of it
   bool committed_round = false;  ///< whether an outer round was committed in this step
   std::uint64_t state_hash = 0;  ///< of the committed parameters, where one was made in this step; else 0
 };
@@ -61469,7 +61492,10 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       const result<void> outcome = advance(b);
       CAUSEWAY_ASSIGN(const verdict judged, fault_.end_step(ctx_, outcome));
       switch (judged) {
-        case verdict::commit: phase_ = phase::compute; return committed(b, round);
+        case verdict::commit:
+          phase_ = phase::compute;
+          report_.by_others = !outcome;
+          return committed(b, round);
         case verdict::retry: break;
         case verdict::abort:
           if (outcome) return fail(errc::cancelled, "fault policy", "it aborted a step that had succeeded");

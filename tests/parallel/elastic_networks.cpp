@@ -65,7 +65,7 @@ std::vector<tcp_peer> train_over_tcp(const support::elastic_world_options& o, co
       if (p == leaver && step == leaves_after) return fail(errc::cancelled, "test", "gone");
       const support::token_batch b{0, step, o.micro_batches};
       CAUSEWAY_ASSIGN(const auto report, t.step(b.view()));
-      if (report.step == step + 1) peers[p].losses[report.step] = report.loss;
+      if (!report.by_others) peers[p].losses[report.step] = report.loss;
     }
     support::detail::collect(t.model().parameters(), peers[p].parameters);
     over.arrive_and_wait();  // stays to help those who are behind

@@ -16,6 +16,8 @@
 namespace causeway {
 namespace {
 
+using namespace std::chrono_literals;
+
 using support::elastic_world;
 using support::elastic_world_options;
 using support::with;
@@ -115,6 +117,21 @@ TEST_CASE("elastic pipelines: a peer that comes late makes another pipeline poss
   for (std::uint32_t h = 0; h < o.hosts; ++h) received += w.at(h).received;
   CHECK(received == 4);  // the second pipeline, once
   CHECK(w.distance(w.unsplit()) < 5e-5);
+}
+
+TEST_CASE("elastic pipelines: a killed peer that comes back, at any time, ends with the others or after them",
+          "[parallel][fast]") {
+  elastic_world_options o;
+  o.victim = 3;
+  o.dies_at = GENERATE(150U, 200U);
+  for (o.back_after = 10ms; o.back_after < 3s; o.back_after += o.back_after / 3) {
+    CAPTURE(o.dies_at, o.back_after.count());
+    elastic_world w{o, with(stage::recovery::regroup{2})};
+    w.boot();
+    w.run(10min);
+    CHECK(support::errors_of(w, o.hosts).empty());
+    CHECK(w.finished() == o.hosts);
+  }
 }
 
 TEST_CASE("elastic pipelines: without anybody who has a block the run waits for one who has it", "[parallel][fast]") {

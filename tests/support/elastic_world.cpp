@@ -153,7 +153,7 @@ causeway::result<void> any_elastic_world::train(causeway::sim::process& p, elast
     if (peer.steps() != step) continue;
     const token_batch b{0, step, options_.micro_batches};
     CAUSEWAY_ASSIGN(const auto report, peer.step(b.view()));
-    if (report.step != step + 1) {  // others had taken it, or the run went back
+    if (report.by_others || report.step != step + 1) {  // or the run went back
       me.went_back += report.step <= step ? 1 : 0;
       continue;
     }

@@ -107,14 +107,13 @@ class elastic_pipeline {
     CAUSEWAY_TRY(check_batch(name, b, options_.micro_batches));
     whole_ = b;
     for (;;) {
+      if (crew_->words().step > ctx.step()) return finished_by_others(ctx);
       const auto begun = begin_attempt();
       const auto done = begun ? attempt(ctx) : begun;
       if (done) return loss_ / static_cast<double>(b.tokens());
-      const bool behind = called_away_again(ctx, begun);
-      if (!complete_ && !behind) return done.error();
+      if (!complete_) return done.error();
       CAUSEWAY_TRY(crew_->failed(done.error()));  // a gradient that others may have voted for is kept
       if (taken()) return crew_->words().loss / static_cast<double>(b.tokens());
-      if (behind) return finished_by_others(ctx);
       if (begun || begun.error().code != errc::cancelled || crew_->words().step != ctx.step()) continue;
       complete_ = false;  // the trainer clears the gradients
       return done.error();
@@ -124,6 +123,7 @@ class elastic_pipeline {
   /// Of the whole model. The run takes the step here: what follows needs nobody else.
   result<float> norm(auto& ctx) {
     while (!taken()) {
+      if (crew_->words().step > ctx.step()) return finished_by_others(ctx);
       if (!proposes_) {
         CAUSEWAY_TRY(begin_attempt());
         CAUSEWAY_TRY(attempt(ctx));
@@ -292,19 +292,12 @@ class elastic_pipeline {
     return {};
   }
 
+  // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
   error finished_by_others(auto& ctx) {
     complete_ = false;
     ctx.resume_at(crew_->words().step);
     crew_->finished_by_others();
     return fail(errc::cancelled, "step", "the others have finished it");
-  }
-
-  // From a step that the others are past, and with no news of them since the last time: they are through, so no attempt
-  // will show it. The first time their state has just been taken over, and the next attempt may be theirs.
-  bool called_away_again(auto& ctx, const result<void>& begun) {
-    const std::uint64_t others = crew_->words().step;
-    const bool away = !begun && begun.error().code == errc::cancelled && others != ctx.step();
-    return std::exchange(away_from_, away ? others : UINT64_MAX) == others && away;
   }
 
   result<void> begin_attempt() {
@@ -583,7 +576,6 @@ class elastic_pipeline {
   crew_words told_;                       // likewise with them: what this peer would propose
   bool complete_ = false;                 // the gradients are those of the whole batch
   bool proposes_ = false;                 // and the attempt that made them so is under way
-  std::uint64_t away_from_ = UINT64_MAX;  // the others' step, when this peer was last called away from one before it
   std::string said_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;

@@ -22,6 +22,7 @@ struct step_report {
   float gradient_norm = 0;       ///< before clipping
   double compute_seconds = 0;    ///< forward, backward and optimizer
   double exchange_seconds = 0;   ///< blocked in the hooks of the communication policy
+  bool by_others = false;        ///< this peer's attempt failed, and it took over what others committed: no loss of it
   bool committed_round = false;  ///< whether an outer round was committed in this step
   std::uint64_t state_hash = 0;  ///< of the committed parameters, where one was made in this step; else 0
 };

@@ -170,7 +170,10 @@ class basic_trainer : detail::checked_if<CommunicationPolicy<Comm> && Parallelis
       const result<void> outcome = advance(b);
       CAUSEWAY_ASSIGN(const verdict judged, fault_.end_step(ctx_, outcome));
       switch (judged) {
-        case verdict::commit: phase_ = phase::compute; return committed(b, round);
+        case verdict::commit:
+          phase_ = phase::compute;
+          report_.by_others = !outcome;
+          return committed(b, round);
         case verdict::retry: break;
         case verdict::abort:
           if (outcome) return fail(errc::cancelled, "fault policy", "it aborted a step that had succeeded");

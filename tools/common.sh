@@ -9,11 +9,11 @@ export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 say() { printf '\n== %s\n' "$*"; }
 complain() { printf 'error: %s\n' "$*" >&2; }
 
-# One job per core, but no more than memory allows: a batch of test files can take 2 GB to compile.
+# One job per core, but no more than memory allows: a batch of test files can take 4 GB to compile.
 jobs_that_fit() {
   local cores memory
   cores=$(nproc 2>/dev/null || getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
-  memory=$(awk '/^MemAvailable/ { print int($2 / 2000000) }' /proc/meminfo 2>/dev/null)
+  memory=$(awk '/^MemAvailable/ { print int($2 / 4000000) }' /proc/meminfo 2>/dev/null)
   memory=${memory:-$cores}
   [ "$memory" -lt 1 ] && memory=1
   [ "$memory" -lt "$cores" ] && cores=$memory

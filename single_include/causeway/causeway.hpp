@@ -54476,10 +54476,10 @@ class elastic_pipeline {
   stage::layout::place place_;
   double loss_ = 0;
   block_squares squares_;
-  crew_words next_;                       // after the step of the last complete attempt, without loss and norm
-  crew_words told_;                       // likewise with them: what this peer would propose
-  bool complete_ = false;                 // the gradients are those of the whole batch
-  bool proposes_ = false;                 // and the attempt that made them so is under way
+  crew_words next_;        // after the step of the last complete attempt, without loss and norm
+  crew_words told_;        // likewise with them: what this peer would propose
+  bool complete_ = false;  // the gradients are those of the whole batch
+  bool proposes_ = false;  // and the attempt that made them so is under way
   std::string said_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;

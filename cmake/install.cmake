@@ -7,8 +7,6 @@ include(GNUInstallDirs)
 set(package_folder "${CMAKE_INSTALL_DATADIR}/cmake/causeway") # nothing here depends on the architecture
 install(TARGETS causeway EXPORT causewayTargets
         FILE_SET HEADERS
-        FILE_SET tested_headers
-        FILE_SET doors
         FILE_SET cuda_headers)
 install(EXPORT causewayTargets NAMESPACE causeway:: DESTINATION "${package_folder}")
 

@@ -44,10 +44,14 @@ tree() {
   python3 "$root/tools/preset_pages.py" --check
 }
 
+# clang reads headers in three quarters of the time that g++ takes.
+headers_alone() {
+  python3 "$root/tools/headers_alone.py" --jobs "$jobs" --compiler "$(command -v clang++-14 || echo c++)"
+}
+
 build_dev() {
   configure dev
   build dev
-  build dev all_verify_interface_header_sets
 }
 
 test_dev() {

@@ -5,7 +5,8 @@
 #   tools/test.sh                 build `dev` and run all tests
 #   tools/test.sh --quick         the same without the tests marked slow and the consumer projects
 #   tools/test.sh --sanitizers    also under address + undefined-behaviour and thread sanitizers
-#   tools/test.sh --all           also clang, the single header, benchmarks (compiled) and, where nvcc is installed, CUDA
+#   tools/test.sh --all           also each header alone, clang, the single header, benchmarks (compiled) and, where nvcc is
+#                                 installed, CUDA
 set -uo pipefail
 source "$(dirname "$0")/setup.sh"
 source "$(dirname "$0")/stages.sh"
@@ -16,7 +17,7 @@ for option in "$@"; do
     --quick) want=quick ;;
     --sanitizers) want=sanitizers ;;
     --all) want=all ;;
-    *) sed -n '3,9s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '3,10s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
 done
 
@@ -28,6 +29,7 @@ else
   if [ "$want" = all ]; then
     setup check || exit
     stage "source tree, single header, format" tree --format
+    stage "headers alone" headers_alone
   fi
   if [ "$want" = sanitizers ] || [ "$want" = all ]; then
     stage "address and undefined-behaviour sanitizers" asan

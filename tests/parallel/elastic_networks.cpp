@@ -112,11 +112,11 @@ void check_over_tcp(const Recovery& recovery) {
 }  // namespace
 
 TEST_CASE("elastic pipelines over TCP: the unsplit model's result, also when a peer goes in the middle",
-          "[parallel][fast]") {
+          "[parallel][elastic][fast]") {
   check_over_tcp(stage::recovery::redundant_forward{2});
 }
 
-TEST_CASE("elastic pipelines over TCP: rerouted micro-batches find their way", "[parallel][fast]") {
+TEST_CASE("elastic pipelines over TCP: rerouted micro-batches find their way", "[parallel][elastic][fast]") {
   check_over_tcp(stage::recovery::reroute{2});
 }
 

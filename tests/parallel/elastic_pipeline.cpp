@@ -22,7 +22,8 @@ using support::elastic_world;
 using support::elastic_world_options;
 using support::with;
 
-TEST_CASE("elastic pipelines: with peers that stay, the losses and parameters of the unsplit model", "[parallel][fast]") {
+TEST_CASE("elastic pipelines: with peers that stay, the losses and parameters of the unsplit model",
+          "[parallel][elastic][fast]") {
   elastic_world_options o;
   elastic_world w{o, with(stage::recovery::regroup{2})};
   w.boot();
@@ -35,7 +36,8 @@ TEST_CASE("elastic pipelines: with peers that stay, the losses and parameters of
   CHECK(w.distance(w.unsplit()) < 5e-5);
 }
 
-TEST_CASE("elastic pipelines: a peer killed at any network call costs nothing that was committed", "[parallel][fast]") {
+TEST_CASE("elastic pipelines: a peer killed at any network call costs nothing that was committed",
+          "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.victim = GENERATE(0U, 3U);
   const auto calls = [&] {
@@ -64,7 +66,7 @@ TEST_CASE("elastic pipelines: a peer killed at any network call costs nothing th
 
 // A spare peer, which has no block, can be the only one that some have not heard from when others vote for the step.
 TEST_CASE("elastic pipelines: a step that somebody has voted for is taken by all whose gradient is complete",
-          "[parallel][fast]") {
+          "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.layers = 6;
   o.victim = 0;
@@ -95,7 +97,7 @@ TEST_CASE("elastic pipelines: a step that somebody has voted for is taken by all
   }
 }
 
-TEST_CASE("elastic pipelines: a peer that comes late makes another pipeline possible", "[parallel][fast]") {
+TEST_CASE("elastic pipelines: a peer that comes late makes another pipeline possible", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.late = {3};
   o.steps = 8;
@@ -120,7 +122,7 @@ TEST_CASE("elastic pipelines: a peer that comes late makes another pipeline poss
 }
 
 TEST_CASE("elastic pipelines: a killed peer that comes back, at any time, ends with the others or after them",
-          "[parallel][fast]") {
+          "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.victim = 3;
   o.dies_at = GENERATE(150U, 200U);
@@ -134,7 +136,8 @@ TEST_CASE("elastic pipelines: a killed peer that comes back, at any time, ends w
   }
 }
 
-TEST_CASE("elastic pipelines: without anybody who has a block the run waits for one who has it", "[parallel][fast]") {
+TEST_CASE("elastic pipelines: without anybody who has a block the run waits for one who has it",
+          "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 3;
   o.steps = 6;
@@ -168,7 +171,7 @@ void check_evaluations(World& w, const std::vector<double>& want, std::uint32_t 
   }
 }
 
-TEST_CASE("elastic pipelines: evaluations are those of the unsplit model, on all peers", "[parallel][fast]") {
+TEST_CASE("elastic pipelines: evaluations are those of the unsplit model, on all peers", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 5;  // one is spare
   o.steps = 3;
@@ -184,7 +187,8 @@ TEST_CASE("elastic pipelines: evaluations are those of the unsplit model, on all
   CHECK(w.distance(w.unsplit()) < 5e-5);
 }
 
-TEST_CASE("elastic pipelines: a peer killed at any call of an evaluation or a step costs neither", "[parallel][fast]") {
+TEST_CASE("elastic pipelines: a peer killed at any call of an evaluation or a step costs neither",
+          "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.steps = 3;
   o.evaluations = 1;
@@ -211,7 +215,8 @@ TEST_CASE("elastic pipelines: a peer killed at any call of an evaluation or a st
   CHECK(missed == 0);  // who did not hear the outcome is told
 }
 
-TEST_CASE("elastic pipelines: who comes while others evaluate misses it at most, and holds nobody up", "[parallel][fast]") {
+TEST_CASE("elastic pipelines: who comes while others evaluate misses it at most, and holds nobody up",
+          "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.late = {3};
   o.steps = 6;

@@ -27,13 +27,13 @@ using support::with;
 
 }  // namespace
 
-TEST_CASE("recovery: redundant pipelines survive every kill", "[parallel][fast]") {
+TEST_CASE("recovery: redundant pipelines survive every kill", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.victim = GENERATE(0U, 1U, 3U);
   kill_through_the_run(o, stage::recovery::redundant{2}, founded, 15);
 }
 
-TEST_CASE("recovery: a single redundant pipeline goes on without a stage's only peer", "[parallel][fast]") {
+TEST_CASE("recovery: a single redundant pipeline goes on without a stage's only peer", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 3;
   o.layers = 6;
@@ -48,7 +48,7 @@ TEST_CASE("recovery: a single redundant pipeline goes on without a stage's only 
   CHECK(w.distance(w.unsplit()) < 5e-5);
 }
 
-TEST_CASE("recovery: a stage that nobody has any more is made up from its neighbours", "[parallel][fast]") {
+TEST_CASE("recovery: a stage that nobody has any more is made up from its neighbours", "[parallel][elastic][fast]") {
   std::string said;
   const elastic_world_options o = support::three_stages_lose_one(GENERATE(0U, 1U, 2U, 3U), said);
   elastic_world w{o, with(stage::recovery::neighbour_init{3})};
@@ -58,7 +58,8 @@ TEST_CASE("recovery: a stage that nobody has any more is made up from its neighb
   support::check_made_up(w, o, said);
 }
 
-TEST_CASE("recovery: a run that loses a stage goes back to the newest state that is saved whole", "[parallel][fast]") {
+TEST_CASE("recovery: a run that loses a stage goes back to the newest state that is saved whole",
+          "[parallel][elastic][fast]") {
   elastic_world_options o = support::saved_every_other_step();
   o.victim = GENERATE(0U, 1U, 2U, 3U);
   o.dies_at = GENERATE(200U, 230U, 261U);
@@ -72,7 +73,7 @@ TEST_CASE("recovery: a run that loses a stage goes back to the newest state that
   CHECK(w.distance(w.unsplit()) < 5e-5);  // each step once, however often it was tried
 }
 
-TEST_CASE("recovery: a run whose peers are all stopped goes on from what is saved", "[parallel][fast]") {
+TEST_CASE("recovery: a run whose peers are all stopped goes on from what is saved", "[parallel][elastic][fast]") {
   support::stop_all_and_start_again(
       [](const elastic_world_options& o) {
         return elastic_world{o, with(stage::recovery::regroup{2})};
@@ -80,7 +81,8 @@ TEST_CASE("recovery: a run whose peers are all stopped goes on from what is save
       [](auto& w, const elastic_world_options&) { CHECK(w.distance(w.unsplit()) < 5e-5); });
 }
 
-TEST_CASE("recovery: pipelines from templates survive every kill, and are of different length", "[parallel][fast]") {
+TEST_CASE("recovery: pipelines from templates survive every kill, and are of different length",
+          "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 5;
   o.layers = 6;
@@ -89,7 +91,7 @@ TEST_CASE("recovery: pipelines from templates survive every kill, and are of dif
   kill_through_the_run(o, support::three_block_templates(), founded, 12);
 }
 
-TEST_CASE("recovery: morphing pipelines survive every kill", "[parallel][fast]") {
+TEST_CASE("recovery: morphing pipelines survive every kill", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 5;
   o.layers = 4;
@@ -97,7 +99,7 @@ TEST_CASE("recovery: morphing pipelines survive every kill", "[parallel][fast]")
   kill_through_the_run(o, support::two_block_morph(), founded, 12);
 }
 
-TEST_CASE("recovery: proactive pipelines survive every kill", "[parallel][fast]") {
+TEST_CASE("recovery: proactive pipelines survive every kill", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 5;
   o.steps = 6;
@@ -105,7 +107,8 @@ TEST_CASE("recovery: proactive pipelines survive every kill", "[parallel][fast]"
   kill_through_the_run(o, support::two_block_proactive(2), founded, 12);
 }
 
-TEST_CASE("recovery: peers that come late forecast from the history of those that were there", "[parallel][fast]") {
+TEST_CASE("recovery: peers that come late forecast from the history of those that were there",
+          "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 6;
   o.micro_batches = 6;
@@ -130,7 +133,7 @@ TEST_CASE("recovery: peers that come late forecast from the history of those tha
   CHECK(w.distance(w.unsplit()) < 5e-5);
 }
 
-TEST_CASE("recovery: rerouting pipelines survive every kill", "[parallel][fast]") {
+TEST_CASE("recovery: rerouting pipelines survive every kill", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = GENERATE(4U, 6U);  // of 2 stages
   o.micro_batches = 6;
@@ -138,7 +141,7 @@ TEST_CASE("recovery: rerouting pipelines survive every kill", "[parallel][fast]"
   kill_through_the_run(o, stage::recovery::reroute{2}, 2 * founded, 12);  // six take longer to found it
 }
 
-TEST_CASE("recovery: a lost peer's micro-batches go to its twins, and no block moves", "[parallel][fast]") {
+TEST_CASE("recovery: a lost peer's micro-batches go to its twins, and no block moves", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 6;
   o.layers = 6;
@@ -165,7 +168,7 @@ TEST_CASE("recovery: a lost peer's micro-batches go to its twins, and no block m
   }
 }
 
-TEST_CASE("recovery: a peer that comes takes the empty seat", "[parallel][fast]") {
+TEST_CASE("recovery: a peer that comes takes the empty seat", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.steps = 20;
   o.victim = 2;
@@ -183,7 +186,8 @@ TEST_CASE("recovery: a peer that comes takes the empty seat", "[parallel][fast]"
   CHECK(w.distance(w.unsplit()) < 5e-5);
 }
 
-TEST_CASE("recovery: when a stage's last peer is lost, all are laid out anew from what is saved", "[parallel][fast]") {
+TEST_CASE("recovery: when a stage's last peer is lost, all are laid out anew from what is saved",
+          "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.steps = 10;
   o.store_every = 2;

@@ -101,14 +101,14 @@ std::function<void(std::uint32_t, std::uint64_t)> kills_stages(World*& w, std::u
 
 }  // namespace
 
-TEST_CASE("bamboo: a peer killed at any network call leaves the bits of the undisturbed run", "[parallel][fast]") {
+TEST_CASE("bamboo: a peer killed at any network call leaves the bits of the undisturbed run", "[parallel][elastic][fast]") {
   auto o = options(3);
   o.clip_norm = 0;  // a norm is added up over peers, and rounded with their number
   o.victim = GENERATE(0U, 1U, 2U);
   CHECK(kill_everywhere(o, founded, 5, 0) > 10);
 }
 
-TEST_CASE("bamboo: of two pipelines each goes on with what it has done", "[parallel][fast]") {
+TEST_CASE("bamboo: of two pipelines each goes on with what it has done", "[parallel][elastic][fast]") {
   auto o = options(6);
   o.steps = 3;
   o.victim = GENERATE(0U, 2U, 5U);
@@ -116,7 +116,7 @@ TEST_CASE("bamboo: of two pipelines each goes on with what it has done", "[paral
 }
 
 TEST_CASE("bamboo: a peer lost together with its shadow costs the step; another pipeline, or a disk, has the blocks",
-          "[parallel][fast]") {
+          "[parallel][elastic][fast]") {
   auto o = options(GENERATE(5U, 6U));  // two are spare, or a second pipeline
   o.store_every = o.hosts == 5 ? 1 : 0;
   world* running = nullptr;

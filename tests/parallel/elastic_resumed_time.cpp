@@ -90,7 +90,7 @@ using stage::recovery::repeat_forwards;
 
 }  // namespace
 
-TEST_CASE("redundant forward in time: in idle time it costs nothing, all of it little", "[parallel][fast]") {
+TEST_CASE("redundant forward in time: in idle time it costs nothing, all of it little", "[parallel][elastic][fast]") {
   const auto state = watch(redundant{stages});
   const auto idle = watch(redundant_forward{stages, repeat_forwards::in_idle_time});
   const auto all = watch(redundant_forward{stages});
@@ -113,7 +113,7 @@ TEST_CASE("redundant forward in time: in idle time it costs nothing, all of it l
 }
 
 TEST_CASE("redundant forward in time: a step that loses a peer goes on, and nothing is computed twice",
-          "[parallel][fast]") {
+          "[parallel][elastic][fast]") {
   const auto whole = watch(redundant_forward{stages});
   const std::int64_t lost = GENERATE(0, 1, 2, 3);
   double tried_again = 0, went_on = 0;
@@ -142,7 +142,7 @@ TEST_CASE("redundant forward in time: a step that loses a peer goes on, and noth
 }
 
 TEST_CASE("redundant forward in time: two peers that are not each other's shadow may be lost in one step",
-          "[parallel][fast]") {
+          "[parallel][elastic][fast]") {
   const auto whole = watch(redundant_forward{stages});
   const double later = GENERATE(0.0, 0.6, 1.3, 2.9);
   const std::int64_t first = GENERATE(0, 1);

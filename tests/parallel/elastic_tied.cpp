@@ -214,13 +214,13 @@ void kill_through(elastic_world_options o, const Recovery& recovery, std::uint64
 
 }  // namespace
 
-TEST_CASE("tied tables: a peer killed at any network call costs nothing that was committed", "[parallel][fast]") {
+TEST_CASE("tied tables: a peer killed at any network call costs nothing that was committed", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.victim = GENERATE(0U, 3U);
   kill_through(o, stage::recovery::regroup{2}, founded, 60);
 }
 
-TEST_CASE("tied tables: redundant pipelines keep them at both ends, and on one peer", "[parallel][fast]") {
+TEST_CASE("tied tables: redundant pipelines keep them at both ends, and on one peer", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = GENERATE(3U, 4U);
   o.layers = 6;
@@ -228,7 +228,7 @@ TEST_CASE("tied tables: redundant pipelines keep them at both ends, and on one p
   kill_through(o, stage::recovery::redundant{o.hosts == 3 ? 3 : 2}, founded, 8, o.hosts == 4);
 }
 
-TEST_CASE("tied tables: pipelines from templates", "[parallel][fast]") {
+TEST_CASE("tied tables: pipelines from templates", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 5;
   o.layers = 6;
@@ -237,7 +237,7 @@ TEST_CASE("tied tables: pipelines from templates", "[parallel][fast]") {
   kill_through(o, support::three_block_templates(), founded, 6);
 }
 
-TEST_CASE("tied tables: morphing and proactive pipelines", "[parallel][fast]") {
+TEST_CASE("tied tables: morphing and proactive pipelines", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 5;
   o.victim = GENERATE(0U, 4U);
@@ -245,7 +245,7 @@ TEST_CASE("tied tables: morphing and proactive pipelines", "[parallel][fast]") {
   kill_through(o, support::two_block_proactive(2), founded, 5);
 }
 
-TEST_CASE("tied tables: rerouting pipelines", "[parallel][fast]") {
+TEST_CASE("tied tables: rerouting pipelines", "[parallel][elastic][fast]") {
   elastic_world_options o;
   o.hosts = 6;
   o.micro_batches = 6;
@@ -254,7 +254,7 @@ TEST_CASE("tied tables: rerouting pipelines", "[parallel][fast]") {
 }
 
 // With two stages every peer keeps both ends: what its successor's stage has given stays apart.
-TEST_CASE("tied tables: a step that is gone on with leaves the bits of the undisturbed run", "[parallel][fast]") {
+TEST_CASE("tied tables: a step that is gone on with leaves the bits of the undisturbed run", "[parallel][elastic][fast]") {
   elastic_world_options o;
   const std::int64_t stages = GENERATE(2, 3);
   o.hosts = GENERATE(3U, 4U);
@@ -281,7 +281,8 @@ TEST_CASE("tied tables: a step that is gone on with leaves the bits of the undis
   CHECK(resumed > 0);
 }
 
-TEST_CASE("tied tables: a stage in the middle is made up from its neighbours, whose table stays", "[parallel][fast]") {
+TEST_CASE("tied tables: a stage in the middle is made up from its neighbours, whose table stays",
+          "[parallel][elastic][fast]") {
   std::string said;
   const elastic_world_options o = support::three_stages_lose_one(GENERATE(0U, 1U, 2U, 3U), said);
   tied_world w{o, stage::recovery::neighbour_init{3}};
@@ -293,7 +294,7 @@ TEST_CASE("tied tables: a stage in the middle is made up from its neighbours, wh
   if (w.finished() == 3) CHECK(w.tables().shared() == o.steps);
 }
 
-TEST_CASE("tied tables: a run that loses an end goes back to what is saved", "[parallel][fast]") {
+TEST_CASE("tied tables: a run that loses an end goes back to what is saved", "[parallel][elastic][fast]") {
   elastic_world_options o = support::saved_every_other_step();
   o.evaluations = 1;
   o.victim = GENERATE(0U, 1U, 2U, 3U);
@@ -310,7 +311,7 @@ TEST_CASE("tied tables: a run that loses an end goes back to what is saved", "[p
   }
 }
 
-TEST_CASE("tied tables: a run whose peers are all stopped goes on from what is saved", "[parallel][fast]") {
+TEST_CASE("tied tables: a run whose peers are all stopped goes on from what is saved", "[parallel][elastic][fast]") {
   support::stop_all_and_start_again(
       [](const elastic_world_options& o) {
         return tied_world{o, stage::recovery::regroup{2}};

@@ -61,7 +61,7 @@ timed_step last_step(const Recovery& recovery) {
 }  // namespace
 
 TEST_CASE("elastic pipelines in time: rerouting takes what its order says, and less than a pipeline less",
-          "[parallel][fast]") {
+          "[parallel][elastic][fast]") {
   const stage::recovery::reroute policy{stages};
   const timed_step rerouted = last_step(policy), dropped = last_step(stage::recovery::regroup{stages});
   REQUIRE(rerouted.layout.seated().size() == hosts - 1);

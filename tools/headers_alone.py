@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compiles each header of the library alone, so that none lives on what others happen to include before it.
+
+    tools/headers_alone.py [--compiler CXX] [--jobs N] [HEADER...]     HEADER: such as causeway/core/rng.hpp; none: all
+
+Without HEADER, headers are put into chains: each next one includes, itself or through others, all that came before. So it
+finds nothing there but what it includes anyway, and one compilation checks the chain. Nothing is generated; it takes minutes.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from source_tree import INCLUDE, doors_of, headers
+
+LIBRARIES = {"asio": "asio.hpp", "cereal": "cereal/cereal.hpp", "onednn": "oneapi/dnnl/dnnl.hpp", "blas": "cblas.h"}
+
+
+def closures(sources):
+    """For each header all that it includes, itself or through others."""
+    known = {}
+
+    def closure(name):
+        if name not in known:
+            direct = [i.target for i in sources[name].includes if i.target in sources]
+            known[name] = set(direct).union(*map(closure, direct))
+        return known[name]
+
+    return {name: closure(name) for name in sources}
+
+
+def chains(names, includes):
+    """As few chains as there can be: every header is matched with one that includes it, along augmenting paths."""
+    above = {name: [other for other in names if name in includes[other]] for name in names}
+    below_of, above_of = {}, {}
+
+    def match(name, tried):
+        for other in above[name]:
+            if other not in tried:
+                tried.add(other)
+                if other not in below_of or match(below_of[other], tried):
+                    below_of[other], above_of[name] = name, other
+                    return True
+        return False
+
+    for name in names:
+        match(name, set())
+    for first in (name for name in names if name not in below_of):
+        chain = [first]
+        while chain[-1] in above_of:
+            chain.append(above_of[chain[-1]])
+        yield chain
+
+
+def text_of(chain, sources):
+    """A header whose library is not installed is passed over."""
+    lines = []
+    for name in chain:
+        needs = sorted(doors_of(name, sources) & LIBRARIES.keys())
+        lines += [f"#if __has_include(<{LIBRARIES[door]}>)" for door in needs]
+        lines += [f"#include <{name}>"] + ["#endif"] * len(needs)
+    return "\n".join(lines) + "\n"
+
+
+def compile_errors(compiler, text):
+    done = subprocess.run([compiler, "-x", "c++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
+                           "-DASIO_STANDALONE", f"-I{INCLUDE}", "-"], input=text, capture_output=True, text=True)
+    return done.stderr if done.returncode else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compiler", default=os.environ.get("CXX", "c++"))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("headers", nargs="*")
+    options = parser.parse_args()
+
+    sys.setrecursionlimit(10000)
+    sources = headers()
+    unknown = [name for name in options.headers if name not in sources]
+    if unknown:
+        sys.exit(f"error: no header {unknown[0]} under {INCLUDE}; write it as in #include <...>")
+    names = [name for name in sources if name.endswith(".hpp")]  # the others are nvcc's
+    todo = [[name] for name in options.headers] or list(chains(names, closures(sources)))
+    with ThreadPoolExecutor(max(1, options.jobs)) as pool:
+        errors = list(pool.map(lambda chain: compile_errors(options.compiler, text_of(chain, sources)), todo))
+    for chain, error in zip(todo, errors):
+        if error:
+            print(f"error: does not compile alone: one of {', '.join(chain)}\n{error}", file=sys.stderr)
+    print(f"{sum(map(len, todo))} headers in {len(todo)} compilations: {sum(map(bool, errors))} failed")
+    return 1 if any(errors) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

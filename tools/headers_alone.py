@@ -10,6 +10,7 @@ finds nothing there but what it includes anyway, and one compilation checks the 
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -55,20 +56,23 @@ def chains(names, includes):
         yield chain
 
 
-def text_of(chain, sources):
-    """A header whose library is not installed is passed over."""
-    lines = []
-    for name in chain:
-        needs = sorted(doors_of(name, sources) & LIBRARIES.keys())
-        lines += [f"#if __has_include(<{LIBRARIES[door]}>)" for door in needs]
-        lines += [f"#include <{name}>"] + ["#endif"] * len(needs)
-    return "\n".join(lines) + "\n"
-
-
 def compile_errors(compiler, text):
     done = subprocess.run([compiler, "-x", "c++", "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
                            "-DASIO_STANDALONE", f"-I{INCLUDE}", "-"], input=text, capture_output=True, text=True)
     return done.stderr if done.returncode else ""
+
+
+def not_installed(compiler):
+    """The doors whose library the compiler does not find."""
+    return {door for door, library in LIBRARIES.items()
+            if compile_errors(compiler, f"#if !__has_include(<{library}>)\n#error\n#endif\n")}
+
+
+def named(wanted, sources):
+    unknown = [name for name in wanted if name not in sources]
+    if unknown:
+        sys.exit(f"error: no header {unknown[0]} under {INCLUDE}; write it as in #include <...>")
+    return wanted
 
 
 def main():
@@ -78,15 +82,20 @@ def main():
     parser.add_argument("headers", nargs="*")
     options = parser.parse_args()
 
+    if not shutil.which(options.compiler):
+        sys.exit(f"error: no compiler {options.compiler}; name one that is installed with --compiler")
+
     sys.setrecursionlimit(10000)
     sources = headers()
-    unknown = [name for name in options.headers if name not in sources]
-    if unknown:
-        sys.exit(f"error: no header {unknown[0]} under {INCLUDE}; write it as in #include <...>")
-    names = [name for name in sources if name.endswith(".hpp")]  # the others are nvcc's
-    todo = [[name] for name in options.headers] or list(chains(names, closures(sources)))
+    wanted = named(options.headers, sources) or [name for name in sources if name.endswith(".hpp")]  # others are nvcc's
+    absent, known = not_installed(options.compiler), {}
+    names = [name for name in wanted if not doors_of(name, sources, known) & absent]
+    for name in sorted(set(wanted) - set(names)):
+        print(f"left out: {name}, whose library is not installed")
+    todo = [[name] for name in names] if options.headers else list(chains(names, closures(sources)))
+    texts = ["".join(f"#include <{name}>\n" for name in chain) for chain in todo]
     with ThreadPoolExecutor(max(1, options.jobs)) as pool:
-        errors = list(pool.map(lambda chain: compile_errors(options.compiler, text_of(chain, sources)), todo))
+        errors = list(pool.map(lambda text: compile_errors(options.compiler, text), texts))
     for chain, error in zip(todo, errors):
         if error:
             print(f"error: does not compile alone: one of {', '.join(chain)}\n{error}", file=sys.stderr)

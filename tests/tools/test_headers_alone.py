@@ -59,6 +59,21 @@ class HeadersAlone(unittest.TestCase):
         missing = self.run_tool("core/first.hpp")
         self.assertIn("no header core/first.hpp", missing.stderr)
 
+    def test_a_header_whose_library_is_not_installed_is_named_and_left_out(self):
+        self.write(first=FIRST, door="#include <asio.hpp>\n")
+        tool = self.root / "tools/headers_alone.py"
+        tool.write_text(tool.read_text().replace('"asio": "asio.hpp"', '"asio": "no_such_library.hpp"'))
+        done = self.run_tool()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("left out: causeway/core/door.hpp", done.stdout)
+        self.assertIn("1 headers in 1 compilations: 0 failed", done.stdout)
+
+    def test_a_compiler_that_is_not_there(self):
+        self.write(first=FIRST)
+        done = self.run_tool("--compiler", "no_such_compiler")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--compiler", done.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what no compiler checks: layers, doors, guards, the umbrella, mirrored tests, banned words, file lengths.
+"""Checks what no compiler checks: layers, doors, guards, the umbrella, mirrored tests, banned words, file lengths, and that
+the paths that pages and scripts name are there.
 
 usage: check_tree.py [--fix-umbrella] [--format]
 
@@ -14,6 +15,7 @@ break a rule about words says why in a comment that holds `tree: allow`.
 import argparse
 import concurrent.futures
 import itertools
+import json
 import os
 import re
 import shutil
@@ -72,6 +74,12 @@ BANNED = [
 ]
 # Workplaces and build machines leave their paths in sources by accident.
 BANNED_ANYWHERE = re.compile(r"/work/|/root/|/home/\w")
+
+# What pages and scripts call a path of this repository, and where our programs are once they are built.
+NAMED_PATH = re.compile(r"(?<![\w./*<$-])((?:tools|docs|tests|examples|include|bench|cmake|single_include|\.ci)/[\w./-]*\w)(?![\w*<{/])")
+NAMED_PROGRAM = re.compile(r"(?<![\w./-])build/([\w-]+)/([\w./-]*\w)")
+PAGE_LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+FOREIGN_PATH = re.compile(r"\bmy_policy\b|github\.com/")  # a line about a file that somebody is to write, or of another project
 
 
 class Findings:
@@ -229,9 +237,31 @@ def check_other_files(names, found):
                 found.error(name, number, "a path of somebody's machine")
         if kind in (".cpp", ".cu", ".py", ".sh", ".cmake") and "SPDX-License-Identifier: Apache-2.0" not in text[:200]:
             found.error(name, 1, "says no licence; add `SPDX-License-Identifier: Apache-2.0`")
+        if kind in (".md", ".sh") or (kind == ".py" and area not in ("tests", "tools")):
+            check_named_paths(name, text, found)
         if kind in (".hpp", ".cpp", ".cuh", ".cu"):
             check_words(text, area, name, found)
             check_length(name, text.count("\n"), found)
+
+
+def check_named_paths(name, text, found):
+    """Of a page or a script: whoever follows it must find what it names."""
+    presets = {p["name"] for p in json.loads(read_if_there(ROOT / "CMakePresets.json") or '{"configurePresets": []}')["configurePresets"]}
+    for number, line in enumerate(text.splitlines(), 1):
+        for match in [] if FOREIGN_PATH.search(line) else NAMED_PATH.finditer(line):
+            if not (ROOT / match[1]).exists():
+                found.error(name, number, f"names {match[1]}, which is not there")
+        for match in NAMED_PROGRAM.finditer(line):
+            is_program = "." not in match[2].rsplit("/", 1)[-1]  # reports and the like go where somebody wants them
+            if is_program and (match[1] not in presets or not match[2].startswith("bin/")):
+                found.error(name, number, f"names {match[0]}; programs are built to bin/ in a folder build/PRESET")
+        for match in PAGE_LINK.finditer(line) if name.endswith(".md") else []:
+            if "://" not in match[1] and not (ROOT / name).parent.joinpath(match[1]).exists():
+                found.error(name, number, f"links to {match[1]}, which is not there")
+
+
+def read_if_there(path):
+    return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 def check_format(names, found):

@@ -5,10 +5,13 @@ what they wrote down. docs/how_to/kill_storm.md says how to read what it prints.
 
 usage: kill_storm.py PATH_OF_CAUSEWAY [--kills 200] [--peers 8] [--seed 1] [--keep FOLDER] [-- causeway settings]
        kill_storm.py PATH_OF_CAUSEWAY --storm SECONDS [--every 15] [--peers 8] [--seed 1] [-- causeway settings]
+       kill_storm.py PATH_OF_CAUSEWAY --not-finite 200 [--every 10] [--peers 8] [-- causeway settings]
 
 Without --storm: --kills kills of 1 to peers-1 victims at once. Status 1 if a rule was broken: a round lost, two states for one
 round, a survivor's training thrown away, a run that does not go on.
 With --storm: one kill every --every seconds, and a run without kills over as many tokens; prints both validation losses.
+With --not-finite: a run of so many rounds, in every --every-th of which one peer's parameters become NaN, and a run without that
+peer over as many tokens. Status 1 if a round was lost, a peer ended before the end, or the losses differ by more than 1 %.
 """
 import argparse, collections, json, os, random, re, signal, statistics, subprocess, sys, tempfile, time
 
@@ -39,9 +42,13 @@ class Run:
     def path(self, peer, name=""):
         return os.path.join(self.folder, "causeway", f"peer-{peer}", name)
 
-    def launch(self, *more):
+    def launch(self, *more, failpoint=None):
+        env = dict(os.environ)
+        env.pop("CAUSEWAY_FAILPOINT", None)
+        if failpoint:
+            env["CAUSEWAY_FAILPOINT"] = failpoint
         return subprocess.Popen([self.program, "train", "--fault.policy", "quorum", "--run.journal", "true", "--peers", str(self.peers),
-                                 *self.settings, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+                                 *self.settings, *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, env=env)
 
     def start(self, peer, point=None):
         env = dict(os.environ)
@@ -296,7 +303,7 @@ def storm_against_calm(args, folder):
         launcher = run.launch("--restart", "true")
         while launcher.poll() is None:
             time.sleep(0.05)
-            if name == "storm" and time.monotonic() - begin > (kills + 1) * args.every:
+            if name == "storm" and time.monotonic() - begin > (kills + 1) * (args.every or 15):
                 kills += 1
                 kill_one(run, draw)
         losses[name] = results(run)
@@ -308,6 +315,29 @@ def storm_against_calm(args, folder):
     ratio = statistics.mean(losses["storm"]) / statistics.mean(losses["calm"])
     print(f"validation loss of the storm / of the calm: {ratio:.4f}")
     return 0
+
+
+def one_not_finite(args, folder):
+    every, local_steps = int(args.every or 10), int(SMALL[SMALL.index("--comm.local_steps") + 1])
+    found, bad = {}, False
+    for name, peers, failpoint in [("spoilt", args.peers, f"not_finite:{every}@{args.peers - 1}"), ("without it", args.peers - 1, None)]:
+        steps = args.not_finite * local_steps * args.peers // peers  # of each peer, so that all tokens are as many
+        run = Run(args.program, os.path.join(folder, name.replace(" ", "_")), peers, ["--steps", str(steps), *args.settings])
+        status = run.launch(failpoint=failpoint).wait()
+        losses = results(run)
+        check = subprocess.run([args.program, "check-journal", os.path.join(run.folder, "causeway")], capture_output=True, text=True)
+        committed = {int(e["round"]) for events in Journals(run).events.values() for e in events if e["kind"] == "commit"}
+        lost = set(range(1, run.newest() + 1)) - committed
+        print(f"{name}: status {status}, {run.newest()} rounds, {len(lost)} of them lost, {len(losses)} of {peers} peers trained to the end"
+              + (f", validation loss {statistics.mean(losses):.4f}" if losses else ""))
+        print(check.stdout.strip() + check.stderr.strip())
+        bad |= status != 0 or check.returncode != 0 or bool(lost) or len(losses) < peers
+        found[name] = statistics.mean(losses) if losses else float("nan")
+    ratio = found["spoilt"] / found["without it"]
+    print(f"validation loss with the spoilt peer / without it: {ratio:.4f}")
+    bad |= not abs(ratio - 1) <= 0.01
+    print("NOT AS IT MUST BE" if bad else "all as it must be")
+    return 1 if bad else 0
 
 
 def calibrate(args, folder):
@@ -340,21 +370,31 @@ def results(run):
     return found
 
 
-def main():
+def read_arguments(arguments):
+    """Behind `--` stand settings of the program. argparse would take them only right behind the program's path."""
+    cut = arguments.index("--") if "--" in arguments else len(arguments)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--peers", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--storm", type=float)
-    parser.add_argument("--every", type=float, default=15)
+    parser.add_argument("--every", type=float)
+    parser.add_argument("--not-finite", type=int)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--keep")
-    parser.add_argument("settings", nargs="*")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments[:cut])
+    args.settings = arguments[cut + 1:]
+    return args
+
+
+def main():
+    args = read_arguments(sys.argv[1:])
     args.program = os.path.abspath(args.program)
     with tempfile.TemporaryDirectory() as box:
         folder = os.path.abspath(args.keep or box)
+        if args.not_finite:
+            return one_not_finite(args, folder)
         return storm_against_calm(args, folder) if args.storm else storm_of_kills(args, folder)
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """All-reduce over TCP: ours, Gloo and Open MPI, in one run, taking turns.
 
-    compare.py --ours build/bench/bench_comm_allreduce                       # 4 processes, loopback, 64 MiB
+    compare.py --ours build/release/bin/bench_comm_allreduce                       # 4 processes, loopback, 64 MiB
     compare.py --ours ... --in-namespaces lk0,lk1,lk2,lk3 --addresses 10.77.0.1,10.77.0.2,10.77.0.3,10.77.0.4 \
                --interface tun0 --line-mbit 100                              # behind any network emulator
 

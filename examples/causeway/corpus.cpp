@@ -19,14 +19,6 @@ using causeway::fail;
 namespace data = causeway::data;
 namespace io = causeway::io;
 
-struct paths {
-  explicit paths(const std::string& folder)
-      : tokenizer{folder + "/tokenizer.bpe"}, tokens{folder + "/tokens.bin"}, key{folder + "/tokens.key"} {}
-  std::string tokenizer;
-  std::string tokens;
-  std::string key;
-};
-
 // What the files in a run's folder were made from: the text, and how it was cut into tokens.
 std::string key_of(const settings& s, const std::string& text) {
   const auto vocabulary = s.data.tokenizer == "bpe" ? static_cast<std::uint64_t>(s.data.vocabulary) : 0;
@@ -40,7 +32,7 @@ std::string read_text(const std::string& path) {
   return bytes ? std::string{reinterpret_cast<const char*>(bytes->data()), bytes->size()} : std::string{};
 }
 
-causeway::result<text_codec> make_codec(const settings& s, const std::string& text, const paths& files) {
+causeway::result<text_codec> make_codec(const settings& s, const std::string& text, const prepared_files& files) {
   if (s.data.tokenizer == "bytes") return text_codec{data::byte_tokenizer{}};
   if (s.data.vocabulary < 257 || s.data.vocabulary > 65536) {
     return fail(errc::invalid_argument, "data.vocabulary", "use 257 to 65536: the first 256 tokens are the bytes");
@@ -53,12 +45,22 @@ causeway::result<text_codec> make_codec(const settings& s, const std::string& te
   return text_codec{std::move(trained)};
 }
 
+causeway::result<void> check_length(const settings& s, const corpus& c, std::int64_t size, const std::string& path) {
+  if (c.tokens.train.size() <= s.model.context || c.tokens.validation.size() <= s.model.context) {
+    return fail(errc::bad_text, path,
+                "too short: " + std::to_string(size) + " tokens leave " + std::to_string(c.tokens.validation.size()) +
+                    " for validation, less than one sequence of " + std::to_string(s.model.context) +
+                    "; give more text, a shorter model.context, or a larger data.validation");
+  }
+  return {};
+}
+
 }  // namespace
 
 causeway::result<text_codec> text_codec::load(const settings& s, const std::string& folder) {
   if (s.data.tokenizer == "bytes") return text_codec{data::byte_tokenizer{}};
   io::posix_storage storage;
-  CAUSEWAY_ASSIGN(auto loaded, data::bpe_tokenizer::load(storage, paths{folder}.tokenizer));
+  CAUSEWAY_ASSIGN(auto loaded, data::bpe_tokenizer::load(storage, prepared_files{folder}.tokenizer));
   return text_codec{std::move(loaded)};
 }
 
@@ -92,13 +94,26 @@ std::uint64_t text_codec::hash() const {
 
 std::string run_folder(const settings& s) { return s.run.directory + "/" + s.run.name; }
 
+causeway::result<corpus> kept_corpus(const settings& s, const std::string& folder) {
+  CAUSEWAY_ASSIGN(text_codec codec, text_codec::load(s, folder));
+  const std::string path = prepared_files{folder}.tokens;
+  CAUSEWAY_ASSIGN(const data::token_stream tokens, data::open_token_shard(path));
+  CAUSEWAY_TRY(tokens.check_vocabulary(codec.vocabulary()));  // another machine may have sent them
+  corpus c{std::move(codec), data::split_fraction(tokens, s.data.validation), static_cast<std::uint64_t>(tokens.size()), 0};
+  c.hash = causeway::mix(tokens.content_hash(), c.codec.hash());
+  CAUSEWAY_TRY(check_length(s, c, tokens.size(), path));
+  return c;
+}
+
 causeway::result<corpus> prepare_corpus(const settings& s, const std::string& folder) {
   if (s.data.path.empty()) {
+    auto kept = kept_corpus(s, folder);
+    if (kept || kept.error().code != errc::not_found) return kept;
     return fail(errc::invalid_argument, "data.path", "no text to train on; give a UTF-8 file or a folder with --data.path");
   }
   const auto least = static_cast<std::size_t>(s.model.context) * 4;
   CAUSEWAY_ASSIGN(const std::string text, data::load_text(s.data.path, {.minimum_bytes = least}));
-  const paths files{folder};
+  const prepared_files files{folder};
   const std::string key = key_of(s, text);
   io::posix_storage storage;
 
@@ -115,13 +130,7 @@ causeway::result<corpus> prepare_corpus(const settings& s, const std::string& fo
   CAUSEWAY_ASSIGN(const data::token_stream tokens, data::open_token_shard(files.tokens));
   corpus c{std::move(*codec), data::split_fraction(tokens, s.data.validation), text.size(), 0};
   c.hash = causeway::mix(tokens.content_hash(), c.codec.hash());
-  if (c.tokens.train.size() <= s.model.context || c.tokens.validation.size() <= s.model.context) {
-    return fail(errc::bad_text, s.data.path,
-                "too short: " + std::to_string(tokens.size()) + " tokens leave " +
-                    std::to_string(c.tokens.validation.size()) + " for validation, less than one sequence of " +
-                    std::to_string(s.model.context) +
-                    "; give more text, a shorter model.context, or a larger data.validation");
-  }
+  CAUSEWAY_TRY(check_length(s, c, tokens.size(), s.data.path));
   return c;
 }
 

@@ -42,11 +42,24 @@ class text_codec {
 struct corpus {
   text_codec codec;
   causeway::data::token_split tokens;
-  std::uint64_t bytes = 0;  ///< of the text
+  std::uint64_t bytes = 0;  ///< of the text; where only its tokens are here, their number
   std::uint64_t hash = 0;   ///< equal on peers with the same text and tokenizer
 };
 
-/// Errors name the file, what is wrong with it, and what would help.
+/// What is kept of a text in a run's folder, so that it is read and cut into tokens only once.
+struct prepared_files {
+  explicit prepared_files(const std::string& folder)
+      : tokenizer{folder + "/tokenizer.bpe"}, tokens{folder + "/tokens.bin"}, key{folder + "/tokens.key"} {}
+  std::string tokenizer;
+  std::string tokens;
+  std::string key;  ///< names the text that they were made of
+};
+
+/// The text as it was prepared in `folder`, by this peer or by another one.
+causeway::result<corpus> kept_corpus(const settings& s, const std::string& folder);
+
+/// From the text at data.path; without one, what is kept in the folder. Errors name the file, what is wrong with it, and
+/// what would help.
 causeway::result<corpus> prepare_corpus(const settings& s, const std::string& folder);
 
 /// The folder of a run.

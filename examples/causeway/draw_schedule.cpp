@@ -148,7 +148,9 @@ causeway::result<int> draw_schedule(const std::vector<std::string>& arguments) {
   if (d.help) return print_help(d);
   CAUSEWAY_TRY(validate(d));
   const plan::stage_costs costs = costs_of(d);
-  CAUSEWAY_TRY(plan::check(costs, d.stages * d.chunks));
+  if (const auto fit = plan::check(costs, d.stages * d.chunks); !fit) {
+    return fail(errc::invalid_argument, fit.error().where, fit.error().message);  // they came from the command line
+  }
   CAUSEWAY_ASSIGN(plan::schedule s, generate(d, costs));
   if (d.recomputing) s = plan::with_recompute(s);
 

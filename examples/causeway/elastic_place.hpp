@@ -73,6 +73,8 @@ struct elastic_place {
   }
   /// Names of points that this peer passes.
   std::function<void(std::string_view)> passing = [](std::string_view) {};
+  /// For tests: whether this peer's parameters are to be spoilt before its next step, which begins in `round`.
+  std::function<bool(std::uint64_t round)> spoils = [](std::uint64_t) { return false; };
 };
 
 /// Samples that a member of the run has at hand: those of a round. Peers with stages have the same ones, by step: 0.

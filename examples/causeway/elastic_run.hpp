@@ -7,6 +7,7 @@
 #include <causeway/core/result.hpp>
 
 #include <string>
+#include <vector>
 
 #include "session_input.hpp"
 #include "settings.hpp"
@@ -14,21 +15,17 @@
 
 namespace app {
 
-/// What a peer of this run needs to know from the run's folder: writes the settings there, or checks that they are the same
-/// as those that are there. An error names what differs.
-causeway::result<void> agree_on_settings(settings& s, const std::string& folder);
-
 /// Founds the run of `s` and waits for others, or goes on with it if this machine had a part in it.
 causeway::result<int> run_founder(settings s, stop_watch& watch);
 
-/// Joins the run at `s.net.join`, or goes on with it. Takes the run's settings over from any of its peers.
-causeway::result<int> run_joiner(settings s, const origins& from, stop_watch& watch);
+/// Joins the run at `s.net.join`, whose settings `s` has by now (join_run.hpp). `new_here`: this machine was not in it.
+causeway::result<int> run_joiner(settings s, bool new_here, stop_watch& watch);
 
 /// One of several peers that a launcher starts on this machine. The settings are in the run's folder.
 causeway::result<int> run_sibling(settings s, const origins& from, stop_watch& watch);
 
-/// What joins the run that listens at `address`, for a person to type elsewhere.
-std::string join_command(const settings& s, const std::string& address);
+/// What joins the run at one of `addresses`, best first: lines for a person.
+std::string join_command(const settings& s, const std::vector<std::string>& addresses);
 
 }  // namespace app
 

@@ -15,7 +15,9 @@
 #include <causeway/train/trainer.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -94,10 +96,11 @@ class elastic_session {
     if (round() != round_) CAUSEWAY_TRY(after_round());
     if (numbers.empty()) return false;
     const std::uint64_t before = ctx().step();
+    if (place_.spoils(round())) ctx().parameters()[0] = std::numeric_limits<float>::quiet_NaN();
     CAUSEWAY_ASSIGN(const causeway::step_report report, trainer_.step(batches_->of(numbers)));
     blocked_ += report.exchange_seconds;
     const bool took = report.step == before + 1 && !report.by_others;  // else the run went back, or others did
-    if (!has_stages || took) {
+    if (has_stages ? took : std::isfinite(report.loss)) {
       last_loss_ = report.loss;
       tokens_ += report.tokens;
       place_.events->stepped(report);

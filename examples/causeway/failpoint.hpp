@@ -2,8 +2,9 @@
 #ifndef CAUSEWAY_EXAMPLES_FAILPOINT_HPP
 #define CAUSEWAY_EXAMPLES_FAILPOINT_HPP
 
-// Dying on purpose, for tests: CAUSEWAY_FAILPOINT=name[:n][@peer] kills this process with SIGKILL when it passes the point
-// for the n-th time; only the peer of that number, where one is given. The points are those of the membership
+// Failing on purpose, for tests: CAUSEWAY_FAILPOINT=name[:n][@peer] kills this process with SIGKILL when it passes the
+// point for the n-th time; only the peer of that number, where one is given. CAUSEWAY_FAILPOINT=not_finite:n[@peer] makes a
+// parameter of this peer NaN in every n-th round instead, as a broken machine would. The points are those of the membership
 // (docs/design/membership.md), "joining", "mid_exchange": the n-th message of data that is sent or received, and
 // "mid_step": the n-th tensor that this peer sends to another stage of a pipeline while it trains.
 
@@ -45,9 +46,16 @@ class failpoint {
   }
   [[nodiscard]] bool is(std::string_view point) const { return name_ == point; }
 
+  /// Whether a parameter is to be spoilt before the step that begins in `round`: once in such a round.
+  [[nodiscard]] bool spoils(std::uint64_t round) {
+    const auto every = static_cast<std::uint64_t>(left_.load());
+    return name_ == "not_finite" && round % every == every - 1 && std::exchange(spoilt_, round) != round;
+  }
+
  private:
   std::string name_;
   std::atomic<int> left_{1};
+  std::uint64_t spoilt_ = UINT64_MAX;  // the last round
 };
 
 /// A fabric whose data messages are points that are passed.

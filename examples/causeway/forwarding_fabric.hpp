@@ -29,6 +29,9 @@ class forwarding_fabric : public causeway::net::fabric {
   }
   void wake_at(causeway::time_point when) override { over_->wake_at(when); }
   void cancel_before(std::uint32_t epoch) override { over_->cancel_before(epoch); }
+  void aside(std::function<void()> work, std::function<void()> then) override {
+    over_->aside(std::move(work), std::move(then));
+  }
   causeway::net::operation send(causeway::net::peer_index link, const causeway::net::message_id& id,
                                 std::span<const std::byte> bytes) override {
     return over_->send(link, id, bytes);

@@ -13,8 +13,11 @@
 #include <cstdio>
 #include <cstring>
 #include <thread>
+#include <utility>
 
+#include "addresses.hpp"
 #include "stop.hpp"
+#include "welcome.hpp"
 
 extern char** environ;
 
@@ -50,6 +53,9 @@ net::rendezvous_options options_for(const settings& s) {
   o.streams_per_link = s.net.streams;
   o.transport.log = log_to_stderr();
   if (s.net.index >= 0) o.wanted_index = static_cast<net::peer_index>(s.net.index);
+  const auto announced = net::parse_endpoint(s.net.announce);
+  o.announce = announced ? announced->host : s.net.announce;
+  if (announced) o.announce_port = announced->port;
   return o;
 }
 
@@ -111,23 +117,28 @@ std::uint64_t run_id_of(const settings& s) {
   return causeway::hash_text(name, s.run.seed) | 1U;
 }
 
-causeway::result<net::membership> host_run(settings& s, std::uint64_t run_id, child_peers& children) {
+causeway::result<net::membership> host_run(settings& s, std::uint64_t run_id, child_peers& children,
+                                           net::piece_source pieces) {
   const bool local = s.net.listen.empty();
   auto options = options_for(s);
   options.run_id = run_id;
   options.wanted_index.reset();
+  options.pieces = std::move(pieces);
   CAUSEWAY_ASSIGN(const net::endpoint wanted, net::parse_endpoint(local ? "127.0.0.1:0" : s.net.listen));
   CAUSEWAY_ASSIGN(net::listener at, net::open_listener(wanted, options.transport.log));
   const std::string address = at.address().text();
   if (local) {
     for (std::uint32_t i = 1; i < s.net.peers; ++i) {
-      CAUSEWAY_TRY(
-          children.start({"join", address, "--net.index", std::to_string(i), "--run.directory", s.run.directory,
-                          "--data.path", s.data.path, "--net.threads", std::to_string(s.net.threads), "--quiet", "true"}));
+      std::vector<std::string> command{
+          "join",    address, "--net.index", std::to_string(i), "--net.threads", std::to_string(s.net.threads),
+          "--quiet", "true"};
+      const auto ours = local_flags(s);
+      command.insert(command.end(), ours.begin(), ours.end());
+      CAUSEWAY_TRY(children.start(command));
     }
   } else {
-    std::printf("waiting for %u more peers at %s; on each other machine run\n\n  causeway join %s --data.path TEXT\n\n",
-                s.net.peers - 1, address.c_str(), address.c_str());
+    std::printf("waiting for %u more peers; on each other machine run\n\n%s\n", s.net.peers - 1,
+                join_lines(reachable_at(at.address(), s.net.announce), "").c_str());
     std::fflush(stdout);
     options.progress = [](const net::gathering& g) {
       std::printf("%u of %u peers are in\n", g.joined, g.wanted);
@@ -160,6 +171,7 @@ causeway::result<void> take_over(settings& s, const origins& from, const std::st
 causeway::result<net::membership> join_run(settings& s, const origins& from) {
   auto options = options_for(s);
   options.deadline = causeway::steady_clock{}.now() + std::chrono::seconds{s.net.patience};
+  options.listen = listen_near(s.net.join);
   if (!s.net.listen.empty()) {
     CAUSEWAY_ASSIGN(options.listen, net::parse_endpoint(s.net.listen));
   }

@@ -46,8 +46,9 @@ class child_peers {
 };
 
 /// Hosts the run of `s`: starts the other peers here if the settings say so, waits for all, and prints the exact command
-/// that joins from another machine.
-causeway::result<causeway::net::membership> host_run(settings& s, std::uint64_t run_id, child_peers& children);
+/// that joins from another machine. `pieces`: what newcomers are told.
+causeway::result<causeway::net::membership> host_run(settings& s, std::uint64_t run_id, child_peers& children,
+                                                     causeway::net::piece_source pieces);
 
 /// Joins the run at `s.net.join`, and takes its settings over. A setting that was given here and differs is an error that
 /// names it.

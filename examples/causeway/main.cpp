@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,13 +17,18 @@
 #include "corpus.hpp"
 #include "draw_schedule.hpp"
 #include "elastic_run.hpp"
+#include "join_run.hpp"
 #include "journal.hpp"
 #include "launch.hpp"
+#include "launched_rank.hpp"
+#include "peer_folder.hpp"
 #include "plan_pipeline.hpp"
 #include "policies.hpp"
 #include "replay_trace.hpp"
 #include "report.hpp"
+#include "run_folder.hpp"
 #include "run_model.hpp"
+#include "run_notice.hpp"
 #include "settings.hpp"
 #include "simulate.hpp"
 #include "stop.hpp"
@@ -38,20 +42,12 @@ using causeway::fail;
 
 constexpr int interrupted = 130;
 
+bool elastic(const settings& s) { return s.fault.policy == "quorum"; }
+
 unsigned default_threads(const settings& s) {
   const bool all_here = s.net.listen.empty() && s.net.join.empty() && s.net.static_peers.empty();
   const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   return std::max(1U, cores / (all_here ? s.net.peers : 1));
-}
-
-causeway::result<void> make_folder(const settings& s) {
-  std::error_code failure;
-  const std::string folder = run_folder(s);
-  if (s.run.fresh && s.net.join.empty()) std::filesystem::remove_all(folder, failure);
-  std::filesystem::create_directories(folder, failure);
-  if (failure)
-    return fail(errc::io_failed, folder, "cannot be made: " + failure.message() + "; choose another run.directory");
-  return {};
 }
 
 // What a finished or interrupted run leaves behind, for a person.
@@ -89,10 +85,12 @@ causeway::result<int> conclude(const session_summary& summary, const session_inp
 
 // A peer that is in: trains to the end. Destroying the environment closes its connections cleanly.
 causeway::result<int> train_as_member(session_input in, causeway::net::membership* member, stop_watch& watch) {
+  const std::uint32_t self = member == nullptr ? 0 : member->transport.self();
+  CAUSEWAY_ASSIGN(const peer_folder mine, peer_folder::claim(in.folder, self));  // nobody else may train here
   causeway::environment env;
   if (member != nullptr) {
     watch.when_patience_ends(member->transport.interrupter());
-    const auto other = member->transport.self() == 0 ? 1U : 0U;
+    const auto other = self == 0 ? 1U : 0U;
     env.exchange = causeway::collective::tuned_for_streams({}, member->transport.streams(other));
     watch.when_asked([waiting = member->transport] { return waiting.describe_waits(); });
     env.transport = causeway::net::any_transport{std::move(member->transport)};
@@ -106,15 +104,19 @@ causeway::result<int> train_as_member(session_input in, causeway::net::membershi
   return conclude(*summary, in);
 }
 
-causeway::result<session_input> make_input(const settings& s, std::uint64_t run_id) {
-  CAUSEWAY_TRY(make_folder(s));
+causeway::result<session_input> make_input(settings s, std::uint64_t run_id) {
+  CAUSEWAY_TRY(make_run_folder(s));
   const std::string folder = run_folder(s);
+  CAUSEWAY_TRY(agree_on_model(s, folder));
   CAUSEWAY_ASSIGN(corpus data, prepare_corpus(s, folder));
   return session_input{s, std::move(data), folder, run_id, [] { return stop_requested().load(); }};
 }
 
-causeway::result<int> generate(const settings& s) {
+// The run's folder says what was trained; what is given here wins.
+causeway::result<int> generate(settings s, const origins& from) {
+  CAUSEWAY_TRY(check_run_name(s));
   const std::string folder = run_folder(s);
+  if (const auto kept = kept_settings(folder)) CAUSEWAY_TRY(fill_in(s, from, *kept, settings_file(folder)));
   auto codec = text_codec::load(s, folder);
   if (!codec) {
     return fail(errc::not_found, folder, "no trained run of this name; train first, or name one with --run.name");
@@ -146,21 +148,29 @@ causeway::result<int> train(settings s, const origins& from, stop_watch& watch) 
     return train_as_member(std::move(in), &member, watch);
   }
   if (s.net.peers == 1) return train_as_member(std::move(in), nullptr, watch);
-  CAUSEWAY_ASSIGN(causeway::net::membership member, host_run(in.s, run_id, children));
+  CAUSEWAY_ASSIGN(auto pieces, tell_newcomers(in.s, in.folder, in.data.hash));
+  CAUSEWAY_ASSIGN(causeway::net::membership member, host_run(in.s, run_id, children, std::move(pieces)));
   CAUSEWAY_ASSIGN(const int status, train_as_member(std::move(in), &member, watch));
   const auto others = children.wait();
   if (status != 0) return status;
   if (!others) return others.error();
-  return is_pipeline(s) && !s.quiet ? generate(s) : status;  // all stages are here, now that all have saved
+  return is_pipeline(s) && !s.quiet ? generate(s, from) : status;  // all stages are here, now that all have saved
 }
 
 // Peers that come and go: alone or with others on this machine, as the one that founds the run or as one that joins.
-causeway::result<int> train_elastic(settings s, const origins& from, stop_watch& watch) {
+causeway::result<int> train_elastic(settings s, stop_watch& watch) {
   if (s.net.threads == 0) s.net.threads = default_threads(s);
-  CAUSEWAY_TRY(make_folder(s));
-  if (!s.net.join.empty()) return run_joiner(std::move(s), from, watch);
+  CAUSEWAY_TRY(make_run_folder(s));
   if (!s.net.listen.empty() && !is_swarm(s)) return run_founder(std::move(s), watch);
   return supervise(std::move(s), watch);
+}
+
+// The run that is trained elsewhere says itself what it is.
+causeway::result<int> join(settings s, const origins& from, stop_watch& watch) {
+  CAUSEWAY_ASSIGN(joined_run run, learn_run(std::move(s), from));
+  if (!elastic(run.s)) return train(std::move(run.s), from, watch);
+  if (run.s.net.threads == 0) run.s.net.threads = default_threads(run.s);
+  return run_joiner(std::move(run.s), run.new_here, watch);
 }
 
 int show_settings(settings& s, const origins& from) {
@@ -173,7 +183,8 @@ int show_settings(settings& s, const origins& from) {
   return 0;
 }
 
-bool elastic(const settings& s) { return s.fault.policy == "quorum"; }
+// As shells and other programs have it: 2 says that the command cannot work as it was given.
+int exit_status(errc code) { return code == errc::cancelled ? interrupted : code == errc::invalid_argument ? 2 : 1; }
 
 causeway::result<int> run(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments[0] == "schedule") return draw_schedule({arguments.begin() + 1, arguments.end()});
@@ -194,7 +205,7 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
   if (line.command == "join") {
     if (line.positional.size() != 1) return fail(errc::invalid_argument, "join", "say where: causeway join HOST:PORT");
     s.net.join = line.positional[0];
-    return elastic(s) ? train_elastic(std::move(s), from, watch) : train(std::move(s), from, watch);
+    return join(std::move(s), from, watch);
   }
   if (line.command == "check-journal") {
     if (line.positional.empty()) return fail(errc::invalid_argument, "check-journal", "say where: the folder of a run");
@@ -204,14 +215,16 @@ causeway::result<int> run(const std::vector<std::string>& arguments) {
   if (!line.positional.empty()) {
     return fail(errc::invalid_argument, line.positional[0], "is not a setting; settings start with --, files with @");
   }
+  if (line.command == "train") CAUSEWAY_TRY(take_rank(s, from));
   CAUSEWAY_TRY(validate(s));
+  if (line.command == "train" && !s.net.join.empty()) return join(std::move(s), from, watch);
   if (line.command == "simulate" && is_swarm(s)) {
     return fail(errc::unsupported, "parallel.policy", "simulate has no swarms; train one, or use data or pipeline");
   }
   if (line.command == "simulate") return simulate(std::move(s));
-  if (line.command == "train" && elastic(s)) return train_elastic(std::move(s), from, watch);
+  if (line.command == "train" && elastic(s)) return train_elastic(std::move(s), watch);
   if (line.command == "train") return train(std::move(s), from, watch);
-  if (line.command == "generate") return generate(s);
+  if (line.command == "generate") return generate(s, from);
   if (line.command == "config") return show_settings(s, from);
   return fail(
       errc::invalid_argument, line.command,
@@ -225,5 +238,5 @@ int main(int argc, char** argv) {
   const auto status = app::run({argv + 1, argv + argc});
   if (status) return *status;
   std::fprintf(stderr, "causeway: %s\n", status.error().text().c_str());
-  return status.error().code == causeway::errc::cancelled ? 130 : 1;
+  return app::exit_status(status.error().code);
 }

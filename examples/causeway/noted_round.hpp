@@ -57,6 +57,8 @@ class noted_round final : public causeway::parallel::swarm_round {
     return weight;
   }
   causeway::result<causeway::parallel::swarm_sum> keep_sum() override { return over_->keep_sum(); }
+  [[nodiscard]] causeway::time_point now() override { return over_->now(); }
+  void throw_away() override { over_->throw_away(); }
   void restore_sum(const causeway::parallel::swarm_sum& kept) override { over_->restore_sum(kept); }
   causeway::result<double> all_summed() override { return over_->all_summed(); }
   void agreed(double squares) override { over_->agreed(squares); }

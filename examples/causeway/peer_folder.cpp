@@ -83,7 +83,7 @@ causeway::result<peer_folder> peer_folder::claim(const std::string& run, std::in
       return fail(errc::io_failed, folder, std::string{"cannot be locked: "} + std::strerror(errno));
     if (!any) {
       return fail(errc::invalid_argument, folder,
-                  "another process is this peer already; leave --net.index out to be another one");
+                  "another process is this peer already; stop it first, or leave --net.index out to be another one");
     }
   }
   return fail(errc::too_large, run, "4096 peers of this run are on this machine already");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer_process.hpp"
 
-#include <causeway/net/asio_fabric.hpp>
 #include <causeway/train/swarm_group.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <filesystem>
@@ -11,9 +12,11 @@
 #include <string_view>
 #include <utility>
 
+#include "addresses.hpp"
 #include "elastic_run.hpp"
 #include "noted_round.hpp"
 #include "run_model.hpp"
+#include "run_notice.hpp"
 #include "text_file.hpp"
 #include "welcome.hpp"
 
@@ -28,19 +31,15 @@ using causeway::fail;
 // Where this peer listens: where it was told, else where it did before, so that the others find it again.
 causeway::result<net::listener> listen(const settings& s, const std::optional<std::string>& before,
                                        const causeway::log_sink& log) {
+  net::endpoint wanted = listen_near(s.net.join);
   if (!s.net.listen.empty()) {
-    CAUSEWAY_ASSIGN(const net::endpoint wanted, net::parse_endpoint(s.net.listen));
-    if (wanted.port != 0) return net::open_listener(wanted, log);
+    CAUSEWAY_ASSIGN(wanted, net::parse_endpoint(s.net.listen));
   }
-  if (before) {
-    const auto where = net::parse_endpoint(*before);
-    if (where) {
-      auto again = net::open_listener(*where, log);
-      if (again) return again;
-    }
+  const auto where = net::parse_endpoint(before.value_or(""));
+  if (where && wanted.port == 0) {
+    auto again = net::open_listener({wanted.host, where->port}, log);
+    if (again) return again;
   }
-  if (s.net.listen.empty()) return net::open_listener(listen_near(s.net.join), log);
-  CAUSEWAY_ASSIGN(const net::endpoint wanted, net::parse_endpoint(s.net.listen));
   return net::open_listener(wanted, log);
 }
 
@@ -63,8 +62,10 @@ causeway::result<std::vector<std::string>> whom_to_dial(const settings& s, const
   return addresses;
 }
 
-net::fabric_options fabric_options_of(const settings& s, std::uint64_t run_id, net::peer_id id, causeway::log_sink log) {
+net::fabric_options fabric_options_of(const settings& s, std::uint64_t run_id, net::peer_id id,
+                                      const std::string& announced, causeway::log_sink log) {
   net::fabric_options options;
+  options.announce = announced;
   options.run_id = run_id;
   options.id = id;
   options.streams_per_link = s.net.streams;
@@ -122,10 +123,19 @@ std::shared_ptr<net::fabric> peer_process::with_points(std::shared_ptr<net::fabr
   return std::make_shared<passing_fabric>(std::move(tcp), points_);
 }
 
+// The network on which others find the run.
+causeway::result<std::shared_ptr<net::asio_fabric>> peer_process::open_public(net::listener at, net::peer_id id) {
+  reachable_ = reachable_at(at.address(), in_.s.net.announce);
+  const std::string announced = announcement(at.address(), in_.s.net.announce);
+  net::fabric_options options = fabric_options_of(in_.s, in_.run_id, id, announced, report_.log());
+  CAUSEWAY_ASSIGN(options.door.pieces, tell_newcomers(in_.s, in_.folder, in_.data.hash));
+  return net::open_fabric(std::move(at), std::move(options));
+}
+
 causeway::result<void> peer_process::open_fabric() {
   CAUSEWAY_ASSIGN(net::listener at, listen(in_.s, mine_.address(), report_.log()));
   const auto id = identity(mine_.path(), in_.run_id);
-  CAUSEWAY_ASSIGN(const auto tcp, net::open_fabric(std::move(at), fabric_options_of(in_.s, in_.run_id, id, report_.log())));
+  CAUSEWAY_ASSIGN(const auto tcp, open_public(std::move(at), id));
   watch_.when_patience_ends(tcp->interrupter());
   place_.fabric = with_points(tcp);
   return mine_.set_address(tcp->address());
@@ -142,8 +152,11 @@ causeway::result<void> peer_process::open_swarm_fabrics() {
   settings near = in_.s;
   if (!near.net.listen.empty()) near.net.listen = net::endpoint{at.address().host, 0}.text();
   CAUSEWAY_ASSIGN(net::listener inner, listen(near, read_word(folder + "/address"), report_.log()));
-  CAUSEWAY_ASSIGN(const auto mates, net::open_fabric(std::move(inner), fabric_options_of(in_.s, run, id, report_.log())));
-  CAUSEWAY_ASSIGN(const auto all, net::open_fabric(std::move(at), fabric_options_of(in_.s, in_.run_id, id, report_.log())));
+  const auto announced = net::parse_endpoint(in_.s.net.announce);  // a port that is forwarded is that of the other network
+  const std::string host = announcement(inner.address(), announced ? announced->host : in_.s.net.announce);
+  CAUSEWAY_ASSIGN(const auto mates,
+                  net::open_fabric(std::move(inner), fabric_options_of(in_.s, run, id, host, report_.log())));
+  CAUSEWAY_ASSIGN(const auto all, open_public(std::move(at), id));
   watch_.when_patience_ends([one = mates->interrupter(), other = all->interrupter()] { one(), other(); });
   place_.fabric = with_points(mates);
   front_ = std::make_shared<swarm_front>(all, swarm_seat{seat_.stage, 0, mates->address()}, stages_of(in_.s), talk_);
@@ -171,7 +184,11 @@ causeway::result<void> peer_process::open_group(bool may_found) {
   if (is_pipeline(in_.s)) place_.crew = std::make_shared<causeway::crew_group>(place_.group);
   place_.folder = options.folder;
   place_.events = &report_;
-  place_.linger = [this] { return talk_.linger(door(), report_.log()); };
+  place_.linger = [this] {
+    const std::chrono::seconds patience{std::max(1U, in_.s.net.patience)};
+    return talk_.linger(
+        door(), patience, [this] { return place_.bytes_sent(); }, report_.log());
+  };
   watch_.when_asked([group = place_.group, swarm = place_.swarm] {
     return group->describe() + (swarm ? swarm->describe() : std::string{});
   });
@@ -188,6 +205,7 @@ causeway::result<causeway::member_options> peer_process::membership(bool may_fou
     if (point != "joining") door_.reset();
     points_.pass(point);
   };
+  place_.spoils = [this](std::uint64_t round) { return points_.spoils(round); };
   talk_ = peer_talk{{in_.data.hash, to_toml(in_.s, true)}};
   std::string journal = journal_name(in_.s.run.branch);
   if (place_.across) {
@@ -229,9 +247,9 @@ void peer_process::join_swarm(causeway::member_options& o) {
 net::fabric& peer_process::door() const { return place_.across ? *place_.across : *place_.fabric; }
 
 void peer_process::announce() const {
-  std::printf("this is peer %llu, in %s; another one joins with\n\n  %s\n\n",
+  std::printf("this is peer %llu, in %s; another one joins with\n\n%s\n",
               static_cast<unsigned long long>(place_.fabric->id()), mine_.path().c_str(),
-              join_command(in_.s, door().address()).c_str());
+              join_command(in_.s, reachable_).c_str());
   std::fflush(stdout);
 }
 

@@ -8,6 +8,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/io/file.hpp>
 #include <causeway/io/storage.hpp>
+#include <causeway/net/asio_fabric.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/train/context.hpp>
 #include <causeway/train/member.hpp>
@@ -48,6 +49,8 @@ class peer_process {
  private:
   [[nodiscard]] causeway::net::peer_id identity(const std::string& folder, std::uint64_t run_id) const;
   [[nodiscard]] std::shared_ptr<causeway::net::fabric> with_points(std::shared_ptr<causeway::net::fabric> tcp);
+  causeway::result<std::shared_ptr<causeway::net::asio_fabric>> open_public(causeway::net::listener at,
+                                                                            causeway::net::peer_id id);
   causeway::result<void> open_fabric();
   causeway::result<void> open_swarm_fabrics();
   causeway::result<void> move_to(std::uint32_t stage);
@@ -62,6 +65,7 @@ class peer_process {
   peer_folder mine_;
   std::shared_ptr<causeway::net::fabric> door_;
   std::vector<swarm_seat> seats_;
+  std::vector<std::string> reachable_;  ///< addresses at which others join, best first
   stop_watch& watch_;
   peer_report report_;
   failpoint points_{mine_.index()};

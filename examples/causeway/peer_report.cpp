@@ -64,6 +64,17 @@ std::optional<round_news> parse_round(const std::string& line) {
   return n;
 }
 
+std::uint64_t newest_round(const std::string& peer_folder) {
+  std::ifstream file{peer_folder + "/rounds.jsonl", std::ios::ate};
+  const std::streamoff length = file ? std::streamoff{file.tellg()} : 0;
+  file.seekg(std::max<std::streamoff>(0, length - (std::streamoff{64} << 10U)));
+  std::uint64_t newest = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (const auto n = parse_round(line)) newest = n->round;
+  }
+  return newest;
+}
+
 std::optional<peer_result> read_result(const std::string& peer_folder) {
   std::ifstream file{peer_folder + "/result.json"};
   std::string line;

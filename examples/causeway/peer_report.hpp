@@ -27,6 +27,8 @@ namespace app {
 std::string to_line(const round_news& n);
 /// What a line says; none if it is not whole.
 std::optional<round_news> parse_round(const std::string& line);
+/// The last round that the peer of a folder wrote down; 0: none.
+std::uint64_t newest_round(const std::string& peer_folder);
 
 /// What result.json says of a peer that trained to the end.
 struct peer_result {

@@ -17,6 +17,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -89,6 +91,7 @@ class peer_talk {
   void hear(causeway::net::fabric& over, causeway::net::peer_index link, std::span<const std::byte> message) {
     if (message.front() == question) over.post(link, welcome_.encode(answer));
     if (message.front() == through) through_.insert(link);
+    heard_[link] = over.now();
   }
 
   /// What newcomers are told from now on.
@@ -97,34 +100,49 @@ class peer_talk {
 
   [[nodiscard]] bool somebody_is_through() const noexcept { return !through_.empty(); }
 
-  /// Blocks until every peer within reach is through, too: whoever is behind may need our state. A peer that stands still
-  /// does not count as within reach for long.
-  causeway::result<void> linger(causeway::net::fabric& over, const causeway::log_sink& log) {
+  /// Blocks until every peer within reach is through, too: whoever is behind may need our state. One that says nothing for
+  /// `patience`, while no state leaves here either (`bytes_sent`), is waited for no longer: it may be a stranger.
+  causeway::result<void> linger(causeway::net::fabric& over, causeway::duration patience,
+                                const std::function<std::uint64_t()>& bytes_sent, const causeway::log_sink& log) {
     std::size_t waiting = 0;
-    const auto done = [&] { return (waiting = tell_all(over)) == 0; };
-    for (causeway::duration patience = std::chrono::seconds{5};; patience *= 2) {
-      causeway::time_point until;
-      over.locked([&] { until = over.now() + patience; });
-      CAUSEWAY_ASSIGN(const bool all, over.block(done, until));
+    const auto done = [&] { return (waiting = tell_all(over, patience)) == 0; };
+    causeway::duration said_after = std::chrono::seconds{5};
+    causeway::time_point said;
+    over.locked([&] { said = served_ = over.now(); });
+    for (std::uint64_t sent = bytes_sent();;) {
+      causeway::time_point now;
+      over.locked([&] { now = over.now(); });
+      CAUSEWAY_ASSIGN(const bool all, over.block(done, now + std::min<causeway::duration>(patience, look_every)));
       if (all) return {};
-      log(causeway::severity::info, "through; staying for " + std::to_string(waiting) + " peers that are not");
+      const std::uint64_t before = std::exchange(sent, bytes_sent());
+      if (sent - before > small_talk) over.locked([&] { served_ = over.now(); });
+      if (now - said < said_after) continue;
+      said = now;
+      said_after *= 2;
+      log(causeway::severity::info, "through; staying for " + std::to_string(waiting) + " peers that are not, for " +
+                                        std::to_string(static_cast<int>(causeway::seconds(patience))) +
+                                        " s after their last word");
     }
   }
 
  private:
   static constexpr causeway::net::peer_index most_links = 4096;
+  static constexpr std::chrono::seconds look_every{1};
+  static constexpr std::uint64_t small_talk = std::uint64_t{64} << 10U;  ///< bytes a look that are no state
 
-  // How many peers are up and not through.
-  std::size_t tell_all(causeway::net::fabric& over) {
+  // How many peers are up, not through, and worth waiting for.
+  std::size_t tell_all(causeway::net::fabric& over, causeway::duration patience) {
     std::size_t waiting = 0;
     for (causeway::net::peer_index link = 0; link < most_links; ++link) {
       if (!over.is_up(link)) {
         told_.erase(link);
         through_.erase(link);  // its next process may not be
+        heard_.erase(link);
         continue;
       }
       if (told_.insert(link).second) over.post(link, {through});
-      if (!through_.contains(link)) ++waiting;
+      const causeway::time_point heard = std::max(heard_.try_emplace(link, over.now()).first->second, served_);
+      if (!through_.contains(link) && over.now() - heard < patience) ++waiting;
     }
     return waiting;
   }
@@ -132,6 +150,8 @@ class peer_talk {
   run_welcome welcome_;
   std::set<causeway::net::peer_index> told_;
   std::set<causeway::net::peer_index> through_;
+  std::map<causeway::net::peer_index, causeway::time_point> heard_;  ///< when it last said something to the program
+  causeway::time_point served_;                                      ///< when state last left this peer
 };
 
 }  // namespace app

@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <vector>
 
-#include "elastic_run.hpp"
 #include "journal.hpp"
 #include "launch.hpp"
 #include "peer_folder.hpp"
+#include "run_folder.hpp"
 #include "text_file.hpp"
 #include "welcome.hpp"
 
@@ -46,7 +46,7 @@ std::string new_branch(const std::string& before) {
 
 // The settings of the run, but for how many peers it waits for. The first ones say how many samples it has.
 causeway::result<settings> settings_before(const settings& wanted, const std::string& folder) {
-  const std::string path = folder + "/settings.toml";
+  const std::string path = settings_file(folder);
   CAUSEWAY_ASSIGN(const std::string text, read_text(path));
   settings before = wanted;
   origins ignored;
@@ -72,19 +72,27 @@ causeway::result<void> refound_run(settings& s, const std::string& folder) {
   s.run.branch = new_branch(before.run.branch);
   CAUSEWAY_ASSIGN(const peer_folder mine, peer_folder::claim(folder, 0));
   io::any_storage storage{io::posix_storage{}};
+  const auto known = causeway::newest_round_known(storage, peers, run_id_of(s));
   CAUSEWAY_ASSIGN(const auto founded,
                   causeway::refound(storage, peers, mine.path(), run_id_of(s), fresh_identity(mine.index())));
   if (s.run.journal) {
     CAUSEWAY_ASSIGN(auto journal, journal_file::open(mine.path() + "/" + journal_name(s.run.branch)));
     journal.write(causeway::membership::refound_event(founded));
   }
-  CAUSEWAY_TRY(write_text(folder + "/settings.toml", to_toml(s, true)));
+  CAUSEWAY_TRY(keep_settings(s, folder));
   std::printf(
       "the run is founded anew on its round %llu, as branch %s: %llu samples are in commits, the others will be trained "
       "on\n"
       "peers elsewhere come over with --run.branch %s; leave --run.refound out the next time\n",
       static_cast<unsigned long long>(founded.newest->round - 1), s.run.branch.c_str(),
       static_cast<unsigned long long>(founded.samples.done()), s.run.branch.c_str());
+  const std::uint64_t from = founded.newest->round - 1;
+  if (known && *known > from) {
+    std::printf(
+        "rounds %llu to %llu are lost: their state is on no disk here, and what was trained in them is trained again. "
+        "fault.store_every 1 keeps every round\n",
+        static_cast<unsigned long long>(from + 1), static_cast<unsigned long long>(*known));
+  }
   std::fflush(stdout);
   return {};
 }

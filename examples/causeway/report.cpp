@@ -39,6 +39,21 @@ double tick_step(double span, int count) {
   return (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10) * power;
 }
 
+// Text between tags. What no XML may hold is left out.
+std::string escaped(const std::string& text) {
+  std::string safe;
+  for (const char c : text) {
+    switch (c) {
+      case '&': safe += "&amp;"; break;
+      case '<': safe += "&lt;"; break;
+      case '>': safe += "&gt;"; break;
+      default:
+        if (static_cast<unsigned char>(c) >= 0x20) safe += c;
+    }
+  }
+  return safe;
+}
+
 std::string polyline(const std::vector<loss_point>& points, const axis& x, const axis& y, const char* style) {
   std::string text = "<polyline fill=\"none\" ";
   text += style;
@@ -151,7 +166,7 @@ std::string loss_plot(const std::vector<loss_point>& training, const std::vector
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"800\" height=\"480\" viewBox=\"0 0 800 480\" "
       "font-family=\"sans-serif\" font-size=\"13\">\n<rect width=\"800\" height=\"480\" fill=\"white\"/>\n"
       "<text x=\"60\" y=\"28\" font-size=\"16\">" +
-      title + "</text>\n";
+      escaped(title) + "</text>\n";
   const double dy = tick_step(y.high - y.low, 6);
   for (double v = std::ceil(y.low / dy) * dy; v <= y.high; v += dy) {
     svg += format(

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -106,23 +107,27 @@ causeway::result<void> apply_file(const std::string& path, settings& s, origins&
   return apply_toml(text.str(), path, s, from);
 }
 
-// The variables of torchrun, Slurm, Open MPI and indexed Kubernetes jobs, for those who start peers that way.
+// A variable that is exported but empty says nothing. Those of launchers such as torchrun are launched_rank.hpp's business.
 causeway::result<void> apply_environment(std::vector<setting>& all, origins& from) {
-  const auto alias = [&](const char* variable, const char* name) -> causeway::result<void> {
-    const char* value = std::getenv(variable);
-    if (value == nullptr || from.contains(name)) return {};
-    return assign(all, name, value, variable, from);
-  };
   for (const auto& s : all) {
     const std::string variable = environment_name(s.name);
-    if (const char* value = std::getenv(variable.c_str())) CAUSEWAY_TRY(assign(all, s.name, value, variable, from));
+    const char* const value = std::getenv(variable.c_str());
+    if (value != nullptr && *value != '\0') CAUSEWAY_TRY(assign(all, s.name, value, variable, from));
   }
-  for (const char* v : {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "JOB_COMPLETION_INDEX"}) {
-    CAUSEWAY_TRY(alias(v, "net.index"));
-  }
-  for (const char* v : {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
-    CAUSEWAY_TRY(alias(v, "net.peers"));
   return {};
+}
+
+// A flag as it was given. Only switches may stand without a value.
+struct given_flag {
+  std::string name;
+  std::optional<std::string> value;
+};
+
+causeway::result<void> apply_flag(std::vector<setting>& all, const given_flag& flag, origins& from) {
+  const setting* const s = find(all, flag.name);
+  if (s != nullptr && !s->is_switch && !flag.value)
+    return fail(errc::invalid_argument, "--" + flag.name, "needs a value: " + s->help);
+  return assign(all, flag.name, flag.value.value_or("true"), "--" + flag.name, from);
 }
 
 const std::map<std::string, std::string> short_names{
@@ -146,7 +151,7 @@ causeway::result<void> apply_toml(std::string_view text, const std::string& wher
 
 causeway::result<command_line> parse(const std::vector<std::string>& arguments, settings& s, origins& from) {
   command_line line;
-  std::vector<std::pair<std::string, std::string>> flags;
+  std::vector<given_flag> flags;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& a = arguments[i];
     if (a == "--help" || a == "-h") {
@@ -163,18 +168,16 @@ causeway::result<command_line> parse(const std::vector<std::string>& arguments, 
       CAUSEWAY_TRY(apply_file(a.substr(1), s, from));
     } else if (is_flag(a)) {
       std::string name = a.substr(2);
-      std::string value;
+      std::optional<std::string> value;
       if (const auto equals = name.find('='); equals != std::string::npos) {
         value = name.substr(equals + 1);
         name.resize(equals);
       } else if (i + 1 < arguments.size() && !is_flag(arguments[i + 1])) {
         value = arguments[++i];
-      } else {
-        value = "true";
       }
       const auto full = short_names.find(name);
       if (full != short_names.end()) name = full->second;
-      flags.emplace_back(name, value);
+      flags.push_back({name, value});
     } else if (line.command.empty()) {
       line.command = a;
     } else {
@@ -183,7 +186,7 @@ causeway::result<command_line> parse(const std::vector<std::string>& arguments, 
   }
   auto all = table(s);
   CAUSEWAY_TRY(apply_environment(all, from));
-  for (const auto& [name, value] : flags) CAUSEWAY_TRY(assign(all, name, value, "--" + name, from));
+  for (const given_flag& flag : flags) CAUSEWAY_TRY(apply_flag(all, flag, from));
   take_policy_defaults(s, from);
   if (line.command.empty()) line.command = "help";
   return line;

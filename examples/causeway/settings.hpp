@@ -104,6 +104,7 @@ struct settings {
   struct {
     std::uint32_t peers = 1;
     std::string listen;
+    std::string announce;
     std::string join;
     std::vector<std::string> static_peers;
     std::int64_t index = -1;
@@ -148,7 +149,8 @@ struct settings {
 struct setting {
   std::string name;  ///< "model.layers"
   std::string help;
-  bool local = false;  ///< a matter of this machine (threads, paths): not sent to joiners
+  bool local = false;      ///< a matter of this machine (threads, paths): not sent to joiners
+  bool is_switch = false;  ///< true or false; as a flag it may stand without a value
   std::function<std::string()> get;
   std::function<bool(const std::string&)> set;  ///< false if the text does not fit
 };
@@ -175,8 +177,19 @@ void take_policy_defaults(settings& s, const origins& from);
 /// Checks what a wrong value can be told from without touching data or network.
 causeway::result<void> validate(const settings& s);
 
+/// Whether run.name can be a folder in run.directory: one path component that is not hidden. To be asked before any path is
+/// made of it, above all of a name that another peer told.
+causeway::result<void> check_run_name(const settings& s);
+
 /// The settings as TOML; `shared_only` leaves out what is a matter of one machine.
 std::string to_toml(settings& s, bool shared_only);
+
+/// Takes over from the TOML of a run what nobody set here (`from`): for a command that is told only which run it is about.
+causeway::result<void> fill_in(settings& s, const origins& from, std::string_view text, const std::string& where);
+
+/// The settings of this machine that differ from the defaults, as flags: for the peers that a launcher starts. Without
+/// those that are the launcher's own business, such as run.fresh and net.listen.
+std::vector<std::string> local_flags(settings& s);
 
 /// Sets from TOML text; `where` names it in errors.
 causeway::result<void> apply_toml(std::string_view text, const std::string& where, settings& s, origins& from);

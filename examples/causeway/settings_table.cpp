@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <initializer_list>
 #include <iterator>
@@ -47,6 +48,9 @@ bool from_text(const std::string& text, T& value) {
     T parsed{};
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), parsed);
     if (code != std::errc{} || end != text.data() + text.size()) return false;
+    if constexpr (std::is_floating_point_v<T>) {
+      if (!std::isfinite(parsed)) return false;
+    }
     value = parsed;
     return true;
   }
@@ -71,11 +75,16 @@ std::string to_text(const T& value) {
 
 template <class T>
 setting make(std::string name, T& value, std::string help, bool local = false) {
-  return {std::move(name), std::move(help), local, [&value] { return to_text(value); },
+  return {std::move(name),
+          std::move(help),
+          local,
+          std::is_same_v<T, bool>,
+          [&value] { return to_text(value); },
           [&value](const std::string& text) { return from_text(text, value); }};
 }
 
 constexpr bool local = true;
+constexpr std::size_t longest_name = 100;  // file systems allow 255, and we put more behind it
 
 }  // namespace
 
@@ -166,7 +175,11 @@ std::vector<setting> table(settings& s) {
       make("fault.store_every", s.fault.store_every, "quorum: rounds between copies on disk; 0 = none, memory only"),
       make("net.peers", s.net.peers, "peers in the run"),
       make("net.listen", s.net.listen, "HOST:PORT to wait for peers at; empty = start all peers on this machine", local),
-      make("net.join", s.net.join, "HOST:PORT of the first peer", local),
+      make("net.announce", s.net.announce,
+           "HOST or HOST:PORT under which others reach this peer, where that is not where it listens: behind a router that "
+           "forwards a port",
+           local),
+      make("net.join", s.net.join, "HOST:PORT of a peer of the run", local),
       make("net.static_peers", s.net.static_peers, "HOST:PORT of all peers in order, instead of a rendezvous"),
       make("net.index", s.net.index, "this peer's wanted place; -1 = any", local),
       make("net.threads", s.net.threads, "compute threads of this peer; 0 = share the cores", local),
@@ -177,8 +190,8 @@ std::vector<setting> table(settings& s) {
       make("sample.temperature", s.sample.temperature, "0 = always the likeliest"),
       make("sample.top_k", s.sample.top_k, "choose among the k likeliest; 0 = all"),
       make("sim.links", s.sim.links, "simulate: CSV of links between regions; empty = all alike", local),
-      make("sim.faults", s.sim.faults, "simulate: none, random, harsh, datacentre, swizzle, or a file .toml, .csv, .txt",
-           local),
+      make("sim.faults", s.sim.faults,
+           "simulate: none, random, harsh, datacentre, hostile, swizzle, or a file .toml, .csv, .txt", local),
       make("sim.compute", s.sim.compute, "simulate: real (train the model) or model (a stand-in; only its cost counts)",
            local),
       make("sim.flops", s.sim.flops, "simulate: speed of a peer in floating-point operations per second", local),
@@ -323,6 +336,20 @@ causeway::result<void> validate_pipeline(const settings& s) {
   return {};
 }
 
+// Numbers that training or sampling cannot work with. That they are numbers at all was seen when they were read.
+causeway::result<void> validate_numbers(const settings& s) {
+  const auto bad = [](const char* name, const std::string& why) { return fail(errc::invalid_argument, name, why); };
+  if (!(s.train.learning_rate > 0)) return bad("train.learning_rate", "use a number above 0");
+  if (!(s.train.final_fraction >= 0)) return bad("train.final_fraction", "use 0 or more");
+  if (!(s.train.weight_decay >= 0)) return bad("train.weight_decay", "use 0 or more");
+  if (!(s.train.clip >= 0)) return bad("train.clip", "use 0 or more; 0 means no clipping");
+  if (!(s.model.dropout >= 0 && s.model.dropout < 1)) return bad("model.dropout", "use 0 or more, and less than 1");
+  if (!(s.comm.outer_learning_rate >= 0)) return bad("comm.outer_learning_rate", "use 0 or more");
+  if (!(s.comm.outer_momentum >= 0)) return bad("comm.outer_momentum", "use 0 or more");
+  if (!(s.sample.temperature >= 0)) return bad("sample.temperature", "use 0 or more; 0 takes the likeliest token");
+  return {};
+}
+
 }  // namespace
 
 causeway::result<void> validate(const settings& s) {
@@ -387,10 +414,19 @@ causeway::result<void> validate(const settings& s) {
   }
   if (s.comm.local_steps == 0) return bad("comm.local_steps", "use 1 or more");
   if (!(s.data.validation > 0 && s.data.validation < 1)) return bad("data.validation", "use a share between 0 and 1");
-  if (s.run.name.empty() || s.run.name.find('/') != std::string::npos) {
-    return bad("run.name", "use a plain name without slashes; run.directory says where it goes");
-  }
-  return {};
+  CAUSEWAY_TRY(validate_numbers(s));
+  return check_run_name(s);
+}
+
+causeway::result<void> check_run_name(const settings& s) {
+  const std::string& name = s.run.name;
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7F; };
+  const bool plain = !name.empty() && name.size() <= longest_name && name.front() != '.' &&
+                     name.find_first_of("/\\") == std::string::npos && std::none_of(name.begin(), name.end(), is_control);
+  if (plain) return {};
+  return fail(errc::invalid_argument, "run.name",
+              "use a plain name of up to " + std::to_string(longest_name) +
+                  " bytes, without slashes and with no dot in front; run.directory says where its folder goes");
 }
 
 void take_policy_defaults(settings& s, const origins& from) {
@@ -408,6 +444,35 @@ void take_policy_defaults(settings& s, const origins& from) {
   }
 }
 
+causeway::result<void> fill_in(settings& s, const origins& from, std::string_view text, const std::string& where) {
+  settings theirs;
+  origins ignored;
+  CAUSEWAY_TRY(apply_toml(text, where, theirs, ignored));
+  auto ours = table(s);
+  const auto given = table(theirs);
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if (!ours[i].local && !from.contains(ours[i].name)) ours[i].set(given[i].get());
+  }
+  return {};
+}
+
+std::vector<std::string> local_flags(settings& s) {
+  const auto is_launchers = [](const std::string& name) {
+    const std::vector<std::string> own{"run.fresh", "run.refound", "run.restart",    "net.index", "net.listen",
+                                       "net.join",  "net.threads", "parallel.stage", "quiet",     "net.announce"};
+    return name.starts_with("sim.") || std::find(own.begin(), own.end(), name) != own.end();
+  };
+  settings usual;
+  const auto defaults = table(usual);
+  const auto ours = table(s);
+  std::vector<std::string> flags;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    if (!ours[i].local || is_launchers(ours[i].name) || ours[i].get() == defaults[i].get()) continue;
+    flags.insert(flags.end(), {"--" + ours[i].name, ours[i].get()});
+  }
+  return flags;
+}
+
 std::string first_difference(settings a, settings b) {
   const auto ours = table(a);
   const auto theirs = table(b);
@@ -423,7 +488,7 @@ std::string help_text() {
       "causeway: train one transformer on many machines joined by slow links\n\n"
       "  causeway train [@run.toml] [--setting value ...]   train; with --peers N, start N peers on this machine\n"
       "  causeway train --listen HOST:PORT --peers N        wait for N-1 peers from other machines\n"
-      "  causeway join HOST:PORT [--data.path TEXT]         join such a run\n"
+      "  causeway join HOST:PORT                             join such a run; it says itself what it is\n"
       "  causeway train --fault.policy quorum --peers N     the same, and peers may die, come back and join at any time\n"
       "    --parallel.policy swarm                          where the model is cut into stages that several peers serve\n"
       "    --parallel.policy swarm --comm.policy diloco     and whose peers step alone between exchanges\n"

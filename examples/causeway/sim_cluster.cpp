@@ -141,9 +141,15 @@ class cluster {
     const auto outcome = train(p, used);
     if (outcome || over_) return;
     peers_[host].last_error = outcome.error().text();
-    const std::uint32_t incarnation = p.incarnation();
-    world_.after(5s, [this, host, incarnation] {  // as whoever keeps a service running does
-      if (!over_ && world_.incarnation(host) == incarnation && !world_.alive(host)) world_.restart(host);
+    restart_later(host, p.incarnation());
+  }
+
+  // As whoever keeps a service running does. A process that ended may still be waiting for its disk.
+  void restart_later(std::uint32_t host, std::uint32_t incarnation) {
+    world_.after(5s, [this, host, incarnation] {
+      if (over_ || world_.incarnation(host) != incarnation) return;
+      if (world_.alive(host)) return restart_later(host, incarnation);
+      world_.restart(host);
     });
   }
 

@@ -85,6 +85,7 @@ class toml_plan {
     const std::string base = table["base"].value_or(std::string{"none"});
     if (base == "harsh") p = sim::harsh_profile();
     if (base == "datacentre") p = sim::datacentre_profile();
+    if (base == "hostile") p = sim::hostile_profile();
     if (base == "random") p = random_profile(horizon_);
     const std::map<std::string, duration*> times{{"kill_every", &p.kill_every},
                                                  {"down_least", &p.down_least},
@@ -98,12 +99,28 @@ class toml_plan {
                                                  {"slow_every", &p.slow_every},
                                                  {"slow_least", &p.slow_least},
                                                  {"slow_most", &p.slow_most},
-                                                 {"disk_every", &p.disk_every}};
+                                                 {"disk_every", &p.disk_every},
+                                                 {"message_every", &p.message_every},
+                                                 {"message_least", &p.message_least},
+                                                 {"message_most", &p.message_most},
+                                                 {"alter_every", &p.alter_every},
+                                                 {"slow_disk_every", &p.slow_disk_every},
+                                                 {"slow_disk_least", &p.slow_disk_least},
+                                                 {"slow_disk_most", &p.slow_disk_most},
+                                                 {"clock_every", &p.clock_every},
+                                                 {"clock_jump", &p.clock_jump},
+                                                 {"scarce_every", &p.scarce_every},
+                                                 {"scarce_least", &p.scarce_least},
+                                                 {"scarce_most", &p.scarce_most}};
     const std::map<std::string, double*> numbers{{"power_off", &p.power_off},
                                                  {"one_way", &p.one_way},
                                                  {"slow_bytes_per_s", &p.slow_bytes_per_s},
                                                  {"stragglers", &p.stragglers},
-                                                 {"slowdown", &p.slowdown}};
+                                                 {"slowdown", &p.slowdown},
+                                                 {"message_chance", &p.message_chance},
+                                                 {"sync_seconds", &p.sync_seconds},
+                                                 {"disk_bytes_per_s", &p.disk_bytes_per_s},
+                                                 {"clock_drift", &p.clock_drift}};
     for (const auto& [key, node] : table) {
       const std::string name{key.str()};
       const auto value = node.value<double>();
@@ -172,11 +189,12 @@ causeway::result<sim::fault_plan> plan_faults(const std::string& what, std::uint
   if (what == "random") return sim::random_plan(random_profile(horizon), hosts, horizon, seed);
   if (what == "harsh") return sim::random_plan(sim::harsh_profile(), hosts, horizon, seed);
   if (what == "datacentre") return sim::random_plan(sim::datacentre_profile(), hosts, horizon, seed);
+  if (what == "hostile") return sim::random_plan(sim::hostile_profile(), hosts, horizon, seed);
   if (what == "swizzle") return swizzle(hosts, horizon, seed);
   const bool file = what.ends_with(".toml") || what.ends_with(".csv") || what.ends_with(".txt");
   if (!file) {
     return fail(errc::invalid_argument, "sim.faults",
-                "'" + what + "'; use none, random, harsh, datacentre, swizzle, or a file .toml, .csv or .txt");
+                "'" + what + "'; use none, random, harsh, datacentre, hostile, swizzle, or a file .toml, .csv or .txt");
   }
   CAUSEWAY_ASSIGN(const std::string text, read_small_file(what));
   if (what.ends_with(".csv")) return sim::parse_preemptions(text, what);

@@ -20,12 +20,14 @@
 #include <utility>
 #include <vector>
 
+#include "addresses.hpp"
 #include "corpus.hpp"
 #include "elastic_run.hpp"
 #include "launch.hpp"
 #include "peer_folder.hpp"
 #include "peer_report.hpp"
 #include "refounding.hpp"
+#include "run_folder.hpp"
 #include "swarm_place.hpp"
 
 namespace app {
@@ -96,6 +98,7 @@ class supervisor {
       p.foreign = found.running;
       std::ifstream rounds{folder_of(p) + "/rounds.jsonl", std::ios::ate};
       if (rounds) p.read = rounds.tellg();
+      if (!s_.run.refound) reached_ = std::max(reached_, newest_round(folder_of(p)));
       if (found.running) std::printf("peer %u runs already (pid %d)\n", p.index, static_cast<int>(found.process));
     }
   }
@@ -112,32 +115,39 @@ class supervisor {
     if (s_.quiet) return {};
     const auto peers = peers_on_disk(folder_);
     if (!peers.empty() && !peers.front().address.empty()) {
-      std::printf("%u peers on this machine; another one joins with\n\n  %s\n\n", s_.net.peers,
-                  join_command(s_, peers.front().address).c_str());
+      std::printf("%u peers on this machine; another one joins with\n\n%s\n", s_.net.peers,
+                  join_command(s_, where_to_join(peers.front().address)).c_str());
       std::fflush(stdout);
     }
     return {};
   }
 
+  // The first peer's own address, or all of this machine's with that port.
+  [[nodiscard]] std::vector<std::string> where_to_join(const std::string& first) const {
+    const auto listens = causeway::net::parse_endpoint(s_.net.listen);
+    const auto there = causeway::net::parse_endpoint(first);
+    if (!listens || !there || !is_any_address(listens->host)) return {first};
+    return reachable_at({listens->host, there->port}, s_.net.announce);
+  }
+
   causeway::result<void> start(place& p) {
     if (stop_requested()) return {};
     std::vector<std::string> command{"peer",
-                                     "--run.directory",
-                                     s_.run.directory,
                                      "--run.name",
                                      s_.run.name,
                                      "--net.index",
                                      std::to_string(p.index),
-                                     "--data.path",
-                                     s_.data.path,
                                      "--net.threads",
                                      std::to_string(s_.net.threads),
-                                     "--net.streams",
-                                     std::to_string(s_.net.streams),
                                      "--quiet",
                                      "true"};
+    const auto ours = local_flags(s_);
+    command.insert(command.end(), ours.begin(), ours.end());
     CAUSEWAY_ASSIGN(const std::string where, listens_at(p));
     if (!where.empty()) command.insert(command.end(), {"--net.listen", where});
+    if (p.index == 0 && !s_.net.announce.empty()) {
+      command.insert(command.end(), {"--net.announce", s_.net.announce});
+    }
     CAUSEWAY_ASSIGN(const pid_t pid, start_process(command));
     const std::lock_guard lock{mutex_};
     p.process = pid;
@@ -270,6 +280,7 @@ class supervisor {
     if (validated) validation_ = n.validation, validated_ = n.round;
     if (n.round <= shown_ && !validated) return;
     shown_ = std::max(shown_, n.round);
+    reached_ = std::max(reached_, n.round);
     line_.show({.step = n.step,
                 .round = n.round,
                 .loss = n.loss,
@@ -294,8 +305,14 @@ class supervisor {
       if (end) sent = std::max(sent, end->bytes_sent);
     }
     if (!end && stop_requested()) {
-      std::printf("stopped at round %llu; everything committed is saved. Start the same command again to go on.\n",
-                  static_cast<unsigned long long>(shown_));
+      const std::uint64_t every = s_.fault.store_every;
+      const bool elastic = s_.fault.policy == "quorum";
+      const char* const saved = !elastic || every == 1 ? "everything committed is saved"
+                                : every == 0           ? "no round is on disk (fault.store_every 0)"
+                                                       : "only some rounds are on disk (fault.store_every)";
+      std::printf("stopped at round %llu; %s. Start the same command again to go on%s.\n",
+                  static_cast<unsigned long long>(reached_), saved,
+                  !elastic || every == 1 ? "" : ", with --run.refound true if the newest state is on no disk");
       return 130;
     }
     if (!end)
@@ -319,6 +336,7 @@ class supervisor {
   std::mutex mutex_;  // of places_' processes, which the watcher's thread signals
   std::vector<place> places_;
   std::uint64_t shown_ = 0;
+  std::uint64_t reached_ = 0;  // also by earlier launchers
   std::uint64_t validated_ = 0;
   std::optional<clock::time_point> most_done_;
   double validation_ = 0;

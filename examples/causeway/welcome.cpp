@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "addresses.hpp"
 #include "stop.hpp"
 
 namespace app {
@@ -97,9 +98,10 @@ net::peer_id fresh_identity(std::uint32_t index) {
 }
 
 net::endpoint listen_near(const std::string& others) {
-  const bool local =
-      others.empty() || others.starts_with("127.") || others.starts_with("localhost") || others.starts_with("[::1]");
-  return {local ? "127.0.0.1" : "0.0.0.0", 0};
+  if (others.empty()) return {"127.0.0.1", 0};
+  const auto there = net::parse_endpoint(others);
+  const auto here = there ? address_towards(*there) : causeway::result<std::string>{there.error()};
+  return {here ? *here : "0.0.0.0", 0};
 }
 
 }  // namespace app

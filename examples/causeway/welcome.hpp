@@ -34,7 +34,8 @@ std::uint64_t fresh_secret();
 /// An id that nobody has. Its last three digits are the peer's number on its machine, for people.
 causeway::net::peer_id fresh_identity(std::uint32_t index);
 
-/// Where a peer that dials `others` should listen if it was told nothing: on this machine alone if they are here too.
+/// Where a peer that dials `others` should listen if it was told nothing: at the interface that leads to them, on this
+/// machine alone if they are here too, or if there are none.
 causeway::net::endpoint listen_near(const std::string& others);
 
 }  // namespace app

@@ -39,6 +39,13 @@ result<std::shared_ptr<cuda::engine>> device_or(bool cpu) {
   return open_device();
 }
 
+result<net::membership> meet(const char* first_peer) {
+  CAUSEWAY_ASSIGN(const auto address, net::parse_endpoint(first_peer == nullptr ? "127.0.0.1:29500" : first_peer));
+  if (first_peer != nullptr) return net::join(address, {});
+  CAUSEWAY_ASSIGN(auto listener, net::open_listener(address));
+  return net::host(std::move(listener), 2, {}, {.run_id = 1});
+}
+
 result<void> run(const char* text_file, const char* first_peer, bool cpu) {
   CAUSEWAY_ASSIGN(const auto text, data::load_text(text_file));
   data::byte_tokenizer bytes;
@@ -47,11 +54,8 @@ result<void> run(const char* text_file, const char* first_peer, bool cpu) {
   const auto device = device_or(cpu);
   if (!device) std::printf("no GPU: %s\n", device.error().text().c_str());
 
-  const auto address = first_peer == nullptr ? net::endpoint{"127.0.0.1", 29500} : *net::parse_endpoint(first_peer);
-  auto peer =
-      first_peer != nullptr ? net::join(address, {}) : net::host(*net::open_listener(address), 2, {}, {.run_id = 1});
-  if (!peer) return peer.error();
-  net::any_transport transport{std::move(peer->transport)};
+  CAUSEWAY_ASSIGN(net::membership peer, meet(first_peer));
+  net::any_transport transport{std::move(peer.transport)};
 
   const nn::gpt_options options{.layers = 4, .heads = 4, .width = 256, .context = context, .vocabulary = 256};
   if (!device) {

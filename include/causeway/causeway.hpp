@@ -27,13 +27,18 @@
 #include <causeway/net/asio_roster.hpp>
 #include <causeway/net/codec.hpp>
 #include <causeway/net/deadline.hpp>
+#include <causeway/net/descriptors.hpp>
 #include <causeway/net/endpoint.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/net/frame.hpp>
+#include <causeway/net/half_open.hpp>
 #include <causeway/net/inbox.hpp>
 #include <causeway/net/link_transport.hpp>
+#include <causeway/net/memory_budget.hpp>
 #include <causeway/net/memory_transport.hpp>
 #include <causeway/net/operations.hpp>
+#include <causeway/net/side_thread.hpp>
+#include <causeway/net/stranger_log.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/plan/availability.hpp>
 #include <causeway/plan/clusters.hpp>
@@ -149,6 +154,7 @@
 #include <causeway/sim/fault_plan.hpp>
 #include <causeway/sim/fault_profile.hpp>
 #include <causeway/sim/fiber.hpp>
+#include <causeway/sim/host_clock.hpp>
 #include <causeway/sim/link_table.hpp>
 #include <causeway/sim/links.hpp>
 #include <causeway/sim/mailbox.hpp>
@@ -242,17 +248,21 @@
 #include <causeway/compress/transform.hpp>
 #include <causeway/membership/acceptor.hpp>
 #include <causeway/membership/attempt.hpp>
+#include <causeway/membership/blame.hpp>
 #include <causeway/membership/candidate.hpp>
 #include <causeway/membership/checker.hpp>
 #include <causeway/membership/decision.hpp>
 #include <causeway/membership/durable_record.hpp>
+#include <causeway/membership/evidence.hpp>
 #include <causeway/membership/finder.hpp>
 #include <causeway/membership/follower.hpp>
 #include <causeway/membership/history.hpp>
 #include <causeway/membership/leader.hpp>
 #include <causeway/membership/ledger.hpp>
 #include <causeway/membership/messages.hpp>
+#include <causeway/membership/packing.hpp>
 #include <causeway/membership/peer_table.hpp>
+#include <causeway/membership/proposal.hpp>
 #include <causeway/membership/protocol.hpp>
 #include <causeway/membership/records.hpp>
 #include <causeway/membership/refound.hpp>
@@ -260,7 +270,10 @@
 #include <causeway/membership/situation.hpp>
 #include <causeway/membership/state_image.hpp>
 #include <causeway/membership/suspects.hpp>
+#include <causeway/membership/takeover.hpp>
+#include <causeway/membership/term_limit.hpp>
 #include <causeway/membership/transfer.hpp>
+#include <causeway/membership/transfer_catch_up.hpp>
 #include <causeway/membership/transfer_donor.hpp>
 #include <causeway/membership/transfer_fetcher.hpp>
 #include <causeway/membership/transfer_holder.hpp>
@@ -268,6 +281,7 @@
 #include <causeway/membership/transfer_manifest.hpp>
 #include <causeway/membership/transfer_options.hpp>
 #include <causeway/membership/transfer_plan.hpp>
+#include <causeway/membership/transfer_time.hpp>
 #include <causeway/membership/transfer_wire.hpp>
 #include <causeway/nn/adapters.hpp>
 #include <causeway/nn/declaration.hpp>
@@ -418,20 +432,27 @@
 #include <causeway/parallel/tied_table.hpp>
 #include <causeway/parallel/tuned_model.hpp>
 #include <causeway/parallel/tuned_parameters.hpp>
+#include <causeway/parallel/unsound_steps.hpp>
 
 #include <causeway/train/checkpoint.hpp>
 #include <causeway/train/context.hpp>
 #include <causeway/train/crew_group.hpp>
 #include <causeway/train/elastic_group.hpp>
+#include <causeway/train/entered_attempt.hpp>
+#include <causeway/train/environment.hpp>
+#include <causeway/train/held_samples.hpp>
 #include <causeway/train/member.hpp>
 #include <causeway/train/member_control.hpp>
+#include <causeway/train/member_waits.hpp>
 #include <causeway/train/model.hpp>
 #include <causeway/train/observer.hpp>
 #include <causeway/train/refound.hpp>
 #include <causeway/train/spare_round.hpp>
+#include <causeway/train/state_fetch.hpp>
 #include <causeway/train/swarm_group.hpp>
 #include <causeway/train/trainer.hpp>
 #include <causeway/train/view_transport.hpp>
+#include <causeway/train/write_behind.hpp>
 
 #include <causeway/presets/asynchronous.hpp>
 #include <causeway/presets/compressed.hpp>
@@ -457,6 +478,8 @@
 #include <causeway/cuda/wire_codec.hpp>
 
 #if __has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)
+#include <causeway/net/asio_accept.hpp>
+#include <causeway/net/asio_ask.hpp>
 #include <causeway/net/asio_conversation.hpp>
 #include <causeway/net/asio_core.hpp>
 #include <causeway/net/asio_door.hpp>

@@ -190,9 +190,14 @@ constexpr std::string_view to_string(errc code) noexcept {
 /// One failure: a code, whom or what it concerns ("peer 3", "run/step-000120.ckpt"), and a sentence that says what
 /// happened and what to do about it.
 struct error {
+  /// No peer's rank.
+  static constexpr std::uint32_t nobody = UINT32_MAX;
+
   errc code = errc::invalid_argument;
   std::string where;
   std::string message;
+  /// Of an exchange: the rank of the peer that sent what cannot be used, where this peer has seen that itself.
+  std::uint32_t culprit = nobody;
 
   /// One line for a person: "where: message [code]".
   [[nodiscard]] std::string text() const {
@@ -2147,8 +2152,9 @@ static_assert(Transport<any_transport>);
 // lost while the run goes on; small control messages reach a handler even while the trainer computes; big messages travel
 // as on a Transport. TCP and the simulator are its two implementations, so that the very same membership runs on both.
 //
-// A `link` is the place of one peer in this fabric, numbered from 0 as peers are met. A peer keeps its link for as long as
-// the fabric lives: a connection that breaks and is made again is the same link.
+// A `link` is the place of one peer in this fabric, numbered from 0 as peers are met. A connection that breaks and is made
+// again is the same link. A fabric that has met thousands may give the link of one that is gone to a new peer: on_up names
+// the peer each time.
 
 namespace causeway::inline CAUSEWAY_ABI::net {
 
@@ -2206,6 +2212,11 @@ class fabric {
   /// from now on drops and counts (frames_rejected) what still arrives of them.
   virtual void cancel_before(std::uint32_t epoch) = 0;
 
+  /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
+  /// runs in the order of the calls, one at a time. `then` comes as an event, while somebody is attached; attach(nullptr)
+  /// returns when no work is under way any more. The destructor lets all of it end.
+  virtual void aside(std::function<void()> work, std::function<void()> then) = 0;
+
   // ---- for the trainer's thread ---------------------------------------------------------------------------------------
 
   /// As in net/transport.hpp, with links for peers.
@@ -2253,25 +2264,27 @@ inline constexpr std::size_t digest_bytes = sizeof(std::uint64_t);
 inline constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 36U;
 
 enum class frame_kind : std::uint8_t {
-  data = 1,       ///< one chunk of a message
-  abort = 2,      ///< the sender gave a message up; `chunk_offset` says how many of its bytes were sent
-  heartbeat = 3,  ///< "I am here"; no content
-  goodbye = 4,    ///< nothing follows on this stream
-  hello = 5,      ///< joiner to host: who I am and what I want
-  accepted = 6,   ///< host to joiner: your index; repeated with the number of peers while it waits for the others
-  table = 7,      ///< host to joiners: everybody's address
-  link = 8,       ///< first frame of a stream between two peers
-  link_ok = 9,    ///< answer to `link`
-  ready = 10,     ///< joiner to host: all my streams are up
-  go = 11,        ///< host to joiners: everybody is ready
-  refused = 12,   ///< an errc and a sentence; the connection ends
-  welcome = 13,   ///< host to joiners: bytes of the program, before the table
-  control = 14,   ///< a control message of a fabric, whole
-  meet = 15,      ///< fabric, both sides: who I am
-  want = 16,      ///< fabric, higher id to lower: which connection I had last
-  take = 17,      ///< fabric, lower id to higher: this connection is our link
-  stream = 18,    ///< fabric: first frame of a stream for data, of a link that stands
-  stream_ok = 19  ///< answer to `stream`
+  data = 1,        ///< one chunk of a message
+  abort = 2,       ///< the sender gave a message up; `chunk_offset` says how many of its bytes were sent
+  heartbeat = 3,   ///< "I am here"; no content
+  goodbye = 4,     ///< nothing follows on this stream
+  hello = 5,       ///< joiner to host: who I am and what I want
+  accepted = 6,    ///< host to joiner: your index; repeated with the number of peers while it waits for the others
+  table = 7,       ///< host to joiners: everybody's address
+  link = 8,        ///< first frame of a stream between two peers
+  link_ok = 9,     ///< answer to `link`
+  ready = 10,      ///< joiner to host: all my streams are up
+  go = 11,         ///< host to joiners: everybody is ready
+  refused = 12,    ///< an errc and a sentence; the connection ends
+  welcome = 13,    ///< host to joiners: bytes of the program, before the table
+  control = 14,    ///< a control message of a fabric, whole
+  meet = 15,       ///< fabric, both sides: who I am
+  want = 16,       ///< fabric, higher id to lower: which connection I had last
+  take = 17,       ///< fabric, lower id to higher: this connection is our link
+  stream = 18,     ///< fabric: first frame of a stream for data, of a link that stands
+  stream_ok = 19,  ///< answer to `stream`
+  ask = 20,        ///< a stranger to a run, of any id: what are you?
+  told = 21        ///< answer to `ask`: a piece of what the program says to newcomers
 };
 
 /// The one flag of this version: a digest of the content, `hash_bytes` of it, stands between header and content.
@@ -2362,7 +2375,7 @@ inline const char* broken_control_rule(const frame_header& h) noexcept {
 
 /// The rules between the fields of a header whose checksum holds. Null when all are kept.
 inline const char* broken_rule(const frame_header& h) noexcept {
-  if (h.kind < frame_kind::data || h.kind > frame_kind::stream_ok) return "an unknown kind of frame";
+  if (h.kind < frame_kind::data || h.kind > frame_kind::told) return "an unknown kind of frame";
   const bool may_have_digest = h.kind == frame_kind::data || h.kind == frame_kind::control;
   if (h.flags != 0 && (h.flags != has_digest || !may_have_digest)) return "flags that this version does not know";
   if (h.message_length > max_message_bytes) return "a message of more than 64 GiB";
@@ -2632,6 +2645,7 @@ class roster {
     std::uint64_t serial = 0;  ///< of its last connection
     std::string address;
     std::set<std::string> aliases;   ///< addresses that we dialled and found it at
+    std::uint64_t settled = 0;       ///< when its last connection was made, counted in connections
     std::uint32_t streams = 1;       ///< for data
     std::uint64_t streams_seen = 0;  ///< one bit for each
     bool told = false;               ///< on_up was the last that was told of it
@@ -2649,8 +2663,9 @@ class roster {
     return found == numbers_.end() ? std::nullopt : std::optional{found->second};
   }
 
-  /// Why we do not talk to this peer; null if we do.
-  [[nodiscard]] std::optional<error> objection(const introduction& them) const {
+  /// Why we do not talk to this peer; null if we do. `alive(peer)`: its link stands.
+  template <class Alive>
+  [[nodiscard]] std::optional<error> objection(const introduction& them, Alive alive) const {
     if (them.id == self_ && them.incarnation == incarnation_) {
       return fail(errc::invalid_argument, "", "that is this peer itself");
     }
@@ -2658,8 +2673,8 @@ class roster {
       return fail(errc::invalid_argument, "",
                   "two peers have the id " + std::to_string(self_) + "; each needs its own folder, and with it its own id");
     }
-    if (!find(them.id) && places_.size() >= most_peers_) {
-      return fail(errc::too_large, "", "this peer has met too many others already");
+    if (!find(them.id) && places_.size() >= most_peers_ && !longest_gone(alive)) {
+      return fail(errc::too_large, "", "this peer has as many connections as it may have; try another one");
     }
     return std::nullopt;
   }
@@ -2699,12 +2714,22 @@ class roster {
     return true;
   }
 
-  /// The place of a peer; a new one if it has none.
-  peer_index seat(peer_id id) {
-    if (const auto known = find(id)) return *known;
-    const auto peer = static_cast<peer_index>(places_.size());
+  /// The place of a peer; if it has none a new one, or that of whoever is gone the longest. Null when all are taken.
+  template <class Alive>
+  std::optional<peer_index> seat(peer_id id, Alive alive) {
+    if (const auto known = find(id)) return known;
+    auto peer = static_cast<peer_index>(places_.size());
+    if (places_.size() >= most_peers_) {
+      const auto free = longest_gone(alive);
+      if (!free) return std::nullopt;
+      peer = *free;
+      numbers_.erase(places_[peer].id);
+      places_[peer] = {};
+    } else {
+      places_.emplace_back();
+    }
     numbers_[id] = peer;
-    places_.emplace_back().id = id;
+    places_[peer].id = id;
     return peer;
   }
 
@@ -2715,6 +2740,7 @@ class roster {
     if (p.incarnation != them.incarnation) p.aliases.clear();
     if (!dialled.empty() && p.aliases.size() < most_aliases) p.aliases.insert(dialled);
     p.incarnation = them.incarnation;
+    p.settled = ++settled_;
     p.serial = serial;
     p.address = endpoint{them.host, them.port}.text();
     p.streams = std::min(us.streams, them.streams);
@@ -2733,6 +2759,15 @@ class roster {
  private:
   static constexpr std::size_t most_aliases = 16;
 
+  template <class Alive>
+  [[nodiscard]] std::optional<peer_index> longest_gone(Alive alive) const {
+    std::optional<peer_index> oldest;
+    for (peer_index p = 0; p < places_.size(); ++p) {
+      if (!alive(p) && (!oldest || places_[p].settled < places_[*oldest].settled)) oldest = p;
+    }
+    return oldest;
+  }
+
   peer_id self_;
   std::uint64_t incarnation_;
   std::size_t most_peers_;
@@ -2740,6 +2775,7 @@ class roster {
   std::map<peer_id, peer_index> numbers_;
   std::map<peer_id, standing> choices_;  // connections that we chose and that are about to be taken
   std::uint64_t last_serial_ = 0;
+  std::uint64_t settled_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail
@@ -2819,6 +2855,174 @@ class arrival_statistics {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_DEADLINE_HPP
+
+// ---- causeway/net/descriptors.hpp ----
+#ifndef CAUSEWAY_NET_DESCRIPTORS_HPP
+#define CAUSEWAY_NET_DESCRIPTORS_HPP
+
+// File descriptors. Each connection takes one, the disk needs some, and a process that has none left can neither accept a
+// peer nor save a checkpoint. So the limit of the process is raised as far as it may be, and connections leave a reserve
+// for everything else. The kernel gives out the lowest free number: the number of a new descriptor tells how many are open.
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/resource.h>
+#endif
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+inline constexpr std::size_t most_descriptors = 65536;    ///< nobody needs more, and some programs walk over all of them
+inline constexpr std::size_t reserved_descriptors = 64;   ///< for files; a quarter of the limit where that is less
+inline constexpr std::size_t descriptors_of_a_link = 64;  ///< a new link may take this share (1/64) of what is left
+
+/// How many this process may have open now.
+inline std::size_t descriptor_limit() noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, SIZE_MAX));
+#endif
+  return most_descriptors;
+}
+
+/// Raises the limit to what the process may ask for, at most `most_descriptors`. Never lowers it. The limit after that.
+inline std::size_t raise_descriptor_limit() noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, most_descriptors);
+    if (limit.rlim_cur < wanted) {
+      limit.rlim_cur = wanted;
+      (void)::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+  }
+#endif
+  return descriptor_limit();
+}
+
+/// How many connections can still be made when `newest` is the descriptor given out last.
+inline std::size_t spare_descriptors(std::size_t newest, std::size_t limit) noexcept {
+  const std::size_t reserve = std::min(reserved_descriptors, limit / 4);
+  const std::size_t usable = limit - reserve;
+  return newest + 1 < usable ? usable - newest - 1 : 0;
+}
+inline std::size_t spare_descriptors(int newest) noexcept {
+  return newest < 0 ? 0 : spare_descriptors(static_cast<std::size_t>(newest), descriptor_limit());
+}
+
+/// How many connections for data a new link should have, of `wanted`: fewer when many links share few descriptors.
+inline std::size_t affordable_streams(std::size_t wanted, std::size_t spare) noexcept {
+  return std::clamp<std::size_t>(spare / descriptors_of_a_link, 1, std::max<std::size_t>(wanted, 1));
+}
+
+inline error no_descriptors(std::string where) {
+  return fail(errc::io_failed, std::move(where),
+              "this process may not open more files and connections; raise the limit with ulimit -n");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_DESCRIPTORS_HPP
+
+// ---- causeway/net/half_open.hpp ----
+#ifndef CAUSEWAY_NET_HALF_OPEN_HPP
+#define CAUSEWAY_NET_HALF_OPEN_HPP
+
+// Connections of strangers, from the moment they are accepted until they become something or go. There is room for a fixed
+// number of them. When it is used up a newcomer is let in all the same and another one goes: of those that have not said
+// who they are, the oldest of the address that holds the most. So a flood pushes itself out and not the peer that dials in
+// the middle of it. Pure bookkeeping without sockets.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// `Key` names a connection; it is copied and compared. Not thread-safe: its owner locks.
+template <class Key>
+class half_open {
+ public:
+  explicit half_open(std::size_t most) : most_{std::max<std::size_t>(most, 1)} {}
+
+  /// A connection from `source` came. Whom to send away for it, if there is no room. O(n log n) in a flood, else O(1).
+  std::optional<Key> enter(Key key, std::string source) {
+    std::optional<Key> goes;
+    if (entries_.size() >= most_) goes = expel();
+    entries_.push_back({std::move(key), std::move(source)});
+    return goes;
+  }
+
+  /// It has said who it is, in our words: it goes only when nobody silent is left.
+  void introduce(const Key& key) {
+    for (entry& e : entries_) {
+      if (e.key == key) e.introduced = true;
+    }
+  }
+
+  /// It is a stranger no more, or gone.
+  void leave(const Key& key) {
+    std::erase_if(entries_, [&](const entry& e) { return e.key == key; });
+  }
+
+  /// Takes out the one that is to go first. Null when there is nobody.
+  std::optional<Key> expel() {
+    if (entries_.empty()) return std::nullopt;
+    const bool silent = std::any_of(entries_.begin(), entries_.end(), [](const entry& e) { return !e.introduced; });
+    const auto may_go = [silent](const entry& e) { return !silent || !e.introduced; };
+    std::map<std::string_view, std::size_t> held;
+    for (const entry& e : entries_) held[e.source] += may_go(e) ? 1 : 0;
+    std::size_t most = 0;
+    for (const auto& [source, count] : held) most = std::max(most, count);
+    const auto first =
+        std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return may_go(e) && held[e.source] == most; });
+    Key key = std::move(first->key);
+    entries_.erase(first);
+    return key;
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+
+ private:
+  struct entry {
+    Key key;
+    std::string source;
+    bool introduced = false;
+  };
+
+  std::size_t most_;
+  std::vector<entry> entries_;  // oldest first
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_HALF_OPEN_HPP
+
+// ---- causeway/net/memory_budget.hpp ----
+#ifndef CAUSEWAY_NET_MEMORY_BUDGET_HPP
+#define CAUSEWAY_NET_MEMORY_BUDGET_HPP
+
+// How much all links of one engine together keep in memory for a purpose. A limit for each link does not bound the sum:
+// strangers can make as many links as they like.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Not thread-safe: the transport locks.
+class memory_budget {
+ public:
+  explicit memory_budget(std::size_t limit = SIZE_MAX) : limit_{limit} {}
+
+  void take(std::size_t bytes) noexcept { used_ += bytes; }
+  void give(std::size_t bytes) noexcept { used_ -= bytes; }
+
+  /// `more` bytes would go beyond `times` the limit.
+  [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept {
+    return (used_ + more) / times > limit_;
+  }
+  [[nodiscard]] std::size_t used() const noexcept { return used_; }
+
+ private:
+  std::size_t limit_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_MEMORY_BUDGET_HPP
 
 // ---- causeway/net/operations.hpp ----
 #ifndef CAUSEWAY_NET_OPERATIONS_HPP
@@ -2953,12 +3157,11 @@ inline std::string to_text(const message_id& id) {
 
 namespace causeway::inline CAUSEWAY_ABI::net::detail {
 
-/// Where the bytes of the chunk that a stream is reading go.
+/// The chunk that a stream is reading. It names no address: `inbox::place` tells where the next bytes go, because the
+/// receive may end, and its buffer go, while the chunk is still coming in.
 struct landing {
   enum class kind : std::uint8_t { user_buffer, kept, discard, parked };
-  kind how = kind::parked;    ///< parked: no room, read nothing more from this stream
-  std::byte* to = nullptr;    ///< null when discarded
-  slot_index slot = no_slot;  ///< the receive that owns the user buffer
+  kind how = kind::parked;  ///< parked: no room, read nothing more from this stream
   std::uint64_t sequence = 0;
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
@@ -2968,6 +3171,8 @@ struct inbox_limits {
   std::size_t chunk = std::size_t{1} << 20U;        ///< the sender's chunk length
   std::size_t pause_at = std::size_t{64} << 20U;    ///< kept bytes at which reading stops while no receive is open
   std::size_t refuse_at = std::size_t{256} << 20U;  ///< kept bytes at which the peer is dropped
+  memory_budget* shared = nullptr;                  ///< with the other peers: beyond it each keeps `least_share`, and waits
+  std::size_t least_share = std::size_t{4} << 20U;
 };
 
 class inbox {
@@ -2978,38 +3183,57 @@ class inbox {
   /// `name`: of the peer, for messages.
   inbox(operation_table& operations, std::string name, const inbox_limits& limits)
       : operations_{&operations}, name_{std::move(name)}, limits_{limits} {}
+  ~inbox() { free(kept_); }
+  inbox(const inbox&) = delete;
+  inbox& operator=(const inbox&) = delete;
 
   /// A chunk's header came in. An error means that the peer broke the protocol and must be dropped.
   result<landing> begin_chunk(const frame_header& h) {
     CAUSEWAY_ASSIGN(message* const m, announce(h));
     CAUSEWAY_TRY(check_chunk(*m, h));
-    landing spot{landing::kind::discard, nullptr, no_slot, h.sequence, h.chunk_offset, h.chunk_length};
+    landing spot{landing::kind::discard, h.sequence, h.chunk_offset, h.chunk_length};
     if (m->slot != no_slot) {
       spot.how = landing::kind::user_buffer;
-      spot.to = (*operations_)[m->slot].target + h.chunk_offset;
-      spot.slot = m->slot;
     } else if (!m->discard) {
       CAUSEWAY_TRY(keep_chunk(*m, h, spot));
     }
-    if (spot.how != landing::kind::parked) m->mark_seen(h.chunk_offset / limits_.chunk);
+    if (spot.how == landing::kind::parked) return spot;
+    m->mark_seen(h.chunk_offset / limits_.chunk);
+    m->coming += h.chunk_length;
     return spot;
   }
 
-  /// All bytes of a chunk are where `begin_chunk` said.
+  /// Where the bytes of a chunk belong, now; null when nobody wants them any more. To be asked before each piece of it.
+  [[nodiscard]] std::byte* place(const landing& spot) const {
+    const auto found = messages_.find(spot.sequence);
+    if (spot.how == landing::kind::discard || found == messages_.end()) return nullptr;
+    const message& m = found->second;
+    if (spot.how == landing::kind::user_buffer) {
+      return m.slot == no_slot ? nullptr : (*operations_)[m.slot].target + spot.offset;
+    }
+    const auto kept =
+        std::find_if(m.kept.begin(), m.kept.end(), [&](const kept_chunk& c) { return c.offset == spot.offset; });
+    return kept == m.kept.end() ? nullptr : kept->bytes.get();
+  }
+
+  /// All bytes of a chunk came, and are where `place` said.
   void end_chunk(const landing& spot) {
     const auto found = messages_.find(spot.sequence);
     CAUSEWAY_EXPECT(found != messages_.end());
     message& m = found->second;
+    m.coming -= spot.length;
     m.received += spot.length;
     if (spot.how == landing::kind::kept) settle_kept(m, spot.offset);
     if (m.slot != no_slot) (*operations_)[m.slot].moved = m.received;
     retire_if_complete(found);
   }
 
-  /// The sender gave a message up after `chunk_offset` bytes of it.
+  /// The sender gave a message up after `chunk_offset` bytes of it. Its receive ends, and its buffer is the caller's again.
+  /// The notice may overtake chunks, and other streams may be in the middle of some: the message is kept until all of them
+  /// are over.
   result<void> abort_message(const frame_header& h) {
     CAUSEWAY_ASSIGN(message* const m, announce(h, true));
-    if (h.chunk_offset < m->received) return broken("it takes back bytes that it already sent");
+    if (h.chunk_offset < m->received + m->coming) return broken("it takes back bytes that it already sent");
     if (m->slot != no_slot) {
       operations_->finish(m->slot, fail(errc::cancelled, name_, "it gave up sending this message"));
     }
@@ -3033,7 +3257,7 @@ class inbox {
     open_.push_back(slot);
   }
 
-  /// A receive is given up: nothing may touch its buffer from now on. The streams must drop landings of its slot as well.
+  /// A receive is given up: nothing touches its buffer from now on.
   void cancel(slot_index slot) {
     if (const auto at = std::find(open_.begin(), open_.end(), slot); at != open_.end()) {
       open_.erase(at);
@@ -3092,6 +3316,7 @@ class inbox {
     message_id id;
     std::uint64_t length = 0;
     std::uint64_t received = 0;
+    std::uint64_t coming = 0;    ///< bytes of chunks that streams are in the middle of
     std::uint64_t expected = 0;  ///< the length, or less once the sender gave it up
     slot_index slot = no_slot;   ///< the receive it goes to
     bool discard = false;
@@ -3132,7 +3357,7 @@ class inbox {
     m.length = m.expected = h.message_length;
     m.discard = aborted;
     if (h.message_length > limits_.chunk) m.seen.resize((h.message_length - 1) / limits_.chunk + 1);
-    kept_ += cost_of(m);
+    keep(cost_of(m));
     match_in_order(h.sequence);
     return &m;
   }
@@ -3188,23 +3413,37 @@ class inbox {
     const std::uint64_t whole = std::min<std::uint64_t>(limits_.chunk, h.message_length - h.chunk_offset);
     if (h.chunk_length != whole) return broken("it sent a chunk of the wrong length");
     if (m.was_seen(h.chunk_offset / limits_.chunk)) return broken("it sent a chunk twice");
-    if (m.received + h.chunk_length > m.expected) return broken("it went on with a message that it had given up");
+    if (m.received + m.coming + h.chunk_length > m.expected)
+      return broken("it went on with a message that it had given up");
     return {};
   }
 
   result<void> keep_chunk(message& m, const frame_header& h, landing& spot) {
     const std::size_t after = kept_ + h.chunk_length;
-    if (after > limits_.pause_at && open_.empty()) {
+    if ((after > limits_.pause_at || crowded(after, 1)) && open_.empty()) {
       spot.how = landing::kind::parked;
       return {};
     }
     // A receive is open and its message may be behind this one: read on beyond the limit rather than wait for ever.
     if (after > limits_.refuse_at) return broken("it sent far more than anybody asked for");
+    if (crowded(after, 2)) return broken("it sent what nobody asked for, when others had used up the memory for that");
     m.kept.push_back({h.chunk_offset, h.chunk_length, false, std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}});
-    kept_ = after;
+    keep(h.chunk_length);
     spot.how = landing::kind::kept;
-    spot.to = m.kept.back().bytes.get();
     return {};
+  }
+
+  /// All peers together keep more than `times` the budget, and this one more than its share.
+  [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const {
+    return limits_.shared != nullptr && after > limits_.least_share && limits_.shared->exceeded(after - kept_, times);
+  }
+  void keep(std::size_t bytes) {
+    kept_ += bytes;
+    if (limits_.shared != nullptr) limits_.shared->take(bytes);
+  }
+  void free(std::size_t bytes) {
+    kept_ -= bytes;
+    if (limits_.shared != nullptr) limits_.shared->give(bytes);
   }
 
   void settle_kept(message& m, std::uint64_t offset) {
@@ -3224,7 +3463,7 @@ class inbox {
   /// Frees kept chunks but for those that a stream still writes into.
   void drop_filled(message& m) {
     std::erase_if(m.kept, [&](const kept_chunk& chunk) {
-      if (chunk.filled) kept_ -= chunk.length;
+      if (chunk.filled) free(chunk.length);
       return chunk.filled;
     });
   }
@@ -3246,8 +3485,8 @@ class inbox {
   }
 
   message_map::iterator erase(message_map::iterator at) {
-    for (const kept_chunk& chunk : at->second.kept) kept_ -= chunk.length;
-    kept_ -= cost_of(at->second);
+    for (const kept_chunk& chunk : at->second.kept) free(chunk.length);
+    free(cost_of(at->second));
     return messages_.erase(at);
   }
 
@@ -3697,6 +3936,141 @@ class memory_network {
 }  // namespace causeway::inline CAUSEWAY_ABI::net
 
 #endif  // CAUSEWAY_NET_MEMORY_TRANSPORT_HPP
+
+// ---- causeway/net/side_thread.hpp ----
+#ifndef CAUSEWAY_NET_SIDE_THREAD_HPP
+#define CAUSEWAY_NET_SIDE_THREAD_HPP
+
+// One thread for work that may block for seconds, such as fsync, so that nobody who serves the network has to wait for it.
+
+#include <system_error>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// Thread-safe, except that the destructor must be the last call. The thread starts with the first work.
+class side_thread {
+ public:
+  side_thread() = default;
+  side_thread(const side_thread&) = delete;
+  side_thread& operator=(const side_thread&) = delete;
+
+  /// All that was pushed is done first.
+  ~side_thread() {
+    {
+      const std::lock_guard lock{mutex_};
+      ending_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  /// Runs later, after all that was pushed before. Where no thread can be started, at once.
+  void push(std::function<void()> work) {
+    std::unique_lock lock{mutex_};
+    if (!has_thread()) {
+      lock.unlock();
+      return work();
+    }
+    work_.push_back(std::move(work));
+    changed_.notify_all();
+  }
+
+  /// Blocks until all that was pushed is done. Not from inside of work.
+  void wait_idle() {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [this] { return work_.empty() && !busy_; });
+  }
+
+ private:
+  [[nodiscard]] bool has_thread() {
+    if (thread_.joinable()) return true;
+    try {
+      thread_ = std::thread{[this] { run(); }};
+    } catch (const std::system_error&) {
+      return false;
+    }
+    return true;
+  }
+
+  void run() {
+    std::unique_lock lock{mutex_};
+    for (;;) {
+      changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
+      if (work_.empty()) return;
+      const std::function<void()> next = std::move(work_.front());
+      work_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      next();
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool busy_ = false;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_SIDE_THREAD_HPP
+
+// ---- causeway/net/stranger_log.hpp ----
+#ifndef CAUSEWAY_NET_STRANGER_LOG_HPP
+#define CAUSEWAY_NET_STRANGER_LOG_HPP
+
+// What is written about connections that were refused or dropped before they became a link. Anybody can cause such a line,
+// as often as he likes; so only a few are written in a while, the others are counted, and the count is told.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Not thread-safe: its owner locks.
+class stranger_log {
+ public:
+  static constexpr std::size_t lines = 5;  ///< in full, every `period`
+  static constexpr std::chrono::seconds period{10};
+
+  explicit stranger_log(log_sink sink) : sink_{std::move(sink)} {}
+
+  /// Writes the line, or counts it.
+  void say(time_point now, std::string line) {
+    flush(now);
+    if (said_ == 0) since_ = now;
+    if (said_ < lines) {
+      ++said_;
+      return sink_(severity::warning, line);
+    }
+    ++counted_;
+    last_ = std::move(line);
+  }
+
+  /// Tells how many were counted, when the period is over. Call it once in a while.
+  void flush(time_point now) {
+    if (said_ == 0 || now - since_ < duration{period}) return;
+    if (counted_ != 0) {
+      sink_(severity::warning, "turned away " + std::to_string(counted_) + " more connections in " +
+                                   std::to_string(period.count()) + " s; the last: " + last_);
+    }
+    said_ = 0;
+    counted_ = 0;
+  }
+
+ private:
+  log_sink sink_;
+  time_point since_;
+  std::size_t said_ = 0;
+  std::uint64_t counted_ = 0;
+  std::string last_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_STRANGER_LOG_HPP
 
 // ---- causeway/plan/availability.hpp ----
 #ifndef CAUSEWAY_PLAN_AVAILABILITY_HPP
@@ -6136,8 +6510,6 @@ struct timeline {
 #define CAUSEWAY_PLAN_PICTURE_HPP
 
 // Pictures of a timeline: as text for a terminal or a page, and as SVG. One line per rank, time to the right.
-
-#include <system_error>
 
 namespace causeway::inline CAUSEWAY_ABI::plan {
 
@@ -17786,6 +18158,15 @@ struct link_options {
   std::uint32_t streams = 1;  ///< TCP streams that a connection stands for; only the cap by `loss` knows them
 };
 
+/// What can befall a message on a line; each with a chance of its own, see world::set_mishap.
+enum class mishap : std::uint8_t {
+  damage,   ///< bits flip: the receiver's digest does not fit, and it ends the link
+  alter,    ///< data arrives whole, with another value in it: of a broken machine, or of one that lies
+  repeat,   ///< a control message comes a second time, up to 5 s later, after a reconnect on the new connection
+  reorder,  ///< a control message is held up for up to 200 ms and overtaken, after a reconnect as with repeat
+};
+inline constexpr std::size_t mishaps = 4;
+
 struct world_options {
   std::uint64_t seed = 1;
   link_options link{};                                        ///< between hosts that no other rule is about
@@ -17819,11 +18200,13 @@ struct link {
   double slowed_to = unlimited;  ///< bytes/s, while somebody slows it down
   std::uint32_t blocks = 0;      ///< how many faults black-hole it; nothing arrives unless 0
   time_point blocked_since;
+  std::array<double, mishaps> chances{};  ///< of each mishap, for a message
   std::uint32_t from_region = 0;
   std::uint32_t to_region = 0;
   bool own_rule = false;
 
   [[nodiscard]] bool blocked() const noexcept { return blocks != 0; }
+  [[nodiscard]] double chance_of(mishap m) const noexcept { return chances[static_cast<std::size_t>(m)]; }
 };
 
 class link_map {
@@ -18137,6 +18520,82 @@ struct connection {
 
 #endif  // CAUSEWAY_SIM_CONNECTION_HPP
 
+// ---- causeway/sim/host_clock.hpp ----
+#ifndef CAUSEWAY_SIM_HOST_CLOCK_HPP
+#define CAUSEWAY_SIM_HOST_CLOCK_HPP
+
+// The clock of one simulated host: the world's time, as long as nothing is wrong with it. It may run fast or slow, and jump
+// forward, as a virtual machine's does after a pause; like any steady clock it never goes back.
+
+namespace causeway::inline CAUSEWAY_ABI::sim {
+
+/// Models Clock. Copies are one clock, and can be read when its world is gone.
+class host_clock {
+ public:
+  /// `world`: the time of the world, which must not move the pointer.
+  explicit host_clock(std::shared_ptr<const time_point> world) : world_{std::move(world)} {}
+
+  [[nodiscard]] time_point now() const noexcept { return local(*world_); }
+
+  /// What it shows at a moment of the world, if nothing changes until then. Not before the last change.
+  [[nodiscard]] time_point local(time_point world) const noexcept {
+    if (exact()) return world;
+    return state_->shown + scaled(world - state_->since, state_->rate);
+  }
+
+  /// The first moment of the world at which it shows `local` or more.
+  [[nodiscard]] time_point world(time_point shown) const noexcept {
+    if (exact() || shown == no_deadline) return shown;
+    if (shown <= state_->shown) return state_->since;
+    const double nanoseconds = static_cast<double>((shown - state_->shown).count()) / state_->rate;
+    if (nanoseconds > 4e18) return no_deadline;
+    time_point when = state_->since + duration{static_cast<std::int64_t>(nanoseconds)};
+    while (local(when) < shown) when = when + duration{1};
+    return when;
+  }
+
+  /// From now on a second of the world is `rate` seconds here. Precondition: it is above 0.
+  void set_rate(double rate) {
+    CAUSEWAY_EXPECT(rate > 0);
+    hold();
+    state_->rate = rate;
+  }
+
+  /// Precondition: not back.
+  void jump(duration forward) {
+    CAUSEWAY_EXPECT(forward >= duration{0});
+    hold();
+    state_->shown = state_->shown + forward;
+  }
+
+ private:
+  struct state {
+    time_point since;  ///< in the world: the last change
+    time_point shown;  ///< here, at that moment
+    double rate = 1;
+  };
+
+  [[nodiscard]] bool exact() const noexcept { return state_->rate == 1 && state_->since == state_->shown; }
+
+  static duration scaled(duration d, double by) noexcept {
+    return by == 1 ? d : duration{static_cast<std::int64_t>(std::floor(static_cast<double>(d.count()) * by))};
+  }
+
+  void hold() {
+    const time_point shown = now();
+    state_->since = *world_;
+    state_->shown = shown;
+  }
+
+  std::shared_ptr<const time_point> world_;
+  std::shared_ptr<state> state_ = std::make_shared<state>();
+};
+static_assert(Clock<host_clock>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::sim
+
+#endif  // CAUSEWAY_SIM_HOST_CLOCK_HPP
+
 // ---- causeway/sim/scheduler.hpp ----
 #ifndef CAUSEWAY_SIM_SCHEDULER_HPP
 #define CAUSEWAY_SIM_SCHEDULER_HPP
@@ -18187,6 +18646,8 @@ class scheduler {
 
   [[nodiscard]] time_point now() const noexcept { return *now_; }
   [[nodiscard]] virtual_clock clock() const { return virtual_clock{now_}; }
+  /// What the clocks of hosts are made from.
+  [[nodiscard]] std::shared_ptr<const time_point> shared_now() const { return now_; }
 
   /// `what` happens at `when`; a time in the past means now. Cost: O(log n).
   ticket at(time_point when, const event_label& label, std::function<void()> what) {
@@ -18350,11 +18811,20 @@ class scheduler {
 
 namespace causeway::inline CAUSEWAY_ABI::sim::detail {
 
+/// Why the process of a host stands still. Several causes may be there at a time.
+enum standstill : std::uint8_t {
+  stopped = 1,   ///< SIGSTOP
+  disk_held = 2  ///< it waits for its disk with the lock held that all its events need
+};
+
 /// A host as its network card and its kernel are: there whether or not a process runs.
 struct machine {
+  explicit machine(std::shared_ptr<const time_point> now) : clock{std::move(now)} {}
+
   host_options options;
+  host_clock clock;
   bool powered = true;
-  bool frozen = false;  ///< its process is stopped; what concerns it waits in `backlog`
+  std::uint8_t frozen = 0;  ///< why its process stands still (see `standstill`); what concerns it waits in `backlog`
   time_point frozen_since;
   duration frozen_total{0};
   std::deque<std::function<void()>> backlog;
@@ -18365,6 +18835,12 @@ struct machine {
   bool serving = false;  ///< an event will serve them
   time_point up_free;
   time_point down_free;
+  std::uint32_t locks = 0;             ///< fabrics of its process whose lock the process holds
+  time_point disk_until;               ///< what is posted meanwhile leaves then: see world::wait_for_disk
+  duration* aside = nullptr;           ///< what the disk takes counts here: work that nobody waits for
+  std::uint32_t boots = 0;             ///< processes so far
+  std::uint64_t most_connections = 0;  ///< beyond it no dial and no accept works; 0: no limit
+  double no_memory = 0;                ///< part of the messages that cannot be taken in
 };
 
 class transit {
@@ -18381,7 +18857,7 @@ class transit {
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(machines_.size()); }
 
   void add_host(const host_options& options) {
-    machines_.emplace_back().options = options;
+    machines_.emplace_back(events_.shared_now()).options = options;
     links_.add_host(options.region);
   }
 
@@ -18441,6 +18917,42 @@ class transit {
     }
   }
 
+  /// What is on its way but control messages is lost, and nobody notices yet.
+  void lose_data(connection& c) {
+    for (flow& f : c.flows) {
+      f.waiting[static_cast<std::size_t>(lane::data)].clear();
+      f.waiting[static_cast<std::size_t>(lane::bulk)].clear();
+      for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) {
+        q->erase_if([](piece& p) {
+          if (p.last && p.last->way != lane::control) p.last.reset();
+          return false;
+        });
+      }
+    }
+  }
+
+  /// A draw. Nothing is drawn for what cannot happen, so that a fault changes no history but its own.
+  [[nodiscard]] bool happens(double chance) { return chance > 0 && static_cast<double>(random_.uniform()) < chance; }
+
+  [[nodiscard]] duration up_to(duration most) {
+    return duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(most.count()) + 1))};
+  }
+
+  [[nodiscard]] std::size_t connections_of(host_index host) {
+    std::size_t open = 0;
+    for (const end_ref e : machines_[host].ends) {
+      const connection* const c = find(e);
+      if (c != nullptr && c->ends[e.side()].open) ++open;
+    }
+    return open;
+  }
+
+  /// Whether the host has no descriptor left for another connection.
+  [[nodiscard]] bool is_full(host_index host) {
+    const std::uint64_t most = machines_[host].most_connections;
+    return most != 0 && connections_of(host) >= most;
+  }
+
   void send(end_ref e, parcel_ptr message) {
     connection* const c = find(e);
     if (c == nullptr || c->broken) return;
@@ -18475,17 +18987,18 @@ class transit {
     if (std::exchange(f.paused, yes) && !yes) pump(f, e.other());
   }
 
-  void freeze(host_index host) {
+  void freeze(host_index host, standstill why = standstill::stopped) {
     machine& m = machines_[host];
-    if (std::exchange(m.frozen, true)) return;
-    m.frozen_since = events_.now();
+    if (std::exchange(m.frozen, m.frozen | why) == 0) m.frozen_since = events_.now();
   }
 
-  void thaw(host_index host) {
+  void thaw(host_index host, unsigned causes = standstill::stopped) {
     machine& m = machines_[host];
-    if (!std::exchange(m.frozen, false)) return;
+    if (m.frozen == 0) return;
+    m.frozen = static_cast<std::uint8_t>(m.frozen & ~causes);
+    if (m.frozen != 0) return;
     m.frozen_total += events_.now() - m.frozen_since;
-    while (!m.frozen && !m.backlog.empty()) {
+    while (m.frozen == 0 && !m.backlog.empty()) {
       const auto next = std::move(m.backlog.front());
       m.backlog.pop_front();
       next();
@@ -18802,6 +19315,12 @@ class network {
       conclude(number,
                fail(errc::unreachable, "", "nobody answered in time; is it running, and can this network reach it?"));
     };
+    if (transit_.is_full(from)) {
+      a.deadline = events_.after(duration{0}, {event_kind::connect, from, tag}, [this, number] {
+        conclude(number, fail(errc::unreachable, "", "too many open files: no descriptor is left for a connection"));
+      });
+      return number;
+    }
     a.deadline = events_.after(options_.connect_timeout, {event_kind::connect, from, tag}, give_up);
     knock(number, options_.connect_delay_min + duration{static_cast<std::int64_t>(extra)});
     return number;
@@ -18869,6 +19388,32 @@ class network {
         tell_other_side(c, e, transit_.retry_delay(black));
       }
     });
+  }
+
+  /// One of the TCP streams of each connection between the two dies: what it carried is lost, control messages still come
+  /// until the host `a` notices, a round trip later, and ends the link.
+  void lose_stream(host_index a, host_index b) {
+    transit_.for_each_end(a, [&](connection& c, end_ref e) {
+      if (c.flows[e.side()].to != b || c.broken || c.silent) return;
+      transit_.lose_data(c);
+      const flow& f = c.flows[e.side()];
+      events_.after(transit_.flight_time(*f.there) + transit_.flight_time(*f.back), {event_kind::reset, a, b},
+                    [this, a, e] { transit_.dispatch(a, [this, e] { give_up(e, "one of its streams has ended"); }); });
+    });
+  }
+
+  /// What befalls control messages that arrive at the end `e`.
+  [[nodiscard]] bool befalls(mishap what, end_ref e) {
+    const connection* const c = transit_.find(e);
+    return c != nullptr && transit_.happens(c->flows[e.other().side()].there->chance_of(what));
+  }
+
+  /// Tells the process at the other side of a connection from its earlier and later ones. 0: the connection is over.
+  [[nodiscard]] std::uint64_t far_process(end_ref e) {
+    const connection* const c = transit_.find(e);
+    if (c == nullptr || c->broken || c->silent || !c->ends[e.other().side()].open) return 0;
+    const host_index host = c->flows[e.side()].to;
+    return std::uint64_t{host} << 32U | at(host).boots;
   }
 
   /// The machine goes dark: nobody is told, nothing answers.
@@ -18948,6 +19493,7 @@ class network {
   void establish(std::uint64_t number) {
     const attempt* const a = find_attempt(number);
     if (a == nullptr || transit_.links().between(a->to, a->from).blocked()) return;
+    if (transit_.is_full(a->to) || transit_.is_full(a->from)) return;  // nobody accepts it
     const auto& listeners = at(a->to).listeners;
     const auto listener = listeners.find(a->port);
     if (listener == listeners.end()) {
@@ -18976,7 +19522,25 @@ class network {
     connection::end& end = c->ends[e.side()];
     if (!end.open) return;
     if (message->what == content::goodbye) return end_of(e);
+    const flow& f = c->flows[e.other().side()];
+    if (transit_.happens(f.there->chance_of(mishap::damage))) return give_up(e, "a message was damaged on its way");
+    if (transit_.happens(at(f.to).no_memory)) return give_up(e, "no memory is left for its message");
+    if (message->what == content::data && transit_.happens(f.there->chance_of(mishap::alter))) alter(message->bytes);
     end.owner->on_message(e, std::move(message));
+  }
+
+  /// The smallest change of the last value, whatever its type.
+  static void alter(std::vector<std::byte>& bytes) {
+    if (!bytes.empty()) bytes[bytes.size() - std::min<std::size_t>(bytes.size(), 4)] ^= std::byte{1};
+  }
+
+  /// The side `e` ends its connection and is told why; the other hears of it.
+  void give_up(end_ref e, const std::string& why) {
+    connection* const c = transit_.find(e);
+    if (c == nullptr || !c->ends[e.side()].open) return;
+    socket_owner* const owner = c->ends[e.side()].owner;
+    close(e, why, false);
+    owner->on_closed(e, fail(errc::peer_lost, "", why));
   }
 
   /// The side `e` has ended a connection; the news goes its way.
@@ -19074,6 +19638,7 @@ class dialer {
                                                            [this, give_up] { net_.wires().dispatch(host_, give_up); });
     const std::uint64_t attempt = net_.dial(host_, &sockets_, tag, to.host, to.port);
     dials_.emplace(tag, outgoing{address, {}, false, attempt, deadline});
+    by_address_[address] = tag;
   }
 
   /// Answers whoever came before now, and from now on everybody at once.
@@ -19091,6 +19656,7 @@ class dialer {
   void stop() {
     for (auto& [tag, d] : dials_) net_.events().cancel(d.deadline);
     dials_.clear();
+    by_address_.clear();
     by_end_.clear();
     early_.clear();
   }
@@ -19140,7 +19706,8 @@ class dialer {
   };
 
   dial_map::iterator find(const std::string& address) {
-    return std::find_if(dials_.begin(), dials_.end(), [&](const auto& d) { return d.second.address == address; });
+    const auto found = by_address_.find(address);
+    return found == by_address_.end() ? dials_.end() : dials_.find(found->second);
   }
   dial_map::iterator find(end_ref end) {
     const auto found = by_end_.find(end.value);
@@ -19213,6 +19780,7 @@ class dialer {
     net_.events().cancel(dialled->second.deadline);
     if (dialled->second.end.value != 0) net_.close(dialled->second.end, "not wanted any more", false);
     detach(dialled->second);
+    by_address_.erase(dialled->second.address);
     dials_.erase(dialled);
   }
 
@@ -19232,6 +19800,7 @@ class dialer {
   acquaintance& owner_;
   bool open_ = false;
   dial_map dials_;
+  std::unordered_map<std::string, std::uint64_t> by_address_;
   std::unordered_map<std::uint64_t, std::uint64_t> by_end_;
   std::uint64_t last_ = 0;
   std::deque<greeting> early_;
@@ -19705,6 +20274,12 @@ struct disk_faults {
   std::uint64_t capacity = unlimited;  ///< bytes in all files; beyond it ENOSPC, after the part that fits
 };
 
+/// How long it takes. Nothing by default.
+struct disk_timing {
+  double bytes_per_s = std::numeric_limits<double>::infinity();  ///< of writing
+  duration sync{0};                                              ///< each fsync, of a file or a folder
+};
+
 /// Models io::FileSystem. Copies share one disk. Thread-safe.
 class disk {
  public:
@@ -19741,6 +20316,12 @@ class disk {
   /// Replaces the faults and starts their counting anew.
   void set_faults(const disk_faults& faults);
 
+  /// Writing and fsync take time from now on: `waiter` is asked to let it pass, before the call does anything.
+  using waiter = std::function<void(duration)>;
+  void set_waiter(waiter wait);
+  void set_timing(const disk_timing& timing);
+  [[nodiscard]] disk_timing timing() const;
+
   /// Calls so far that change something, those that failed included.
   [[nodiscard]] std::uint64_t operations() const;
 
@@ -19768,6 +20349,8 @@ class disk {
 
     disk_options options;
     disk_faults faults;
+    disk_timing timing;
+    waiter wait;
     disk_faults seen{.capacity = 0};  // counts of calls since set_faults
     detail::disk_tree tree;
     rng draws;
@@ -19802,6 +20385,13 @@ class disk {
   };
   [[nodiscard]] locked open() const { return {std::unique_lock{*mutex_}, shared_.get()}; }
 
+  /// Without the lock: others may use the disk meanwhile.
+  void let_pass(duration d) const {
+    if (d <= duration{0}) return;
+    const waiter wait = open()->wait;
+    if (wait) wait(d);
+  }
+
   static error halted(const std::string& path) { return io::os_error(path, "reach the disk, which has stopped", EIO); }
   static result<void> outcome(int code, const std::string& path, const char* doing) {
     if (code == 0) return {};
@@ -19825,6 +20415,8 @@ inline result<disk::file_type> disk::create(const std::string& path) {
 }
 
 inline result<void> disk::write(file_type& file, std::span<const std::byte> bytes) {
+  const double took = static_cast<double>(bytes.size()) / timing().bytes_per_s;
+  let_pass(duration{std::llround(std::min(took, 1e9) * 1e9)});
   const locked self = open();
   if (!self->running) return halted(file.path);
   const bool on = self->count();
@@ -19848,6 +20440,7 @@ inline result<void> disk::write(file_type& file, std::span<const std::byte> byte
 }
 
 inline result<void> disk::sync(file_type& file) {
+  let_pass(timing().sync);
   const locked self = open();
   if (!self->running || !self->count()) return halted(file.path);
   if (file.life != self->life) return io::os_error(file.path, "make it durable (fsync)", EBADF);
@@ -19890,6 +20483,7 @@ inline result<void> disk::unlink(const std::string& path) {
 }
 
 inline result<void> disk::sync_folder(const std::string& folder) {
+  let_pass(timing().sync);
   const locked self = open();
   if (!self->running || !self->count()) return halted(folder);
   if (disk::shared::hits(self->seen.fail_sync_folder, self->faults.fail_sync_folder)) {
@@ -19947,6 +20541,10 @@ inline void disk::set_faults(const disk_faults& faults) {
   self->faults = faults;
   self->seen = {.capacity = 0};
 }
+
+inline void disk::set_waiter(waiter wait) { open()->wait = std::move(wait); }
+inline void disk::set_timing(const disk_timing& timing) { open()->timing = timing; }
+inline disk_timing disk::timing() const { return open()->timing; }
 
 inline std::uint64_t disk::operations() const { return open()->operations; }
 
@@ -20056,7 +20654,7 @@ class mailbox {
     box& b = links_[op.peer];
     if (!op.is_send && std::erase(b.open, slot) != 0) {
       b.given_up.push_back(op.id);
-      if (b.given_up.size() > remembered_cancels) b.given_up.pop_front();
+      if (b.given_up.size() > remembered_cancels) b.given_up.erase(b.given_up.begin());
     }
     operations_.finish(slot, fail(code, b.name, why));
     return operations_.release(slot);
@@ -20155,8 +20753,8 @@ class mailbox {
   struct box {
     std::string name;
     std::vector<slot_index> open;  ///< receives without a message, oldest first
-    std::deque<net::message_id> given_up;
-    std::deque<parcel_ptr> kept;
+    std::vector<net::message_id> given_up;
+    std::vector<parcel_ptr> kept;
   };
 
   static std::size_t cost(const parcel& m) { return message_cost + m.bytes.size(); }
@@ -20496,6 +21094,8 @@ class endpoint {
   virtual ~endpoint() = default;
   /// The process is over. From now on calls give errors and reach nothing of the world.
   virtual void process_ended(bool killed) = 0;
+  /// The host's clock has jumped, or runs at another rate.
+  virtual void clock_changed() {}
 };
 
 /// What all parts of a world share.
@@ -20548,12 +21148,20 @@ class process {
   [[nodiscard]] host_index host() const noexcept { return host_; }
   /// 1 for the host's first process, one more for each later.
   [[nodiscard]] std::uint32_t incarnation() const noexcept { return incarnation_; }
-  [[nodiscard]] any_clock clock() const { return any_clock{core_.events.clock()}; }
-  [[nodiscard]] time_point now() const noexcept { return core_.events.now(); }
+  /// The host's, which may go wrong: see world::set_clock_rate. Deadlines are times of this clock.
+  [[nodiscard]] any_clock clock() const { return any_clock{core_.net.at(host_).clock}; }
+  [[nodiscard]] time_point now() const noexcept { return core_.net.at(host_).clock.now(); }
   /// Its own draws: the same for equal (seed of the world, host, incarnation).
   [[nodiscard]] rng& random() noexcept { return random_; }
 
   void sleep(duration d) { sleep_till(now() + d); }
+
+  /// The same for what takes its time whatever the host's clock says.
+  void sleep_world(duration d) {
+    const time_point when = core_.events.now() + d;
+    while (core_.events.now() < when && park_until(when) != wake_reason::dying) {
+    }
+  }
 
   void sleep_till(time_point when) {
     while (now() < when && park(when) != wake_reason::dying) {
@@ -20564,11 +21172,11 @@ class process {
   void compute(duration nominal) {
     const detail::machine& m = core_.net.at(host_);
     const duration whole = detail::transfer_time(seconds(nominal), m.options.speed);
-    const time_point begin = now();
+    const time_point begin = core_.events.now();
     const duration frozen = m.frozen_total;
     for (;;) {
       const time_point end = begin + whole + (m.frozen_total - frozen);
-      if (now() >= end || park(end) == wake_reason::dying) return;
+      if (core_.events.now() >= end || park_until(end) == wake_reason::dying) return;
     }
   }
 
@@ -20597,7 +21205,10 @@ class process {
   // ---- for what blocks on its behalf -----------------------------------------------------------------------------------
 
   /// Blocks until wake() or `deadline`. Only from the process itself.
-  wake_reason park(time_point deadline) {
+  wake_reason park(time_point deadline) { return park_until(core_.net.at(host_).clock.world(deadline)); }
+
+  /// The same with a time of the world.
+  wake_reason park_until(time_point deadline) {
     if (killed_ && std::uncaught_exceptions() > 0) return wake_reason::dying;
     if (killed_) throw detail::process_killed{};
     CAUSEWAY_EXPECT(core_.running == this);
@@ -20657,6 +21268,12 @@ class process {
     wake();
   }
 
+  /// Whoever waits looks at the clock again.
+  void clock_changed() {
+    for (detail::endpoint* const e : endpoints_) e->clock_changed();
+    make_ready();
+  }
+
   void make_ready() {
     if (std::exchange(ready_, true)) return;
     core_.ready.push_back(this);
@@ -20705,7 +21322,7 @@ class fabric final : public net::fabric,
   fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1)
       : process_{&owner},
         core_{owner.shared()},
-        clock_{core_.events.clock()},
+        clock_{core_.net.at(owner.host()).clock},
         host_{owner.host()},
         id_{id},
         address_{take_port(first_port)},
@@ -20740,8 +21357,8 @@ class fabric final : public net::fabric,
     if (address == address_) return cannot_dial(address, "this is our own address");
     const detail::network_address to = detail::parse_address(core_.net, address);
     if (to.host == no_host) return cannot_dial(address, "no such host; an address is <host>:<number>");
-    const bool stands =
-        std::any_of(links_.begin(), links_.end(), [&](const peer& p) { return p.up && p.address == address; });
+    const auto known = by_address_.find(address);
+    const bool stands = known != by_address_.end() && links_[known->second].up && links_[known->second].address == address;
     if (!stands) dialer_.dial(address, to);
   }
 
@@ -20761,14 +21378,21 @@ class fabric final : public net::fabric,
     CAUSEWAY_EXPECT(message.size() <= net::max_post_bytes);
     if (!is_up(link)) return;
     if (core_.options.repeat_after_reconnect > 0) remember(links_[link], message);
-    post_now(links_[link], std::move(message), bulk);
+    const time_point held = core_.net.at(host_).disk_until;
+    if (held <= core_.events.now()) return post_now(links_[link], std::move(message), bulk);
+    // A handler that waits for the disk: what it says next is said when the disk is done.
+    core_.events.at(held, {event_kind::notify, host_, message.size()},
+                    [this, here = std::weak_ptr<char>{here_}, link, bulk, m = std::move(message)] {
+                      if (!here.expired() && links_[link].up) post_now(links_[link], m, bulk);
+                    });
   }
 
   void wake_at(time_point when) override {
     if (process_ == nullptr) return;
     core_.events.cancel(std::exchange(wake_, 0));
     if (when == no_deadline) return;
-    wake_ = core_.events.at(when, {event_kind::timer, host_, 0}, [this] {
+    wake_when_ = when;
+    wake_ = core_.events.at(clock_.world(when), {event_kind::timer, host_, 0}, [this] {
       wake_ = 0;
       core_.net.wires().dispatch(host_, [this] {
         if (events_ != nullptr) events_->on_wake();
@@ -20781,6 +21405,25 @@ class fabric final : public net::fabric,
     mail_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
     look_at_room();
     look_at_waiting();
+  }
+
+  /// All of it happens now; what the disk takes passes before `then`.
+  void aside(std::function<void()> work, std::function<void()> then) override {
+    if (process_ == nullptr) return;
+    detail::machine& m = core_.net.at(host_);
+    duration took{0};
+    duration* const outer = std::exchange(m.aside, &took);
+    work();
+    m.aside = outer;
+    aside_until_ = std::max(aside_until_, core_.events.now()) + took;
+    core_.events.at(aside_until_, {event_kind::notify, host_, id_},
+                    [this, here = std::weak_ptr<char>{here_}, f = std::move(then)] {
+                      if (here.expired()) return;
+                      core_.net.wires().dispatch(host_, [this, f] {
+                        if (events_ != nullptr) f();
+                        after_event();
+                      });
+                    });
   }
 
   net::operation send(net::peer_index link, const net::message_id& id, std::span<const std::byte> bytes) override {
@@ -20820,7 +21463,16 @@ class fabric final : public net::fabric,
   /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
   [[nodiscard]] bool done(net::operation op) const override { return mail_.ended(op); }
 
-  void locked(const std::function<void()>& what) override { what(); }
+  void locked(const std::function<void()>& what) override {
+    detail::machine& m = core_.net.at(host_);
+    {
+      const lock_count held{m.locks};
+      what();
+    }
+    if (process_ == nullptr || m.locks != 0 || (m.frozen & detail::standstill::disk_held) == 0) return;
+    core_.events.after(duration{0}, {event_kind::notify, host_, id_},
+                       [net = &core_.net, host = host_] { net->wires().thaw(host, detail::standstill::disk_held); });
+  }
 
   result<bool> block(const std::function<bool()>& done, time_point deadline) override {
     for (;;) {
@@ -20847,6 +21499,10 @@ class fabric final : public net::fabric,
   /// Bytes of messages that came before anybody asked for them.
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
 
+  void clock_changed() override {
+    if (wake_ != 0) wake_at(wake_when_);
+  }
+
   void process_ended(bool killed) override {
     core_.events.cancel(std::exchange(wake_, 0));
     here_.reset();
@@ -20861,6 +21517,15 @@ class fabric final : public net::fabric,
   }
 
  private:
+  /// While the process holds the lock. Also undone where it is killed meanwhile.
+  struct lock_count {
+    explicit lock_count(std::uint32_t& of) : count{of} { ++count; }
+    ~lock_count() { --count; }
+    lock_count(const lock_count&) = delete;
+    lock_count& operator=(const lock_count&) = delete;
+    std::uint32_t& count;
+  };
+
   struct peer {
     net::peer_id id = 0;
     std::string address;
@@ -20868,7 +21533,7 @@ class fabric final : public net::fabric,
     bool up = false;
     bool closing = false;
     bool paused = false;
-    std::deque<std::pair<time_point, std::vector<std::byte>>> recent;  ///< see world_options::repeat_after_reconnect
+    std::vector<std::pair<time_point, std::vector<std::byte>>> recent;  ///< see world_options::repeat_after_reconnect
   };
 
   std::string take_port(std::uint32_t port) {
@@ -20894,7 +21559,7 @@ class fabric final : public net::fabric,
     } else {
       counters_.bytes_received += message->wire_bytes;
       ++counters_.frames_received;
-      if (events_ != nullptr) events_->on_control(link->second, message->bytes);
+      hear(link->second, end, message->bytes);
     }
     after_event();
   }
@@ -20926,6 +21591,7 @@ class fabric final : public net::fabric,
     if (links_[link].up) take_down(link, "it has connected anew");
     peer& p = links_[link];
     p.address = address;
+    by_address_[address] = link;
     p.end = end;
     p.up = true;
     p.closing = p.paused = false;
@@ -20965,6 +21631,29 @@ class fabric final : public net::fabric,
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
+  void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message) {
+    if (core_.net.befalls(mishap::repeat, end)) hear_later(link, end, std::chrono::seconds{5}, message);
+    if (core_.net.befalls(mishap::reorder, end)) {
+      return hear_later(link, end, std::chrono::milliseconds{200}, std::move(message));
+    }
+    if (events_ != nullptr) events_->on_control(link, message);
+  }
+
+  /// Up to `most` later, on whatever connection this link then has to the same process.
+  void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message) {
+    const std::uint64_t sender = core_.net.far_process(end);
+    core_.events.after(core_.net.wires().up_to(most), {event_kind::notify, host_, message.size()},
+                       [this, here = std::weak_ptr<char>{here_}, link, sender, m = std::move(message)] {
+                         if (here.expired()) return;
+                         core_.net.wires().dispatch(host_, [this, link, sender, m] {
+                           const bool same =
+                               is_up(link) && sender != 0 && core_.net.far_process(links_[link].end) == sender;
+                           if (same && events_ != nullptr) events_->on_control(link, m);
+                           after_event();
+                         });
+                       });
+  }
+
   void post_now(const peer& to, std::vector<std::byte> message, bool bulk) {
     counters_.bytes_sent += message.size() + core_.options.header_bytes;
     ++counters_.frames_sent;
@@ -20979,9 +21668,8 @@ class fabric final : public net::fabric,
   }
 
   void remember(peer& p, const std::vector<std::byte>& message) {
-    while (!p.recent.empty() && (p.recent.size() >= 4 || now() - p.recent.front().first > std::chrono::seconds{1})) {
-      p.recent.pop_front();
-    }
+    if (p.recent.size() >= 4) p.recent.erase(p.recent.begin());
+    std::erase_if(p.recent, [this](const auto& sent) { return now() - sent.first > std::chrono::seconds{1}; });
     p.recent.emplace_back(now(), message);
   }
 
@@ -21043,7 +21731,7 @@ class fabric final : public net::fabric,
 
   process* process_;  // nullptr once it has ended
   detail::core& core_;
-  virtual_clock clock_;
+  host_clock clock_;
   host_index host_;
   net::peer_id id_;
   std::string address_;
@@ -21051,8 +21739,11 @@ class fabric final : public net::fabric,
   detail::dialer dialer_;
   std::deque<peer> links_;
   std::unordered_map<net::peer_id, net::peer_index> by_id_;
+  std::unordered_map<std::string, net::peer_index> by_address_;  ///< who was met there last
   std::unordered_map<std::uint64_t, net::peer_index> by_end_;
   scheduler::ticket wake_ = 0;
+  time_point wake_when_ = no_deadline;
+  time_point aside_until_;
   std::shared_ptr<char> here_ = std::make_shared<char>();  ///< gone when this object or its process is
   traffic counters_;
   detail::mailbox mail_{counters_};
@@ -21166,21 +21857,34 @@ enum class fault_kind : std::uint8_t {
   restart,    ///< after a kill or power_off; a process that runs is killed first
   stop,       ///< the process stands still
   resume,
-  partition,   ///< `hosts` and `others` do not reach each other
-  heal,        ///< undoes partition
-  block,       ///< nothing gets from `hosts` to `others`
-  unblock,     ///< undoes block
-  slow_link,   ///< between `hosts` and `others` a connection carries `amount` bytes/s; 0: as much as ever
-  speed,       ///< `amount` times the usual speed; 1: the usual
-  fail_write,  ///< the `amount`-th write to the disk from now on fails
-  fail_sync,   ///< the same for fsync
-  disk_full,   ///< the disk holds `amount` bytes; 0: no limit
-  flip,        ///< a bit of some file on the disk
+  partition,    ///< `hosts` and `others` do not reach each other
+  heal,         ///< undoes partition
+  block,        ///< nothing gets from `hosts` to `others`
+  unblock,      ///< undoes block
+  lose_stream,  ///< one TCP stream between `hosts` and `others` dies: data on its way is lost, then the link ends
+  slow_link,    ///< between `hosts` and `others` a connection carries `amount` bytes/s; 0: as much as ever
+  damage,       ///< part `amount` of the messages from `hosts` to `others` is damaged: the digest ends the link; 0: none
+  alter,        ///< part `amount` of the data messages arrives whole and with another value; 0: none
+  repeat,       ///< part `amount` of the control messages comes again later, on a later connection too; 0: none
+  reorder,      ///< part `amount` of the control messages is overtaken by later ones; 0: none
+  speed,        ///< `amount` times the usual speed; 1: the usual
+  clock_rate,   ///< the clock runs at `amount` times the usual rate; 1: the usual
+  clock_jump,   ///< the clock goes forward by `amount` seconds at once
+  descriptors,  ///< the host can have `amount` connections, no dial or accept beyond them; 0: no limit
+  no_memory,    ///< part `amount` of the messages that arrive finds no memory and ends its link; 0: none
+  fail_write,   ///< the `amount`-th write to the disk from now on fails
+  fail_sync,    ///< the same for fsync
+  disk_full,    ///< the disk holds `amount` bytes; 0: no limit
+  slow_disk,    ///< the disk writes `amount` bytes/s; 0: at once
+  slow_sync,    ///< each fsync takes `amount` seconds; 0: no time
+  flip,         ///< a bit of some file on the disk
 };
 
-inline constexpr std::array<std::string_view, 15> fault_names{
-    "kill",    "power_off", "restart", "stop",       "resume",    "partition", "heal", "block",
-    "unblock", "slow_link", "speed",   "fail_write", "fail_sync", "disk_full", "flip"};
+inline constexpr std::array<std::string_view, 26> fault_names{
+    "kill",      "power_off", "restart",     "stop",       "resume",      "partition", "heal",
+    "block",     "unblock",   "lose_stream", "slow_link",  "damage",      "alter",     "repeat",
+    "reorder",   "speed",     "clock_rate",  "clock_jump", "descriptors", "no_memory", "fail_write",
+    "fail_sync", "disk_full", "slow_disk",   "slow_sync",  "flip"};
 
 constexpr std::string_view to_string(fault_kind kind) noexcept { return fault_names[static_cast<std::size_t>(kind)]; }
 
@@ -21236,8 +21940,10 @@ template <class Fails>
 namespace detail {
 
 constexpr bool between_hosts(fault_kind kind) noexcept {
-  return kind >= fault_kind::partition && kind <= fault_kind::slow_link;
+  return kind >= fault_kind::partition && kind <= fault_kind::reorder;
 }
+/// Faults of messages on their way; in the order of sim::mishap.
+constexpr bool of_messages(fault_kind kind) noexcept { return kind >= fault_kind::damage && kind <= fault_kind::reorder; }
 constexpr bool of_the_disk(fault_kind kind) noexcept { return kind >= fault_kind::fail_write; }
 constexpr bool has_amount(fault_kind kind) noexcept { return kind >= fault_kind::slow_link && kind != fault_kind::flip; }
 
@@ -21249,14 +21955,17 @@ constexpr std::optional<fault_kind> opposite(fault_kind kind) noexcept {
     case fault_kind::stop: return fault_kind::resume;
     case fault_kind::partition: return fault_kind::heal;
     case fault_kind::block: return fault_kind::unblock;
-    case fault_kind::slow_link:
-    case fault_kind::speed:
-    case fault_kind::disk_full: return kind;
-    default: return std::nullopt;
+    case fault_kind::lose_stream:
+    case fault_kind::clock_jump:
+    case fault_kind::fail_write:
+    case fault_kind::fail_sync: return std::nullopt;
+    default: return has_amount(kind) ? std::optional{kind} : std::nullopt;
   }
 }
 
-constexpr double normal_amount(fault_kind kind) noexcept { return kind == fault_kind::speed ? 1 : 0; }
+constexpr double normal_amount(fault_kind kind) noexcept {
+  return kind == fault_kind::speed || kind == fault_kind::clock_rate ? 1 : 0;
+}
 
 }  // namespace detail
 
@@ -21446,6 +22155,15 @@ template <class World, class DiskOf = no_disks>
 
 namespace detail {
 
+template <class F>
+void for_lines(const fault& f, F&& line) {
+  for (const std::uint32_t from : f.hosts) {
+    for (const std::uint32_t to : f.others) {
+      if (from != to) line(from, to);
+    }
+  }
+}
+
 template <class World>
 void happen_between(const fault& f, World& world) {
   switch (f.kind) {
@@ -21455,16 +22173,27 @@ void happen_between(const fault& f, World& world) {
     case fault_kind::unblock: return world.heal(f.hosts, f.others, true);
     default: break;
   }
-  const double rate = f.amount > 0 ? f.amount : std::numeric_limits<double>::infinity();
-  for (const std::uint32_t from : f.hosts) {
-    for (const std::uint32_t to : f.others) {
-      world.slow_link(from, to, rate);
-      world.slow_link(to, from, rate);
-    }
+  if (of_messages(f.kind)) {
+    const auto what = static_cast<mishap>(static_cast<int>(f.kind) - static_cast<int>(fault_kind::damage));
+    return for_lines(f, [&](auto from, auto to) { world.set_mishap(from, to, what, std::min(f.amount, 1.0)); });
   }
+  if (f.kind == fault_kind::lose_stream) return for_lines(f, [&](auto from, auto to) { world.lose_stream(from, to); });
+  const double rate = f.amount > 0 ? f.amount : std::numeric_limits<double>::infinity();
+  for_lines(f, [&](auto from, auto to) {
+    world.slow_link(from, to, rate);
+    world.slow_link(to, from, rate);
+  });
+}
+
+inline disk_timing timing_after(const fault& f, disk_timing now) {
+  if (f.kind == fault_kind::slow_disk) now.bytes_per_s = f.amount > 0 ? f.amount : disk_timing{}.bytes_per_s;
+  if (f.kind == fault_kind::slow_sync) now.sync = from_seconds(std::min(f.amount, 1e9));
+  return now;
 }
 
 inline void happen_on_disk(const fault& f, disk& on) {
+  if (f.kind == fault_kind::slow_disk || f.kind == fault_kind::slow_sync)
+    return on.set_timing(timing_after(f, on.timing()));
   const auto nth = static_cast<std::uint64_t>(std::clamp(f.amount, 1.0, 1e9));
   switch (f.kind) {
     case fault_kind::fail_write: return on.set_faults({.fail_write = nth});
@@ -21484,6 +22213,10 @@ void happen_to_host(const fault& f, std::uint32_t host, World& world, disk* on, 
     case fault_kind::power_off: return world.power_off(host);
     case fault_kind::stop: return world.stop(host);
     case fault_kind::resume: return world.resume(host);
+    case fault_kind::clock_rate: return world.set_clock_rate(host, f.amount > 0 ? std::clamp(f.amount, 0.01, 100.0) : 1);
+    case fault_kind::clock_jump: return world.jump_clock(host, from_seconds(std::min(f.amount, 1e9)));
+    case fault_kind::descriptors: return world.limit_connections(host, static_cast<std::uint64_t>(std::min(f.amount, 1e9)));
+    case fault_kind::no_memory: return world.set_no_memory(host, std::min(f.amount, 1.0));
     case fault_kind::speed: return world.set_speed(host, f.amount > 0 ? f.amount : 1);
     case fault_kind::restart:
       if (on != nullptr && was_off) on->crash();
@@ -21505,6 +22238,13 @@ result<void> apply(const fault_plan& plan, World& world, DiskOf disk_of) {
     for (const std::uint32_t host : f.hosts) {
       if (!detail::of_the_disk(f.kind) || disk_of(host) != nullptr) continue;
       return fail(errc::invalid_argument, "fault plan", "host " + std::to_string(host) + " has no disk that could fail");
+    }
+  }
+  for (const fault& f : plan.faults) {
+    if (f.kind != fault_kind::slow_disk && f.kind != fault_kind::slow_sync) continue;
+    for (const std::uint32_t host : f.hosts) {
+      disk* const on = disk_of(host);
+      if (on != nullptr) on->set_waiter([host, &world](duration d) { world.wait_for_disk(host, d); });
     }
   }
   fault_plan sorted = plan;
@@ -21568,7 +22308,49 @@ struct fault_profile {
   double slowdown = 3;
 
   duration disk_every{0};  ///< a write or an fsync fails, the disk is full for a while, or a bit flips
+
+  duration message_every{0};  ///< messages to one other host are damaged, repeated or reordered, or a stream is lost
+  duration message_least = std::chrono::seconds{1};
+  duration message_most = std::chrono::seconds{30};
+  double message_chance = 0.05;  ///< part of the messages
+  duration alter_every{0};       ///< data to one other host has another value in it, for as long and as often
+
+  duration slow_disk_every{0};  ///< each fsync takes its time, or the disk writes slowly
+  duration slow_disk_least = std::chrono::seconds{1};
+  duration slow_disk_most = std::chrono::seconds{60};
+  double sync_seconds = 30;  ///< at most, for one fsync
+  double disk_bytes_per_s = 1e4;
+
+  duration clock_every{0};  ///< a clock jumps forward by at most `clock_jump`, or runs at another rate for a while
+  duration clock_jump = std::chrono::seconds{30};
+  double clock_drift = 0.01;  ///< how far the rate is off, at most
+
+  duration scarce_every{0};  ///< no descriptors for new connections, or no memory for some messages
+  duration scarce_least = std::chrono::seconds{1};
+  duration scarce_most = std::chrono::seconds{30};
 };
+
+/// Every kind of fault that messages, disks, clocks and resources have, often enough for a run of a minute to meet some.
+[[nodiscard]] inline fault_profile hostile_profile() {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  return {.kill_every = seconds{60},
+          .down_least = milliseconds{500},
+          .down_most = seconds{10},
+          .partition_every = seconds{60},
+          .partition_least = seconds{1},
+          .partition_most = seconds{5},
+          .one_way = 0.4,
+          .disk_every = seconds{120},
+          .message_every = seconds{20},
+          .message_most = seconds{10},
+          .alter_every = seconds{120},
+          .slow_disk_every = seconds{60},
+          .slow_disk_most = seconds{20},
+          .clock_every = seconds{60},
+          .scarce_every = seconds{60},
+          .scarce_most = seconds{10}};
+}
 
 /// Volunteers' machines: each lives 20 minutes in the mean and is gone for 30 to 180 s, one in twenty is three times
 /// slower, and for two minutes an hour the cluster falls in two.
@@ -21642,6 +22424,11 @@ class plan_writer {
       stops(host);
       slow_lines(host);
       disk_faults(host);
+      messages(host);
+      altered_data(host);
+      slow_disks(host);
+      clocks(host);
+      scarcity(host);
     }
     stragglers();
     partitions();
@@ -21712,6 +22499,70 @@ class plan_writer {
         default: add(begin, fault_kind::disk_full, {host}, {}, 1); add(end, fault_kind::disk_full, {host}, {}, 0);
       }
     });
+  }
+
+  [[nodiscard]] std::uint32_t another(std::uint32_t host, rng& draws) const {
+    return static_cast<std::uint32_t>((host + 1 + draws.below(hosts_ - 1)) % hosts_);
+  }
+
+  void messages(std::uint32_t host) {
+    if (hosts_ < 2) return;
+    rng draws = draws_of(8, host);
+    constexpr std::array kinds{fault_kind::damage, fault_kind::repeat, fault_kind::reorder, fault_kind::lose_stream};
+    periods_every(profile_.message_every, profile_.message_least, profile_.message_most, draws,
+                  [&](duration begin, duration end) {
+                    const fault_kind kind = kinds[draws.below(kinds.size())];
+                    const std::uint32_t other = another(host, draws);
+                    if (kind == fault_kind::lose_stream) return add(begin, kind, {host}, {other});
+                    add(begin, kind, {host}, {other}, profile_.message_chance);
+                    add(end, kind, {host}, {other}, 0);
+                  });
+  }
+
+  void altered_data(std::uint32_t host) {
+    if (hosts_ < 2) return;
+    rng draws = draws_of(9, host);
+    periods_every(profile_.alter_every, profile_.message_least, profile_.message_most, draws,
+                  [&](duration begin, duration end) {
+                    const std::uint32_t other = another(host, draws);
+                    add(begin, fault_kind::alter, {host}, {other}, profile_.message_chance);
+                    add(end, fault_kind::alter, {host}, {other}, 0);
+                  });
+  }
+
+  void slow_disks(std::uint32_t host) {
+    rng draws = draws_of(10, host);
+    periods_every(profile_.slow_disk_every, profile_.slow_disk_least, profile_.slow_disk_most, draws,
+                  [&](duration begin, duration end) {
+                    const bool sync = draws.below(2) == 0;
+                    const double amount = sync ? profile_.sync_seconds * uniform(draws) : profile_.disk_bytes_per_s;
+                    add(begin, sync ? fault_kind::slow_sync : fault_kind::slow_disk, {host}, {}, amount);
+                    add(end, sync ? fault_kind::slow_sync : fault_kind::slow_disk, {host}, {}, 0);
+                  });
+  }
+
+  void clocks(std::uint32_t host) {
+    rng draws = draws_of(11, host);
+    const duration least = std::chrono::seconds{1};
+    const duration most = std::chrono::minutes{5};
+    periods_every(profile_.clock_every, least, most, draws, [&](duration begin, duration end) {
+      if (draws.below(2) == 0) {
+        return add(begin, fault_kind::clock_jump, {host}, {}, seconds(profile_.clock_jump) * uniform(draws));
+      }
+      add(begin, fault_kind::clock_rate, {host}, {}, 1 + profile_.clock_drift * (2 * uniform(draws) - 1));
+      add(end, fault_kind::clock_rate, {host}, {}, 1);
+    });
+  }
+
+  void scarcity(std::uint32_t host) {
+    rng draws = draws_of(12, host);
+    periods_every(profile_.scarce_every, profile_.scarce_least, profile_.scarce_most, draws,
+                  [&](duration begin, duration end) {
+                    const bool memory = draws.below(2) == 0;
+                    const fault_kind kind = memory ? fault_kind::no_memory : fault_kind::descriptors;
+                    add(begin, kind, {host}, {}, memory ? profile_.message_chance : 1);
+                    add(end, kind, {host}, {}, 0);
+                  });
   }
 
   void stragglers() {
@@ -22172,14 +23023,11 @@ class world {
   }
   /// SIGCONT: what came meanwhile happens first.
   void resume(host_index host) {
-    soon(host, 6, [this, host] {
-      core_.net.wires().thaw(host);
-      if (seats_[host].running && std::exchange(seats_[host].overdue, false)) seats_[host].running->make_ready();
-    });
+    soon(host, 6, [this, host] { go_on(host, detail::standstill::stopped); });
   }
 
   [[nodiscard]] bool alive(host_index host) const { return seats_[host].running != nullptr; }
-  [[nodiscard]] bool stopped(host_index host) { return core_.net.at(host).frozen; }
+  [[nodiscard]] bool stopped(host_index host) { return core_.net.at(host).frozen != 0; }
   [[nodiscard]] std::uint32_t incarnation(host_index host) const { return seats_[host].incarnations; }
   /// The process whose code is running right now; nullptr in the script and in handlers of fabrics.
   [[nodiscard]] process* running() noexcept { return core_.running; }
@@ -22216,6 +23064,53 @@ class world {
     CAUSEWAY_EXPECT(bytes_per_s > 0);
     core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 9U});
     core_.net.wires().links().slow(from, to, bytes_per_s);
+  }
+
+  /// From now on part `chance` of the messages from `from` to `to` meets with it; 0 ends it. Nothing of it changes what is
+  /// on other lines.
+  void set_mishap(host_index from, host_index to, mishap what, double chance) {
+    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 10U});
+    core_.net.wires().links().between(from, to).chances[static_cast<std::size_t>(what)] = chance;
+  }
+  /// One TCP stream of the connections between two hosts dies. Data on its way is lost; control messages, on a stream of
+  /// their own, still arrive until the link ends, a round trip later.
+  void lose_stream(host_index a, host_index b) {
+    core_.events.record({event_kind::fault, a, std::uint64_t{b} << 4U | 11U});
+    core_.net.lose_stream(a, b);
+  }
+
+  // ---- a host's faults -------------------------------------------------------------------------------------------------
+
+  /// A second of the world is `rate` seconds of its clock; 1: as usual.
+  void set_clock_rate(host_index host, double rate) {
+    change_clock(host, 12, [rate](host_clock& c) { c.set_rate(rate); });
+  }
+  /// Its clock goes forward at once, as that of a virtual machine that was held up.
+  void jump_clock(host_index host, duration forward) {
+    change_clock(host, 13, [forward](host_clock& c) { c.jump(forward); });
+  }
+  /// It has descriptors for so many connections: no dial or accept beyond them. Those that stand stay. 0: no limit.
+  void limit_connections(host_index host, std::uint64_t most) {
+    core_.events.record({event_kind::fault, host, 14});
+    core_.net.at(host).most_connections = most;
+  }
+  /// Its disk takes so long, from now on. The process waits in its call; if it holds the lock of a fabric, nothing reaches
+  /// that host meanwhile and nothing leaves it. For sim::disk::set_waiter.
+  void wait_for_disk(host_index host, duration d) {
+    detail::machine& m = core_.net.at(host);
+    if (m.aside != nullptr) {
+      *m.aside += d;
+      return;
+    }
+    process* const caller = core_.running != nullptr && core_.running->host() == host ? core_.running : nullptr;
+    if (caller == nullptr) return hold_up(host, d);
+    if (m.locks != 0) core_.net.wires().freeze(host, detail::standstill::disk_held);  // until it gives the lock back
+    caller->sleep_world(d);
+  }
+  /// Part `chance` of the messages that arrive there find no memory: the link that they came on ends.
+  void set_no_memory(host_index host, double chance) {
+    core_.events.record({event_kind::fault, host, 15});
+    core_.net.at(host).no_memory = chance;
   }
 
   // ---- time ------------------------------------------------------------------------------------------------------------
@@ -22279,6 +23174,34 @@ class world {
     }
   }
 
+  void go_on(host_index host, unsigned causes) {
+    core_.net.wires().thaw(host, causes);
+    seat& s = seats_[host];
+    if (s.running && may_run(host) && std::exchange(s.overdue, false)) s.running->make_ready();
+  }
+
+  /// Who waits for its disk with the lock held is cut off, but goes on once the disk is done.
+  [[nodiscard]] bool may_run(host_index host) {
+    const detail::machine& m = core_.net.at(host);
+    return m.frozen == 0 || (m.frozen == detail::standstill::disk_held && m.locks != 0);
+  }
+
+  void hold_up(host_index host, duration d) {
+    detail::machine& m = core_.net.at(host);
+    m.disk_until = std::max(m.disk_until, now()) + d;
+    core_.net.wires().freeze(host, detail::standstill::disk_held);
+    core_.events.at(m.disk_until, {event_kind::fault, host, 16}, [this, host] {
+      if (core_.net.at(host).disk_until <= now()) go_on(host, detail::standstill::disk_held);
+    });
+  }
+
+  template <class F>
+  void change_clock(host_index host, std::uint64_t what, F f) {
+    core_.events.record({event_kind::fault, host, what});
+    f(core_.net.at(host).clock);
+    if (seats_[host].running) seats_[host].running->clock_changed();
+  }
+
   /// Processes are started and ended between events, never inside of one.
   void soon(host_index host, std::uint64_t what, std::function<void()> f) {
     core_.events.at(now(), {event_kind::fault, host, what}, std::move(f));
@@ -22289,6 +23212,7 @@ class world {
     CAUSEWAY_EXPECT(s.main != nullptr);
     end_process(host, true);
     core_.net.power_on(host);
+    ++core_.net.at(host).boots;
     s.running = std::make_unique<process>(core_, host, ++s.incarnations, s.disk, s.main);
     s.running->make_ready();
   }
@@ -22302,7 +23226,8 @@ class world {
     const std::exception_ptr failure = s.running->failure();
     s.running.reset();
     s.overdue = false;
-    core_.net.wires().thaw(host);  // a new process is not stopped
+    core_.net.wires().thaw(host, detail::standstill::stopped | detail::standstill::disk_held);  // a new process is neither
+    core_.net.at(host).disk_until = {};
     if (failure && !killed) std::rethrow_exception(failure);
   }
 
@@ -22317,7 +23242,7 @@ class world {
       process* const next = core_.ready.front();
       core_.ready.erase(core_.ready.begin());
       const host_index host = next->host();
-      if (core_.net.at(host).frozen) {
+      if (!may_run(host)) {
         seats_[host].overdue = true;
         next->not_ready();
         continue;
@@ -24362,7 +25287,7 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 
 /// How a sum travels. `n` peers, `size` bytes of f32 each.
 enum class algorithm : std::uint8_t {
-  automatic,  ///< one_shot up to collective_options::one_shot_bytes, butterfly beyond
+  automatic,  ///< one_shot up to collective_options::one_shot_bytes, and few peers; butterfly beyond
   one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
   butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
   ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
@@ -24393,13 +25318,16 @@ class collective_workspace {
 };
 
 struct collective_options {
-  time_point deadline = no_deadline;                  ///< on the transport's clock, for the whole call
-  algorithm how = algorithm::automatic;               ///< must be the same on all peers, as must the next three
-  std::size_t chunk_bytes = std::size_t{256} << 10U;  ///< f32 bytes that are sent, summed and passed on as one piece
-  std::size_t one_shot_bytes = std::size_t{64} << 10U;
-  std::uint32_t window = 4;                   ///< chunks under way at a time in each of the two phases
-  thread_pool* pool = nullptr;                ///< for sums and codecs; none: the caller's thread
-  collective_workspace* workspace = nullptr;  ///< none: allocated for this call
+  time_point deadline = no_deadline;                    ///< on the transport's clock, for the whole call
+  algorithm how = algorithm::automatic;                 ///< must be the same on all peers, as must the next three
+  std::size_t chunk_bytes = std::size_t{256} << 10U;    ///< f32 bytes that are sent, summed and passed on as one piece
+  std::size_t one_shot_bytes = std::size_t{64} << 10U;  ///< of a peer; and at most 16 times as many of all together
+  std::uint32_t window = 4;                             ///< chunks under way at a time in each of the two phases
+  thread_pool* pool = nullptr;                          ///< for sums and codecs; none: the caller's thread
+  collective_workspace* workspace = nullptr;            ///< none: allocated for this call
+  /// Look at finished sums of f32 that arrive, too: for peers that do not rely on each other's own check. Costs 6 % of an
+  /// all-reduce over loopback.
+  bool checks_results = false;
 };
 
 /// The same, for links of `streams` TCP connections each. Several streams are what a lossy line without BBR gets; each then
@@ -24501,6 +25429,7 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 struct refusal {
   std::uint32_t peer = 0;
   errc code = errc::non_finite;
+  bool told = false;  ///< by another peer: this one has not seen the values
 };
 
 using refusal_bytes = std::array<std::byte, 8>;
@@ -24521,14 +25450,17 @@ inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::
   const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
   const bool weights = code == errc::invalid_argument && words[0] == peers;
   if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
-  return refusal{words[0], code};
+  return refusal{words[0], code, true};
 }
 
-/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one.
+/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
+/// counts for more than what it was told of the same peer.
 inline void note(std::optional<refusal>& kept, const refusal& r) noexcept {
-  if (!kept || r.peer < kept->peer) kept = r;
+  const bool seen = kept && r.peer == kept->peer && !r.told;
+  if (!kept || r.peer < kept->peer || seen) kept = r;
 }
 
+/// error::culprit is the refused peer, unless this one was only told.
 inline error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
@@ -24543,7 +25475,9 @@ inline error to_error(const refusal& r, std::uint32_t peers) {
   const char* what = r.code == errc::non_finite ? "its values hold NaN or infinity; nobody uses this round's result"
                      : r.code == errc::corrupt  ? "its values cannot be decoded; nobody uses this round's result"
                                                 : "it sent the wrong number of bytes; do all peers run the same options?";
-  return fail(r.code, "peer " + std::to_string(r.peer), what);
+  error e = fail(r.code, "peer " + std::to_string(r.peer), what);
+  if (!r.told) e.culprit = r.peer;
+  return e;
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
@@ -24617,6 +25551,7 @@ inline peer_message read_message(net::peer_index from, std::span<const std::byte
   if (h.code != 0) {
     m.bad = from_bytes(bytes.subspan(offsetof(message_header, refused), sizeof(refusal_bytes)), peers)
                 .value_or(refusal{from, errc::corrupt});
+    if (m.bad->peer == from) m.bad->told = false;  // it says so of itself
   } else if (h.values != static_cast<std::uint32_t>(values)) {
     m.bad = refusal{from, errc::protocol};
   } else if (!std::isfinite(h.weight) || h.weight < 0 || (h.weight == 0 && !m.bytes.empty())) {
@@ -24625,6 +25560,12 @@ inline peer_message read_message(net::peer_index from, std::span<const std::byte
     m.weight = h.weight;
   }
   return m;
+}
+
+/// Of a contribution: whatever its sender says, it is the one whose values cannot be used. What only sums can be is
+/// nonsense.
+inline refusal refused_contribution(net::peer_index from, const refusal& said) {
+  return {from, said.code == errc::invalid_argument ? errc::protocol : said.code};
 }
 
 /// 1 / total weight in f32; 0 where that is no number to multiply with.
@@ -24763,6 +25704,13 @@ std::size_t encode_keeping(const C& codec, const X& ctx, std::span<const float> 
   return used;
 }
 
+/// Whether a message of `count` values decodes to finite ones: what is not finite once it is added may be the sum alone.
+template <class C, class X>
+bool is_finite(const C& codec, const X& ctx, std::span<const std::byte> bytes, std::size_t count) {
+  std::vector<float> alone(count);
+  return codec.decode_add(ctx, bytes, alone, 1.0F, {}).has_value();
+}
+
 /// Values may be cut at multiples of this without cutting what the codec keeps together.
 template <class C>
 std::size_t block_of(const C& codec) {
@@ -24856,6 +25804,20 @@ struct finite_values_kernel {
   }
 };
 
+struct copy_finite_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
+    kernels::detail::i32x16 bad{};
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, from + i, part);
+      look_for_not_finite(bad, v);
+      kernels::detail::store(to + i, v, part);
+    });
+    return !any_lane(bad);
+  }
+};
+
 /// Block by block; a block whose sum is not finite is not stored, so that the culprit can be looked for afterwards.
 struct sum_parts_kernel {
   static constexpr bool exact = true;
@@ -24911,6 +25873,18 @@ inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, fl
 inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
   return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
                                                                  static_cast<std::int64_t>(values.size()));
+}
+
+/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
+inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                        kernels::simd_level level = kernels::detect_simd_level()) {
+  std::atomic<bool> finite{true};
+  pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
+    const bool good =
+        kernels::detail::dispatch<detail::copy_finite_kernel>(level, from.data() + r.begin, to.data() + r.begin, r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
@@ -25119,6 +26093,19 @@ struct raw_encoding {
 };
 static_assert(Encoding<raw_encoding>);
 
+/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
+template <Encoding C>
+bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
+  if constexpr (C::raw) {
+    return true;
+  } else {
+    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
+    std::vector<float> back(values.size());
+    bytes.resize(codec.encode(pool, values, bytes));
+    return codec.decode(pool, bytes, back).has_value();
+  }
+}
+
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 
 #endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
@@ -25292,10 +26279,11 @@ class butterfly {
         pool_{options.pool != nullptr ? *options.pool : workspace.alone()},
         self_{transport.self()},
         peers_{transport.size()},
-        window_{std::max(options.window, 1U)},
-        depth_{2 * std::size_t{window_} + 1},
+        checks_results_{options.checks_results},
         chunk_{chunk_elements(data.size(), options.chunk_bytes)},
         chunks_{(largest_shard() + chunk_ - 1) / chunk_},
+        window_{static_cast<std::uint32_t>(std::clamp<std::size_t>(options.window, 1, std::max<std::size_t>(chunks_, 1)))},
+        depth_{2 * std::size_t{window_} + 1},
         slot_{(codec.encoded_size(chunk_) + 63) / 64 * 64},
         memory_{workspace.reserve(memory_size())},
         sizes_{workspace.sizes()},
@@ -25507,8 +26495,8 @@ class butterfly {
   result<void> accept(std::size_t k, net::peer_index owner, std::span<float> target, std::size_t moved) {
     if (moved == 0) return take_verdict(k, owner);
     if constexpr (C::raw) {
-      // Its owner has checked that it is finite; looking again would cost 6 % of the whole on a loopback network.
       if (moved != target.size_bytes()) note(refusal_, {owner, errc::protocol});
+      if (checks_results_ && !finite_values(target)) note(refusal_, {owner, errc::non_finite});
     } else {
       const auto decoded = codec_.decode(pool_, slot(received_result, k, owner).first(moved), target);
       if (!decoded) note(refusal_, {owner, decoded.error().code});
@@ -25521,8 +26509,9 @@ class butterfly {
     const std::size_t at = flight_.add_place();
     flight_.receive(at, owner, part{verdicts, k}, bytes);
     CAUSEWAY_ASSIGN(const std::size_t moved, flight_.wait(at, owner));
-    const auto claimed = from_bytes(std::span{bytes}.first(moved), peers_);
-    note(refusal_, claimed.value_or(refusal{owner, errc::protocol}));
+    auto claimed = from_bytes(std::span{bytes}.first(moved), peers_).value_or(refusal{owner, errc::protocol});
+    if (claimed.peer == self_) claimed.told = false;  // whose values they are can look
+    note(refusal_, claimed);
     return {};
   }
 
@@ -25532,10 +26521,11 @@ class butterfly {
   thread_pool& pool_;
   net::peer_index self_;
   std::uint32_t peers_;
-  std::uint32_t window_;
-  std::size_t depth_;
+  bool checks_results_;
   std::size_t chunk_;
   std::size_t chunks_;
+  std::uint32_t window_;
+  std::size_t depth_;
   std::size_t slot_;
   std::byte* memory_;
   std::optional<refusal> refusal_;
@@ -25636,7 +26626,7 @@ class ring {
   }
 
   [[nodiscard]] error not_finite(bool own_finite) const {
-    if (!own_finite) return fail(errc::non_finite, peer_name(self_), "this peer's own values hold NaN or infinity");
+    if (!own_finite) return to_error({self_, errc::non_finite}, peers_);
     return fail(
         errc::non_finite, "all-reduce",
         "a peer's values hold NaN or infinity, or their sum is too large for f32; the peer itself says so in its log");
@@ -25718,7 +26708,9 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
   collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
   algorithm how = options.how;
   if (how == algorithm::automatic) {
-    how = data.size_bytes() <= options.one_shot_bytes ? algorithm::one_shot : algorithm::butterfly;
+    const bool little = data.size_bytes() <= options.one_shot_bytes;
+    const bool few = data.size_bytes() * transport.size() <= 16 * options.one_shot_bytes;
+    how = little && few ? algorithm::one_shot : algorithm::butterfly;
   }
   if (how == algorithm::one_shot) return one_shot(transport, id, data, factor, options, workspace);
   if (how == algorithm::ring) return ring<T>{transport, id, data, factor, options, workspace}.run();
@@ -26142,7 +27134,7 @@ class gather_mean {
         CAUSEWAY_ASSIGN(moved, talk_.wait(p, p, port.options.deadline));
       }
       const peer_message m = detail::read_message(p, slot(p).first(moved), row.values.size(), peers);
-      if (m.bad && !Aggregation::drops_unusable) note(bad, {p, m.bad->code});
+      if (m.bad && !Aggregation::drops_unusable) note(bad, detail::refused_contribution(p, *m.bad));
       if (m.bad || m.weight == 0) continue;
       total += m.weight;
       messages_.push_back(m);
@@ -26675,9 +27667,10 @@ class quantised_ring {
     if (so_far.weight == 0) return std::nullopt;
     const auto added = codec_.decode_add(part, so_far.bytes, sum, 1.0F, {});
     if (added) return std::nullopt;
-    // Everybody checks what it adds itself: a sum that is not finite is nobody's fault.
+    // Everybody says it where what it adds is not finite: who sends that without a word is at fault.
     const errc code = added.error().code;
-    return refusal{code == errc::non_finite ? peers_ : so_far.peer, code};
+    const bool nobody = code == errc::non_finite && detail::is_finite(codec_, part, so_far.bytes, own.size());
+    return refusal{nobody ? peers_ : so_far.peer, code};
   }
 
   template <class X>
@@ -27244,7 +28237,7 @@ class split_mean {
       }
       messages_.push_back(
           detail::read_message(p, slot(p == self_ ? part_out : part_in, p).first(moved), size_of(self_), peers_));
-      if (messages_.back().bad) note(bad, {p, messages_.back().bad->code});
+      if (messages_.back().bad) note(bad, detail::refused_contribution(p, *messages_.back().bad));
     }
     const std::span<const std::byte> result = reduce(port, ctx, bad);
     for (std::uint32_t i = 1; i < peers_; ++i) {
@@ -27661,9 +28654,10 @@ class tree_mean {
       weight += m.weight;
       const auto added = up_.decode_add(ctx, m.bytes, sum, 1.0F, {});
       if (added) continue;
-      // Everybody checks what it adds itself: a sum that is not finite is nobody's fault.
+      // Everybody says it where what it adds is not finite: who sends that without a word is at fault.
       const errc code = added.error().code;
-      note(bad, {code == errc::non_finite ? peers_ : m.peer, code});
+      const bool nobody = code == errc::non_finite && detail::is_finite(up_, ctx, m.bytes, count_);
+      note(bad, {nobody ? peers_ : m.peer, code});
     }
     return bad;
   }
@@ -31931,6 +32925,161 @@ static_assert(Sparsifier<top_k>);
 
 #endif  // CAUSEWAY_COMPRESS_TOP_K_HPP
 
+// ---- causeway/membership/packing.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_PACKING_HPP
+#define CAUSEWAY_MEMBERSHIP_PACKING_HPP
+
+// Bytes for long lists that hardly change: ids of peers as differences to a list that both sides have, and counts that are
+// mostly alike. A thousand members that stay are four bytes. Ids and hashes have 256 bits on the wire and on disk, so that
+// keys and longer hashes find room; in memory they have 64 for now, and a reader refuses others.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// An id or a hash: its 64 bits, low byte first, then 24 zero bytes.
+inline void put_wide(net::byte_writer& out, std::uint64_t value) {
+  out.put(value).put(std::uint64_t{0}).put(std::uint64_t{0}).put(std::uint64_t{0});
+}
+inline std::uint64_t get_wide(net::byte_reader& in) {
+  const auto value = in.get<std::uint64_t>();
+  std::uint64_t rest = 0;
+  for (int i = 0; i < 3; ++i) rest |= in.get<std::uint64_t>();
+  if (rest != 0) in.refuse();
+  return rest == 0 ? value : 0;
+}
+inline constexpr std::size_t wide_bytes = 32;
+
+/// The same without the zero bytes at its end: how many are left, then those.
+inline void put_trimmed(net::byte_writer& out, std::uint64_t value) {
+  const auto bytes = static_cast<unsigned>((std::bit_width(value) + 7) / 8);
+  out.put(static_cast<std::uint8_t>(bytes));
+  for (unsigned i = 0; i < bytes; ++i) out.put(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+inline std::uint64_t get_trimmed(net::byte_reader& in) {
+  const unsigned bytes = in.get<std::uint8_t>();
+  if (bytes > sizeof(std::uint64_t)) in.refuse();
+  std::uint64_t value = 0;
+  for (unsigned i = 0; in.ok() && i < bytes; ++i) value |= std::uint64_t{in.get<std::uint8_t>()} << (8 * i);
+  if (static_cast<unsigned>((std::bit_width(value) + 7) / 8) != bytes) in.refuse();
+  return value;
+}
+
+/// Seven bits a byte, low ones first; the top bit says that more follow.
+inline void put_varint(net::byte_writer& out, std::uint64_t value) {
+  for (; value >= 0x80U; value >>= 7U) out.put(static_cast<std::uint8_t>(value | 0x80U));
+  out.put(static_cast<std::uint8_t>(value));
+}
+inline std::uint64_t get_varint(net::byte_reader& in) {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    const auto byte = in.get<std::uint8_t>();
+    const std::uint64_t bits = byte & 0x7FU;
+    if (shift == 63 && bits > 1) break;
+    value |= bits << shift;
+    if ((byte & 0x80U) == 0) return value;
+  }
+  in.refuse();
+  return 0;
+}
+
+/// `list` as parts of `base` and ids that are spelled out. Cost: O(n log n).
+inline void put_list(net::byte_writer& out, std::span<const net::peer_id> list, std::span<const net::peer_id> base) {
+  std::map<net::peer_id, std::size_t> places;
+  for (std::size_t i = 0; i < base.size(); ++i) places.emplace(base[i], i);
+  put_varint(out, list.size());
+  for (std::size_t i = 0; i < list.size();) {
+    const auto at = places.find(list[i]);
+    const std::size_t from = at == places.end() ? 0 : at->second;
+    std::size_t n = 1;
+    if (at != places.end()) {
+      while (i + n < list.size() && from + n < base.size() && list[i + n] == base[from + n]) ++n;
+      put_varint(out, 2 * n);
+      put_varint(out, from);
+    } else {
+      while (i + n < list.size() && !places.contains(list[i + n])) ++n;
+      put_varint(out, 2 * n + 1);
+      for (std::size_t k = i; k < i + n; ++k) put_trimmed(out, list[k]);
+    }
+    i += n;
+  }
+}
+
+/// Refuses more than `most` ids, and parts outside of `base`.
+inline std::vector<net::peer_id> get_list(net::byte_reader& in, std::span<const net::peer_id> base, std::size_t most) {
+  std::vector<net::peer_id> list;
+  const std::uint64_t size = get_varint(in);
+  if (size > most) in.refuse();
+  while (in.ok() && list.size() < size) {
+    const std::uint64_t part = get_varint(in);
+    const std::uint64_t n = part / 2;
+    const bool spelled = part % 2 == 1;
+    const std::uint64_t from = spelled ? 0 : get_varint(in);
+    const bool fits = n > 0 && n <= size - list.size() &&
+                      (spelled ? n <= in.remaining() : from <= base.size() && n <= base.size() - from);
+    if (!fits) in.refuse();
+    for (std::uint64_t i = 0; fits && i < n; ++i) list.push_back(spelled ? get_trimmed(in) : base[from + i]);
+  }
+  return list;
+}
+
+/// As runs of equal values or as differences to the smallest, whichever is shorter. Their number is known to the reader.
+inline void put_counts(net::byte_writer& out, std::span<const std::uint64_t> values) {
+  net::byte_writer runs;
+  for (std::size_t i = 0; i < values.size();) {
+    std::size_t n = 1;
+    while (i + n < values.size() && values[i + n] == values[i]) ++n;
+    put_varint(runs, n);
+    put_varint(runs, values[i]);
+    i += n;
+  }
+  const std::uint64_t least = values.empty() ? 0 : *std::min_element(values.begin(), values.end());
+  const std::uint64_t most = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  const auto width = static_cast<unsigned>(std::bit_width(most - least));
+  const bool packed = width < 57 && (values.size() * width + 7) / 8 + 10 < runs.bytes().size();
+  out.put(static_cast<std::uint8_t>(packed ? width + 1 : 0));
+  if (!packed) {
+    for (const std::byte b : runs.bytes()) out.put(static_cast<std::uint8_t>(b));
+    return;
+  }
+  put_varint(out, least);
+  std::uint64_t held = 0;
+  unsigned bits = 0;
+  for (const std::uint64_t v : values) {
+    held |= (v - least) << bits;
+    for (bits += width; bits >= 8; bits -= 8, held >>= 8U) out.put(static_cast<std::uint8_t>(held));
+  }
+  if (bits > 0) out.put(static_cast<std::uint8_t>(held));
+}
+
+/// Allocates no more than the `n` that the caller vouches for.
+inline std::vector<std::uint64_t> get_counts(net::byte_reader& in, std::size_t n) {
+  std::vector<std::uint64_t> values;
+  values.reserve(n);
+  const unsigned mode = in.get<std::uint8_t>();
+  if (mode > 57) in.refuse();
+  while (mode == 0 && in.ok() && values.size() < n) {
+    const std::uint64_t run = get_varint(in);
+    if (run == 0 || run > n - values.size()) in.refuse();
+    const std::uint64_t value = get_varint(in);
+    if (in.ok()) values.insert(values.end(), run, value);
+  }
+  const std::uint64_t least = mode > 0 ? get_varint(in) : 0;
+  std::uint64_t held = 0;
+  unsigned bits = 0;
+  while (mode > 0 && in.ok() && values.size() < n) {
+    const unsigned width = mode - 1;
+    for (; bits < width; bits += 8) held |= std::uint64_t{in.get<std::uint8_t>()} << bits;
+    values.push_back(least + (held & ((std::uint64_t{1} << width) - 1)));
+    held >>= width;
+    bits -= width;
+  }
+  values.resize(n);
+  return values;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_PACKING_HPP
+
 // ---- causeway/membership/records.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_RECORDS_HPP
 #define CAUSEWAY_MEMBERSHIP_RECORDS_HPP
@@ -31947,6 +33096,12 @@ namespace causeway::inline CAUSEWAY_ABI::membership {
 inline constexpr std::size_t max_members = 4096;
 /// An address has at most this many bytes.
 inline constexpr std::size_t max_address_bytes = 256;
+
+/// A round has at most this number, and a commit is believed only so many rounds above the newest that is known.
+inline constexpr std::uint64_t max_round = std::uint64_t{1} << 48U;
+inline constexpr std::uint64_t max_rounds_missed = std::uint64_t{1} << 24U;
+/// One peer contributes at most so many samples to one round.
+inline constexpr std::uint64_t max_round_samples = std::uint64_t{1} << 32U;
 
 /// Names one attempt at a round. Ballots of a run are never used twice and only grow, also from round to round.
 struct ballot {
@@ -32004,6 +33159,24 @@ struct commit_record {
 
   friend bool operator==(const commit_record&, const commit_record&) = default;
 };
+
+/// The vote of one member. No signature yet: then it is the word of whoever passes it on.
+struct endorsement {
+  net::peer_id peer = 0;
+  std::vector<std::byte> signature;  ///< at most max_signature_bytes
+
+  friend bool operator==(const endorsement&, const endorsement&) = default;
+};
+inline constexpr std::size_t max_signature_bytes = 64;
+
+/// Who voted for a record: a quorum of the members before it. No part of the chain, because leaders may have heard others.
+using certificate = std::vector<endorsement>;
+
+[[nodiscard]] inline std::vector<net::peer_id> voters_of(const certificate& votes) {
+  std::vector<net::peer_id> ids;
+  for (const endorsement& e : votes) ids.push_back(e.peer);
+  return ids;
+}
 
 struct view_member {
   net::peer_id peer = 0;
@@ -32065,24 +33238,27 @@ inline std::size_t read_count(net::byte_reader& in, std::size_t limit, std::size
 
 inline void write_peers(net::byte_writer& out, const std::vector<net::peer_id>& peers) {
   out.put(static_cast<std::uint32_t>(peers.size()));
-  for (const net::peer_id id : peers) out.put(id);
+  for (const net::peer_id id : peers) put_wide(out, id);
 }
 
 inline std::vector<net::peer_id> read_peers(net::byte_reader& in) {
-  std::vector<net::peer_id> peers(read_count(in, max_members, 8));
-  for (net::peer_id& id : peers) id = in.get<std::uint64_t>();
+  std::vector<net::peer_id> peers(read_count(in, max_members, wide_bytes));
+  for (net::peer_id& id : peers) id = get_wide(in);
   return peers;
 }
 
 inline void write_located(net::byte_writer& out, const std::vector<located_peer>& peers) {
   out.put(static_cast<std::uint32_t>(peers.size()));
-  for (const located_peer& p : peers) out.put(p.peer).put_text(p.address);
+  for (const located_peer& p : peers) {
+    put_wide(out, p.peer);
+    out.put_text(p.address);
+  }
 }
 
 inline std::vector<located_peer> read_located(net::byte_reader& in) {
-  std::vector<located_peer> peers(read_count(in, max_members, 12));
+  std::vector<located_peer> peers(read_count(in, max_members, wide_bytes + 4));
   for (located_peer& p : peers) {
-    p.peer = in.get<std::uint64_t>();
+    p.peer = get_wide(in);
     p.address = in.get_text(max_address_bytes);
   }
   return peers;
@@ -32100,54 +33276,116 @@ inline ballot read_ballot(net::byte_reader& in) {
   return b;
 }
 
+/// The bytes that a record's chain value names.
 inline void write(net::byte_writer& out, const commit_record& r) {
-  out.put(r.run).put(r.round).put(r.parent).put(r.state);
+  out.put(r.run).put(r.round);
+  detail::put_wide(out, r.parent);
+  detail::put_wide(out, r.state);
   write(out, r.at);
   detail::write_peers(out, r.members);
   out.put(static_cast<std::uint32_t>(r.contributions.size()));
-  for (const contribution& c : r.contributions) out.put(c.peer).put(c.samples);
+  for (const contribution& c : r.contributions) {
+    detail::put_wide(out, c.peer);
+    out.put(c.samples);
+  }
   detail::write_peers(out, r.returned);
-  out.put(r.ledger);
+  detail::put_wide(out, r.ledger);
 }
 
-/// Reads a record; the reader has failed afterwards where the bytes hold none.
-inline commit_record read_commit_record(net::byte_reader& in) {
-  commit_record r;
+namespace detail {
+
+/// A record that both sides know, to write the next one as a difference to it. None: the next one is spelled out.
+struct base_record {
+  const commit_record* record = nullptr;
+  std::uint64_t chain = 0;
+
+  [[nodiscard]] bool precedes(std::uint64_t parent) const noexcept { return record != nullptr && parent == chain; }
+  /// Members of the record before one with this parent; nobody where it is not known.
+  [[nodiscard]] std::span<const net::peer_id> members(std::uint64_t parent) const noexcept {
+    return precedes(parent) ? std::span<const net::peer_id>{record->members} : std::span<const net::peer_id>{};
+  }
+};
+
+/// A record and who voted for it, if that is known.
+struct endorsed_record {
+  commit_record record;
+  certificate votes;
+};
+
+inline void put_certificate(net::byte_writer& out, const certificate& votes, std::span<const net::peer_id> base) {
+  std::vector<std::uint64_t> lengths;
+  for (const endorsement& e : votes) lengths.push_back(e.signature.size());
+  put_list(out, voters_of(votes), base);
+  put_counts(out, lengths);
+  for (const endorsement& e : votes) {
+    for (const std::byte b : e.signature) out.put(static_cast<std::uint8_t>(b));
+  }
+}
+
+inline certificate get_certificate(net::byte_reader& in, std::span<const net::peer_id> base) {
+  const std::vector<net::peer_id> peers = get_list(in, base, max_members);
+  const std::vector<std::uint64_t> lengths = get_counts(in, peers.size());
+  certificate votes;
+  for (std::size_t i = 0; i < peers.size() && in.ok(); ++i) {
+    if (lengths[i] > std::min<std::size_t>(max_signature_bytes, in.remaining())) in.refuse();
+    votes.push_back({peers[i], {}});
+    for (std::uint64_t k = 0; in.ok() && k < lengths[i]; ++k) {
+      votes.back().signature.push_back(static_cast<std::byte>(in.get<std::uint8_t>()));
+    }
+  }
+  return votes;
+}
+
+/// Lists as differences to `base` where it is the record before. A thousand members that stay take about 150 bytes.
+inline void put_record(net::byte_writer& out, const commit_record& r, const certificate& votes, const base_record& base) {
+  const auto before = base.members(r.parent);
+  std::vector<net::peer_id> contributors;
+  std::vector<std::uint64_t> samples;
+  for (const contribution& c : r.contributions) {
+    contributors.push_back(c.peer);
+    samples.push_back(c.samples);
+  }
+  net::byte_writer body;
+  put_wide(body, r.state);
+  write(body, r.at);
+  put_list(body, r.members, before);
+  put_list(body, contributors, r.members);
+  put_counts(body, samples);
+  put_list(body, r.returned, before);
+  put_wide(body, r.ledger);
+  put_certificate(body, votes, before.empty() ? std::span<const net::peer_id>{r.members} : before);
+  out.put(static_cast<std::uint8_t>(base.precedes(r.parent))).put(r.run).put(r.round);
+  put_wide(out, r.parent);
+  out.put_bytes(body.bytes());
+}
+
+/// Nothing where it is a difference to a record that `base` is not: then the whole has to be asked for. The reader has
+/// failed afterwards where the bytes hold no record.
+inline std::optional<endorsed_record> get_record(net::byte_reader& in, const base_record& base) {
+  endorsed_record e;
+  commit_record& r = e.record;
+  const bool differs = in.get<std::uint8_t>() != 0;
   r.run = in.get<std::uint64_t>();
   r.round = in.get<std::uint64_t>();
-  r.parent = in.get<std::uint64_t>();
-  r.state = in.get<std::uint64_t>();
-  r.at = read_ballot(in);
-  r.members = detail::read_peers(in);
-  r.contributions.resize(detail::read_count(in, max_members, 16));
-  for (contribution& c : r.contributions) {
-    c.peer = in.get<std::uint64_t>();
-    c.samples = in.get<std::uint64_t>();
-  }
-  r.returned = detail::read_peers(in);
-  r.ledger = in.get<std::uint64_t>();
-  return r;
+  r.parent = get_wide(in);
+  if (r.round > max_round) in.refuse();
+  net::byte_reader body{in.get_bytes(net::max_post_bytes)};
+  if (!in.ok() || (differs && !base.precedes(r.parent))) return std::nullopt;
+  const auto before = differs ? base.members(r.parent) : std::span<const net::peer_id>{};
+  r.state = get_wide(body);
+  r.at = read_ballot(body);
+  r.members = get_list(body, before, max_members);
+  const std::vector<net::peer_id> contributors = get_list(body, r.members, max_members);
+  const std::vector<std::uint64_t> samples = get_counts(body, contributors.size());
+  for (std::size_t i = 0; i < contributors.size(); ++i) r.contributions.push_back({contributors[i], samples[i]});
+  r.returned = get_list(body, before, max_members);
+  r.ledger = get_wide(body);
+  e.votes = get_certificate(body, before.empty() ? std::span<const net::peer_id>{r.members} : before);
+  if (!body.finish("record")) in.refuse();
+  return e;
 }
 
-inline void write(net::byte_writer& out, const view& v) {
-  write(out, v.at);
-  out.put(v.round).put(v.parent).put(static_cast<std::uint32_t>(v.members.size()));
-  for (const view_member& m : v.members) out.put(m.peer).put_text(m.address).put(m.samples);
-}
-
-inline view read_view(net::byte_reader& in) {
-  view v;
-  v.at = read_ballot(in);
-  v.round = in.get<std::uint64_t>();
-  v.parent = in.get<std::uint64_t>();
-  v.members.resize(detail::read_count(in, max_members, 20));
-  for (view_member& m : v.members) {
-    m.peer = in.get<std::uint64_t>();
-    m.address = in.get_text(max_address_bytes);
-    m.samples = in.get<std::uint64_t>();
-  }
-  return v;
-}
+}  // namespace detail
 
 inline std::uint64_t commit_record::chain() const {
   net::byte_writer out;
@@ -32188,15 +33426,17 @@ class ledger {
   /// Whether the record can be applied: nobody contributes more than it holds, and each peer is named once.
   [[nodiscard]] bool fits(const commit_record& record) const {
     std::vector<net::peer_id> seen;
+    std::uint64_t sum = done_;
     for (const contribution& c : record.contributions) {
-      if (quota_ > 0 && c.samples > held_count(c.peer)) return false;
+      if (c.samples > (quota_ > 0 ? held_count(c.peer) : max_round_samples) || c.samples > UINT64_MAX - sum) return false;
+      sum += c.samples;
       seen.push_back(c.peer);
     }
     return unique(std::move(seen)) && unique(record.members) && unique(record.returned);
   }
 
-  /// Consumes what was contributed, takes back what was returned, then tops up the members in their order: from the pool,
-  /// lowest first, then from next(). Precondition: fits(record). Cost: O(n log n).
+  /// Consumes what was contributed, takes back what was returned, then tops up the members in their order to their share:
+  /// from the pool, lowest first, then from next(). Precondition: fits(record). Cost: O(n log n).
   void apply(const commit_record& record) {
     CAUSEWAY_EXPECT(fits(record));
     const holdings before = std::move(held_);
@@ -32249,6 +33489,23 @@ class ledger {
     return numbers;
   }
 
+  /// How many samples each of `members` should hold: the quota, and near the end of the budget an equal part of what they
+  /// hold and of what is left, so that the last samples do not wait for a few while the others have nothing to train.
+  [[nodiscard]] std::uint64_t share(const std::vector<net::peer_id>& members) const {
+    if (budget_ == 0 || members.empty()) return quota_;
+    std::uint64_t all = left();
+    for (const net::peer_id peer : members) all += held_count(peer);
+    return std::min<std::uint64_t>(quota_, (all + members.size() - 1) / members.size());
+  }
+
+  /// How many samples nobody holds and nobody has trained on. Without an end of the run: as many as anybody may want.
+  [[nodiscard]] std::uint64_t left() const noexcept {
+    if (budget_ == 0) return UINT64_MAX;
+    std::uint64_t sum = budget_ - std::min(budget_, next_);
+    for (const sample_range& r : pool_) sum += r.count;
+    return sum;
+  }
+
   /// Everybody who holds something, ascending.
   [[nodiscard]] const std::vector<net::peer_id>& holders() const noexcept { return held_.owners; }
 
@@ -32266,35 +33523,44 @@ class ledger {
   /// Equal for equal ledgers on every machine.
   [[nodiscard]] std::uint64_t hash() const {
     net::byte_writer out;
-    encode(out);
+    write_canonical(out);
     return hash_bytes(out.bytes());
   }
 
-  void encode(net::byte_writer& out) const {
-    out.put(quota_).put(budget_).put(done_).put(next_);
-    write_ranges(out, pool_);
+  /// What hash() names.
+  void write_canonical(net::byte_writer& out) const {
+    out.put(quota_).put(budget_).put(done_).put(next_).put(static_cast<std::uint32_t>(pool_.size()));
+    for (const sample_range& r : pool_) out.put(r.first).put(r.count);
     out.put(static_cast<std::uint32_t>(held_.owners.size()));
     for (std::size_t i = 0; i < held_.owners.size(); ++i) {
-      out.put(held_.owners[i]);
-      write_ranges(out, held_.of(i));
+      detail::put_wide(out, held_.owners[i]);
+      out.put(static_cast<std::uint32_t>(held_.of(i).size()));
+      for (const sample_range& r : held_.of(i)) out.put(r.first).put(r.count);
     }
   }
 
+  /// For the wire and the disk: holders as differences to `base`, which the reader knows (the members, usually).
+  void encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const {
+    out.put(quota_).put(budget_).put(done_).put(next_);
+    write_ranges(out, pool_);
+    detail::put_list(out, held_.owners, sorted(base));
+    for (std::size_t i = 0; i < held_.owners.size(); ++i) write_ranges(out, held_.of(i));
+  }
+
   /// Reads a ledger; the reader has failed afterwards where the bytes hold none. Allocates no more than the input backs.
-  static ledger decode(net::byte_reader& in) {
+  static ledger decode(net::byte_reader& in, const std::vector<net::peer_id>& base) {
     ledger l;
     l.quota_ = in.get<std::uint64_t>();
     l.budget_ = in.get<std::uint64_t>();
     l.done_ = in.get<std::uint64_t>();
     l.next_ = in.get<std::uint64_t>();
     l.pool_ = read_ranges(in);
-    const std::size_t count = detail::read_count(in, 16 * max_members, 12);
-    for (std::size_t i = 0; i < count && in.ok(); ++i) {
-      const auto peer = in.get<std::uint64_t>();
-      if (i > 0 && peer <= l.held_.owners.back()) in.refuse();
+    const std::vector<net::peer_id> owners = detail::get_list(in, sorted(base), 16 * max_members);
+    for (std::size_t i = 0; i < owners.size() && in.ok(); ++i) {
+      if (i > 0 && owners[i] <= owners[i - 1]) in.refuse();
       const range_list mine = read_ranges(in);
       if (mine.empty()) in.refuse();
-      for (const sample_range& r : mine) l.held_.add(peer, r);
+      for (const sample_range& r : mine) l.held_.add(owners[i], r);
     }
     if (!l.consistent()) in.refuse();
     return l;
@@ -32304,6 +33570,11 @@ class ledger {
 
  private:
   using range_list = std::vector<sample_range>;
+
+  static std::vector<net::peer_id> sorted(std::vector<net::peer_id> peers) {
+    std::sort(peers.begin(), peers.end());
+    return peers;
+  }
 
   static bool unique(std::vector<net::peer_id> peers) {
     std::sort(peers.begin(), peers.end());
@@ -32354,10 +33625,11 @@ class ledger {
   void top_up(const std::vector<net::peer_id>& members) {
     std::vector<draw> drawn;
     std::size_t used = 0;  // ranges of the pool
+    const std::uint64_t wanted = share(members);
     for (const net::peer_id peer : members) {
       std::uint64_t have = held_count(peer);
-      while (have < quota_) {
-        const sample_range got = take_out(quota_ - have, used);
+      while (have < wanted) {
+        const sample_range got = take_out(wanted - have, used);
         if (got.count == 0) break;
         drawn.push_back({peer, got});
         have += got.count;
@@ -32400,15 +33672,20 @@ class ledger {
   }
 
   static void write_ranges(net::byte_writer& out, std::span<const sample_range> list) {
-    out.put(static_cast<std::uint32_t>(list.size()));
-    for (const sample_range& r : list) out.put(r.first).put(r.count);
+    detail::put_varint(out, list.size());
+    for (const sample_range& r : list) {
+      detail::put_varint(out, r.first);
+      detail::put_varint(out, r.count);
+    }
   }
 
   static range_list read_ranges(net::byte_reader& in) {
-    range_list list(detail::read_count(in, net::max_post_bytes / 16, 16));
+    const std::uint64_t count = detail::get_varint(in);
+    if (count > in.remaining() / 2) in.refuse();
+    range_list list(in.ok() ? count : 0);
     for (sample_range& r : list) {
-      r.first = in.get<std::uint64_t>();
-      r.count = in.get<std::uint64_t>();
+      r.first = detail::get_varint(in);
+      r.count = detail::get_varint(in);
     }
     return list;
   }
@@ -32474,6 +33751,7 @@ struct durable_record {
   net::peer_id promised_to = 0;        ///< the only peer whose ballots of floor.term count
   std::optional<acceptance> accepted;  ///< the vote for the round after `newest`, if any
   std::optional<commit_record> newest;
+  certificate votes;                 ///< for `newest`
   ledger samples;                    ///< after `newest`
   std::vector<located_peer> others;  ///< where other peers were last seen
 
@@ -32489,22 +33767,25 @@ struct durable_record {
 }
 
 namespace detail {
-inline constexpr std::uint64_t durable_magic = 0x3152424D45574143U;  // "CAWEMBR1"
+inline constexpr std::uint64_t durable_magic = 0x3252424D45574143U;  // "CAWEMBR2"
 }
 
 /// The bytes to store, checksum at the end.
 [[nodiscard]] inline std::vector<std::byte> encode(const durable_record& r) {
   net::byte_writer out;
-  out.put(detail::durable_magic).put(r.run).put(r.self);
+  const detail::base_record base{r.newest ? &*r.newest : nullptr, r.newest ? r.newest->chain() : 0};
+  out.put(detail::durable_magic).put(r.run);
+  detail::put_wide(out, r.self);
   write(out, r.floor);
-  out.put(r.promised_to).put(static_cast<std::uint8_t>(r.accepted.has_value()));
+  detail::put_wide(out, r.promised_to);
+  out.put(static_cast<std::uint8_t>(r.newest.has_value()));
+  if (r.newest) detail::put_record(out, *r.newest, r.votes, {});
+  out.put(static_cast<std::uint8_t>(r.accepted.has_value()));
   if (r.accepted) {
     write(out, r.accepted->at);
-    write(out, r.accepted->value);
+    detail::put_record(out, r.accepted->value, {}, base);
   }
-  out.put(static_cast<std::uint8_t>(r.newest.has_value()));
-  if (r.newest) write(out, *r.newest);
-  r.samples.encode(out);
+  r.samples.encode(out, r.newest ? r.newest->members : std::vector<net::peer_id>{});
   detail::write_located(out, r.others);
   out.put(hash_bytes(out.bytes()));
   return std::move(out).take();
@@ -32523,15 +33804,22 @@ inline constexpr std::uint64_t durable_magic = 0x3152424D45574143U;  // "CAWEMBR
   }
   durable_record r;
   r.run = in.get<std::uint64_t>();
-  r.self = in.get<std::uint64_t>();
+  r.self = detail::get_wide(in);
   r.floor = read_ballot(in);
-  r.promised_to = in.get<std::uint64_t>();
+  r.promised_to = detail::get_wide(in);
+  if (in.get<std::uint8_t>() != 0) {
+    auto newest = detail::get_record(in, {});
+    if (newest) r.newest = std::move(newest->record);
+    if (newest) r.votes = std::move(newest->votes);
+  }
+  const detail::base_record base{r.newest ? &*r.newest : nullptr, r.newest ? r.newest->chain() : 0};
   if (in.get<std::uint8_t>() != 0) {
     const ballot at = read_ballot(in);
-    r.accepted = acceptance{at, read_commit_record(in)};
+    auto value = detail::get_record(in, base);
+    if (value) r.accepted = acceptance{at, std::move(value->record)};
+    if (!value) in.refuse();
   }
-  if (in.get<std::uint8_t>() != 0) r.newest = read_commit_record(in);
-  r.samples = ledger::decode(in);
+  r.samples = ledger::decode(in, r.newest ? r.newest->members : std::vector<net::peer_id>{});
   r.others = detail::read_located(in);
   CAUSEWAY_TRY(in.finish("membership record"));
   return r;
@@ -32548,11 +33836,14 @@ inline constexpr std::uint64_t durable_magic = 0x3152424D45574143U;  // "CAWEMBR
 // What members say to each other, and its bytes: format, run, kind, fields. Most of it is `report`: all that a peer has
 // promised, accepted, knows and offers, in one message. Receivers need no history of a conversation, so a report that
 // answers one question is as good for the next, and a lost one is mended by the next heartbeat.
+//
+// Records and memberships are written as differences to the newest commit that the sender knows. A receiver that knows
+// another one reads the rest of the message, is told that something is missing (`partial`), and asks for the whole.
 
 namespace causeway::inline CAUSEWAY_ABI::membership {
 
 /// Messages of another format are refused.
-inline constexpr std::uint8_t message_format = 1;
+inline constexpr std::uint8_t message_format = 2;
 
 namespace detail {
 
@@ -32575,6 +33866,7 @@ struct report {
   net::peer_id promised_to = 0;
   position newest;
   std::optional<acceptance> accepted;  ///< for the round after newest
+  bool partial = false;                ///< there is one that could not be read
   bool holds = false;                  ///< has the state of newest
   bool ready = false;                  ///< to make the next round
   bool leaving = false;
@@ -32586,7 +33878,7 @@ struct report {
   /// Whether it says the same as another one.
   [[nodiscard]] bool repeats(const report& r) const {
     return floor == r.floor && promised_to == r.promised_to && newest == r.newest && accepted == r.accepted &&
-           holds == r.holds && ready == r.ready && leaving == r.leaving && samples == r.samples;
+           partial == r.partial && holds == r.holds && ready == r.ready && leaving == r.leaving && samples == r.samples;
   }
 };
 
@@ -32613,11 +33905,22 @@ struct guide {
   std::vector<located_peer> others;
 };
 
-/// Leader to those who take part: begin. `proposal` is the record to come, state 0.
+/// Leader to those who take part: begin. `proposal` is the record to come, state 0; it counts what the view says. Addresses
+/// of the view are not on the wire: `news` has those that are new, `places` tells whether the receiver has all the others.
 struct go {
   view who;
   commit_record proposal;
+  std::vector<located_peer> news;
+  std::uint64_t places = 0;  ///< places_of(who)
+  bool partial = false;
 };
+
+/// Names the addresses of a view.
+[[nodiscard]] inline std::uint64_t places_of(const view& who) {
+  net::byte_writer out;
+  for (const view_member& m : who.members) out.put(m.peer).put_text(m.address);
+  return hash_bytes(out.bytes());
+}
 
 struct vote {
   ballot at;
@@ -32641,17 +33944,24 @@ struct adoption {
   ballot at;
   commit_record value;
   std::vector<located_peer> holders;
+  bool partial = false;
 };
 
-/// A round is committed. `holders`: for those who do not hold its state.
+/// A round is committed. `holders`: for those who do not hold its state. Who voted for the record has it already: a brief
+/// notice leaves it out.
 struct commit_notice {
+  position of;
   commit_record record;
+  certificate votes;
   std::vector<located_peer> holders;
+  bool brief = false;
+  bool partial = false;
 };
 
 /// The newest commit for somebody who misses more than one.
 struct sync {
   commit_record record;
+  certificate votes;
   ledger samples;
   std::vector<located_peer> holders;
 };
@@ -32672,41 +33982,73 @@ struct farewell {
   bool you = false;
 };
 
+/// To a member: do you know this commit, or have you voted for it?
+struct inquiry {
+  position about;
+};
+
+/// The answer, also given later, once something is known.
+struct confirmation {
+  position newest;
+  std::uint64_t before = 0;  ///< parent of newest
+  std::uint64_t voted = 0;   ///< chain of the value voted for, for the round after newest; 0: none
+
+  /// Whether it says that `chain` is committed, or that its sender voted for it.
+  [[nodiscard]] bool supports(std::uint64_t chain) const noexcept {
+    return chain != 0 && (newest.chain == chain || before == chain || voted == chain);
+  }
+};
+
+/// Where are these? None: all members.
+struct address_request {
+  std::vector<net::peer_id> who;
+};
+/// The answer: those that are known.
+struct address_list {
+  std::vector<located_peer> places;
+};
+
 // ---- bytes, one pair for each kind
 // ---------------------------------------------------------------------------------------
 
 inline void put_flag(net::byte_writer& out, bool flag) { out.put(static_cast<std::uint8_t>(flag)); }
 inline bool get_flag(net::byte_reader& in) { return in.get<std::uint8_t>() != 0; }
 
-inline void write(net::byte_writer& out, const position& p) { out.put(p.round).put(p.chain); }
+inline void write(net::byte_writer& out, const position& p) {
+  out.put(p.round);
+  put_wide(out, p.chain);
+}
 inline void read(net::byte_reader& in, position& p) {
   p.round = in.get<std::uint64_t>();
-  p.chain = in.get<std::uint64_t>();
+  p.chain = get_wide(in);
+  if (p.round > max_round) in.refuse();
 }
 
-inline void write(net::byte_writer& out, const report& m) {
+inline void write(net::byte_writer& out, const report& m, const base_record& base) {
   out.put(m.sequence);
   membership::write(out, m.floor);
-  out.put(m.promised_to);
+  put_wide(out, m.promised_to);
   write(out, m.newest);
   put_flag(out, m.accepted.has_value());
   if (m.accepted) {
     membership::write(out, m.accepted->at);
-    membership::write(out, m.accepted->value);
+    put_record(out, m.accepted->value, {}, base);
   }
   put_flag(out, m.holds);
   put_flag(out, m.ready);
   put_flag(out, m.leaving);
   out.put(m.samples).put(m.trial_term).put(m.beat).put_text(m.address);
 }
-inline void read(net::byte_reader& in, report& m) {
+inline void read(net::byte_reader& in, report& m, const base_record& base) {
   m.sequence = in.get<std::uint64_t>();
   m.floor = read_ballot(in);
-  m.promised_to = in.get<std::uint64_t>();
+  m.promised_to = get_wide(in);
   read(in, m.newest);
   if (get_flag(in)) {
     const ballot at = read_ballot(in);
-    m.accepted = acceptance{at, read_commit_record(in)};
+    auto value = get_record(in, base);
+    if (value) m.accepted = acceptance{at, std::move(value->record)};
+    m.partial = !value;
   }
   m.holds = get_flag(in);
   m.ready = get_flag(in);
@@ -32745,33 +34087,72 @@ inline void read(net::byte_reader& in, campaign& m) {
 }
 
 inline void write(net::byte_writer& out, const guide& m) {
-  out.put(m.term).put(m.leader.peer).put_text(m.leader.address);
+  out.put(m.term);
+  put_wide(out, m.leader.peer);
+  out.put_text(m.leader.address);
   write_located(out, m.others);
 }
 inline void read(net::byte_reader& in, guide& m) {
   m.term = in.get<std::uint32_t>();
-  m.leader.peer = in.get<std::uint64_t>();
+  m.leader.peer = get_wide(in);
   m.leader.address = in.get_text(max_address_bytes);
   m.others = read_located(in);
 }
 
-inline void write(net::byte_writer& out, const go& m) {
-  membership::write(out, m.who);
-  membership::write(out, m.proposal);
+inline void write(net::byte_writer& out, const go& m, const base_record& base) {
+  std::vector<net::peer_id> ids;
+  std::vector<std::uint64_t> samples;
+  for (const view_member& v : m.who.members) {
+    ids.push_back(v.peer);
+    samples.push_back(v.samples);
+  }
+  net::byte_writer body;
+  put_list(body, ids, base.members(m.who.parent));
+  put_counts(body, samples);
+  write_located(body, m.news);
+  body.put(m.places);
+  put_list(body, m.proposal.members, ids);
+  put_list(body, m.proposal.returned, base.members(m.who.parent));
+  put_wide(body, m.proposal.ledger);
+  membership::write(out, m.who.at);
+  put_flag(out, base.precedes(m.who.parent));
+  out.put(m.proposal.run).put(m.who.round);
+  put_wide(out, m.who.parent);
+  out.put_bytes(body.bytes());
 }
-inline void read(net::byte_reader& in, go& m) {
-  m.who = read_view(in);
-  m.proposal = read_commit_record(in);
+inline void read(net::byte_reader& in, go& m, const base_record& base) {
+  m.who.at = m.proposal.at = read_ballot(in);
+  const bool differs = get_flag(in);
+  m.proposal.run = in.get<std::uint64_t>();
+  m.who.round = m.proposal.round = in.get<std::uint64_t>();
+  m.who.parent = m.proposal.parent = get_wide(in);
+  net::byte_reader body{in.get_bytes(net::max_post_bytes)};
+  m.partial = differs && !base.precedes(m.who.parent);
+  if (!in.ok() || m.partial) return;
+  const auto before = differs ? base.members(m.who.parent) : std::span<const net::peer_id>{};
+  const std::vector<net::peer_id> ids = get_list(body, before, max_members);
+  const std::vector<std::uint64_t> samples = get_counts(body, ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    m.who.members.push_back({ids[i], {}, samples[i]});
+    if (samples[i] > 0) m.proposal.contributions.push_back({ids[i], samples[i]});
+  }
+  m.news = read_located(body);
+  m.places = body.get<std::uint64_t>();
+  m.proposal.members = get_list(body, ids, max_members);
+  m.proposal.returned = get_list(body, before, max_members);
+  m.proposal.ledger = get_wide(body);
+  if (m.who.round > max_round || !body.finish("go")) in.refuse();
 }
 
 inline void write(net::byte_writer& out, const vote& m) {
   membership::write(out, m.at);
-  out.put(m.round).put(m.state);
+  out.put(m.round);
+  put_wide(out, m.state);
 }
 inline void read(net::byte_reader& in, vote& m) {
   m.at = read_ballot(in);
   m.round = in.get<std::uint64_t>();
-  m.state = in.get<std::uint64_t>();
+  m.state = get_wide(in);
 }
 
 inline void write(net::byte_writer& out, const failure& m) {
@@ -32788,34 +34169,59 @@ inline void read(net::byte_reader& in, failure& m) {
 inline void write(net::byte_writer& out, const abort_attempt& m) { membership::write(out, m.floor); }
 inline void read(net::byte_reader& in, abort_attempt& m) { m.floor = read_ballot(in); }
 
-inline void write(net::byte_writer& out, const adoption& m) {
+inline void write(net::byte_writer& out, const adoption& m, const base_record& base) {
   membership::write(out, m.at);
-  membership::write(out, m.value);
+  put_record(out, m.value, {}, base);
   write_located(out, m.holders);
 }
-inline void read(net::byte_reader& in, adoption& m) {
+inline void read(net::byte_reader& in, adoption& m, const base_record& base) {
   m.at = read_ballot(in);
-  m.value = read_commit_record(in);
+  auto value = get_record(in, base);
+  m.partial = !value;
+  if (value) m.value = std::move(value->record);
   m.holders = read_located(in);
 }
 
-inline void write(net::byte_writer& out, const commit_notice& m) {
-  membership::write(out, m.record);
+inline void write(net::byte_writer& out, const commit_notice& m, const base_record& base) {
+  write(out, m.of);
+  put_flag(out, m.brief);
+  if (m.brief) {
+    net::byte_writer votes;
+    put_certificate(votes, m.votes, base.record != nullptr ? base.record->members : m.record.members);
+    out.put_bytes(votes.bytes());
+  } else {
+    put_record(out, m.record, m.votes, base);
+  }
   write_located(out, m.holders);
 }
-inline void read(net::byte_reader& in, commit_notice& m) {
-  m.record = read_commit_record(in);
+inline void read(net::byte_reader& in, commit_notice& m, const base_record& base) {
+  read(in, m.of);
+  m.brief = get_flag(in);
+  if (m.brief) {
+    net::byte_reader votes{in.get_bytes(net::max_post_bytes)};
+    m.partial = base.record == nullptr || m.of.round != base.record->round + 1;
+    if (!m.partial) m.votes = get_certificate(votes, base.record->members);
+    if (!m.partial && !votes.finish("votes")) in.refuse();
+  } else if (auto told = get_record(in, base)) {
+    m.record = std::move(told->record);
+    m.votes = std::move(told->votes);
+  } else {
+    m.partial = true;
+  }
   m.holders = read_located(in);
 }
 
 inline void write(net::byte_writer& out, const sync& m) {
-  membership::write(out, m.record);
-  m.samples.encode(out);
+  put_record(out, m.record, m.votes, {});
+  m.samples.encode(out, m.record.members);
   write_located(out, m.holders);
 }
 inline void read(net::byte_reader& in, sync& m) {
-  m.record = read_commit_record(in);
-  m.samples = ledger::decode(in);
+  auto told = get_record(in, {});
+  if (!told) return in.refuse();
+  m.record = std::move(told->record);
+  m.votes = std::move(told->votes);
+  m.samples = ledger::decode(in, m.record.members);
   m.holders = read_located(in);
 }
 
@@ -32834,17 +34240,60 @@ inline void read(net::byte_reader& in, exclusion& m) { m.why = in.get_text(1024)
 inline void write(net::byte_writer& out, const farewell& m) { put_flag(out, m.you); }
 inline void read(net::byte_reader& in, farewell& m) { m.you = get_flag(in); }
 
+inline void write(net::byte_writer& out, const inquiry& m) { write(out, m.about); }
+inline void read(net::byte_reader& in, inquiry& m) { read(in, m.about); }
+
+inline void write(net::byte_writer& out, const confirmation& m) {
+  write(out, m.newest);
+  put_wide(out, m.before);
+  put_wide(out, m.voted);
+}
+inline void read(net::byte_reader& in, confirmation& m) {
+  read(in, m.newest);
+  m.before = get_wide(in);
+  m.voted = get_wide(in);
+}
+
+inline void write(net::byte_writer& out, const address_request& m) { write_peers(out, m.who); }
+inline void read(net::byte_reader& in, address_request& m) { m.who = read_peers(in); }
+
+inline void write(net::byte_writer& out, const address_list& m) { write_located(out, m.places); }
+inline void read(net::byte_reader& in, address_list& m) { m.places = read_located(in); }
+
 /// Any message. The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<report, heartbeat, campaign, guide, go, vote, failure, abort_attempt, adoption, commit_notice,
-                             sync, holder_list, exclusion, farewell>;
+                             sync, holder_list, exclusion, farewell, inquiry, confirmation, address_request, address_list>;
+
+template <class Message, class... All>
+constexpr std::size_t place_in(const std::variant<All...>*) {
+  std::size_t place = 0;
+  (void)((std::is_same_v<Message, All> || (++place, false)) || ...);
+  return place;
+}
+/// Its place in the list.
+template <class Message>
+inline constexpr std::size_t number_of = place_in<Message>(static_cast<const message*>(nullptr));
+
+/// Of an encoded message; none of the list for what is no message.
+[[nodiscard]] inline std::size_t kind_of(std::span<const std::byte> bytes) {
+  net::byte_reader in{bytes};
+  (void)in.get<std::uint8_t>();
+  (void)in.get<std::uint64_t>();
+  const std::size_t which = in.get<std::uint8_t>();
+  return in.ok() ? which : std::variant_size_v<message>;
+}
 
 /// Kind `kind`, default-made; refuses unknown ones.
 template <std::size_t I = 0>
-message read_kind(net::byte_reader& in, std::size_t kind) {
+message read_kind(net::byte_reader& in, std::size_t kind, const base_record& base) {
   if constexpr (I < std::variant_size_v<message>) {
-    if (kind != I) return read_kind<I + 1>(in, kind);
+    if (kind != I) return read_kind<I + 1>(in, kind, base);
     std::variant_alternative_t<I, message> m;
-    read(in, m);
+    if constexpr (requires { read(in, m, base); }) {
+      read(in, m, base);
+    } else {
+      read(in, m);
+    }
     return m;
   } else {
     in.refuse();
@@ -32852,20 +34301,31 @@ message read_kind(net::byte_reader& in, std::size_t kind) {
   }
 }
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+/// `base`: the newest commit that the sender knows.
+[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m, const base_record& base = {}) {
   net::byte_writer out;
   out.put(message_format).put(run).put(static_cast<std::uint8_t>(m.index()));
-  std::visit([&](const auto& body) { write(out, body); }, m);
+  std::visit(
+      [&](const auto& body) {
+        if constexpr (requires { write(out, body, base); }) {
+          write(out, body, base);
+        } else {
+          write(out, body);
+        }
+      },
+      m);
   return std::move(out).take();
 }
 
-/// errc::wrong_run, errc::version_mismatch, errc::corrupt or errc::too_large for what is no message of this run.
-[[nodiscard]] inline result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes) {
+/// `base`: the newest commit that the receiver knows. errc::wrong_run, errc::version_mismatch, errc::corrupt or
+/// errc::too_large for what is no message of this run.
+[[nodiscard]] inline result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes,
+                                                    const base_record& base = {}) {
   net::byte_reader in{bytes};
   const auto format = in.get<std::uint8_t>();
   if (format != message_format) return fail(errc::version_mismatch, "membership message", "of another format");
   if (in.get<std::uint64_t>() != run) return fail(errc::wrong_run, "membership message", "of another run");
-  message m = read_kind(in, in.get<std::uint8_t>());
+  message m = read_kind(in, in.get<std::uint8_t>(), base);
   CAUSEWAY_TRY(in.finish("membership message"));
   return m;
 }
@@ -33074,7 +34534,8 @@ struct options {
   /// How long after the first peer the last one is ready.
   net::arrival_options grace{.floor = std::chrono::seconds{2}, .cap = std::chrono::minutes{10}};
   /// But no longer than this part of the time that the first one took, and the floor: who is later loses nothing, its work
-  /// counts in the next round, while everybody else would stand still.
+  /// counts in the next round, while everybody else would stand still. And no longer than the peers that wait lose less
+  /// than those that are waited for: see wait_times::grace_deadline.
   double grace_share = 0.25;
   /// How long a round takes until most of those who train are ready.
   net::arrival_options pace{.floor = std::chrono::seconds{30}, .cap = std::chrono::hours{1}};
@@ -33083,8 +34544,6 @@ struct options {
   /// How long after its beginning an exchange brings the first vote. Who drives the protocol has its own deadline; this one
   /// is for a trainer that hangs, and is doubled.
   net::arrival_options exchange{.floor = std::chrono::seconds{30}, .cap = std::chrono::hours{1}};
-  /// How long a newcomer takes to fetch the state.
-  net::arrival_options fetch{.floor = std::chrono::seconds{5}, .cap = std::chrono::minutes{10}};
   /// Failed attempts at a round after which there are pauses between them.
   std::uint32_t max_attempts = 8;
 };
@@ -33101,13 +34560,15 @@ enum class reject_reason : std::uint8_t {
   not_ready,     ///< asked to take part with something that this peer did not announce
   unknown_peer,  ///< from somebody who is not connected
   diverged,      ///< another hash than the rest for the same round
+  not_a_member,  ///< from somebody whose word does not count in the newest view
+  term_jump,     ///< a term too far above the known ones
 };
-inline constexpr std::size_t reject_reasons = 10;
+inline constexpr std::size_t reject_reasons = 12;
 
 [[nodiscard]] constexpr std::string_view to_string(reject_reason why) noexcept {
   constexpr std::array<std::string_view, reject_reasons> names{
-      "wrong_run",    "malformed",    "stale_ballot", "wrong_leader", "wrong_round",
-      "wrong_parent", "wrong_ledger", "not_ready",    "unknown_peer", "diverged"};
+      "wrong_run",    "malformed", "stale_ballot", "wrong_leader", "wrong_round",  "wrong_parent",
+      "wrong_ledger", "not_ready", "unknown_peer", "diverged",     "not_a_member", "term_jump"};
   return names[static_cast<std::size_t>(why)];
 }
 
@@ -33120,10 +34581,13 @@ struct effects {
   virtual void dial(const std::string& address) = 0;
   /// Ends the connection; peer_down follows or not.
   virtual void drop(net::peer_id peer, const std::string& why) = 0;
-  /// Durable when it returns. False: the disk failed; the protocol stops, and sends nothing that depends on it.
+  /// Durable before anything that is sent or noted after it leaves this peer. False: the disk failed; the protocol stops,
+  /// and sends nothing that depends on it. Where that shows later, protocol::disk_failed tells.
   [[nodiscard]] virtual bool persist(const durable_record& record) = 0;
   /// Replaces what was asked for before.
   virtual void wake_at(time_point when) = 0;
+  /// The leader holds the round back for the transfer of a peer that asked for it (protocol::asks_for_time): tell it.
+  virtual void give_time(net::peer_id, duration) {}
   virtual void note(const event&) {}
   virtual void log(severity, std::string_view) {}
 };
@@ -33185,6 +34649,8 @@ class acceptor {
 
   [[nodiscard]] const durable_record& durable() const noexcept { return durable_; }
   [[nodiscard]] const position& newest() const noexcept { return newest_; }
+  /// The newest commit known, for reading and writing what comes after it.
+  [[nodiscard]] base_record base() const noexcept { return {durable_.newest ? &*durable_.newest : nullptr, newest_.chain}; }
   /// chain() of the value voted for, 0 where there is none.
   [[nodiscard]] std::uint64_t accepted_chain() const noexcept { return accepted_chain_; }
   [[nodiscard]] const std::string& broken() const noexcept { return broken_; }
@@ -33268,29 +34734,35 @@ class acceptor {
 
   /// A4: a commit is a fact, whoever tells it. True: it is new, and known from now on. False: known before, or it cannot be
   /// applied (a commit before it is missing), or two histories exist.
-  bool learn(const commit_record& record, time_point now) {
+  bool learn(const commit_record& record, time_point now, const certificate& votes = {}) {
     if (!broken_.empty() || !newest_.known() || record.round > newest_.round + 1) return false;
     if (record.round < newest_.round) return false;
     if (record.round == newest_.round) return expect_same(record), false;
     if (record.run != durable_.run) return false;
     if (!follows(record)) return fork(record), false;
-    return take(record, after_, now);
+    return take(record, after_, votes, now);
   }
 
   /// The same where commits between were missed; `samples` is the ledger after it.
-  bool learn(const commit_record& record, const ledger& samples, time_point now) {
+  bool learn(const commit_record& record, const ledger& samples, time_point now, const certificate& votes = {}) {
     if (!broken_.empty() || record.run != durable_.run || record.members.empty()) return false;
     if (newest_.known() && record.round < newest_.round) return false;
     if (newest_.known() && record.round == newest_.round) return expect_same(record), false;
     if (newest_.known() && record.round == newest_.round + 1 && record.parent != newest_.chain) return fork(record), false;
     if (samples.hash() != record.ledger) return false;
-    return take(record, samples, now);
+    return take(record, samples, votes, now);
   }
 
   /// Keeps where others can be dialled; written with the next step that has to be written anyway.
   void remember(std::vector<located_peer> others) { durable_.others = std::move(others); }
 
+  /// The last step could not be made durable after all: nobody may hear of it, nor of anything else.
+  void lose_disk() { broken_ = disk_failed; }
+
  private:
+  static constexpr const char* disk_failed =
+      "the membership record could not be written: mend the disk, then start this peer again";
+
   [[nodiscard]] event about(event::kind what, time_point now) const {
     event e;
     e.what = what;
@@ -33302,12 +34774,13 @@ class acceptor {
   /// Writes what was just changed. After a failure nobody hears of the change, or of anything else.
   bool save() {
     if (fx_->persist(durable_)) return true;
-    broken_ = "the membership record could not be written: mend the disk, then start this peer again";
+    lose_disk();
     return false;
   }
 
-  bool take(const commit_record& record, const ledger& samples, time_point now) {
+  bool take(const commit_record& record, const ledger& samples, const certificate& votes, time_point now) {
     durable_.newest = record;
+    durable_.votes = votes;
     durable_.samples = samples;
     durable_.accepted.reset();
     if (!save()) return false;
@@ -33420,6 +34893,15 @@ class attempt {
     return std::nullopt;
   }
 
+  /// Those of `members` who voted for it.
+  [[nodiscard]] certificate votes_for(std::uint64_t state, const std::vector<net::peer_id>& members) const {
+    certificate votes;
+    for (const net::peer_id id : members) {
+      if (voted_for(id, state)) votes.push_back({id, {}});
+    }
+    return votes;
+  }
+
   [[nodiscard]] bool running() const noexcept { return kind_ != kind::none; }
   [[nodiscard]] bool adopting() const noexcept { return kind_ == kind::adoption; }
   [[nodiscard]] bool recorded() const noexcept { return kind_ == kind::recorded; }
@@ -33429,6 +34911,7 @@ class attempt {
   [[nodiscard]] bool all_answered() const noexcept { return votes_.size() + gone_.size() >= asked_.size(); }
   [[nodiscard]] bool somebody_gone() const noexcept { return !gone_.empty(); }
   [[nodiscard]] bool somebody_voted() const noexcept { return !votes_.empty(); }
+  [[nodiscard]] bool voted(net::peer_id id) const { return votes_.contains(id); }
   [[nodiscard]] bool silent(net::peer_id id) const { return !votes_.contains(id) && !gone_.contains(id); }
   [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const {
     const auto vote = votes_.find(id);
@@ -33474,7 +34957,12 @@ class attempt {
 class wait_times {
  public:
   explicit wait_times(const options& o)
-      : options_{o}, grace_{o.grace}, vote_{o.vote}, exchange_{o.exchange}, fetch_{o.fetch}, pace_{o.pace} {}
+      : options_{o},
+        grace_{o.grace},
+        vote_{o.vote},
+        exchange_{o.exchange},
+        pace_{o.pace},
+        answer_{{.floor = o.grace.floor, .cap = o.silence.cap}} {}
 
   void begin_round(time_point now) {
     ready_.clear();
@@ -33490,11 +34978,16 @@ class wait_times {
   }
 
   /// Those who are ready could make the round. Who brings work from an earlier one is ready at once and says nothing of how
-  /// long this one takes, so the wait for the others begins here.
-  void enough_ready(time_point now) {
+  /// long this one takes, so the wait for the others begins here. `samples`: what most of them bring at least.
+  void enough_ready(time_point now, std::uint64_t samples) {
     if (std::exchange(enough_, true)) return;
     enough_at_ = now;
     pace_.observe(now - begun_);
+    if (samples > 0) sample_time_ = (now - begun_) / static_cast<duration::rep>(samples);
+  }
+  /// How long a peer takes to train so many samples, after the last round that had any; 0: nothing is known.
+  [[nodiscard]] duration training_time(std::uint64_t samples) const {
+    return sample_time_ * static_cast<duration::rep>(std::min(samples, most_samples));
   }
   [[nodiscard]] bool had_enough() const noexcept { return enough_; }
   /// By when most of those who train should be ready, after earlier rounds.
@@ -33506,8 +34999,9 @@ class wait_times {
   void began(std::uint32_t failures) {
     if (failures == 0 && ready_.size() > 1) grace_.observe(std::max(last_ready_ - enough_at_, duration{0}));
   }
-  void fetched(duration took) { fetch_.observe(took); }
   void failed(time_point now) { failed_at_ = now; }
+  /// All who took part in the failed attempt are ready for another.
+  void answered(time_point now) { answer_.observe(now - failed_at_); }
 
   void committed(const attempt& a) {
     if (a.adopting() || !a.somebody_voted()) return;
@@ -33515,14 +35009,15 @@ class wait_times {
     if (!a.proposal().contributions.empty()) exchange_.observe(a.first_vote() - a.began());
   }
 
-  [[nodiscard]] time_point grace_deadline() const {
-    const double share = options_.grace_share * seconds(enough_at_ - begun_);
-    const duration most = std::chrono::duration_cast<duration>(std::chrono::duration<double>{share});
-    return enough_at_ + std::min(grace_.patience(), std::max(most, options_.grace.floor));
+  /// Who is left out is idle until the next round, and has to catch up; who waits is idle meanwhile. So one of many is
+  /// waited for as long as that is the smaller loss. `late`: part of the peers that would be waited for.
+  [[nodiscard]] time_point grace_deadline(double late) const {
+    const duration round = enough_at_ - begun_;
+    const duration most = std::max(part_of(round, options_.grace_share), options_.grace.floor);
+    return enough_at_ + std::min({grace_.patience(), most, part_of(round + catch_up_time(), late)});
   }
-  [[nodiscard]] time_point fetch_deadline() const { return enough_at_ + fetch_.patience(); }
-  /// By when those of a failed attempt have confirmed its end, or are known to be silent.
-  [[nodiscard]] time_point answer_deadline() const { return failed_at_ + options_.silence.cap; }
+  /// By when those of a failed attempt have confirmed its end and are ready again, or are known to be silent or to hang.
+  [[nodiscard]] time_point answer_deadline() const { return failed_at_ + answer_.patience(); }
 
   [[nodiscard]] time_point attempt_deadline(const attempt& a) const {
     if (a.adopting() || a.recorded()) return no_deadline;
@@ -33537,14 +35032,26 @@ class wait_times {
   }
 
  private:
+  static constexpr std::uint64_t most_samples = std::uint64_t{1} << 20U;
+
+  // What a round exchanged has to be sent once more.
+  [[nodiscard]] duration catch_up_time() const {
+    return exchange_.count() == 0 ? options_.grace.floor : exchange_.patience();
+  }
+
+  static duration part_of(duration whole, double part) {
+    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{part * seconds(whole)});
+  }
+
   options options_;
   net::arrival_statistics grace_;
   net::arrival_statistics vote_;
   net::arrival_statistics exchange_;
-  net::arrival_statistics fetch_;
   net::arrival_statistics pace_;
+  net::arrival_statistics answer_;
   std::set<net::peer_id> ready_;
   time_point begun_;
+  duration sample_time_{0};
   bool enough_ = false;
   time_point enough_at_;
   time_point last_ready_;
@@ -33554,6 +35061,62 @@ class wait_times {
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_ATTEMPT_HPP
+
+// ---- causeway/membership/term_limit.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP
+#define CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP
+
+// How quickly the term of a peer may grow. Terms are numbered through once in the life of a run, so whoever could make them
+// jump could end it. Honest terms grow by about one for each election: they pass at once. A larger jump passes as well, but
+// only after as many heartbeats as it is too large, so that no honest peer is shut out for ever.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// A regular value. Forgets everything with the process.
+class term_limit {
+ public:
+  explicit term_limit(duration heartbeat) : heartbeat_{heartbeat} {}
+
+  /// Whether a term may become `wanted` now where `known` is the highest that is beyond doubt. If so, the growth is spent.
+  bool allow(std::uint32_t known, std::uint32_t wanted, time_point now) {
+    if (wanted <= known) return true;
+    refill(now);
+    const std::uint64_t growth = wanted - known;
+    if (growth > saved_ && now - last_refused_ > 8 * heartbeat_) refused_since_ = now;
+    if (growth > saved_ + beats(now - refused_since_)) {
+      last_refused_ = now;
+      return false;
+    }
+    saved_ -= std::min(saved_, growth);
+    refused_since_ = last_refused_ = now;
+    return true;
+  }
+
+  /// Growth that needs no wait.
+  static constexpr std::uint64_t burst = 64;
+
+ private:
+  [[nodiscard]] std::uint64_t beats(duration d) const {
+    return static_cast<std::uint64_t>(std::max<std::int64_t>(d / std::max(heartbeat_, duration{1}), 0));
+  }
+
+  void refill(time_point now) {
+    const std::uint64_t more = beats(now - filled_);
+    if (more == 0) return;
+    saved_ = std::min(burst, saved_ + more);
+    filled_ = now;
+  }
+
+  duration heartbeat_;
+  std::uint64_t saved_ = burst;
+  time_point filled_;
+  time_point refused_since_;
+  time_point last_refused_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_TERM_LIMIT_HPP
 
 // ---- causeway/membership/peer_table.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP
@@ -33573,18 +35136,23 @@ struct peer_entry {
   std::uint32_t last_beat = 0;    ///< number of the last one
   time_point beat_at;             ///< when it came
 
+  position word;        ///< the newest commit it has named on this connection
+  confirmation answer;  ///< its last answer to an inquiry on this connection
+  bool asks = false;    ///< waits for our word on a commit that we did not know when it asked
+
   // As its leader sees it.
   std::optional<report> said;     ///< on this connection
   std::uint64_t holds_round = 0;  ///< the newest round whose state it has told us to hold
   std::uint64_t rounds_told = 0;  ///< the newest round it was told on this connection
   ballot told_floor;              ///< the newest abort it was told on this connection
   ballot told_adoption;
+  std::uint64_t renewed_for = 0;  ///< the round for which a new term was taken because of it
   std::uint32_t rounds_down = 0;  ///< commits since it was last up
-  std::uint32_t misses = 0;       ///< rounds that began while this newcomer was not ready; waited for at 2, then from 0
-  time_point told_at;             ///< when it was told of the newest
   std::uint32_t wasted = 0;       ///< graces in a row that it did not use
   std::uint32_t unwaited = 0;     ///< rounds that are not held up for it
-  std::uint32_t exclusions = 0;   ///< in a row
+  std::uint32_t exclusions = 0;   ///< one less after `sound_rounds` rounds without trouble
+  std::uint32_t sound = 0;        ///< rounds that it voted for since the last exclusion, or since one was forgiven
+  std::uint32_t unvoted = 0;      ///< rounds in a row that it took part in and did not vote for
   std::uint32_t pause = 0;        ///< attempts that it still sits out
 };
 
@@ -33592,7 +35160,11 @@ struct peer_entry {
 class peer_table {
  public:
   peer_table(options o, durable_record record, effects& fx)
-      : settings{std::move(o)}, votes{std::move(record), fx}, out{&fx}, self{votes.durable().self} {
+      : settings{std::move(o)},
+        votes{std::move(record), fx},
+        out{&fx},
+        self{votes.durable().self},
+        terms_{settings.heartbeat} {
     entry(self).up = true;
     entry(self).address = settings.address;
   }
@@ -33604,6 +35176,39 @@ class peer_table {
   time_point now;
   std::map<net::peer_id, peer_entry> peers;  ///< ourselves included
   std::deque<message> to_self;
+  std::set<std::string> seeds;   ///< addresses that this peer was started with
+  std::set<net::peer_id> roots;  ///< who told us of the run when we knew nobody of it
+  net::peer_id vouched = 0;      ///< the leader that somebody we believe pointed to
+
+  /// Whether its word counts: a member of the newest view known, or whom this peer has promised to follow, who was one.
+  [[nodiscard]] bool believed(net::peer_id id) const {
+    return votes.is_member(id) || (id != 0 && id == votes.durable().promised_to);
+  }
+  /// Whether it may lead: the leader need not be a member any more, and is then known through those who follow it.
+  [[nodiscard]] bool may_lead(net::peer_id id) const { return votes.newest().known() && (believed(id) || id == vouched); }
+  /// Whether this peer has met it in the run before, or was sent to it.
+  [[nodiscard]] bool acquainted(net::peer_id id) const {
+    const auto& book = votes.durable().others;
+    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
+    if (believed(id) || roots.contains(id) || (at != book.end() && at->peer == id)) return true;
+    const peer_entry* p = find(id);
+    return p != nullptr && seeds.contains(p->address);
+  }
+
+  /// The highest term that is beyond doubt.
+  [[nodiscard]] std::uint32_t known_term() const {
+    const auto& newest = votes.durable().newest;
+    return std::max(votes.durable().floor.term, newest ? newest->at.term : 0);
+  }
+  /// Whether this term may be promised now; a jump is counted.
+  bool allow_term(std::uint32_t term, net::peer_id from) { return allow_term(term, from, known_term()); }
+  bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known) {
+    if (terms_.allow(known, term, now)) return true;
+    reject(reject_reason::term_jump, from);
+    return false;
+  }
+  /// Whether a term that somebody names is near enough to be answered with a higher one.
+  [[nodiscard]] bool near(std::uint32_t term) const { return term <= known_term() + term_limit::burst; }
 
   [[nodiscard]] peer_entry& entry(net::peer_id id) {
     const auto [at, added] = peers.try_emplace(id);
@@ -33630,8 +35235,37 @@ class peer_table {
     return at == book.end() || at->peer != id ? std::string{} : at->address;
   }
 
-  /// Keeps where peers are, ourselves not among them; written with the next durable step. `met`: ascending.
-  void remember(const std::vector<located_peer>& met) {
+  /// Those of `who` whose address is known.
+  [[nodiscard]] std::vector<located_peer> places_of(const std::vector<net::peer_id>& who) const {
+    std::vector<located_peer> list;
+    for (const net::peer_id id : who) {
+      located_peer p{id, id == self ? settings.address : address_of(id)};
+      if (!p.address.empty()) list.push_back(std::move(p));
+    }
+    return list;
+  }
+
+  /// As said by leaders, not as seen from here: all who took part have the same.
+  [[nodiscard]] std::string remembered_address(net::peer_id id) const {
+    const auto& book = votes.durable().others;
+    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
+    return at == book.end() || at->peer != id ? std::string{} : at->address;
+  }
+
+  /// For a leader: which addresses of the view others cannot have heard of, and a name for all of them.
+  void say_places(go& m) const {
+    for (const view_member& v : m.who.members) {
+      if (!v.address.empty() && v.address != remembered_address(v.peer)) m.news.push_back({v.peer, v.address});
+    }
+    m.places = detail::places_of(m.who);
+  }
+
+  /// Keeps where peers are, ourselves not among them; written with the next durable step.
+  void remember(std::vector<located_peer> met) {
+    std::erase_if(met, [&](const located_peer& p) { return p.peer == self || p.address.empty(); });
+    std::sort(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+    met.erase(std::unique(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer == y.peer; }),
+              met.end());
     const auto& book = votes.durable().others;
     const auto known = [&](const located_peer& p) {
       const auto at = std::lower_bound(book.begin(), book.end(), p.peer, by_peer);
@@ -33669,20 +35303,32 @@ class peer_table {
     return is_quorum(members(), members_that([](net::peer_id, const peer_entry& p) { return p.up; }));
   }
 
+  /// Whether it has promised somebody else a term of ours or above.
+  [[nodiscard]] bool promised_elsewhere(const peer_entry& p) const {
+    if (!p.up || !p.said) return false;
+    const std::uint32_t term = votes.durable().floor.term;
+    return p.said->floor.term > term || (p.said->floor.term == term && p.said->promised_to != self);
+  }
+  /// As far as a leader knows: a quorum is within reach that has promised nothing to anybody else.
+  [[nodiscard]] bool quorum_follows() const {
+    const auto may_follow = [&](net::peer_id, const peer_entry& p) { return p.up && !promised_elsewhere(p); };
+    return is_quorum(members(), members_that(may_follow));
+  }
+
   /// Nothing leaves a peer whose record could not be written.
   void post(net::peer_id to, const message& m) {
     if (!votes.broken().empty()) return;
     if (to == self) {
       to_self.push_back(m);
     } else if (up(to)) {
-      out->send(to, encode(settings.run, m));
+      out->send(to, encode(settings.run, m, votes.base()));
     }
   }
 
   /// The same bytes to many.
   void post_all(const std::vector<net::peer_id>& to, const message& m) {
     if (!votes.broken().empty()) return;
-    const std::vector<std::byte> bytes = encode(settings.run, m);
+    const std::vector<std::byte> bytes = encode(settings.run, m, votes.base());
     for (const net::peer_id id : to) {
       if (id == self) {
         to_self.push_back(m);
@@ -33716,15 +35362,280 @@ class peer_table {
     return list;
   }
 
+  void note_leads(std::uint32_t term) {
+    event e;
+    e.what = event::lead;
+    e.at_time = now;
+    e.peer = self;
+    e.at = {term, 0};
+    e.round = votes.newest().round + 1;
+    out->note(e);
+  }
+
+  /// Dials a few of those who were here once, others each time: they may be unable to find us, and what they hold waits for
+  /// them. `called`: how many before; gives that of the next time.
+  [[nodiscard]] std::size_t call_the_lost(std::size_t called) {
+    std::vector<std::string> lost;
+    for (const located_peer& p : votes.durable().others) {
+      if (!up(p.peer)) lost.push_back(address_of(p.peer));
+    }
+    for (std::size_t i = 0; i < std::min(called_at_once, lost.size()); ++i) out->dial(lost[called++ % lost.size()]);
+    return called;
+  }
+
  private:
+  static constexpr std::size_t called_at_once = 8;
+
   static bool by_peer(const located_peer& p, net::peer_id id) { return p.peer < id; }
 
   std::array<std::uint64_t, reject_reasons> rejected_{};
+  term_limit terms_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
 #endif  // CAUSEWAY_MEMBERSHIP_PEER_TABLE_HPP
+
+// ---- causeway/membership/suspects.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
+#define CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
+
+// Who has to sit out so that the next attempt does not fail as the last one did. A report "my link to s failed" is an edge
+// between two peers, one of which has to go; a peer that failed by itself is an edge to itself. The peers to leave out are
+// a small vertex cover of these edges.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// One complaint: `by` could not exchange with `about`. by == about: it failed by itself.
+struct complaint {
+  net::peer_id by = 0;
+  net::peer_id about = 0;
+
+  friend auto operator<=>(const complaint&, const complaint&) = default;
+};
+
+/// How often each peer was one of two of whom one had to be at fault.
+using dispute_counts = std::map<net::peer_id, std::uint32_t>;
+/// A complaint, and what its peer saw.
+struct failed_link {
+  complaint link;
+  errc why = errc::peer_lost;
+};
+
+/// Peers out of `order` that explain all complaints, taken greedily: who fails by itself, then who is in most of what is
+/// left; of equals the one with more `disputes`, then the one later in `order`; `spared` (the leader) only against peers in
+/// fewer. Greedy is smallest for the patterns that links make (stars and single pairs) and at most a factor ln n off. Who
+/// complains of others without reason, each time of somebody else, is found the second time. Cost: O(n · complaints).
+[[nodiscard]] inline std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
+                                                       const std::vector<net::peer_id>& order, net::peer_id spared,
+                                                       const dispute_counts& disputes = {}) {
+  const auto disputed = [&](net::peer_id id) { return disputes.contains(id) ? disputes.at(id) : 0U; };
+  std::vector<complaint> edges;
+  for (const complaint& c : complaints) {  // a link is one edge, whoever complains of it
+    if (contains(order, c.by) && contains(order, c.about)) {
+      edges.push_back({std::min(c.by, c.about), std::max(c.by, c.about)});
+    }
+  }
+  std::sort(edges.begin(), edges.end());
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+
+  std::vector<net::peer_id> out;
+  while (!edges.empty()) {
+    std::map<net::peer_id, std::size_t> weight;
+    for (const complaint& e : edges) {
+      weight[e.by] += e.by == e.about ? edges.size() + 1 : 1;
+      if (e.by != e.about) ++weight[e.about];
+    }
+    net::peer_id worst = 0;
+    for (const net::peer_id id : order) {
+      const std::size_t w = weight.contains(id) ? weight[id] : 0;
+      if (w == 0) continue;
+      const bool more = worst == 0 || w > weight[worst];
+      const bool equal = worst != 0 && w == weight[worst];
+      const bool as_often = disputed(id) == disputed(worst) && id != spared;
+      if (more || (equal && (disputed(id) > disputed(worst) || as_often))) worst = id;
+    }
+    std::erase_if(edges, [&](const complaint& e) { return e.by == worst || e.about == worst; });
+    out.push_back(worst);
+  }
+  return out;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
+
+// ---- causeway/membership/blame.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_BLAME_HPP
+#define CAUSEWAY_MEMBERSHIP_BLAME_HPP
+
+// Whose fault a failed attempt was, and who sits out for it. Evidence, the strongest first: a peer that does not come out
+// of the attempt while its connection stands (it hangs); one that took part and did not vote; what peers saw themselves of
+// each other (suspects.hpp); and where nobody saw anything, which halves of the peers attempts fail with.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// Of one leader. Pauses are peer_entry::pause, which attempts count down. Not thread-safe.
+class blame {
+ public:
+  explicit blame(peer_table& t) : t_{t} {}
+
+  // ---- what happens -----------------------------------------------------------------------------------------------------
+
+  void begin_round() { owing_.clear(); }  // complaints stay: who cannot exchange data would hold this round up as well
+  void begin_exchange(ballot at, const std::vector<net::peer_id>& who) {
+    last_at_ = at;
+    last_order_ = who;
+  }
+  void begin_adoption(ballot at) { last_at_ = at; }
+
+  void on(net::peer_id from, const failure& m) {
+    if (m.at != last_at_) return;
+    if (m.suspects.empty() && m.why != errc::cancelled) unexplained_ = true;  // who ends it of its own accord blames nobody
+    for (const net::peer_id id : m.suspects) complaints_.push_back({{from, id}, m.why});
+  }
+
+  void failed(const attempt& a) {
+    for (const net::peer_id id : a.asked()) {
+      if (!t_.up(id)) somebody_lost_ = true;
+      if (a.adopting()) continue;
+      owing_.push_back(id);
+      if (t_.up(id) && a.silent(id) && a.somebody_voted()) complaints_.push_back({{id, id}, errc::timeout});
+    }
+  }
+
+  /// A round was made: who took part is not what spoils attempts; who voted is sound, and who did not is found out.
+  void committed(const attempt& a, net::peer_id id, peer_entry& p) {
+    if (a.adopting() || !a.asked().contains(id)) return;
+    std::erase(narrowed_, id);
+    if (a.silent(id) && ++p.unvoted > unvoted_allowed) exclude(id, "it takes part in rounds and does not vote for them");
+    if (!a.voted(id)) return;
+    for (failed_link& c : complaints_) {
+      if (c.link.about == id) c.link.about = c.link.by;  // who complained of it could have voted, too
+    }
+    p.unvoted = 0;
+    if (++p.sound < sound_rounds) return;
+    p.sound = 0;
+    p.exclusions -= std::min(p.exclusions, 1U);
+    if (const auto at = disputes_.find(id); at != disputes_.end() && --at->second == 0) disputes_.erase(at);
+  }
+
+  /// Whether it was asked for the last exchange.
+  [[nodiscard]] bool took_part(net::peer_id id) const { return contains(last_order_, id); }
+  [[nodiscard]] const std::vector<net::peer_id>& last_order() const noexcept { return last_order_; }
+
+  // ---- who sits out -----------------------------------------------------------------------------------------------------
+
+  /// Somebody who took part in the failed attempt, is here, and is not `ready(id)` again: until it is, or has been waited
+  /// for in vain, nobody knows whose fault it was. 0: nobody.
+  template <class Ready>
+  [[nodiscard]] net::peer_id owes_answer(const Ready& ready) const {
+    const auto owes = [&](net::peer_id id) { return t_.up(id) && !ready(id); };
+    const auto at = std::find_if(owing_.begin(), owing_.end(), owes);
+    return at == owing_.end() ? 0 : *at;
+  }
+  /// Whether an attempt failed and nobody was found out yet.
+  [[nodiscard]] bool is_open() const noexcept { return !owing_.empty(); }
+
+  /// Turns what is known into peers that sit out, each time for longer. `could_go(who)`: whether `who` is enough for
+  /// another attempt; `here`: all who could take part in it.
+  template <class Ready, class CouldGo>
+  void decide(const Ready& ready, const std::vector<net::peer_id>& here, const CouldGo& could_go) {
+    const bool open = is_open();
+    std::vector<net::peer_id> out = exclude_stuck(ready);
+    const std::vector<complaint> links = open_complaints(out);
+    const std::vector<net::peer_id> found = explain(links, last_order_, t_.self, disputes_);
+    for (const net::peer_id id : found) exclude(id, "what it sent did not come or could not be used; see the logs");
+    note_disputes(links);
+    const bool explained = !found.empty() || !out.empty() || somebody_lost_;
+    if (open && unexplained_ && !explained) narrow_down(here, could_go);
+    complaints_.clear();
+    owing_.clear();
+    unexplained_ = somebody_lost_ = false;
+  }
+
+ private:
+  /// The others waited for those who have not come out of the failed attempt, or for somebody who did.
+  template <class Ready>
+  std::vector<net::peer_id> exclude_stuck(const Ready& ready) {
+    std::vector<net::peer_id> stuck;
+    for (net::peer_id id = owes_answer(ready); id != 0; id = owes_answer(ready)) {
+      std::erase(owing_, id);
+      stuck.push_back(id);
+      exclude(id, "it did not end its part in a failed attempt");
+    }
+    return stuck;
+  }
+
+  /// Complaints that neither a lost peer nor one that is stuck explains.
+  [[nodiscard]] std::vector<complaint> open_complaints(const std::vector<net::peer_id>& stuck) const {
+    std::vector<complaint> links;
+    for (const failed_link& c : complaints_) {
+      const bool gone = !t_.up(c.link.by) || !t_.up(c.link.about);
+      const bool hung = contains(stuck, c.link.by) || contains(stuck, c.link.about);
+      const bool waited = c.why == errc::timeout && c.link.by != c.link.about;  // perhaps for one who waited for another
+      if (!gone && !hung && !(waited && (somebody_lost_ || !stuck.empty()))) links.push_back(c.link);
+    }
+    return links;
+  }
+
+  void note_disputes(const std::vector<complaint>& links) {
+    std::set<complaint> pairs;
+    for (const complaint& c : links) pairs.insert({std::min(c.by, c.about), std::max(c.by, c.about)});
+    for (const complaint& c : pairs) {
+      if (c.by == c.about) continue;
+      ++disputes_[c.by];
+      ++disputes_[c.about];
+    }
+  }
+
+  void exclude(net::peer_id id, const std::string& reason) {
+    peer_entry& p = t_.entry(id);
+    p.pause = 1U << std::min(p.exclusions, 4U);
+    p.sound = 0;
+    ++p.exclusions;
+    const std::string why = "peer " + std::to_string(id) + " sits out " + std::to_string(p.pause) +
+                            (p.pause == 1 ? " attempt: " : " attempts: ") + reason;
+    t_.out->log(severity::warning, why);
+    t_.post(id, exclusion{why});
+  }
+
+  /// Nobody can say who spoilt the attempt: half of those it may be sit the next one out. If that fails too, it is one of
+  /// the other half; if not, one of these. So after log2 n attempts one is left.
+  template <class CouldGo>
+  void narrow_down(std::vector<net::peer_id> here, const CouldGo& could_go) {
+    std::erase_if(narrowed_, [&](net::peer_id id) { return !contains(last_order_, id); });
+    if (narrowed_.empty()) narrowed_ = last_order_;
+    if (narrowed_.size() == 1) {
+      exclude(narrowed_.front(), "attempts with it fail");
+      narrowed_.clear();
+      return;
+    }
+    for (std::size_t i = narrowed_.size(); i > (narrowed_.size() + 1) / 2; --i) {
+      const net::peer_id id = narrowed_[i - 1];
+      std::erase(here, id);
+      if (!could_go(here)) return;
+      t_.entry(id).pause = std::max(t_.entry(id).pause, 1U);
+    }
+  }
+
+  static constexpr std::uint32_t unvoted_allowed = 1;
+  static constexpr std::uint32_t sound_rounds = 4;
+
+  peer_table& t_;
+  std::vector<failed_link> complaints_;
+  bool unexplained_ = false;         ///< somebody's part in the attempt failed, and it does not know whose fault that was
+  bool somebody_lost_ = false;       ///< somebody who took part is gone
+  std::vector<net::peer_id> owing_;  ///< who took part in an attempt that failed, until it is known whose fault that was
+  std::vector<net::peer_id> narrowed_;  ///< one of these spoils attempts
+  dispute_counts disputes_;
+  ballot last_at_;                        ///< of the last attempt
+  std::vector<net::peer_id> last_order_;  ///< of the last exchange
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_BLAME_HPP
 
 // ---- causeway/membership/candidate.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_CANDIDATE_HPP
@@ -33776,7 +35687,9 @@ class candidate {
   }
 
   void on(net::peer_id from, const report& m) {
-    seen_ = std::max(seen_, m.floor.term);
+    if (!t_.acquainted(from)) return;
+    const std::uint32_t known = std::max(seen_, t_.known_term());
+    if (m.floor.term > known && t_.allow_term(m.floor.term, from, known)) seen_ = m.floor.term;
     if (phase_ == phase::trial && m.trial_term == term_) granted_.insert(from);
     if (phase_ == phase::campaign && m.floor.term == term_ && m.promised_to == t_.self) granted_.insert(from);
   }
@@ -34058,6 +35971,9 @@ class checker {
     r.members = e.members;
     r.contributions = e.contributions;
     r.returned = e.returned;
+    if (e.round == 0) {  // the founding hands nothing out
+      return ledger_.hash() == e.ledger ? verdict{} : "the ledger of this commit is another one";
+    }
     if (!ledger_.fits(r)) return "somebody contributed more samples than it held";
     for (const contribution& c : e.contributions) {
       const std::vector<std::uint64_t> numbers = ledger_.take(c.peer, 0, c.samples);
@@ -34227,6 +36143,255 @@ struct proposal_rule {
 
 #endif  // CAUSEWAY_MEMBERSHIP_DECISION_HPP
 
+// ---- causeway/membership/evidence.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_EVIDENCE_HPP
+#define CAUSEWAY_MEMBERSHIP_EVIDENCE_HPP
+
+// When a commit that somebody tells is believed. A peer that knows a view counts the word of its members only, its own vote
+// included: two of them are enough, or one that is a quorum alone. Where nobody else answers, one word is enough after a
+// while, unless those who do answer rule the commit out. docs/design/membership.md says what this holds against.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// A commit that others told of.
+struct told_commit {
+  commit_record record;
+  std::optional<ledger> samples;  ///< after it; none: it follows the newest known
+  certificate votes;
+  std::vector<located_peer> holders;
+  std::uint64_t chain = 0;
+  std::set<net::peer_id> tellers;
+};
+
+/// Keeps what is not believed yet, and asks other members for their word. Cost of an event: O(members) while something is.
+class evidence {
+ public:
+  explicit evidence(peer_table& t) : t_{t}, start_{static_cast<std::size_t>(mix(t.self, 0x61736bU))} {}
+
+  /// `from` tells a commit. Strangers are counted and not heard.
+  void told(net::peer_id from, const commit_record& record, const certificate& votes, const ledger* samples,
+            std::vector<located_peer> holders) {
+    const position& newest = t_.votes.newest();
+    if (record.run != t_.settings.run || record.members.empty()) return t_.reject(reject_reason::malformed, from);
+    if (newest.known() && record.round < newest.round) return;
+    if (newest.known() && !t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
+    if (samples == nullptr && (!newest.known() || record.round > newest.round + 1)) return;  // those between are missing
+    const std::uint64_t chain = record.chain();
+    if (newest.known() && chain == newest.chain) return;
+    if (newest.known() && record.round - newest.round > max_rounds_missed)
+      return t_.reject(reject_reason::wrong_round, from);
+    const bool next = newest.known() && record.parent == newest.chain;
+    if (next && !is_quorum(t_.members(), voters_of(votes))) return t_.reject(reject_reason::wrong_parent, from);
+    told_commit& c = entry(from, chain, record, votes);
+    if (samples != nullptr) c.samples = *samples;
+    if (!holders.empty() || c.holders.empty()) c.holders = std::move(holders);
+    changed_ = true;
+  }
+
+  /// `from` names the newest commit that it knows, in whatever message: that is its word for it.
+  void heard(net::peer_id from, const position& newest) {
+    position& word = t_.entry(from).word;
+    if (std::exchange(word, newest) != newest) changed_ = true;
+  }
+  /// It answers an inquiry.
+  void heard(net::peer_id from, const confirmation& m) {
+    t_.entry(from).answer = m;
+    changed_ = true;
+  }
+
+  void peer_up(net::peer_id id) {
+    if (!told_.empty() && t_.votes.is_member(id)) t_.post(id, question());
+  }
+
+  /// A commit that may be taken for a fact now; each is given once. More words are asked for where there is none.
+  std::optional<told_commit> believed() {
+    forget_the_past();
+    if (told_.empty() || (!changed_ && t_.now < next_)) return std::nullopt;
+    changed_ = false;
+    for (auto c = told_.begin(); c != told_.end(); ++c) {
+      if (!convinced(*c)) continue;
+      told_commit found = std::move(*c);
+      told_.erase(c);
+      changed_ = true;
+      doubts_ = !told_.empty();
+      return found;
+    }
+    if (t_.now >= next_) ask();
+    return std::nullopt;
+  }
+
+  [[nodiscard]] time_point next_wake() const noexcept { return told_.empty() ? no_deadline : next_; }
+  /// What is told and not believed; empty where there is nothing.
+  [[nodiscard]] std::string doubt() const {
+    if (told_.empty()) return {};
+    return "peer " + std::to_string(*told_.front().tellers.begin()) + " tells of round " +
+           std::to_string(told_.front().record.round) +
+           "; waits for the word of another member of the last round known here";
+  }
+
+ private:
+  static constexpr std::size_t most_told = 4;
+
+  told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record, const certificate& votes) {
+    const told_commit fresh{record, std::nullopt, votes, {}, chain, {from}};
+    for (told_commit& c : told_) c.tellers.erase(from);
+    const auto same = std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
+    if (same != told_.end()) {
+      same->tellers.insert(from);
+      forget_untold();
+      return *std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
+    }
+    forget_untold();
+    if (told_.size() == most_told) told_.erase(told_.begin());
+    if (doubts_) return told_.push_back(fresh), told_.back();
+    doubts_ = true;
+    next_ = since_ = t_.now;
+    asked_ = false;
+    return told_.push_back(fresh), told_.back();
+  }
+
+  void forget_untold() {
+    std::erase_if(told_, [](const told_commit& c) { return c.tellers.empty(); });
+  }
+
+  /// Once a later commit is known, doubts about earlier ones are over, and those about later ones begin anew.
+  void forget_the_past() {
+    const position& newest = t_.votes.newest();
+    if (newest == base_) return;
+    base_ = newest;
+    std::erase_if(told_, [&](const told_commit& c) { return c.record.round < newest.round || c.chain == newest.chain; });
+    since_ = t_.now;
+    doubts_ = !told_.empty();
+    changed_ = true;
+  }
+
+  [[nodiscard]] bool convinced(const told_commit& c) {
+    if (!t_.votes.newest().known()) return from_a_root(c);
+    std::vector<net::peer_id> words = voices(c);
+    if (words.size() >= 2 || is_quorum(t_.members(), words)) return true;
+    const net::peer_id teller = *c.tellers.begin();
+    if (somebody_here(teller)) alone_with_ = 0;
+    const bool waited = t_.now - since_ >= patience() || teller == alone_with_;
+    if (!waited || !follows(c) || !possible(c) || (words.empty() && somebody_here(0))) return false;
+    if (std::exchange(alone_with_, teller) == teller) return true;
+    t_.out->log(severity::warning, "round " + std::to_string(c.record.round) + " is believed on the word of peer " +
+                                       std::to_string(teller) +
+                                       " alone: no other member of the last round known here answers");
+    return true;
+  }
+
+  /// A newcomer believes whom it was sent to, and only if nobody answers at that address under that name, anybody.
+  [[nodiscard]] bool from_a_root(const told_commit& c) const {
+    const bool sent = std::any_of(c.tellers.begin(), c.tellers.end(), [&](auto id) { return t_.acquainted(id); });
+    return c.samples && (sent || t_.now - since_ >= 2 * t_.settings.heartbeat);
+  }
+
+  /// Whose word counts and is for it; our own vote is a word.
+  [[nodiscard]] std::vector<net::peer_id> voices(const told_commit& c) const {
+    std::vector<net::peer_id> ids;
+    for (const auto& [id, p] : t_.peers) {
+      if (id == t_.self || !t_.believed(id)) continue;
+      const bool says_so = p.up && (p.word.chain == c.chain || p.answer.supports(c.chain));
+      if (c.tellers.contains(id) || says_so) ids.push_back(id);
+    }
+    if (t_.votes.accepted_chain() == c.chain) ids.push_back(t_.self);
+    return ids;
+  }
+
+  /// Whether those who do not say that they are without a vote for it could have been a quorum.
+  [[nodiscard]] bool possible(const told_commit& c) const {
+    std::vector<net::peer_id> perhaps;
+    for (const net::peer_id id : t_.members()) {
+      const peer_entry* p = t_.find(id);
+      confirmation w = p != nullptr && p->up ? p->answer : confirmation{};
+      if (id == t_.self) w = answer();
+      const bool older = w.newest.known() && w.newest.round < c.record.round;
+      const bool voter = w.voted != 0 && (w.voted == c.chain || c.record.round > w.newest.round + 1);
+      if (!older || voter) perhaps.push_back(id);
+    }
+    return is_quorum(t_.members(), perhaps);
+  }
+
+  /// Whether it could come after what is known. Only more than one word can show that two histories exist.
+  [[nodiscard]] bool follows(const told_commit& c) const {
+    const position& newest = t_.votes.newest();
+    if (c.record.round > newest.round + 1) return c.samples.has_value();
+    return c.record.round == newest.round + 1 && t_.votes.follows(c.record);
+  }
+
+  [[nodiscard]] bool somebody_here(net::peer_id but) const {
+    const auto here = [&](net::peer_id id, const peer_entry& p) { return p.up && id != t_.self && id != but; };
+    return !t_.members_that(here).empty();
+  }
+
+  [[nodiscard]] duration patience() const { return 2 * t_.settings.silence.cap; }
+
+  [[nodiscard]] inquiry question() const {
+    const told_commit& c = told_.back();
+    return {{c.record.round, c.chain}};
+  }
+
+  /// Two who are within reach, the same ones each time; then, where that was not enough, everybody in turn.
+  void ask() {
+    next_ = t_.now + t_.settings.heartbeat;
+    const auto& c = t_.members();
+    if (c.empty()) return;
+    const bool again = std::exchange(asked_, true);
+    std::size_t many = again ? std::max<std::size_t>(4, c.size() / 16) : 2;
+    for (std::size_t i = 0; i < c.size() && many > 0; ++i) {
+      const net::peer_id id = c[(again ? turn_++ : start_ + i) % c.size()];
+      if (id == t_.self || !t_.up(id) || told_.back().tellers.contains(id)) continue;
+      t_.post(id, question());
+      --many;
+    }
+    for (std::size_t i = 0; i < c.size() && many > 0; ++i) {
+      const net::peer_id id = c[dialled_++ % c.size()];
+      const std::string address = t_.address_of(id);
+      if (id == t_.self || t_.up(id) || address.empty()) continue;
+      t_.out->dial(address);
+      --many;
+    }
+    if (many == 0) return;
+    for (const net::peer_id id : told_.back().tellers) t_.post(id, address_request{});
+  }
+
+ public:
+  /// What this peer says when it is asked.
+  [[nodiscard]] confirmation answer() const {
+    const auto& newest = t_.votes.durable().newest;
+    return {t_.votes.newest(), newest ? newest->parent : 0, t_.votes.accepted_chain()};
+  }
+
+  /// To somebody who asks, now and again once more is known.
+  void reply(net::peer_id to, const inquiry& m) {
+    t_.entry(to).asks = t_.votes.newest().older_than(m.about);
+    t_.post(to, answer());
+  }
+  void tell_who_asked() {
+    for (auto& [id, p] : t_.peers) {
+      if (std::exchange(p.asks, false)) t_.post(id, answer());
+    }
+  }
+
+ private:
+  peer_table& t_;
+  std::vector<told_commit> told_;
+  position base_;
+  bool changed_ = false;
+  bool doubts_ = false;  ///< something is told and not believed
+  bool asked_ = false;
+  time_point since_;             ///< when the doubts began
+  net::peer_id alone_with_ = 0;  ///< whose word was enough for want of others
+  time_point next_;
+  std::size_t start_;
+  std::size_t turn_ = 0;
+  std::size_t dialled_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_EVIDENCE_HPP
+
 // ---- causeway/membership/follower.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
 #define CAUSEWAY_MEMBERSHIP_FOLLOWER_HPP
@@ -34244,6 +36409,9 @@ class follower {
 
   void holds(std::uint64_t round, std::uint64_t state) {
     const std::pair now_held{round, state};
+    // Gone back from what it voted for: a commit of that finds it without the state.
+    const auto& accepted = t_.votes.durable().accepted;
+    if (accepted && accepted->value.state != state) voted_chain_ = 0;
     if (held_ == now_held) return;
     held_ = now_held;
     say();
@@ -34280,7 +36448,7 @@ class follower {
   void voted(ballot at, std::uint64_t round, std::uint64_t state) {
     completing_ = false;
     if (adopting_ && adopting_->at == at && round == adopting_->value.round) {
-      if (state != adopting_->value.state) return failed(at, errc::diverged, {});
+      if (state != adopting_->value.state) return failed(at, errc::diverged, {t_.self});
       if (vote_for(at, adopting_->value, true)) adopting_.reset();
     } else if (current_ && current_->who.at == at && round == current_->who.round) {
       commit_record value = current_->proposal;
@@ -34293,8 +36461,15 @@ class follower {
     completing_ = false;
     const bool exchange = current_ && current_->who.at == at && !has_voted(at);
     const bool fetch = adopting_ && adopting_->at == at;
-    if (!exchange && !fetch) return;
-    refuse(at, why, suspects);
+    if (exchange || fetch) return refuse(at, why, suspects);
+    // Somebody else ended it first. Whose fault it was, this peer may have seen all the same.
+    if (at == ended_ && !suspects.empty()) t_.post(t_.votes.durable().promised_to, failure{at, why, suspects});
+  }
+
+  void unusable(ballot at) {
+    completing_ = false;
+    if (current_ && current_->who.at == at && !has_voted(at)) return refuse(at, errc::non_finite, {t_.self});
+    t_.post(t_.votes.durable().promised_to, failure{at, errc::non_finite, {t_.self}});
   }
 
   void leave() {
@@ -34305,11 +36480,17 @@ class follower {
   // ---- what others say -----------------------------------------------------------------------------------------------
 
   void on(net::peer_id from, const heartbeat& m) {
-    if (m.newest.older_than(newest())) t_.post(from, catch_up());
+    tell_newer(from, m.newest);
+    if (!t_.may_lead(from)) {  // one that knows no view yet is told of it first
+      t_.reject(reject_reason::not_a_member, from);
+      return t_.post(from, make_report());
+    }
+    if (m.term > floor().term) {
+      if (leader_ != from && leader_is_well()) return refuse_term(from, reject_reason::wrong_leader);
+      if (!t_.allow_term(m.term, from)) return;
+    }
     if (!t_.votes.promise(m.term, from, t_.now)) {
-      t_.reject(m.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader, from);
-      t_.post(from, make_report());
-      return;
+      return refuse_term(from, m.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader);
     }
     follow(from);
     peer_entry& p = t_.entry(from);
@@ -34321,13 +36502,18 @@ class follower {
   }
 
   void on(net::peer_id from, const campaign& m) {
-    if (m.newest.older_than(newest())) t_.post(from, catch_up());
+    tell_newer(from, m.newest);
+    if (!t_.may_lead(from)) {
+      t_.reject(reject_reason::not_a_member, from);
+      return t_.post(from, make_guide());
+    }
     if (leader_ != from && leader_is_well()) return t_.post(from, make_guide());
     if (m.trial) {
       report r = make_report();
       r.trial_term = m.term > floor().term ? m.term : 0;
       return t_.post(from, r);
     }
+    if (m.term > floor().term && !t_.allow_term(m.term, from)) return;
     if (t_.votes.promise(m.term, from, t_.now) && leader_ != from) lose_leader();
     t_.post(from, make_report());
   }
@@ -34339,11 +36525,26 @@ class follower {
     const std::optional<reject_reason> wrong = check(m);
     if (wrong) {
       t_.reject(*wrong, from);
-      return refuse(at, errc::wrong_parent, {});
+      return refuse(at, errc::wrong_parent, {t_.self});
     }
-    adopting_.reset();
-    current_ = m;
-    meet(m.who);
+    go whole = m;
+    if (from != t_.self && !fill_in(whole)) {  // some addresses are not known here
+      unplaced_ = m;
+      return t_.post(from, address_request{});
+    }
+    enter(std::move(whole));
+  }
+
+  void on(net::peer_id from, const address_list& m) {
+    if (!t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
+    for (const located_peer& p : m.places) {
+      if (p.peer == t_.self) seen_at_ = p.address;
+    }
+    t_.remember(m.places);
+    std::optional<go> waiting = std::exchange(unplaced_, std::nullopt);
+    if (!waiting || !authority(from, waiting->who.at) || check(*waiting)) return;
+    (void)fill_in(*waiting);  // who still has no address cannot be dialled, and the attempt says so
+    enter(std::move(*waiting));
   }
 
   void on(net::peer_id from, const abort_attempt& m) {
@@ -34356,9 +36557,9 @@ class follower {
   void on(net::peer_id from, const adoption& m) {
     if (!authority(from, m.at) || (adopting_ && adopting_->at == m.at) || has_voted(m.at)) return;
     if (m.value.round <= newest().round) return t_.post(from, catch_up());
-    if (!t_.votes.follows(m.value)) {
+    if (m.partial || !t_.votes.follows(m.value)) {
       t_.reject(reject_reason::wrong_parent, from);
-      return refuse(m.at, errc::wrong_parent, {});
+      return refuse(m.at, errc::wrong_parent, {t_.self});
     }
     if (t_.votes.durable().accepted && t_.votes.durable().accepted->value == m.value) {
       vote_for(m.at, m.value, false);  // what we voted for is on our disk already
@@ -34368,22 +36569,8 @@ class follower {
     adopting_ = m;
   }
 
-  /// True: something new was learned.
-  bool on(net::peer_id from, const commit_notice& m) {
-    if (!t_.votes.learn(m.record, t_.now)) {
-      if (m.record.round > newest().round) t_.post(from, make_report());  // one before it is missing
-      return false;
-    }
-    return learned(m.holders), true;
-  }
-
-  bool on(net::peer_id, const sync& m) {
-    if (!t_.votes.learn(m.record, m.samples, t_.now)) return false;
-    return learned(m.holders), true;
-  }
-
-  void on(const holder_list& m) {
-    if (m.of == newest()) holders_ = m.holders;
+  void on(net::peer_id from, const holder_list& m) {
+    if (m.of == newest() && t_.acquainted(from)) holders_ = m.holders;
   }
 
   void on(net::peer_id from, const exclusion& m) {
@@ -34391,18 +36578,18 @@ class follower {
   }
 
   void on(net::peer_id from, const farewell& m) {
-    if (m.you) left_ = left_ || leaving_;
+    if (m.you && t_.believed(from)) left_ = left_ || leaving_;
     if (!m.you && from == leader_) lose_leader();
   }
 
-  /// A new run: round 0 is committed by founding it.
+  /// A new run: round 0 is committed by founding it. Samples are handed out by the first round that peers make together, so
+  /// that the others need not wait for what the founder has begun alone.
   void found(std::uint64_t state) {
     commit_record first;
     first.run = t_.settings.run;
     first.state = state;
     first.members = {t_.self};
-    ledger samples{t_.settings.quota, t_.settings.budget};
-    samples.apply(first);
+    const ledger samples{t_.settings.quota, t_.settings.budget};
     first.ledger = samples.hash();
     if (!t_.votes.learn(first, samples, t_.now)) return;
     held_ = {0, state};
@@ -34429,7 +36616,8 @@ class follower {
 
   /// In a public function of the protocol, at its end: tells the leader what changed, drops what a promise ended.
   void settle() {
-    if (current_ && current_->who.at < floor()) current_.reset();
+    if (end_attempt()) say();
+    if (unplaced_ && unplaced_->who.at < floor()) unplaced_.reset();
     if (adopting_ && adopting_->at < floor()) adopting_.reset();
     if (!std::exchange(report_due_, false) || leader_ == 0) return;
     t_.post(leader_, make_report());
@@ -34447,6 +36635,33 @@ class follower {
   }
   void forgive() { beat_at_ = t_.now; }
 
+  /// A commit is believed. True: it is new.
+  bool learn(const told_commit& c) {
+    const bool was_known = newest().known();
+    const bool learned_it =
+        c.samples ? t_.votes.learn(c.record, *c.samples, t_.now, c.votes) : t_.votes.learn(c.record, t_.now, c.votes);
+    if (!learned_it) return false;
+    if (!was_known) {
+      t_.roots.insert(c.tellers.begin(), c.tellers.end());
+      t_.out->log(severity::info, "joining the run at round " + std::to_string(newest().round) + " of " +
+                                      std::to_string(c.record.members.size()) + " members, as peer " +
+                                      std::to_string(*c.tellers.begin()) + " tells");
+    }
+    learned(c.holders);
+    return true;
+  }
+
+  /// Whoever knows less is told what we know, once for each connection and commit.
+  void tell_newer(net::peer_id to, const position& known, std::vector<located_peer> holders = {}) {
+    if (!known.older_than(newest())) return;
+    peer_entry& p = t_.entry(to);
+    if (p.rounds_told > newest().round) return;
+    p.rounds_told = newest().round + 1;
+    sync all = catch_up();
+    if (!holders.empty()) all.holders = std::move(holders);
+    t_.post(to, all);
+  }
+
   [[nodiscard]] guide make_guide() const {
     guide g{floor().term, {leader_, t_.address_of(leader_)}, t_.some_peers(16)};
     if (leader_ == t_.self) g.leader.address = t_.settings.address;
@@ -34454,6 +36669,7 @@ class follower {
   }
 
   [[nodiscard]] report make_report(std::uint32_t beat = 0) {
+    (void)end_attempt();
     const durable_record& d = t_.votes.durable();
     report r;
     r.sequence = ++sequence_;
@@ -34487,11 +36703,15 @@ class follower {
     const auto& d = t_.votes.durable();
     return d.newest && held_ && held_->first == d.newest->round && held_->second == d.newest->state;
   }
-  /// Voted in this process for the round after the newest commit, and waits for what becomes of it.
-  [[nodiscard]] bool waits_for_commit() const { return voted_chain_ != 0 && voted_chain_ == t_.votes.accepted_chain(); }
+  /// Voted in this process for the round after the newest commit, and waits for what becomes of it. Who is no member
+  /// decides nothing: once a later ballot has begun, it begins anew as well.
+  [[nodiscard]] bool waits_for_commit() const {
+    if (voted_chain_ == 0 || voted_chain_ != t_.votes.accepted_chain()) return false;
+    return t_.votes.is_member(t_.self) || t_.votes.durable().accepted->at >= floor();
+  }
   /// All that we know, and that we hold it: the leader, who knows more holders, may be gone.
   [[nodiscard]] sync catch_up() const {
-    sync all{*t_.votes.durable().newest, t_.votes.durable().samples, {}};
+    sync all{*t_.votes.durable().newest, t_.votes.durable().votes, t_.votes.durable().samples, {}};
     if (holds_newest()) all.holders.push_back({t_.self, t_.settings.address});
     return all;
   }
@@ -34512,7 +36732,7 @@ class follower {
   /// A leader that reaches a quorum and was heard of lately is not deposed for one that somebody else cannot reach.
   [[nodiscard]] bool leader_is_well() const {
     if (leader_ == 0) return false;
-    if (leader_ == t_.self) return t_.quorum_up();
+    if (leader_ == t_.self) return t_.quorum_follows();
     return t_.up(leader_) && beat_.quorum && t_.now - beat_at_ <= patience();
   }
 
@@ -34525,14 +36745,53 @@ class follower {
     return false;
   }
 
+  /// Whoever sent it is told where we stand.
+  void refuse_term(net::peer_id from, reject_reason why) {
+    t_.reject(why, from);
+    t_.post(from, make_report());
+  }
+
   [[nodiscard]] std::optional<reject_reason> check(const go& m) const {
     const commit_record& value = m.proposal;
     if (m.who.round != newest().round + 1) return reject_reason::wrong_round;
+    if (m.partial) return reject_reason::wrong_parent;
     if (m.who.parent != newest().chain) return reject_reason::wrong_parent;
     if (value.round != m.who.round || value.at != m.who.at || !t_.votes.follows(value)) return reject_reason::wrong_ledger;
+    if (!adds_up(m)) return reject_reason::wrong_ledger;
     const auto rank = m.who.rank_of(t_.self);
     if (!ready_ || !rank || m.who.members[*rank].samples != samples_) return reject_reason::not_ready;
     return std::nullopt;
+  }
+
+  void enter(go m) {
+    adopting_.reset();
+    current_ = std::move(m);
+    meet(current_->who);
+  }
+
+  /// Addresses of the view: the news, and what is known here. False: not the same that the leader has.
+  [[nodiscard]] bool fill_in(go& m) {
+    for (const located_peer& p : m.news) {
+      if (p.peer == t_.self) seen_at_ = p.address;
+    }
+    t_.remember(m.news);
+    const std::string here = seen_at_.empty() ? t_.settings.address : seen_at_;
+    for (view_member& v : m.who.members) v.address = v.peer == t_.self ? here : t_.remembered_address(v.peer);
+    return places_of(m.who) == m.places;
+  }
+
+  /// Weights are what the record counts, and only who takes part can be a member afterwards.
+  [[nodiscard]] static bool adds_up(const go& m) {
+    std::vector<contribution> weights;
+    std::vector<net::peer_id> who;
+    for (const view_member& v : m.who.members) {
+      if (v.samples > 0) weights.push_back({v.peer, v.samples});
+      who.push_back(v.peer);
+    }
+    std::sort(who.begin(), who.end());
+    const auto takes_part = [&](net::peer_id id) { return std::binary_search(who.begin(), who.end(), id); };
+    return weights == m.proposal.contributions && std::adjacent_find(who.begin(), who.end()) == who.end() &&
+           std::all_of(m.proposal.members.begin(), m.proposal.members.end(), takes_part);
   }
 
   /// `fresh`: on the trainer's word, who has the state at hand and nothing left to exchange.
@@ -34557,11 +36816,16 @@ class follower {
   /// The next durable write carries where the others are: after a restart it may be all we know.
   void meet(const view& who) {
     std::vector<located_peer> met;
-    for (const view_member& m : who.members) {
-      if (m.peer != t_.self && !m.address.empty()) met.push_back({m.peer, m.address});
-    }
-    std::sort(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
-    t_.remember(met);
+    for (const view_member& m : who.members) met.push_back({m.peer, m.address});
+    t_.remember(std::move(met));
+  }
+
+  /// If a promise ended the attempt: ready again is who says so afterwards, and a trainer that hangs in it never does.
+  bool end_attempt() {
+    if (!current_ || current_->who.at >= floor()) return false;
+    ended_ = current_->who.at;
+    current_.reset();
+    return std::exchange(ready_, false);
   }
 
   void learned(std::vector<located_peer> holders) {
@@ -34595,6 +36859,9 @@ class follower {
   bool left_ = false;
 
   std::optional<go> current_;
+  ballot ended_;                ///< the last attempt that ended without this peer's vote
+  std::optional<go> unplaced_;  ///< waits for addresses
+  std::string seen_at_;         ///< where the leader sees this peer, if elsewhere
   std::optional<adoption> adopting_;
   bool completing_ = false;
   std::uint64_t voted_chain_ = 0;  ///< the last value voted for by this process, on the trainer's word
@@ -34621,6 +36888,7 @@ class finder {
 
   void seek(const std::vector<std::string>& addresses) {
     for (const std::string& a : addresses) hear_of(a);
+    t_.seeds.insert(addresses.begin(), addresses.end());
     tries_ = 0;
     next_ = reached_ = t_.now;
   }
@@ -34630,7 +36898,9 @@ class finder {
     if (!address.empty() && address != t_.settings.address && heard_.size() < max_members) heard_.insert(address);
   }
 
-  void on(const guide& m) {
+  void on(net::peer_id from, const guide& m) {
+    if (t_.votes.newest().known() && !t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
+    if (t_.acquainted(from)) t_.vouched = m.leader.peer;
     hear_of(m.leader.address);
     for (const located_peer& p : m.others) hear_of(p.address);
     if (m.leader.peer == 0 || m.leader.peer == t_.self || m.term < t_.votes.durable().floor.term) return;
@@ -34717,62 +36987,191 @@ class finder {
 
 #endif  // CAUSEWAY_MEMBERSHIP_FINDER_HPP
 
-// ---- causeway/membership/suspects.hpp ----
-#ifndef CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
-#define CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
+// ---- causeway/membership/takeover.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
+#define CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
 
-// Who has to sit out so that the next attempt does not fail as the last one did. A report "my link to s failed" is an edge
-// between two peers, one of which has to go; a peer that failed by itself is an edge to itself. The peers to leave out are
-// a small vertex cover of these edges.
+// The end of a budget: all samples are handed out, and some of those who hold them are late, hang or are gone, while the
+// others have nothing to train. When a leader lets the others take over what is missing.
 
-namespace causeway::inline CAUSEWAY_ABI::membership {
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
-/// One complaint: `by` could not exchange with `about`. by == about: it failed by itself.
-struct complaint {
-  net::peer_id by = 0;
-  net::peer_id about = 0;
+/// Whether every sample of the budget is done or held by somebody: a round whose peers bring nothing changes nothing,
+/// unless it takes samples from those who are not there.
+[[nodiscard]] inline bool handed_out(const ledger& samples) { return samples.quota() > 0 && samples.left() == 0; }
 
-  friend auto operator<=>(const complaint&, const complaint&) = default;
+/// Since when the members have had nothing to train. Regular; for the leader alone.
+class takeover {
+ public:
+  void begin_round(const ledger& samples, const std::vector<net::peer_id>& members) {
+    const auto holds = [&](net::peer_id id) { return !samples.held(id).empty(); };
+    if (std::any_of(members.begin(), members.end(), holds)) idle_since_.reset();
+  }
+
+  /// When so many peers that have nothing to train may take over what others hold: once they have waited for as long as it
+  /// will take them to train it, so that waiting and doing it again cost at most twice the better of the two. Never where
+  /// nothing is left.
+  [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now) {
+    if (samples.complete()) return no_deadline;
+    if (!idle_since_) idle_since_ = now;
+    const std::uint64_t missing = samples.budget() - samples.done();
+    return *idle_since_ + waits.training_time((missing + peers - 1) / peers);
+  }
+
+ private:
+  std::optional<time_point> idle_since_;
 };
 
-/// Peers out of `order` that explain all complaints, taken greedily: who fails by itself, then who is in most of what is
-/// left; of equals the one later in `order`; `spared` (the leader) only against peers in fewer. Greedy is smallest for
-/// the patterns that links make (stars and single pairs) and at most a factor ln n off. Cost: O(n · complaints).
-[[nodiscard]] inline std::vector<net::peer_id> explain(const std::vector<complaint>& complaints,
-                                                       const std::vector<net::peer_id>& order, net::peer_id spared) {
-  std::vector<complaint> edges;
-  for (const complaint& c : complaints) {  // a link is one edge, whoever complains of it
-    if (contains(order, c.by) && contains(order, c.about)) {
-      edges.push_back({std::min(c.by, c.about), std::max(c.by, c.about)});
-    }
-  }
-  std::sort(edges.begin(), edges.end());
-  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
-
-  std::vector<net::peer_id> out;
-  while (!edges.empty()) {
-    std::map<net::peer_id, std::size_t> weight;
-    for (const complaint& e : edges) {
-      weight[e.by] += e.by == e.about ? edges.size() + 1 : 1;
-      if (e.by != e.about) ++weight[e.about];
-    }
-    net::peer_id worst = 0;
-    for (const net::peer_id id : order) {
-      const std::size_t w = weight.contains(id) ? weight[id] : 0;
-      if (w == 0) continue;
-      const bool more = worst == 0 || w > weight[worst];
-      const bool equal = worst != 0 && w == weight[worst];
-      if (more || (equal && id != spared)) worst = id;
-    }
-    std::erase_if(edges, [&](const complaint& e) { return e.by == worst || e.about == worst; });
-    out.push_back(worst);
-  }
-  return out;
+/// The middle one of what peers bring to a round; 0 of none.
+[[nodiscard]] inline std::uint64_t median(std::vector<std::uint64_t> brought) {
+  if (brought.empty()) return 0;
+  const auto middle = brought.begin() + static_cast<std::ptrdiff_t>(brought.size() / 2);
+  std::nth_element(brought.begin(), middle, brought.end());
+  return *middle;
 }
 
-}  // namespace causeway::inline CAUSEWAY_ABI::membership
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
 
-#endif  // CAUSEWAY_MEMBERSHIP_SUSPECTS_HPP
+#endif  // CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
+
+// ---- causeway/membership/proposal.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
+#define CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
+
+// What a leader puts to the vote: who will be a member, whose samples count, and whose go back to the pool.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// What peers that are ready bring, in their order.
+[[nodiscard]] inline std::vector<std::uint64_t> brought(const peer_table& t, const std::vector<net::peer_id>& who) {
+  std::vector<std::uint64_t> samples;
+  for (const net::peer_id id : who) samples.push_back(t.find(id)->said->samples);
+  return samples;
+}
+
+/// A round would change nothing: nobody brings anything, there is nothing to hand out, and nobody wants to go.
+[[nodiscard]] inline bool out_of_work(const peer_table& t, const std::vector<net::peer_id>& who) {
+  const auto brings_nothing = [&](net::peer_id id) {
+    const report& said = *t.find(id)->said;
+    return said.samples == 0 && !said.leaving;
+  };
+  return handed_out(t.votes.durable().samples) && std::all_of(who.begin(), who.end(), brings_nothing);
+}
+
+/// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave. A
+/// round of peers out of work is a takeover: all that anybody holds goes back to the pool, and is dealt out among them.
+[[nodiscard]] inline commit_record propose(const peer_table& t, const view& who) {
+  commit_record r;
+  r.run = t.settings.run;
+  r.round = who.round;
+  r.parent = who.parent;
+  r.at = who.at;
+  for (const view_member& m : who.members) {
+    if (m.samples > 0) r.contributions.push_back({m.peer, m.samples});
+    if (!t.find(m.peer)->said->leaving) r.members.push_back(m.peer);
+  }
+  const bool all_leave = r.members.empty();
+  for (const view_member& m : who.members) {
+    if (all_leave) r.members.push_back(m.peer);
+    if (!all_leave && t.find(m.peer)->said->leaving) r.returned.push_back(m.peer);
+  }
+  std::vector<net::peer_id> here;
+  for (const view_member& m : who.members) here.push_back(m.peer);
+  const bool all_back = out_of_work(t, here);
+  std::sort(here.begin(), here.end());
+  for (const net::peer_id id : t.votes.durable().samples.holders()) {
+    const peer_entry* p = t.find(id);
+    const bool gone = p == nullptr || (!p->up && p->rounds_down > 0) || (p->up && p->said && p->said->leaving);
+    const bool away = gone && !std::binary_search(here.begin(), here.end(), id);
+    if ((away || all_back) && r.returned.size() < max_members) r.returned.push_back(id);
+  }
+  r.ledger = t.votes.hash_after(r);
+  return r;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_PROPOSAL_HPP
+
+// ---- causeway/membership/transfer_time.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP
+
+// For how long a leader holds a round back for peers that cannot fetch the state as quickly as rounds follow each other.
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// While n peers wait for one more they lose what that one would bring in n times as long. So a wait may take 1/2n of the
+/// time since the last one ended; twice as much time must pass each time that it was in vain for the peer that asks.
+class transfer_time {
+ public:
+  transfer_time() = default;
+  /// Nobody has waited since `now`; `beat`: what news takes at most.
+  transfer_time(time_point now, duration beat) : last_{now}, beat_{beat} {}
+
+  /// A peer needs so long. Not counted: a time of 0, and while it is waited for.
+  void ask(net::peer_id id, duration needs) {
+    if (needs <= duration{0}) return;
+    entry& e = asked_[id];
+    if (!e.until) e.needs = std::min(needs, longest);
+  }
+
+  /// A round could begin with `ready` peers, but without this one. What it is given from now on, if it is.
+  [[nodiscard]] std::optional<duration> give(net::peer_id id, std::size_t ready, time_point now) {
+    const auto at = asked_.find(id);
+    if (at == asked_.end() || at->second.until || at->second.needs == duration{0}) return std::nullopt;
+    entry& e = at->second;
+    const auto shares = static_cast<duration::rep>(2 * std::max<std::size_t>(ready, 1)) << std::min(e.in_vain, 6U);
+    if (e.needs * shares > now - last_) return std::nullopt;
+    e.until = now + e.needs * 3 / 2 + beat_;
+    return e.needs;
+  }
+
+  /// Until when the round is held back for it; `now`: no longer.
+  [[nodiscard]] time_point until(net::peer_id id, time_point now) {
+    const auto at = asked_.find(id);
+    if (at == asked_.end() || !at->second.until) return now;
+    if (*at->second.until > now) return *at->second.until;
+    at->second = {duration{0}, std::nullopt, at->second.in_vain + 1};
+    last_ = now;
+    return now;
+  }
+
+  /// A round begins with it.
+  void took_part(net::peer_id id, time_point now) {
+    const auto at = asked_.find(id);
+    if (at == asked_.end()) return;
+    if (at->second.until) last_ = now;
+    asked_.erase(at);
+  }
+
+  /// Its connection ended. How often it was waited for in vain stays known.
+  void forget(net::peer_id id, time_point now) {
+    const auto at = asked_.find(id);
+    if (at == asked_.end()) return;
+    const bool waited = at->second.until.has_value();
+    if (waited) last_ = now;
+    at->second = {duration{0}, std::nullopt, at->second.in_vain + (waited ? 1U : 0U)};
+    if (at->second.in_vain == 0) asked_.erase(at);
+  }
+
+ private:
+  static constexpr duration longest = std::chrono::hours{4};
+
+  struct entry {
+    duration needs{0};
+    std::optional<time_point> until;
+    unsigned in_vain = 0;
+  };
+
+  std::map<net::peer_id, entry> asked_;
+  time_point last_;
+  duration beat_{0};
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_TIME_HPP
 
 // ---- causeway/membership/leader.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_LEADER_HPP
@@ -34786,18 +37185,19 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
 class leader {
  public:
-  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, waits_{t.settings} {}
+  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, waits_{t.settings} {}
 
   /// A quorum promised us the term of our floor.
   void begin() {
     term_ = t_.votes.durable().floor.term;
     active_ = true;
+    transfers_ = transfer_time{t_.now, t_.settings.heartbeat};
     next_ = {term_, 0};
     attempt_ = {};
     begin_round();
     for (auto& [id, p] : t_.peers) p.rounds_down = 0;  // what we counted as an earlier leader is old
     for (const net::peer_id id : t_.votes.durable().samples.holders()) (void)t_.entry(id);
-    note_won();
+    t_.note_leads(term_);
     t_.out->log(severity::info, "leading the run, term " + std::to_string(term_));
     follower_.follow(t_.self);
     follower_.say();  // our own report is of the term before
@@ -34811,7 +37211,8 @@ class leader {
     barrier_ = {term_, 0};
     attempt_.over();
     failures_ = 0;
-    failed_adoptions_.clear();  // complaints stay: who could not exchange data would hold the next round up as well
+    blame_.begin_round();
+    failed_adoptions_.clear();
     waits_.begin_round(t_.now);
     values_seen_ = false;
     for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
@@ -34819,6 +37220,7 @@ class leader {
       if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);
     }
     for (const net::peer_id id : t_.members()) (void)t_.entry(id);
+    takeover_.begin_round(t_.votes.durable().samples, t_.members());
   }
 
   // ---- what peers say --------------------------------------------------------------------------------------------------
@@ -34829,9 +37231,7 @@ class leader {
     peer_entry& p = t_.entry(from);
     const report& m = *p.said;
     values_seen_ = values_seen_ || m.accepted.has_value();
-    if (m.ready && usable(p) && waits_.somebody_ready(t_.now, from) && p.rounds_told > 0 && is_newcomer(from)) {
-      waits_.fetched(t_.now - p.told_at);
-    }
+    if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
     if (news && matters(from, p)) changed_ = true;
     if (m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead
     if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
@@ -34853,11 +37253,20 @@ class leader {
   }
 
   void on(net::peer_id from, const failure& m) {
-    if (!active_ || m.at.term != term_) return;
-    // Who ends an exchange of its own accord blames nobody.
-    if (m.suspects.empty() && m.why != errc::cancelled) complaints_.push_back({{from, from}, m.why});
-    for (const net::peer_id id : m.suspects) complaints_.push_back({{from, id}, m.why});
+    if (!active_ || !(t_.votes.is_member(from) || blame_.took_part(from))) return;
+    if (m.why == errc::non_finite && contains(m.suspects, from)) {
+      t_.out->log(severity::warning, "peer " + std::to_string(from) +
+                                         " says that what it computed is not finite; the round goes on without its part");
+    }
+    if (m.at.term != term_) return;
+    blame_.on(from, m);
     if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
+  }
+
+  void asked_for_time(net::peer_id from, duration needs) {
+    if (!active_) return;
+    transfers_.ask(from, needs);
+    changed_ = true;
   }
 
   void peer_up(net::peer_id id) {
@@ -34868,6 +37277,7 @@ class leader {
 
   void peer_down(net::peer_id id) {
     changed_ = true;
+    transfers_.forget(id, t_.now);
     if (active_ && attempt_.running()) attempt_.lost(id);
   }
 
@@ -34914,6 +37324,10 @@ class leader {
   }
 
   [[nodiscard]] bool active() const noexcept { return active_; }
+  /// Of our last attempt, or else the members.
+  [[nodiscard]] const std::vector<net::peer_id>& last_view() const {
+    return active_ && !blame_.last_order().empty() ? blame_.last_order() : t_.members();
+  }
   [[nodiscard]] const std::string& waiting_for() const noexcept { return waiting_; }
   [[nodiscard]] bool stuck() const noexcept { return stuck_; }
   [[nodiscard]] std::string describe(time_point now) const {
@@ -34923,17 +37337,12 @@ class leader {
   }
 
  private:
-  struct failed_link {
-    complaint link;
-    errc why;
-  };
-
   [[nodiscard]] bool follows_us(const peer_entry& p) const {
     return p.up && p.said && p.said->floor.term == term_ && p.said->promised_to == t_.self;
   }
   /// It can never vote in a ballot of ours below barrier_ any more, and told what it voted for before.
   [[nodiscard]] bool usable(const peer_entry& p) const {
-    return follows_us(p) && p.said->floor >= barrier_ && p.said->newest == t_.votes.newest();
+    return follows_us(p) && !p.said->partial && p.said->floor >= barrier_ && p.said->newest == t_.votes.newest();
   }
 
   // -- between attempts
@@ -34944,16 +37353,15 @@ class leader {
     if (attempt_.running() || values_seen_ || !usable(p) || p.said->leaving) return true;
     const std::size_t least = std::max({least_peers(), first_peers(), (t_.members().size() + 1) / 2});
     if (waits_.ready_count() < least) return false;
-    return blocker_ == 0 || blocker_ == from;
+    return blocker_ == 0 || blocker_ == from || waits_.ready_count() >= look_again_at_;
   }
 
   bool gather() {
     std::uint32_t above = 0;
     for (auto& [id, p] : t_.peers) {
       if (!p.up || !p.said) continue;
-      if (p.said->floor.term > term_ || (p.said->floor.term == term_ && p.said->promised_to != t_.self)) {
-        above = std::max(above, p.said->floor.term);
-      }
+      if (needs_new_term(id, p)) above = std::max(above, p.said->floor.term);
+      if (follows_us(p)) next_ = std::max(next_, p.said->floor);  // called off by somebody else in our name
       if (follows_us(p) && p.said->floor < barrier_ && p.told_floor < barrier_) {
         p.told_floor = barrier_;
         t_.post(id, abort_attempt{barrier_});
@@ -34969,14 +37377,13 @@ class leader {
       if (above > 0) follower_.lose_leader();
       return say_waiting("members within reach", heard), false;
     }
-    if (above > 0 || next_.attempt >= ballot::max_attempt - 1) return true;
+    if (above > 0 || next_.attempt >= ballot::max_attempt - 1) return take_new_term(), true;
     if (t_.now < waits_.pause_until(failures_)) {
       go_at_ = waits_.pause_until(failures_);
       return say_waiting("members reported, pause after many failures", heard), false;
     }
-    proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
+    const proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
     if (rule.is == proposal_rule::wait) return say_waiting("members reported", heard), false;
-    if (rule.is == proposal_rule::free && rule.value == nullptr) rule.value = value_of_a_guest();
     if (rule.value != nullptr && adoptable(rule)) return begin_adoption(*rule.value), false;
     if (rule.is == proposal_rule::bound) {
       stuck_ = true;
@@ -34986,6 +37393,17 @@ class leader {
     }
     try_go();
     return false;
+  }
+
+  /// A new term is needed to lead it. Only once in a round for a peer that the round can be made without: who says so again
+  /// and again would stop the run.
+  [[nodiscard]] bool needs_new_term(net::peer_id id, const peer_entry& p) const {
+    if (!t_.promised_elsewhere(p) || !t_.acquainted(id) || !t_.near(p.said->floor.term)) return false;
+    const auto fit = [&](auto, const peer_entry& q) { return usable(q); };
+    return p.renewed_for != t_.votes.newest().round + 1 || !is_quorum(t_.members(), t_.members_that(fit));
+  }
+  void take_new_term() {
+    for (auto& [id, p] : t_.peers) p.renewed_for = needs_new_term(id, p) ? t_.votes.newest().round + 1 : p.renewed_for;
   }
 
   /// Who leaves may go once the run can go on without it: a quorum of the members knows the commit that left it out. Or
@@ -34998,7 +37416,7 @@ class leader {
     if (!is_quorum(t_.members(), know)) return;
     bool all = know.size() == t_.members().size();
     for (const auto& [id, p] : t_.peers) {
-      all = all && (!p.up || (p.said && p.said->leaving && (!p.said->ready || p.said->samples == 0)));
+      all = all && (!p.up || !p.said || (p.said->leaving && (!p.said->ready || p.said->samples == 0)));
     }
     for (const auto& [id, p] : t_.peers) {
       if (p.up && p.said && p.said->leaving && (all || !t_.votes.is_member(id))) t_.post(id, farewell{true});
@@ -35024,14 +37442,6 @@ class leader {
     return list;
   }
 
-  /// What somebody voted for who is no member yet. Its vote binds nobody, but it cannot take part anew.
-  [[nodiscard]] const commit_record* value_of_a_guest() const {
-    for (const auto& [id, p] : t_.peers) {
-      if (usable(p) && p.said->accepted && t_.votes.follows(p.said->accepted->value)) return &p.said->accepted->value;
-    }
-    return nullptr;
-  }
-
   /// A value that does not bind is proposed again only if there are too few to make the round anew.
   [[nodiscard]] bool adoptable(const proposal_rule& rule) const {
     const bool again = failed_adoptions_.contains(rule.value->chain());
@@ -35046,6 +37456,7 @@ class leader {
       if (usable(p) && concerns(id, value)) asked.push_back(id);
     }
     attempt_.begin_adoption(next_, value, asked, t_.now);
+    blame_.begin_adoption(next_);
     barrier_ = next_ = next_.next();
     for (const net::peer_id id : asked) t_.entry(id).told_adoption = attempt_.at();
     t_.out->log(severity::info, "round " + std::to_string(value.round) + " is taken over from its voters");
@@ -35060,8 +37471,17 @@ class leader {
     return {attempt_.at(), attempt_.proposal(), holders_of(attempt_.proposal())};
   }
 
+  /// Whether a peer has said since the last attempt that it is ready for another.
+  [[nodiscard]] auto is_ready() const {
+    return [this](net::peer_id id) {
+      const peer_entry* p = t_.find(id);
+      return p != nullptr && usable(*p) && p->said->ready;
+    };
+  }
+
   void try_go() {
-    blame();
+    if (awaits_answers()) return say_waiting("peers ready again after a failed attempt", participants(true));
+    blame_.decide(is_ready(), participants(false), [&](const auto& left) { return enough(left); });
     std::vector<net::peer_id> who = participants(false);
     if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
     if (!enough(who)) return say_waiting("peers ready", who);
@@ -35069,32 +37489,22 @@ class leader {
       go_at_ = waits_.pace_deadline();
       return say_waiting("peers ready, fewer than half of those who train", who);
     }
-    waits_.enough_ready(t_.now);
+    waits_.enough_ready(t_.now, median(brought(t_, who)));
     go_at_ = wait_for_others(who);
     if (t_.now < go_at_) return say_waiting("peers ready", who);
+    if (!out_of_work(t_, who)) return go_with(who);
+    go_at_ = takeover_.due(t_.votes.durable().samples, who.size(), waits_, t_.now);
+    if (t_.now < go_at_) return say_waiting("peers ready with nothing left to train", who);
     go_with(who);
   }
 
-  /// Turns the complaints of failed attempts into peers that sit out, each time for longer.
-  void blame() {
-    if (complaints_.empty()) return;
-    std::vector<complaint> links;
-    for (const failed_link& c : complaints_) {
-      const bool gone = !t_.up(c.link.by) || !t_.up(c.link.about);
-      const bool echo = c.why == errc::timeout && somebody_lost_;  // waited for one who waited for the lost one
-      if (!gone && !echo) links.push_back(c.link);
-    }
-    complaints_.clear();
-    somebody_lost_ = false;
-    for (const net::peer_id id : explain(links, last_order_, t_.self)) {
-      peer_entry& p = t_.entry(id);
-      p.pause = 1U << std::min(p.exclusions, 4U);
-      ++p.exclusions;
-      const std::string why = "peer " + std::to_string(id) + " sits out " + std::to_string(p.pause) +
-                              " attempts: exchanges with it failed while others worked; look at its links";
-      t_.out->log(severity::warning, why);
-      t_.post(id, exclusion{why});
-    }
+  bool awaits_answers() {
+    if (!blame_.is_open()) return false;
+    blocker_ = blame_.owes_answer(is_ready());
+    if (blocker_ == 0) waits_.answered(t_.now);
+    if (blocker_ == 0 || t_.now >= waits_.answer_deadline()) return false;
+    go_at_ = waits_.answer_deadline();
+    return true;
   }
 
   [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const {
@@ -35143,17 +37553,41 @@ class leader {
   /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
   [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who) {
     const std::set<net::peer_id> in{who.begin(), who.end()};
+    const std::size_t late = late_peers(in);
+    look_again_at_ = waits_.ready_count() + (late + 1) / 2;
+    const time_point grace = waits_.grace_deadline(static_cast<double>(late) / static_cast<double>(late + who.size()));
+    const bool has_work = !handed_out(t_.votes.durable().samples);  // for newcomers
     time_point until = t_.now;
     for (const auto& [id, p] : t_.peers) {
       if (!p.up || p.pause > 0 || in.contains(id)) continue;
       const bool expected = !is_newcomer(id);
       const bool ends_the_last = follows_us(p) && p.said->ready && p.said->floor < barrier_;
       if (ends_the_last) until = std::max(until, waits_.answer_deadline());
-      if (expected && p.unwaited == 0) until = std::max(until, waits_.grace_deadline());
-      if (!expected && p.misses >= misses_allowed) until = std::max(until, waits_.fetch_deadline());
+      if (expected && p.unwaited == 0) until = std::max(until, grace);
+      if (expected || has_work) until = std::max(until, time_for_transfer(id, who.size()));
       if (until > t_.now && blocker_ == 0) blocker_ = id;
     }
     return until;
+  }
+
+  /// How many of the peers here that usually come are not in `in`.
+  [[nodiscard]] std::size_t late_peers(const std::set<net::peer_id>& in) const {
+    std::size_t late = 0;
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up && p.pause == 0 && p.unwaited == 0 && !in.contains(id) && !is_newcomer(id)) ++late;
+    }
+    return late;
+  }
+
+  /// Until when this round stands still for the transfer of one peer; `now`: it does not.
+  time_point time_for_transfer(net::peer_id id, std::size_t ready) {
+    if (const auto given = transfers_.give(id, ready, t_.now)) {
+      t_.out->log(severity::info, "round " + std::to_string(t_.votes.newest().round + 1) + " waits up to " +
+                                      std::to_string(seconds(transfers_.until(id, t_.now) - t_.now)) +
+                                      " s for the transfer of peer " + std::to_string(id));
+      t_.out->give_time(id, *given);
+    }
+    return transfers_.until(id, t_.now);
   }
 
   void go_with(const std::vector<net::peer_id>& who) {
@@ -35163,40 +37597,16 @@ class leader {
     m.who.parent = t_.votes.newest().chain;
     for (const net::peer_id id : who) {
       const peer_entry& p = t_.entry(id);
-      m.who.members.push_back({id, p.address, p.said->samples});
+      m.who.members.push_back({id, t_.address_of(id), p.said->samples});
     }
-    m.proposal = propose(m.who);
+    m.proposal = propose(t_, m.who);
+    t_.say_places(m);
     settle_absent(who);
-    last_order_ = who;
+    blame_.begin_exchange(next_, who);
     attempt_.begin_exchange(next_, m.proposal, who, t_.now);
     barrier_ = next_ = next_.next();
     waits_.began(failures_);
     t_.post_all(who, m);
-  }
-
-  /// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave.
-  [[nodiscard]] commit_record propose(const view& who) const {
-    commit_record r;
-    r.run = t_.settings.run;
-    r.round = who.round;
-    r.parent = who.parent;
-    r.at = who.at;
-    for (const view_member& m : who.members) {
-      if (m.samples > 0) r.contributions.push_back({m.peer, m.samples});
-      if (!t_.find(m.peer)->said->leaving) r.members.push_back(m.peer);
-    }
-    const bool all_leave = r.members.empty();
-    for (const view_member& m : who.members) {
-      if (all_leave) r.members.push_back(m.peer);
-      if (!all_leave && t_.find(m.peer)->said->leaving) r.returned.push_back(m.peer);
-    }
-    for (const net::peer_id id : t_.votes.durable().samples.holders()) {
-      const peer_entry* p = t_.find(id);
-      const bool gone = p == nullptr || (!p->up && p->rounds_down > 0) || (p->up && p->said && p->said->leaving);
-      if (gone && !who.rank_of(id) && r.returned.size() < max_members) r.returned.push_back(id);
-    }
-    r.ledger = t_.votes.hash_after(r);
-    return r;
   }
 
   /// Counts for those that this attempt begins without.
@@ -35204,7 +37614,7 @@ class leader {
     const std::set<net::peer_id> in{who.begin(), who.end()};
     for (auto& [id, p] : t_.peers) {
       const bool takes_part = in.contains(id);
-      if (takes_part) p.misses = 0;
+      if (takes_part) transfers_.took_part(id, t_.now);
       if (takes_part && t_.votes.is_member(id)) p.wasted = p.unwaited = 0;
       if (p.pause > 0 && !takes_part) --p.pause;
       if (failures_ > 0) continue;
@@ -35213,7 +37623,6 @@ class leader {
       } else if (!takes_part && p.up && !is_newcomer(id)) {
         p.unwaited = 1U << std::min(p.wasted++, 6U);
       }
-      if (!takes_part && p.up && p.said && is_newcomer(id)) p.misses = p.misses < misses_allowed ? p.misses + 1 : 0;
     }
   }
 
@@ -35233,12 +37642,7 @@ class leader {
   void give_up() {
     ++failures_;
     if (attempt_.adopting()) failed_adoptions_.insert(attempt_.proposal().chain());
-    for (const net::peer_id id : attempt_.asked()) {
-      if (!t_.up(id)) somebody_lost_ = true;
-      if (!attempt_.adopting() && t_.up(id) && attempt_.silent(id) && attempt_.somebody_voted()) {
-        complaints_.push_back({{id, id}, errc::timeout});
-      }
-    }
+    blame_.failed(attempt_);
     t_.out->log(severity::warning, "attempt " + std::to_string(failures_) + " at round " +
                                        std::to_string(attempt_.proposal().round) + " failed: " + attempt_.summary());
     waits_.failed(t_.now);
@@ -35251,24 +37655,24 @@ class leader {
     commit_record record = attempt_.proposal();
     record.state = state;
     waits_.committed(attempt_);
-    commit_notice with{record, {}};
+    commit_notice with{{record.round, record.chain()}, record, attempt_.votes_for(state, t_.members()), {}};
     std::vector<net::peer_id> voters;
     std::vector<net::peer_id> others;
     for (auto& [id, p] : t_.peers) {
       if (!p.up) ++p.rounds_down;
       if (!p.up || !p.said) continue;
+      blame_.committed(attempt_, id, p);
       const bool holds = attempt_.voted_for(id, state);
       (holds ? voters : others).push_back(id);
       if (attempt_.diverged(id, state)) t_.reject(reject_reason::diverged, id);
       if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1;
-      p.told_at = t_.now;
       if (!holds) continue;
       p.holds_round = record.round;
-      p.exclusions = 0;
       if (with.holders.size() < holders_told) with.holders.push_back({id, p.address});
     }
     t_.post_all(others, with);
-    t_.post_all(voters, commit_notice{record, {}});
+    with = {with.of, record, with.votes, {}, true};
+    t_.post_all(voters, with);
     attempt_.wait_for_record();
   }
 
@@ -35276,29 +37680,19 @@ class leader {
 
   [[nodiscard]] heartbeat make_beat() const {
     const auto reached = t_.members_that([](auto, const peer_entry& p) { return p.up; });
-    return {term_, number_, t_.votes.newest(), static_cast<std::uint32_t>(reached.size()),
-            is_quorum(t_.members(), reached)};
+    return {term_, number_, t_.votes.newest(), static_cast<std::uint32_t>(reached.size()), t_.quorum_follows()};
   }
 
   void beat() {
     next_beat_ = t_.now + t_.settings.heartbeat;
     ++number_;
     std::vector<net::peer_id> others;
-    if (number_ % 8 == 1) call_the_lost();
+    if (number_ % 8 == 1) called_ = t_.call_the_lost(called_);
     for (auto& [id, p] : t_.peers) {
       if (p.up && id != t_.self) others.push_back(id);
       if (p.up && p.said && p.said->newest == t_.votes.newest() && !p.said->holds) t_.post(id, holders_for(id));
     }
     t_.post_all(others, make_beat());
-  }
-
-  /// A few of those who were here once: they may be unable to find us, and what they hold waits for them.
-  void call_the_lost() {
-    std::vector<std::string> lost;
-    for (const located_peer& p : t_.votes.durable().others) {
-      if (!t_.up(p.peer)) lost.push_back(t_.address_of(p.peer));
-    }
-    for (std::size_t i = 0; i < std::min(called_at_once, lost.size()); ++i) t_.out->dial(lost[called_++ % lost.size()]);
   }
 
   void drop_silent() {
@@ -35318,19 +37712,8 @@ class leader {
                " members in round " + std::to_string(t_.votes.newest().round);
   }
 
-  void note_won() {
-    event e;
-    e.what = event::lead;
-    e.at_time = t_.now;
-    e.peer = t_.self;
-    e.at = {term_, 0};
-    e.round = t_.votes.newest().round + 1;
-    t_.out->note(e);
-  }
-
   static constexpr std::size_t holders_told = 8;
   static constexpr std::size_t called_at_once = 8;
-  static constexpr std::uint32_t misses_allowed = 2;
 
   peer_table& t_;
   follower& follower_;
@@ -35339,21 +37722,22 @@ class leader {
   ballot next_;     ///< of the next attempt
   ballot barrier_;  ///< statements count from peers barred below it: above all our ballots in this round
   attempt attempt_;
+  blame blame_;
   wait_times waits_;
   std::uint32_t failures_ = 0;  ///< attempts at this round
   std::set<std::uint64_t> failed_adoptions_;
-  std::vector<failed_link> complaints_;
-  std::vector<net::peer_id> last_order_;
-  bool somebody_lost_ = false;
+  transfer_time transfers_;
   time_point next_beat_;
   time_point go_at_ = no_deadline;
+  takeover takeover_;
   std::uint32_t number_ = 0;
   std::size_t called_ = 0;
   std::string waiting_;
   bool stuck_ = false;
-  bool changed_ = true;       ///< something that decide() looks at
-  net::peer_id blocker_ = 0;  ///< somebody we wait for: until it moves, others need not be looked at; 0: nobody
-  bool values_seen_ = false;  ///< somebody voted for this round already
+  bool changed_ = true;            ///< something that decide() looks at
+  net::peer_id blocker_ = 0;       ///< somebody we wait for: until it moves, others need not be looked at; 0: nobody
+  std::size_t look_again_at_ = 0;  ///< so many are ready: half of those who were late then have come
+  bool values_seen_ = false;       ///< somebody voted for this round already
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
@@ -35377,6 +37761,7 @@ class protocol {
   protocol(options o, durable_record record, effects& fx)
       : t_{std::move(o), std::move(record), fx},
         follower_{t_},
+        evidence_{t_},
         candidate_{t_},
         finder_{t_, follower_},
         leader_{t_, follower_} {}
@@ -35413,6 +37798,7 @@ class protocol {
     leader_.peer_up(peer);
     candidate_.peer_up(peer);
     finder_.peer_up(peer);
+    evidence_.peer_up(peer);
     finish();
   }
 
@@ -35433,7 +37819,7 @@ class protocol {
     begin(now);
     if (stopped() || from == t_.self) return;
     if (!t_.up(from)) return t_.reject(reject_reason::unknown_peer, from);
-    result<detail::message> m = detail::decode_message(t_.settings.run, bytes);
+    result<detail::message> m = detail::decode_message(t_.settings.run, bytes, t_.votes.base());
     if (!m) {
       turn_away(from, m.error().code == errc::wrong_run ? reject_reason::wrong_run : reject_reason::malformed,
                 m.error().text());
@@ -35452,8 +37838,34 @@ class protocol {
     finish();
   }
 
+  /// `from` cannot fetch the state as quickly as rounds follow each other: it asks the leader to hold one back for `needs`.
+  void asks_for_time(net::peer_id from, duration needs, time_point now) {
+    begin(now);
+    if (!stopped() && t_.up(from)) leader_.asked_for_time(from, needs);
+    finish();
+  }
+
   void wake(time_point now) {
     begin(now);
+    finish();
+  }
+
+  /// Lets another one lead, for as long as one does. For a leader that is there, but cannot write what it decides.
+  void resign(time_point now) {
+    begin(now);
+    if (!stopped() && leader_.active()) {
+      leader_.stand_down();
+      follower_.lose_leader();
+    }
+    finish();
+  }
+
+  /// A record that `persist` took cannot be made durable after all. What was sent since must not have left this peer.
+  void disk_failed(time_point now) {
+    begin(now);
+    if (stopped()) return;
+    t_.votes.lose_disk();
+    say_goodbye();
     finish();
   }
 
@@ -35486,10 +37898,18 @@ class protocol {
     take_deferred();
     finish();
   }
-  /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose links did it, none: this peer itself.
+  /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose messages did not come or could not be
+  /// used, as far as this peer saw that; it may be one of them. None: it does not know whose fault it was.
   void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now) {
     begin(now);
     if (!stopped()) follower_.failed(at, why, suspects);
+    take_deferred();
+    finish();
+  }
+  /// What this peer was to contribute is not finite, and it gives it up. `at`: the attempt that it was let into, if any.
+  void unusable(ballot at, time_point now) {
+    begin(now);
+    if (!stopped()) follower_.unusable(at);
     take_deferred();
     finish();
   }
@@ -35508,6 +37928,9 @@ class protocol {
   [[nodiscard]] const ledger& samples() const noexcept { return t_.votes.durable().samples; }
   [[nodiscard]] const durable_record& durable() const noexcept { return t_.votes.durable(); }
   [[nodiscard]] net::peer_id self() const noexcept { return t_.self; }
+  /// What the commit of `round` with this state would leave to be remembered, or has left: see round_store::save. Empty: it
+  /// is neither the newest commit nor what this peer is about to vote for.
+  [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t state) const;
   /// How long no other member of the newest commit known has been within reach. 0 for who leads or follows.
   [[nodiscard]] duration alone_for(time_point now) const { return finder_.alone_for(now); }
   /// 0: none known.
@@ -35525,6 +37948,9 @@ class protocol {
     p.said.reset();
     p.rounds_told = 0;
     p.told_floor = p.told_adoption = {};
+    p.word = {};
+    p.answer = {};
+    p.asks = false;
     p.last_beat = 0;
     return p;
   }
@@ -35566,7 +37992,7 @@ class protocol {
   }
 
   void dispatch(net::peer_id from, const detail::message& m) {
-    if (std::visit([&](const auto& body) { return follower_.must_wait(body); }, m)) {
+    if (t_.may_lead(from) && std::visit([&](const auto& body) { return follower_.must_wait(body); }, m)) {
       if (deferred_.size() < most_deferred) deferred_.emplace_back(from, m);
       return;
     }
@@ -35585,22 +38011,46 @@ class protocol {
     if constexpr (std::is_same_v<Message, detail::report>) {
       take_report(from, m);
     } else if constexpr (std::is_same_v<Message, detail::guide>) {
-      finder_.on(m);
+      finder_.on(from, m);
     } else if constexpr (std::is_same_v<Message, detail::vote> || std::is_same_v<Message, detail::failure>) {
       leader_.touch();
       leader_.on(from, m);
-    } else if constexpr (std::is_same_v<Message, detail::commit_notice> || std::is_same_v<Message, detail::sync>) {
-      if (follower_.on(from, m)) learned();
-    } else if constexpr (std::is_same_v<Message, detail::holder_list>) {
-      follower_.on(m);
+    } else if constexpr (std::is_same_v<Message, detail::commit_notice>) {
+      take_notice(from, m);
+    } else if constexpr (std::is_same_v<Message, detail::sync>) {
+      evidence_.told(from, m.record, m.votes, &m.samples, m.holders);
+    } else if constexpr (std::is_same_v<Message, detail::inquiry>) {
+      evidence_.reply(from, m);
+    } else if constexpr (std::is_same_v<Message, detail::confirmation>) {
+      evidence_.heard(from, m);
+    } else if constexpr (std::is_same_v<Message, detail::address_request>) {
+      t_.post(from, detail::address_list{t_.places_of(m.who.empty() ? leader_.last_view() : m.who)});
     } else {
+      if constexpr (std::is_same_v<Message, detail::heartbeat>) evidence_.heard(from, m.newest);
       follower_.on(from, m);
+    }
+  }
+
+  void take_notice(net::peer_id from, const detail::commit_notice& m) {
+    if (from == t_.self) {  // the votes were counted here
+      if (follower_.learn({m.record, std::nullopt, m.votes, m.holders, 0, {from}})) learned();
+      return;
+    }
+    evidence_.heard(from, m.of);
+    const auto& vote = t_.votes.durable().accepted;
+    const bool voted = vote && t_.votes.accepted_chain() == m.of.chain;
+    if (m.partial || (m.brief && !voted)) {
+      if (t_.votes.newest().older_than(m.of)) t_.post(from, follower_.make_report());  // to be told the whole
+    } else {
+      evidence_.told(from, m.brief ? vote->value : m.record, m.votes, nullptr, m.holders);
     }
   }
 
   void take_report(net::peer_id from, const detail::report& m) {
     detail::peer_entry& p = t_.entry(from);
     if (p.said && m.sequence <= p.said->sequence) return;  // overtaken by a newer one
+    if (m.samples > max_round_samples) return t_.reject(reject_reason::wrong_ledger, from);
+    evidence_.heard(from, m.newest);
     if (!m.address.empty()) p.address = m.address;
     if (m.beat != 0 && m.beat == p.last_beat + 1) p.beats.observe(t_.now - p.beat_at);
     if (m.beat != 0) {
@@ -35610,24 +38060,18 @@ class protocol {
     const bool news = !p.said || !p.said->repeats(m);
     p.said = m;
     candidate_.on(from, m);
-    if (from != t_.self) catch_up(p, from, m);
+    if (from != t_.self) {
+      const bool leads = leader_.active() && m.newest.older_than(t_.votes.newest());
+      follower_.tell_newer(from, m.newest, leads ? leader_.holders_for(from).holders : std::vector<located_peer>{});
+    }
     leader_.on(from, news);
     if (!leader_.active() && !candidate_.active() && from != t_.self) t_.post(from, follower_.make_guide());
-  }
-
-  /// Who knows a newer commit says so, whoever it is: it may be the only one left who knows.
-  void catch_up(detail::peer_entry& p, net::peer_id from, const detail::report& m) {
-    if (!m.newest.older_than(t_.votes.newest()) || p.rounds_told > t_.votes.newest().round) return;
-    p.rounds_told = t_.votes.newest().round + 1;
-    p.told_at = t_.now;
-    detail::sync all = follower_.catch_up();
-    if (leader_.active()) all.holders = leader_.holders_for(from).holders;
-    t_.post(from, all);
   }
 
   void learned() {
     leader_.touch();
     if (leader_.active()) leader_.begin_round();
+    evidence_.tell_who_asked();
   }
 
   /// Every event ends here: lets time pass, lets everybody decide, delivers what we said to ourselves, tells the trainer.
@@ -35649,6 +38093,9 @@ class protocol {
         const detail::message m = std::move(t_.to_self.front());
         t_.to_self.pop_front();
         dispatch(t_.self, m);
+      }
+      while (const auto commit = evidence_.believed()) {
+        if (follower_.learn(*commit)) learned();
       }
       follower_.settle();  // what we told ourselves may have ended an attempt
       elect();
@@ -35688,7 +38135,7 @@ class protocol {
   }
 
   [[nodiscard]] time_point next_wake() const {
-    time_point next = std::min({candidate_.next_wake(), finder_.next_wake(), leader_.next_wake()});
+    time_point next = std::min({candidate_.next_wake(), finder_.next_wake(), leader_.next_wake(), evidence_.next_wake()});
     if (!leader_.active() && follower_.leader() != 0) next = std::min(next, t_.now + t_.settings.heartbeat);
     if (follower_.leader() == 0) next = std::min(next, t_.now + t_.settings.heartbeat);
     return next;
@@ -35757,10 +38204,13 @@ class protocol {
       s.hash = t_.votes.durable().newest->state;
       s.holders = follower_.holders();
       if (!s.holders.empty()) return;
+      s.why =
+          "nobody within reach has the state of round " + std::to_string(t_.votes.newest().round) +
+          "; start a peer whose disk has it, or found the run anew from an older round (the program: --run.refound true)";
     }
     if (follower_.leader() == 0 && (!known || t_.now - follower_.leaderless_since() <= t_.settings.silence.floor)) {
       if (!known) s.is = situation::joining;
-      s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
+      if (s.is != situation::fetch) s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
       if (!known || s.is == situation::fetch) return;
     }
     const bool done = known && follower_.holds_newest() && samples().complete();  // nothing is left to be decided
@@ -35797,6 +38247,7 @@ class protocol {
   static constexpr std::size_t most_deferred = 64;  // the rest is said again
 
   detail::follower follower_;
+  detail::evidence evidence_;
   std::vector<std::pair<net::peer_id, detail::message>> deferred_;
   detail::candidate candidate_;
   detail::finder finder_;
@@ -35806,6 +38257,22 @@ class protocol {
   time_point asked_wake_ = no_deadline;
   bool started_ = false;
 };
+
+inline std::vector<std::byte> protocol::record_of(std::uint64_t round, std::uint64_t state) const {
+  const durable_record& known = t_.votes.durable();
+  durable_record r = fresh_record(known.run, known.self);
+  r.samples = known.samples;
+  r.newest = known.newest;
+  if (!r.newest || r.newest->round != round || r.newest->state != state) {
+    r.newest.reset();
+    if (follower_.current() && follower_.current()->who.round == round) r.newest = follower_.current()->proposal;
+    if (follower_.adopting() && follower_.adopting()->value.round == round) r.newest = follower_.adopting()->value;
+    if (!r.newest) return {};
+    r.newest->state = state;
+    r.samples.apply(*r.newest);
+  }
+  return encode(r);
+}
 
 inline std::string protocol::describe(time_point now) const {
   std::string text = "peer " + std::to_string(t_.self) + ": " + std::string{to_string(situation_.is)};
@@ -35894,12 +38361,14 @@ class round_store {
   round_store(io::any_storage storage, std::string folder, unsigned keep = 2)
       : files_{std::move(storage), std::move(folder), keep} {}
 
-  /// Durable on return. `parts` are the shared state of `round`, named by `hash`.
-  result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
-                    std::span<const std::span<std::byte>> parts) {
+  /// Durable on return. `parts` are the shared state of `round`, named by `hash`; `record` says what led to it, as an
+  /// encoded durable_record, so that a run can be founded anew on this round when later ones are lost. Empty: not known.
+  result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
+                    std::span<const std::byte> record = {}) {
     std::vector<io::section> sections;
     const std::uint64_t name = hash;
     sections.emplace_back("hash", 1, std::as_bytes(std::span{&name, 1}));
+    if (!record.empty()) sections.emplace_back("record", 1, record);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       sections.emplace_back(part_name(i), 1, std::span<const std::byte>{parts[i]});
     }
@@ -35908,6 +38377,25 @@ class round_store {
 
   /// Rounds with a file, oldest first; not verified.
   result<std::vector<std::uint64_t>> rounds() { return files_.steps(); }
+
+  /// The records of the stored rounds that have one and are whole, newest first.
+  std::vector<durable_record> records() {
+    std::vector<durable_record> found;
+    auto stored = rounds();
+    if (!stored) return found;
+    std::reverse(stored->begin(), stored->end());
+    for (const std::uint64_t round : *stored) {
+      const auto file = files_.load(round);
+      if (!file) continue;
+      const auto view = file->find("record");
+      std::uint64_t name = 0;
+      if (!view || !file->copy_to("hash", std::span{&name, 1})) continue;
+      auto record = decode_durable_record(view->bytes);
+      const bool fits = record && record->newest && record->newest->round == round && record->newest->state == name;
+      if (fits) found.push_back(std::move(*record));
+    }
+    return found;
+  }
 
   /// Puts the state of `round` that is named `hash` into `parts`. errc::corrupt and errc::not_found as io/checkpoint.hpp,
   /// also where another state is stored for the round; errc::wrong_model if the parts have other sizes. On an error the
@@ -35949,7 +38437,8 @@ class round_store {
       }
       return files_.save(round, sections, run);
     }
-    return fail(errc::not_found, other.files_.directory(), "the state of the newest committed round is not stored here");
+    return fail(errc::not_found, other.files_.directory(),
+                "the state of round " + std::to_string(round) + " is not stored here");
   }
 
  private:
@@ -36263,7 +38752,7 @@ struct transfer_options {
   unsigned max_window = 32;                          ///< requests out per holder
   duration first_answer = std::chrono::seconds{10};  ///< how long the first holder ever asked may be silent
   net::arrival_options arrival{.floor = std::chrono::milliseconds{500}, .cap = std::chrono::seconds{60}};
-  unsigned max_overdue = 4;  ///< when every holder was overdue so often in a row, the transfer has failed
+  unsigned max_overdue = 8;  ///< when every holder was overdue so often in a row, the transfer has failed
   unsigned max_bad = 2;      ///< wrong chunks or manifests from one holder before it is asked no more
   duration retry = std::chrono::milliseconds{250};  ///< first pause before a holder that is not there yet is asked again
   unsigned max_retries = 8;                         ///< at doubling pauses
@@ -36310,6 +38799,11 @@ enum class transfer_kind : std::uint8_t {
   gone = 0x84,          ///< what, newest: the sender does not have it; the newest round that it offered
   receipt = 0x85,       ///< ticket: this and what was sent before it has arrived
   cancel = 0x86,        ///< what, index: no longer wanted; every_index: nothing of it is
+  keep = 0x87,      ///< what, index: it is being fetched, keep it, and the means of rounds from `index` on; every_index: no
+                    ///< longer needed
+  means = 0x88,     ///< what, content: it is kept; the rounds since, (round, root of its mean)
+  ask_time = 0x89,  ///< newest: nanoseconds that the sender needs the next round to be held back for
+  time_given = 0x8A,  ///< newest: nanoseconds that it is held back for
 };
 
 /// Whether a control message belongs to the state transfer.
@@ -36318,6 +38812,8 @@ enum class transfer_kind : std::uint8_t {
 }
 
 inline constexpr std::uint64_t every_index = ~std::uint64_t{0};
+/// Set in the round of a state_name that is not a state but the mean that a round exchanged.
+inline constexpr std::uint64_t mean_bit = std::uint64_t{1} << 63U;
 /// Chunk hashes in one piece of a manifest: 256 KiB of them.
 inline constexpr std::size_t hashes_per_piece = 32768;
 /// What a message may have beside its content.
@@ -36349,6 +38845,10 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
     case transfer_kind::chunk: return {true, true, true, false, true};
     case transfer_kind::gone: return {true, false, false, true, false};
     case transfer_kind::receipt: return {false, false, true, false, false};
+    case transfer_kind::keep: return {true, true, false, false, false};
+    case transfer_kind::means: return {true, false, false, false, true};
+    case transfer_kind::ask_time:
+    case transfer_kind::time_given: return {false, false, false, true, false};
   }
   return {};
 }
@@ -36381,7 +38881,7 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
 
 /// errc::corrupt or errc::too_large for bytes that are no message. Allocates nothing.
 [[nodiscard]] inline result<transfer_message> decode_transfer(std::span<const std::byte> bytes) {
-  if (!is_transfer_message(bytes) || bytes.front() > std::byte{static_cast<std::uint8_t>(transfer_kind::cancel)}) {
+  if (!is_transfer_message(bytes) || bytes.front() > std::byte{static_cast<std::uint8_t>(transfer_kind::time_given)}) {
     return fail(errc::corrupt, "state transfer", "a message of an unknown kind");
   }
   net::byte_reader in{bytes};
@@ -36503,7 +39003,13 @@ class donor {
     const state_name name{round, state_root(layout, digest)};
     const std::uint64_t bytes = layout.bytes();
     offers_.push_back({name, {std::move(layout), digest}, bytes, std::move(hashes), std::move(reader)});
-    newest_ = std::max(newest_, round);
+    if ((round & mean_bit) == 0) newest_ = std::max(newest_, round);
+  }
+
+  /// What is offered for `round` is read from elsewhere from now on; the bytes are the same.
+  void read_from(std::uint64_t round, chunk_reader reader) {
+    const auto at = std::find_if(offers_.begin(), offers_.end(), [&](const offered& o) { return o.name.round == round; });
+    if (at != offers_.end()) at->reader = std::move(reader);
   }
 
   /// The memory behind an offer is about to change. Those who wait for something of it are told that it is gone.
@@ -36515,6 +39021,23 @@ class donor {
   }
 
   [[nodiscard]] bool offers(const state_name& name) const { return find(name) != nullptr; }
+  /// Precondition: it is offered.
+  [[nodiscard]] std::uint64_t bytes_of(const state_name& name) const { return find(name)->bytes; }
+
+  /// While this peer exchanges data its lines are for that: of what others fetch one chunk at a time is let out, and then
+  /// none for `rest` times as long as that took to be acknowledged.
+  void busy(bool yes, time_point now) {
+    if (std::exchange(busy_, yes) == yes) return;
+    next_while_busy_ = now + rest * chunk_took_;
+    if (!yes) serve(now);
+  }
+  /// When `wake` is to be called.
+  [[nodiscard]] time_point next_wake() const noexcept {
+    const bool waits = busy_ && outstanding_ == 0 &&
+                       std::any_of(peers_.begin(), peers_.end(), [](const auto& p) { return !p.second.queue.empty(); });
+    return waits ? next_while_busy_ : no_deadline;
+  }
+  void wake(time_point now) { serve(now); }
   [[nodiscard]] const counts& counted() const noexcept { return counts_; }
   /// Content sent and not acknowledged.
   [[nodiscard]] std::size_t outstanding() const noexcept { return outstanding_; }
@@ -36527,25 +39050,31 @@ class donor {
 
   /// A message of one of the kinds ask_manifest, ask_chunk, receipt and cancel. Others are ignored. errc::protocol for a
   /// request for a piece that the state it names does not have: who knows the name knows how many there are.
-  result<void> message(net::peer_id from, const transfer_message& m) {
+  result<void> message(net::peer_id from, const transfer_message& m, time_point now = {}) {
     switch (m.kind) {
       case transfer_kind::ask_manifest:
       case transfer_kind::ask_chunk: CAUSEWAY_TRY(take_request(from, m)); break;
-      case transfer_kind::receipt: take_receipt(from, m.ticket); break;
+      case transfer_kind::receipt: take_receipt(from, m.ticket, now); break;
       case transfer_kind::cancel: take_cancel(from, m); break;
       default: return {};
     }
-    serve();
+    serve(now);
     return {};
   }
 
+  /// Says that a state is not to be had here, or not yet.
+  void send_gone(net::peer_id to, const state_name& what) {
+    ++counts_.gone_sent;
+    fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::gone, .what = what, .newest = newest_}));
+  }
+
   /// The connection ended: what was on its way is lost, and forgotten.
-  void peer_down(net::peer_id peer) {
+  void peer_down(net::peer_id peer, time_point now = {}) {
     const auto at = peers_.find(peer);
     if (at == peers_.end()) return;
     outstanding_ -= at->second.outstanding;
     peers_.erase(at);
-    serve();
+    serve(now);
   }
 
  private:
@@ -36600,11 +39129,6 @@ class donor {
     });
   }
 
-  void send_gone(net::peer_id to, const state_name& what) {
-    ++counts_.gone_sent;
-    fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::gone, .what = what, .newest = newest_}));
-  }
-
   result<void> take_request(net::peer_id from, const transfer_message& m) {
     const offered* state = find(m.what);
     if (state == nullptr) return send_gone(from, m.what), result<void>{};
@@ -36637,7 +39161,7 @@ class donor {
   }
 
   // Messages of one connection arrive in order, so one ticket acknowledges all that was sent before it.
-  void take_receipt(net::peer_id from, std::uint64_t ticket) {
+  void take_receipt(net::peer_id from, std::uint64_t ticket, time_point now) {
     const auto at = peers_.find(from);
     if (at == peers_.end()) return void(++counts_.unknown_tickets);
     asking_peer& peer = at->second;
@@ -36649,6 +39173,11 @@ class donor {
       outstanding_ -= s->bytes;
     }
     peer.unacknowledged.erase(peer.unacknowledged.begin(), last + 1);
+    if (busy_ && outstanding_ == 0 && sent_while_busy_) {
+      chunk_took_ = now - *sent_while_busy_;
+      next_while_busy_ = now + rest * chunk_took_;
+      sent_while_busy_.reset();
+    }
   }
 
   void take_cancel(net::peer_id from, const transfer_message& m) {
@@ -36660,14 +39189,15 @@ class donor {
   }
 
   // One request of each peer in turn, beginning after the one served last, until nobody's next one fits.
-  void serve() {
+  void serve(time_point now) {
     for (bool any = true; any;) {
       any = false;
       auto at = peers_.upper_bound(last_served_);
       for (std::size_t i = 0; i < peers_.size(); ++i, ++at) {
         if (at == peers_.end()) at = peers_.begin();
-        if (at->second.queue.empty() || !fits(at->second)) continue;
+        if (at->second.queue.empty() || !fits(at->second, now)) continue;
         last_served_ = at->first;
+        if (busy_ && at->second.queue.front().kind == transfer_kind::ask_chunk) sent_while_busy_ = now;
         serve_one(at->first, at->second);
         any = true;
       }
@@ -36675,7 +39205,9 @@ class donor {
   }
 
   // Nobody is locked out: who has nothing on its way gets one message, whatever the others have.
-  [[nodiscard]] bool fits(const asking_peer& peer) const {
+  [[nodiscard]] bool fits(const asking_peer& peer, time_point now) const {
+    const bool chunk = peer.queue.front().kind == transfer_kind::ask_chunk;
+    if (busy_ && chunk && (outstanding_ > 0 || now < next_while_busy_)) return false;
     if (peer.outstanding == 0) return true;
     const std::size_t size = answer_size(peer.queue.front());
     return peer.outstanding + size <= options_.outstanding_per_peer && outstanding_ + size <= options_.outstanding_total;
@@ -36726,12 +39258,262 @@ class donor {
   std::uint64_t newest_ = 0;
   std::uint64_t serial_ = 0;
   net::peer_id last_served_ = 0;
+  static constexpr duration::rep rest = 19;  // a twentieth of a line that others need
+  bool busy_ = false;
+  time_point next_while_busy_;
+  duration chunk_took_ = std::chrono::milliseconds{16};
+  std::optional<time_point> sent_while_busy_;
   counts counts_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership
 
 #endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_DONOR_HPP
+
+// ---- causeway/membership/transfer_catch_up.hpp ----
+#ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_CATCH_UP_HPP
+#define CAUSEWAY_MEMBERSHIP_TRANSFER_CATCH_UP_HPP
+
+// For transfers that take longer than a round. The giving side keeps a copy of the state that is being fetched, and what
+// the rounds since have exchanged: the mean of each. The taking side, once it holds the old state, does those rounds again
+// from their means. Both are known by the pair (round, root), as states are, and travel as they do.
+
+namespace causeway::inline CAUSEWAY_ABI::membership {
+
+/// Bytes beside the memory that they are a copy of. Immutable once made.
+struct kept_bytes {
+  image_layout layout;
+  std::vector<std::uint64_t> hashes;
+  std::vector<std::byte> memory;
+
+  /// Precondition: `image` is hashed. Cost: one copy of it.
+  [[nodiscard]] static std::shared_ptr<const kept_bytes> copy_of(const state_image& image) {
+    auto copy = std::make_shared<kept_bytes>(kept_bytes{image.layout(), image.hashes(), {}});
+    copy->memory.resize(image.bytes());
+    for (std::size_t i = 0; i < image.chunks(); ++i) {
+      const std::size_t at = i * image.layout().chunk_bytes;
+      image.read(i, std::span{copy->memory}.subspan(at, image.chunk_size(i)));
+    }
+    return copy;
+  }
+
+  [[nodiscard]] std::uint64_t root() const { return state_root(layout, digest_of(hashes)); }
+
+  [[nodiscard]] static donor::chunk_reader reader(std::shared_ptr<const kept_bytes> from) {
+    return [from = std::move(from)](std::size_t chunk, std::span<std::byte> out) {
+      std::memcpy(out.data(), from->memory.data() + chunk * from->layout.chunk_bytes, out.size());
+      return true;
+    };
+  }
+};
+
+/// The giving side. Memory: at most two copies of the state, and as much again for the means of rounds: where these are
+/// more than a state, whoever fetches it cannot catch up, and it is given up. Thread safety: none; the fabric's lock
+/// serves.
+class kept_states {
+ public:
+  /// Both must outlive this object.
+  kept_states(donor& giving, transfer_effects& fx) : giving_{&giving}, fx_{&fx} {}
+
+  /// A message of the kind keep.
+  void message(net::peer_id from, const transfer_message& m) {
+    if (m.index == every_index) return release(from, m.what);
+    if (!note_user(from, m.what)) {
+      if (!giving_->offers(m.what)) giving_->send_gone(from, m.what);
+      return;  // else it can be had as long as it is offered
+    }
+    const auto list = encode_means(m.index);
+    fx_->transfer_send(from, encode(transfer_message{.kind = transfer_kind::means, .what = m.what, .content = list}));
+  }
+
+  void peer_down(net::peer_id peer) {
+    for (auto& [round, s] : states_) s.users.erase(peer);
+    tidy();
+  }
+
+  /// Whether the means of rounds are to be added.
+  [[nodiscard]] bool any() const noexcept { return !states_.empty(); }
+
+  /// Whether the state of `round`, whose memory is about to change, is to be copied first: see copied.
+  [[nodiscard]] bool needs_copy(std::uint64_t round) const {
+    const auto at = states_.find(round);
+    return at != states_.end() && !at->second.bytes;
+  }
+  /// The copy serves from now on.
+  void copied(std::uint64_t round, std::shared_ptr<const kept_bytes> bytes) {
+    const auto at = states_.find(round);
+    if (at == states_.end() || at->second.name.root != bytes->root()) return;
+    giving_->read_from(round, kept_bytes::reader(bytes));
+    at->second.bytes = std::move(bytes);
+  }
+  /// Whether a copy of it is given away, so that its offer need not be withdrawn with the memory.
+  [[nodiscard]] bool has_copy(std::uint64_t round) const {
+    const auto at = states_.find(round);
+    return at != states_.end() && at->second.bytes;
+  }
+
+  /// The memory of the state of `round` is no longer what it was: without a copy it is not kept any more.
+  void withdrawn(std::uint64_t round) {
+    if (!needs_copy(round)) return;
+    states_.erase(round);
+    tidy();
+  }
+
+  /// `round` is committed, and this is the mean that made it out of the round before; nullptr: nothing was exchanged, the
+  /// state is that of the round before.
+  void add_mean(std::uint64_t round, std::shared_ptr<const kept_bytes> mean) {
+    if (!any() || round < next_) return;
+    if (round > next_) return clear();  // one is missing: nobody can go on from here
+    const std::uint64_t size = mean ? mean->memory.size() : 0;
+    if (mean) giving_->offer(round | mean_bit, mean->layout, mean->hashes, kept_bytes::reader(mean));
+    means_.push_back({next_++, mean ? mean->root() : 0, size});
+    bytes_ += size;
+    if (bytes_ > most_bytes()) clear();
+  }
+
+  /// What is kept is of no use any more.
+  void clear() {
+    for (auto& [round, s] : states_) s.users.clear();
+    tidy();
+  }
+
+ private:
+  static constexpr std::size_t most_states = 2;
+
+  struct kept_state {
+    state_name name;
+    std::uint64_t size = 0;
+    std::set<net::peer_id> users;
+    std::shared_ptr<const kept_bytes> bytes;  // none while the memory of the state itself serves
+  };
+  struct kept_mean {
+    std::uint64_t round;
+    std::uint64_t root;
+    std::uint64_t bytes;
+  };
+
+  bool note_user(net::peer_id from, const state_name& what) {
+    const auto at = states_.find(what.round);
+    if (at != states_.end() && at->second.name == what) at->second.users.insert(from);
+    if (at != states_.end()) return at->second.name == what;
+    const bool next_in_line = states_.empty() || what.round + 1 == next_;
+    if (!giving_->offers(what) || states_.size() >= most_states || !next_in_line) return false;
+    if (states_.empty()) next_ = what.round + 1;
+    states_[what.round] = {what, giving_->bytes_of(what), {from}, nullptr};
+    return true;
+  }
+
+  void release(net::peer_id from, const state_name& what) {
+    const auto at = states_.find(what.round);
+    if (at == states_.end() || at->second.name != what) return;
+    at->second.users.erase(from);
+    tidy();
+  }
+
+  // Drops states without users, and means that no state needs.
+  void tidy() {
+    for (auto at = states_.begin(); at != states_.end();) {
+      const auto here = at++;
+      if (!here->second.users.empty()) continue;
+      if (here->second.bytes) giving_->withdraw(here->first);
+      states_.erase(here);
+    }
+    while (!means_.empty() && (states_.empty() || means_.front().round <= states_.begin()->first)) {
+      giving_->withdraw(means_.front().round | mean_bit);
+      bytes_ -= means_.front().bytes;
+      means_.pop_front();
+    }
+  }
+
+  [[nodiscard]] std::uint64_t most_bytes() const {
+    std::uint64_t most = 0;
+    for (const auto& [round, s] : states_) most = std::max(most, s.size);
+    return most;
+  }
+
+  [[nodiscard]] std::vector<std::byte> encode_means(std::uint64_t from) const {
+    net::byte_writer out;
+    for (const kept_mean& m : means_) {
+      if (m.round >= from) out.put(m.round).put(m.root);
+    }
+    return std::move(out).take();
+  }
+
+  donor* giving_;
+  transfer_effects* fx_;
+  std::map<std::uint64_t, kept_state> states_;
+  std::deque<kept_mean> means_;  // of the rounds after the oldest state, without a gap
+  std::uint64_t next_ = 0;       // the round whose mean comes next
+  std::uint64_t bytes_ = 0;      // of the means
+};
+
+/// The taking side: whom a state is kept by, and which means there are. Thread safety: none; the fabric's lock serves.
+class kept_for_us {
+ public:
+  explicit kept_for_us(transfer_effects& fx) : fx_{&fx} {}
+
+  /// Asks `holders` to keep `what` while it is fetched from here.
+  void begin(const state_name& what, std::span<const net::peer_id> holders) {
+    end();
+    base_ = what;
+    for (const net::peer_id id : holders) send(id, what.round + 1);
+  }
+  /// Asks for the means of the rounds from `round` on.
+  void ask(std::uint64_t round) {
+    answered_ = false;
+    for (const net::peer_id id : keepers_) send(id, round);
+  }
+  /// They need not keep it any more.
+  void end() {
+    for (const net::peer_id id : std::exchange(keepers_, {})) send(id, every_index);
+    roots_.clear();
+    answered_ = false;
+  }
+
+  /// A message of the kinds means and gone.
+  void message(net::peer_id from, const transfer_message& m) {
+    if (m.what != base_) return;
+    if (m.kind == transfer_kind::gone) return void(keepers_.erase(from));
+    if (m.kind != transfer_kind::means || m.content.size() % 16 != 0) return;
+    keepers_.insert(from);
+    answered_ = true;
+    net::byte_reader in{m.content};
+    while (in.remaining() > 0 && roots_.size() < most_rounds) {
+      const auto round = in.get<std::uint64_t>();
+      roots_.insert_or_assign(round, in.get<std::uint64_t>());
+    }
+  }
+  void peer_down(net::peer_id peer) { keepers_.erase(peer); }
+
+  [[nodiscard]] const state_name& base() const noexcept { return base_; }
+  /// Somebody keeps it.
+  [[nodiscard]] bool kept() const noexcept { return !keepers_.empty(); }
+  [[nodiscard]] std::vector<net::peer_id> keepers() const { return {keepers_.begin(), keepers_.end()}; }
+  /// Whether somebody answered since the last `ask`.
+  [[nodiscard]] bool answered() const noexcept { return answered_; }
+  /// The root of a round's mean; 0: the round exchanged nothing. None: not heard of.
+  [[nodiscard]] std::optional<std::uint64_t> root_of(std::uint64_t round) const {
+    const auto at = roots_.find(round);
+    return at == roots_.end() ? std::nullopt : std::optional{at->second};
+  }
+
+ private:
+  static constexpr std::size_t most_rounds = 65536;  // what a peer may make us remember
+
+  void send(net::peer_id to, std::uint64_t index) {
+    fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::keep, .what = base_, .index = index}));
+  }
+
+  transfer_effects* fx_;
+  state_name base_;
+  std::set<net::peer_id> keepers_;
+  std::map<std::uint64_t, std::uint64_t> roots_;
+  bool answered_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership
+
+#endif  // CAUSEWAY_MEMBERSHIP_TRANSFER_CATCH_UP_HPP
 
 // ---- causeway/membership/transfer_holder.hpp ----
 #ifndef CAUSEWAY_MEMBERSHIP_TRANSFER_HOLDER_HPP
@@ -37229,6 +40011,7 @@ struct fetch_progress {
   std::uint64_t unasked = 0;
   std::uint64_t bad = 0;      ///< wrong chunks and manifests
   std::uint64_t overdue = 0;  ///< times that a holder was silent for too long
+  double bytes_per_s = 0;     ///< the highest rate over eight chunks: what the lines carry while nobody else needs them
   std::vector<holder> holders;
 };
 
@@ -37303,6 +40086,7 @@ class fetcher {
   void take_manifest(holder& h, const transfer_message& m, time_point now);
   void take_chunk(holder& h, const transfer_message& m, time_point now);
   void take_gone(holder& h, const transfer_message& m, time_point now);
+  void note_rate(std::size_t bytes, time_point now);
   void make_plan();
 
   // ---- what to do next ----------------------------------------------------------------------------------------------
@@ -37337,6 +40121,7 @@ class fetcher {
   std::optional<time_point> nobody_since_;
   time_point wakes_at_ = no_deadline;
   fetch_progress counts_;
+  std::deque<std::pair<time_point, std::size_t>> arrivals_;  // of the last chunks
 };
 
 // ---- the caller ----------------------------------------------------------------------------------------------------
@@ -37354,6 +40139,7 @@ inline void fetcher::start(const state_name& goal, std::span<const net::peer_id>
   newest_seen_ = 0;
   nobody_since_.reset();
   counts_ = {};
+  arrivals_.clear();
   holders_.begin_anew();
   if (local.root() == goal.root) return finish(status::complete);
   status_ = status::running;
@@ -37523,6 +40309,7 @@ inline void fetcher::take_chunk(holder& h, const transfer_message& m, time_point
     plan_->done(m.index);
     h.bytes += m.content.size();
     counts_.bytes_done += m.content.size();
+    note_rate(m.content.size(), now);
     for (auto& [id, other] : holders_) {  // who else was asked need not send it
       if (!other.expects(m.index)) continue;
       send(id, transfer_kind::cancel, m.index);
@@ -37533,13 +40320,24 @@ inline void fetcher::take_chunk(holder& h, const transfer_message& m, time_point
   if (plan_->missing() == 0) finish(status::complete);
 }
 
+inline void fetcher::note_rate(std::size_t bytes, time_point now) {
+  arrivals_.emplace_back(now, bytes);
+  if (arrivals_.size() <= 8) return;
+  const double took = seconds(now - arrivals_.front().first);
+  arrivals_.pop_front();
+  std::size_t sum = 0;
+  for (const auto& [when, size] : arrivals_) sum += size;
+  if (took > 0) counts_.bytes_per_s = std::max(counts_.bytes_per_s, static_cast<double>(sum) / took);
+}
+
 inline void fetcher::take_gone(holder& h, const transfer_message& m, time_point now) {
   newest_seen_ = std::max(newest_seen_, m.newest);
   if (!h.waited_for()) return void(++counts_.unasked);
   release_all(h);
   h.asked.clear();
   // A holder that has not come so far yet, or is just changing its state, may have it in a moment.
-  h.gone = m.newest > goal_.round || h.retries >= options_.max_retries;
+  const bool mean = (goal_.round & mean_bit) != 0;  // who keeps it no longer will never have it again
+  h.gone = mean || m.newest > goal_.round || h.retries >= options_.max_retries;
   if (!h.gone) h.not_before = now + options_.retry * (1U << h.retries++);
 }
 
@@ -37642,11 +40440,13 @@ class state_transfer {
  public:
   /// `fx` must outlive this object.
   explicit state_transfer(transfer_effects& fx, const transfer_options& options = {})
-      : giving{options, fx}, taking{options, fx} {}
+      : giving{options, fx}, taking{options, fx}, keeping{giving, fx}, kept{fx} {}
 
   void peer_up(net::peer_id peer, time_point now) { taking.peer_up(peer, now); }
   void peer_down(net::peer_id peer, time_point now) {
-    giving.peer_down(peer);
+    keeping.peer_down(peer);
+    kept.peer_down(peer);
+    giving.peer_down(peer, now);
     taking.peer_down(peer, now);
   }
 
@@ -37656,17 +40456,24 @@ class state_transfer {
   result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
     const auto m = decode_transfer(bytes);
     if (!m) return ++malformed_, m.error();
-    CAUSEWAY_TRY(giving.message(from, *m));
+    CAUSEWAY_TRY(giving.message(from, *m, now));
+    if (m->kind == transfer_kind::keep) keeping.message(from, *m);
+    kept.message(from, *m);
     taking.message(from, *m, now);
     return {};
   }
 
-  void wake(time_point now) { taking.wake(now); }
+  void wake(time_point now) {
+    taking.wake(now);
+    giving.wake(now);
+  }
 
   [[nodiscard]] std::uint64_t malformed() const noexcept { return malformed_; }
 
   donor giving;
   fetcher taking;
+  kept_states keeping;
+  kept_for_us kept;
 
  private:
   std::uint64_t malformed_ = 0;
@@ -39328,7 +42135,7 @@ struct context {
   std::optional<net::peer_index> random_partner();
   result<void> inner_step();
   float own_norm();
-  void resume_at(std::uint64_t step);
+  void resume_at(std::uint64_t step, bool going_on = false);
   void commit_round();
 
   result<verdict> settle(const result<void>&);
@@ -39368,7 +42175,9 @@ concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<
 /// after a committed round, as `serialize` does it, the shared parameters first; a peer that joins is given it. `adopt`:
 /// the shared state was replaced by the committed one of a later round; `previous` is what the shared parameters were
 /// before, so that local progress can be kept, or empty where it must not be. `catch_up`: take part in an exchange with
-/// what there is, nothing for a peer that has just joined, and commit the round.
+/// what there is, nothing for a peer that has just joined, and commit the round. Optional, `result<void> replay(ctx)`: the
+/// gradients are what ctx.mean gave in a round; do to the shared state what that round did, bit for bit. With it a peer can
+/// join where rounds are shorter than the transfer of the state.
 template <class P, class Context = archetype::context>
 concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std::span<const float> previous) {
   p.shared(ar);
@@ -44781,6 +47590,7 @@ class roster {
 
   void gone(net::peer_id id) {
     for (std::uint32_t s = 0; s < stages(); ++s) erase(s, id);
+    std::erase_if(delays_, [id](const auto& d) { return d.first.first == id || d.first.second == id; });
   }
 
   /// It is not chosen before it has been announced again.
@@ -46068,6 +48878,12 @@ class periodic {
     ctx.parameters_changed();
   }
 
+  /// The gradients are the mean of a round: the outer step that the others took with it. `adopt` moves the live parameters.
+  result<void> replay(auto& ctx) {
+    step_anchor(ctx);
+    return {};
+  }
+
   result<void> catch_up(auto& ctx) {
     CAUSEWAY_TRY(outer_step(ctx));
     ctx.resume_at(outer_steps_ * options_.local_steps);
@@ -46080,6 +48896,15 @@ class periodic {
   [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
 
  private:
+  // θ ← outer(θ, Δ), with Δ in the gradients.
+  void step_anchor(auto& ctx) {
+    parameter_view view = ctx.view();
+    view.values = anchor_;
+    view.gradients = ctx.gradients();
+    outer_.step(ctx.pool(), view, {.learning_rate = options_.outer_learning_rate});
+    ++outer_steps_;
+  }
+
   result<void> outer_step(auto& ctx) {
     const auto local = ctx.parameters();
     const auto delta = ctx.gradients();  // free between inner steps, so it carries the pseudo-gradient
@@ -46090,14 +48915,10 @@ class periodic {
     }
     CAUSEWAY_TRY(ctx.mean(codec_, delta));
 
-    parameter_view view = ctx.view();
-    view.values = anchor_;
-    view.gradients = delta;
-    outer_.step(ctx.pool(), view, {.learning_rate = options_.outer_learning_rate});
+    step_anchor(ctx);
     CAUSEWAY_TRY(ctx.copy(local, anchor_));
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     since_ = 0;
-    ++outer_steps_;
     ctx.parameters_changed();
     ctx.commit_round();
     return {};
@@ -46405,7 +49226,13 @@ class every_step {
 
   // Parameters and the inner optimizer are equal on all peers; the context shares them for every policy of global steps.
   void shared(auto& ar) { ar(steps_); }
-  void adopt(auto& ctx, std::span<const float>) { ctx.resume_at(steps_); }
+  void adopt(auto& ctx, std::span<const float> previous) { ctx.resume_at(steps_, !previous.empty()); }
+  /// The gradients are the mean of a round: the step that the others took with it.
+  result<void> replay(auto& ctx) {
+    CAUSEWAY_TRY(ctx.inner_step());
+    ctx.resume_at(++steps_);
+    return {};
+  }
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();
     std::fill(gradients.begin(), gradients.end(), 0.0F);
@@ -47301,6 +50128,12 @@ class hub_station {
       return fail(errc::protocol, "peer " + std::to_string(peers_[c]),
                   "it sent a push that makes no sense; do all peers run the same options and version?");
     }
+    const auto of_client = [c](const waiting_push& w) { return w.client == c; };
+    if (std::count_if(batches_[h.fragment].begin(), batches_[h.fragment].end(), of_client) >= most_waiting) {
+      return fail(errc::too_large, "peer " + std::to_string(peers_[c]),
+                  "it goes on pushing while " + std::to_string(most_waiting) +
+                      " of its pushes wait; a client waits for the answer to one before it makes the next");
+    }
     client.taken[h.fragment] = h.number;
     client.samples[h.fragment] = h.samples;
     client.speed = h.speed;
@@ -47419,6 +50252,10 @@ class hub_station {
     outer.step(terms.pool, opened_, merger_.row(), {}, share);
     axis::scatter(cut, opened_, shared_);
   }
+
+  // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
+  // bounded by its clients.
+  static constexpr std::ptrdiff_t most_waiting = 2;
 
   Outer prototype_;
   std::uint32_t level_ = 0;
@@ -48554,14 +51391,18 @@ struct round_state {
  private:
   template <class Context>
   result<void> failing(Context& ctx, result<void> outcome) {
-    outcome = ctx.or_device_error(std::move(outcome));
+    outcome = ctx.or_unusable(ctx.or_device_error(std::move(outcome)));
     if (!outcome) begun = false;
     return outcome;
   }
 
   template <class Context>
   result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
-    if (!next_residual.empty() && terms.members.size() > 1) CAUSEWAY_TRY(find_residual(ctx, recipe));
+    if (!next_residual.empty() && terms.members.size() > 1) {
+      auto found = find_residual(ctx, recipe);
+      if (!found) found.error().culprit = ctx.self();
+      if (!found) return found;
+    }
     if (terms.contributors != terms.members.size()) {
       const auto share = static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? share : 0.0F));
@@ -48762,7 +51603,10 @@ class rounds : round_rules<Axes...> {
     if (previous.empty()) {
       std::copy(rows_.anchor().begin(), rows_.anchor().end(), local.begin());
       std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
-      for (state& s : states_) s.since = 0;
+      for (state& s : states_) {
+        s.since = 0;
+        s.residual.clear();  // of rows that are gone
+      }
       ctx.resume_at(outer_steps_ * trigger_.next(0, 1));
     } else {
       for (std::size_t i = 0; i < local.size(); ++i) local[i] += rows_.anchor()[i] - previous[i];
@@ -49049,6 +51893,7 @@ class rounds : round_rules<Axes...> {
     float weight = accumulates ? static_cast<float>(gathered_) : 1.0F;
     if constexpr (laws::mix.weighs) weight = trigger_.weight();
     if constexpr (!axis::by_context<recipe_type>) {
+      CAUSEWAY_TRY(ctx.check_own(s.input));
       CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
       weight *= share;
     }
@@ -49557,13 +52402,15 @@ class stage_mail {
     auto outcome = codec_.decode(setup_.pool, c, std::span{got.bytes}.first(got.moved), values);
     spare_.push_back(std::move(got.bytes));
     top_up(l);
-    if (!outcome && outcome.error().where.empty())
-      outcome.error().where = "rank " + std::to_string(source_of(l, op.micro_batch));
+    const std::string from = "rank " + std::to_string(source_of(l, op.micro_batch));
+    if (!outcome && outcome.error().where.empty()) outcome.error().where = from;
+    if (outcome && !all_finite(values)) return not_finite(from, op, "it sent");
     return outcome;
   }
 
-  /// Sends the output of `op`.
+  /// Sends the output of `op`. errc::non_finite where it is not: its input was, so it was spoilt here.
   result<void> send(const plan::operation& op, std::span<const float> values) {
+    if (!all_finite(values)) return not_finite("this stage", op, "it came to");
     auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
     CAUSEWAY_TRY(add_base(c, op.micro_batch));
     parcel p{.bytes = buffer(codec_.most_bytes(c))};
@@ -49626,6 +52473,14 @@ class stage_mail {
   [[nodiscard]] std::uint32_t sent_edge_of(const plan::operation& op) const noexcept {
     const std::uint32_t v = plan::virtual_stage(setup_.schedule, {setup_.rank, op.chunk});
     return op.kind == plan::work::forward ? v : v - 1;
+  }
+
+  [[nodiscard]] bool all_finite(std::span<const float> values) const {
+    return values.empty() || kernels::all_finite(setup_.pool, values.data(), static_cast<std::int64_t>(values.size()));
+  }
+  [[nodiscard]] static error not_finite(const std::string& whose, const plan::operation& op, const std::string& how) {
+    return fail(errc::non_finite, whose,
+                how + " values that are not finite for micro-batch " + std::to_string(op.micro_batch));
   }
 
   [[nodiscard]] batch piece_of(std::uint32_t micro_batch) const {
@@ -53021,6 +55876,24 @@ class held_blocks {
     return p;
   }
 
+  /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
+  /// those were.
+  std::size_t drop_spoilt(auto& ctx) {
+    std::size_t dropped = 0;
+    for (std::size_t b = 0; b < valid_.size(); ++b) {
+      const auto block = static_cast<std::int64_t>(b);
+      if (valid_[b] == 0 || !ctx.model().part().holds(block)) continue;
+      bool finite = true;
+      for_parts(ctx, block, [&](std::span<float> part) {
+        finite = finite && std::all_of(part.begin(), part.end(), [](float v) { return std::isfinite(v); });
+      });
+      if (finite) continue;
+      valid_[b] = 0;
+      ++dropped;
+    }
+    return dropped;
+  }
+
   /// Its seat in the attempt under way; none where it is spare.
   void seated(const nn::block_range& computes, std::uint32_t replica) noexcept {
     computes_ = computes;
@@ -53952,6 +56825,51 @@ class part_change {
 
 #endif  // CAUSEWAY_PARALLEL_PART_CHANGE_HPP
 
+// ---- causeway/parallel/unsound_steps.hpp ----
+#ifndef CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+#define CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+
+// What a peer of elastic pipelines does when it comes to values that are not finite, though what it was sent is: it takes
+// the blame. The membership has it sit out, and the others lay the pipelines out without it.
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
+[[nodiscard]] inline result<void> check_sound(double loss, float norm) {
+  if (std::isfinite(loss) && std::isfinite(norm)) return {};
+  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
+}
+
+/// Of one peer. Thread safety: none.
+class unsound_steps {
+ public:
+  /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
+  /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
+  /// the fourth time in this step, so it would to everybody.
+  [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks, const log_sink& log) {
+    if (std::exchange(step_, step) != step) times_ = 0;
+    if (spoilt_blocks == 0 && ++times_ > most_times) {
+      return fail(errc::diverged, why.where,
+                  why.message + ", " + std::to_string(times_) +
+                      " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
+                      "memory");
+    }
+    const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
+    log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
+                               "; the others go on without this peer until it is sound");
+    return fail(errc::corrupt, why.where, why.message);
+  }
+
+ private:
+  static constexpr std::uint32_t most_times = 3;
+  std::uint64_t step_ = 0;
+  std::uint32_t times_ = 0;  // in that step, from sound parameters
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+
 // ---- causeway/parallel/elastic_pipeline.hpp ----
 #ifndef CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
 #define CAUSEWAY_PARALLEL_ELASTIC_PIPELINE_HPP
@@ -54188,12 +57106,20 @@ class elastic_pipeline {
     if (crew_->words().step != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto facts, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *facts));
-    CAUSEWAY_TRY(compute(ctx));
+    auto done = compute(ctx);
+    if (done) done = check_sound(loss_, ctx.own_norm());
+    if (!done) return leave_to_others(ctx, done.error());
     CAUSEWAY_TRY(sum_gradients(ctx));
     name_attempt();
     CAUSEWAY_TRY(tell_sums(ctx));
     proposes_ = true;
     return {};
+  }
+
+  error leave_to_others(auto& ctx, const error& why) {
+    if (why.code != errc::non_finite) return why;
+    kept_.forget();
+    return unsound_.judge(ctx.step(), why, held_.drop_spoilt(ctx), ctx.log());
   }
 
   // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
@@ -54227,8 +57153,10 @@ class elastic_pipeline {
     stage::layout shared_out = layout_;
     const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
     for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
-    CAUSEWAY_ASSIGN(const double own, forward_only(ctx, shared_out, b, pieces));
-    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, own));
+    const auto own = forward_only(ctx, shared_out, b, pieces);
+    const auto sound = own ? check_sound(*own, 0) : result<void>{own.error()};
+    if (!sound) return leave_to_others(ctx, sound.error());
+    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, *own));
     return std::accumulate(all.begin(), all.end(), 0.0);
   }
 
@@ -54481,6 +57409,7 @@ class elastic_pipeline {
   bool complete_ = false;  // the gradients are those of the whole batch
   bool proposes_ = false;  // and the attempt that made them so is under way
   std::string said_;
+  unsound_steps unsound_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;
   std::uint64_t resumed_attempts_ = 0;
@@ -56074,6 +59003,12 @@ class swarm_station {
     return neighbour(s, backward);
   }
 
+  /// Whether a tensor for this micro-batch is to come from that peer, as far as the orders say.
+  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const {
+    const auto known = slots_.find(micro_batch);
+    return peer != 0 && known != slots_.end() && known->second.ordered && neighbour(known->second, backward) == peer;
+  }
+
   /// A connection to this peer was made again: what it may have missed is sent once more.
   void connected(net::peer_id peer) {
     for (auto& [m, s] : slots_) {
@@ -56393,6 +59328,9 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// The parameters are another committed state's now.
   virtual void replaced() {}
+  /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
+  /// others are given it. It serves again with the next turn that it begins.
+  virtual void throw_away() = 0;
   /// With local steps: the micro-batches that this peer has stepped on since the last exchange, of all steps of the round.
   [[nodiscard]] virtual swarm_wire::batch_set progress() const { return {}; }
   /// What a micro-batch takes here, forward and backward; 0: not known yet.
@@ -56400,6 +59338,8 @@ class swarm_round {
   /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
   /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
   [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;
+  /// On the clock of deadlines.
+  [[nodiscard]] virtual time_point now() = 0;
   [[nodiscard]] virtual std::string describe() = 0;
 };
 
@@ -56446,6 +59386,7 @@ class stage_computer final : public swarm_computer {
     u.input = std::exchange(input_, {});
     if (waits_for_backward()) return swarm_output{};
     CAUSEWAY_TRY(pass_forward(u, m));
+    CAUSEWAY_TRY(check_loss(u, m));
     swarm_output out{u.pass.loss, nullptr};
     CAUSEWAY_ASSIGN(out.bytes, encoded(output, u.pass.output.value));
     u.pass.output.value.reset();
@@ -56456,6 +59397,7 @@ class stage_computer final : public swarm_computer {
   result<swarm_output> backward(const swarm_crossing& d_input) override {
     unit& u = units_.at(d_input.micro_batch);
     if (waits_for_backward()) CAUSEWAY_TRY(pass_forward(u, d_input.micro_batch));
+    CAUSEWAY_TRY(check_loss(u, d_input.micro_batch));
     CAUSEWAY_ASSIGN(const tensor d, ctx_.model().backward_stage(u.tape, u.pass, std::exchange(input_, {})));
     swarm_output out{u.pass.loss, nullptr};
     CAUSEWAY_ASSIGN(out.bytes, encoded(d_input, d));
@@ -56543,6 +59485,10 @@ class stage_computer final : public swarm_computer {
     return boundary_bytes{std::move(bytes)};
   }
 
+  static result<void> check_loss(const unit& u, std::uint32_t m) {
+    if (std::isfinite(u.pass.loss)) return {};
+    return fail(errc::non_finite, "swarm", "the loss of micro-batch " + std::to_string(m) + " is not finite");
+  }
   static result<void> check_finite(const tensor& t, const std::string& what) {
     const auto values = t.span<float>();
     if (std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) return {};
@@ -56860,8 +59806,11 @@ class pipeline {
     for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) dropout[m] = ctx.dropout_stream(m);
     const float scale = 1.0F / static_cast<float>(b.tokens());
     auto view = view_of(ctx);
-    return run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                     mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
+    const time_point begin = ctx.clock().now();
+    auto loss = run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
+                          mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
+    if (loss) batch_times_.observe(ctx.clock().now() - begin);
+    return loss;
   }
 
   /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
@@ -56939,11 +59888,18 @@ class pipeline {
   [[nodiscard]] collective::group_view view_of(auto& ctx) const { return {ctx.world(), place_.pipeline}; }
 
   [[nodiscard]] pipeline_talk talk(auto& ctx) const {
-    return {{.channel = first_channel + 4, .step = ctx.step()}, ctx.exchange_options()};
+    pipeline_talk t{{.channel = first_channel + 4, .step = ctx.step()}, ctx.exchange_options()};
+    t.options.deadline = deadline(ctx);
+    return t;
   }
 
   [[nodiscard]] batch_talk mail(auto& ctx, std::uint32_t channel, const embedding_base* base = nullptr) const {
-    return {channel, ctx.step(), place_.replica, window_, ctx.exchange_options().deadline, base};
+    return {channel, ctx.step(), place_.replica, window_, deadline(ctx), base};
+  }
+  // No wait is longer than a batch has ever taken, with room for a peer that saves a checkpoint; before the first, a day.
+  // So a peer that hangs ends the run with an error that names whom this one waited for.
+  [[nodiscard]] time_point deadline(auto& ctx) const {
+    return std::min(ctx.exchange_options().deadline, batch_times_.deadline(ctx.clock().now()));
   }
 
   // Equal on peers that can be stages of one pipeline.
@@ -56989,6 +59945,7 @@ class pipeline {
   std::vector<nn::block_range> chunks_;
   embedding_base base_;           // empty where the codec uses none
   std::vector<float> other_end_;  // a tied table's gradient of the other end
+  net::arrival_statistics batch_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
   std::uint64_t round_ = 0;
   std::uint32_t window_ = 1;
   bool completed_ = false;  // this step's gradients of a tied table are added up
@@ -57140,7 +60097,7 @@ struct addressed_order {
 };
 
 /// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
-/// goes, O(M · S).
+/// goes or reports and for a stage's sum, O(M · S); what is under way is counted, not looked for.
 template <stage::routing::Router Router>
 class swarm_driver {
  public:
@@ -57155,6 +60112,8 @@ class swarm_driver {
     if (known != stage_of_.end() && known->second == stage) return;
     if (known != stage_of_.end()) gone(id);
     known_.announced(id, stage);
+    const auto offended = offences_.find(id);
+    if (offended != offences_.end() && swarm_wire::step_of(turn_) < offended->second.until) known_.ban(id);
     stage_of_[id] = stage;
     router_.begin(size_, known_);
   }
@@ -57169,7 +60128,7 @@ class swarm_driver {
     reporters_.erase(id);
     for (std::uint32_t m = 0; m < batches_.size(); ++m) {
       batch& b = batches_[m];
-      std::replace(b.holders.begin(), b.holders.end(), id, net::peer_id{0});
+      if (b.holders[stage] == id) hold(m, stage, 0);
       if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
       stale_.insert(m);
       if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
@@ -57177,16 +60136,19 @@ class swarm_driver {
     pump();
   }
 
-  /// What it sent for a micro-batch of this turn is of no use: until the next turn nothing new goes there, and another of
-  /// its stage, if there is one, computes that micro-batch.
+  /// What it sent for a micro-batch of this turn is of no use: until the next step nothing new goes there, and another of
+  /// its stage, if there is one, computes that micro-batch. Whom it happens to again within 64 steps gets nothing for 2, 4
+  /// ... 64 of them, unless its stage has nobody else.
   void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
     const auto stage = stage_of_.find(id);
     if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
     known_.ban(id);
+    offence& o = offences_[id];
+    o.until = swarm_wire::step_of(turn_) + (std::uint64_t{1} << std::min(o.count++, 6U));
     batch& b = batches_[m];
     if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
     b.path[stage->second] = stage::routing::nobody;
-    if (b.holders[stage->second] == id) b.holders[stage->second] = 0;
+    if (b.holders[stage->second] == id) hold(m, stage->second, 0);
     stale_.insert(m);
     pump();
   }
@@ -57204,11 +60166,18 @@ class swarm_driver {
     size_ = size;
     batches_.assign(size.micro_batches, batch{size.stages});
     std::fill(summed_.begin(), summed_.end(), false);
+    under_way_ = finished_ = 0;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) count_missing(m);
     stale_.clear();
     adopted_.clear();
     next_ = 0;
     reporters_ = std::move(from);
-    for (const auto& [id, stage] : stage_of_) known_.announced(id, stage);
+    const std::uint64_t step = swarm_wire::step_of(turn);
+    std::erase_if(offences_, [&](const auto& o) { return step > o.second.until + 64; });
+    for (const auto& [id, stage] : stage_of_) {
+      const auto known = offences_.find(id);
+      if (known == offences_.end() || step >= known->second.until) known_.announced(id, stage);
+    }
     router_.begin(size_, known_);
     pump();
   }
@@ -57234,8 +60203,9 @@ class swarm_driver {
   void summed(std::uint32_t stage, bool has) {
     if (summed_[stage] == has) return;
     summed_[stage] = has;
-    for (std::uint32_t m = 0; m < batches_.size() && !has; ++m) {
-      if (batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      recount(m, [&] { count_missing(m); });
+      if (!has && batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
     }
     pump();
   }
@@ -57245,10 +60215,7 @@ class swarm_driver {
   [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
 
   /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
-  [[nodiscard]] bool complete() const {
-    return reporters_.empty() &&
-           std::all_of(batches_.begin(), batches_.end(), [this](const batch& b) { return covered(b); });
-  }
+  [[nodiscard]] bool complete() const { return reporters_.empty() && finished_ == batches_.size(); }
   /// Summed over all micro-batches whose loss is known, in their order.
   [[nodiscard]] double loss() const {
     double sum = 0;
@@ -57263,14 +60230,8 @@ class swarm_driver {
     }
     return all;
   }
-  [[nodiscard]] std::uint32_t under_way() const {
-    return static_cast<std::uint32_t>(
-        std::count_if(batches_.begin(), batches_.end(), [this](const batch& b) { return b.started && !covered(b); }));
-  }
-  [[nodiscard]] std::uint32_t finished() const {
-    return static_cast<std::uint32_t>(
-        std::count_if(batches_.begin(), batches_.end(), [this](const batch& b) { return covered(b); }));
-  }
+  [[nodiscard]] std::uint32_t under_way() const noexcept { return under_way_; }
+  [[nodiscard]] std::uint32_t finished() const noexcept { return finished_; }
   /// Micro-batches that were routed again after a peer had gone.
   [[nodiscard]] std::uint64_t rerouted() const noexcept { return rerouted_; }
 
@@ -57281,8 +60242,14 @@ class swarm_driver {
     std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
     std::vector<std::uint64_t> passes;  ///< by stage
     double loss = 0;
+    std::uint32_t missing = 0;  ///< stages that do not have it
     bool started = false;
     bool known = false;  ///< which tensors are where: this driver has started it
+  };
+
+  struct offence {
+    std::uint32_t count = 0;
+    std::uint64_t until = 0;  ///< the first step in which it may get something again
   };
 
   // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
@@ -57293,18 +60260,42 @@ class swarm_driver {
   [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
     return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
   }
-  [[nodiscard]] bool covered(const batch& b) const {
-    const auto m = static_cast<std::uint32_t>(&b - batches_.data());
-    if (!swarm_wire::trains(turn_)) return b.holders.back() != 0;
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (!covered(m, b, s)) return false;
+  [[nodiscard]] static bool covered(const batch& b) noexcept { return b.missing == 0; }
+
+  // What ends a turn is counted as it changes.
+  void count_missing(std::uint32_t m) {
+    batch& b = batches_[m];
+    if (!swarm_wire::trains(turn_)) {
+      b.missing = b.holders.back() != 0 ? 0 : 1;
+      return;
     }
-    return true;
+    b.missing = 0;
+    for (std::uint32_t s = 0; s < size_.stages; ++s) b.missing += covered(m, b, s) ? 0 : 1;
+  }
+  template <class Change>
+  void recount(std::uint32_t m, Change&& change) {
+    const batch& b = batches_[m];
+    const auto count = [&](std::uint32_t by) {
+      finished_ += covered(b) ? by : 0;
+      under_way_ += b.started && !covered(b) ? by : 0;
+    };
+    count(UINT32_MAX);  // minus one
+    change();
+    count(1);
+  }
+  void hold(std::uint32_t m, std::uint32_t stage, net::peer_id who) {
+    recount(m, [&] {
+      batches_[m].holders[stage] = who;
+      count_missing(m);
+    });
+  }
+  void set_started(std::uint32_t m) {
+    recount(m, [&] { batches_[m].started = true; });
   }
 
   void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss) {
     batch& b = batches_[m];
-    if (b.holders[stage] == 0) b.holders[stage] = from;
+    if (b.holders[stage] == 0) hold(m, stage, from);
     if (stage + 1 == size_.stages) b.loss = loss;
   }
 
@@ -57316,7 +60307,7 @@ class swarm_driver {
         note(from, stage, m, losses < r.losses.size() ? r.losses[losses++] : 0);
         adopt(m, stage, from);
       } else if (b.holders[stage] == from) {  // it had to drop it
-        b.holders[stage] = 0;
+        hold(m, stage, 0);
         if (differ_) b.path[stage] = stage::routing::nobody;
         stale_.insert(m);
       } else if (r.begun.has(m) && b.holders[stage] == 0) {
@@ -57338,7 +60329,7 @@ class swarm_driver {
     if (!reporters_.empty()) return;
     for (const std::uint32_t m : std::exchange(adopted_, {})) {
       if (!batches_[m].started) stale_.insert(m);
-      batches_[m].started = true;
+      set_started(m);
     }
     for (const std::uint32_t m : std::exchange(stale_, {})) mend(m);
     std::uint32_t room = window_ * static_cast<std::uint32_t>(stage_of_.size());
@@ -57357,7 +60348,7 @@ class swarm_driver {
     for (std::uint32_t s = 0; s < size_.stages; ++s) {
       b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
     }
-    b.started = true;
+    set_started(m);
     begin_anew(b, 0);
     tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
     return true;
@@ -57449,10 +60440,12 @@ class swarm_driver {
   std::uint64_t turn_ = 0;
   std::uint32_t versions_ = 0;
   std::uint32_t next_ = 0;
+  std::uint32_t under_way_ = 0, finished_ = 0;  // micro-batches
   std::uint64_t rerouted_ = 0;
   std::vector<batch> batches_;
   std::vector<bool> summed_;
   std::map<net::peer_id, std::uint32_t> stage_of_;
+  std::map<net::peer_id, offence> offences_;  // also of those who are gone: coming back is no pardon
   std::set<net::peer_id> reporters_;
   std::set<std::uint32_t> stale_, adopted_;
   std::vector<addressed_order> orders_;
@@ -57479,6 +60472,7 @@ struct swarm_neighbour {
   time_point heard;
   time_point probed;  ///< an echo is waited for since then
   double delay = 0;   ///< seconds, half a round trip; 0: not known
+  bool news = false;  ///< the driver has not been told that delay
 };
 
 /// Thread safety: none; the fabric's lock serves.
@@ -57488,15 +60482,22 @@ class swarm_table {
 
   void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
     swarm_neighbour& p = peers_[id];
-    p = {link, true, address, std::nullopt, now, {}, p.delay};
+    p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};
     by_link_[link] = id;
+    ++changes_;
   }
+  /// Who is down is forgotten where many are known: strangers come with new ids for ever.
   void down(net::peer_id id) {
-    peers_[id].up = false;
-    peers_[id].said.reset();
+    swarm_neighbour& p = peers_[id];
+    p.up = false;
+    p.said.reset();
+    by_link_.erase(p.link);
+    ++changes_;
+    if (peers_.size() > most_known) peers_.erase(id);
   }
   void take(net::peer_id from, const swarm_wire::status& s, time_point now) {
     swarm_neighbour& p = peers_[from];
+    if (!p.said || !says_the_same(*p.said, s)) ++changes_;
     p.said = s;
     p.heard = now;
     term_ = std::max(term_, s.term);
@@ -57509,17 +60510,40 @@ class swarm_table {
     if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
     const double took = 0.5 * seconds(now - p.probed);
     p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
+    p.news = true;
     p.probed = {};
   }
   [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
 
-  /// Of all who are connected.
-  [[nodiscard]] swarm_wire::delays measured_delays() const {
+  /// Those that were measured since the last call.
+  [[nodiscard]] swarm_wire::delays take_delays() {
     swarm_wire::delays all;
-    for (const auto& [id, p] : peers_) {
-      if (p.up && p.delay > 0 && all.list.size() < swarm_wire::most_addresses) all.list.push_back({id, p.delay});
+    for (auto& [id, p] : peers_) {
+      if (!p.up || !p.news || all.list.size() == swarm_wire::most_addresses) continue;
+      all.list.push_back({id, p.delay});
+      p.news = false;
     }
     return all;
+  }
+  /// Somebody else is to be told all of them.
+  void tell_delays_again() {
+    for (auto& [id, p] : peers_) p.news = p.delay > 0;
+  }
+
+  /// Another one after everything that somebody said anew, but for queues and speeds.
+  [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
+
+  /// Up to `count` of those who are connected, others with every call: all in turn.
+  [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count) {
+    std::vector<net::peer_id> few;
+    auto at = peers_.upper_bound(last_of_few_);
+    for (std::size_t looked = 0; looked < peers_.size() && few.size() < count; ++looked) {
+      if (at == peers_.end()) at = peers_.begin();
+      if (at->second.up) few.push_back(at->first);
+      ++at;
+    }
+    if (!few.empty()) last_of_few_ = few.back();
+    return few;
   }
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
@@ -57620,11 +60644,21 @@ class swarm_table {
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
+  static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
+    const auto sum = [](const auto& x, const auto& y) { return x.step == y.step && x.squares == y.squares; };
+    return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term && a.drives == b.drives &&
+           sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part && a.committed == b.committed;
+  }
+
+  static constexpr std::size_t most_known = 4096;
+
   net::peer_id self_;
   std::map<net::peer_id, swarm_neighbour> peers_;
   std::map<net::peer_index, net::peer_id> by_link_;
   std::vector<std::map<std::uint64_t, double>> sums_;  // by stage: step, squares
   std::uint32_t term_ = 0;
+  std::uint64_t changes_ = 0;
+  net::peer_id last_of_few_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
@@ -57666,6 +60700,20 @@ class swarm_talk {
     }
   }
   void announce() { tell_all(own_status()); }
+  /// That this peer is still there: to the driver, from the driver to all, else to a few in turn. What changes goes to all
+  /// (`announce`), so in a swarm of n peers nobody hears more than the driver, n messages a heartbeat.
+  void announce_to(std::vector<net::peer_id> some) {
+    if (drives_) return announce();
+    if (followed_.id != 0 && std::find(some.begin(), some.end(), followed_.id) == some.end()) some.push_back(followed_.id);
+    for (const net::peer_id id : some) post(id, own_status());
+  }
+  /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
+  /// heartbeat; driver and followers hear each other in every one.
+  [[nodiscard]] duration silence_of(net::peer_id id) const {
+    const bool in_touch = drives_ || id == followed_.id;
+    const auto rounds = in_touch ? 0 : table_.peers().size() / few;
+    return options_.silence + 2 * static_cast<std::int64_t>(rounds) * options_.heartbeat;
+  }
 
   [[nodiscard]] swarm_wire::status own_status() const {
     return {options_.stage,
@@ -57700,19 +60748,24 @@ class swarm_talk {
   /// Looks for who is not connected, and gives up who is silent.
   void look_around_for_peers(time_point now) {
     for (const auto& [id, p] : table_.peers()) {
-      if (!p.up || now - p.heard <= options_.silence) continue;
+      if (!p.up || now - p.heard <= silence_of(id)) continue;
       log_(severity::warning, "peer " + std::to_string(id) + " is silent");
       fabric_->close(p.link, "silent for too long");
     }
+    std::set<std::string> connected{fabric_->address()};
+    for (const auto& [id, p] : table_.peers()) {
+      if (p.up) connected.insert(p.address);
+    }
     for (const std::string& a : addresses_) {
-      if (a != fabric_->address()) fabric_->dial(a);
+      if (!connected.contains(a)) fabric_->dial(a);
     }
   }
 
-  /// Asks everybody for an echo.
-  void probe(time_point now) {
-    for (auto& [id, p] : table_.peers()) {
-      if (!p.up || p.probed != time_point{}) continue;
+  /// Asks these for an echo.
+  void probe(const std::vector<net::peer_id>& some, time_point now) {
+    for (const net::peer_id id : some) {
+      swarm_neighbour& p = table_.peers()[id];
+      if (p.probed != time_point{}) continue;
       p.probed = now;
       post(id, swarm_wire::probe{swarm_table::mark_of(now)});
     }
@@ -57736,6 +60789,8 @@ class swarm_talk {
     }
     return text;
   }
+
+  static constexpr std::size_t few = 8;
 
   std::shared_ptr<net::fabric> fabric_;
   swarm_options options_;
@@ -57949,22 +61004,21 @@ class swarm_lead : protected swarm_ends {
   // ---- a turn ----------------------------------------------------------------------------------------------------------
 
   /// `counted`: of the turn's micro-batches, those that this peer has stepped on already.
+  /// The same turn again: what this peer had of it is lost.
   void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
+    const bool again = turn == station_.turn() && station_.done().size() > 0;
+    if (again) leave_turn();
     station_.begin(turn, micro_batches, std::move(counted));
     queue_.begin_turn();
     gradients_.begin(swarm_wire::step_of(turn));
     begin_ends(swarm_wire::step_of(turn));
-    serving_ = !move_to_;
+    serving_ = !move_to_ && (step() >= sound_from_ || !table_.anybody_serves(options_.stage));
+    looks_on_ = !serving_ && !move_to_;
+    trainer_hangs_ = false;
     gives_up_ = declared_ = false;
-    bool told = verdict_.turn == turn;
-    std::vector<std::pair<net::peer_id, swarm_wire::order>> due;
-    std::copy_if(orders_.begin(), orders_.end(), std::back_inserter(due),
-                 [&](const auto& o) { return o.second.turn == turn; });
-    std::erase_if(orders_, [&](const auto& o) { return o.second.turn <= turn; });
-    told = told || !due.empty();
-    if (serving_) {  // else they are for somebody who stays
-      for (const auto& [from, o] : due) accept(from, o);
-    }
+    bool told = verdict_.turn == turn && !again;
+    trainer_is_here(fabric_->now(), orders_.empty() ? duration{0} : fabric_->now() - seen_trainer_);
+    told = take_early_orders(turn) || told;
     if (drives_ && micro_batches > 0) drive(std::exchange(asked_, true) && !closes_a_round());
     announce();
     if (closes_a_round() && !drives_) {
@@ -57973,6 +61027,24 @@ class swarm_lead : protected swarm_ends {
       ask_what_was_missed();
     }
     settle();
+  }
+
+  /// What this peer has of the turn is worth nothing. Who drives gives it to others; this peer drives no more.
+  void leave_turn() {
+    serving_ = false;
+    looks_on_ = true;
+    if (verdict_.turn == station_.turn()) verdict_.complete = 0;
+    station_.forget();
+    ++times_forgotten_;
+    if (std::exchange(drives_, false)) followed_ = {};
+    announce();
+    settle();
+  }
+  /// Who came to values that are not finite computes again with its next step; after each time more, within a hundred
+  /// steps, it looks on for one step, three, seven ... 63, as long as others serve its stage.
+  void count_offence() {
+    if (step() > sound_from_ + 100) offences_ = 0;
+    sound_from_ = step() + (std::uint64_t{1} << std::min(offences_++, 6U)) - 1;
   }
 
   /// Peers take steps on their own between exchanges.
@@ -58046,18 +61118,19 @@ class swarm_lead : protected swarm_ends {
   }
 
   void elect() {
-    if (!serving_) return;
+    if (!serving_ && !looks_on_) return;
     auto d = table_.driver(drives_ ? term_ : 0);
     if (drives_ && d.id != fabric_->id()) drives_ = false;
-    const bool may_claim = options_.stage == 0 && table_.first_in_line() && fabric_->now() >= claims_from_;
+    const bool may_claim = serving_ && options_.stage == 0 && table_.first_in_line() && fabric_->now() >= claims_from_;
     if (d.id == 0 && may_claim) return claim_driving();
     if (d.id != 0 && (d.id != followed_.id || d.term != followed_.term)) follow(d);
   }
 
   void follow(swarm_table::driver_choice d) {
     followed_ = d;
+    table_.tell_delays_again();
     station_.drop_orders();
-    std::erase_if(orders_, [&](const auto& o) { return o.second.version >> 32U < d.term; });
+    std::erase_if(orders_, [&](const auto& o) { return o.second.second.version >> 32U < d.term; });
     if (d.id != fabric_->id()) send_report();
   }
 
@@ -58109,9 +61182,7 @@ class swarm_lead : protected swarm_ends {
 
   void steer() {
     if (declared_ || station_.done().size() == 0) return;  // nothing more comes of this turn
-    for (std::uint32_t s = 0; s < options_.stages && in_training(); ++s) {
-      driver_.summed(s, table_.has_sum(s, step()) || (s == options_.stage && has_sum()));
-    }
+    look_for_sums();
     for (addressed_order& o : driver_.take_orders()) {
       if (o.to == fabric_->id()) {
         accept(o.to, o.what);
@@ -58121,7 +61192,17 @@ class swarm_lead : protected swarm_ends {
     }
     const bool complete = driver_.complete();
     if (complete != std::exchange(told_complete_, complete)) tell_all(judge());
-    if (complete || verdict_.turn == station_.turn()) hear(judge());
+    const bool heard = verdict_.turn == station_.turn();
+    if (heard ? (verdict_.complete != 0) != complete : complete) hear(judge());
+  }
+
+  // All peers are looked through only when one of them has said something new.
+  void look_for_sums() {
+    const sums_seen now{table_.changes(), station_.turn(), gradients_.version(), term_};
+    if (!in_training() || std::exchange(sums_seen_, now) == now) return;
+    for (std::uint32_t s = 0; s < options_.stages; ++s) {
+      driver_.summed(s, table_.has_sum(s, step()) || (s == options_.stage && has_sum()));
+    }
   }
 
   [[nodiscard]] swarm_wire::verdict judge() const {
@@ -58132,12 +61213,78 @@ class swarm_lead : protected swarm_ends {
 
   void accept(net::peer_id from, const swarm_wire::order& o) {
     const auto term = static_cast<std::uint32_t>(o.version >> 32U);
-    if (term < followed_.term || (term == followed_.term && from > followed_.id)) return;
+    if (term < followed_.term || (term == followed_.term && from > followed_.id) || !says_it_drives(from, term)) return;
     if (o.turn > station_.turn() || !serving_) {
-      if (orders_.size() < most_early_orders) orders_.emplace_back(from, o);
+      keep_early_order(from, o);
     } else {
       station_.take(o);
     }
+  }
+  [[nodiscard]] bool says_it_drives(net::peer_id who, std::uint32_t term) const {
+    if (who == fabric_->id()) return true;
+    const auto known = table_.peers().find(who);
+    if (known == table_.peers().end() || !known->second.said) return false;
+    return known->second.said->drives != 0 && known->second.said->term == term;
+  }
+
+  /// The newest for each micro-batch of the next few turns: who has missed one asks for it when the turn begins.
+  void keep_early_order(net::peer_id from, const swarm_wire::order& o) {
+    if (o.path.size() != options_.stages || o.micro_batch >= most_micro_batches()) return;
+    const auto known = orders_.find({o.turn, o.micro_batch});
+    if (known == orders_.end()) {
+      if (orders_.size() < early_turns * most_micro_batches())
+        orders_.emplace(std::pair{o.turn, o.micro_batch}, std::pair{from, o});
+    } else if (known->second.second.version < o.version) {
+      known->second = {from, o};
+    }
+  }
+  /// Whether there were any of this turn; those of a peer that does not serve are for somebody who stays.
+  bool take_early_orders(std::uint64_t turn) {
+    bool any = false;
+    while (!orders_.empty() && orders_.begin()->first.first <= turn) {
+      const auto next = orders_.extract(orders_.begin());
+      if (next.key().first != turn) continue;
+      any = true;
+      if (serving_) accept(next.mapped().first, next.mapped().second);
+    }
+    return any;
+  }
+  /// Of any turn.
+  [[nodiscard]] std::size_t most_micro_batches() const {
+    return static_cast<std::size_t>(options_.micro_batches) * std::max(options_.local_steps, 1U);
+  }
+
+  // ---- the trainer -----------------------------------------------------------------------------------------------------
+
+  /// It has looked, and what it was busy with took so long.
+  void trainer_is_here(time_point now, duration took = {}) {
+    if (took > duration{0}) trainer_times_.observe(took);
+    seen_trainer_ = now;
+    if (!std::exchange(trainer_hangs_, false)) return;
+    looks_on_ = false;
+    serving_ = !move_to_;
+    log_(severity::info, "this peer's trainer goes on");
+    forget_what_was_given_away();
+    announce();
+    elect();
+    send_report();
+  }
+  /// A trainer that hangs while work waits for it holds up everybody, and this thread's heartbeats hide it. So it is told
+  /// here, where the evidence is: others get its work until it moves again.
+  void look_after_the_trainer(time_point now) {
+    const bool was_stopped = now - std::exchange(looked_at_, now) > 3 * options_.heartbeat;  // this whole process
+    if (was_stopped || (orders_.empty() && !station_.next())) seen_trainer_ = now;           // or nothing waits for it
+    const duration since = now - seen_trainer_;
+    if (!serving_ || since <= std::max(trainer_times_.patience(), options_.silence)) return;
+    trainer_hangs_ = true;
+    serving_ = false;
+    looks_on_ = true;
+    if (std::exchange(drives_, false)) followed_ = {};
+    log_(severity::warning, "this peer's trainer has done nothing for " +
+                                std::to_string(static_cast<std::int64_t>(seconds(since))) +
+                                " s, though work waits for it: others get that until it goes on");
+    announce();
+    settle();
   }
 
   /// The driver's word. What an evaluation came to is kept for those who come late.
@@ -58204,13 +61351,20 @@ class swarm_lead : protected swarm_ends {
            " micro-batches are through\n";
   }
 
-  static constexpr std::size_t most_early_orders = std::size_t{1} << 20U;
+  struct sums_seen {
+    std::uint64_t changes = 0, turn = 0, version = 0;
+    std::uint32_t term = 0;
+    friend bool operator==(const sums_seen&, const sums_seen&) = default;
+  };
+
+  static constexpr std::size_t early_turns = 4;
   static constexpr std::size_t most_kept_losses = 4096;
 
   Router rule_;  // for runs() alone
   swarm_driver<Router> driver_;
-  std::vector<std::pair<net::peer_id, swarm_wire::order>> orders_;  // of turns to come
-  std::map<std::uint64_t, double> evaluated_;                       // by turn: summed losses
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::pair<net::peer_id, swarm_wire::order>>
+      orders_;                                 // of turns to come
+  std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
   queue_watch queues_;
   std::map<net::peer_id, std::uint32_t> balanced_;  // stages by peer, when they were looked at last
   swarm_move moving_;                               // the last one that was asked for
@@ -58224,6 +61378,13 @@ class swarm_lead : protected swarm_ends {
   bool declared_ = false;  // this local step is over, and what this peer contributed counts
   double loss_ = 0;        // of that step
   std::uint64_t times_forgotten_ = 0;
+  std::uint64_t sound_from_ = 0;  // the step from which this peer computes again
+  std::uint32_t offences_ = 0;    // times that it came to values that are not finite
+  sums_seen sums_seen_;
+  net::arrival_statistics trainer_times_;  // of what the trainer computes at a stretch
+  time_point seen_trainer_, looked_at_;
+  bool trainer_hangs_ = false;
+  bool looks_on_ = false;  // it does not serve, and follows who drives all the same
   bool news_ = false;
   std::atomic<bool> called_away_ = false;
 };
@@ -58261,6 +61422,7 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     log_(severity::debug, "peer " + std::to_string(id) + " is down: " + why.message);
     table_.down(id);
     std::erase_if(parcels_, [link](const auto& p) { return p.first == link; });
+    announced_.erase(link);
     driver_.gone(id);
     this->fetched_.lost(id);
     this->settle();
@@ -58270,6 +61432,7 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
 
   void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
     const net::peer_id from = table_.at(link);
+    if (from == 0) return;  // it is down already
     auto m = swarm_wire::decode(this->run_, bytes);
     if (!m) {
       log_(severity::warning, "peer " + std::to_string(from) + " is sent away: " + m.error().text());
@@ -58287,25 +61450,34 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
 
   void heartbeat() {
     const time_point now = fabric_->now();
-    this->announce();
+    const auto some = table_.next_few(base::few);
+    this->announce_to(some);
     this->look_around_for_peers(now);
-    this->probe(now);
-    this->tell_driver(table_.measured_delays());
+    this->probe(some, now);
+    this->look_after_the_trainer(now);
+    if (auto measured = table_.take_delays(); !measured.list.empty()) this->tell_driver(measured);
     if (drives_) this->balance(now);
     this->ask_for_the_loss();
     this->fetched_.forgive();
     fabric_->wake_at(now + options_.heartbeat);
   }
 
-  /// Parcels of this turn, whose data can be received now; those of turns to come are kept.
+  /// Parcels of this turn whose data can be received now: those from whom the orders name. Others wait for their order or
+  /// their turn, so nobody else makes this peer set memory aside.
   [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::parcel>> take_parcels() {
+    if (std::exchange(announced_in_, station_.turn()) != station_.turn()) announced_.clear();
     std::vector<std::pair<net::peer_index, swarm_wire::parcel>> due;
     std::erase_if(parcels_, [&](const auto& p) {
-      if (p.second.turn == station_.turn()) due.push_back(p);
-      return p.second.turn <= station_.turn();
+      const auto& [link, what] = p;
+      const bool now =
+          what.turn == station_.turn() && station_.expects(table_.at(link), what.micro_batch, what.backward != 0);
+      if (now) due.push_back(p);
+      return now || what.turn < station_.turn();
     });
     return due;
   }
+
+  std::vector<std::pair<net::peer_index, swarm_wire::parcel>> parcels_;  // whose data is not expected yet
 
  private:
   void take(net::peer_index, net::peer_id from, const swarm_wire::status& s) {
@@ -58337,8 +61509,14 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     if (drives_) this->heard_by_driver(from, r);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { this->accept(from, o); }
-  void take(net::peer_index link, net::peer_id, const swarm_wire::parcel& p) {
-    if (p.turn >= station_.turn() && parcels_.size() < base::most_early_orders) parcels_.emplace_back(link, p);
+  /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
+  void take(net::peer_index link, net::peer_id from, const swarm_wire::parcel& p) {
+    if (p.turn < station_.turn()) return;
+    const std::size_t most = announced_each * this->most_micro_batches();
+    if (++announced_[link] <= most && parcels_.size() < announced_in_all * most)
+      return parcels_.emplace_back(link, p), void();
+    log_(severity::warning, "peer " + std::to_string(from) + " is sent away: it announced more tensors than a turn has");
+    fabric_->close(link, "more tensors were announced than a turn has, " + std::to_string(most) + " at most");
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::contributed& c) {
     if (drives_) this->heard_by_driver(from, c);
@@ -58361,7 +61539,10 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     if (from == followed_.id && m.stage < options_.stages && m.stage != options_.stage) this->move_to_ = m.stage;
   }
 
-  std::vector<std::pair<net::peer_index, swarm_wire::parcel>> parcels_;  // whose data is not expected yet
+  static constexpr std::size_t announced_each = 8, announced_in_all = 16;  // the latter times the former
+
+  std::map<net::peer_index, std::size_t> announced_;  // in this turn
+  std::uint64_t announced_in_ = 0;                    // that turn
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel
@@ -58487,6 +61668,22 @@ class swarm_work : protected swarm_hearing<Router> {
     });
   }
 
+  /// What this peer has of the turn came to values that are not finite, or to no purpose.
+  void throw_work_away() {
+    log_(severity::warning, "this peer came to values that are not finite: what it has of step " +
+                                std::to_string(this->step() + 1) +
+                                " is thrown away, and computed again by others or from the last state that was committed");
+    if (computer_ != nullptr) std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    locked([this] {
+      if (this->steps_alone()) station_.settle(false);
+      progress_ = {};
+      clobbered_ = false;
+      added_ = 0;
+      this->count_offence();
+      this->leave_turn();
+    });
+  }
+
   /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
   /// peer's parameters are others than when the exchange was prepared.
   result<void> step_on_what_was_missing() {
@@ -58547,7 +61744,9 @@ class swarm_work : protected swarm_hearing<Router> {
     if (task.backward) return compute_back(task, begin);
     CAUSEWAY_ASSIGN(auto out, computer_->forward(output(task.micro_batch, false)));
     locked([&] {
-      forward_seconds_[task.micro_batch] = seconds(fabric_->now() - begin);
+      const time_point end = fabric_->now();
+      this->trainer_is_here(end, end - begin);
+      forward_seconds_[task.micro_batch] = seconds(end - begin);
       station_.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
       if (this->in_training()) return;
       station_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
@@ -58586,6 +61785,8 @@ class swarm_work : protected swarm_hearing<Router> {
     });
     CAUSEWAY_ASSIGN(auto back, backward(m, adds));
     locked([&] {
+      const time_point end = fabric_->now();
+      this->trainer_is_here(end, end - begin);
       if (forgotten != this->times_forgotten_) return;  // others have been given it
       const double took = time_of(forward_seconds_[m] + seconds(fabric_->now() - begin));
       station_.contributed(m, back.loss, std::move(back.bytes), task.pass);
@@ -58694,6 +61895,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
     CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
+    CAUSEWAY_TRY(check_contribution());
     return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
   }
 
@@ -58712,6 +61914,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   void replaced() override { progress_ = {}; }
+  void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
   result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
@@ -58720,7 +61923,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
     }
     this->begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
-    CAUSEWAY_TRY(work_until([this] { return this->evaluated() || this->gives_up(); }));
+    const auto outcome = work_until([this] { return this->evaluated() || this->gives_up(); });
+    if (!outcome) CAUSEWAY_TRY(leave_evaluation_to_others(outcome.error()));
     const std::optional<double> loss = with_lock([&] { return this->evaluated(); });
     if (loss) return *loss;
     return fail(errc::cancelled, "swarm", "the others are through with this evaluation, and its loss is lost");
@@ -58808,6 +62012,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return with_lock([&] { return this->move_to_; });
   }
 
+  [[nodiscard]] time_point now() override {
+    return with_lock([&] { return fabric_->now(); });
+  }
+
   /// Whom this peer waits for, and who drives. From any thread.
   [[nodiscard]] std::string describe() override {
     return with_lock([&] { return this->describe_lead(); }) + fabric_->describe_waits();
@@ -58827,6 +62035,20 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     table_.remember(options_.stage, what);
     if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
     this->own_sums_[0] = what;
+  }
+
+  // A peer whose values are not finite takes what others of its stage come to; its next step mends it.
+  result<void> leave_evaluation_to_others(const error& why) {
+    if (why.code != errc::non_finite || !with_lock([&] { return table_.anybody_serves(options_.stage); })) return why;
+    this->throw_work_away();
+    return work_until([this] { return this->evaluated() || this->gives_up(); });
+  }
+
+  // What cannot be added goes into no sum: nobody could take it out again.
+  result<void> check_contribution() {
+    const bool adds = with_lock([&] { return !this->has_sum() && station_.done().count() > 0; });
+    if (!adds || std::isfinite(computer_->squares())) return {};
+    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
   }
 
   // ---- local steps ----------------------------------------------------------------------------------------------------
@@ -58855,6 +62077,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       std::optional<swarm_task> task;
       bool over = false;
       locked([&] {
+        this->trainer_is_here(fabric_->now());
         over = done();
         task = over ? std::nullopt : station_.next();
         if (task) this->queue_.began(station_.queued() - 1);
@@ -59326,6 +62549,9 @@ struct shared_state {
   std::vector<std::span<std::byte>> parts;
   /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
   std::function<void(std::span<const float> previous)> adopted;
+  /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
+  /// cannot.
+  std::function<result<void>(std::span<const float> mean)> replay{};
 };
 
 /// The exchange that a peer has been let into.
@@ -59364,9 +62590,21 @@ class elastic_group {
   /// come of it.
   virtual result<void> exchanged() = 0;
 
+  /// After it: the mean of all that was exchanged, the same bits on all peers. For those who could not take part.
+  virtual void exchanged_mean(std::span<const float>) {}
+
   /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
   /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
   virtual result<verdict> settle(const result<void>& outcome, bool candidate) = 0;
+
+  /// Whether `sit_out` may be called.
+  [[nodiscard]] virtual bool can_sit_out() const { return false; }
+
+  /// What this peer computed since its last commit cannot be used, and `why` says what is wrong with it: gives it up, gets
+  /// the shared state back as it was committed, and calls shared_state::adopted. For the rounds that follow, more of them
+  /// after each time in a row, `draw` gives nothing: this peer takes part with no contribution. Ends with verdict::commit,
+  /// or with an error where it happened too often.
+  virtual result<verdict> sit_out(const error& why) { return why; }
 
   /// The newest committed round that this peer holds, and the name of its state.
   [[nodiscard]] virtual std::uint64_t round() const = 0;
@@ -59385,6 +62623,37 @@ class elastic_group {
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_ELASTIC_GROUP_HPP
+
+// ---- causeway/train/environment.hpp ----
+#ifndef CAUSEWAY_TRAIN_ENVIRONMENT_HPP
+#define CAUSEWAY_TRAIN_ENVIRONMENT_HPP
+
+// What a training is given besides its model and its policies: where it runs, and what is the same on all peers.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Where a peer runs: its network, its clock, and where its messages go. `exchange` says how sums travel (deadline, chunks,
+/// algorithm) and must be equal on all peers: collective::tuned_for_streams makes it for links of several streams. Its pool
+/// and workspace are the context's to set.
+struct environment {
+  net::any_transport transport{};
+  any_clock clock{};
+  log_sink log{};
+  collective::collective_options exchange{};
+  /// Peers that come and go, for fault::quorum; `transport` is not used then. train/member.hpp makes one.
+  std::shared_ptr<elastic_group> group{};
+};
+
+struct trainer_options {
+  std::uint64_t seed = 1;  ///< of everything random in the run; equal on all peers
+  optim::schedule learning_rate = optim::constant{3e-4F};
+  float clip_norm = 1.0F;        ///< of the whole gradient; 0 = no clipping
+  std::uint32_t hash_every = 1;  ///< rounds between full hashes of the committed parameters; 0 = never
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_ENVIRONMENT_HPP
 
 // ---- causeway/train/model.hpp ----
 #ifndef CAUSEWAY_TRAIN_MODEL_HPP
@@ -59424,25 +62693,6 @@ concept Model = std::movable<M> &&
 // the same run. All members are for the trainer's thread.
 
 namespace causeway::inline CAUSEWAY_ABI {
-
-/// Where a peer runs: its network, its clock, and where its messages go. `exchange` says how sums travel (deadline, chunks,
-/// algorithm) and must be equal on all peers: collective::tuned_for_streams makes it for links of several streams. Its pool
-/// and workspace are the context's to set.
-struct environment {
-  net::any_transport transport{};
-  any_clock clock{};
-  log_sink log{};
-  collective::collective_options exchange{};
-  /// Peers that come and go, for fault::quorum; `transport` is not used then. train/member.hpp makes one.
-  std::shared_ptr<elastic_group> group{};
-};
-
-struct trainer_options {
-  std::uint64_t seed = 1;  ///< of everything random in the run; equal on all peers
-  optim::schedule learning_rate = optim::constant{3e-4F};
-  float clip_norm = 1.0F;        ///< of the whole gradient; 0 = no clipping
-  std::uint32_t hash_every = 1;  ///< rounds between full hashes of the committed parameters; 0 = never
-};
 
 template <Model M, optim::Optimizer Inner>
 class training_context {
@@ -59596,14 +62846,19 @@ class training_context {
   /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs().
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data) {
+    if (can_sit_out()) CAUSEWAY_TRY(keep_finite(data));
     CAUSEWAY_TRY(enter());
-    if (peers() == 1) return exchanged();
-    if (keeps_inputs_) kept_.assign(data.begin(), data.end());
+    if (peers() == 1) return exchanged(data);
+    if (keeps_inputs_ && !can_sit_out()) kept_.assign(data.begin(), data.end());
     if (elastic()) CAUSEWAY_TRY(weigh(data));
     auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec,
                                                              data, own_exchange_options()));
-    if (outcome) outcome = exchanged();
-    if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
+    if (outcome) outcome = exchanged(data);
+    if (outcome || !keeps_inputs_) return outcome;
+    std::copy(kept_.begin(), kept_.end(), data.begin());
+    if (!is_refused(outcome.error())) return outcome;
+    if (!collective::survives(codec, pool(), kept_)) return unusable("it is not finite once it is encoded");
+    outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way
     return outcome;
   }
 
@@ -59669,12 +62924,28 @@ class training_context {
   }
   result<void> left_exchange() { return exchanged(); }
 
+  /// Before `enter_exchange`: where peers come and go, a row that is not finite is not sent. This peer then sits the round
+  /// out, which `settle` sees to. One pass over the row.
+  result<void> check_own(std::span<float> row) {
+    if (!can_sit_out()) return {};
+    bool there = false;
+    if constexpr (requires { rows().there(row); }) there = rows().there(row);
+    if (there ? std::isfinite(norm_of(row)) : collective::finite_values(row)) return {};
+    return unusable("it holds NaN or infinity");
+  }
+  /// What came of such an exchange. Where everybody saw that this peer's own row cannot be used, it sits the round out.
+  result<void> or_unusable(result<void> outcome) {
+    if (outcome || !is_refused(outcome.error())) return outcome;
+    return unusable("it is not finite once it is encoded");
+  }
+
   /// Of such an exchange: how it may cut and how long it may take. No workspace:
   /// several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
     if (elastic()) options.deadline = entry_.deadline;
+    options.checks_results = elastic();
     return options;
   }
 
@@ -59698,9 +62969,10 @@ class training_context {
 
   /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
   /// step under way does not count on top of it.
-  void resume_at(std::uint64_t step) noexcept {
+  /// Unless it is `going_on`, with what it computed kept.
+  void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
-    resumed_ = true;
+    resumed_ = !going_on;
   }
 
   /// What became of an attempted step among peers that come and go. Blocks until the others have judged it too.
@@ -59710,6 +62982,7 @@ class training_context {
                   "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
     }
     if (outcome && !candidate_) return verdict::commit;
+    if (std::exchange(unusable_, false) && !outcome) return sit_out(outcome.error());
     CAUSEWAY_ASSIGN(const verdict judged, env_.group->settle(outcome, candidate_));
     entered_ = candidate_ = false;
     if (judged == verdict::commit) uncommitted_ -= std::min(uncommitted_, env_.group->contributed());
@@ -59724,13 +62997,17 @@ class training_context {
     if (!elastic()) return {};
     membership::image_collector parts;
     if constexpr (Comm::traits.needs_global_step) {
+      shares_inner_ = true;
       parts.view(parameters());
       parts(inner_);
     }
     comm.shared(parts);
     parts(shared_random_);
-    return env_.group->open({parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }},
-                            pool());
+    shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
+    if constexpr (requires { comm.replay(*this); }) {
+      state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
+    }
+    return env_.group->open(std::move(state), pool());
   }
 
   /// One exchange without a step before it: `exchange` is the policy's part, left out when nobody has anything to give.
@@ -59788,8 +63065,10 @@ class training_context {
     }
     CAUSEWAY_ASSIGN(gradient_norm_, norm());
     if (auto checked = optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)); !checked) {
-      return or_device_error(std::move(checked));
+      CAUSEWAY_TRY(or_device_error({}));
+      return can_sit_out() ? without_step(checked.error()) : checked;
     }
+    skipped_ = 0;
     rate_ = next_learning_rate();
     inner_.step(pool(), view(),
                 {.learning_rate = rate_,
@@ -59826,11 +63105,51 @@ class training_context {
   result<void> enter() {
     if (!elastic() || entered_) return {};
     CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
-    entered_ = true;
+    return entered_ = true, result<void>{};
+  }
+
+  result<void> exchanged(std::span<const float> mean = {}) {
+    if (!elastic()) return {};
+    CAUSEWAY_TRY(env_.group->exchanged());
+    if (!mean.empty()) env_.group->exchanged_mean(mean);
     return {};
   }
 
-  result<void> exchanged() { return elastic() ? env_.group->exchanged() : result<void>{}; }
+  // ---- contributions that are not finite, where peers come and go -----------------------------------------------------
+
+  [[nodiscard]] bool can_sit_out() const { return elastic() && env_.group->can_sit_out(); }
+
+  /// This peer gives up what it computed since the last commit: `settle` sees to it.
+  [[nodiscard]] error unusable(const std::string& what) {
+    unusable_ = true;
+    return fail(errc::non_finite, "this peer's contribution", what);
+  }
+
+  result<verdict> sit_out(const error& why) {
+    CAUSEWAY_ASSIGN(const verdict judged, env_.group->sit_out(why));
+    entered_ = candidate_ = false, skipped_ = 0;
+    if (!shares_inner_) inner_.reset(model_.parameters().length());  // it may be what spoilt the parameters
+    return judged;
+  }
+
+  /// kept_ ← data, which must be finite: one pass for both.
+  result<void> keep_finite(std::span<const float> data) {
+    kept_.resize(data.size());
+    if (collective::copy_finite(pool(), data, kept_)) return {};
+    return unusable("it holds NaN or infinity");
+  }
+
+  /// Whether an exchange of this peer's failed because its own values were refused.
+  [[nodiscard]] bool is_refused(const error& why) const {
+    return can_sit_out() && why.code == errc::non_finite && why.culprit == self();
+  }
+
+  /// The gradient is not finite. An overflow costs one step; parameters that are not finite cost all since the last commit,
+  /// and so does a gradient that others have a share in, or one after the other.
+  result<void> without_step(const error& why) {
+    if (entered_ || ++skipped_ > steps_skipped || !std::isfinite(norm_of(parameters()))) return unusable(why.message);
+    return log()(severity::warning, why.text() + ": this step is skipped"), result<void>{};
+  }
 
   // Equal shares scale by exactly 1.
   result<void> weigh(std::span<float> data) {
@@ -59851,6 +63170,19 @@ class training_context {
     if (previous.empty()) uncommitted_ = 0;
     comm.adopt(*this, previous);
     parameters_changed();
+  }
+
+  // The gradients may be what this peer is about to exchange.
+  template <class Comm>
+  result<void> replay(Comm& comm, std::span<const float> mean) {
+    const std::span<float> row = gradients();
+    if (mean.size() != row.size()) return fail(errc::wrong_model, "replay", "the mean of a round has another length");
+    const std::vector<float> own(row.begin(), row.end());
+    std::copy(mean.begin(), mean.end(), row.begin());
+    auto outcome = comm.replay(*this);
+    std::copy(own.begin(), own.end(), row.begin());
+    parameters_changed();
+    return outcome;
   }
 
   [[nodiscard]] std::uint64_t name_of_stream() const {
@@ -59893,8 +63225,13 @@ class training_context {
   float gradient_norm_ = 0;
   float rate_ = 0;
 
+  static constexpr std::uint32_t steps_skipped = 3;  // in a row, before the shared state is taken over again
+
   round_entry entry_;
-  bool skip_ = false;  // the next inner step
+  bool unusable_ = false;      // what this peer computed since the last commit
+  bool shares_inner_ = false;  // the inner optimizer is part of the shared state
+  std::uint32_t skipped_ = 0;  // inner steps in a row whose gradient was not finite
+  bool skip_ = false;          // the next inner step
   bool scheduled_by_rounds_ = false;
   bool resumed_ = false;           // step_ was set during the step under way
   bool entered_ = false;           // into the exchange under way
@@ -59994,6 +63331,148 @@ class crew_group final : public elastic_group, public parallel::crew {
 
 #endif  // CAUSEWAY_TRAIN_CREW_GROUP_HPP
 
+// ---- causeway/train/write_behind.hpp ----
+#ifndef CAUSEWAY_TRAIN_WRITE_BEHIND_HPP
+#define CAUSEWAY_TRAIN_WRITE_BEHIND_HPP
+
+// Lets a membership's record be written beside everything else, and holds back what depends on it: a promise or a vote
+// leaves this peer once it is durable, and in the order in which it was made. An fsync may take seconds; the network goes
+// on meanwhile, and the leader and its members stay in touch:
+//
+// - A heartbeat is not held back. It names a term, but nobody votes for its sake, and proposals of that term wait. A leader
+//   whose disk takes longer than its members would bear its silence says farewell instead, so that another one leads.
+// - In place of a report that waits, the last one that was said goes out again, whoever asks: an earlier statement, still
+//   true. A leader that resigned has made none to others, and says farewell again.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+/// Threading: like its owner's other members; `write` alone runs without the lock, never twice at a time.
+class write_behind {
+ public:
+  struct outlets {
+    /// Runs the first without the lock, then the second with it, as net::fabric::aside does.
+    std::function<void(std::function<void()>, std::function<void()>)> aside;
+    std::function<bool(const std::vector<std::byte>&)> write;  ///< makes an encoded record durable
+    std::function<void(net::peer_id, std::vector<std::byte>)> send;
+    std::function<void(const membership::event&)> note;
+    std::function<void()> failed;  ///< a record cannot be written: nothing of what waits is said, ever
+    std::function<time_point()> now;
+  };
+
+  /// `patience`: how long a leader may wait for its disk. `run`: as in the messages.
+  write_behind(outlets to, duration patience, std::uint64_t run)
+      : to_{std::move(to)},
+        patience_{patience},
+        farewell_{membership::detail::encode(run, membership::detail::farewell{})} {}
+  write_behind(const write_behind&) = delete;
+  write_behind& operator=(const write_behind&) = delete;
+
+  /// What is sent and noted from now on waits for this record.
+  void persist(const membership::durable_record& record) {
+    newest_ = std::make_shared<const std::vector<std::byte>>(membership::encode(record));
+    ++asked_;
+    begin_writing();
+  }
+
+  void send(net::peer_id to, std::vector<std::byte> message) {
+    if (broken_) return;
+    const auto kind = membership::detail::kind_of(message);
+    if (idle()) return say(to, std::move(message));
+    if (kind == membership::detail::number_of<membership::detail::heartbeat>) {
+      overdue_ = overdue_ || to_.now() - began_ > patience_;
+      return to_.send(to, overdue_ ? farewell_ : std::move(message));
+    }
+    const bool reports = kind == membership::detail::number_of<membership::detail::report>;
+    if (reports) to_.send(to, last_report_.empty() ? farewell_ : last_report_);
+    held_.push_back({asked_, letter{to, std::move(message)}});
+  }
+
+  void note(const membership::event& e) {
+    if (idle()) return to_.note(e);
+    if (broken_) return;
+    held_.push_back({asked_, e});
+  }
+
+  /// Whether a leader had to say farewell: it is to lead no longer. Said once.
+  [[nodiscard]] bool must_resign() { return std::exchange(overdue_, false); }
+  /// Nothing waits.
+  [[nodiscard]] bool idle() const noexcept { return written_ == asked_; }
+  /// Nothing waits any more, or for ever: the disk has failed.
+  [[nodiscard]] bool over() const noexcept { return idle() || broken_; }
+
+  /// An orderly end: what waits is written and said. `locked` runs a function with the lock held; `finish` returns once no
+  /// work is under way aside. Nothing of it blocks in the simulator, where destructors must not.
+  template <class Locked, class Finish>
+  void flush(Locked locked, Finish finish) {
+    if (over()) return;
+    const auto good = std::make_shared<bool>(false);
+    locked([&] { to_.aside([this, record = newest_, good] { *good = to_.write(*record); }, [] {}); });
+    finish();
+    locked([&] { wrote(asked_, *good); });
+  }
+
+ private:
+  struct letter {
+    net::peer_id to = 0;
+    std::vector<std::byte> message;
+  };
+  struct waiting {
+    std::uint64_t record = 0;  ///< the number of the record that it waits for
+    std::variant<letter, membership::event> what;
+  };
+
+  /// One record at a time: those that were replaced meanwhile are in the newest.
+  void begin_writing() {
+    if (writing_ || over()) return;
+    writing_ = true;
+    began_ = to_.now();
+    const auto good = std::make_shared<bool>(false);
+    to_.aside([this, record = newest_, good] { *good = to_.write(*record); },
+              [this, number = asked_, good] {
+                writing_ = false;
+                wrote(number, *good);
+              });
+  }
+
+  void wrote(std::uint64_t number, bool good) {
+    broken_ = !good;
+    if (broken_) held_.clear();
+    if (broken_) return to_.failed();
+    written_ = number;
+    while (!held_.empty() && held_.front().record <= written_) {
+      auto next = std::move(held_.front().what);
+      held_.pop_front();
+      if (auto* const l = std::get_if<letter>(&next)) say(l->to, std::move(l->message));
+      if (const auto* const e = std::get_if<membership::event>(&next)) to_.note(*e);
+    }
+    begin_writing();
+  }
+
+  void say(net::peer_id to, std::vector<std::byte> message) {
+    if (membership::detail::kind_of(message) == membership::detail::number_of<membership::detail::report>) {
+      last_report_ = message;
+    }
+    to_.send(to, std::move(message));
+  }
+
+  outlets to_;
+  duration patience_;
+  std::vector<std::byte> farewell_;
+  time_point began_;
+  std::shared_ptr<const std::vector<std::byte>> newest_;
+  std::uint64_t asked_ = 0;    // records so far
+  std::uint64_t written_ = 0;  // the number of the newest that is durable
+  bool writing_ = false;
+  bool broken_ = false;
+  bool overdue_ = false;
+  std::deque<waiting> held_;
+  std::vector<std::byte> last_report_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_WRITE_BEHIND_HPP
+
 // ---- causeway/train/member_control.hpp ----
 #ifndef CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
 #define CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
@@ -60043,8 +63522,7 @@ inline result<membership::durable_record> read_member_record(io::any_storage& st
 }
 
 inline result<void> write_member_record(io::any_storage& storage, const std::string& folder,
-                                        const membership::durable_record& record) {
-  const auto bytes = membership::encode(record);
+                                        const std::vector<std::byte>& bytes) {
   return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
     CAUSEWAY_TRY(sink(std::span{bytes}));
     return sink(std::span{bytes});
@@ -60118,6 +63596,10 @@ class member_control final : net::fabric_events, membership::effects, membership
     protocol_.failed(at, why, suspects, fabric_->now());
     settle();
   }
+  void unusable(membership::ballot at) {
+    protocol_.unusable(at, fabric_->now());
+    settle();
+  }
   void holds(std::uint64_t round, std::uint64_t hash) {
     protocol_.holds(round, hash, fabric_->now());
     settle();
@@ -60127,8 +63609,13 @@ class member_control final : net::fabric_events, membership::effects, membership
     settle();
   }
 
+  /// Whether the record on disk says what this peer knows, or the disk has failed.
+  [[nodiscard]] bool written() const noexcept { return behind_.over(); }
   [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
+  [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const {
+    return protocol_.record_of(round, hash);
+  }
   [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
   /// Why a peer that has found nobody for `patience` should wait no longer; none while it should, or patience is 0.
   [[nodiscard]] std::optional<error> alone_too_long(duration patience) const {
@@ -60161,19 +63648,21 @@ class member_control final : net::fabric_events, membership::effects, membership
   [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const {
     std::vector<net::peer_id> missing;
     for (const auto& m : view.members) {
-      if (m.peer == fabric_->id()) continue;
-      const auto at = links_.find(m.peer);
-      if (at == links_.end() || !fabric_->is_up(at->second)) missing.push_back(m.peer);
+      if (!meets(m.peer)) missing.push_back(m.peer);
     }
     return missing;
   }
 
+  [[nodiscard]] bool meets(net::peer_id id) const {
+    const auto at = links_.find(id);
+    return id == fabric_->id() || (at != links_.end() && fabric_->is_up(at->second));
+  }
+
   /// Starts to connect to the members of a view that are missing.
   void dial_missing(const membership::view& view) {
-    const auto missing = missing_of(view);
     refused_.clear();
     for (const auto& m : view.members) {
-      if (membership::contains(missing, m.peer)) fabric_->dial(m.address);
+      if (!meets(m.peer)) fabric_->dial(m.address);
     }
   }
 
@@ -60184,23 +63673,61 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   /// Others may fetch it from now on. `image` must be hashed and stay as it is until withdrawn.
   void offer(std::uint64_t round, const membership::state_image& image) {
+    if (offered_ == round && transfer_.giving.offers({round, image.root()})) return;
     withdraw();
     transfer_.giving.offer(round, image);
     offered_ = round;
   }
+  /// The memory of what is offered is about to change. What others fetch of it goes on from a copy, if there is one.
   void withdraw() {
-    if (offered_) transfer_.giving.withdraw(*offered_);
+    if (!offered_) return;
+    transfer_.keeping.withdrawn(*offered_);
+    if (!transfer_.keeping.has_copy(*offered_)) transfer_.giving.withdraw(*offered_);
     offered_.reset();
+  }
+  /// Whether a copy must be made before `withdraw`.
+  [[nodiscard]] bool needs_copy() const { return offered_ && transfer_.keeping.needs_copy(*offered_); }
+  void copied(std::shared_ptr<const membership::kept_bytes> bytes) {
+    if (offered_) transfer_.keeping.copied(*offered_, std::move(bytes));
+  }
+  /// Whether others will want to know what rounds exchanged.
+  [[nodiscard]] bool keeps_means() const noexcept { return transfer_.keeping.any(); }
+  void add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean) {
+    transfer_.keeping.add_mean(round, std::move(mean));
+  }
+  void forget_means() { transfer_.keeping.clear(); }
+  /// This peer exchanges data, or no longer.
+  void exchanging(bool yes) {
+    transfer_.giving.busy(yes, fabric_->now());
+    settle();
   }
   /// Beside the other: a vote of the last process, which may be the only copy there is.
   void offer_spare(std::uint64_t round, const membership::state_image& image) { transfer_.giving.offer(round, image); }
   void withdraw_spare(std::uint64_t round) { transfer_.giving.withdraw(round); }
 
-  void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image) {
+  /// `keep`: the holders are asked to keep it, and what later rounds exchange, until `end_catch_up`.
+  void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image, bool keep) {
+    dial_holders();
+    transfer_.kept.end();
+    if (keep) transfer_.kept.begin({round, hash}, holders());
     transfer_.taking.start({round, hash}, holders(), image, fabric_->now());
     settle();
   }
+  void start_mean(std::uint64_t round, std::uint64_t root, const membership::state_image& image) {
+    transfer_.taking.start({round | membership::mean_bit, root}, transfer_.kept.keepers(), image, fabric_->now());
+    settle();
+  }
+  [[nodiscard]] membership::kept_for_us& kept() noexcept { return transfer_.kept; }
   void stop_fetch() { transfer_.taking.stop(); }
+
+  /// Asks the leader to hold the next round back for so long. `time_was_given` says when it does.
+  void ask_for_time(duration needs) {
+    time_given_ = false;
+    const auto ns = static_cast<std::uint64_t>(std::max<duration::rep>(needs.count(), 1));
+    post(protocol_.leader(),
+         encode(membership::transfer_message{.kind = membership::transfer_kind::ask_time, .newest = ns}), false);
+  }
+  [[nodiscard]] bool time_was_given() const noexcept { return time_given_; }
   [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
 
   // ---- for the checker: what the trainer did --------------------------------------------------------------------------
@@ -60259,7 +63786,13 @@ class member_control final : net::fabric_events, membership::effects, membership
   }
 
   void attach() { fabric_->attach(this); }
-  void detach() { fabric_->attach(nullptr); }
+  /// In an orderly end what others are to hear is written and said first.
+  void detach() {
+    fabric_->attach(nullptr);
+    if (std::uncaught_exceptions() != 0) return;
+    behind_.flush([this](const std::function<void()>& what) { fabric_->locked(what); },
+                  [this] { fabric_->attach(nullptr); });
+  }
 
  private:
   member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options, log_sink log,
@@ -60268,8 +63801,25 @@ class member_control final : net::fabric_events, membership::effects, membership
         storage_{std::move(storage)},
         options_{options},
         log_{std::move(log)},
+        behind_{outlets(), options.protocol.silence.floor, options.protocol.run},
         protocol_{protocol_options(), std::move(record), *this},
         transfer_{*this, transfer_options()} {}
+
+  detail::write_behind::outlets outlets() {
+    return {.aside = [this](auto work, auto then) { fabric_->aside(std::move(work), std::move(then)); },
+            .write = [this](const std::vector<std::byte>& record) { return write(record); },
+            .send = [this](net::peer_id to, std::vector<std::byte> message) { post(to, std::move(message), false); },
+            .note =
+                [this](const membership::event& e) {
+                  if (options_.journal) options_.journal(e);
+                },
+            .failed =
+                [this] {
+                  protocol_.disk_failed(fabric_->now());
+                  settle();
+                },
+            .now = [this] { return fabric_->now(); }};
+  }
 
   [[nodiscard]] membership::options protocol_options() const {
     membership::options o = options_.protocol;
@@ -60286,6 +63836,7 @@ class member_control final : net::fabric_events, membership::effects, membership
   // ---- net::fabric_events -------------------------------------------------------------------------------------------
 
   void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
+    if (const auto before = peers_.find(link); before != peers_.end() && before->second != id) links_.erase(before->second);
     links_[id] = link;
     peers_[link] = id;
     protocol_.peer_up(id, address, fabric_->now());
@@ -60307,7 +63858,7 @@ class member_control final : net::fabric_events, membership::effects, membership
     const net::peer_id from = peers_[link];
     const bool others = !message.empty() && message.front() >= std::byte{0x90};
     if (membership::is_transfer_message(message)) {
-      const auto taken = transfer_.message(from, message, fabric_->now());
+      const auto taken = take_transfer(from, message);
       if (!taken) protocol_.malformed(from, taken.error().text(), fabric_->now());
     } else if (!others) {
       protocol_.message(from, message, fabric_->now());
@@ -60328,25 +63879,35 @@ class member_control final : net::fabric_events, membership::effects, membership
       transfer_wakes_ = no_deadline;
       transfer_.taking.wake(now);
     }
+    if (transfer_.giving.next_wake() <= now) transfer_.giving.wake(now);
     settle();
   }
 
   // ---- membership::effects ------------------------------------------------------------------------------------------
 
-  void send(net::peer_id to, std::vector<std::byte> message) override { post(to, std::move(message), false); }
+  void send(net::peer_id to, std::vector<std::byte> message) override { behind_.send(to, std::move(message)); }
   void dial(const std::string& address) override { fabric_->dial(address); }
   void drop(net::peer_id peer, const std::string& why) override {
     const auto at = links_.find(peer);
     if (at != links_.end()) fabric_->close(at->second, why);
   }
   bool persist(const membership::durable_record& record) override {
+    behind_.persist(record);
+    return true;
+  }
+  /// Without the lock.
+  bool write(const std::vector<std::byte>& record) {
     const auto written = detail::write_member_record(storage_, options_.folder, record);
     if (!written) log_(severity::error, "the membership record cannot be written: " + written.error().text());
     return written.has_value();
   }
   void wake_at(time_point when) override { protocol_wakes_ = when; }
+  void give_time(net::peer_id peer, duration how_long) override {
+    const auto ns = static_cast<std::uint64_t>(how_long.count());
+    post(peer, encode(membership::transfer_message{.kind = membership::transfer_kind::time_given, .newest = ns}), false);
+  }
   void note(const membership::event& e) override {
-    if (options_.journal) options_.journal(e);
+    if (options_.journal) behind_.note(e);
   }
   void log(severity level, std::string_view text) override { log_(level, text); }
 
@@ -60355,6 +63916,29 @@ class member_control final : net::fabric_events, membership::effects, membership
   void transfer_send(net::peer_id to, std::vector<std::byte> message) override { post(to, std::move(message), true); }
   void transfer_wake_at(time_point when) override { transfer_wakes_ = when; }
   void transfer_log(severity level, std::string_view text) override { log_(level, text); }
+
+  result<void> take_transfer(net::peer_id from, std::span<const std::byte> message) {
+    using kind = membership::transfer_kind;
+    if (message.front() == std::byte{static_cast<std::uint8_t>(kind::ask_time)}) {
+      CAUSEWAY_ASSIGN(const auto m, membership::decode_transfer(message));
+      const auto most = static_cast<std::uint64_t>(duration::max().count());
+      protocol_.asks_for_time(from, duration{static_cast<duration::rep>(std::min(m.newest, most))}, fabric_->now());
+      return {};
+    }
+    if (message.front() == std::byte{static_cast<std::uint8_t>(kind::time_given)}) {
+      CAUSEWAY_TRY(membership::decode_transfer(message));
+      time_given_ = time_given_ || from == protocol_.leader();
+      return {};
+    }
+    return transfer_.message(from, message, fabric_->now());
+  }
+
+  /// Of many peers a newcomer has met only a few, and those who hold the state may be others.
+  void dial_holders() {
+    for (const auto& h : protocol_.now_what().holders) {
+      if (!meets(h.peer) && !h.address.empty()) fabric_->dial(h.address);
+    }
+  }
 
   [[nodiscard]] std::vector<net::peer_id> holders() const {
     std::vector<net::peer_id> ids;
@@ -60366,13 +63950,16 @@ class member_control final : net::fabric_events, membership::effects, membership
     if (!options_.journal) return;
     e.peer = fabric_->id();
     e.at_time = fabric_->now();
-    options_.journal(e);
+    behind_.note(e);
   }
 
   // After every event: data of attempts that are over is refused, a fetch learns who can help, the next wake-up is set.
   void settle() {
+    if (behind_.must_resign()) protocol_.resign(fabric_->now());
     const auto& s = protocol_.now_what();
-    if (transfer_.taking.state() == membership::fetcher::status::running && s.changes != seen_changes_) {
+    const bool goal_moved = transfer_.taking.goal().root != s.hash;  // then these hold something else
+    if (transfer_.taking.state() == membership::fetcher::status::running && s.changes != seen_changes_ && !goal_moved) {
+      dial_holders();
       transfer_.taking.holders(holders(), fabric_->now());
     }
     seen_changes_ = s.changes;
@@ -60384,13 +63971,14 @@ class member_control final : net::fabric_events, membership::effects, membership
       cancelled_before_ = epoch;
       fabric_->cancel_before(epoch);
     }
-    fabric_->wake_at(std::min(protocol_wakes_, transfer_wakes_));
+    fabric_->wake_at(std::min({protocol_wakes_, transfer_wakes_, transfer_.giving.next_wake()}));
   }
 
   std::shared_ptr<net::fabric> fabric_;
   io::any_storage storage_;
   member_options options_;
   log_sink log_;
+  detail::write_behind behind_;
   membership::protocol protocol_;
   membership::state_transfer transfer_;
   std::map<net::peer_id, net::peer_index> links_;
@@ -60400,6 +63988,7 @@ class member_control final : net::fabric_events, membership::effects, membership
   time_point protocol_wakes_ = no_deadline;
   time_point transfer_wakes_ = no_deadline;
   std::uint64_t seen_changes_ = 0;
+  bool time_given_ = false;
   std::uint32_t last_epoch_ = 0;
   std::uint32_t cancelled_before_ = 0;
 };
@@ -60407,36 +63996,6 @@ class member_control final : net::fabric_events, membership::effects, membership
 }  // namespace causeway::inline CAUSEWAY_ABI
 
 #endif  // CAUSEWAY_TRAIN_MEMBER_CONTROL_HPP
-
-// ---- causeway/train/spare_round.hpp ----
-#ifndef CAUSEWAY_TRAIN_SPARE_ROUND_HPP
-#define CAUSEWAY_TRAIN_SPARE_ROUND_HPP
-
-// A round in memory of its own, beside the shared state: what a peer voted for before it was restarted. Others may need it.
-
-namespace causeway::inline CAUSEWAY_ABI {
-
-struct spare_round {
-  std::uint64_t round = 0;
-  std::deque<std::vector<std::byte>> memory;
-  membership::state_image image;
-
-  /// From `store`, in pieces as large as those of `like`. Null if it is not there whole, with that hash.
-  static std::unique_ptr<spare_round> load(membership::round_store& store, std::uint64_t round, std::uint64_t hash,
-                                           std::span<const std::span<std::byte>> like, thread_pool* pool) {
-    auto copy = std::make_unique<spare_round>();
-    copy->round = round;
-    std::vector<std::span<std::byte>> parts;
-    for (const auto part : like) parts.emplace_back(copy->memory.emplace_back(part.size()));
-    if (!store.load(round, hash, parts)) return nullptr;
-    for (const auto part : parts) copy->image.add(part);
-    return copy->image.root(pool) == hash ? std::move(copy) : nullptr;
-  }
-};
-
-}  // namespace causeway::inline CAUSEWAY_ABI
-
-#endif  // CAUSEWAY_TRAIN_SPARE_ROUND_HPP
 
 // ---- causeway/train/view_transport.hpp ----
 #ifndef CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP
@@ -60510,167 +64069,268 @@ static_assert(net::Transport<view_transport>);
 
 #endif  // CAUSEWAY_TRAIN_VIEW_TRANSPORT_HPP
 
-// ---- causeway/train/member.hpp ----
-#ifndef CAUSEWAY_TRAIN_MEMBER_HPP
-#define CAUSEWAY_TRAIN_MEMBER_HPP
+// ---- causeway/train/entered_attempt.hpp ----
+#ifndef CAUSEWAY_TRAIN_ENTERED_ATTEMPT_HPP
+#define CAUSEWAY_TRAIN_ENTERED_ATTEMPT_HPP
 
-// A peer of a run whose peers come and go: brings the membership's decisions, the transfer of state and the disk together
-// with the trainer's thread. The decisions themselves are in membership/protocol.hpp; this is the part that waits.
+// The attempt at a round that a member was let into: connects it to the others, says how long the exchange may take, and,
+// when it failed, whose fault that was as far as this peer has seen it.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+/// One at a time, again and again. Threading: the trainer's thread.
+class entered_attempt {
+ public:
+  entered_attempt(std::shared_ptr<net::fabric> fabric, member_control& control, const net::arrival_options& exchange)
+      : owned_{std::move(fabric)},
+        fabric_{*owned_},
+        control_{control},
+        first_patience_{exchange.cap},
+        exchange_times_{without_cap(exchange)} {}
+
+  [[nodiscard]] const std::optional<membership::ballot>& at() const noexcept { return at_; }
+  [[nodiscard]] const membership::view& view() const noexcept { return view_; }
+
+  void begin(membership::ballot at) noexcept { at_ = at; }
+  void end() noexcept { at_.reset(); }
+
+  /// `bytes`: what is exchanged, at least. None if a member of the view is out of reach: that is reported, and the
+  /// situation changes.
+  result<std::optional<round_entry>> enter(const membership::situation& s, std::size_t bytes) {
+    view_ = s.current;
+    at_ = view_.at;
+    entered_at_ = now();
+    suspects_ = std::make_shared<suspicion>();
+    CAUSEWAY_ASSIGN(const bool connected, connect(s));
+    if (!connected) {
+      end();
+      return std::optional<round_entry>{};
+    }
+    const net::peer_index rank = *view_.rank_of(fabric_.id());
+    round_entry e;
+    e.round = view_.round;
+    e.parent = view_.parent;
+    e.attempt = view_.at.wire();
+    e.deadline = entered_at_ + exchange_patience(bytes);
+    e.empty = view_.total() == 0;
+    e.share = e.empty ? 0.0 : static_cast<double>(view_.members[rank].samples) / static_cast<double>(view_.total());
+    std::vector<net::peer_index> links;
+    fabric_.locked([&] { links = e.empty ? std::vector<net::peer_index>{0} : control_.links_of(view_); });
+    transport_ = net::any_transport{
+        view_transport{net::link_transport{owned_, std::move(links), e.empty ? 0 : rank, view_.at.wire()}, suspects_}};
+    e.transport = &transport_;
+    fabric_.locked([&] { control_.exchanging(!e.empty && view_.members.size() > 1); });  // alone the line is free
+    received_before_ = fabric_.stats().bytes_received;
+    return std::optional{e};
+  }
+
+  /// The exchange went through: what came in for it, in bytes. 0 where it says nothing of the lines, as alone.
+  std::uint64_t exchanged() {
+    overdue_.reset();
+    if (view_.members.size() < 2) return 0;
+    exchange_times_.observe(now() - entered_at_);
+    return fabric_.stats().bytes_received - received_before_;
+  }
+  [[nodiscard]] time_point entered_at() const noexcept { return entered_at_; }
+
+  /// Whether another attempt, with other peers, may cure what the exchange failed with.
+  [[nodiscard]] bool may_try_again(const error& why) { return of_the_network(why.code) || of_a_contribution(why); }
+
+  /// Tells the leader that this peer's part failed, and ends. What is said of it.
+  std::string failed(const error& why) {
+    const std::vector<net::peer_id> suspects = suspected(why);
+    if (why.code == errc::timeout) overdue_ = now() - entered_at_;
+    fabric_.locked([&] { control_.failed(*at_, why.code, suspects); });
+    end();
+    std::string of = suspects.empty() ? "" : ", because of";
+    for (const net::peer_id id : suspects) of += " peer " + std::to_string(id);
+    return "the exchange failed" + of + " (" + why.text() + "); it will be run again with those who are left";
+  }
+
+  void forget_overdue() noexcept { overdue_.reset(); }
+  /// The exchange failed for everybody: if it was waited for in vain, the deadline was too early.
+  void nobody_was_quicker() {
+    if (overdue_) exchange_times_.overdue(*overdue_);
+    overdue_.reset();
+  }
+
+ private:
+  [[nodiscard]] time_point now() const {
+    time_point t;
+    fabric_.locked([&] { t = fabric_.now(); });
+    return t;
+  }
+
+  static net::arrival_options without_cap(net::arrival_options o) {
+    o.cap = std::chrono::hours{24};
+    return o;
+  }
+
+  // Twice what it should take: more peers than the last time, or a line that others use as well, are no failure. The first
+  // one is given a rate that hardly any line is below.
+  [[nodiscard]] duration exchange_patience(std::size_t bytes) const {
+    if (exchange_times_.count() > 0) return 2 * exchange_times_.patience();
+    const std::chrono::duration<double> slowest{2.0 * static_cast<double>(bytes) / slow_line};
+    return first_patience_ + std::chrono::duration_cast<duration>(slowest);
+  }
+  [[nodiscard]] duration connect_patience() const {
+    return connect_times_.count() > 0 ? connect_times_.patience() : std::chrono::seconds{10};
+  }
+
+  // Connects to those of the view whom this peer has no connection to. False: somebody is out of reach, and reported.
+  result<bool> connect(const membership::situation& s) {
+    if (s.current.total() == 0) return true;  // nothing will be exchanged
+    std::vector<net::peer_id> missing;
+    fabric_.locked([&] {
+      control_.dial_missing(s.current);
+      missing = control_.missing_of(s.current);
+    });
+    if (missing.empty()) return true;
+    const time_point begin = now();
+    const auto over = [&] {  // asked after every event: looks at everybody only when the last of them has come
+      while (!missing.empty() && control_.meets(missing.back())) missing.pop_back();
+      if (missing.empty()) missing = control_.missing_of(s.current);
+      return missing.empty() || control_.dialled_in_vain() || control_.now_what().current.at != s.current.at;
+    };
+    CAUSEWAY_ASSIGN(const bool in_time, fabric_.block(over, begin + connect_patience()));
+    if (missing.empty()) {
+      connect_times_.observe(now() - begin);
+      return true;
+    }
+    if (!in_time) connect_times_.overdue(now() - begin);
+    fabric_.locked([&] {  // who was not met before somebody else ended the attempt did nothing wrong
+      if (control_.now_what().current.at != s.current.at) return;
+      control_.failed(s.current.at, errc::unreachable, control_.missing_of(s.current));
+    });
+    return false;
+  }
+
+  /// Whose messages did not come or cannot be used, as far as this peer has seen that itself.
+  [[nodiscard]] std::vector<net::peer_id> suspected(const error& why) const {
+    std::vector<net::peer_id> suspects;
+    if (why.culprit < view_.members.size()) suspects.push_back(view_.members[why.culprit].peer);
+    for (const net::peer_index rank : suspects_->ranks) {
+      const net::peer_id id = view_.members[rank].peer;
+      if (!membership::contains(suspects, id)) suspects.push_back(id);
+    }
+    return suspects;
+  }
+
+  static bool of_the_network(errc code) {
+    return code == errc::peer_lost || code == errc::timeout || code == errc::cancelled || code == errc::wrong_parent ||
+           code == errc::protocol || code == errc::too_large || code == errc::corrupt;
+  }
+
+  /// What some peer put into this exchange: the leader finds out who. Where this peer cannot say that it was another, it
+  /// may be all of them, and then it does not end: so often and no more.
+  [[nodiscard]] bool of_a_contribution(const error& why) {
+    if (!at_ || (why.code != errc::non_finite && why.code != errc::invalid_argument)) return false;
+    if (!suspected(why).empty()) return true;
+    if (std::exchange(refused_round_, view_.round) != view_.round) refusals_ = 0;
+    return ++refusals_ <= times_refused;
+  }
+
+  static constexpr std::uint32_t times_refused = 16;  // exchanges of one round
+  static constexpr double slow_line = 1.25e6;         // bytes per second
+
+  std::shared_ptr<net::fabric> owned_;
+  net::fabric& fabric_;
+  member_control& control_;
+  std::optional<membership::ballot> at_;  // entered, and neither voted nor failed yet
+  membership::view view_;
+  std::shared_ptr<suspicion> suspects_ = std::make_shared<suspicion>();
+  net::any_transport transport_;
+  time_point entered_at_;
+  std::optional<duration> overdue_;  // how long the failed exchange was waited for
+  std::uint64_t received_before_ = 0;
+  std::uint64_t refused_round_ = 0;
+  std::uint32_t refusals_ = 0;  // of what was exchanged in that round
+  duration first_patience_;
+  net::arrival_statistics exchange_times_,
+      connect_times_{{.floor = std::chrono::seconds{2}, .cap = std::chrono::minutes{5}}};
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_ENTERED_ATTEMPT_HPP
+
+// ---- causeway/train/held_samples.hpp ----
+#ifndef CAUSEWAY_TRAIN_HELD_SAMPLES_HPP
+#define CAUSEWAY_TRAIN_HELD_SAMPLES_HPP
+
+// The samples that a member was given, as of the round whose state it holds, and which of them it handed to its trainer. A
+// newer commit may have given them to somebody else.
 
 namespace causeway::inline CAUSEWAY_ABI {
 
-/// Models what training_context asks of a group, over any fabric. One per process and run. Made by `make`, before the
-/// trainer; it must outlive the trainer's use of it. Threading: elastic_group's members from the trainer's thread;
-/// `describe` and `rejected` from any.
-///
-/// Memory: one staging copy of the shared state while state is fetched. Disk: the shared state of two rounds, and a record
-/// of a few hundred bytes.
-class member final : public elastic_group {
+/// Thread safety: none; the trainer's thread, which hands in the newest ledger under the fabric's lock.
+class held_samples {
  public:
-  using situation = membership::situation;
+  explicit held_samples(net::peer_id self) : self_{self} {}
 
-  /// `fabric` must have the identity that `member_identity` gave for this storage.
-  static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
-                                              member_options options, log_sink log = {}) {
-    CAUSEWAY_ASSIGN(auto control, member_control::make(fabric, storage, options, log));
-    return std::shared_ptr<member>{
-        new member{std::move(fabric), std::move(storage), std::move(options), std::move(log), std::move(control)}};
+  /// The peer holds the state of another round.
+  void begin_round(const membership::ledger& samples) { as_of_ = samples; }
+  /// The same, where the others have gone on since: the ledger after `record`, if this one is that of the round before it.
+  void follow(const membership::commit_record& record) {
+    if (!as_of_.fits(record)) return;
+    membership::ledger after = as_of_;
+    after.apply(record);
+    if (after.hash() == record.ledger) as_of_ = std::move(after);
   }
 
-  ~member() override { control_->detach(); }
-
-  [[nodiscard]] std::uint64_t identity() const override { return fabric_->id(); }
-  [[nodiscard]] std::uint64_t round() const override { return held_.round; }
-  [[nodiscard]] std::uint64_t parent() const override { return held_.chain(); }
-  [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
-  [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
-
-  result<void> open(shared_state state, thread_pool& pool) override {
-    state_ = std::move(state);
-    pool_ = &pool;
-    for (const auto part : state_.parts) image_.add(part);
-    const auto stored = load_stored();
-    const std::uint64_t root = hash_image();
-    control_->attach();
-    locked([&] { control_->begin(stored, root); });
-    for (;;) {
-      CAUSEWAY_ASSIGN(const situation now, await([](const situation& s) { return settled_in(s.is); }));
-      if (now.is == situation::kind::failed || now.is == situation::kind::left) return now.gone();
-      if (now.is == situation::kind::fetch) {
-        CAUSEWAY_TRY(fetch(now, false));
-      } else if (now.is == situation::kind::adopt) {
-        CAUSEWAY_TRY(adopt(now, false));
-      } else {
-        hold(now.newest);
-        inside_ = true;
-        return {};
-      }
-    }
+  /// Whether the first `count` of them are this peer's after a newer commit as well.
+  [[nodiscard]] bool still_ours(const membership::ledger& newest, std::uint64_t count) const {
+    return membership::still_held(as_of_, newest, self_, count) == count;
   }
 
-  result<round_entry> enter(std::uint64_t samples) override {
-    uncommitted_ = samples;
-    for (;;) {
-      situation now = look();
-      if (now.is == situation::kind::idle) {
-        if (now.newest.round > held_.round) hold(now.newest);  // committed without us, with the state that we hold
-        if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
-        passing("before_ready");
-        locked([&] {
-          control_->record_trained(held_, drawn_, uncommitted_);
-          control_->ready(held_.round + 1, held_.chain(), uncommitted_);
-        });
-        now = look();
-      }
-      switch (now.is) {
-        case situation::kind::exchange: {
-          CAUSEWAY_ASSIGN(const auto entered, entry(now));
-          if (entered) return *entered;
-          break;
-        }
-        case situation::kind::adopt: return fail(errc::cancelled, "round", "others have finished it; taking it over");
-        case situation::kind::fetch: {
-          CAUSEWAY_ASSIGN(const bool held, fetch(now, keeps_progress()));
-          if (held && options_.enters_afresh) return fail(errc::cancelled, "round", "others have finished it");
-          break;
-        }
-        case situation::kind::failed:
-        case situation::kind::left: return now.gone();
-        default: {
-          CAUSEWAY_ASSIGN(const bool changed, await_change_or_call(now));
-          if (!changed) return fail(errc::cancelled, "round", "there is something to do first");
-        }
-      }
-    }
-  }
-
-  [[nodiscard]] bool exchange_waits() const override { return look().is == situation::kind::exchange; }
-
-  result<void> exchanged() override {
-    passing("exchanged");
-    exchange_times_.observe(fabric_now() - entered_at_);
-    bool in_time = false;
-    locked([&] {
-      in_time = control_->completed(view_.at);
-      if (!in_time) return;
-      control_->record_updates(view_);
-      control_->withdraw();
-    });
-    if (!in_time) return fail(errc::cancelled, "round", "the attempt was called off");
-    return {};
-  }
-
-  result<verdict> settle(const result<void>& outcome, bool candidate) override {
-    contributed_ = 0;
-    overdue_.reset();
-    if (outcome && candidate) {
-      CAUSEWAY_TRY(vote());
-    } else if (!outcome) {
-      CAUSEWAY_TRY(report(outcome.error()));
-    }
-    return judge(outcome.has_value());
-  }
-
-  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
+  /// At most `count` numbers after the first `skipped`; none where others were given them by `newest`: training on them
+  /// would be in vain.
+  [[nodiscard]] std::vector<std::uint64_t> draw(const membership::ledger& newest, std::uint64_t skipped,
+                                                std::uint64_t count) {
     if (drawn_.size() > skipped) drawn_.erase(drawn_.begin(), drawn_.end() - static_cast<std::ptrdiff_t>(skipped));
-    auto numbers = samples_.take(identity(), skipped, count);
+    auto numbers = as_of_.take(self_, skipped, count);
+    if (!still_ours(newest, skipped + numbers.size())) return {};
     drawn_.insert(drawn_.end(), numbers.begin(), numbers.end());
     return numbers;
   }
 
-  [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
-
-  /// Tells the others that this peer goes, so that they need not find out.
-  void leave() override {
-    locked([&] { control_->leave(); });
-  }
-
-  /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
-  [[nodiscard]] std::string describe() const {
-    std::string text;
-    locked([&] { text = control_->describe(); });
-    return text + fabric_->describe_waits();
-  }
+  /// What was drawn since the last commit, and perhaps some before it.
+  [[nodiscard]] std::span<const std::uint64_t> drawn() const noexcept { return drawn_; }
+  /// Whether every sample of the run is in a commit.
+  [[nodiscard]] bool complete() const noexcept { return as_of_.complete(); }
 
  private:
-  member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
-         std::unique_ptr<member_control> control)
-      : fabric_{std::move(fabric)},
-        options_{std::move(options)},
-        log_{std::move(log)},
-        control_{std::move(control)},
-        store_{std::move(storage), options_.folder + "/rounds"},
-        say_at_{options_.say_after},
-        exchange_times_{options_.exchange} {}
+  net::peer_id self_;
+  membership::ledger as_of_;
+  std::vector<std::uint64_t> drawn_;
+};
 
-  // ---- waiting ------------------------------------------------------------------------------------------------------
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_HELD_SAMPLES_HPP
+
+// ---- causeway/train/member_waits.hpp ----
+#ifndef CAUSEWAY_TRAIN_MEMBER_WAITS_HPP
+#define CAUSEWAY_TRAIN_MEMBER_WAITS_HPP
+
+// How a member's trainer waits for the membership: a wait that gets long says so, and one that is in vain ends.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+/// For the trainer's thread. All that it is given must outlive it.
+class member_waits {
+ public:
+  using situation = membership::situation;
+
+  member_waits(net::fabric& fabric, member_control& control, const member_options& options, log_sink log)
+      : fabric_{&fabric}, control_{&control}, options_{&options}, log_{std::move(log)}, say_at_{options.say_after} {}
 
   template <class F>
   void locked(F&& what) const {
     fabric_->locked(std::forward<F>(what));
   }
 
-  [[nodiscard]] time_point fabric_now() const {
+  [[nodiscard]] time_point time_now() const {
     time_point now;
     locked([&] { now = fabric_->now(); });
     return now;
@@ -60700,16 +64360,22 @@ class member final : public elastic_group {
   // A wait that gets long says so, ever more rarely; also one of many short ones that come to nothing.
   template <class Over>
   result<bool> block_a_while(const Over& over, duration most = duration::max()) {
-    const time_point begin = fabric_now();
+    const time_point begin = time_now();
     most = std::min(most, say_at_ - waited_);
-    if (options_.patience > duration{0}) most = std::min(most, options_.patience);
+    if (options_->patience > duration{0}) most = std::min(most, options_->patience);
     const auto outcome = fabric_->block(over, begin + most);
-    waited_ += fabric_now() - begin;
+    waited_ += time_now() - begin;
     if (outcome && !*outcome && waited_ >= say_at_) {
       say_at_ = 2 * waited_;
       say_waiting();
     }
     return outcome;
+  }
+
+  [[nodiscard]] std::string describe() const {
+    std::string text;
+    locked([&] { text = control_->describe(); });
+    return text + fabric_->describe_waits();
   }
 
   void say_waiting() const {
@@ -60724,14 +64390,14 @@ class member final : public elastic_group {
   // Progress: the next wait is another one.
   void stop_waiting() {
     waited_ = duration{0};
-    say_at_ = options_.say_after;
+    say_at_ = options_->say_after;
   }
 
   // A newcomer, or who comes back to a run that has done without it, could wait for ever for peers that have ended. Who was
   // in waits longer: what it has trained is worth something, if the others are only cut off.
   result<void> give_up_if_alone() const {
     std::optional<error> why;
-    locked([&] { why = control_->alone_too_long(options_.patience * (inside_ ? 10 : 1)); });
+    locked([&] { why = control_->alone_too_long(options_->patience * (inside_ ? 10 : 1)); });
     return why ? result<void>{*why} : result<void>{};
   }
 
@@ -60742,13 +64408,13 @@ class member final : public elastic_group {
 
   // False: something else is to be done first. Nobody wakes this peer for that, so it looks.
   result<bool> await_change_or_call(const situation& before) {
-    if (!options_.called_away) {
+    if (!options_->called_away) {
       CAUSEWAY_TRY(await_change(before));
       return true;
     }
     for (;;) {
-      if (options_.called_away()) return false;
-      const auto over = [&] { return control_->now_what().changes != before.changes || options_.called_away(); };
+      if (options_->called_away()) return false;
+      const auto over = [&] { return control_->now_what().changes != before.changes || options_->called_away(); };
       CAUSEWAY_ASSIGN(const bool happened, block_a_while(over, look_around));
       if (happened) return look().changes != before.changes;
       CAUSEWAY_TRY(give_up_if_alone());
@@ -60757,81 +64423,445 @@ class member final : public elastic_group {
 
   static bool settled_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
 
-  // ---- an exchange --------------------------------------------------------------------------------------------------
+  /// This peer has had a committed state: it waits for longer before it gives up.
+  void note_inside() noexcept { inside_ = true; }
 
-  // None if a member of the view is out of reach: that is reported, and the situation changes.
-  result<std::optional<round_entry>> entry(const situation& s) {
-    const membership::view& view = s.current;
-    attempt_ = view.at;
-    stop_waiting();
-    entered_at_ = fabric_now();
-    passing("entered");
-    const net::peer_index rank = *view.rank_of(identity());
-    round_entry e;
-    e.round = view.round;
-    e.parent = view.parent;
-    e.attempt = view.at.wire();
-    e.deadline = entered_at_ + exchange_times_.patience();
-    e.empty = view.total() == 0;
-    e.share = e.empty ? 0.0 : static_cast<double>(view.members[rank].samples) / static_cast<double>(view.total());
-    suspects_ = std::make_shared<detail::suspicion>();
-    view_ = view;
-    CAUSEWAY_ASSIGN(const bool connected, connect(s));
-    if (!connected) {
-      attempt_.reset();
-      return std::optional<round_entry>{};
-    }
-    std::vector<net::peer_index> links;
-    locked([&] { links = e.empty ? std::vector<net::peer_index>{0} : control_->links_of(view); });
-    transport_ = net::any_transport{detail::view_transport{
-        net::link_transport{fabric_, std::move(links), e.empty ? 0 : rank, view.at.wire()}, suspects_}};
-    e.transport = &transport_;
-    return std::optional{e};
+ private:
+  static constexpr duration look_around = std::chrono::milliseconds{100};
+
+  net::fabric* fabric_;
+  member_control* control_;
+  const member_options* options_;
+  log_sink log_;
+  bool inside_ = false;
+  duration waited_{0};  // since the last progress
+  duration say_at_;     // of waited_
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_MEMBER_WAITS_HPP
+
+// ---- causeway/train/spare_round.hpp ----
+#ifndef CAUSEWAY_TRAIN_SPARE_ROUND_HPP
+#define CAUSEWAY_TRAIN_SPARE_ROUND_HPP
+
+// A round in memory of its own, beside the shared state: what a peer voted for before it was restarted. Others may need it.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+struct spare_round {
+  std::uint64_t round = 0;
+  std::deque<std::vector<std::byte>> memory;
+  membership::state_image image;
+
+  /// From `store`, in pieces as large as those of `like`. Null if it is not there whole, with that hash.
+  static std::unique_ptr<spare_round> load(membership::round_store& store, std::uint64_t round, std::uint64_t hash,
+                                           std::span<const std::span<std::byte>> like, thread_pool* pool) {
+    auto copy = std::make_unique<spare_round>();
+    copy->round = round;
+    std::vector<std::span<std::byte>> parts;
+    for (const auto part : like) parts.emplace_back(copy->memory.emplace_back(part.size()));
+    if (!store.load(round, hash, parts)) return nullptr;
+    for (const auto part : parts) copy->image.add(part);
+    return copy->image.root(pool) == hash ? std::move(copy) : nullptr;
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TRAIN_SPARE_ROUND_HPP
+
+// ---- causeway/train/state_fetch.hpp ----
+#ifndef CAUSEWAY_TRAIN_STATE_FETCH_HPP
+#define CAUSEWAY_TRAIN_STATE_FETCH_HPP
+
+// How a member's trainer gets the others' state: whole, from whoever holds it; then by doing again, from their means, the
+// rounds that were committed meanwhile; and where rounds are too quick for both, by asking for one that lasts long enough.
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+/// For the trainer's thread. All that it is given must outlive it.
+class state_fetch {
+ public:
+  using situation = membership::situation;
+
+  static constexpr double slow_line = 1.25e6;  ///< bytes per second, where nothing was measured yet
+
+  state_fetch(member_control& control, member_waits& waits, const member_options& options, log_sink log)
+      : control_{&control}, waits_{&waits}, options_{&options}, log_{std::move(log)} {}
+
+  /// What is fetched, and where it goes.
+  void into(shared_state& state, membership::state_image& image, thread_pool* pool) {
+    state_ = &state;
+    image_ = &image;
+    pool_ = pool;
   }
 
-  // Connects to those of the view whom this peer has no connection to. False: somebody is out of reach, and reported.
-  result<bool> connect(const situation& s) {
-    if (s.current.total() == 0) return true;  // nothing will be exchanged
-    std::vector<net::peer_id> missing;
-    locked([&] {
-      control_->dial_missing(s.current);
-      missing = control_->missing_of(s.current);
-    });
-    if (missing.empty()) return true;
-    const time_point begin = fabric_now();
-    const auto over = [&] {
-      missing = control_->missing_of(s.current);
-      return missing.empty() || control_->dialled_in_vain() || control_->now_what().current.at != s.current.at;
-    };
-    CAUSEWAY_ASSIGN(const bool in_time, fabric_->block(over, begin + connect_times_.patience()));
-    if (missing.empty()) {
-      connect_times_.observe(fabric_now() - begin);
-      return true;
+  // Rounds follow each other more quickly than this peer can fetch a state: it asks for one that lasts as long as that
+  // takes, and sends for nothing meanwhile. Nobody who leads has time for it: it tries all the same, ever more rarely.
+  result<void> wait_for_time(unsigned in_vain) {
+    const duration needs = takes(image_->bytes());
+    const time_point give_up = waits_->time_now() + (needs + heartbeats_to_wait * options_->protocol.heartbeat) * in_vain;
+    bool over = false;
+    while (!over && waits_->time_now() < give_up) {
+      waits_->locked([&] { control_->ask_for_time(needs); });
+      const auto answered = [&] { return control_->time_was_given() || control_->now_what().is != situation::kind::fetch; };
+      CAUSEWAY_ASSIGN(over, waits_->block_a_while(answered, heartbeats_to_wait * options_->protocol.heartbeat));
+      CAUSEWAY_TRY(waits_->give_up_if_alone());
     }
-    if (!in_time) connect_times_.overdue(fabric_now() - begin);
-    locked([&] { control_->failed(s.current.at, errc::unreachable, missing); });
-    return false;
-  }
-
-  result<void> report(const error& why) {
-    if (!of_the_network(why.code)) return why;
-    // Whether the attempt was called off, or this peer was asked to stop: then it must not try again.
-    if (why.code == errc::cancelled) CAUSEWAY_TRY(fabric_->block([] { return false; }, fabric_now()));
-    if (!attempt_) return {};
-    std::vector<net::peer_id> suspects;
-    for (const net::peer_index rank : suspects_->ranks) suspects.push_back(view_.members[rank].peer);
-    if (why.code == errc::timeout) overdue_ = fabric_now() - entered_at_;
-    locked([&] { control_->failed(*attempt_, why.code, suspects); });
-    log_(severity::info, "round " + std::to_string(held_.round + 1) + ": the exchange failed (" + why.text() +
-                             "); it will be run again with those who are left");
-    attempt_.reset();
     return {};
   }
 
-  // What another attempt, with other peers, may cure.
-  static bool of_the_network(errc code) {
-    return code == errc::peer_lost || code == errc::timeout || code == errc::cancelled || code == errc::wrong_parent ||
-           code == errc::protocol || code == errc::too_large || code == errc::corrupt;
+  /// This peer has caught up but for so many rounds, and is late each time: asks, and does not wait for an answer.
+  void ask_for_time(std::uint64_t rounds) {
+    const duration needs = takes(rounds * state_->parts.front().size());
+    waits_->locked([&] { control_->ask_for_time(needs); });
+  }
+
+  static duration duration_of(double s) {
+    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, 1e6)});
+  }
+
+  [[nodiscard]] duration takes(std::uint64_t bytes) const {
+    return duration_of(static_cast<double>(bytes) / (bytes_per_s_ > 0 ? bytes_per_s_ : slow_line));
+  }
+
+  /// So many bytes came since `begin`: for what is asked of the leader.
+  void note_rate(time_point begin, std::uint64_t bytes) {
+    const double took = seconds(waits_->time_now() - begin);
+    if (took > 0 && bytes > 0) bytes_per_s_ = static_cast<double>(bytes) / took;
+  }
+
+  // Blocks until the state is in the staging memory. A holder that lost it ends the wait, and a newer commit does where
+  // nobody keeps the state.
+  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked) {
+    const time_point begin = waits_->time_now();
+    const bool keep = state_->replay && asked.is == situation::kind::fetch;
+    waits_->locked([&] { control_->start_fetch(round, hash, *image_, keep); });
+    const auto in_vain = [&](const situation& s) {
+      const bool moved = s.hash != hash || s.is != asked.is;
+      return moved && !(s.is == situation::kind::fetch && control_->kept().kept());
+    };
+    CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, in_vain));
+    if (whole) return true;
+    std::optional<error> why;
+    waits_->locked([&] {
+      if (control_->fetch().state() == membership::fetcher::status::failed) why = control_->fetch().failure();
+      control_->stop_fetch();
+      control_->kept().end();
+    });
+    if (!why) return false;
+    if (why->code == errc::wrong_model) return *why;
+    log_(severity::debug, "the state of round " + std::to_string(round) + " could not be fetched yet: " + why->text());
+    CAUSEWAY_TRY(waits_->block_a_while([&] { return control_->now_what().changes != asked.changes; }, retry_fetch));
+    CAUSEWAY_TRY(waits_->give_up_if_alone());
+    return false;
+  }
+
+  /// Puts what `receive` has brought into the image.
+  result<void> put() {
+    result<void> outcome;
+    waits_->locked([&] { outcome = control_->fetch().commit(*image_, pool_); });
+    return outcome;
+  }
+
+  /// Does `round` again on top of the one before. False: nobody has what it takes.
+  result<bool> replay(std::uint64_t round) {
+    CAUSEWAY_ASSIGN(const auto root, root_of_mean(round));
+    if (!root || *root == 0) return root.has_value();
+    std::vector<float> mean(state_->parts.front().size() / sizeof(float));
+    membership::state_image image;
+    image.add(std::as_writable_bytes(std::span{mean}));
+    (void)image.root(pool_);
+    const time_point begin = waits_->time_now();
+    waits_->locked([&] { control_->start_mean(round, *root, image); });
+    CAUSEWAY_ASSIGN(const bool whole, finish_fetch(begin, [](const situation&) { return false; }));
+    result<void> put;
+    waits_->locked([&] {
+      if (whole) put = control_->fetch().commit(image, pool_);
+      control_->stop_fetch();
+    });
+    if (!whole || !put) return false;
+    return state_->replay(mean).has_value();
+  }
+
+ private:
+  // Whether all of it came, and not before `in_vain` said so.
+  template <class InVain>
+  result<bool> finish_fetch(time_point begin, const InVain& in_vain) {
+    using status = membership::fetcher::status;
+    const auto over = [&](const situation& s) { return control_->fetch().state() != status::running || in_vain(s); };
+    const auto outcome = waits_->await(over);
+    bool whole = false;
+    membership::fetch_progress came;
+    waits_->locked([&] {
+      came = control_->fetch().progress();
+      whole = control_->fetch().state() == status::complete;
+      if (!outcome) control_->stop_fetch();
+    });
+    if (!outcome) return outcome.error();
+    note_rate(begin, came.bytes_done);
+    if (came.bytes_per_s > 0) bytes_per_s_ = came.bytes_per_s;
+    return whole;
+  }
+
+  // Asked for until the round is over: its mean is told with its commit, or a little later.
+  result<std::optional<std::uint64_t>> root_of_mean(std::uint64_t round) {
+    std::optional<std::uint64_t> root;
+    for (int i = 0; i < tries_for_means && !root; ++i) {
+      bool kept = false;
+      waits_->locked([&] {
+        root = control_->kept().root_of(round);
+        kept = control_->kept().kept();
+        if (!root && kept) control_->kept().ask(round);
+      });
+      if (root || !kept) break;
+      const auto told = [&] { return control_->kept().root_of(round).has_value() || !control_->kept().kept(); };
+      CAUSEWAY_TRY(waits_->block_a_while(told, look_around * (1 << i)));
+    }
+    return root;
+  }
+
+  static constexpr duration look_around = std::chrono::milliseconds{100}, retry_fetch = std::chrono::milliseconds{500};
+  static constexpr int heartbeats_to_wait = 5;
+  static constexpr int tries_for_means = 6;
+
+  member_control* control_;
+  member_waits* waits_;
+  const member_options* options_;
+  log_sink log_;
+  shared_state* state_ = nullptr;
+  membership::state_image* image_ = nullptr;
+  thread_pool* pool_ = nullptr;
+  double bytes_per_s_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_STATE_FETCH_HPP
+
+// ---- causeway/train/member.hpp ----
+#ifndef CAUSEWAY_TRAIN_MEMBER_HPP
+#define CAUSEWAY_TRAIN_MEMBER_HPP
+
+// A peer of a run whose peers come and go: brings the membership's decisions, the transfer of state and the disk together
+// with the trainer's thread. The decisions themselves are in membership/protocol.hpp; this is the part that waits.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Models what training_context asks of a group, over any fabric. One per process and run. Made by `make`, before the
+/// trainer; it must outlive the trainer's use of it. Threading: elastic_group's members from the trainer's thread;
+/// `describe` and `rejected` from any.
+///
+/// Memory: one staging copy of the shared state while state is fetched; while others fetch it for longer than a round, see
+/// membership::kept_states. Disk: the shared state of two rounds, and a record
+/// of a few hundred bytes.
+class member final : public elastic_group {
+ public:
+  using situation = membership::situation;
+
+  /// `fabric` must have the identity that `member_identity` gave for this storage.
+  static result<std::shared_ptr<member>> make(std::shared_ptr<net::fabric> fabric, io::any_storage storage,
+                                              member_options options, log_sink log = {}) {
+    CAUSEWAY_ASSIGN(auto control, member_control::make(fabric, storage, options, log));
+    return std::shared_ptr<member>{
+        new member{std::move(fabric), std::move(storage), std::move(options), std::move(log), std::move(control)}};
+  }
+
+  ~member() override { control_->detach(); }
+
+  [[nodiscard]] std::uint64_t identity() const override { return fabric_->id(); }
+  [[nodiscard]] std::uint64_t round() const override { return held_.round; }
+  [[nodiscard]] std::uint64_t parent() const override { return held_.chain(); }
+  [[nodiscard]] std::uint64_t state_hash() const override { return held_.state; }
+  [[nodiscard]] std::uint64_t contributed() const override { return contributed_; }
+
+  result<void> open(shared_state state, thread_pool& pool) override {
+    state_ = std::move(state);
+    pool_ = &pool;
+    for (const auto part : state_.parts) image_.add(part);
+    fetch_.into(state_, image_, pool_);
+    const auto stored = load_stored();
+    const std::uint64_t root = hash_image();
+    control_->attach();
+    locked([&] { control_->begin(stored, root); });
+    CAUSEWAY_TRY(take_newest());
+    waits_.note_inside();
+    return {};
+  }
+
+  result<round_entry> enter(std::uint64_t samples) override {
+    uncommitted_ = samples;
+    for (;;) {
+      situation now = waits_.look();
+      if (now.is == situation::kind::idle) {
+        if (now.newest.round > held_.round) {  // committed without us, with the state that we hold
+          (void)keeps_progress();
+          hold(now.newest);
+          if (samples > 0 && uncommitted_ == 0) return lose_progress();
+        }
+        if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
+        passing("before_ready");
+        locked([&] {
+          control_->record_trained(held_, samples_.drawn(), uncommitted_);
+          control_->ready(held_.round + 1, held_.chain(), uncommitted_);
+        });
+        now = waits_.look();
+      }
+      switch (now.is) {
+        case situation::kind::exchange: {
+          CAUSEWAY_ASSIGN(const auto entered, entry(now));
+          if (entered) return *entered;
+          break;
+        }
+        case situation::kind::adopt: return fail(errc::cancelled, "round", "others have finished it; taking it over");
+        case situation::kind::fetch: {
+          CAUSEWAY_ASSIGN(const bool held, fetch(now, keeps_progress()));
+          if (held && options_.enters_afresh) return fail(errc::cancelled, "round", "others have finished it");
+          if (held && samples > 0 && uncommitted_ == 0) return lose_progress();
+          break;
+        }
+        case situation::kind::failed:
+        case situation::kind::left: return now.gone();
+        default: {
+          CAUSEWAY_ASSIGN(const bool changed, waits_.await_change_or_call(now));
+          if (!changed) return fail(errc::cancelled, "round", "there is something to do first");
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
+
+  result<void> exchanged() override {
+    passing("exchanged");
+    fetch_.note_rate(attempt_.entered_at(), attempt_.exchanged());
+    const auto copy = copy_for_others();
+    bool in_time = false;
+    locked([&] {
+      control_->exchanging(false);
+      in_time = control_->completed(attempt_.view().at);
+      if (!in_time) return;
+      control_->record_updates(attempt_.view());
+      if (copy) control_->copied(copy);
+      control_->withdraw();
+    });
+    in_step_ = in_step_ && !in_time;
+    if (!in_time) return fail(errc::cancelled, "round", "the attempt was called off");
+    return {};
+  }
+
+  void exchanged_mean(std::span<const float> mean) override {
+    bool wanted = false;
+    locked([&] { wanted = control_->keeps_means(); });
+    mean_.reset();
+    if (!wanted || mean.size_bytes() != state_.parts.front().size()) return;
+    std::vector<float> row(mean.begin(), mean.end());
+    membership::state_image image;
+    image.add(std::as_writable_bytes(std::span{row}));
+    (void)image.root(pool_);
+    mean_ = membership::kept_bytes::copy_of(image);
+    mean_of_ = attempt_.view().round;
+  }
+
+  result<verdict> settle(const result<void>& outcome, bool candidate) override {
+    contributed_ = 0;
+    attempt_.forget_overdue();
+    if (!outcome) locked([&] { control_->exchanging(false); });
+    if (outcome && candidate) {
+      CAUSEWAY_TRY(vote());
+    } else if (!outcome) {
+      CAUSEWAY_TRY(report(outcome.error()));
+    }
+    return judge(outcome.has_value());
+  }
+
+  [[nodiscard]] bool can_sit_out() const override { return true; }
+
+  result<verdict> sit_out(const error& why) override {
+    contributed_ = uncommitted_ = 0;
+    attempt_.forget_overdue();
+    const std::uint32_t rounds = 1U << std::min(unusable_++, 4U);
+    locked([&] {
+      control_->exchanging(false);
+      control_->unusable(attempt_.at().value_or(membership::ballot{}));
+    });
+    attempt_.end();
+    if (unusable_ > times_unusable) {
+      return fail(errc::non_finite, why.where,
+                  why.message + ", " + std::to_string(unusable_) +
+                      " times in a row: this peer ends. If it is the only one, look at its hardware; if others end so "
+                      "too, lower the learning rate or lengthen its warm-up");
+    }
+    sits_out_until_ = held_.round + rounds;
+    log_(severity::warning, "round " + std::to_string(held_.round + 1) + ": " + why.where + " is left out: " + why.message +
+                                "; it takes the shared state over and trains again after " + std::to_string(rounds) +
+                                (rounds == 1 ? " round" : " rounds"));
+    return restore();
+  }
+
+  [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
+    if (held_.round < sits_out_until_) return {};
+    return asked([&] { return samples_.draw(control_->ledger(), skipped, count); });
+  }
+
+  [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
+
+  /// Tells the others that this peer goes, so that they need not find out.
+  void leave() override {
+    locked([&] { control_->leave(); });
+  }
+
+  /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
+  [[nodiscard]] std::string describe() const { return waits_.describe(); }
+
+ private:
+  member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
+         std::unique_ptr<member_control> control)
+      : fabric_{std::move(fabric)},
+        options_{std::move(options)},
+        log_{std::move(log)},
+        control_{std::move(control)},
+        waits_{*fabric_, *control_, options_, log_},
+        fetch_{*control_, waits_, options_, log_},
+        store_{std::move(storage), options_.folder + "/rounds"},
+        samples_{fabric_->id()},
+        attempt_{fabric_, *control_, options_.exchange} {}
+
+  /// What it gives with the lock held.
+  template <class F>
+  auto asked(F&& what) const -> decltype(what()) {
+    decltype(what()) answer{};
+    locked([&] { answer = what(); });
+    return answer;
+  }
+
+  // ---- an exchange --------------------------------------------------------------------------------------------------
+
+  result<std::optional<round_entry>> entry(const situation& s) {
+    in_vain_ = 0;
+    excused_ = false;
+    waits_.stop_waiting();
+    attempt_.begin(s.current.at);
+    passing("entered");
+    return attempt_.enter(s, state_.parts.front().size());
+  }
+
+  // What is about to change and somebody is fetching; made without the lock: only this thread changes it.
+  std::shared_ptr<const membership::kept_bytes> copy_for_others() {
+    bool wanted = false;
+    locked([&] { wanted = control_->needs_copy(); });
+    return wanted ? membership::kept_bytes::copy_of(image_) : nullptr;
+  }
+
+  result<void> report(const error& why) {
+    if (!attempt_.may_try_again(why)) return why;
+    // Whether the attempt was called off, or this peer was asked to stop: then it must not try again.
+    if (why.code == errc::cancelled) CAUSEWAY_TRY(fabric_->block([] { return false; }, waits_.time_now()));
+    if (!attempt_.at()) return {};
+    log_(severity::info, "round " + std::to_string(held_.round + 1) + ": " + attempt_.failed(why));
+    return {};
   }
 
   // ---- a verdict ----------------------------------------------------------------------------------------------------
@@ -60845,16 +64875,17 @@ class member final : public elastic_group {
     passing("stored");
     locked([&] {
       control_->offer(candidate_.round, image_);
-      if (attempt_) control_->voted(*attempt_, candidate_.round, root);
+      if (attempt_.at()) control_->voted(*attempt_.at(), candidate_.round, root);
     });
-    attempt_.reset();
+    attempt_.end();
     passing("voted");
     return {};
   }
 
   result<verdict> judge(bool voted) {
+    if (std::exchange(lost_progress_, false)) return verdict::commit;
     for (;;) {
-      const situation now = look();
+      const situation now = waits_.look();
       if (voted && now.newest.round >= candidate_.round && now.newest.state == candidate_.hash)
         return committed(now.newest);
       switch (now.is) {
@@ -60873,8 +64904,8 @@ class member final : public elastic_group {
         case situation::kind::exchange:
           if (!voted) return verdict::retry;
           // The vote did not count, and what it was for is in memory: this peer cannot begin again, the others can.
-          locked([&] { control_->failed(now.current.at, errc::wrong_parent, {}); });
-          CAUSEWAY_TRY(await_change(now));
+          locked([&] { control_->failed(now.current.at, errc::wrong_parent, {identity()}); });
+          CAUSEWAY_TRY(waits_.await_change(now));
           break;
         case situation::kind::failed:
         case situation::kind::left: return now.gone();
@@ -60883,7 +64914,7 @@ class member final : public elastic_group {
           // The vote came too late for its attempt, and another was not for this state. What is in memory is nobody's now.
           if (voted) {
             locked([&] { control_->holds(candidate_.round, candidate_.hash); });
-            if (look().changes == now.changes) CAUSEWAY_TRY(await_change(now));
+            if (waits_.look().changes == now.changes) CAUSEWAY_TRY(waits_.await_change(now));
             break;
           }
           [[fallthrough]];
@@ -60892,12 +64923,11 @@ class member final : public elastic_group {
             state_.adopted({});
             return verdict::commit;
           }
-          if (!voted) {                                        // `enter` waits for the next attempt
-            if (overdue_) exchange_times_.overdue(*overdue_);  // nobody was quicker: the deadline was too early
-            overdue_.reset();
+          if (!voted) {  // `enter` waits for the next attempt
+            attempt_.nobody_was_quicker();
             return verdict::retry;
           }
-          CAUSEWAY_TRY(await_change(now));
+          CAUSEWAY_TRY(waits_.await_change(now));
       }
     }
   }
@@ -60908,23 +64938,36 @@ class member final : public elastic_group {
       CAUSEWAY_ASSIGN(const bool held, fetch(now, false));
       if (!held) return {};
     }
-    attempt_ = now.current.at;
+    attempt_.begin(now.current.at);
     CAUSEWAY_TRY(vote());
-    return await_change(now);
+    return waits_.await_change(now);
   }
 
   verdict committed(const membership::commit_record& record) {
     contributed_ = record.round == candidate_.round ? record.contribution_of(identity()) : uncommitted_;
     hold(record);
+    locked([&] { control_->kept().end(); });
+    (void)fabric_->block([&] { return control_->written(); }, no_deadline);  // a crash must not take back what is told
     passing("committed");
     return verdict::commit;
   }
 
-  void hold(const membership::commit_record& record) {
-    stop_waiting();
+  // `samples`: the ledger after it, where time has passed since it was the newest: the others may have gone on meanwhile.
+  void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {}) {
+    waits_.stop_waiting();
     held_ = record;
+    in_step_ = true;
+    if (contributed_ > 0) unusable_ = 0;
+    const auto mean = mean_of_ == record.round && !record.contributions.empty() ? std::exchange(mean_, nullptr) : nullptr;
     locked([&] {
-      samples_ = control_->ledger();
+      if (mean || record.contributions.empty()) control_->add_mean(record.round, mean);
+      if (samples) {
+        samples_.begin_round(*samples);
+      } else if (control_->now_what().newest.round == held_.round) {
+        samples_.begin_round(control_->ledger());
+      } else {
+        samples_.follow(held_);
+      }
       control_->record_held(held_);
       if (spare_ && spare_->round <= held_.round) control_->withdraw_spare(spare_->round);
       control_->offer(held_.round, image_);
@@ -60934,16 +64977,51 @@ class member final : public elastic_group {
 
   // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples.
   bool keeps_progress() {
-    bool keeps = false;
-    locked([&] {
-      keeps = uncommitted_ > 0 &&
-              membership::still_held(samples_, control_->ledger(), identity(), uncommitted_) == uncommitted_;
-    });
-    if (!keeps) uncommitted_ = 0;
-    return keeps;
+    if (!asked([&] { return samples_.still_ours(control_->ledger(), uncommitted_); })) uncommitted_ = 0;
+    return uncommitted_ > 0;
+  }
+
+  // The step under way ends with the state of the others.
+  error lose_progress() {
+    state_.adopted({});
+    lost_progress_ = true;
+    return fail(errc::cancelled, "round", "others were given the samples that this peer had");
   }
 
   // ---- state --------------------------------------------------------------------------------------------------------
+
+  /// The shared state as it was committed: what is in memory may be spoilt, too.
+  result<verdict> restore() {
+    const std::uint64_t root = hash_image();
+    if (root == held_.state) {
+      state_.adopted({});
+      return verdict::commit;
+    }
+    locked([&] {
+      control_->withdraw();
+      control_->holds(held_.round, root);  // not the committed state: so this peer is told who has it
+    });
+    in_step_ = false;
+    CAUSEWAY_TRY(take_newest());
+    return verdict::commit;
+  }
+
+  /// Returns when this peer holds the newest committed state, and nothing else.
+  result<void> take_newest() {
+    for (;;) {
+      CAUSEWAY_ASSIGN(const situation now,
+                      waits_.await([](const situation& s) { return detail::member_waits::settled_in(s.is); }));
+      if (now.is == situation::kind::failed || now.is == situation::kind::left) return now.gone();
+      if (now.is == situation::kind::fetch) {
+        CAUSEWAY_TRY(fetch(now, false));
+      } else if (now.is == situation::kind::adopt) {
+        CAUSEWAY_TRY(adopt(now, false));
+      } else {
+        hold(now.newest);
+        return {};
+      }
+    }
+  }
 
   std::uint64_t hash_image() {
     image_.touch();
@@ -60952,7 +65030,9 @@ class member final : public elastic_group {
 
   result<void> store(std::uint64_t round, std::uint64_t root) {
     if (options_.store_every == 0 || round % options_.store_every != 0) return {};
-    return store_.save(options_.protocol.run, round, root, state_.parts);
+    std::vector<std::byte> record;
+    locked([&] { record = control_->record_of(round, root); });
+    return store_.save(options_.protocol.run, round, root, state_.parts, record);
   }
 
   // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
@@ -60980,80 +65060,122 @@ class member final : public elastic_group {
 
   /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
   /// situation moved on before it was whole, and nothing was changed.
-  result<bool> fetch(const situation& now, bool keep) {
-    const bool candidate = now.is == situation::kind::adopt;
-    const std::uint64_t round = candidate ? now.current.round : now.newest.round;
-    if (hash_image() != now.hash) {
-      locked([&] { control_->withdraw(); });
-      std::vector<float> previous;
-      if (keep) {
-        const auto first = state_.parts.front();
-        previous.resize(first.size() / sizeof(float));
-        std::copy(first.begin(), first.end(), std::as_writable_bytes(std::span{previous}).begin());
+  result<bool> fetch(const situation& asked, bool keep) {
+    const bool candidate = asked.is == situation::kind::adopt;
+    if (!candidate && in_vain_++ >= quick_tries) {
+      if (follows()) {
+        fetch_.ask_for_time(waits_.look().newest.round - held_.round);
+      } else {
+        CAUSEWAY_TRY(fetch_.wait_for_time(in_vain_));
       }
+    }
+    const situation now = waits_.look();
+    if (now.is != asked.is || (candidate && now.hash != asked.hash)) return false;
+    const std::uint64_t round = candidate ? now.current.round : now.newest.round;
+    std::optional<membership::ledger> samples;
+    locked([&] {
+      if (control_->now_what().newest.round == now.newest.round) samples = control_->ledger();
+    });
+    if (!samples) return false;
+    if (hash_image() != now.hash) {
+      if (!candidate && follows()) {
+        CAUSEWAY_TRY(follow(keep));
+        return held_.round == waits_.look().newest.round;
+      }
+      locked([&] {
+        control_->forget_means();
+        control_->withdraw();
+      });
+      const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
       if (!from_disk(round, now.hash)) {
         passing("fetching");
-        CAUSEWAY_ASSIGN(const bool whole, receive(round, now.hash, now));
+        const time_point begin = waits_.time_now();
+        CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now));
         if (!whole) {
-          locked([&] { control_->offer(held_.round, image_); });  // it was not touched
+          excuse(waits_.time_now() - begin);
+          if (in_step_) locked([&] { control_->offer(held_.round, image_); });  // it was not touched
           return false;
         }
         passing("fetched");
-        CAUSEWAY_TRY(put_fetched());
+        CAUSEWAY_TRY(fetch_.put());
       }
       state_.adopted(previous);
     }
     if (candidate) return true;
+    if (!keep) uncommitted_ = 0;
     CAUSEWAY_TRY(store(round, now.hash));
     locked([&] { control_->holds(round, now.hash); });
-    hold(now.newest);
-    return true;
+    hold(now.newest, samples);
+    return waits_.look().is != situation::kind::fetch;  // or there are newer rounds by now
   }
 
-  // Blocks until the state is in the staging memory. A holder that lost it, or a newer commit, ends the wait.
-  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked) {
-    using status = membership::fetcher::status;
-    locked([&] { control_->start_fetch(round, hash, image_); });
-    const auto outcome = await([&](const situation& s) {
-      return control_->fetch().state() != status::running || s.hash != hash || s.is != asked.is;
-    });
-    std::optional<error> why;
-    bool whole = false;
-    locked([&] {
-      whole = control_->fetch().state() == status::complete;
-      if (control_->fetch().state() == status::failed) why = control_->fetch().failure();
-      if (!whole) control_->stop_fetch();
-    });
-    if (!outcome) return outcome.error();
-    if (whole || !why) return whole;
-    if (why->code == errc::wrong_model) return *why;
-    log_(severity::debug, "the state of round " + std::to_string(round) + " could not be fetched yet: " + why->text());
-    CAUSEWAY_TRY(block_a_while([&] { return control_->now_what().changes != asked.changes; }, retry_fetch));
-    CAUSEWAY_TRY(give_up_if_alone());
-    return false;
+  // A commit just after this peer had asked says nothing of how long the transfer takes: once that does not count.
+  void excuse(duration took) {
+    if (!std::exchange(excused_, true) && took < options_.protocol.heartbeat) in_vain_ = 0;
   }
 
-  result<void> put_fetched() {
-    result<void> outcome;
-    locked([&] { outcome = control_->fetch().commit(image_, pool_); });
-    return outcome;
+  // ---- rounds that were committed while the state of an earlier one came --------------------------------------------
+
+  // Whether what is in memory is a state that others keep for this peer, with the means of the rounds since.
+  [[nodiscard]] bool follows() const {
+    bool can = false;
+    locked([&] { can = state_.replay && control_->kept().kept() && control_->kept().base().round <= held_.round; });
+    return can && in_step_;
+  }
+
+  // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
+  result<void> follow(bool keep) {
+    const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
+    if (!keep) uncommitted_ = 0;
+    locked([&] { control_->withdraw(); });
+    std::uint64_t at = held_.round;
+    in_step_ = false;
+    for (;;) {
+      CAUSEWAY_ASSIGN(const bool done, fetch_.replay(at + 1));
+      if (!done) break;
+      ++at;
+      const situation now = waits_.look();
+      if (now.is != situation::kind::fetch || now.newest.round != at) continue;
+      in_step_ = hash_image() == now.hash;
+      if (!in_step_) break;
+      state_.adopted(previous);
+      CAUSEWAY_TRY(store(at, now.hash));
+      locked([&] { control_->holds(at, now.hash); });
+      hold(now.newest);
+      return {};
+    }
+    state_.adopted(previous);
+    locked([&] { control_->kept().end(); });
+    return {};
+  }
+
+  [[nodiscard]] std::vector<float> shared_parameters() const {
+    const auto first = state_.parts.front();
+    std::vector<float> values(first.size() / sizeof(float));
+    std::copy(first.begin(), first.end(), std::as_writable_bytes(std::span{values}).begin());
+    return values;
   }
 
   void passing(std::string_view point) const {
     if (options_.passing) options_.passing(point);
   }
 
-  static constexpr duration look_around = std::chrono::milliseconds{100}, retry_fetch = std::chrono::milliseconds{500};
+  void locked(const std::function<void()>& what) const { fabric_->locked(what); }
+
+  static constexpr std::uint32_t times_unusable = 8;  // in a row
+
+  static constexpr unsigned quick_tries = 1;
 
   struct candidate_state {
-    std::uint64_t round = 0;
-    std::uint64_t hash = 0;
+    std::uint64_t round = 0, hash = 0;
   };
 
   std::shared_ptr<net::fabric> fabric_;
   member_options options_;
   log_sink log_;
   std::unique_ptr<member_control> control_;
+  detail::member_waits waits_;
+  detail::state_fetch fetch_;
   membership::round_store store_;
   membership::state_image image_;
   shared_state state_;
@@ -61061,22 +65183,19 @@ class member final : public elastic_group {
   std::unique_ptr<spare_round> spare_;
   membership::commit_record held_;
   candidate_state candidate_;
-  membership::ledger samples_;     // as of held_
+  held_samples samples_;           // as of held_
   std::uint64_t uncommitted_ = 0;  // trained on since the last commit
   std::uint64_t contributed_ = 0;
-  std::vector<std::uint64_t> drawn_;  // sample numbers given out since the last commit, and perhaps some before it
+  bool lost_progress_ = false;  // in `enter`, to be said by `settle`
 
-  std::optional<membership::ballot> attempt_;  // entered, and neither voted nor failed yet
-  membership::view view_;
-  std::shared_ptr<detail::suspicion> suspects_;
-  net::any_transport transport_;
-  bool inside_ = false;  // has had a committed state
-  duration waited_{0};   // since the last progress
-  duration say_at_;      // of waited_
-  time_point entered_at_;
-  std::optional<duration> overdue_;  // how long the failed exchange was waited for
-  net::arrival_statistics exchange_times_,
-      connect_times_{{.floor = std::chrono::seconds{2}, .cap = std::chrono::seconds{10}}};
+  detail::entered_attempt attempt_;
+  std::shared_ptr<const membership::kept_bytes> mean_;  // of the exchange that went through last, if others need it
+  std::uint64_t mean_of_ = 0;
+  bool in_step_ = false;              // the shared state is that of held_
+  bool excused_ = false;              // one fetch in vain was
+  unsigned in_vain_ = 0;              // states fetched, or begun to be, since this peer last took part
+  std::uint32_t unusable_ = 0;        // contributions in a row that were not finite
+  std::uint64_t sits_out_until_ = 0;  // a round
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI
@@ -61129,13 +65248,18 @@ struct survivor {
   membership::durable_record record;
 };
 
-// Those who know a commit, the newest first.
+// What each folder knows of commits of other runs than `run`, the newest first: its record, and those beside stored states.
 inline std::vector<survivor> survivors_in(io::any_storage& storage, std::span<const std::string> folders,
                                           std::uint64_t run) {
   std::vector<survivor> found;
   for (const std::string& folder : folders) {
     auto record = read_member_record(storage, folder);
     if (record && record->newest && record->run != run) found.push_back({folder, std::move(*record)});
+  }
+  for (const std::string& folder : folders) {
+    for (auto& record : membership::round_store{storage, folder + "/rounds"}.records()) {
+      if (record.run != run) found.push_back({folder, std::move(record)});
+    }
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const survivor& a, const survivor& b) { return a.record.newest->round > b.record.newest->round; });
@@ -61144,8 +65268,17 @@ inline std::vector<survivor> survivors_in(io::any_storage& storage, std::span<co
 
 }  // namespace detail
 
+/// The newest commit of another run than `run` that any of the folders knows, whether or not its state is there.
+[[nodiscard]] inline std::optional<std::uint64_t> newest_round_known(io::any_storage storage,
+                                                                     std::span<const std::string> folders,
+                                                                     std::uint64_t run) {
+  const auto known = detail::survivors_in(storage, folders, run);
+  return known.empty() ? std::nullopt : std::optional{known.front().record.newest->round};
+}
+
 /// Makes the peer in `into` the founder of `run`, with the id `self`, from the newest commit among `folders` whose state is
-/// there, whole. What it writes comes with the record last, so that a crash leaves `into` as it was or done. The others
+/// there, whole; rounds after it are lost (newest_round_known, asked before, says how many), and their samples are trained
+/// on again. What it writes comes with the record last, so that a crash leaves `into` as it was or done. The others
 /// join as anybody does. errc::not_found if no folder has both a record and its state. Cost: reads and writes the shared
 /// state once.
 inline result<membership::durable_record> refound(io::any_storage storage, std::span<const std::string> folders,
@@ -61160,7 +65293,7 @@ inline result<membership::durable_record> refound(io::any_storage storage, std::
       why = taken.error().text();
       continue;
     }
-    CAUSEWAY_TRY(detail::write_member_record(storage, into, founded));
+    CAUSEWAY_TRY(detail::write_member_record(storage, into, membership::encode(founded)));
     return founded;
   }
   return fail(errc::not_found, folders.empty() ? into : folders.front(),
@@ -61195,6 +65328,7 @@ class swarm_group final : public elastic_group {
   swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
               const std::string& folder)
       : swarm_group{std::move(stage), std::move(swarm)} {
+    states_.emplace(disk, folder + "/rounds");
     if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
   }
 
@@ -61216,7 +65350,10 @@ class swarm_group final : public elastic_group {
       swarm_->replaced();
       if (inner) inner({});
     };
+    state.replay = nullptr;  // a stage's step depends on the other stages
     const std::size_t parameters = state.parts.empty() ? 0 : state.parts.front().size() / sizeof(float);
+    parts_ = state.parts;
+    adopted_ = state.adopted;
     CAUSEWAY_TRY(stage_->open(std::move(state), pool));
     replaced_ = false;
     recall_sums(parameters);
@@ -61240,13 +65377,11 @@ class swarm_group final : public elastic_group {
   }
 
   result<verdict> settle(const result<void>& outcome, bool candidate) override {
-    CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
-    if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
-    // Gradients of a step that others have finished are worth nothing on top of it.
-    const bool adopted = std::exchange(replaced_, false);
-    if (!adopted && judged != verdict::commit) return judged;
-    swarm_->committed(adopted);
-    return verdict::commit;
+    if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
+    if (outcome && candidate && !is_sound()) {
+      return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
+    }
+    return judge(outcome, candidate);
   }
 
  private:
@@ -61256,6 +65391,53 @@ class swarm_group final : public elastic_group {
     double squares = 0;
     std::uint64_t state = 0;
   };
+
+  result<verdict> judge(const result<void>& outcome, bool candidate) {
+    CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
+    if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
+    if (judged == verdict::commit && outcome) spoilt_ = 0;
+    // Gradients of a step that others have finished are worth nothing on top of it.
+    const bool adopted = std::exchange(replaced_, false);
+    if (!adopted && judged != verdict::commit) return judged;
+    swarm_->committed(adopted);
+    return verdict::commit;
+  }
+
+  // This peer alone came to values that are not finite: its share goes to others, and it goes back to the committed state,
+  // as if it had been started again. Where that does not help, all would come to the same.
+  result<verdict> mend(const error& why) {
+    if (++spoilt_ > most_spoilt) {
+      return fail(
+          errc::non_finite, why.where,
+          why.message + ", " + std::to_string(most_spoilt) +
+              " times from a sound state: lower the learning rate, clip gradients, or look at this machine's memory");
+    }
+    swarm_->throw_away();
+    const result<void> reason = fail(errc::corrupt, why.where, why.message);
+    CAUSEWAY_ASSIGN(const verdict judged, judge(reason, false));
+    if (judged == verdict::commit) return judged;  // the others' state is here
+    if (!is_sound() && states_) (void)states_->load(stage_->round(), stage_->state_hash(), parts_);
+    if (is_sound()) {
+      adopted_({});
+      replaced_ = false;
+      swarm_->committed(true);
+      return verdict::commit;
+    }
+    return fail(
+        errc::non_finite, why.where,
+        why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
+  }
+
+  // Of the shared parameters, which come first.
+  [[nodiscard]] bool is_sound() const {
+    const auto floats = parts_.empty() ? std::span<const std::byte>{} : std::span<const std::byte>{parts_.front()};
+    for (std::size_t at = 0; at + sizeof(float) <= floats.size(); at += sizeof(float)) {
+      float v = 0;
+      std::memcpy(&v, floats.data() + at, sizeof v);
+      if (!std::isfinite(v)) return false;
+    }
+    return true;
+  }
 
   result<void> keep_sum() {
     CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum());
@@ -61307,14 +65489,23 @@ class swarm_group final : public elastic_group {
   }
 
   // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike. The
-  // exchange's deadline does not hold here: the other stages take the time that they take. Who is lost ends the wait.
+  // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has
+  // heard of all of them its mates have too, or soon will. Who is lost, or hangs for longer than that ever took, ends the
+  // wait.
   result<void> agree_on_norm(double squares) {
+    const time_point begin = swarm_->now();
+    auto outcome = exchange_norms(squares, norm_times_.deadline(begin));
+    if (outcome) norm_times_.observe(swarm_->now() - begin);
+    if (!outcome && outcome.error().code == errc::timeout) norm_times_.overdue(swarm_->now() - begin);
+    return outcome;
+  }
+  result<void> exchange_norms(double squares, time_point deadline) {
     std::vector<double> all(entry_.transport->size(), squares);
     if (all.size() > 1) {
       CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{&squares, 1}),
-                                          std::as_writable_bytes(std::span{all}), {}));
+                                          std::as_writable_bytes(std::span{all}), {.deadline = deadline}));
     }
-    if (!std::isfinite(all[0]) || all[0] < 0) return fail(errc::non_finite, "peer 0", "sent a norm that is none");
+    if (!std::isfinite(all[0]) || all[0] < 0) return fail(errc::protocol, "peer 0", "it sent a norm that is none");
     swarm_->agreed(all[0]);
     return {};
   }
@@ -61323,12 +65514,18 @@ class swarm_group final : public elastic_group {
     return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
   }
 
+  static constexpr std::uint32_t most_spoilt = 3;
   static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 8) + 64;
 
   std::shared_ptr<elastic_group> stage_;
   std::shared_ptr<parallel::swarm_round> swarm_;
   std::optional<membership::round_store> sums_;
+  std::optional<membership::round_store> states_;        // as the membership keeps them
+  std::vector<std::span<std::byte>> parts_;              // of the shared state
+  std::function<void(std::span<const float>)> adopted_;  // shared_state::adopted
+  std::uint32_t spoilt_ = 0;                             // times in a row that this peer came to values that are not finite
   round_entry entry_;
+  net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
   bool leaves_ = false;
   bool replaced_ = false;  // the shared state was, since the last settle
 };
@@ -63590,6 +67787,69 @@ inline endpoint to_endpoint(const tcp::endpoint& e) { return {e.address().to_str
 
 #endif  // CAUSEWAY_NET_ASIO_LIBRARY_HPP
 
+// ---- causeway/net/asio_accept.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_ACCEPT_HPP
+#define CAUSEWAY_NET_ASIO_ACCEPT_HPP
+
+// Accepts connections for as long as it lives. What goes wrong with one of them (no descriptors, no memory, a client that
+// is gone again) never ends the accepting, and is not asked for again at once: that would take a whole core.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Held by shared_ptr; its handlers keep it alive. After `stop` it calls nobody back. Used from the event loop only.
+class accepting : public std::enable_shared_from_this<accepting> {
+ public:
+  using taken_handler = std::function<void(tcp::socket)>;
+  using failed_handler = std::function<void(const std::string&)>;
+
+  accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed)
+      : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
+
+  void start() {
+    if (over_) return;
+    acceptor_->async_accept([self = shared_from_this()](std::error_code failure, tcp::socket socket) {
+      if (self->over_ || failure == asio::error::operation_aborted) return;
+      if (failure) return self->fail(failure);
+      try {
+        self->taken_(std::move(socket));
+      } catch (const std::bad_alloc&) {
+        return self->fail(std::make_error_code(std::errc::not_enough_memory));
+      }
+      self->start();
+    });
+  }
+
+  void stop() {
+    over_ = true;
+    std::error_code ignored;
+    acceptor_->close(ignored);
+    pause_.cancel();
+    taken_ = {};
+    failed_ = {};
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds pause{100};
+
+  void fail(const std::error_code& failure) {
+    failed_(failure.message());
+    pause_.expires_after(pause);
+    pause_.async_wait([self = shared_from_this()](std::error_code stopped) {
+      if (!stopped) self->start();
+    });
+  }
+
+  std::unique_ptr<tcp::acceptor> acceptor_;
+  asio::steady_timer pause_;
+  taken_handler taken_;
+  failed_handler failed_;
+  bool over_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_ACCEPT_HPP
+
 // ---- causeway/net/asio_conversation.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_CONVERSATION_HPP
 #define CAUSEWAY_NET_ASIO_CONVERSATION_HPP
@@ -63598,6 +67858,13 @@ inline endpoint to_endpoint(const tcp::endpoint& e) { return {e.address().to_str
 // never a byte more, with a limit and a deadline. And the one that dials until somebody answers.
 
 namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// What somebody is told who asks for another run than the one that is served. It does not say which that is.
+inline error wrong_run() {
+  return fail(
+      errc::wrong_run, "",
+      "this address serves another run; check the name and the seed of the run that you want to join, or its address");
+}
 
 /// Held by shared_ptr; its handlers keep it alive. After `stop` or `release` it calls nobody back.
 class conversation : public std::enable_shared_from_this<conversation> {
@@ -63636,12 +67903,13 @@ class conversation : public std::enable_shared_from_this<conversation> {
     if (queue_.size() == 1) write_front();
   }
 
-  /// Says why not, and ends when that is out.
-  void refuse(std::uint64_t run_id, const error& why) {
+  /// Says why not, and ends when that is out. Names no run: whoever knows a run's id may join it, so a stranger must not
+  /// learn it from its refusal.
+  void refuse(const error& why) {
     framed_ = {};
     ended_ = {};
     last_words_ = true;
-    say(frame_kind::refused, run_id, 0, encode_refusal(why));
+    say(frame_kind::refused, 0, 0, encode_refusal(why));
   }
 
   void stop() {
@@ -63666,6 +67934,7 @@ class conversation : public std::enable_shared_from_this<conversation> {
   }
 
   [[nodiscard]] bool over() const noexcept { return over_; }
+  [[nodiscard]] int descriptor() { return static_cast<int>(socket_.native_handle()); }
   [[nodiscard]] const tcp::socket& socket() const noexcept { return socket_; }
   [[nodiscard]] std::string remote() const {
     std::error_code failure;
@@ -63691,7 +67960,8 @@ class conversation : public std::enable_shared_from_this<conversation> {
   void read_body(std::size_t limit) {
     auto h = decode_header(header_);
     if (!h) return end(std::move(h).error());
-    if (!is_handshake(h->kind)) return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
+    if (!is_handshake(h->kind) && h->kind != frame_kind::heartbeat)
+      return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
     if (h->chunk_length > limit) return end(fail(errc::too_large, remote(), "its handshake is longer than allowed"));
     body_.resize(h->chunk_length);
     asio::async_read(socket_, asio::buffer(body_),
@@ -63713,13 +67983,19 @@ class conversation : public std::enable_shared_from_this<conversation> {
   void write_front() {
     asio::async_write(socket_, asio::buffer(queue_.front().bytes),
                       [self = shared_from_this()](std::error_code failure, std::size_t) {
-                        if (failure) return self->end_with(failure);
+                        if (failure) return self->fall_silent(failure);
                         const auto then = std::move(self->queue_.front().then);
                         self->queue_.pop_front();
                         if (!self->queue_.empty()) self->write_front();
                         if (then && !self->over_) then();
                         if (self->queue_.empty() && self->last_words_) self->stop();
                       });
+  }
+
+  /// What we say is not heard any more. If we listen, what the other side said last is still to come: why it left, perhaps.
+  void fall_silent(const std::error_code& failure) {
+    if (!framed_) return end_with(failure);
+    queue_.clear();
   }
 
   void end_with(const std::error_code& failure) {
@@ -63809,7 +68085,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
 
   void retry(const std::error_code& failure) {
     if (!connected_) return;
-    last_failure_ = failure.message();
+    last_failure_ = failure == asio::error::no_descriptors ? no_descriptors({}).message : failure.message();
     std::error_code ignored;
     socket_.close(ignored);
     if (!failed_) return dial_later();
@@ -63844,32 +68120,249 @@ class dialer : public std::enable_shared_from_this<dialer> {
 
 #endif  // CAUSEWAY_NET_ASIO_CONVERSATION_HPP
 
+// ---- causeway/net/asio_ask.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_ASK_HPP
+#define CAUSEWAY_NET_ASIO_ASK_HPP
+
+// What somebody can ask at the address of a run before he is a peer of it, and knows more than that address: which run it
+// is, and what its program has to say to newcomers, in pieces. One frame asks for one piece, the other side answers with
+// it, and this again and again on one connection. A host of fixed peers and a fabric answer alike.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// The most bytes of one piece.
+inline constexpr std::size_t max_piece_bytes = std::size_t{60} << 10U;
+
+/// Gives the bytes of `item` from `offset` on: as many as it likes, at most max_piece_bytes. None where there is nothing:
+/// the other side takes that for the end. Called in the event loop of the run: it must not block for long.
+using piece_source = std::function<std::vector<std::byte>(std::uint32_t item, std::uint64_t offset)>;
+
+namespace detail {
+
+/// Answers strangers. Not thread-safe: all of it happens in one event loop.
+class informant {
+ public:
+  explicit informant(piece_source pieces = {}) : pieces_{std::move(pieces)} {}
+  ~informant() { stop(); }
+  informant(const informant&) = delete;
+  informant& operator=(const informant&) = delete;
+
+  /// Takes a connection over whose first frame asked with `body`.
+  void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+    if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
+    if (talks_.size() >= most_talks) {
+      return who->refuse(fail(errc::too_large, "", "too many newcomers ask at once; try later"));
+    }
+    talks_.insert(who);
+    who->on_end([this, who](const error&) { talks_.erase(who); });
+    answer(who, run_id, body);
+  }
+
+  void stop() {
+    for (const auto& who : std::exchange(talks_, {})) who->stop();
+  }
+
+ private:
+  static constexpr std::size_t most_talks = 32;
+  static constexpr std::size_t question_bytes = 64;
+  static constexpr std::chrono::seconds patience{30};
+
+  void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+    byte_reader in{body};
+    const auto item = in.get<std::uint32_t>();
+    const auto offset = in.get<std::uint64_t>();
+    if (const auto whole = in.finish("question"); !whole) {
+      talks_.erase(who);
+      return who->refuse(whole.error());
+    }
+    const std::vector<std::byte> piece = pieces_(item, offset);
+    // The next question is read when this answer is out: a stranger costs one piece of memory, however much it asks for.
+    who->say(frame_kind::told, run_id, 0, std::span{piece}.first(std::min(piece.size(), max_piece_bytes)),
+             [this, who, run_id] { hear(who, run_id); });
+  }
+
+  void hear(const conversation_ptr& who, std::uint64_t run_id) {
+    who->next(question_bytes, patience, [this, who, run_id](const frame_header& h, std::span<const std::byte> body) {
+      if (h.kind == frame_kind::ask) return answer(who, run_id, body);
+      talks_.erase(who);
+      who->refuse(fail(errc::protocol, "", "it stopped asking"));
+    });
+  }
+
+  piece_source pieces_;
+  std::set<conversation_ptr> talks_;
+};
+
+}  // namespace detail
+
+struct inquiry_options {
+  time_point deadline = no_deadline;        ///< for an answer to come; dials again until then
+  const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
+  bool once = false;                        ///< dial once, and end with errc::unreachable if nobody listens
+};
+
+/// A connection on which one asks. Blocks the calling thread; not thread-safe.
+class inquiry {
+ public:
+  /// Dials `address` and asks for the first piece of item 0. errc::unreachable or errc::timeout if nobody answers, else
+  /// what the other side says against it.
+  static result<inquiry> open(const endpoint& address, const inquiry_options& options) {
+    inquiry made{address, options};
+    CAUSEWAY_TRY(made.connect());
+    CAUSEWAY_TRY(made.read(0, 0, max_piece_bytes, [&](std::span<const std::byte> piece) -> result<void> {
+      made.about_.assign(piece.begin(), piece.end());
+      return {};
+    }));
+    return made;
+  }
+
+  [[nodiscard]] std::uint64_t run_id() const noexcept { return state_->run_id; }
+  /// Item 0, of one piece.
+  [[nodiscard]] const std::vector<std::byte>& about() const noexcept { return about_; }
+
+  /// Reads `length` bytes of `item` from `offset` on, in order, and gives them to `sink`. errc::corrupt if there are fewer.
+  /// Item 0 has one piece, however long.
+  result<void> read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
+                    const std::function<result<void>(std::span<const std::byte>)>& sink) {
+    const std::uint64_t end = offset + length;
+    std::uint64_t asked = offset;
+    while (offset < end) {
+      // Pieces ahead of the answer, as long as the other side sends whole ones.
+      for (; asked < end && asked < offset + ahead * max_piece_bytes; asked += max_piece_bytes) ask(item, asked);
+      CAUSEWAY_ASSIGN(const std::vector<std::byte> piece, next_answer());
+      const std::uint64_t wanted = item == 0 ? piece.size() : std::min<std::uint64_t>(max_piece_bytes, end - offset);
+      if (piece.empty() || piece.size() != wanted) {
+        return fail(errc::corrupt, address_.text(),
+                    "it sent " + std::to_string(piece.size()) + " bytes of a piece of " + std::to_string(wanted));
+      }
+      CAUSEWAY_TRY(sink(piece));
+      if (item == 0) return {};
+      offset += piece.size();
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::uint64_t ahead = 16;
+  static constexpr std::chrono::seconds patience{30};
+
+  // What handlers point at: stays where it is when the inquiry moves.
+  struct state {
+    asio::io_context io;
+    std::shared_ptr<detail::dialer> dialling;
+    detail::conversation_ptr who;
+    std::uint64_t run_id = 0;
+    std::vector<std::byte> piece;
+    bool answered = false;
+    std::optional<error> failure;
+
+    ~state() {
+      if (dialling) dialling->stop();
+      if (who) who->stop();
+      io.restart();
+      io.poll();
+    }
+  };
+
+  inquiry(endpoint address, const inquiry_options& options)
+      : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
+
+  result<void> connect() {
+    state& s = *state_;
+    const auto connected = [&s](const detail::conversation_ptr& who) {
+      s.who = who;
+      who->on_end([&s](const error& why) { s.failure = why; });
+    };
+    detail::dialer::failure_handler failed;
+    if (options_.once) failed = [&s](const error& why) { s.failure = why; };
+    s.dialling = std::make_shared<detail::dialer>(s.io, address_, connected, failed);
+    s.dialling->dial();
+    const auto outcome = run_until([&s] { return s.who != nullptr; }, options_.deadline);
+    if (outcome || outcome.error().code != errc::timeout) return outcome;
+    const std::string why = s.dialling->last_failure();
+    return fail(errc::unreachable, address_.text(),
+                "nobody answers there" + (why.empty() ? std::string{} : ": " + why) +
+                    "; give the address of a peer that is in the run now");
+  }
+
+  void ask(std::uint32_t item, std::uint64_t offset) {
+    byte_writer body;
+    body.put(item).put(offset);
+    state_->who->say(frame_kind::ask, 0, 0, body.bytes());
+  }
+
+  result<std::vector<std::byte>> next_answer() {
+    state& s = *state_;
+    s.answered = false;
+    s.who->next(max_handshake_bytes, patience, [this, &s](const frame_header& h, std::span<const std::byte> body) {
+      if (h.kind == frame_kind::refused) {
+        s.failure = detail::read_refusal(address_.text(), body);
+      } else if (h.kind != frame_kind::told || h.run_id == 0) {
+        s.failure = fail(errc::protocol, address_.text(), "it answered out of turn");
+      } else {
+        s.run_id = h.run_id;
+        s.piece.assign(body.begin(), body.end());
+        s.answered = true;
+      }
+    });
+    CAUSEWAY_TRY(run_until([&s] { return s.answered; }, no_deadline));
+    return std::move(s.piece);
+  }
+
+  template <class Done>
+  result<void> run_until(Done done, time_point deadline) {
+    state& s = *state_;
+    const steady_clock clock;
+    while (!done() && !s.failure) {
+      if (options_.stop != nullptr && options_.stop->load()) {
+        return fail(errc::cancelled, address_.text(), "stopped on request");
+      }
+      if (clock.now() >= deadline) return fail(errc::timeout, address_.text(), "nobody answered in time");
+      s.io.restart();
+      s.io.run_one_for(std::chrono::milliseconds{50});
+    }
+    if (!s.failure) return {};
+    return fail(s.failure->code, address_.text(), s.failure->message);
+  }
+
+  endpoint address_;
+  inquiry_options options_;
+  std::unique_ptr<state> state_;
+  std::vector<std::byte> about_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_ASK_HPP
+
 // ---- causeway/net/asio_door.hpp ----
 #ifndef CAUSEWAY_NET_ASIO_DOOR_HPP
 #define CAUSEWAY_NET_ASIO_DOOR_HPP
 
 // The door of a fabric: accepts strangers, dials addresses, and leads the talk on a new connection up to the point where it
 // becomes a link or a stream of one. Everything happens inside the event loop, one handler at a time; handlers take the
-// fabric's lock. A stranger costs at most one connection and 4 KiB, and is shown out after ten seconds.
+// fabric's lock. A stranger costs at most one connection and 4 KiB, and is shown out after ten seconds, or earlier where
+// others want in.
 
 namespace causeway::inline CAUSEWAY_ABI::net::detail {
 
 struct door_options {
   std::uint64_t run_id = 0;
-  std::size_t strangers = 128;             ///< accepted connections that are no link yet
-  std::size_t strangers_of_a_source = 64;  ///< of one address, unless it is this machine
+  std::size_t strangers = 128;  ///< accepted connections that are no link yet; see net/half_open.hpp
+  std::size_t dials = 64;       ///< under way at once; others wait for their turn
   std::size_t first_frames = std::size_t{4} << 10U;
   std::chrono::nanoseconds frame = std::chrono::seconds{5};       ///< for one frame to come
   std::chrono::nanoseconds handshake = std::chrono::seconds{10};  ///< for all of it, the dialling included
   log_sink log{};
+  piece_source pieces{};  ///< for those who ask what run this is; none: they are refused
 };
 
 /// Who decides what becomes of connections. Called with the lock held; calls nothing of the door back.
 class door_owner {
  public:
   virtual ~door_owner() = default;
-  /// Ourselves, as far as it does not depend on the connection.
-  virtual introduction introduce(const tcp::socket& to) = 0;
+  /// Ourselves, as far as it does not depend on the connection. `spare`: descriptors that connections may still take.
+  virtual introduction introduce(const tcp::socket& to, std::size_t spare) = 0;
   /// Why we do not talk to this peer; null if we do.
   virtual std::optional<error> objection(const introduction& them) = 0;
   virtual bool is_connected(peer_id id, std::uint64_t incarnation) = 0;
@@ -63878,8 +68371,9 @@ class door_owner {
   /// For a peer with a larger id: the number of the new link, or 0. A number must be taken or given back.
   virtual std::uint64_t choose(const introduction& them, const wish& theirs) = 0;
   virtual void give_back(const introduction& them, std::uint64_t serial) = 0;
-  /// The connection is the link. `dialled`: the address that we dialled, or empty.
-  virtual void take(const introduction& them, std::uint64_t serial, const std::string& dialled, tcp::socket socket) = 0;
+  /// The connection is the link. `us`: what we said of ourselves. `dialled`: the address that we dialled, or empty.
+  virtual void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
+                    tcp::socket socket) = 0;
   virtual bool wants_stream(const stream_request& which) = 0;
   virtual void take_stream(const stream_request& which, tcp::socket socket) = 0;
   virtual void lose_stream(const stream_request& which, const error& why) = 0;
@@ -63890,24 +68384,32 @@ class door {
  public:
   door(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor, const door_options& options,
        door_owner& owner)
-      : io_{&io}, mutex_{&mutex}, acceptor_{std::move(acceptor)}, pause_{io}, options_{options}, owner_{&owner} {}
+      : io_{&io},
+        mutex_{&mutex},
+        accepting_{make_accepting(std::move(acceptor))},
+        options_{options},
+        owner_{&owner},
+        informant_{options.pieces},
+        strangers_{options.strangers},
+        turned_away_{options.log} {}
   door(const door&) = delete;
   door& operator=(const door&) = delete;
 
   // All members need the lock; all but `lock_up` are called inside the event loop.
 
   /// Starts to accept.
-  void open() { accept(); }
+  void open() { accepting_->start(); }
 
   void dial(const std::string& address) {
     if (over_ || is_dialling(address)) return;
     const auto target = parse_endpoint(address);
     if (!target) return owner_->unreachable(address, target.error());
-    const meeting_ptr m = start_meeting();
-    m->dialled = address;
-    m->target = *target;
-    call(m);
+    waiting_.push_back(address);
+    dial_next();
   }
+
+  /// Once in a while: tells how many strangers were turned away since.
+  void tick() { turned_away_.flush(clock_.now()); }
 
   /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
   void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours) {
@@ -63925,10 +68427,9 @@ class door {
   /// Ends everything. Only when nobody runs the event loop any more.
   void lock_up() {
     over_ = true;
-    std::error_code ignored;
-    if (acceptor_) acceptor_->close(ignored);
-    pause_.cancel();
+    accepting_->stop();
     for (const auto& m : std::exchange(meetings_, {})) end(m);
+    informant_.stop();
   }
 
   [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
@@ -63945,7 +68446,7 @@ class door {
     conversation_ptr who;
     std::string source;
     asio::steady_timer deadline;
-    std::uint64_t nonce = 0;
+    introduction us;
     introduction them;
     std::uint64_t serial = 0;  ///< chosen by us and not taken yet
     bool over = false;
@@ -63966,64 +68467,67 @@ class door {
 
   // ---- strangers
 
-  void accept() {
-    if (over_) return;
-    acceptor_->async_accept([this](std::error_code failure, tcp::socket socket) {
-      const std::lock_guard lock{*mutex_};
-      if (over_ || failure == asio::error::operation_aborted) return;
-      if (!failure) meet_stranger(std::move(socket));
-      failure ? accept_later(failure) : accept();
-    });
-  }
-
-  /// Most likely we are out of file descriptors: asking again at once would spin.
-  void accept_later(const std::error_code& failure) {
-    options_.log(severity::warning, "cannot accept connections for now: " + failure.message());
-    pause_.expires_after(std::chrono::milliseconds{100});
-    pause_.async_wait([this](std::error_code stopped) {
-      const std::lock_guard lock{*mutex_};
-      if (!stopped) accept();
-    });
+  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
+    return std::make_shared<accepting>(
+        *io_, std::move(acceptor),
+        [this](tcp::socket socket) {
+          const std::lock_guard lock{*mutex_};
+          if (!over_) meet_stranger(std::move(socket));
+        },
+        [this](const std::string& why) {
+          const std::lock_guard lock{*mutex_};
+          if (over_) return;
+          turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
+          make_room();
+        });
   }
 
   void meet_stranger(tcp::socket socket) {
     std::error_code failure;
     const auto from = socket.remote_endpoint(failure).address();
+    const bool scarce = spare_descriptors(socket.native_handle()) == 0;
     const auto who = std::make_shared<conversation>(std::move(socket));
-    if (is_crowded(from))
-      return who->refuse(options_.run_id, fail(errc::too_large, "", "too many connections at once; try later"));
+    if (scarce && !make_room()) {
+      turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + no_descriptors("").message);
+      return who->refuse(fail(errc::too_large, "", "this peer has as many connections as it may have; try another one"));
+    }
     const meeting_ptr m = start_meeting();
     m->who = who;
     m->source = from.to_string();
+    if (const auto goes = strangers_.enter(m, m->source)) send_away(*goes);
     watch(m);
     expect(m, &door::hear_first);
   }
 
-  [[nodiscard]] bool is_crowded(const asio::ip::address& from) const {
-    std::size_t all = 0;
-    std::size_t same = 0;
-    const std::string source = from.to_string();
-    for (const auto& m : meetings_) {
-      if (m->target.port != 0) continue;
-      ++all;
-      if (m->source == source) ++same;
-    }
-    return all >= options_.strangers || (same >= options_.strangers_of_a_source && !from.is_loopback());
+  /// One stranger goes. False when there is none.
+  bool make_room() {
+    const auto goes = strangers_.expel();
+    if (goes) send_away(*goes);
+    return goes.has_value();
   }
 
+  void send_away(const meeting_ptr& m) { refuse(m, fail(errc::too_large, "", "too many connections at once; try again")); }
+
   void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body) {
-    if (h.run_id != options_.run_id) {
-      return refuse(
-          m, fail(errc::wrong_run, "",
-                  "this address serves run " + std::to_string(options_.run_id) + ", not run " + std::to_string(h.run_id)));
+    if (h.kind == frame_kind::ask) return inform(m, body);
+    if (h.kind != frame_kind::meet && h.kind != frame_kind::stream) {
+      return refuse(m, fail(errc::protocol, "",
+                            "this address serves a run whose peers may come and go; join it with a fault policy other than "
+                            "fail_stop"));
     }
+    if (h.run_id != options_.run_id) return refuse(m, wrong_run());
     if (h.kind == frame_kind::stream) return hear_stream_request(m, body);
-    if (h.kind != frame_kind::meet) {
-      return refuse(m, fail(errc::protocol, "", "this address serves a run whose peers may come and go; join it as such"));
-    }
     if (auto why = understand(m, body)) return refuse(m, *why);
+    strangers_.introduce(m);
     say_meet(m);
     agree(m);
+  }
+
+  /// It is no meeting any more.
+  void inform(const meeting_ptr& m, frame_body body) {
+    const conversation_ptr who = std::exchange(m->who, {});
+    end(m);
+    informant_.serve(who, options_.run_id, body);
   }
 
   void hear_stream_request(const meeting_ptr& m, frame_body body) {
@@ -64031,6 +68535,7 @@ class door {
     if (!which) return refuse(m, which.error());
     if (!owner_->wants_stream(*which))
       return refuse(m, fail(errc::not_found, "", "this stream belongs to no link of ours"));
+    strangers_.introduce(m);
     m->stream = *which;
     say(m, frame_kind::stream_ok, {}, [this, m] { hand_over_stream(m); });
   }
@@ -64038,7 +68543,22 @@ class door {
   // ---- dialling
 
   [[nodiscard]] bool is_dialling(const std::string& address) const {
+    if (std::find(waiting_.begin(), waiting_.end(), address) != waiting_.end()) return true;
     return std::any_of(meetings_.begin(), meetings_.end(), [&](const auto& m) { return m->dialled == address; });
+  }
+
+  /// Starts what was asked for, as far as there is room.
+  void dial_next() {
+    const auto under_way = [this] {
+      return std::count_if(meetings_.begin(), meetings_.end(), [](const auto& m) { return !m->dialled.empty(); });
+    };
+    while (!over_ && !waiting_.empty() && static_cast<std::size_t>(under_way()) < options_.dials) {
+      const meeting_ptr m = start_meeting();
+      m->dialled = std::move(waiting_.front());
+      waiting_.pop_front();
+      m->target = *parse_endpoint(m->dialled);
+      call(m);
+    }
   }
 
   void call(const meeting_ptr& m, bool pause = false) {
@@ -64058,6 +68578,7 @@ class door {
 
   void greet(const meeting_ptr& m, const conversation_ptr& who) {
     m->who = who;
+    if (spare_descriptors(who->descriptor()) == 0) return give_up(m, no_descriptors(name_of(*m)));
     watch(m);
     if (!m->stream) {
       say_meet(m);
@@ -64095,14 +68616,13 @@ class door {
   }
 
   void say_meet(const meeting_ptr& m) {
-    introduction us = owner_->introduce(m->who->socket());
-    us.nonce = m->nonce = hash_bytes(std::as_bytes(std::span{&++talks_, 1}), us.incarnation);
-    our_id_ = us.id;
-    say(m, frame_kind::meet, us.encode());
+    m->us = owner_->introduce(m->who->socket(), spare_descriptors(m->who->descriptor()));
+    m->us.nonce = hash_bytes(std::as_bytes(std::span{&++talks_, 1}), m->us.incarnation);
+    say(m, frame_kind::meet, m->us.encode());
   }
 
   void agree(const meeting_ptr& m) {
-    if (our_id_ < m->them.id) return expect(m, &door::hear_wish);
+    if (m->us.id < m->them.id) return expect(m, &door::hear_wish);
     if (!m->dialled.empty() && owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
     wish ours = owner_->wish_for(m->them);
     ours.nonce = m->them.nonce;
@@ -64112,7 +68632,7 @@ class door {
 
   void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body) {
     const auto theirs = wish::decode(body);
-    if (h.kind != frame_kind::want || !theirs || theirs->nonce != m->nonce) {
+    if (h.kind != frame_kind::want || !theirs || theirs->nonce != m->us.nonce) {
       return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
     }
     const std::uint64_t serial = m->serial = owner_->choose(m->them, *theirs);
@@ -64122,7 +68642,7 @@ class door {
 
   void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body) {
     const auto theirs = decision::decode(body);
-    if (h.kind != frame_kind::take || !theirs || theirs->nonce != m->nonce) {
+    if (h.kind != frame_kind::take || !theirs || theirs->nonce != m->us.nonce) {
       return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
     }
     if (theirs->serial != 0) return hand_over(m, theirs->serial);
@@ -64134,7 +68654,7 @@ class door {
     tcp::socket socket = m->who->release();
     m->who.reset();
     end(m);
-    owner_->take(m->them, serial, m->dialled, std::move(socket));
+    owner_->take(m->us, m->them, serial, m->dialled, std::move(socket));
   }
 
   void hand_over_stream(const meeting_ptr& m) {
@@ -64177,9 +68697,8 @@ class door {
 
   void refuse(const meeting_ptr& m, const error& why) {
     // A stream that comes before its link comes again: nothing to worry about.
-    const severity level = why.code == errc::not_found ? severity::debug : severity::warning;
-    options_.log(level, "refused " + m->who->remote() + ": " + why.message);
-    std::exchange(m->who, {})->refuse(options_.run_id, why);
+    note(why.code == errc::not_found, "refused " + m->who->remote() + ": " + why.message);
+    std::exchange(m->who, {})->refuse(why);
     end(m);
   }
 
@@ -64202,8 +68721,11 @@ class door {
     if (m->stream && m->target.port != 0) return owner_->lose_stream(*m->stream, why);
     if (!m->dialled.empty()) return owner_->unreachable(m->dialled, why);
     // A peer that has said who it is may hang up because another connection came first.
-    const severity level = m->them.id != 0 ? severity::debug : severity::warning;
-    options_.log(level, "dropped a connection during its handshake: " + why.text());
+    note(m->them.id != 0, "dropped a connection during its handshake: " + why.text());
+  }
+
+  void note(bool harmless, const std::string& line) {
+    harmless ? options_.log(severity::debug, line) : turned_away_.say(clock_.now(), line);
   }
 
   void end(const meeting_ptr& m) {
@@ -64211,9 +68733,11 @@ class door {
     m->over = true;
     release_choice(m);
     meetings_.erase(m);
+    strangers_.leave(m);
     m->deadline.cancel();
     if (m->dialling) m->dialling->stop();
     if (m->who) m->who->stop();
+    dial_next();
   }
 
   void release_choice(const meeting_ptr& m) {
@@ -64227,13 +68751,16 @@ class door {
 
   asio::io_context* io_;
   std::mutex* mutex_;
-  std::unique_ptr<tcp::acceptor> acceptor_;
-  asio::steady_timer pause_;
+  std::shared_ptr<accepting> accepting_;
   door_options options_;
   door_owner* owner_;
-  peer_id our_id_ = 0;
+  steady_clock clock_;
+  informant informant_;
   std::uint64_t talks_ = 0;
   std::set<meeting_ptr> meetings_;
+  half_open<meeting_ptr> strangers_;  // those of the meetings that we did not dial
+  std::deque<std::string> waiting_;   // addresses to dial when there is room
+  stranger_log turned_away_;
   bool over_ = false;
 };
 
@@ -64253,6 +68780,7 @@ namespace causeway::inline CAUSEWAY_ABI::net {
 struct transport_options {
   std::size_t chunk_bytes = 0;                            ///< 0: 1 MiB on one stream, 256 KiB on several
   std::size_t unexpected_bytes = std::size_t{64} << 20U;  ///< kept per peer before reading from it pauses
+  std::size_t unexpected_total = std::size_t{1} << 30U;   ///< the same for all peers together
   std::size_t socket_buffer = 0;                          ///< 0: the kernel tunes it
   bool bbr = true;                                        ///< ask the kernel for BBR; false keeps its default
   duration heartbeat = std::chrono::seconds{1};           ///< how often an idle link says that it lives
@@ -64260,6 +68788,7 @@ struct transport_options {
   duration close_grace = std::chrono::seconds{2};  ///< how long `close` waits for the others' goodbye
   bool digest = false;  ///< send a checksum of the content with every chunk; the other side verifies it in any case
   std::size_t control_backlog = std::size_t{256} << 20U;  ///< unsent control messages at which a peer is given up
+  std::size_t control_total = std::size_t{1} << 30U;      ///< of all peers; above it one with a sixteenth is given up
   log_sink log;
 };
 
@@ -64291,7 +68820,15 @@ struct link_context {
   peer_index self = 0;  ///< what frames name as their sender
   steady_clock clock;
   link_owner* owner = nullptr;  ///< null: control messages are not for us
+  memory_budget early;          ///< messages that came before their receive
+  memory_budget unsent;         ///< control messages
+  std::vector<std::byte> scrap = std::vector<std::byte>(std::size_t{64} << 10U);  ///< for bytes that nobody wants
 };
+
+/// What ends a link that there is no memory for.
+inline error out_of_memory(std::string name) {
+  return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
+}
 
 /// The chunk length of a link of `streams` streams; both sides compute the same.
 inline std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept {
@@ -64390,14 +68927,19 @@ namespace causeway::inline CAUSEWAY_ABI::net::detail {
 class outbox {
  public:
   outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}
+  ~outbox() { count_control(0); }
+  outbox(const outbox&) = delete;
+  outbox& operator=(const outbox&) = delete;
 
   void send(slot_index slot) { sends_.push_back(slot); }
 
   /// Queues a control message. False when the peer has not taken far too many already.
   bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk) {
-    control_bytes_ += bytes.size() + header_bytes;
+    const std::size_t after = control_bytes_ + bytes.size() + header_bytes;
     (bulk ? bulk_ : urgent_).push_back({kind, std::move(bytes)});
-    return control_bytes_ <= shared_->options.control_backlog;
+    count_control(after);
+    const bool too_much_for_all = shared_->unsent.exceeded(0) && after > shared_->options.control_backlog / 16;
+    return after <= shared_->options.control_backlog && !too_much_for_all;
   }
 
   bool take_urgent(outgoing_frame& out) { return take_control(urgent_, out); }
@@ -64451,14 +68993,14 @@ class outbox {
   }
 
   void drop_bulk() {
-    for (const queued& q : bulk_) control_bytes_ -= q.bytes.size() + header_bytes;
+    for (const queued& q : bulk_) count_control(control_bytes_ - q.bytes.size() - header_bytes);
     bulk_.clear();
   }
 
   void drop_control() {
     bulk_.clear();
     urgent_.clear();
-    control_bytes_ = 0;
+    count_control(0);
   }
 
   [[nodiscard]] bool has_sends() const noexcept { return !sends_.empty(); }
@@ -64478,12 +69020,18 @@ class outbox {
     std::vector<std::byte> bytes;
   };
 
+  void count_control(std::size_t bytes) {
+    shared_->unsent.give(control_bytes_);
+    shared_->unsent.take(bytes);
+    control_bytes_ = bytes;
+  }
+
   bool take_control(std::deque<queued>& from, outgoing_frame& out) {
     if (from.empty()) return false;
     out.own = std::move(from.front().bytes);
     frame_header h = header(from.front().kind);
     from.pop_front();
-    control_bytes_ -= out.own.size() + header_bytes;
+    count_control(control_bytes_ - out.own.size() - header_bytes);
     const bool control = h.kind == frame_kind::control;
     if (control) h.sequence = next_control_++;
     if (control) h.message_length = out.own.size();
@@ -64536,8 +69084,7 @@ class link {
         outbox_{shared, who_.chunk},
         inbox_{shared.operations,
                who_.name,
-               {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes}},
-        scrap_(std::size_t{64} << 10U),
+               {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes, &shared.early}},
         last_heard_{shared.clock.now()},
         gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
     for (tcp::socket& socket : sockets) take_socket(std::move(socket));
@@ -64591,12 +69138,6 @@ class link {
   void cancel(slot_index slot) {
     if (shared_->operations[slot].is_send) return cancel_send(slot);
     inbox_.cancel(slot);
-    for (const auto& s : streams_) {
-      if (!s->in_chunk || s->spot.slot != slot) continue;
-      s->spot.how = landing::kind::discard;
-      s->spot.slot = no_slot;
-      s->spot.to = nullptr;
-    }
   }
 
   void discard_before(std::uint32_t epoch) {
@@ -64614,11 +69155,7 @@ class link {
   /// Once per heartbeat interval: says on every idle stream that we live, which also keeps routers from forgetting it, and
   /// notices a silent one.
   void tick(duration since_last_tick) {
-    if (failure_) return end_farewell();
-    const bool data_moved =
-        std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
-    data_stalls_ = outbox_.has_sends() && !data_moved;
-    for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
+    guarded([&] { look_after_streams(since_last_tick); });
   }
 
   /// Says goodbye and gives up what was not waited for. Buffers of such sends may be gone: their streams just end.
@@ -64627,7 +69164,7 @@ class link {
     outbox_.fail_sends(closed_error());
     outbox_.drop_bulk();
     inbox_.fail_all(closed_error());
-    drop_what_comes();
+    closing_ = true;
     for (const auto& s : streams_) {
       if (s->out.slot == no_slot) {
         queue_goodbye(*s);
@@ -64647,7 +69184,7 @@ class link {
       shared_->operations.finish(s->out.slot, why);
       s->out.rescue();
     }
-    drop_what_comes();
+    closing_ = true;
     outbox_.drop_bulk();
     fail_with(why);
     outbox_.post(frame_kind::refused, encode_refusal(why), false);
@@ -64692,6 +69229,26 @@ class link {
     return *streams_.back();
   }
 
+  /// Does the work of a handler. Without memory for it this link ends, not the process.
+  template <class Work>
+  void guarded(Work work) {
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      for (const auto& s : streams_) shut(*s);
+      for (const auto& s : streams_) s->control = {};
+      lose(out_of_memory(who_.name));
+    }
+  }
+
+  void look_after_streams(duration since_last_tick) {
+    if (failure_) return end_farewell();
+    const bool data_moved =
+        std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
+    data_stalls_ = outbox_.has_sends() && !data_moved;
+    for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
+  }
+
   void tick_stream(stream& s, duration since_last_tick) {
     // A stream that is busy has more to say than that we live.
     if (!s.wrote_since_tick && !s.out.busy()) s.notices.push_back(outbox_.header(frame_kind::heartbeat));
@@ -64734,7 +69291,7 @@ class link {
     s.socket.async_wait(tcp::socket::wait_write, [this, &s](std::error_code failure) {
       const std::lock_guard lock{shared_->mutex};
       s.write_armed = false;
-      if (!failure) write_some(s);
+      if (!failure) guarded([&] { write_some(s); });
     });
   }
 
@@ -64814,15 +69371,25 @@ class link {
     s.socket.async_wait(tcp::socket::wait_read, [this, &s](std::error_code failure) {
       const std::lock_guard lock{shared_->mutex};
       s.read_armed = false;
-      if (!failure) read_some(s);
+      if (!failure) guarded([&] { read_some(s); });
     });
+  }
+
+  /// Where the content that a stream is reading starts; null when it is dropped. Asked anew before each piece, because
+  /// what happens on another stream, or the caller, may take the place away.
+  [[nodiscard]] std::byte* place(const stream& s) const {
+    if (closing_) return nullptr;
+    return s.control.bytes != nullptr ? s.control.bytes.get() : inbox_.place(s.spot);
   }
 
   /// First the rest of the chunk's place, then room for what follows it.
   std::array<asio::mutable_buffer, 2> places_to_read(stream& s) {
     asio::mutable_buffer chunk{nullptr, 0};
-    if (s.in_chunk && s.spot.to != nullptr) chunk = {s.spot.to + (s.spot.length - s.chunk_left), s.chunk_left};
-    if (s.in_chunk && s.spot.to == nullptr) chunk = {scrap_.data(), std::min(scrap_.size(), s.chunk_left)};
+    if (s.in_chunk) {
+      std::byte* const to = place(s);
+      chunk = {shared_->scrap.data(), std::min(shared_->scrap.size(), s.chunk_left)};
+      if (to != nullptr) chunk = {to + (s.spot.length - s.chunk_left), s.chunk_left};
+    }
     if (s.begin != 0) {
       std::memmove(s.staging.data(), s.staging.data() + s.begin, s.end - s.begin);
       s.end -= s.begin;
@@ -64847,9 +69414,8 @@ class link {
       if (s.in_chunk) {
         const std::size_t n = std::min(s.end - s.begin, s.chunk_left);
         if (n == 0) return true;
-        if (s.spot.to != nullptr) {
-          std::memcpy(s.spot.to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
-        }
+        std::byte* const to = place(s);
+        if (to != nullptr) std::memcpy(to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
         s.begin += n;
         if (!advance_chunk(s, n)) return false;
       } else if (s.end - s.begin < header_bytes) {
@@ -64890,7 +69456,8 @@ class link {
   }
 
   bool begin_chunk(stream& s, const frame_header& h) {
-    auto spot = closing_ ? result<landing>{landing{.how = landing::kind::discard}} : inbox_.begin_chunk(h);
+    auto spot = closing_ ? result<landing>{landing{.how = landing::kind::discard, .length = h.chunk_length}}
+                         : inbox_.begin_chunk(h);
     if (!spot) return reject(std::move(spot).error());
     if (spot->how == landing::kind::parked) {
       s.parked = h;
@@ -64912,10 +69479,7 @@ class link {
     }
     s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
     s.control_kind = h.kind;
-    landing spot{.how = landing::kind::kept, .to = s.control.bytes.get()};
-    if (closing_) spot = {.how = landing::kind::discard};
-    spot.length = h.chunk_length;
-    return read_content(s, spot, h.chunk_length);
+    return read_content(s, {.how = landing::kind::kept, .length = h.chunk_length}, h.chunk_length);
   }
 
   bool read_content(stream& s, const landing& spot, std::size_t length) {
@@ -64930,10 +69494,11 @@ class link {
     s.chunk_left -= n;
     if (s.chunk_left != 0) return true;
     s.in_chunk = false;
-    control_message control = std::exchange(s.control, {});
-    if (s.digest && s.spot.to != nullptr && *s.digest != hash_bytes({s.spot.to, s.spot.length})) {
+    const std::byte* const content = place(s);
+    if (s.digest && content != nullptr && *s.digest != hash_bytes({content, s.spot.length})) {
       return reject(fail(errc::corrupt, "", "what it sent fails its checksum"));
     }
+    control_message control = std::exchange(s.control, {});
     if (closing_) return true;
     if (control.bytes != nullptr) return take_control(s, std::move(control));
     inbox_.end_chunk(s.spot);
@@ -65015,15 +69580,6 @@ class link {
     if (shared_->owner != nullptr) shared_->owner->hear_lost(who_.peer, *failure_);
   }
 
-  /// What still comes is read and dropped, so that the other side's goodbye can be heard.
-  void drop_what_comes() {
-    closing_ = true;
-    for (const auto& s : streams_) {
-      s->spot.how = landing::kind::discard;
-      s->spot.to = nullptr;
-    }
-  }
-
   /// After the grace we wait no longer for the other side to hear our last words.
   void end_farewell() {
     if (over() || shared_->clock.now() - failed_at_ < shared_->options.close_grace) return;
@@ -65045,10 +69601,9 @@ class link {
   inbox inbox_;
   std::uint64_t next_control_ = 0;
   std::uint32_t first_epoch_ = 0;
-  std::vector<std::byte> scrap_;
   std::optional<error> failure_;
   time_point failed_at_;
-  bool closing_ = false;
+  bool closing_ = false;      // what still comes is read and dropped, so that the other side's goodbye can be heard
   bool data_stalls_ = false;  // sends wait and no stream could write since the last tick: bulk need not wait for them
   time_point last_heard_;
   arrival_statistics gaps_;
@@ -65137,7 +69692,10 @@ class event_loop {
   void run_unlocked(std::unique_lock<std::mutex>& lock, Turn turn) {
     loop_taken_ = true;
     lock.unlock();
-    turn();
+    try {
+      turn();
+    } catch (const std::bad_alloc&) {  // of a handler: links and strangers have deadlines, so what it was at ends by itself
+    }
     lock.lock();
     loop_taken_ = false;
   }
@@ -65266,7 +69824,10 @@ class engine {
   /// `sender`: what our frames name as their sender.
   engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender, transport_options options)
       : loop_{std::move(io), shared_.mutex}, timer_{loop_.io()} {
+    raise_descriptor_limit();
     shared_.options = std::move(options);
+    shared_.early = memory_budget{shared_.options.unexpected_total};
+    shared_.unsent = memory_budget{shared_.options.control_total};
     shared_.run_id = run_id;
     shared_.self = sender;
     last_tick_ = shared_.clock.now();
@@ -65390,11 +69951,14 @@ struct rendezvous_options {
   std::optional<peer_index> wanted_index{};  ///< the index we had before; the host's default is 0
   endpoint listen{};                 ///< where others reach us; anything but loopback is unencrypted and warned about
   std::string announce{};            ///< host name under which others reach us; empty: the address that the host sees
+  std::uint16_t announce_port = 0;   ///< port under which others reach us; 0: the one that we listen at
   std::size_t streams_per_link = 0;  ///< 0: one on loopback or where the kernel has BBR, else 16
   time_point deadline = no_deadline;
-  const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
+  duration link_patience = std::chrono::seconds{60};  ///< how long no link may be made before those without are given up
+  const std::atomic<bool>* stop = nullptr;            ///< set it to give up (errc::cancelled)
   std::function<void(const gathering&)> progress{};
   transport_options transport{};
+  piece_source pieces{};  ///< what a host tells those who ask what run this is; none: they are refused
 };
 
 /// A port that we listen on. `open_listener` makes it, so that its address is known before anybody waits.
@@ -65415,6 +69979,11 @@ class listener {
 };
 
 namespace detail {
+
+/// Where others dial us.
+inline std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept {
+  return options.announce_port != 0 ? options.announce_port : own.port;
+}
 
 inline error bind_error(const endpoint& where, const std::error_code& failure) {
   if (failure == asio::error::address_in_use) {
@@ -65469,7 +70038,7 @@ struct fabric_options {
   peer_id id = 0;                    ///< who we are in it; never 0
   std::string announce{};            ///< host, or host:port, at which others reach us; empty: where we listen or seem to be
   std::size_t streams_per_link = 0;  ///< connections for data; 0: one on loopback or where the kernel has BBR, else 16
-  std::size_t most_peers = 4096;     ///< ids that we talk to, ever
+  std::size_t most_peers = 4096;     ///< links; a new peer may get the one of a peer that is gone
   transport_options transport{};     ///< `silence` is the least patience with a silent peer
   detail::door_options door{};       ///< limits on strangers; run and log are taken from here
 };
@@ -65497,9 +70066,13 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   [[nodiscard]] time_point now() const { return shared_.clock.now(); }
 
   void attach(fabric_events* events) {
-    const std::lock_guard lock{shared_.mutex};
+    std::unique_lock lock{shared_.mutex};
     events_ = events;
-    if (events == nullptr) return queue_.clear();
+    if (events == nullptr) {
+      queue_.clear();
+      lock.unlock();
+      return aside_.wait_idle();
+    }
     if (!std::exchange(opened_, true)) in_loop([this] { door_.open(); });
   }
 
@@ -65540,6 +70113,15 @@ class fabric_core final : public engine, private link_owner, private door_owner 
     end_epochs_before(epoch);
   }
 
+  void aside(std::function<void()> work, std::function<void()> then) {
+    CAUSEWAY_EXPECT(is_inside());
+    aside_.push([this, work = std::move(work), then = std::move(then)] {
+      work();
+      const std::lock_guard lock{shared_.mutex};
+      if (!closed_) tell({{}, [then](fabric_events&) { then(); }});
+    });
+  }
+
   // ---- without it
 
   void locked(const std::function<void()>& what) {
@@ -65567,9 +70149,9 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   }
 
   void close() {
+    attach(nullptr);
     std::unique_lock lock{shared_.mutex};
     if (closed_) return;
-    events_ = nullptr;
     queue_.clear();
     door_.shut();
     wake_timer_.cancel();
@@ -65579,7 +70161,10 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   }
 
  private:
-  using event = std::function<void(fabric_events&)>;
+  struct event {
+    std::optional<peer_index> about;  ///< whose link is given up when there is no memory to handle it
+    std::function<void(fabric_events&)> tell;
+  };
 
   /// The thread that holds the lock for its owner's sake: where calls marked "from events" may come from.
   class inside_mark {
@@ -65642,27 +70227,40 @@ class fabric_core final : public engine, private link_owner, private door_owner 
     while (!queue_.empty() && events_ != nullptr) {
       const event what = std::move(queue_.front());
       queue_.pop_front();
-      what(*events_);
+      try {
+        what.tell(*events_);
+      } catch (const std::bad_alloc&) {
+        run_out_of_memory(what.about);
+      }
     }
     telling_ = false;
   }
 
+  /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
+  void run_out_of_memory(std::optional<peer_index> about) {
+    if (!about) {
+      wake_at(shared_.clock.now() + shared_.options.heartbeat);
+    } else if (is_alive(*about)) {
+      links_[*about]->lose(out_of_memory(links_[*about]->name()));
+    }
+  }
+
   void hear_lost(peer_index peer, const error& why) override {
     peers_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
-    tell([this, peer, why](fabric_events& to) {
-      peers_[peer].told = false;
-      to.on_down(peer, why);
-    });
+    tell({peer, [this, peer, why](fabric_events& to) {
+            peers_[peer].told = false;
+            to.on_down(peer, why);
+          }});
   }
 
   void hear_control(peer_index peer, control_message message) override {
-    tell([peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
-      to.on_control(peer, shared->view());
-    });
+    tell({peer, [peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
+            to.on_control(peer, shared->view());
+          }});
   }
 
   void unreachable(const std::string& where, const error& why) override {
-    tell([where, why](fabric_events& to) { to.on_unreachable(where, why); });
+    tell({{}, [where, why](fabric_events& to) { to.on_unreachable(where, why); }});
   }
 
   void arm_wake() {
@@ -65671,9 +70269,9 @@ class fabric_core final : public engine, private link_owner, private door_owner 
       const std::lock_guard lock{shared_.mutex};
       if (failure || closed_ || round != wake_round_) return;
       if (shared_.clock.now() < wake_time_) return arm_wake();
-      tell([this, round](fabric_events& to) {
-        if (round == wake_round_) to.on_wake();
-      });
+      tell({{}, [this, round](fabric_events& to) {
+              if (round == wake_round_) to.on_wake();
+            }});
     });
   }
 
@@ -65691,10 +70289,10 @@ class fabric_core final : public engine, private link_owner, private door_owner 
     return false;
   }
 
-  introduction introduce(const tcp::socket& to) override {
+  introduction introduce(const tcp::socket& to, std::size_t spare) override {
     std::size_t streams = options_.streams_per_link;
     if (streams == 0) streams = is_loopback(to) || kernel_has_bbr() ? 1 : 16;
-    streams = std::min<std::size_t>(streams, most_data_streams);
+    streams = affordable_streams(std::min<std::size_t>(streams, most_data_streams), spare);
     introduction us;
     us.id = options_.id;
     us.incarnation = incarnation_;
@@ -65715,7 +70313,9 @@ class fabric_core final : public engine, private link_owner, private door_owner 
     return *has_bbr_;
   }
 
-  std::optional<error> objection(const introduction& them) override { return peers_.objection(them); }
+  std::optional<error> objection(const introduction& them) override {
+    return peers_.objection(them, [this](peer_index peer) { return is_alive(peer); });
+  }
 
   bool is_connected(peer_id id, std::uint64_t incarnation) override {
     const auto peer = peers_.find(id);
@@ -65732,15 +70332,17 @@ class fabric_core final : public engine, private link_owner, private door_owner 
 
   // ---- links
 
-  void take(const introduction& them, std::uint64_t serial, const std::string& dialled, tcp::socket socket) override {
+  void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
+            tcp::socket socket) override {
     if (!peers_.claim(them.id, serial)) return;
-    const peer_index peer = peers_.seat(them.id);
+    const auto place = peers_.seat(them.id, [this](peer_index p) { return is_alive(p); });
+    if (!place) return;  // others were quicker; it dials again
+    const peer_index peer = *place;
     if (is_alive(peer)) {
       const bool restarted = peers_[peer].incarnation != them.incarnation;
       links_[peer]->lose(
           fail(errc::peer_lost, name_of(them.id), restarted ? "its program was started anew" : "it made a new connection"));
     }
-    const introduction us = introduce(socket);
     peers_.settle(peer, us, them, serial, dialled);
     std::error_code failure;
     const tcp::endpoint remote = socket.remote_endpoint(failure);
@@ -65765,10 +70367,10 @@ class fabric_core final : public engine, private link_owner, private door_owner 
       clear_graves();
       graves_.push_back(std::exchange(links_[peer], std::move(made)));
     }
-    tell([this, peer, id = them.id, where = peers_[peer].address](fabric_events& to) {
-      peers_[peer].told = true;
-      to.on_up(peer, id, where);
-    });
+    tell({peer, [this, peer, id = them.id, where = peers_[peer].address](fabric_events& to) {
+            peers_[peer].told = true;
+            to.on_up(peer, id, where);
+          }});
     links_[peer]->start_reading();
   }
 
@@ -65798,6 +70400,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   void tick(duration since) override {
     for (const auto& l : graves_) l->tick(since);
     clear_graves();
+    door_.tick();
   }
 
   void clear_graves() {
@@ -65822,6 +70425,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   asio::steady_timer wake_timer_;
   time_point wake_time_ = no_deadline;
   std::uint64_t wake_round_ = 0;
+  side_thread aside_;  // last: what it runs refers to the rest
 };
 
 }  // namespace detail
@@ -65872,6 +70476,9 @@ class asio_fabric final : public fabric {
   }
   void wake_at(time_point when) override { core_->wake_at(when); }
   void cancel_before(std::uint32_t epoch) override { core_->cancel_before(epoch); }
+  void aside(std::function<void()> work, std::function<void()> then) override {
+    core_->aside(std::move(work), std::move(then));
+  }
 
   /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
   operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override {
@@ -66159,8 +70766,6 @@ inline constexpr std::size_t handshake_bytes = std::size_t{4} << 10U;  ///< pars
 inline constexpr std::size_t most_strangers = 128;
 inline constexpr std::size_t most_streams = 64;
 
-inline std::string run_name(std::uint64_t run_id) { return std::to_string(run_id); }
-
 /// Accepts strangers, dials peers, and collects the sockets of all links. Roles with more to say add handlers. Everything
 /// runs on the thread that calls `run`.
 class mesh_builder {
@@ -66168,14 +70773,22 @@ class mesh_builder {
   using hello_handler = std::function<void(conversation_ptr, const frame_header&, std::span<const std::byte>)>;
 
   mesh_builder(listener& from, const rendezvous_options& options)
-      : io_{std::move(from.io)}, acceptor_{std::move(from.acceptor)}, options_{&options}, run_id_{options.run_id} {
-    accept();
+      : io_{std::move(from.io)},
+        accepting_{make_accepting(std::move(from.acceptor))},
+        options_{&options},
+        run_id_{options.run_id},
+        informant_{options.pieces},
+        turned_away_{options.transport.log} {
+    raise_descriptor_limit();
+    accepting_->start();
   }
   mesh_builder(const mesh_builder&) = delete;
   mesh_builder& operator=(const mesh_builder&) = delete;
   ~mesh_builder() { shut_down(); }
 
   void on_hello(hello_handler handler) { hello_ = std::move(handler); }
+  /// Called every 50 ms or more often while `run` runs.
+  void on_tick(std::function<void(time_point)> handler) { tick_ = std::move(handler); }
   void set_run(std::uint64_t run_id) { run_id_ = run_id; }
   [[nodiscard]] std::uint64_t run_id() const noexcept { return run_id_; }
   [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
@@ -66190,6 +70803,17 @@ class mesh_builder {
     for (peer_index peer = 0; peer < self; ++peer) dial_peer(peer, 0);
     for (auto& early : std::exchange(early_, {})) take_link(early.who, early.header, early.body);
     tell_if_complete();
+  }
+
+  /// Forgets the links made so far, and those that are being made: `connect_all` may be called again. Not from a handler of
+  /// a link that is being made.
+  void disconnect_all() {
+    for (const auto& d : std::exchange(dialers_, {})) d->stop();
+    for (const auto& who : std::exchange(talking_, {})) who->stop();
+    for (const auto& e : std::exchange(early_, {})) e.who->stop();
+    sockets_.clear();
+    addresses_.clear();
+    completed_ = {};
   }
 
   /// Called once, when the last link stands.
@@ -66212,6 +70836,14 @@ class mesh_builder {
     return true;
   }
 
+  [[nodiscard]] bool linked(peer_index peer) const { return peer < sockets_.size() && link_complete(sockets_[peer]); }
+  /// Streams that stand.
+  [[nodiscard]] std::size_t streams_made() const {
+    std::size_t made = 0;
+    for (const auto& link : sockets_) made += static_cast<std::size_t>(std::count_if(link.begin(), link.end(), has_value));
+    return made;
+  }
+
   /// Dials until somebody answers. `again`: the last connection broke, so pause first.
   void dial(const endpoint& target, dialer::connect_handler connected, bool again = false) {
     std::erase_if(dialers_, [](const auto& d) { return !d->busy(); });
@@ -66226,12 +70858,13 @@ class mesh_builder {
   /// Runs until `done`, the first failure, the deadline or a request to stop. `late` describes what was missing.
   template <class Done, class Late>
   result<void> run(Done done, Late late) {
-    const steady_clock clock;
     while (!failure_ && !done()) {
+      turned_away_.flush(clock_.now());
+      if (tick_) tick_(clock_.now());
       if (options_->stop != nullptr && options_->stop->load()) {
         return fail(errc::cancelled, "rendezvous", "stopped on request before all peers were connected");
       }
-      if (clock.now() >= options_->deadline) return late();
+      if (clock_.now() >= options_->deadline) return late();
       const auto turn = std::chrono::steady_clock::now() + std::chrono::milliseconds{50};
       const std::chrono::steady_clock::time_point limit{
           std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_->deadline.since_start)};
@@ -66266,16 +70899,14 @@ class mesh_builder {
   }
 
   void reject(const conversation_ptr& who, const error& why) {
-    options_->transport.log(severity::warning, "refused " + who->remote() + ": " + why.message);
-    who->refuse(run_id_, why);
+    turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + why.message);
+    who->refuse(why);
   }
 
   /// The checks that every first frame must pass. Null when it does.
   std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const {
     if (run_id != run_id_ && run_id != 0) {
-      return fail(errc::wrong_run, "",
-                  "this address serves run " + run_name(run_id_) + ", not run " + run_name(run_id) + "; use --run " +
-                      run_name(run_id_) + " or another address");
+      return wrong_run();
     }
     if (model != options_->model_hash && model != 0 && options_->model_hash != 0) {
       return fail(errc::wrong_model, "",
@@ -66293,36 +70924,55 @@ class mesh_builder {
   };
 
   static bool link_complete(const link_sockets& link) {
-    return !link.empty() && std::all_of(link.begin(), link.end(), [](const auto& s) { return s.has_value(); });
+    return !link.empty() && std::all_of(link.begin(), link.end(), has_value);
+  }
+  static bool has_value(const std::optional<tcp::socket>& s) { return s.has_value(); }
+
+  /// One stranger goes. False when there is none.
+  bool make_room() {
+    const auto goes = strangers_.expel();
+    if (goes) send_away(*goes);
+    return goes.has_value();
+  }
+  void send_away(const conversation_ptr& who) {
+    reject(who, fail(errc::too_large, "", "too many connections at once; try again"));
   }
 
   // ---- strangers
 
-  void accept() {
-    acceptor_->async_accept([this](std::error_code failure, tcp::socket socket) {
-      if (over_ || failure == asio::error::operation_aborted) return;
-      if (failure == asio::error::no_descriptors) {
-        return fail_with(fail(errc::io_failed, "listener", "this process has no file descriptors left; raise ulimit -n"));
-      }
-      if (!failure) meet(std::move(socket));
-      accept();
-    });
+  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
+    return std::make_shared<accepting>(
+        *io_, std::move(acceptor), [this](tcp::socket socket) { meet(std::move(socket)); },
+        [this](const std::string& why) {
+          turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
+          make_room();
+        });
   }
 
   void meet(tcp::socket socket) {
-    std::erase_if(strangers_, [](const auto& s) { return s->over(); });
-    if (strangers_.size() >= most_strangers) return;  // closes it: a flood must not take the place of those who speak
+    std::error_code failure;
+    const std::string source = socket.remote_endpoint(failure).address().to_string();
+    const bool scarce = spare_descriptors(socket.native_handle()) == 0;
     const auto who = std::make_shared<conversation>(std::move(socket));
-    strangers_.insert(who);
+    if (scarce && !make_room()) {
+      return reject(who,
+                    fail(errc::too_large, "", "this peer has as many connections as it may have; raise its ulimit -n"));
+    }
+    if (const auto goes = strangers_.enter(who, source)) send_away(*goes);
     who->on_end([this, who](const error& why) {
-      strangers_.erase(who);
-      options_->transport.log(severity::warning, "dropped a connection during its handshake: " + why.text());
+      strangers_.leave(who);
+      turned_away_.say(clock_.now(), "dropped a connection during its handshake: " + why.text());
     });
     who->next(handshake_bytes, handshake_patience, [this, who](const frame_header& h, std::span<const std::byte> body) {
-      strangers_.erase(who);
+      strangers_.leave(who);
+      if (h.kind == frame_kind::ask) return informant_.serve(who, run_id_, body);
       if (h.kind == frame_kind::link) return take_link(who, h, body);
       if (h.kind == frame_kind::hello && hello_) return hello_(who, h, body);
-      reject(who, fail(errc::protocol, "", "this address is a peer, not the host of the run; join at the host's address"));
+      reject(who,
+             h.kind == frame_kind::hello
+                 ? fail(errc::protocol, "", "this address is a peer, not the host of the run; join at the host's address")
+                 : fail(errc::protocol, "",
+                        "this address serves a run with a fixed number of peers; join it with the fault policy fail_stop"));
     });
   }
 
@@ -66345,8 +70995,10 @@ class mesh_builder {
         talking_.erase(who);
         if (h.kind == frame_kind::link_ok) return keep(peer, stream, who);
         who->stop();
-        fail_with(h.kind == frame_kind::refused ? read_refusal(addresses_[peer].text(), answer)
-                                                : fail(errc::protocol, peer_name(peer), "it answered out of turn"));
+        const error why = h.kind == frame_kind::refused ? read_refusal(addresses_[peer].text(), answer)
+                                                        : fail(errc::protocol, peer_name(peer), "it answered out of turn");
+        if (why.code == errc::not_found) return dial_peer(peer, stream, true);  // its table is older than ours, or newer
+        fail_with(why);
       });
     };
     dial(addresses_[peer], connected, again);
@@ -66356,7 +71008,8 @@ class mesh_builder {
     if (!sockets_[peer].empty()) return;
     std::size_t streams = options_->streams_per_link != 0 ? options_->streams_per_link : streams_;
     if (streams == 0) streams = is_loopback(who->socket()) || kernel_has_bbr() ? 1 : 16;
-    sockets_[peer].resize(std::min(streams, most_streams));
+    const std::size_t spare = spare_descriptors(who->descriptor());
+    sockets_[peer].resize(affordable_streams(std::min(streams, most_streams), spare));
     for (std::size_t stream = 1; stream < sockets_[peer].size(); ++stream) dial_peer(peer, stream);
   }
 
@@ -66370,6 +71023,7 @@ class mesh_builder {
   /// A peer of a higher index names itself on a new connection.
   void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
     if (addresses_.empty()) {  // it got the table before we did
+      if (auto wrong = check_run(h.run_id, 0)) return reject(who, *wrong);
       if (early_.size() < most_strangers) early_.push_back({who, h, {body.begin(), body.end()}});
       return;
     }
@@ -66382,7 +71036,8 @@ class mesh_builder {
     const auto chunk = in.get<std::uint32_t>();
     if (auto outcome = in.finish("link request"); !outcome) return reject(who, outcome.error());
     if (auto wrong = check_run(h.run_id, model)) return reject(who, *wrong);
-    if (token != token_ || me != self_ || h.sender <= self_ || h.sender >= sockets_.size()) {
+    if (token != token_) return reject(who, fail(errc::not_found, "", "it belongs to another gathering of peers"));
+    if (me != self_ || h.sender <= self_ || h.sender >= sockets_.size()) {
       return reject(who, fail(errc::protocol, "", "it does not belong to this gathering of peers; start it again"));
     }
     if (streams == 0 || streams > most_streams || stream >= streams ||
@@ -66416,37 +71071,41 @@ class mesh_builder {
   void shut_down() {
     if (over_) return;
     over_ = true;
-    std::error_code ignored;
-    acceptor_->close(ignored);
+    accepting_->stop();
     for (const auto& d : dialers_) d->stop();
-    for (const auto& group : {&strangers_, &talking_}) {
-      for (const auto& who : std::exchange(*group, {})) who->stop();
-    }
+    while (const auto who = strangers_.expel()) (*who)->stop();
+    for (const auto& who : std::exchange(talking_, {})) who->stop();
+    informant_.stop();
     for (const auto& e : early_) e.who->stop();
     early_.clear();
     hello_ = {};
+    tick_ = {};
     completed_ = {};
     io_->restart();
     io_->poll();
     io_->restart();
-    acceptor_.reset();
+    accepting_.reset();
     dialers_.clear();
   }
 
   std::unique_ptr<asio::io_context> io_;
-  std::unique_ptr<tcp::acceptor> acceptor_;
+  std::shared_ptr<accepting> accepting_;
   const rendezvous_options* options_;
   std::uint64_t run_id_;
   peer_index self_ = 0;
+  informant informant_;
   std::uint64_t token_ = 0;
   std::size_t streams_ = 0;
   std::vector<endpoint> addresses_;
   std::vector<link_sockets> sockets_;
-  std::set<conversation_ptr> strangers_;  // connected, nothing said yet
-  std::set<conversation_ptr> talking_;    // between `link` and `link_ok`
+  half_open<conversation_ptr> strangers_{most_strangers};  // connected, nothing said yet
+  std::set<conversation_ptr> talking_;                     // between `link` and `link_ok`
   std::vector<early_link> early_;
   std::vector<std::shared_ptr<dialer>> dialers_;
   hello_handler hello_;
+  std::function<void(time_point)> tick_;
+  stranger_log turned_away_;
+  steady_clock clock_;
   std::function<void()> completed_;
   std::optional<error> failure_;
   bool over_ = false;
@@ -66475,6 +71134,7 @@ class host_session {
       : mesh_{from, options}, address_{from.address()}, options_{&options}, welcome_{welcome}, seats_(peers) {
     self_ = options.wanted_index.value_or(0);
     seats_[self_].taken = true;
+    mesh_.on_tick([this](time_point now) { look_after_seats(now); });
     mesh_.on_hello([this](const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
       seat(who, h, body);
     });
@@ -66496,7 +71156,9 @@ class host_session {
       return outcome.error();
     }
     send_go();
-    CAUSEWAY_TRY(mesh_.run([this] { return waiting_for_go_ == 0; }, [this] { return too_late(); }));
+    // They hang up when they have heard it. To do so first could take the word back: what they still say would be unread.
+    const time_point grace = clock_.now() + options_->transport.close_grace;
+    CAUSEWAY_TRY(mesh_.run([&] { return all_gone() || clock_.now() >= grace; }, [this] { return too_late(); }));
     for (seat_state& s : seats_) {
       if (s.who) s.who->stop();
     }
@@ -66507,6 +71169,8 @@ class host_session {
   struct seat_state {
     bool taken = false;
     bool ready = false;
+    bool gone = false;  ///< it has heard that it may go
+    duration silent{0};
     hello said;
     std::string seen_host;
     conversation_ptr who;
@@ -66520,6 +71184,10 @@ class host_session {
            std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready || !s.who; });
   }
 
+  [[nodiscard]] bool all_gone() const {
+    return std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.gone || !s.who; });
+  }
+
   void seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
     auto said = hello::decode(body);
     if (!said) return mesh_.reject(who, said.error());
@@ -66528,7 +71196,11 @@ class host_session {
     if (!index) return mesh_.reject(who, index.error());
     seat_state& s = seats_[*index];
     std::error_code failure;
-    s = {true, false, *said, who->socket().remote_endpoint(failure).address().to_string(), who};
+    s = {.taken = true,
+         .said = *said,
+         .seen_host = who->socket().remote_endpoint(failure).address().to_string(),
+         .who = who};
+    who->on_end([this, seat = *index](const error& why) { leave(seat, why); });
     listen_to(*index);
     report();
     if (seats_taken() == seats_.size()) send_tables();
@@ -66550,26 +71222,75 @@ class host_session {
     return wanted;
   }
 
-  /// A seated peer says nothing until its links stand; then it says `ready`.
+  /// A seated peer answers heartbeats, and says `ready` when its links stand.
   void listen_to(peer_index index) {
     const conversation_ptr who = seats_[index].who;
-    who->on_end([this, index](const error& why) { leave(index, why); });
     who->next(handshake_bytes, no_patience_limit, [this, index](const frame_header& h, std::span<const std::byte> body) {
-      if (h.kind == frame_kind::ready && !addresses_.empty()) {
-        seats_[index].ready = true;
-        return;
+      if (going_) return listen_to(index);
+      if (!hear(index, h.kind, body)) {
+        return leave(index, h.kind == frame_kind::refused
+                                ? read_refusal(peer_name(index), body)
+                                : fail(errc::protocol, peer_name(index), "it answered out of turn"));
       }
-      mesh_.fail_with(h.kind == frame_kind::refused ? read_refusal(peer_name(index), body)
-                                                    : fail(errc::protocol, peer_name(index), "it answered out of turn"));
+      seats_[index].silent = {};
+      listen_to(index);
     });
   }
 
-  void leave(peer_index index, const error& why) {
-    if (!addresses_.empty()) {
-      return mesh_.fail_with(fail(errc::peer_lost, peer_name(index), "it left while the links were made: " + why.message));
+  bool hear(peer_index index, frame_kind kind, std::span<const std::byte> body) {
+    if (kind != frame_kind::ready) return kind == frame_kind::heartbeat;
+    byte_reader in{body};
+    const auto token = in.get<std::uint64_t>();
+    if (!in.finish("ready")) return false;
+    if (!addresses_.empty() && token == token_) seats_[index].ready = true;  // else it speaks of a table before this one
+    return true;
+  }
+
+  /// Keeps every seat's holder talking, and gives up those who are silent or make no links.
+  void look_after_seats(time_point now) {
+    const transport_options& o = options_->transport;
+    if (now - last_beat_ < o.heartbeat) return;
+    // Time that this process itself was stopped for does not count against the others.
+    const duration passed = std::min(now - last_beat_, o.heartbeat * 2);
+    last_beat_ = now;
+    for (peer_index i = 0; i < seats_.size(); ++i) {
+      if (!seats_[i].who) continue;
+      if ((seats_[i].silent += passed) > o.silence) {
+        leave(i, fail(errc::timeout, peer_name(i), "it said nothing for too long"));
+      } else {
+        seats_[i].who->say(frame_kind::heartbeat, mesh_.run_id(), self_, {});
+      }
     }
-    options_->transport.log(severity::warning, peer_name(index) + " left before the run was complete: " + why.message);
+    if (!addresses_.empty()) look_after_links(now);
+  }
+
+  void look_after_links(time_point now) {
+    const auto ready = std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready; });
+    const std::size_t made = mesh_.streams_made() + static_cast<std::size_t>(ready);
+    if (made != links_made_) links_moved_ = now;
+    links_made_ = made;
+    if (now - links_moved_ <= options_->link_patience || all_ready()) return;
+    bool somebody = false;
+    for (peer_index i = 0; i < seats_.size() && !addresses_.empty(); ++i) {
+      if (!seats_[i].who || mesh_.linked(i)) continue;
+      leave(i, fail(errc::timeout, peer_name(i), "it made no link to us"));
+      somebody = true;
+    }
+    if (!somebody) mesh_.fail_with(too_late());
+  }
+
+  /// The seat is free again. Where links were being made everybody starts over, when it is taken again.
+  void leave(peer_index index, const error& why) {
+    options_->transport.log(severity::warning,
+                            peer_name(index) + " left before the run was complete, its seat is free: " + why.message);
+    if (!seats_[index].who->over())
+      seats_[index].who->refuse(fail(errc::peer_lost, "", "the host gave you up: " + why.message));
     seats_[index] = {};
+    if (!addresses_.empty()) {
+      addresses_.clear();
+      for (seat_state& s : seats_) s.ready = false;
+      mesh_.disconnect_all();
+    }
     report();
   }
 
@@ -66588,6 +71309,7 @@ class host_session {
 
   void send_tables() {
     const address_table table = make_table();
+    token_ = table.token;
     for (const seat_state& s : seats_) {
       if (!s.who) continue;
       s.who->say(frame_kind::welcome, mesh_.run_id(), self_, welcome_);
@@ -66597,6 +71319,7 @@ class host_session {
     for (endpoint& e : addresses_) {
       if (e.host.empty()) e.host = address_.host;
     }
+    links_moved_ = clock_.now();
     mesh_.connect_all(self_, addresses_, table.token, table.streams);
   }
 
@@ -66608,7 +71331,7 @@ class host_session {
     table.token = hash_text(address_.text(), static_cast<std::uint64_t>(now) ^ mesh_.run_id());
     for (const seat_state& s : seats_) {
       if (!s.who) {
-        table.addresses.push_back({options_->announce, address_.port});
+        table.addresses.push_back({options_->announce, announced_port(*options_, address_)});
         continue;
       }
       const bool local = is_loopback(s.who->socket());
@@ -66623,32 +71346,42 @@ class host_session {
   }
 
   void send_go() {
-    for (const seat_state& s : seats_) {
+    going_ = true;
+    mesh_.on_tick({});
+    for (seat_state& s : seats_) {
       if (!s.who) continue;
-      ++waiting_for_go_;
-      s.who->on_end([this](const error&) { --waiting_for_go_; });
-      s.who->say(frame_kind::go, mesh_.run_id(), self_, {}, [this] { --waiting_for_go_; });
+      s.who->on_end([&s](const error&) { s.gone = true; });
+      s.who->say(frame_kind::go, mesh_.run_id(), self_, {});
     }
   }
 
   /// Tells everybody why nothing came of it.
   void dismiss(const error& why) {
     for (const seat_state& s : seats_) {
-      if (s.who && !s.who->over()) s.who->refuse(mesh_.run_id(), why);
+      if (s.who && !s.who->over()) s.who->refuse(why);
     }
     mesh_.io().restart();
     mesh_.io().poll();
   }
 
   [[nodiscard]] error too_late() const {
-    const auto in = std::to_string(seats_taken()) + " of " + std::to_string(seats_.size());
-    if (addresses_.empty()) return fail(errc::timeout, address_.text(), "only " + in + " peers joined before the deadline");
+    if (addresses_.empty()) return nobody_came();
     std::string slow;
     for (peer_index i = 0; i < seats_.size(); ++i) {
       if (seats_[i].who && !seats_[i].ready) slow += " " + peer_name(i);
     }
     return fail(errc::timeout, address_.text(),
-                "the links were not made before the deadline; missing here: " + mesh_.missing() + "; not ready:" + slow);
+                "the links were not made in time; missing here: " + mesh_.missing() + "; not ready:" + slow);
+  }
+
+  [[nodiscard]] error nobody_came() const {
+    std::string missing;
+    for (peer_index i = 0; i < seats_.size(); ++i) {
+      if (!seats_[i].taken) missing += (missing.empty() ? "" : ", ") + peer_name(i);
+    }
+    return fail(errc::timeout, address_.text(),
+                "only " + std::to_string(seats_taken()) + " of " + std::to_string(seats_.size()) +
+                    " peers joined before the deadline; missing: " + missing);
   }
 
   mesh_builder mesh_;  // first: its event loop must outlive the conversations of the seats
@@ -66658,7 +71391,12 @@ class host_session {
   std::vector<seat_state> seats_;
   std::vector<endpoint> addresses_;  // empty until everybody is in
   peer_index self_ = 0;
-  std::size_t waiting_for_go_ = 0;
+  steady_clock clock_;
+  time_point last_beat_;
+  time_point links_moved_;  // when the last link was made
+  std::size_t links_made_ = 0;
+  std::uint64_t token_ = 0;  // of the last table
+  bool going_ = false;
 };
 
 }  // namespace detail
@@ -66707,7 +71445,8 @@ class join_session {
     tcp::socket probe{mesh_.io()};
     std::error_code failure;
     probe.open(tcp::v4(), failure);
-    const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce, own_.port,
+    const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce,
+                     announced_port(*options_, own_),
                      static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};
     who->on_end([this](const error& why) {
       mesh_.fail_with(fail(why.code == errc::peer_lost ? errc::peer_lost : why.code, host_.text(),
@@ -66726,13 +71465,17 @@ class join_session {
   void listen(std::chrono::nanoseconds patience) {
     control_->next(max_handshake_bytes, patience, [this](const frame_header& h, std::span<const std::byte> body) {
       if (auto outcome = hear(h, body); !outcome) return mesh_.fail_with(outcome.error());
-      if (!may_go_) listen(no_patience_limit);
+      if (!may_go_) listen(std::max<std::chrono::nanoseconds>(options_->transport.silence, handshake_patience));
     });
   }
 
   result<void> hear(const frame_header& h, std::span<const std::byte> body) {
     if (h.kind == frame_kind::refused) return read_refusal(host_.text(), body);
     if (h.kind == frame_kind::accepted) return hear_accepted(h, body);
+    if (h.kind == frame_kind::heartbeat) {
+      control_->say(frame_kind::heartbeat, mesh_.run_id(), index_, {});
+      return {};
+    }
     if (h.kind == frame_kind::welcome && wanted_ != 0) {
       welcome_.assign(body.begin(), body.end());
       return {};
@@ -66755,8 +71498,16 @@ class join_session {
     if (options_->run_id != 0 && h.run_id != options_->run_id)
       return fail(errc::wrong_run, host_.text(), "it serves another run");
     mesh_.set_run(h.run_id);
+    if (!addresses_.empty()) start_over();
     if (options_->progress) options_->progress({joined, wanted_, joined == wanted_});
     return {};
+  }
+
+  /// Somebody went while the links were made: they are made anew when another one has come.
+  void start_over() {
+    addresses_.clear();
+    said_ready_ = false;
+    mesh_.disconnect_all();
   }
 
   result<void> hear_table(std::span<const std::byte> body) {
@@ -66766,9 +71517,11 @@ class join_session {
       if (e.host.empty()) e.host = host_.host;
     }
     addresses_ = table.addresses;
-    mesh_.on_complete([this] {
+    mesh_.on_complete([this, token = table.token] {
       said_ready_ = true;
-      control_->say(frame_kind::ready, mesh_.run_id(), index_, {});
+      byte_writer of_table;
+      of_table.put(token);
+      control_->say(frame_kind::ready, mesh_.run_id(), index_, of_table.bytes());
     });
     mesh_.connect_all(index_, addresses_, table.token, table.streams);
     return {};

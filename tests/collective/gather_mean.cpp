@@ -148,6 +148,7 @@ TEST_CASE("gather mean: messages that no peer makes are refused", "[collective][
   CHECK(against(message(std::nanf(""), 4, 0, 0, 8)) == "corrupt peer 1");
   CHECK(against(message(0, 4, 0, 0, 8)) == "corrupt peer 1");      // says nothing, and yet something
   CHECK(against(message(1, 4, 0, 17, 8)) == "non_finite peer 1");  // blames another: it is the one that failed us
+  CHECK(against(message(1, 4, 2, 1, 8)) == "protocol peer 1");     // a contribution says that there are no weights
   CHECK(against(message(1, 4, 9, 17, 0)) == "corrupt peer 1");
   CHECK(against(message(1, 4, 0, 777, 0)) == "corrupt peer 1");
   CHECK(against(message(3e38F, 4, 0, 0, 8)) == "ok");

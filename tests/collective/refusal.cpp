@@ -34,6 +34,19 @@ TEST_CASE("refusal: the lowest peer is kept, whatever the order", "[collective][
   CHECK(kept->peer == 1);
 }
 
+TEST_CASE("refusal: what this peer saw itself is evidence, what it was told is not", "[collective][fast]") {
+  const refusal told = *from_bytes(to_bytes({2, errc::non_finite}), 4);
+  CHECK(to_error({2, errc::non_finite}, 4).culprit == 2);
+  CHECK(to_error(told, 4).where == "peer 2");
+  CHECK(to_error(told, 4).culprit == error::nobody);
+  CHECK(to_error({4, errc::non_finite}, 4).culprit == error::nobody);  // the sum is too large
+  std::optional<refusal> kept = told;
+  note(kept, {2, errc::corrupt});
+  CHECK(!kept->told);
+  note(kept, told);
+  CHECK(!kept->told);
+}
+
 TEST_CASE("refusal: the error says whose values they were", "[collective][fast]") {
   CHECK(to_error({2, errc::corrupt}, 4).where == "peer 2");
   CHECK(to_error({2, errc::corrupt}, 4).code == errc::corrupt);

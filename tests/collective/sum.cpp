@@ -81,3 +81,23 @@ TEST_CASE("finite values: every position and every kind of value", "[collective]
     }
   }
 }
+
+TEST_CASE("copy finite: copies every bit, and sees what is not finite wherever it is", "[collective][fast]") {
+  constexpr std::size_t count = 40000;  // more than one piece of work
+  thread_pool pool{2};
+  for (const simd_level level : levels()) {
+    auto values = peers::values_of(0, count);
+    std::vector<float> copy(count);
+    CHECK(collective::copy_finite(pool, values, copy, level));
+    CHECK(copy == values);
+    for (const std::size_t at : {std::size_t{0}, std::size_t{16384}, count - 1}) {
+      auto changed = values;
+      changed[at] = std::numeric_limits<float>::quiet_NaN();
+      CHECK_FALSE(collective::copy_finite(pool, changed, copy, level));
+      changed[at] = -std::numeric_limits<float>::infinity();
+      CHECK_FALSE(collective::copy_finite(pool, changed, copy, level));
+      CHECK(copy == changed);
+    }
+  }
+  CHECK(collective::copy_finite(pool, {}, {}));
+}

@@ -201,3 +201,17 @@ TEST_CASE("hub link: whatever a hub says, it is checked", "[comm][fast]") {
   CHECK_FALSE(hears({.word = hub_word::last}, length - 1));
   CHECK_FALSE(hears({.fragment = 1, .number = 1}, 8, std::numeric_limits<float>::infinity()));
 }
+
+TEST_CASE("hub station: who pushes without waiting is left out before it fills the hub's memory", "[comm][fast]") {
+  scene_of<axis::quorum> s;
+  s.arrivals = {.least = 3, .gamma = 0};
+  const auto before = s.shared();
+  s.hear(s.good(1, 1));
+  s.hear(s.good(1, 2));
+  CHECK(s.lines.empty());
+  s.hear(s.good(1, 3));
+  REQUIRE(s.lines.size() == 1);
+  CHECK(s.lines[0].find("peer 1") != std::string::npos);
+  CHECK(s.lines[0].find("goes on pushing while 2 of its pushes wait") != std::string::npos);
+  CHECK(s.shared() == before);
+}

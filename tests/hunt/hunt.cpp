@@ -26,6 +26,7 @@
 #include <string_view>
 #include <vector>
 
+#include "membership/lies.hpp"
 #include "support/elastic.hpp"
 
 namespace {
@@ -41,6 +42,7 @@ struct arguments {
   std::string plan = "random";
   std::string plan_file;
   std::string policy = "all";
+  std::string lies;
   bool twice = false;
   bool shrink = false;
   bool trace = false;
@@ -48,10 +50,14 @@ struct arguments {
 };
 
 constexpr const char* help =
-    R"(usage: hunt [--seeds N] [--first SEED] [--jobs J] [--peers P] [--plan random|partitions|swizzle|none]
+    R"(usage: hunt [--seeds N] [--first SEED] [--jobs J] [--peers P]
+            [--plan random|harsh|hostile|partitions|swizzle|lies|none]
             [--plan-file FILE] [--policy all|diloco|local_sgd|int8|every_step] [--twice] [--shrink] [--trace] [--history FILE]
+            [--lies NAME,NAME|all]
 
 Runs N simulated clusters and stops at the first that breaks a promise, with the line that replays it.
+  --plan lies    instead of a whole cluster its memberships alone, one of which lies
+  --lies         what it lies about; without it some of what the membership is known to withstand
   --twice        runs every seed twice and compares everything that happened, byte for byte
   --plan-file    faults from a file instead (docs/reference/simulation_files.md)
   --shrink       takes faults out of the plan of a failing seed as long as it fails, and prints what is left
@@ -95,6 +101,8 @@ sim::fault_plan plan_of(const arguments& a, std::uint64_t seed) {
     return sim::fault_plan::parse(text.str(), a.plan_file).value();
   }
   if (a.plan == "none") return {};
+  if (a.plan == "hostile") return sim::random_plan(sim::hostile_profile(), a.peers, horizon, seed);
+  if (a.plan == "harsh") return sim::random_plan(sim::harsh_profile(), a.peers, horizon, seed);
   if (a.plan == "partitions") return sim::random_plan(partition_profile(), a.peers, horizon, seed);
   if (a.plan == "swizzle") {
     rng draws{seed, 0x7377697A};
@@ -182,7 +190,46 @@ sim::fault_plan without_flips(sim::fault_plan plan) {
   return plan;
 }
 
+/// Some of what is withstood, others for each seed, or what was asked for.
+test::lies lies_of(const arguments& a, std::uint64_t seed) {
+  test::lies some;
+  for (std::size_t i = 0; i < test::lie_names.size(); ++i) {
+    const auto l = static_cast<test::lie>(i);
+    const bool asked =
+        a.lies == "all" || (',' + a.lies + ',').find(',' + std::string{to_string(l)} + ',') != std::string::npos;
+    const bool drawn = a.lies.empty() && test::withstood.contains(l) && mix(seed, i) % 3 == 0;
+    if (asked || drawn) some.insert(l);
+  }
+  return some;
+}
+
+/// All that was noted in a run, and how it ended.
+std::string lying_history(const arguments& a, std::uint64_t seed, std::string& problem) {
+  std::string all;
+  const auto note = [&](const membership::event& e) {
+    if (a.twice || !a.history.empty()) all += to_line(e) + '\n';
+    if (a.trace) std::printf("%s\n", to_line(e).c_str());
+  };
+  const test::outcome o = test::lying_ride(seed, lies_of(a, seed), note);
+  problem = o.violation + o.stuck;
+  if (!a.history.empty()) std::ofstream{a.history} << all;
+  return all + std::to_string(o.steps);
+}
+
+bool hunt_lies(const arguments& a, std::uint64_t seed) {
+  std::string problem;
+  const std::string history = lying_history(a, seed, problem);
+  if (problem.empty() && a.twice && lying_history(a, seed, problem) != history) problem = "two runs of this seed differ";
+  if (problem.empty()) return true;
+  std::printf("seed %llu: %s\n  hunt --first %llu --seeds 1 --plan lies%s%s --trace\n",
+              static_cast<unsigned long long>(seed), problem.c_str(), static_cast<unsigned long long>(seed),
+              a.lies.empty() ? "" : " --lies ", a.lies.c_str());
+  std::fflush(stdout);
+  return false;
+}
+
 bool hunt_one(const arguments& a, std::uint64_t seed) {
+  if (a.plan == "lies") return hunt_lies(a, seed);
   sim::fault_plan plan = plan_of(a, seed);
   outcome first = run(a, seed, plan);
   if (first.stuck && without_flips(plan) != plan) {
@@ -242,6 +289,8 @@ bool parse(int count, char** values, arguments& a) {
       a.plan_file = value();
     else if (name == "--policy")
       a.policy = value();
+    else if (name == "--lies")
+      a.lies = value();
     else if (name == "--history")
       a.history = value();
     else if (name == "--twice")

@@ -67,7 +67,7 @@ struct story {
     r.parent = parent;
     r.state = 1000 + rounds;
     ledger after = samples;
-    after.apply(r);
+    if (rounds > 0) after.apply(r);  // the founding hands nothing out
     r.ledger = after.hash();
   }
 
@@ -92,7 +92,7 @@ struct story {
       h.hash = r.state;
       events.push_back(h);
     }
-    samples.apply(r);
+    if (rounds > 0) samples.apply(r);
     parent = r.chain();
     ++rounds;
   }

@@ -20,34 +20,14 @@
 #include <utility>
 #include <vector>
 
+#include "membership/mischief.hpp"
+
 namespace causeway::test {
 
 using namespace causeway::membership;
 
 inline time_point at_seconds(double s) { return {std::chrono::duration_cast<duration>(std::chrono::duration<double>{s})}; }
 inline duration for_seconds(double s) { return at_seconds(s).since_start; }
-
-/// Bugs that can be planted from outside the protocol. The checker must find each of them.
-enum class planted {
-  nothing,
-  no_persist,     ///< the disk says yes and writes nothing
-  forged_votes,   ///< one vote counts for two members
-  hidden_votes,   ///< members do not report what they voted for
-  any_leader,     ///< members say that they promised their term to whoever asks
-  off_by_one,     ///< trainers skip the first sample they hold
-  stale_updates,  ///< trainers let in data of earlier attempts
-};
-
-struct chaos {
-  double crash = 0;           ///< chance of a crash at a persist
-  double disk = 0;            ///< chance that a persist fails
-  double duplicate = 0;       ///< chance that a message comes twice, the second time late
-  double reorder = 0;         ///< chance that a message overtakes or is overtaken
-  double exchange_fails = 0;  ///< chance that an exchange fails for one peer though links are fine
-  double slow = 0;            ///< chance that a trainer takes ten times as long
-  double diverge = 0;         ///< chance that a peer computes another state than the rest
-  planted bug = planted::nothing;
-};
 
 class cluster;
 
@@ -72,23 +52,21 @@ struct host final : effects {
 
   // In the process.
   std::unique_ptr<protocol> process;
-  bool dying = false;      ///< crashed inside a call: its effects are lost from here on
-  std::uint64_t life = 0;  ///< counts processes
+  bool dying = false;                ///< crashed inside a call: its effects are lost from here on
+  std::uint64_t life = 0, sent = 0;  ///< counts processes, bytes
   time_point wake_when = no_deadline;
 
   // The trainer.
-  std::uint64_t held_round = 0;
-  std::uint64_t held_state = 0;
+  std::uint64_t held_round = 0, held_state = 0;
   bool holding = false;
   std::vector<std::uint64_t> numbers;  ///< trained on and not committed
-  bool training = false;
-  bool offered = false;
+  bool training = false, offered = false;
   std::uint64_t base = 0;  ///< chain that `numbers` were last checked against
   ballot busy_with{0, 0};
   std::uint64_t fetching = 0;
   std::uint64_t adopting = 0;
-  bool hung = false;  ///< its trainer
-  double slowness = 1;
+  bool hung = false;                 ///< its trainer
+  double slowness = 1, refuses = 0;  ///< refuses: chance that it ends an exchange and blames somebody
   bool wants_out = false, gone = false;
 };
 
@@ -195,6 +173,7 @@ class cluster {
       link& then = between(from, to);
       if (!then.up || then.number != number || then.cut) return;
       tamper(from, to, b);
+      if (forge) forge(from, b);
       call(*hosts[to], [&](protocol& p) { p.message(hosts[from]->id, b, now); });
     };
     if (again) at(last + for_seconds(uniform(0, 5)), [arrive, bytes] { arrive(bytes); });
@@ -269,12 +248,12 @@ class cluster {
   std::vector<std::unique_ptr<host>> hosts;
   std::string violation;
   std::function<void(const event&)> log;
-  std::uint64_t newest = 0;
-  std::uint64_t messages = 0;
-  std::uint64_t crashes = 0;
-  std::uint64_t steps = 0;
+  std::function<void(std::size_t from, std::vector<std::byte>&)> forge;       ///< changes what a liar sends
+  std::function<void(const host&, const view&, std::uint64_t& state)> cheat;  ///< changes what a peer makes of an exchange
+  std::uint64_t newest = 0, messages = 0, crashes = 0, steps = 0;
   double latency = 0.02;
   double training_time = 2;
+  std::uint64_t brings = 0;  ///< samples that a trainer adds in a round; 0: one to eight
   double transfer_time = 0.5;
   double restart_after = 10;
   bool keep_training = true;
@@ -300,18 +279,17 @@ class cluster {
   // -- planted bugs on the wire
 
   void tamper(std::size_t from, std::size_t to, std::vector<std::byte>& bytes) {
-    if (mischief.bug != planted::forged_votes && mischief.bug != planted::hidden_votes &&
-        mischief.bug != planted::any_leader) {
-      return;
-    }
-    auto m = membership::detail::decode_message(common.run, bytes);
-    if (!m) return;
-    if (auto* r = std::get_if<membership::detail::report>(&*m)) {
+    const std::set<planted> here{planted::forged_votes, planted::hidden_votes, planted::any_leader};
+    if (!here.contains(mischief.bug) || !hosts[to]->process) return;
+    const auto& d = hosts[to]->process->durable();
+    const membership::detail::base_record base{d.newest ? &*d.newest : nullptr, hosts[to]->process->newest_chain()};
+    auto m = membership::detail::decode_message(common.run, bytes, base);
+    if (auto* r = m ? std::get_if<membership::detail::report>(&*m) : nullptr; r != nullptr && !r->partial) {
       if (mischief.bug == planted::hidden_votes) r->accepted.reset();
       if (mischief.bug == planted::any_leader) r->promised_to = hosts[to]->id;
+      bytes = membership::detail::encode(common.run, *m, base);
     }
-    bytes = membership::detail::encode(common.run, *m);
-    if (std::holds_alternative<membership::detail::vote>(*m) && mischief.bug == planted::forged_votes) {
+    if (m && std::holds_alternative<membership::detail::vote>(*m) && mischief.bug == planted::forged_votes) {
       for (auto& other : hosts) {
         if (other->index == from || other->index == to || !between(to, other->index).up) continue;
         call(*hosts[to], [&](protocol& p) { p.message(other->id, bytes, now); });
@@ -390,7 +368,13 @@ class cluster {
       const bool ok = d != nullptr && d->process && !between(d->index, h.index).cut && d->states.contains(state);
       if (ok) h.states.insert(state);
       const auto& record = h.process->durable().newest;
-      if (ok && record && record->state == state) hold(h);
+      host* const leader = find(h.process->leader());
+      const bool failed = h.process->now_what().is == situation::failed;  // its record is ahead of its disk
+      if (ok && !failed && record && record->state == state) {
+        hold(h);
+      } else if (leader != nullptr && leader->process) {  // in vain, as its driver would
+        call(*leader, [&](protocol& p) { p.asks_for_time(h.id, for_seconds(2 * transfer_time), now); });
+      }
       later(h, 0.3, [this, &h] { poll_again(h); });
     });
   }
@@ -426,7 +410,7 @@ class cluster {
     later(h, took, [this, &h] {
       h.training = false;
       const std::uint64_t skip = h.numbers.size() + (mischief.bug == planted::off_by_one ? 1 : 0);
-      const auto more = h.process->samples().take(h.id, skip, h.wants_out ? 0 : 1 + below(8));
+      const auto more = h.process->samples().take(h.id, skip, h.wants_out ? 0 : brings > 0 ? brings : 1 + below(8));
       if (h.base == h.process->newest_chain()) h.numbers.insert(h.numbers.end(), more.begin(), more.end());
       const auto& now_at = h.process->durable().newest;
       if (now_at && h.held_round == now_at->round && h.holding) {
@@ -489,13 +473,15 @@ class cluster {
   }
 
   void finish(host& h, const view& v) {
-    const auto bad = v.total() > 0 ? bad_links(h, v) : std::vector<net::peer_id>{};
+    auto bad = v.total() > 0 ? bad_links(h, v) : std::vector<net::peer_id>{};
+    if (chance(h.refuses)) bad.push_back(v.members[below(v.members.size())].peer);
     if (!bad.empty() || chance(mischief.exchange_fails)) {
       return call(h, [&](protocol& p) { p.failed(v.at, errc::peer_lost, bad, now); });
     }
     if (v.total() > 0 && v.members.size() > 1) note_update(h, v);
     std::uint64_t state = v.total() == 0 ? h.held_state : next_state(h.held_state, v);
     if (v.total() > 0 && chance(mischief.diverge)) ++state;
+    if (cheat && v.total() > 0) cheat(h, v, state);
     h.states.insert(state);  // durable before the vote
     call(h, [&](protocol& p) { p.voted(v.at, v.round, state, now); });
   }
@@ -556,6 +542,7 @@ class cluster {
 };
 
 inline void host::send(net::peer_id to, std::vector<std::byte> message) {
+  sent += message.size();
   if (!dying) world.deliver(index, to - 100, std::move(message));
 }
 

@@ -42,8 +42,12 @@ struct plain_ledger {
       pool.insert(held[p].begin(), held[p].end());
       held[p].clear();
     }
+    std::uint64_t all = pool.size() + (budget - std::min(budget, next));
+    for (const net::peer_id p : r.members) all += held[p].size();
+    const std::uint64_t even = r.members.empty() ? 0 : (all + r.members.size() - 1) / r.members.size();
+    const std::uint64_t share = budget == 0 ? quota : std::min(quota, even);
     for (const net::peer_id p : r.members) {
-      while (held[p].size() < quota) {
+      while (held[p].size() < share) {
         if (!pool.empty()) {
           held[p].push_back(*pool.begin());
           pool.erase(pool.begin());
@@ -99,15 +103,36 @@ TEST_CASE("ledger: a late peer keeps what it holds, though it is no member", "[m
 TEST_CASE("ledger: a budget ends the run exactly", "[membership][fast]") {
   ledger l{10, 25};
   l.apply(commit({1, 2, 3}));
-  CHECK(l.held_count(3) == 5);
-  l.apply(commit({1, 2, 3}, {{1, 10}, {2, 10}}));
+  CHECK(l.held_count(3) == 7);
+  CHECK(l.left() == 0);
+  l.apply(commit({1, 2, 3}, {{1, 9}, {2, 9}}));
   CHECK_FALSE(l.complete());
   l.apply(commit({1, 2}, {}, {3}));
-  CHECK(l.held_count(1) == 5);
-  l.apply(commit({1, 2}, {{1, 5}}));
+  CHECK(l.held_count(1) == 4);
+  CHECK(l.held_count(2) == 3);
+  l.apply(commit({1, 2}, {{1, 4}, {2, 3}}));
   CHECK(l.complete());
   CHECK(l.done() == 25);
   CHECK(l.holders().empty());
+}
+
+TEST_CASE("ledger: the last samples of a budget are shared evenly, and nobody is given more than the quota",
+          "[membership][fast]") {
+  ledger l{100, 1000};
+  std::vector<net::peer_id> members;
+  for (net::peer_id p = 1; p <= 8; ++p) members.push_back(p);
+  l.apply(commit(members));
+  CHECK(l.left() == 200);
+  std::vector<contribution> all;
+  for (const net::peer_id p : members) all.push_back({p, 100});
+  all.pop_back();  // the last is late, and still holds its hundred
+  l.apply(commit({1, 2, 3, 4, 5, 6, 7}, all));
+  CHECK(l.left() == 0);
+  for (net::peer_id p = 1; p <= 6; ++p) CHECK(l.held_count(p) == 29);
+  CHECK(l.held_count(7) == 26);
+  CHECK(l.share({1, 2, 8}) == 53);  // (29 + 29 + 100) / 3
+  CHECK(ledger{100}.share({1}) == 100);
+  CHECK(ledger{100}.left() == UINT64_MAX);
 }
 
 TEST_CASE("ledger: without a quota contributions are only counted", "[membership][fast]") {
@@ -179,9 +204,9 @@ TEST_CASE("ledger: equal histories give equal hashes, and bytes read back are th
   }
   CHECK(a.hash() == b.hash());
   net::byte_writer out;
-  a.encode(out);
+  a.encode(out, {3, 1});
   net::byte_reader in{out.bytes()};
-  CHECK(ledger::decode(in) == b);
+  CHECK(ledger::decode(in, {3, 1}) == b);
   CHECK(in.finish("ledger"));
   b.apply(commit({9, 2, 4}));
   CHECK(a == b);  // everybody is topped up already
@@ -192,11 +217,16 @@ TEST_CASE("ledger: equal histories give equal hashes, and bytes read back are th
 TEST_CASE("ledger: forged bytes are refused: gaps, overlaps, overflows", "[membership][fast]") {
   const auto read = [](std::uint64_t done, std::uint64_t next, std::vector<sample_range> mine) {
     net::byte_writer out;
-    out.put(std::uint64_t{10}).put(std::uint64_t{0}).put(done).put(next).put(std::uint32_t{0}).put(std::uint32_t{1});
-    out.put(std::uint64_t{1}).put(static_cast<std::uint32_t>(mine.size()));
-    for (const auto& r : mine) out.put(r.first).put(r.count);
+    out.put(std::uint64_t{10}).put(std::uint64_t{0}).put(done).put(next);
+    membership::detail::put_varint(out, 0);  // the pool
+    membership::detail::put_list(out, std::vector<net::peer_id>{1}, {});
+    membership::detail::put_varint(out, mine.size());
+    for (const auto& r : mine) {
+      membership::detail::put_varint(out, r.first);
+      membership::detail::put_varint(out, r.count);
+    }
     net::byte_reader in{out.bytes()};
-    (void)ledger::decode(in);
+    (void)ledger::decode(in, {});
     return in.finish("ledger").has_value();
   };
   CHECK(read(5, 15, {{5, 10}}));
@@ -205,4 +235,19 @@ TEST_CASE("ledger: forged bytes are refused: gaps, overlaps, overflows", "[membe
   CHECK_FALSE(read(5, 15, {{UINT64_MAX - 1, 10}}));
   CHECK_FALSE(read(5, 15, {{5, UINT64_MAX}}));
   CHECK_FALSE(read(15, 15, {}));
+}
+
+TEST_CASE("ledger: no sum of contributions overflows", "[membership][fast]") {
+  for (const std::uint64_t quota : {std::uint64_t{0}, std::uint64_t{10}}) {
+    ledger l{quota};
+    commit_record r;
+    r.members = {1, 2};
+    l.apply(r);
+    r.contributions = {{1, UINT64_MAX}};
+    CHECK_FALSE(l.fits(r));
+    r.contributions = {{1, max_round_samples + 1}};
+    CHECK_FALSE(l.fits(r));
+    r.contributions = {{1, 10}, {2, 10}};
+    CHECK(l.fits(r));
+  }
 }

@@ -48,16 +48,20 @@ std::vector<message> one_of_each() {
           heartbeat{1, 2, {3, 4}, 5, true},
           campaign{1, true, {2, 3}},
           guide{1, {2, "c"}, places},
-          go{who, some_record()},
+          go{who, some_record(), places, 7},
           vote{{1, 2}, 3, 4},
           failure{{1, 2}, errc::timeout, {3, 4}},
           abort_attempt{{1, 2}},
           adoption{{1, 2}, some_record(), places},
-          commit_notice{some_record(), places},
-          membership::detail::sync{some_record(), samples, places},
+          commit_notice{{3, 4}, some_record(), {{1, {}}, {2, {std::byte{9}}}}, places},
+          membership::detail::sync{some_record(), {{1, {}}}, samples, places},
           holder_list{{1, 2}, places},
           exclusion{"why"},
-          farewell{true}};
+          farewell{true},
+          inquiry{{1, 2}},
+          confirmation{{1, 2}, 3, 4},
+          address_request{{1, 2}},
+          address_list{places}};
 }
 
 }  // namespace
@@ -115,4 +119,55 @@ TEST_CASE("messages: a report repeats another whatever heartbeat it answers", "[
   CHECK(a.repeats(b));
   b.ready = false;
   CHECK_FALSE(a.repeats(b));
+}
+
+TEST_CASE("messages: the kind of a message is known without reading it", "[membership][fast]") {
+  for (const message& m : one_of_each()) CHECK(kind_of(encode(9, m)) == m.index());
+  CHECK(kind_of(encode(9, report{})) == number_of<report>);
+  CHECK(kind_of(encode(9, heartbeat{})) == number_of<heartbeat>);
+  CHECK(kind_of(std::vector<std::byte>(9)) == std::variant_size_v<message>);
+}
+
+TEST_CASE("messages: what is a difference to another record is read as far as it goes", "[membership][fast]") {
+  commit_record first = some_record();
+  first.round = 2;
+  commit_record next = some_record();
+  next.parent = first.chain();
+  next.members = {1, 2, 3};
+  const base_record base{&first, first.chain()};
+  view who;
+  who.at = {1, 2};
+  who.round = 3;
+  who.parent = first.chain();
+  who.members = {{1, "a", 3}, {2, "b", 0}};
+  report r;
+  r.accepted = acceptance{{1, 2}, next};
+  for (const message& m :
+       {message{r}, message{go{who, next, {}, 0}}, message{adoption{{1, 2}, next, {}}},
+        message{commit_notice{{3, 4}, next, {{1, {}}}, {}}}, message{commit_notice{{3, 4}, next, {{1, {}}}, {}, true}}}) {
+    const auto bytes = encode(9, m, base);
+    CHECK(bytes.size() <= encode(9, m).size());  // a brief notice has no record
+    const auto known = decode_message(9, bytes, base);
+    REQUIRE(known);
+    CHECK(encode(9, *known, base) == bytes);
+    const auto unknown = decode_message(9, bytes);
+    REQUIRE(unknown);
+    CHECK(std::visit(
+        [](const auto& body) {
+          if constexpr (requires { body.partial; }) return body.partial;
+          return false;
+        },
+        *unknown));
+  }
+}
+
+TEST_CASE("messages: rounds beyond all reason and ids that are too wide are refused", "[membership][fast]") {
+  CHECK_FALSE(decode_message(9, encode(9, inquiry{{UINT64_MAX, 1}})));
+  CHECK_FALSE(decode_message(9, encode(9, heartbeat{1, 1, {max_round + 1, 1}, 1, true})));
+  commit_notice m{{3, 4}, some_record(), {}, {}};
+  m.record.round = UINT64_MAX;
+  CHECK_FALSE(decode_message(9, encode(9, m)));
+  auto bytes = encode(9, inquiry{{1, 2}});
+  bytes.back() = std::byte{1};  // the 256th bit of a hash
+  CHECK_FALSE(decode_message(9, bytes));
 }

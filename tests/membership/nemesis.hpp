@@ -120,7 +120,6 @@ inline options stormy_options(std::size_t peers) {
   o.grace = {.floor = milliseconds{50}, .cap = milliseconds{500}};
   o.vote = {.floor = milliseconds{100}, .cap = milliseconds{500}};
   o.exchange = {.floor = milliseconds{300}, .cap = milliseconds{1000}};
-  o.fetch = o.exchange;
   return o;
 }
 

@@ -166,6 +166,7 @@ TEST_CASE("protocol: the leader is killed and the next in line leads, within sec
   REQUIRE(run.commits(1, 15));
   CHECK(run[2].process->leader() == 101);
   CHECK(run.c.now - from < for_seconds(8));
+  REQUIRE(run.commits(1, 15));  // the one before may have been decided with it
   CHECK_FALSE(run.is_member(0, 2));
 }
 
@@ -243,7 +244,7 @@ TEST_CASE("protocol: a newcomer takes part with no weight, then has samples of i
   CHECK(run.c.check.samples().take(103, 0, 1)[0] > 300);  // it contributed
 }
 
-TEST_CASE("protocol: who fetches more slowly than rounds go by is waited for in the end", "[membership][fast]") {
+TEST_CASE("protocol: who fetches more slowly than rounds go by asks for time, and is given it", "[membership][fast]") {
   calm run{3, 6};
   run.c.transfer_time = 6;  // a round takes about two
   run.c.boot(run.c.add());
@@ -272,6 +273,26 @@ TEST_CASE("protocol: a peer whose disk fails is out, says why, and sends nothing
   CHECK(run.c.violation.empty());
 }
 
+TEST_CASE("protocol: a disk that turns out to have failed later ends its peer in the same way", "[membership][fast]") {
+  calm run{4};
+  run.c.call(run[2], [&](protocol& p) { p.disk_failed(run.c.now); });
+  CHECK(run.at(2).is == situation::failed);
+  CHECK(run.at(2).why.find("mend the disk") != std::string::npos);
+  REQUIRE(run.commits(2, 30));
+  run.c.boot(run[2]);
+  REQUIRE(run.c.run_until_true(60, [&] { return run.is_member(2); }));
+}
+
+TEST_CASE("protocol: a leader that resigns is a member like any other, and another one leads", "[membership][fast]") {
+  calm run{4};
+  run.c.call(run[0], [&](protocol& p) { p.resign(run.c.now); });
+  const auto goodbye = membership::detail::encode(run.c.common.run, membership::detail::farewell{});
+  for (std::size_t i = 1; i < 4; ++i) run.c.deliver(0, i, goodbye);
+  REQUIRE(run.commits(3, 20));
+  CHECK(run[3].process->leader() != 100);
+  CHECK(run.is_member(0, 3));
+}
+
 TEST_CASE("protocol: of a broken link between two members the later one sits out, the run goes on", "[membership][fast]") {
   calm run{4};
   run.cut(1, 2);
@@ -295,6 +316,35 @@ TEST_CASE("protocol: replicas that differ are told, and take what the quorum has
   std::uint64_t told = 0;
   for (auto& h : run.c.hosts) told += h->process->rejected(reject_reason::diverged);
   CHECK(told > 0);
+}
+
+namespace {
+
+/// Rounds that four peers make in two minutes beside a newcomer that has connected and is never ready.
+std::uint64_t rounds_beside_a_newcomer(bool asks_for_time) {
+  calm run{4};
+  const auto before = run.c.newest;
+  run.c.transfer_time = 1000;
+  run.c.boot(run.c.add());
+  for (int second = 0; second < 120; ++second) {
+    run.c.run_for(1);
+    if (asks_for_time) run.c.call(run[0], [&](protocol& p) { p.asks_for_time(104, std::chrono::seconds{3}, run.c.now); });
+  }
+  REQUIRE(run.c.violation.empty());
+  CHECK_FALSE(run.is_member(4));
+  return run.c.newest - before;
+}
+
+}  // namespace
+
+TEST_CASE("protocol: a newcomer that is never ready holds nobody up, and ever less if it asks for that",
+          "[membership][fast]") {
+  calm alike{4};
+  const auto before = alike.c.newest;
+  alike.c.run_for(120);
+  const auto rounds = alike.c.newest - before;
+  CHECK(rounds_beside_a_newcomer(false) * 20 >= rounds * 19);
+  CHECK(rounds_beside_a_newcomer(true) * 10 >= rounds * 8);
 }
 
 TEST_CASE("protocol: a late peer keeps what it trained, and contributes it to a later round", "[membership][fast]") {
@@ -427,6 +477,34 @@ TEST_CASE("protocol: in storms nothing is committed twice", "[membership][fast]"
     INFO(o.violation << o.stuck);
     REQUIRE((o.violation.empty() && o.stuck.empty()));
   }
+}
+
+TEST_CASE("protocol: a steady round of a thousand members costs their leader less than a megabyte", "[membership][fast]") {
+  options o;
+  o.run = 9;
+  o.expected = 1000;
+  o.quota = 64;
+  cluster c{1, o};
+  c.restart_after = 0;
+  c.brings = 8;
+  start(c, 1000);
+  REQUIRE(c.run_until_true(120, [&] { return c.newest >= 4; }));  // all know each other, and contribute
+  const auto received = [&] {
+    std::uint64_t sum = 0;
+    for (const auto& h : c.hosts) sum += h->index == 0 ? 0 : h->sent;
+    return sum;
+  };
+  const std::uint64_t sent = c.hosts[0]->sent;
+  const std::uint64_t before = received();
+  const auto next = c.newest + 1;
+  REQUIRE(c.run_until_true(60, [&] { return c.newest == next; }));
+  const auto& record = *c.hosts[0]->process->durable().newest;
+  CHECK(record.members.size() >= 950);  // of so many a few are late, and not waited for
+  CHECK(record.contributions.size() >= 900);
+  WARN("the leader sent " << c.hosts[0]->sent - sent << " bytes, the others " << received() - before);
+  CHECK(c.hosts[0]->sent - sent < 1'000'000);
+  CHECK(received() - before < 2'000'000);
+  CHECK(c.violation.empty());
 }
 
 TEST_CASE("protocol: a thousand peers", "[membership][slow]") {

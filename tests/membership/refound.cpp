@@ -97,7 +97,7 @@ TEST_CASE("refound: the peers of the old run and of the new one turn each other 
   const durable_record founded = refounded(c.hosts[1]->process->durable(), 10, 777);
   protocol& there = *c.hosts[0]->process;
   const auto before = there.durable();
-  const auto bytes = membership::detail::encode(10, membership::detail::sync{*founded.newest, founded.samples, {}});
+  const auto bytes = membership::detail::encode(10, membership::detail::sync{*founded.newest, {}, founded.samples, {}});
   c.call(*c.hosts[0], [&](protocol& p) { p.message(101, bytes, c.now); });
   CHECK(there.rejected(reject_reason::wrong_run) == 1);
   CHECK(there.durable().newest == before.newest);

@@ -16,9 +16,10 @@ using namespace causeway::membership;
 
 namespace {
 
-constexpr std::array kinds{transfer_kind::ask_manifest, transfer_kind::manifest, transfer_kind::ask_chunk,
-                           transfer_kind::chunk,        transfer_kind::gone,     transfer_kind::receipt,
-                           transfer_kind::cancel};
+constexpr std::array kinds{transfer_kind::ask_manifest, transfer_kind::manifest,  transfer_kind::ask_chunk,
+                           transfer_kind::chunk,        transfer_kind::gone,      transfer_kind::receipt,
+                           transfer_kind::cancel,       transfer_kind::keep,      transfer_kind::means,
+                           transfer_kind::ask_time,     transfer_kind::time_given};
 
 std::vector<std::byte> random_bytes(rng& random, std::size_t count) {
   std::vector<std::byte> bytes(count);
@@ -66,7 +67,7 @@ TEST_CASE("transfer messages: what is cut short, too long or of another kind is 
     std::vector<std::byte> bytes(60);
     bytes[0] = static_cast<std::byte>(first);
     CHECK(is_transfer_message(bytes) == (first >= 0x80 && first < 0x90));
-    if (first < 0x80 || first > 0x86) CHECK(!decode_transfer(bytes));
+    if (first < 0x80 || first > 0x8A) CHECK(!decode_transfer(bytes));
   }
 }
 

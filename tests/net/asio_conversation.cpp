@@ -56,6 +56,18 @@ frame_header control(frame_kind kind, std::uint32_t length) {
 
 }  // namespace
 
+TEST_CASE("conversation: last words are heard although nobody listens to ours any more", "[net][fast]") {
+  talk t;
+  t.other->write(control(frame_kind::refused, 0));
+  t.other->reset();
+  t.listen();
+  t.us->say(frame_kind::heartbeat, test_run, 0, {});  // fails before the frame is read
+  t.run();
+  REQUIRE(t.heard);
+  CHECK(t.heard->kind == frame_kind::refused);
+  CHECK_FALSE(t.ended);
+}
+
 TEST_CASE("conversation: hears one frame and not a byte more", "[net][fast]") {
   talk t;
   t.other->write(control(frame_kind::hello, 1000), pattern(1000, 1));
@@ -75,7 +87,7 @@ TEST_CASE("conversation: ends with the reason when the other side breaks a rule"
   const int what = GENERATE(range(0, 5));
   CAPTURE(what);
   if (what == 0) t.other->write(control(frame_kind::hello, 1001));
-  if (what == 1) t.other->write(control(frame_kind::heartbeat, 0));
+  if (what == 1) t.other->write(control(frame_kind::goodbye, 0));
   if (what == 2) t.other->write(std::vector<std::byte>(header_bytes));
   if (what == 3) t.other->socket().close();
   t.listen(what == 4 ? std::chrono::nanoseconds{1ms} : std::chrono::nanoseconds{60s});
@@ -88,7 +100,7 @@ TEST_CASE("conversation: ends with the reason when the other side breaks a rule"
 
 TEST_CASE("conversation: a refusal arrives before the end", "[net][fast]") {
   talk t;
-  t.us->refuse(test_run, fail(errc::wrong_model, "", "another model"));
+  t.us->refuse(fail(errc::wrong_model, "", "another model"));
   while (!t.us->over() && t.io.run_one() != 0) {
   }
   std::vector<std::byte> body;

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -107,6 +108,20 @@ TEST_CASE("fabric: eight peers in one process, a full mesh, and sums over it", "
       CHECK(p->order.size() == n - 1);  // no connection came twice
     });
   }
+}
+
+TEST_CASE("fabric: a handler without memory costs the link that it served, and nothing else", "[net][fast]") {
+  fabric_peer a{5};
+  raw_fabric_peer b{a.net->address(), 9};
+  REQUIRE(b.connect() == 1);
+  const peer_index link = a.wait_up(9);
+  a.net->locked([&] { a.when_told = [](peer_index, const std::string&) { throw std::bad_alloc{}; }; });
+  b.socket.write(b.control("hello", 0));
+  REQUIRE(until(*a.net, [&] { return a.links[link].downs == 1; }));
+  CHECK(a.links[link].last_down.find("no memory") != std::string::npos);
+  raw_fabric_peer again{a.net->address(), 9, 501};
+  CHECK(again.connect());
+  REQUIRE(until(*a.net, [&] { return a.links[link].ups == 2; }));
 }
 
 TEST_CASE("fabric: two hundred connections made and killed leave no files, threads or memory", "[net][fast]") {

@@ -3,13 +3,17 @@
 
 #include "support/catch.hpp"
 #include "support/fabric_peers.hpp"
+#include "support/few_descriptors.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 using namespace support;
@@ -24,6 +28,14 @@ void still_serves(fabric_peer& peer) {
   peer.wait_up(777);
   other.net->close();
   REQUIRE(until(*peer.net, [&] { return !peer.link_to(777).has_value(); }));
+}
+
+/// What one costs in this process, the accepting side not counted.
+rlim_t descriptors_of_a_raw_peer() {
+  const auto nobody_accepts = open_listener({});
+  const rlim_t before = open_descriptors();
+  const raw_peer probe{nobody_accepts->address()};
+  return open_descriptors() - before;
 }
 
 }  // namespace
@@ -96,6 +108,25 @@ TEST_CASE("door: wrong runs, twins and nonsense are refused with a reason", "[ne
   CHECK(refusal(meet()).code == errc::protocol);
   CHECK(a.links.empty());
   still_serves(a);
+}
+
+TEST_CASE("door: a refusal names no run, and says what to do", "[net][fast]") {
+  constexpr std::uint64_t secret = 7'123'456'789;
+  fabric_options options;
+  options.run_id = secret;
+  fabric_peer a{5, options};
+  const auto kind = GENERATE(frame_kind::meet, frame_kind::stream, frame_kind::hello);
+  const std::uint64_t run = GENERATE(0U, 1U);
+  raw_peer stranger{*parse_endpoint(a.net->address())};
+  stranger.write(raw_fabric_peer::frame(kind, {}, run));
+  std::vector<std::byte> text;
+  const auto answer = stranger.read(&text);
+  REQUIRE(answer);
+  CHECK(answer->kind == frame_kind::refused);
+  CHECK(answer->run_id == 0);
+  const error why = net::detail::read_refusal("", text);
+  CHECK(why.message.find(std::to_string(secret)) == std::string::npos);
+  CHECK(why.message.find(kind == frame_kind::hello ? "join it with" : "check the name and the seed") != std::string::npos);
 }
 
 TEST_CASE("door: garbage and lengths beyond the limit cost their speaker the connection", "[net][fast]") {
@@ -177,24 +208,111 @@ TEST_CASE("door: a slow handshake is cut at its deadline, byte by byte or not", 
   still_serves(a);
 }
 
-TEST_CASE("door: more strangers than there is room for are told so", "[net][fast]") {
+TEST_CASE("door: a crowd of silent connections locks nobody out, and those that go are told why", "[net][fast]") {
   fabric_options options;
   options.door.strangers = 3;
   fabric_peer a{5, options};
   std::vector<std::unique_ptr<raw_fabric_peer>> silent;
-  for (int n = 0; n < 3; ++n) silent.push_back(std::make_unique<raw_fabric_peer>(a.net->address(), 9));
-  raw_fabric_peer late{a.net->address(), 9};
-  CHECK_FALSE(late.hear_meet());
-  REQUIRE(late.refusal);
-  CHECK(late.refusal->code == errc::too_large);
-  silent.pop_back();
+  for (int n = 0; n < 50; ++n) silent.push_back(std::make_unique<raw_fabric_peer>(a.net->address(), 9));
+  CHECK_FALSE(silent.front()->hear_meet());
+  REQUIRE(silent.front()->refusal);
+  CHECK(silent.front()->refusal->code == errc::too_large);
   fabric_peer other{777};
   other.dial(a.net->address());
-  for (std::size_t seen = 0; !other.link_to(5).has_value();) {
-    REQUIRE(until(*other.net, [&] { return other.link_to(5).has_value() || other.unreachable.size() > seen; }));
-    if (other.unreachable.size() > seen) other.dial(a.net->address());
-    seen = other.unreachable.size();
+  other.wait_up(5);
+  CHECK(other.unreachable.empty());
+}
+
+TEST_CASE("door: garbage fills no log", "[net][fast]") {
+  const log_lines log;
+  fabric_options options;
+  options.transport.log = log.sink();
+  fabric_peer a{5, options};
+  for (int n = 0; n < 300; ++n) {
+    raw_fabric_peer b{a.net->address(), 9};
+    b.socket.write(std::vector<std::byte>(80, std::byte{1}));
+    b.socket.read_to_end();
   }
+  const std::string text = log.text();
+  CHECK(std::count(text.begin(), text.end(), '\n') < 100);
+  CHECK(text.find("dropped a connection during its handshake") != std::string::npos);
+}
+
+TEST_CASE("door: descriptors are kept for the disk; links stand, strangers are refused with the reason", "[net][fast]") {
+  fabric_peer a{5};
+  raw_fabric_peer b{a.net->address(), 9};
+  REQUIRE(b.connect() == 1);
+  const peer_index link = a.wait_up(9);
+  {
+    // A quarter of so small a limit is the reserve: the next connection would be in it.
+    const held_files many{60};
+    const few_descriptors few{next_descriptor() / 3};
+    raw_fabric_peer late{a.net->address(), 8};
+    CHECK_FALSE(late.hear_meet());
+    REQUIRE(late.refusal);
+    CHECK(late.refusal->code == errc::too_large);
+    CHECK(late.refusal->message.find("as many connections as it may have") != std::string::npos);
+    b.socket.write(b.control("hello", 0));
+    REQUIRE(until(*a.net, [&] { return a.links[link].control.size() == 1; }));
+  }
+  still_serves(a);
+}
+
+TEST_CASE("door: without any descriptor it goes on, and takes those who waited", "[net][fast]") {
+  const log_lines log;
+  fabric_options options;
+  options.transport.log = log.sink();
+  fabric_peer a{5, options};
+  std::optional<raw_fabric_peer> b;
+  {
+    const few_descriptors for_one_socket{descriptors_of_a_raw_peer()};
+    b.emplace(a.net->address(), 9);
+    while (log.text().find("cannot accept connections for now") == std::string::npos) std::this_thread::yield();
+  }
+  CHECK(b->connect() == 1);
+  a.wait_up(9);
+}
+
+TEST_CASE("door: dials beyond the limit wait for their turn", "[net][fast]") {
+  fabric_options options;
+  options.door.dials = 1;
+  fabric_peer a{5, options};
+  std::vector<std::unique_ptr<fabric_peer>> others;
+  for (peer_id id = 10; id < 15; ++id) others.push_back(std::make_unique<fabric_peer>(id));
+  a.net->locked([&] {
+    for (const auto& other : others) {
+      a.net->dial(other->net->address());
+      a.net->dial(other->net->address());
+    }
+    a.net->dial("nonsense");
+  });
+  for (peer_id id = 10; id < 15; ++id) a.wait_up(id);
+  a.net->locked([&] { CHECK(a.links.size() == 5); });
+}
+
+TEST_CASE("door: links of peers that are gone are given to new ones", "[net][fast]") {
+  fabric_options options;
+  options.most_peers = 2;
+  fabric_peer a{5, options};
+  raw_fabric_peer stays{a.net->address(), 9};
+  REQUIRE(stays.connect() == 1);
+  const peer_index first = a.wait_up(9);
+  for (peer_id id = 100; id < 104; ++id) {
+    raw_fabric_peer b{a.net->address(), id};
+    REQUIRE(b.connect());
+    const peer_index link = a.wait_up(id);
+    CHECK(link != first);
+    b.socket.reset();
+    REQUIRE(until(*a.net, [&] { return !a.link_to(id).has_value(); }));
+  }
+  raw_fabric_peer b{a.net->address(), 200};
+  REQUIRE(b.connect());
+  a.wait_up(200);
+  raw_fabric_peer refused{a.net->address(), 201};
+  refused.say_meet();
+  CHECK_FALSE(refused.hear_meet());
+  REQUIRE(refused.refusal);
+  CHECK(refused.refusal->code == errc::too_large);
 }
 
 TEST_CASE("door: a peer whose program was started anew replaces its old connection", "[net][fast]") {

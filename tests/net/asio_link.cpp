@@ -6,9 +6,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace support;
@@ -105,6 +110,128 @@ TEST_CASE("link: chunks that come after a cancelled receive do not touch its buf
   REQUIRE(t.wait(t.receive(1, other, next), soon()));  // the stream is still framed
   CHECK((next == std::vector<std::byte>(body.begin(), body.begin() + 10)));
   CHECK(untouched(buffer));
+}
+
+TEST_CASE("link: bytes of a message that was given up on another stream touch nothing", "[net][fast]") {
+  const std::uint32_t streams = GENERATE(2U, 3U, 16U);
+  CAPTURE(streams);
+  half_real pair{test_options(), streams};
+  auto& t = *pair.transport;
+  const std::size_t piece = net::detail::chunk_for(0, streams);
+  const auto body = pattern(piece, 1);
+  auto buffer = std::make_unique<std::vector<std::byte>>(streams * piece);
+  const auto op = t.receive(1, talk, *buffer);
+  // Every stream but the first is in the middle of a chunk when the first says that nothing more will come.
+  for (std::uint32_t s = 1; s < streams; ++s) {
+    const std::uint64_t before = t.stats().bytes_received;
+    pair.stream(s).write(data_header(talk, 0, streams * piece, (s - 1) * piece, piece), std::span{body}.first(piece / 2));
+    pair.until_received(before, header_bytes + piece / 2);
+  }
+  frame_header abort = data_header(talk, 0, streams * piece, (streams - 1) * piece, 0);
+  abort.kind = frame_kind::abort;
+  pair.stream(0).write(abort);
+  CHECK(t.wait(op, soon()).error().code == errc::cancelled);
+  buffer.reset();  // it is the caller's again
+  std::vector<std::byte> retry(streams * piece);
+  const auto again = t.receive(1, talk, retry);
+  const std::uint64_t before = t.stats().bytes_received;
+  for (std::uint32_t s = 1; s < streams; ++s) pair.stream(s).write(std::span{body}.subspan(piece / 2));
+  pair.until_received(before, (streams - 1) * (piece - piece / 2));
+  CHECK(untouched(retry));
+  for (std::uint32_t s = 0; s < streams; ++s) {
+    pair.stream(s).write(data_header(talk, 1, streams * piece, s * piece, piece), pattern(piece, s));
+  }
+  CHECK(*t.wait(again, soon()) == retry.size());
+  for (std::uint32_t s = 0; s < streams; ++s) {
+    CHECK(std::ranges::equal(std::span{retry}.subspan(s * piece, piece), pattern(piece, s)));
+  }
+}
+
+TEST_CASE("link: a peer that takes back what another stream is receiving is dropped", "[net][fast]") {
+  const std::uint32_t streams = GENERATE(2U, 16U);
+  const bool wanted = GENERATE(true, false);
+  CAPTURE(streams, wanted);
+  half_real pair{test_options(), streams};
+  auto& t = *pair.transport;
+  const std::size_t piece = net::detail::chunk_for(0, streams);
+  const auto body = pattern(piece, 1);
+  std::vector<std::byte> buffer(2 * piece);
+  operation op = 0;
+  if (wanted) op = t.receive(1, talk, buffer);
+  std::uint64_t before = t.stats().bytes_received;
+  pair.stream(1).write(data_header(talk, 0, 2 * piece, 0, piece), std::span{body}.first(piece / 2));
+  pair.until_received(before, header_bytes + piece / 2);
+  before = t.stats().bytes_received;
+  frame_header abort = data_header(talk, 0, 2 * piece, 0, 0);
+  abort.kind = frame_kind::abort;
+  pair.stream(0).write(abort);
+  pair.until_received(before, header_bytes);
+  pair.stream(1).write(std::span{body}.subspan(piece / 2));
+  if (!wanted) op = t.receive(1, talk, buffer);
+  CHECK(t.wait(op, soon()).error().code == errc::peer_lost);
+  pair.stream(1).read_to_end();
+}
+
+TEST_CASE("link: the death of one of several streams ends every operation and frees every buffer", "[net][fast]") {
+  const std::uint32_t streams = GENERATE(2U, 5U, 16U);
+  const std::uint32_t dying = GENERATE(0U, 1U);
+  CAPTURE(streams, dying);
+  half_real pair{test_options(), streams};
+  auto& t = *pair.transport;
+  const std::size_t piece = net::detail::chunk_for(0, streams);
+  const auto body = pattern(piece, 1);
+  auto buffer = std::make_unique<std::vector<std::byte>>(streams * piece);
+  const auto op = t.receive(1, talk, *buffer);
+  for (std::uint32_t s = 0; s < streams; ++s) {
+    const std::uint64_t before = t.stats().bytes_received;
+    pair.stream(s).write(data_header(talk, 0, streams * piece, s * piece, piece), std::span{body}.first(piece / 2));
+    pair.until_received(before, header_bytes + piece / 2);
+  }
+  pair.stream(dying).reset();
+  CHECK(t.wait(op, soon()).error().code == errc::peer_lost);
+  buffer.reset();
+  for (std::uint32_t s = 0; s < streams; ++s) {
+    if (s != dying) pair.stream(s).write(std::span{body}.subspan(piece / 2));
+    if (s != dying) pair.stream(s).read_to_end();
+  }
+}
+
+namespace {
+
+/// An owner that has no memory left for control messages.
+struct poor_owner final : net::detail::link_owner {
+  std::string lost;
+  void hear_lost(peer_index, const error& why) override { lost = why.text(); }
+  void hear_control(peer_index, net::detail::control_message) override { throw std::bad_alloc{}; }
+};
+
+}  // namespace
+
+TEST_CASE("link: a message that there is no memory for costs the link, not the process", "[net][fast]") {
+  auto from = open_listener({});
+  asio::io_context& io = *from->io;
+  poor_owner owner;
+  net::detail::link_context shared;
+  shared.run_id = test_run;
+  shared.owner = &owner;
+  raw_peer peer{from->address()};
+  std::vector<asio::ip::tcp::socket> sockets;
+  sockets.push_back(from->acceptor->accept());
+  net::detail::link link{shared, {.sender = 9, .name = "peer 9", .chunk = chunk, .their_chunk = chunk}, std::move(sockets)};
+  link.start_reading();
+  const auto content = pattern(100, 1);
+  frame_header h = data_header({}, 0, content.size(), 0, content.size());
+  h.kind = frame_kind::control;
+  h.sender = 9;
+  net::detail::outgoing_frame out;
+  out.begin(h, content, true);
+  peer.write(out.header);
+  peer.write(content);
+  while (!link.lost()) io.run_one();
+  CHECK(owner.lost.find("no memory") != std::string::npos);
+  peer.read_to_end();
+  io.poll();
+  CHECK(link.at_rest());
 }
 
 TEST_CASE("link: a cancelled send leaves the stream framed, and the receiver is told", "[net][fast]") {

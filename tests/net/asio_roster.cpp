@@ -21,18 +21,40 @@ introduction peer(peer_id id, std::uint64_t incarnation = 500) {
   return who;
 }
 
+bool everybody(peer_index) { return true; }
+
 }  // namespace
 
 TEST_CASE("roster: peers keep their place, and only so many get one", "[net][fast]") {
   roster all{5, 1, 2};
-  CHECK(all.seat(9) == 0);
-  CHECK(all.seat(7) == 1);
-  CHECK(all.seat(9) == 0);
+  CHECK(all.seat(9, everybody) == 0);
+  CHECK(all.seat(7, everybody) == 1);
+  CHECK(all.seat(9, everybody) == 0);
   CHECK(all.size() == 2);
-  CHECK_FALSE(all.objection(peer(7)));
-  CHECK(all.objection(peer(8))->code == errc::too_large);
-  CHECK(all.objection(peer(5, 1))->message == "that is this peer itself");
-  CHECK(all.objection(peer(5, 2))->message.find("two peers have the id 5") != std::string::npos);
+  CHECK_FALSE(all.objection(peer(7), everybody));
+  CHECK(all.objection(peer(8), everybody)->code == errc::too_large);
+  CHECK_FALSE(all.seat(8, everybody));
+  CHECK(all.objection(peer(5, 1), everybody)->message == "that is this peer itself");
+  CHECK(all.objection(peer(5, 2), everybody)->message.find("two peers have the id 5") != std::string::npos);
+}
+
+TEST_CASE("roster: 10 000 strangers who came and went lock nobody out", "[net][fast]") {
+  roster all{5, 1, 3};
+  const auto first_stands = [](peer_index p) { return p == 0; };
+  all.settle(*all.seat(9, first_stands), peer(5), peer(9), 1, {});
+  for (peer_id id = 100; id < 10'100; ++id) {
+    REQUIRE_FALSE(all.objection(peer(id), first_stands));
+    const auto place = all.seat(id, first_stands);
+    REQUIRE(place);
+    REQUIRE(*place != 0);
+    all.settle(*place, peer(5), peer(id), id, {});
+  }
+  CHECK(all.size() == 3);
+  CHECK(all.find(9) == 0);
+  CHECK(all.find(10'099).has_value());
+  CHECK(all.find(10'098).has_value());  // whoever is gone the longest goes first
+  CHECK_FALSE(all.find(10'097).has_value());
+  CHECK(all[*all.find(10'098)].id == 10'098);
 }
 
 TEST_CASE("roster: one connection at a time is chosen, until it is claimed or given back", "[net][fast]") {
@@ -56,7 +78,7 @@ TEST_CASE("roster: what is known of a link answers for it, and for nothing later
   roster all{5, 1, 10};
   const auto them = peer(3);
   CHECK(all.wish_for(them, false).last == 0);
-  const peer_index place = all.seat(3);
+  const peer_index place = *all.seat(3, everybody);
   introduction us = peer(5, 1);
   us.streams = 2;
   all.settle(place, us, them, 41, "name:50");

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -54,6 +55,7 @@ class fake_fabric final : public fabric {
   void post(peer_index, std::vector<std::byte>, bool) override {}
   void wake_at(time_point) override {}
   void cancel_before(std::uint32_t) override {}
+  void aside(std::function<void()>, std::function<void()>) override {}
   void locked(const std::function<void()>& what) override { what(); }
   result<bool> block(const std::function<bool()>& done, time_point) override { return done(); }
   [[nodiscard]] std::string describe_waits() const override { return {}; }

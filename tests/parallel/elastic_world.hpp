@@ -48,7 +48,9 @@ struct elastic_world_options {
   std::vector<std::uint32_t> late{};                                ///< hosts that are not booted with the rest
   std::uint64_t evaluations = 0;                                    ///< before every step and at the end
   std::function<void(std::uint32_t, std::uint64_t)> before_step{};  ///< host, step
-  std::function<void(const std::string&)> trace{};                  ///< every line that a peer logs
+  /// Before a step: the host, the step, its parameters.
+  std::function<void(std::uint32_t, std::uint64_t, causeway::parameter_store&)> spoils{};
+  std::function<void(const std::string&)> trace{};  ///< every line that a peer logs
 };
 
 /// The peer of such a run, on any network. It begins with the first block only.
@@ -208,7 +210,7 @@ void kill_through_the_run(elastic_world_options o, const Recovery& recovery, std
 }
 
 /// Calls of the network after which the first peer has founded the run.
-inline constexpr std::uint64_t founded = 100;
+inline constexpr std::uint64_t founded = 130;
 
 }  // namespace support
 

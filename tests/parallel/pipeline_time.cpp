@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -130,6 +132,81 @@ TEST_CASE("pipeline in time: where blocks and lines take as long as they like, V
                                              << " s, with room to run ahead " << ahead / 10 << " s");
   CHECK(flush / rule > 1.08);
   CHECK(in_order / ahead > 1.1);
+}
+
+namespace {
+
+/// What the others say when `hung` computes for ever in its second step, or comes to a not-a-number there, and when.
+struct ended {
+  std::vector<error> errors;
+  std::vector<double> at;
+};
+ended second_step_with(std::uint32_t victim, bool spoilt) {
+  constexpr std::uint32_t ranks = 4, micro_batches = 4;
+  sim::world world{{.seed = 1}};
+  std::vector<sim::host_index> hosts;
+  for (std::uint32_t p = 0; p < ranks; ++p) hosts.push_back(world.add_host({}));
+  const pipeline_options options{.micro_batches = micro_batches};
+  ended e{std::vector<error>(ranks), std::vector<double>(ranks)};
+  for (const auto host : hosts) {
+    world.boot(host, [&, host](sim::process& process) {
+      environment env;
+      env.transport = net::any_transport{std::move(*process.make_transport(hosts))};
+      env.clock = process.clock();
+      std::uint64_t step = 0;
+      parameter_store* store = nullptr;
+      const auto spend = [&](double s) {
+        process.compute(std::chrono::duration_cast<duration>(std::chrono::duration<double>(s)));
+        if (step != 1 || host != victim) return;
+        if (spoilt) store->view().values[0] = std::numeric_limits<float>::quiet_NaN();
+        if (!spoilt) process.sleep(std::chrono::hours{48});
+      };
+      const auto place = place_in(options, host, ranks).value();
+      support::timed_stages model{ranks, 4, part_of(options, place, ranks, 1).value(), {1, 1, 1, spend}};
+      auto t = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::every_step<>{}, pipeline<>{options},
+                            optim::sgd{});
+      store = &t.model().parameters();
+      const std::vector<std::int32_t> tokens(micro_batches, 1);
+      REQUIRE(t.start());
+      for (; step < 2; ++step) {
+        const auto report = t.step({tokens, tokens, micro_batches});
+        if (!report) e.errors[host] = report.error();
+      }
+      e.at[host] = seconds(process.now().since_start);
+    });
+  }
+  world.run_until(time_point{std::chrono::hours{100}});
+  return e;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "pipeline in time: a peer that hangs ends the others' wait after what a batch has taken, and they name whom they "
+    "wait for",
+    "[parallel][fast]") {
+  for (const std::uint32_t victim : {0U, 1U, 3U}) {
+    const ended e = second_step_with(victim, false);
+    for (std::uint32_t p = 0; p < 4; ++p) {
+      if (p == victim) continue;
+      INFO("peer " << p << " of a pipeline where peer " << victim << " hangs: " << e.errors[p].text());
+      CHECK((e.errors[p].code == errc::timeout || e.errors[p].code == errc::peer_lost));
+      CHECK(e.errors[p].where.find("peer") != std::string::npos);
+      CHECK(e.at[p] > 600);
+      CHECK(e.at[p] < 3600);
+    }
+  }
+}
+
+TEST_CASE("pipeline in time: what is not finite is not sent; its stage and micro-batch are named", "[parallel][fast]") {
+  for (const std::uint32_t victim : {0U, 1U, 2U}) {
+    const ended e = second_step_with(victim, true);
+    CHECK(e.errors[victim].code == errc::non_finite);
+    CHECK(e.errors[victim].text().find("this stage: it came to values that are not finite for micro-batch") == 0);
+    for (std::uint32_t p = 0; p < 4; ++p) {
+      if (p != victim) CHECK(e.errors[p].code != errc::non_finite);  // nobody else is at fault
+    }
+  }
 }
 
 }  // namespace causeway::parallel

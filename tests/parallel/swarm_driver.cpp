@@ -307,4 +307,58 @@ TEST_CASE("swarm driver: strangers, other steps and numbers beyond the batch cha
   CHECK(d.finished() == 0);
 }
 
+TEST_CASE("swarm driver: who sends what is of no use again and again gets nothing for longer each time",
+          "[parallel][fast]") {
+  auto d = six_peers(8);
+  std::uint64_t step = 0;
+  const auto begin = [&] {
+    d.begin(1, swarm_wire::training_turn(step), step_size{step, batches, stages});
+    const auto orders = newest(d.take_orders());
+    return std::any_of(orders.begin(), orders.end(), [](const auto& o) { return o.second.path[1] == 20; });
+  };
+  std::vector<std::uint64_t> left_out;
+  for (int offence = 0; offence < 4; ++offence) {
+    d.failed(20, swarm_wire::training_turn(step), 0);
+    std::uint64_t without = 0;
+    for (++step; !begin(); ++step) ++without;
+    left_out.push_back(without);
+    if (offence == 1) {  // coming back is no pardon
+      d.failed(20, swarm_wire::training_turn(step), 0);
+      d.gone(20);
+      d.serves(20, 1);
+      without = 0;
+      for (++step; !begin(); ++step) ++without;
+      left_out.push_back(without);
+    }
+  }
+  CHECK(left_out == std::vector<std::uint64_t>{0, 1, 3, 7, 15});
+  step += 200;
+  CHECK(begin());
+  d.failed(20, swarm_wire::training_turn(step), 0);
+  ++step;
+  CHECK(begin());  // that was long ago
+}
+
+TEST_CASE("swarm driver: what is under way and through is counted as it changes", "[parallel][fast]") {
+  auto d = six_peers(8);
+  const auto paths = newest(d.take_orders());
+  CHECK(d.under_way() == batches);
+  std::uint32_t through = 0;
+  for (const auto& [m, o] : paths) {
+    finish(d, o);
+    CHECK(d.finished() == ++through);
+    CHECK(d.under_way() == batches - through);
+  }
+  d.gone(20);
+  const auto again = static_cast<std::uint32_t>(newest(d.take_orders()).size());
+  CHECK(d.finished() == batches - again);
+  CHECK(d.under_way() == again);
+  d.summed(1, true);
+  CHECK(d.finished() == batches);
+  d.summed(1, false);
+  CHECK(d.under_way() == again);
+  d.begin(1, turn + 1, step_size{0, batches, stages});
+  CHECK(d.finished() == 0);
+}
+
 }  // namespace causeway::parallel

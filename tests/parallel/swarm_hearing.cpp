@@ -4,7 +4,10 @@
 #include <causeway/sim/world.hpp>
 #include <causeway/stage/routing_by_chance.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +15,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/counted_fabric.hpp"
 
 using namespace causeway;
 using namespace std::chrono_literals;
@@ -49,6 +53,10 @@ struct listener final : hearing {
   void say(net::peer_id to, std::vector<std::byte> bytes) {
     fabric_->locked([&] { fabric_->post(*table_.link_to(to), std::move(bytes)); });
   }
+  [[nodiscard]] bool drives() const { return drives_; }
+  [[nodiscard]] bool knows(net::peer_id id) const { return table_.link_to(id).has_value(); }
+  [[nodiscard]] std::size_t early_orders() const { return orders_.size(); }
+  [[nodiscard]] std::size_t waiting_parcels() const { return parcels_.size(); }
   using hearing::take_parcels, hearing::station_;
 };
 
@@ -120,7 +128,9 @@ TEST_CASE("swarm hearing: parcels wait for their turn, and bytes that are none e
         p.sleep(500ms);
         for (const std::uint64_t turn : {7U, 8U, 9U}) {
           l.station_.begin(turn, 4);
-          due.push_back(l.take_parcels().size());
+          const std::size_t without_order = l.take_parcels().size();
+          l.station_.take({turn, 0, 1, {1, 2, 3}, std::vector(3, parallel::swarm_wire::stage_need::usual), {0, 0, 0}});
+          due.push_back(100 * without_order + l.take_parcels().size());
         }
       }
       p.sleep(2s);
@@ -129,4 +139,120 @@ TEST_CASE("swarm hearing: parcels wait for their turn, and bytes that are none e
   REQUIRE(world.run());
   CHECK(due == std::vector<std::size_t>{1, 2, 1});
   CHECK(log.find("peer 1 is sent away") != std::string::npos);
+}
+
+namespace {
+
+/// Control messages that each of so many idle peers posts in a heartbeat, once they know each other: of the driver, and the
+/// most of another.
+std::pair<double, double> posts_of_idle_peers(std::uint32_t peers) {
+  constexpr int heartbeats = 10;
+  sim::world world{{.seed = 1}};
+  for (std::uint32_t h = 0; h < peers; ++h) (void)world.add_host();
+  std::vector<std::uint64_t> posts(peers);
+  std::uint32_t silent = 0;
+  double driver = 0, other = 0;
+  for (std::uint32_t h = 0; h < peers; ++h) {
+    world.boot(h, [&, h](sim::process& p) {
+      auto o = options_of(h % 3);
+      if (h > 0) o.dial = {world.address(0)};
+      listener l{std::make_shared<support::counted_fabric>(
+                     p.make_fabric(h + 1),
+                     [&, h](support::fabric_call c) { posts[h] += c == support::fabric_call::post ? 1 : 0; }),
+                 o, log_sink{[&](severity, std::string_view line) {
+                   silent += line.find("silent") != std::string_view::npos ? 1U : 0U;
+                 }}};
+      l.listen();
+      p.sleep(5s);
+      l.serve();
+      p.sleep(40s);
+      const std::uint64_t before = posts[h];
+      p.sleep(heartbeats * 1s);
+      const double each = static_cast<double>(posts[h] - before) / heartbeats;
+      (l.drives() ? driver : other) = std::max(l.drives() ? driver : other, each);
+      CHECK(l.connected() == peers - 1);
+      p.sleep(5s);
+    });
+  }
+  REQUIRE(world.run());
+  CHECK(silent == 0);
+  return {driver, other};
+}
+
+}  // namespace
+
+TEST_CASE("swarm hearing: in a heartbeat the driver speaks to all, everybody else to a few", "[parallel][fast]") {
+  for (const std::uint32_t peers : {4U, 16U, 64U}) {
+    const auto [driver, other] = posts_of_idle_peers(peers);
+    INFO(peers << " peers: the driver posts " << driver << ", others " << other);
+    CHECK(other <= 4 * 8);  // statuses and probes of eight, the driver's; echoes of those who ask, at times more than eight
+    CHECK(driver <= peers + 2 * 8 + 2);
+    CHECK(driver >= peers - 1);
+  }
+}
+
+TEST_CASE("swarm hearing: who announces tensors without end is sent away, and nothing is set aside for it",
+          "[parallel][fast]") {
+  sim::world world{{.seed = 1}};
+  for (int h = 0; h < 2; ++h) (void)world.add_host();
+  std::string log;
+  std::size_t most = 0;
+  for (std::uint32_t h = 0; h < 2; ++h) {
+    world.boot(h, [&, h](sim::process& p) {
+      auto o = options_of(h);
+      o.dial = {world.address(1 - h)};
+      o.micro_batches = 4;
+      listener l{p.make_fabric(h + 1), o,
+                 log_sink{[&](severity, std::string_view line) { log.append(line).append("\n"); }}};
+      l.listen();
+      p.sleep(1s);
+      for (std::uint64_t n = 0; n < 40; ++n) {
+        if (h == 0 && l.knows(2)) l.say(2, encode(5, parallel::swarm_wire::parcel{1, 0, 0, n}));
+        if (h == 1) l.station_.begin(1, 4);
+        if (h == 1) CHECK(l.take_parcels().empty());
+        p.sleep(10ms);
+        if (h == 1) most = std::max(most, l.waiting_parcels());
+      }
+      p.sleep(1s);
+    });
+  }
+  REQUIRE(world.run());
+  CHECK(most == 8 * 4);
+  CHECK(log.find("peer 1 is sent away: it announced more tensors than a turn has") != std::string::npos);
+}
+
+TEST_CASE("swarm hearing: orders come from who drives, and early ones are bounded", "[parallel][fast]") {
+  sim::world world{{.seed = 1}};
+  for (int h = 0; h < 2; ++h) (void)world.add_host();
+  std::vector<std::size_t> kept;
+  for (std::uint32_t h = 0; h < 2; ++h) {
+    world.boot(h, [&, h](sim::process& p) {
+      auto o = options_of(2 * h);
+      o.dial = {world.address(1 - h)};
+      o.micro_batches = 4;
+      listener l{p.make_fabric(h + 1), o};
+      l.listen();
+      p.sleep(1s);
+      const auto order = [](std::uint64_t turn, std::uint32_t m) {
+        return encode(5, parallel::swarm_wire::order{turn,
+                                                     m,
+                                                     (std::uint64_t{7} << 32U) + turn,
+                                                     {1, 2, 2},
+                                                     std::vector(3, parallel::swarm_wire::stage_need::usual),
+                                                     {0, 0, 0}});
+      };
+      if (h == 0) l.say(2, order(9, 0));  // from somebody who does not drive
+      p.sleep(100ms);
+      if (h == 1) kept.push_back(l.early_orders());
+      if (h == 0) l.say(2, encode(5, parallel::swarm_wire::claim{7}));
+      for (std::uint64_t turn = 1; turn < 100 && h == 0; ++turn) {
+        for (std::uint32_t m = 0; m < 9; ++m) l.say(2, order(turn, m));
+      }
+      p.sleep(100ms);
+      if (h == 1) kept.push_back(l.early_orders());
+      p.sleep(100ms);
+    });
+  }
+  REQUIRE(world.run());
+  CHECK(kept == std::vector<std::size_t>{0, 16});
 }

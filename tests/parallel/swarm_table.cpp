@@ -70,16 +70,20 @@ TEST_CASE("swarm table: a delay is half a round trip, and nobody else can end it
   swarm_table t = three_others();
   const time_point begin{std::chrono::seconds{5}};
   t.echoed(9, swarm_table::mark_of(begin), begin);  // never asked
-  CHECK(t.measured_delays().list.empty());
+  CHECK(t.take_delays().list.empty());
   t.peers()[9].probed = begin;
   t.echoed(9, swarm_table::mark_of(begin) + 1, begin);
   t.echoed(7, swarm_table::mark_of(begin), begin);
-  CHECK(t.measured_delays().list.empty());
+  CHECK(t.take_delays().list.empty());
   t.echoed(9, swarm_table::mark_of(begin), begin + std::chrono::milliseconds{80});
   t.echoed(9, swarm_table::mark_of(begin), begin + std::chrono::seconds{80});  // once
-  REQUIRE(t.measured_delays().list.size() == 1);
-  CHECK(t.measured_delays().list[0].to == 9);
-  CHECK(t.measured_delays().list[0].seconds == Approx(0.04));
+  const auto measured = t.take_delays();
+  REQUIRE(measured.list.size() == 1);
+  CHECK(measured.list[0].to == 9);
+  CHECK(measured.list[0].seconds == Approx(0.04));
+  CHECK(t.take_delays().list.empty());  // told once
+  t.tell_delays_again();
+  CHECK(t.take_delays().list.size() == 1);
 }
 
 TEST_CASE("swarm table: who is steps behind sees it", "[parallel][fast]") {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -50,7 +51,12 @@ struct swarm_world_options {
   std::function<bool(std::uint32_t, std::string_view)> dies_passing{};  ///< the host, when it passes that point of a round
   causeway::duration back_after{0};                                     ///< the victim is started again; 0: not
   std::vector<std::uint32_t> late{};                                    ///< hosts that are not booted with the rest
-  std::function<void(const std::string&)> trace{};                      ///< every line that a peer logs
+  /// Before every computation of a block, the host and how many it has done: whether its parameters get a not-a-number.
+  std::function<bool(std::uint32_t, std::uint64_t)> spoils{};
+  /// Likewise: whether its trainer hangs there, while its network lives.
+  std::function<bool(std::uint32_t, std::uint64_t)> hangs{};
+  causeway::duration hangs_for = 1h;
+  std::function<void(const std::string&)> trace{};  ///< every line that a peer logs
 };
 
 /// Stage s of the run has hosts first(s), first(s) + 1, ... `Seat`: what a peer's trainer is made of.
@@ -93,6 +99,7 @@ class swarm_world {
     std::uint64_t missed = 0;                   ///< evaluations whose result was lost
     std::string error;
     std::uint64_t calls = 0;      ///< of the network
+    std::uint64_t blocks = 0;     ///< that it has computed, forward or a half of backward
     std::uint64_t bytes = 0;      ///< sent in the swarm: boundaries, and messages
     std::uint64_t exchanged = 0;  ///< bytes of gradients, or of what was moved, sent to the peers of the stage
   };
@@ -211,7 +218,11 @@ class swarm_world {
     me.finished = me.killed = false;
     std::optional<std::uint32_t> moves_to;
     const nn::block_range range{stage * options_.blocks_per_stage, (stage + 1) * options_.blocks_per_stage};
-    const block_seconds time{options_.block_seconds, options_.block_seconds, options_.block_seconds, [&p](double s) {
+    causeway::parameter_store* store = nullptr;
+    const block_seconds time{options_.block_seconds, options_.block_seconds, options_.block_seconds, [&](double s) {
+                               if (options_.spoils && store != nullptr && options_.spoils(p.host(), me.blocks++))
+                                 store->view().values[0] = NAN;
+                               if (options_.hangs && options_.hangs(p.host(), me.blocks++)) p.sleep(options_.hangs_for);
                                if (s > 0) p.compute(std::chrono::duration_cast<duration>(std::chrono::duration<double>(s)));
                              }};
     auto here = seat(p, stage);
@@ -219,6 +230,7 @@ class swarm_world {
     const auto mates = std::static_pointer_cast<counted_fabric>(here.mates);
     const auto outcome = Seat::template take<Codec>(
         std::move(here), router_, job_.make(nn::model_part{range}, time), schedule_, [&](auto& trainer, auto& peer) {
+          store = &trainer.model().parameters();
           const auto trained = train(p, trainer, me);
           me.bytes = fabric->stats().bytes_sent;
           me.exchanged = mates->sent_on(causeway::collective::channels::updates);
@@ -243,6 +255,7 @@ class swarm_world {
       for (int k = 0; k < options_.evaluations; ++k) CAUSEWAY_TRY(evaluate(trainer, me));
       const auto b = job_.batch(schedule_, trainer.context().step());
       CAUSEWAY_ASSIGN(const auto report, trainer.step(b.view()));
+      if (report.step == 0) continue;  // it went back to where it had begun
       me.losses.resize(options_.steps);
       me.losses[report.step - 1] = report.loss;
       me.ends.push_back(p.now());

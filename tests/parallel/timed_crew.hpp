@@ -16,8 +16,11 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "support/catch.hpp"
@@ -31,6 +34,9 @@ struct timed_crew_options {
   std::int64_t stages = 4;   ///< of one block each
   std::int64_t micro_batches = 8;
   double unit = 0.1;  ///< seconds of a forward, and of each half of a backward, through a block
+  /// Asked after every computation, with the host and its seconds of compute: whether its trainer hangs there for ever.
+  std::function<bool(std::uint32_t, double)> hangs{};
+  std::function<void(const std::string&)> trace{};  ///< every line that a peer logs
 };
 
 /// `live(world, process, trainer, identity, computed)` trains a peer; `computed` are its seconds of compute so far.
@@ -42,6 +48,11 @@ void run_timed_crew(const timed_crew_options& o, const Recovery& recovery, Live 
   for (std::uint32_t h = 0; h < o.hosts; ++h) {
     disks.emplace_back(sim::disk_options{.seed = h});
     world.set_storage(world.add_host({}), io::any_storage{io::basic_file_storage{disks.back()}});
+  }
+  if (o.trace) {
+    world.set_log([&o](time_point t, std::uint32_t host, severity, std::string_view text) {
+      o.trace(std::to_string(seconds(t.since_start)) + " host " + std::to_string(host) + ": " + std::string{text});
+    });
   }
   const auto member_of = [&](sim::process& p, net::peer_id id) {
     member_options m;
@@ -66,6 +77,7 @@ void run_timed_crew(const timed_crew_options& o, const Recovery& recovery, Live 
     const auto spend = [&](double s) {
       computed += s;
       p.compute(std::chrono::duration_cast<duration>(std::chrono::duration<double>(s)));
+      if (o.hangs && o.hangs(p.host(), computed)) p.sleep(std::chrono::hours{10});
     };
     timed_stages model{o.stages, 4, nn::model_part{{0, 1}}, block_seconds{o.unit, o.unit, o.unit, spend}};
     auto trainer = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::every_step<>{}, optim::adamw{},

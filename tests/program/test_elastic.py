@@ -5,6 +5,7 @@ again and joined.
 usage: test_elastic.py PATH_OF_CAUSEWAY [unittest options]"""
 import glob, json, os, re, shutil, signal, subprocess, time, unittest
 
+import wire
 from support import PROGRAM, Program
 
 LONG = ["--steps", "100000000"]  # ends only when it is told to, however quick the machine is
@@ -206,6 +207,58 @@ class Training(Elastic):
         self.assertEqual(rounds, sorted(set(rounds)))  # nothing committed was lost or done twice
         self.journals_hold()
 
+    def test_an_interrupted_start_says_how_far_the_run_is(self):
+        p = self.start("--peers", "2", *LONG)
+        self.until(lambda: all(self.round(i) > 3 for i in range(2)), p)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+        reached = max(self.round(i) for i in range(2))
+        p = self.start("--peers", "2", *LONG)
+        self.until(lambda: os.path.exists(p.out) and self.listens_again(p, 0), p)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+        said = int(re.search(r"stopped at round (\d+)", self.said(p)).group(1))
+        self.assertGreaterEqual(said, reached)
+
+    def listens_again(self, p, peer):
+        return str(self.pid(peer)) in subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True).stdout.split()
+
+    def test_what_is_local_reaches_the_peers_that_a_launcher_starts(self):
+        store = os.path.join(self.dir, "store")
+        local = ["--net.patience", "7", "--parallel.store", store, "--net.streams", "2"]
+        elastic = self.start("--peers", "2", *local, *LONG)
+        self.until(lambda: all(self.round(i) > 0 for i in range(2)), elastic)
+        fixed = self.spawn(self.command("--peers", "2", *local, *LONG, where="fixed"))
+        children = lambda: subprocess.run(["pgrep", "-P", str(fixed.pid)], capture_output=True, text=True).stdout.split()
+        self.until(lambda: len(children()) == 1 and "join" in self.words(children()[0]), fixed)
+        for pid in [self.pid(0), self.pid(1), children()[0]]:
+            words = self.words(pid)
+            for name, value in zip(local[::2], local[1::2]):
+                self.assertEqual(words[words.index(name) + 1], value, words)
+            self.assertNotIn("--run.fresh", words)
+        for p in [elastic, fixed]:
+            p.send_signal(signal.SIGINT)
+            self.ends(p, 130)
+
+    def words(self, pid):
+        with open(f"/proc/{pid}/cmdline") as f:
+            return f.read().split("\0")
+
+    def test_a_silent_stranger_does_not_hold_up_the_end(self):
+        p = self.start("--peers", "1", "--listen", "127.0.0.1:0", "--steps", "400", "--net.patience", "2")
+        self.until(lambda: self.round(0) > 0, p)
+        address = re.search(r"causeway join (\S+)", self.said(p)).group(1)
+        stranger = wire.SilentStranger(address, wire.run_id("causeway"))
+        try:
+            self.ends(p)
+        finally:
+            stranger.close()
+        self.assertIn("validation loss", self.said(p))
+        with open(os.path.join(self.folder(0), "log.txt")) as f:
+            log = f.read()
+        self.assertIn("staying for 1 peers", log)  # it was there, and was waited for a while
+        self.assertNotIn("dropped", log)
+
     def test_another_setting_on_the_same_folder_is_refused(self):
         self.ends(self.start("--peers", "2", "--steps", "20"))
         p = self.start("--peers", "2", "--steps", "20", "--model.layers", "3")
@@ -395,11 +448,12 @@ class Refounding(Elastic):
         p = self.start("--peers", "1", "--run.refound", "true", *LONG)
         self.until(lambda: "causeway join" in self.said(p), p)
         address = re.search(r"causeway join (\S+)", self.said(p)).group(1)
-        stranger = self.join(address, "--net.patience", "1")
-        self.ends(stranger, 1)
-        self.assertIn("[unreachable]", self.said(stranger, "err"))
-        before = self.round(0)
         branch = re.search(r"--run.branch ([0-9a-f-]+)", self.said(p)).group(1)
+        stranger = self.join(address, "--net.patience", "1")  # it was in the other one
+        self.ends(stranger, 1)
+        self.assertIn("[wrong_run]", self.said(stranger, "err"))
+        self.assertIn(f"--run.branch {branch}", self.said(stranger, "err"))
+        before = self.round(0)
         peer = self.join(address, "--run.branch", branch)
         self.until(lambda: self.round(0, "other") > before, peer)
         for q in [peer, p]:
@@ -411,7 +465,7 @@ class Refounding(Elastic):
         p = self.start("--peers", "2", *LONG)
         self.until(lambda: self.round(0) > 1, p)
         q = self.start("--peers", "2", "--run.refound", "true", *LONG)
-        self.ends(q, 1)
+        self.ends(q, 2)
         self.assertRegex(self.said(q, "err"), r"peer-\d: runs \(process \d+\)")
         p.send_signal(signal.SIGINT)
         self.ends(p, 130)
@@ -480,8 +534,8 @@ class Simulating(Program):
         self.assertIn("1 kills, 0 stops, 1 restarts", r.stdout)
         with open(toml, "a") as f:
             f.write('[[fault]]\nat = 30\nkind = "earthquake"\nhosts = [1]\n')
-        self.fails(self.simulate(*self.MODEL, "--faults", toml, code=1), "invalid_argument", "plan.toml:9", "earthquake")
-        self.fails(self.simulate(*self.MODEL, "--faults", "everything", code=1), "invalid_argument", "everything")
+        self.fails(self.simulate(*self.MODEL, "--faults", toml, code=2), "invalid_argument", "plan.toml:9", "earthquake")
+        self.fails(self.simulate(*self.MODEL, "--faults", "everything", code=2), "invalid_argument", "everything")
 
     def test_a_run_that_cannot_go_on_says_why(self):
         toml = os.path.join(self.dir, "plan.toml")

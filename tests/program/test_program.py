@@ -212,7 +212,27 @@ class BadInput(Program):
 
     def test_a_run_of_another_shape(self):
         self.assertEqual(self.run_it("--steps", "2").returncode, 0)
-        self.fails(self.run_it("--steps", "4", "--model.layers", "3"), "wrong_model", "shapes")
+        self.fails(self.run_it("--steps", "4", "--model.layers", "3"), "wrong_model", "model.layers", "--run.fresh")
+
+    def test_numbers_that_training_cannot_work_with(self):
+        for name, values in {"train.learning_rate": ["-1", "0", "nan", "inf"], "train.clip": ["-1", "nan"], "model.dropout": ["1", "-0.1", "nan"],
+                             "train.weight_decay": ["-1"], "comm.outer_learning_rate": ["-1", "nan"], "comm.outer_momentum": ["nan"],
+                             "sample.temperature": ["-1"], "data.validation": ["nan"]}.items():
+            for value in values:
+                with self.subTest(name, value=value):
+                    self.fails(self.run_it("--steps", "1", "--" + name, value), "invalid_argument", name)
+
+    def test_a_setting_without_its_value(self):
+        self.fails(self.run_it("--peers"), "invalid_argument", "--net.peers", "needs a value", "peers in the run")
+        self.fails(self.run_it("--data.path", "--steps", "3"), "invalid_argument", "--data.path", "needs a value")
+        r = self.run_it("--steps", "1", "--quiet")  # a switch needs none
+        self.assertEqual((r.returncode, r.stdout), (0, ""), r.stderr)
+
+    def test_what_cannot_work_as_it_was_given_ends_with_2(self):
+        for arguments in [["trian"], ["train", "text.txt"], ["join"], ["check-journal"], ["plan", "--links"], ["replay", "--what"], []]:
+            with self.subTest(arguments):
+                r = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=60)
+                self.assertEqual(r.returncode, 2, r.stderr)
 
     def test_a_taken_port(self):
         with socket.socket() as taken:
@@ -376,7 +396,7 @@ class Schedules(unittest.TestCase):
                            (["--schedule", "interleaved", "--chunks", "2", "--micro-batches", "7"], "4 ranks divide, not 7"),
                            (["--forward", "-1"], "seconds from 0")]:
             r = self.draw(*args)
-            self.assertEqual(r.returncode, 1, r.stdout)
+            self.assertEqual(r.returncode, 2, r.stdout)
             self.assertIn(part, r.stderr)
             self.assertEqual(len(r.stderr.splitlines()), 1, r.stderr)
 

@@ -8,6 +8,8 @@
 
 #include "support/catch.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -47,6 +49,22 @@ struct recording_world {
   }
   void partition(const host_set& a, const host_set& b, bool one_way = false) { sets("partition", a, b, one_way); }
   void heal(const host_set& a, const host_set& b, bool one_way = false) { sets("heal", a, b, one_way); }
+  void lose_stream(std::uint32_t a, std::uint32_t b) {
+    calls.push_back("lose_stream " + std::to_string(a) + ' ' + std::to_string(b));
+  }
+  void set_mishap(std::uint32_t from, std::uint32_t to, sim::mishap what, double chance) {
+    constexpr std::array names{"damage", "alter", "repeat", "reorder"};
+    calls.push_back(std::string{names.at(static_cast<std::size_t>(what))} + ' ' + std::to_string(from) + '>' +
+                    std::to_string(to) + ' ' + std::to_string(chance));
+  }
+  void number(const char* what, std::uint32_t h, double n) {
+    calls.push_back(std::string{what} + ' ' + std::to_string(h) + ' ' + std::to_string(n));
+  }
+  void set_clock_rate(std::uint32_t h, double rate) { number("clock_rate", h, rate); }
+  void jump_clock(std::uint32_t h, cw::duration d) { number("clock_jump", h, cw::seconds(d)); }
+  void limit_connections(std::uint32_t h, std::uint64_t most) { number("descriptors", h, static_cast<double>(most)); }
+  void set_no_memory(std::uint32_t h, double chance) { number("no_memory", h, chance); }
+  void wait_for_disk(std::uint32_t h, cw::duration d) { number("disk", h, cw::seconds(d)); }
   void slow_link(std::uint32_t from, std::uint32_t to, double rate) {
     calls.push_back("slow " + std::to_string(from) + '>' + std::to_string(to) + ' ' + std::to_string(rate));
   }
@@ -69,6 +87,41 @@ TEST_CASE("fault apply: every fault of a world becomes the call that makes it", 
                                                 "partition 0,1|2", "heal 0,1|2", "partition 0|1 one way",
                                                 "heal 0|1 one way", "slow 0>1 1000.000000", "slow 1>0 1000.000000",
                                                 "slow 0>1 inf", "slow 1>0 inf", "speed 1 2.000000"});
+}
+
+TEST_CASE("fault apply: faults of messages, clocks and resources too", "[sim][fast]") {
+  recording_world world;
+  REQUIRE(sim::apply(fault_plan::parse("1 damage 0 | 1,0 0.5\n2 alter 0 | 2 1\n3 repeat 1 | 0 0.25\n4 reorder 1 | 0 2\n"
+                                       "5 lose_stream 0 | 3\n6 clock_rate 1 1.01\n7 clock_jump 2 30\n8 descriptors 3 4\n"
+                                       "9 no_memory 4 0.125\n10 clock_rate 1 1\n11 damage 0 | 1 0\n")
+                         .value(),
+                     world));
+  world.run();
+  CHECK(world.calls == std::vector<std::string>{"damage 0>1 0.500000", "alter 0>2 1.000000", "repeat 1>0 0.250000",
+                                                "reorder 1>0 1.000000", "lose_stream 0 3", "clock_rate 1 1.010000",
+                                                "clock_jump 2 30.000000", "descriptors 3 4.000000", "no_memory 4 0.125000",
+                                                "clock_rate 1 1.000000", "damage 0>1 0.000000"});
+}
+
+TEST_CASE("fault apply: a slow disk takes its time in the host that it belongs to", "[sim][fast]") {
+  recording_world world;
+  sim::disk disk;
+  REQUIRE(sim::apply(fault_plan::parse("1 slow_disk 2 1000\n2 slow_sync 2 30\n3 slow_disk 2 0\n4 slow_sync 2 0\n").value(),
+                     world, [&](std::uint32_t) { return &disk; }));
+  const auto next = [&] {
+    world.events.front().second();
+    world.events.erase(world.events.begin());
+    world.calls.clear();
+    auto file = disk.create("f").value();
+    REQUIRE(disk.write(file, std::vector<std::byte>(500)));
+    REQUIRE(disk.sync(file));
+    REQUIRE(disk.close(file));
+    return world.calls;
+  };
+  CHECK(next() == std::vector<std::string>{"disk 2 0.500000"});
+  CHECK(next() == std::vector<std::string>{"disk 2 0.500000", "disk 2 30.000000"});
+  CHECK(next() == std::vector<std::string>{"disk 2 30.000000"});
+  CHECK(next().empty());
 }
 
 TEST_CASE("fault apply: a plan that needs what the world has not is refused as a whole", "[sim][fast]") {

@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,7 @@ std::size_t count(const fault_plan& plan, fault_kind kind) {
 // What is still broken when the plan is over.
 struct wreck {
   std::set<std::uint32_t> down, stopped, full, slow;
+  std::set<std::tuple<fault_kind, std::uint32_t, std::vector<std::uint32_t>>> amiss;  // of kinds that end with an amount
   std::map<std::pair<std::uint32_t, std::uint32_t>, int> blocks;
   std::set<std::pair<std::uint32_t, std::uint32_t>> slow_lines;
 
@@ -42,6 +44,9 @@ struct wreck {
       if (f.kind == fault_kind::stop) stopped.insert(h);
       if (f.kind == fault_kind::resume) stopped.erase(h);
       if (f.kind == fault_kind::disk_full) f.amount > 0 ? (void)full.insert(h) : (void)full.erase(h);
+      const bool ends = sim::detail::opposite(f.kind) == f.kind;
+      if (ends && f.amount != sim::detail::normal_amount(f.kind)) amiss.insert({f.kind, h, f.others});
+      if (ends && f.amount == sim::detail::normal_amount(f.kind)) amiss.erase({f.kind, h, f.others});
       if (f.kind == fault_kind::speed) f.amount != 1 ? (void)slow.insert(h) : (void)slow.erase(h);
       for (const std::uint32_t o : f.others) {
         const bool cuts = f.kind == fault_kind::partition || f.kind == fault_kind::block;
@@ -57,7 +62,7 @@ struct wreck {
   }
 
   [[nodiscard]] bool mended() const {
-    return down.empty() && stopped.empty() && full.empty() && slow.empty() && slow_lines.empty() &&
+    return down.empty() && stopped.empty() && full.empty() && amiss.empty() && slow.empty() && slow_lines.empty() &&
            std::all_of(blocks.begin(), blocks.end(), [](const auto& b) { return b.second == 0; });
   }
 };
@@ -70,7 +75,12 @@ sim::fault_profile everything() {
           .one_way = 0.5,
           .slow_every = 10min,
           .stragglers = 0.3,
-          .disk_every = 10min};
+          .disk_every = 10min,
+          .message_every = 10min,
+          .alter_every = 10min,
+          .slow_disk_every = 10min,
+          .clock_every = 10min,
+          .scarce_every = 10min};
 }
 
 }  // namespace

@@ -38,6 +38,9 @@ class counted_fabric final : public causeway::net::fabric {
   }
   void wake_at(causeway::time_point when) override { below_->wake_at(when); }
   void cancel_before(std::uint32_t epoch) override { below_->cancel_before(epoch); }
+  void aside(std::function<void()> work, std::function<void()> then) override {
+    below_->aside(std::move(work), std::move(then));
+  }
   causeway::net::operation send(causeway::net::peer_index link, const causeway::net::message_id& id,
                                 std::span<const std::byte> bytes) override {
     count_(fabric_call::send);

@@ -14,6 +14,7 @@
 #include <causeway/train/refound.hpp>
 #include <causeway/train/trainer.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -21,10 +22,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "support/altered_fabric.hpp"
 #include "support/quadratic.hpp"
 
 namespace support {
@@ -38,15 +41,22 @@ struct elastic_options {
   std::uint64_t rounds = 10;                                     ///< budget, in rounds of all peers
   causeway::duration step_time = std::chrono::milliseconds{50};  ///< of a host of speed 1
   std::int64_t size = 37;                                        ///< parameters
-  causeway::duration patience{0};                                ///< of who finds nobody; 0: no end
+  std::uint64_t warmup = 0;            ///< steps in which the learning rate grows; 0: it is constant
+  causeway::duration patience{0};      ///< of who finds nobody; 0: no end
+  std::uint32_t store_every = 1;       ///< rounds between copies of the state on disk
+  causeway::sim::host_options host{};  ///< of every host
   causeway::sim::world_options world{};
   std::function<void(std::string_view)> trace{};  ///< every line that a peer logs
   /// Called at every point of a round that a peer passes; true: the peer dies there.
   std::function<bool(std::uint32_t host, std::string_view point)> dies_at{};
+  /// Called before every step with the parameters of a peer, which it may spoil.
+  std::function<void(std::uint32_t host, std::uint64_t round, std::span<float> parameters)> spoils{};
+  /// What is wrong with a peer's process.
+  std::function<misbehaviour(causeway::sim::process& p)> misbehaves{};
 };
 
 /// `make` gives the communication policy of every peer.
-template <class MakeComm>
+template <class MakeComm, class Inner = causeway::optim::sgd>
 class elastic_cluster {
  public:
   elastic_cluster(MakeComm make, elastic_options options)
@@ -55,7 +65,7 @@ class elastic_cluster {
         checker_{options_.batch * options_.steps_per_round, budget()},
         world_{world_options()} {
     for (std::uint32_t i = 0; i < options_.peers; ++i) {
-      const auto host = world_.add_host();
+      const auto host = world_.add_host(options_.host);
       disks_.emplace_back(causeway::sim::disk_options{.seed = causeway::mix(options_.seed, host)});
       world_.set_storage(host, causeway::io::any_storage{causeway::io::basic_file_storage{disks_.back()}});
     }
@@ -126,6 +136,22 @@ class elastic_cluster {
   [[nodiscard]] std::uint64_t first_contribution(std::uint32_t host) { return contributed_[ids_[host]]; }
   [[nodiscard]] std::uint64_t first_round_as_member(std::uint32_t host) { return member_since_[ids_[host]]; }
   [[nodiscard]] causeway::time_point last_commit() const { return last_commit_; }
+  /// Rounds that were first committed from `begin` to `end`.
+  [[nodiscard]] std::size_t rounds_between(causeway::time_point begin, causeway::time_point end) const {
+    return static_cast<std::size_t>(std::count_if(committed_at_.begin(), committed_at_.end(),
+                                                  [&](const auto& c) { return c.second >= begin && c.second <= end; }));
+  }
+  /// When the first round was committed of which the host's newest process is a member; no_deadline: none was.
+  [[nodiscard]] causeway::time_point member_at(std::uint32_t host) {
+    const auto round = member_since_.find(ids_[host]);
+    return round == member_since_.end() ? causeway::no_deadline : committed_at_[round->second];
+  }
+  /// Bytes that all processes which ended or still run have sent.
+  [[nodiscard]] std::uint64_t bytes_sent() const {
+    std::uint64_t sum = 0;
+    for (const auto& f : fabrics_) sum += f->stats().bytes_sent;
+    return sum;
+  }
 
   static constexpr std::uint64_t run_id = 77;
 
@@ -143,6 +169,7 @@ class elastic_cluster {
     o.protocol.quota = options_.batch * options_.steps_per_round;
     o.protocol.budget = budget();
     o.patience = options_.patience;
+    o.store_every = options_.store_every;
     o.secret = causeway::mix(options_.seed, p.host(), p.incarnation());
     for (std::uint32_t i = 0; i < options_.peers && !founds; ++i) {
       if (i != p.host()) o.dial.push_back(world_.address(i));
@@ -165,6 +192,7 @@ class elastic_cluster {
     for (const auto peer : e.members) member_since_.try_emplace(peer, e.round);
     if (e.what == kind::commit) {
       commits_[e.round] = e.hash;
+      committed_at_.try_emplace(e.round, e.at_time);
       last_commit_ = e.at_time;
     }
     if (keep_history) history_.push_back(causeway::membership::to_line(e));
@@ -182,7 +210,9 @@ class elastic_cluster {
     ids_[p.host()] = id;
     auto disk = p.storage();
     const bool founds = p.host() == 0 && !disk.read("member/record");
-    auto fabric = p.make_fabric(id);
+    std::shared_ptr<net::fabric> fabric = p.make_fabric(id);
+    fabrics_.push_back(fabric);
+    if (options_.misbehaves) fabric = std::make_shared<altered_fabric>(fabric, options_.misbehaves(p));
     auto group = member::make(fabric, p.storage(), member_options(p, founds), p.log());
     if (!group) return note_error(p, group.error());
     environment env;
@@ -191,7 +221,8 @@ class elastic_cluster {
     env.group = *group;
     trainer_options to;
     to.learning_rate = optim::constant{0.05F};
-    auto trainer = make_trainer(quadratic{options_.size}, std::move(env), to, make_(), optim::sgd{}, fault::quorum{});
+    if (options_.warmup > 0) to.learning_rate = optim::warmup_cosine{0.05F, options_.warmup, 10 * options_.warmup};
+    auto trainer = make_trainer(quadratic{options_.size}, std::move(env), to, make_(), Inner{}, fault::quorum{});
     const auto outcome = train(p, trainer);
     if (!outcome) return note_error(p, outcome.error());
     const auto values = trainer.model().parameters().values();
@@ -210,6 +241,7 @@ class elastic_cluster {
       std::vector<std::int32_t> tokens;
       for (const std::uint64_t n : numbers) tokens.push_back(static_cast<std::int32_t>(n));
       p.compute(options_.step_time);
+      if (options_.spoils) options_.spoils(p.host(), trainer.context().round(), trainer.context().parameters());
       CAUSEWAY_TRY(trainer.step({tokens, tokens, static_cast<std::int64_t>(tokens.size())}));
       ++steps_[p.host()];
     }
@@ -220,8 +252,14 @@ class elastic_cluster {
     const std::uint32_t host = p.host();
     errors_[host] = e.text();
     if (options_.trace) options_.trace("host " + std::to_string(host) + " ended: " + e.text());
-    world_.after(std::chrono::seconds{1}, [this, host, incarnation = p.incarnation()] {
-      if (world_.alive(host) || world_.incarnation(host) != incarnation) return;
+    restart_later(host, p.incarnation());
+  }
+
+  // A process that ended may still be waiting for its disk.
+  void restart_later(std::uint32_t host, std::uint32_t incarnation) {
+    world_.after(std::chrono::seconds{1}, [this, host, incarnation] {
+      if (world_.incarnation(host) != incarnation) return;
+      if (world_.alive(host)) return restart_later(host, incarnation);
       disks_[host].kill();
       world_.restart(host);
     });
@@ -249,6 +287,8 @@ class elastic_cluster {
   bool branched_ = false;
   std::deque<causeway::sim::disk> disks_;
   causeway::time_point last_commit_;
+  std::map<std::uint64_t, causeway::time_point> committed_at_;
+  std::vector<std::shared_ptr<causeway::net::fabric>> fabrics_;
   causeway::sim::world world_;  // last: its processes refer to the rest
 };
 

@@ -149,6 +149,7 @@ causeway::result<void> any_elastic_world::train(causeway::sim::process& p, elast
   while (peer.steps() < options_.steps) {
     const std::uint64_t step = peer.steps();
     if (options_.before_step) options_.before_step(p.host(), step);
+    if (options_.spoils) options_.spoils(p.host(), step, peer.parameters());
     CAUSEWAY_TRY(evaluate(peer, me));
     if (peer.steps() != step) continue;
     const token_batch b{0, step, options_.micro_batches};

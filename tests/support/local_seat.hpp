@@ -79,6 +79,8 @@ class noting_round final : public causeway::parallel::swarm_round {
     return weight;
   }
   causeway::result<causeway::parallel::swarm_sum> keep_sum() override { return peer_->keep_sum(); }
+  [[nodiscard]] causeway::time_point now() override { return peer_->now(); }
+  void throw_away() override { peer_->throw_away(); }
   void restore_sum(const causeway::parallel::swarm_sum& kept) override { peer_->restore_sum(kept); }
   causeway::result<double> all_summed() override { return peer_->all_summed(); }
   void agreed(double squares) override { peer_->agreed(squares); }

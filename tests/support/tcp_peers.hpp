@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -169,9 +170,10 @@ inline frame_header data_header(const message_id& id, std::uint64_t sequence, st
 /// Peer 0 as a real transport, peer 1 by hand.
 struct half_real {
   std::optional<asio_transport> transport;
-  std::optional<raw_peer> peer;
+  std::optional<raw_peer> peer;  ///< the first stream
+  std::deque<raw_peer> others;   ///< the rest of them
 
-  explicit half_real(const rendezvous_options& options = test_options()) {
+  explicit half_real(const rendezvous_options& options = test_options(), std::uint32_t streams = 1) {
     auto listening = open_listener({});
     const endpoint at = listening->address();
     std::thread side{[&] {
@@ -179,13 +181,26 @@ struct half_real {
       if (made) transport.emplace(std::move(made->transport));
     }};
     peer.emplace(at);
-    const auto [h, body] = link_request();
-    peer->write(h, body);
-    const auto answer = peer->read();
+    for (std::uint32_t s = 1; s < streams; ++s) others.emplace_back(at);
+    for (std::uint32_t s = 0; s < streams; ++s) {
+      const auto [h, body] = link_request(test_run, 0, s, streams);
+      stream(s).write(h, body);
+    }
+    bool linked = true;
+    for (std::uint32_t s = 0; s < streams; ++s) {
+      const auto answer = stream(s).read();
+      linked = linked && answer && answer->kind == frame_kind::link_ok;
+    }
     side.join();
-    REQUIRE(answer);
-    REQUIRE(answer->kind == frame_kind::link_ok);
+    REQUIRE(linked);
     REQUIRE(transport);
+  }
+
+  raw_peer& stream(std::uint32_t index) { return index == 0 ? *peer : others[index - 1]; }
+
+  /// Waits until the transport has taken in `bytes` more than `before`.
+  void until_received(std::uint64_t before, std::size_t bytes) const {
+    while (transport->stats().bytes_received < before + bytes) std::this_thread::yield();
   }
 };
 

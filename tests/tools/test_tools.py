@@ -25,7 +25,7 @@ class Tree:
 
     def __init__(self, folder):
         self.root = Path(folder)
-        shutil.copytree(ROOT / "tools", self.root / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / "tools", self.root / "tools", ignore=shutil.ignore_patterns("__pycache__", "*.sh"))
         self.write("include/causeway/config/version.hpp",
                    header("causeway/config/version.hpp", body="#define CAUSEWAY_VERSION_MAJOR 1\n#define "
                           "CAUSEWAY_VERSION_MINOR 2\n#define CAUSEWAY_VERSION_PATCH 3"))
@@ -123,6 +123,19 @@ class CheckTree(WithTree):
         self.refused("tests/core/low.cpp:2", "the header under test comes first")
         (self.tree.root / "tests/core/low.cpp").unlink()
         self.refused("include/causeway/core/low.hpp:1", "write tests/core/low.cpp")
+
+    def test_pages_and_scripts_name_paths_that_are_there(self):
+        self.tree.write("tools/go.sh", "# SPDX-License-Identifier: Apache-2.0\n")
+        self.tree.write("CMakePresets.json", '{"configurePresets": [{"name": "dev"}]}')
+        self.tree.write("docs/how.md", "`tools/go.sh build/dev/bin/go --to tests/`, [it](../tools/go.sh), [us](https://a.b/c), tools/go_*, include/causeway/my_policy.hpp\n")
+        self.assertEqual(self.tree.check().returncode, 0, self.tree.check().stdout)
+        for line, what in [("run tools/gone.sh", "names tools/gone.sh"), ("[it](gone.md)", "links to gone.md"), ("build/dev/tools/go", "programs are built to bin/"),
+                           ("build/fast/bin/go", "programs are built to bin/")]:
+            self.tree.write("docs/how.md", "fine\n" + line + "\n")
+            self.refused("docs/how.md:2", what)
+        self.tree.write("docs/how.md", "fine\n")
+        self.tree.write("tools/go.sh", "# SPDX-License-Identifier: Apache-2.0\nexec tools/gone.py\n")
+        self.refused("tools/go.sh:2", "names tools/gone.py")
 
     def test_the_umbrella_is_complete(self):
         self.tree.add("core/late.hpp")

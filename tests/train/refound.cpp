@@ -3,8 +3,11 @@
 
 #include <causeway/comm/periodic.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -60,6 +63,45 @@ TEST_CASE("refound: a run can be founded anew more than once, and a crash in bet
   const auto wrong = cluster.check_branch();
   INFO(wrong.value_or(""));
   CHECK_FALSE(wrong);
+}
+
+TEST_CASE("refound: where the newest rounds are on no disk, the run goes on from the newest that is", "[train][fast]") {
+  std::vector<std::string> lines;
+  support::elastic_options o{.peers = 4, .rounds = 30, .store_every = 10};
+  o.trace = [&](std::string_view line) { lines.emplace_back(line); };
+  for (const std::uint64_t killed_at : {3U, 14U}) {
+    INFO("killed in round " << killed_at);
+    support::elastic_cluster cluster{diloco, o};
+    cluster.keep_events = true;
+    cluster.boot();
+    while (cluster.commits().empty() || cluster.commits().rbegin()->first < killed_at) {
+      cluster.run(cluster.world().now().since_start + 10ms);
+    }
+    for (std::uint32_t host = 0; host < 4; ++host) cluster.world().kill(host);
+    cluster.run(cluster.world().now().since_start + 3s);
+    for (std::uint32_t host = 0; host < 4; ++host) cluster.world().restart(host);
+    lines.clear();
+    cluster.run(cluster.world().now().since_start + 60s);
+    CHECK(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+      return line.find("nobody within reach has the state of round") != line.npos &&
+             line.find("--run.refound") != line.npos;
+    }));
+    for (std::uint32_t host = 0; host < 4; ++host) cluster.world().kill(host);
+    cluster.run(cluster.world().now().since_start + 3s);
+
+    const std::vector<std::string> folders{"member"};
+    io::any_storage disk{io::basic_file_storage{*cluster.disk(1)}};
+    const auto known = newest_round_known(disk, folders, 78);
+    REQUIRE(known);
+    CHECK(*known >= killed_at);
+    const auto founded = cluster.refound(1, 78);
+    REQUIRE(founded);
+    CHECK(founded->newest->round == killed_at / 10 * 10 + 1);
+    for (std::uint32_t host = 0; host < 4; ++host) cluster.world().restart(host);
+    cluster.run(cluster.world().now().since_start + 20min);
+    REQUIRE(cluster.finished() == 4);
+    for (std::uint32_t host = 1; host < 4; ++host) CHECK(cluster.parameters(host) == cluster.parameters(0));
+  }
 }
 
 TEST_CASE("refound: says what is missing", "[train][fast]") {

@@ -4,6 +4,7 @@
 #include <causeway/io/memory_storage.hpp>
 #include <causeway/net/memory_transport.hpp>
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -70,6 +71,8 @@ struct scripted_swarm final : parallel::swarm_round {
     return 1.0;
   }
   result<parallel::swarm_sum> keep_sum() override { return parallel::swarm_sum{7, 4.0, gradients}; }
+  [[nodiscard]] time_point now() override { return {}; }
+  void throw_away() override { ++thrown_away; }
   void restore_sum(const parallel::swarm_sum& kept) override {
     restored.emplace_back(kept.step, std::vector<float>{kept.values.begin(), kept.values.end()});
   }
@@ -86,7 +89,7 @@ struct scripted_swarm final : parallel::swarm_round {
   std::optional<std::uint32_t> to;
   double norm_squares = 0;
   std::vector<bool> commits;
-  int completions = 0;
+  int completions = 0, thrown_away = 0;
   bool missing = false;
 };
 
@@ -171,6 +174,40 @@ TEST_CASE("swarm group: who is asked to move leaves its stage after a commit", "
   g.swarm->to = 2;
   REQUIRE(g.group.settle({}, true));
   CHECK(g.stage->left);
+}
+
+TEST_CASE("swarm group: who comes to values that are not finite goes back to the committed state, three times in a row",
+          "[train][fast]") {
+  group_of_one g;
+  g.stage->judged = verdict::retry;
+  const auto spoilt = [&] { return g.group.settle(fail(errc::non_finite, "swarm", "the loss is not finite"), false); };
+  for (int i = 1; i <= 3; ++i) {
+    const auto judged = spoilt();
+    REQUIRE(judged);
+    CHECK(*judged == verdict::commit);  // of the state that it had
+    CHECK(g.swarm->thrown_away == i);
+    CHECK(g.swarm->commits == std::vector(static_cast<std::size_t>(i) + 1, true));
+  }
+  const auto last = spoilt();
+  REQUIRE(!last);
+  CHECK(last.error().code == errc::non_finite);
+  CHECK(last.error().text().find("lower the learning rate") != std::string::npos);
+}
+
+TEST_CASE("swarm group: nobody votes for parameters that are not finite", "[train][fast]") {
+  std::vector<float> parameters{1, 2, 3};
+  const auto stage = std::make_shared<lone_stage>();
+  const auto swarm = std::make_shared<scripted_swarm>();
+  swarm_group group{stage, swarm};
+  thread_pool pool{1};
+  REQUIRE(group.open({{std::as_writable_bytes(std::span{parameters})}, {}}, pool));
+  CHECK(group.settle({}, true));
+  parameters[1] = std::numeric_limits<float>::infinity();
+  stage->judged = verdict::retry;
+  const auto judged = group.settle({}, true);
+  REQUIRE(!judged);  // there is no disk
+  CHECK(judged.error().text().find("start it again") != std::string::npos);
+  CHECK(swarm->thrown_away == 1);
 }
 
 }  // namespace causeway

@@ -72,7 +72,9 @@ result<void> all_reduce(T& transport, const net::message_id& id, std::span<float
   collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
   algorithm how = options.how;
   if (how == algorithm::automatic) {
-    how = data.size_bytes() <= options.one_shot_bytes ? algorithm::one_shot : algorithm::butterfly;
+    const bool little = data.size_bytes() <= options.one_shot_bytes;
+    const bool few = data.size_bytes() * transport.size() <= 16 * options.one_shot_bytes;
+    how = little && few ? algorithm::one_shot : algorithm::butterfly;
   }
   if (how == algorithm::one_shot) return one_shot(transport, id, data, factor, options, workspace);
   if (how == algorithm::ring) return ring<T>{transport, id, data, factor, options, workspace}.run();

@@ -40,10 +40,11 @@ class butterfly {
         pool_{options.pool != nullptr ? *options.pool : workspace.alone()},
         self_{transport.self()},
         peers_{transport.size()},
-        window_{std::max(options.window, 1U)},
-        depth_{2 * std::size_t{window_} + 1},
+        checks_results_{options.checks_results},
         chunk_{chunk_elements(data.size(), options.chunk_bytes)},
         chunks_{(largest_shard() + chunk_ - 1) / chunk_},
+        window_{static_cast<std::uint32_t>(std::clamp<std::size_t>(options.window, 1, std::max<std::size_t>(chunks_, 1)))},
+        depth_{2 * std::size_t{window_} + 1},
         slot_{(codec.encoded_size(chunk_) + 63) / 64 * 64},
         memory_{workspace.reserve(memory_size())},
         sizes_{workspace.sizes()},
@@ -255,8 +256,8 @@ class butterfly {
   result<void> accept(std::size_t k, net::peer_index owner, std::span<float> target, std::size_t moved) {
     if (moved == 0) return take_verdict(k, owner);
     if constexpr (C::raw) {
-      // Its owner has checked that it is finite; looking again would cost 6 % of the whole on a loopback network.
       if (moved != target.size_bytes()) note(refusal_, {owner, errc::protocol});
+      if (checks_results_ && !finite_values(target)) note(refusal_, {owner, errc::non_finite});
     } else {
       const auto decoded = codec_.decode(pool_, slot(received_result, k, owner).first(moved), target);
       if (!decoded) note(refusal_, {owner, decoded.error().code});
@@ -269,8 +270,9 @@ class butterfly {
     const std::size_t at = flight_.add_place();
     flight_.receive(at, owner, part{verdicts, k}, bytes);
     CAUSEWAY_ASSIGN(const std::size_t moved, flight_.wait(at, owner));
-    const auto claimed = from_bytes(std::span{bytes}.first(moved), peers_);
-    note(refusal_, claimed.value_or(refusal{owner, errc::protocol}));
+    auto claimed = from_bytes(std::span{bytes}.first(moved), peers_).value_or(refusal{owner, errc::protocol});
+    if (claimed.peer == self_) claimed.told = false;  // whose values they are can look
+    note(refusal_, claimed);
     return {};
   }
 
@@ -280,10 +282,11 @@ class butterfly {
   thread_pool& pool_;
   net::peer_index self_;
   std::uint32_t peers_;
-  std::uint32_t window_;
-  std::size_t depth_;
+  bool checks_results_;
   std::size_t chunk_;
   std::size_t chunks_;
+  std::uint32_t window_;
+  std::size_t depth_;
   std::size_t slot_;
   std::byte* memory_;
   std::optional<refusal> refusal_;

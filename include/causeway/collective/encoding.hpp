@@ -11,6 +11,7 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::collective {
 
@@ -36,6 +37,19 @@ struct raw_encoding {
   static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
 };
 static_assert(Encoding<raw_encoding>);
+
+/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
+template <Encoding C>
+bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
+  if constexpr (C::raw) {
+    return true;
+  } else {
+    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
+    std::vector<float> back(values.size());
+    bytes.resize(codec.encode(pool, values, bytes));
+    return codec.decode(pool, bytes, back).has_value();
+  }
+}
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective
 

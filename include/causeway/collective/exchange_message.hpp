@@ -78,6 +78,7 @@ inline peer_message read_message(net::peer_index from, std::span<const std::byte
   if (h.code != 0) {
     m.bad = from_bytes(bytes.subspan(offsetof(message_header, refused), sizeof(refusal_bytes)), peers)
                 .value_or(refusal{from, errc::corrupt});
+    if (m.bad->peer == from) m.bad->told = false;  // it says so of itself
   } else if (h.values != static_cast<std::uint32_t>(values)) {
     m.bad = refusal{from, errc::protocol};
   } else if (!std::isfinite(h.weight) || h.weight < 0 || (h.weight == 0 && !m.bytes.empty())) {
@@ -86,6 +87,12 @@ inline peer_message read_message(net::peer_index from, std::span<const std::byte
     m.weight = h.weight;
   }
   return m;
+}
+
+/// Of a contribution: whatever its sender says, it is the one whose values cannot be used. What only sums can be is
+/// nonsense.
+inline refusal refused_contribution(net::peer_index from, const refusal& said) {
+  return {from, said.code == errc::invalid_argument ? errc::protocol : said.code};
 }
 
 /// 1 / total weight in f32; 0 where that is no number to multiply with.

@@ -77,7 +77,7 @@ class gather_mean {
         CAUSEWAY_ASSIGN(moved, talk_.wait(p, p, port.options.deadline));
       }
       const peer_message m = detail::read_message(p, slot(p).first(moved), row.values.size(), peers);
-      if (m.bad && !Aggregation::drops_unusable) note(bad, {p, m.bad->code});
+      if (m.bad && !Aggregation::drops_unusable) note(bad, detail::refused_contribution(p, *m.bad));
       if (m.bad || m.weight == 0) continue;
       total += m.weight;
       messages_.push_back(m);

@@ -137,6 +137,13 @@ std::size_t encode_keeping(const C& codec, const X& ctx, std::span<const float> 
   return used;
 }
 
+/// Whether a message of `count` values decodes to finite ones: what is not finite once it is added may be the sum alone.
+template <class C, class X>
+bool is_finite(const C& codec, const X& ctx, std::span<const std::byte> bytes, std::size_t count) {
+  std::vector<float> alone(count);
+  return codec.decode_add(ctx, bytes, alone, 1.0F, {}).has_value();
+}
+
 /// Values may be cut at multiples of this without cutting what the codec keeps together.
 template <class C>
 std::size_t block_of(const C& codec) {

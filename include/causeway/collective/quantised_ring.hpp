@@ -208,9 +208,10 @@ class quantised_ring {
     if (so_far.weight == 0) return std::nullopt;
     const auto added = codec_.decode_add(part, so_far.bytes, sum, 1.0F, {});
     if (added) return std::nullopt;
-    // Everybody checks what it adds itself: a sum that is not finite is nobody's fault.
+    // Everybody says it where what it adds is not finite: who sends that without a word is at fault.
     const errc code = added.error().code;
-    return refusal{code == errc::non_finite ? peers_ : so_far.peer, code};
+    const bool nobody = code == errc::non_finite && detail::is_finite(codec_, part, so_far.bytes, own.size());
+    return refusal{nobody ? peers_ : so_far.peer, code};
   }
 
   template <class X>

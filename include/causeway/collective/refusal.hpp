@@ -25,6 +25,7 @@ namespace causeway::inline CAUSEWAY_ABI::collective {
 struct refusal {
   std::uint32_t peer = 0;
   errc code = errc::non_finite;
+  bool told = false;  ///< by another peer: this one has not seen the values
 };
 
 using refusal_bytes = std::array<std::byte, 8>;
@@ -45,14 +46,17 @@ inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::
   const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
   const bool weights = code == errc::invalid_argument && words[0] == peers;
   if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
-  return refusal{words[0], code};
+  return refusal{words[0], code, true};
 }
 
-/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one.
+/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
+/// counts for more than what it was told of the same peer.
 inline void note(std::optional<refusal>& kept, const refusal& r) noexcept {
-  if (!kept || r.peer < kept->peer) kept = r;
+  const bool seen = kept && r.peer == kept->peer && !r.told;
+  if (!kept || r.peer < kept->peer || seen) kept = r;
 }
 
+/// error::culprit is the refused peer, unless this one was only told.
 inline error to_error(const refusal& r, std::uint32_t peers) {
   if (r.peer == peers && r.code == errc::invalid_argument) {
     return fail(errc::invalid_argument, "exchange",
@@ -67,7 +71,9 @@ inline error to_error(const refusal& r, std::uint32_t peers) {
   const char* what = r.code == errc::non_finite ? "its values hold NaN or infinity; nobody uses this round's result"
                      : r.code == errc::corrupt  ? "its values cannot be decoded; nobody uses this round's result"
                                                 : "it sent the wrong number of bytes; do all peers run the same options?";
-  return fail(r.code, "peer " + std::to_string(r.peer), what);
+  error e = fail(r.code, "peer " + std::to_string(r.peer), what);
+  if (!r.told) e.culprit = r.peer;
+  return e;
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective

@@ -8,6 +8,7 @@
 
 #include <causeway/collective/flight.hpp>
 #include <causeway/collective/options.hpp>
+#include <causeway/collective/refusal.hpp>
 #include <causeway/collective/sum.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
@@ -97,7 +98,7 @@ class ring {
   }
 
   [[nodiscard]] error not_finite(bool own_finite) const {
-    if (!own_finite) return fail(errc::non_finite, peer_name(self_), "this peer's own values hold NaN or infinity");
+    if (!own_finite) return to_error({self_, errc::non_finite}, peers_);
     return fail(
         errc::non_finite, "all-reduce",
         "a peer's values hold NaN or infinity, or their sum is too large for f32; the peer itself says so in its log");

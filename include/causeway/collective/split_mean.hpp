@@ -88,7 +88,7 @@ class split_mean {
       }
       messages_.push_back(
           detail::read_message(p, slot(p == self_ ? part_out : part_in, p).first(moved), size_of(self_), peers_));
-      if (messages_.back().bad) note(bad, {p, messages_.back().bad->code});
+      if (messages_.back().bad) note(bad, detail::refused_contribution(p, *messages_.back().bad));
     }
     const std::span<const std::byte> result = reduce(port, ctx, bad);
     for (std::uint32_t i = 1; i < peers_; ++i) {

@@ -46,6 +46,20 @@ struct finite_values_kernel {
   }
 };
 
+struct copy_finite_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
+    kernels::detail::i32x16 bad{};
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, from + i, part);
+      look_for_not_finite(bad, v);
+      kernels::detail::store(to + i, v, part);
+    });
+    return !any_lane(bad);
+  }
+};
+
 /// Block by block; a block whose sum is not finite is not stored, so that the culprit can be looked for afterwards.
 struct sum_parts_kernel {
   static constexpr bool exact = true;
@@ -101,6 +115,18 @@ inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, fl
 inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
   return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
                                                                  static_cast<std::int64_t>(values.size()));
+}
+
+/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
+inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                        kernels::simd_level level = kernels::detect_simd_level()) {
+  std::atomic<bool> finite{true};
+  pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
+    const bool good =
+        kernels::detail::dispatch<detail::copy_finite_kernel>(level, from.data() + r.begin, to.data() + r.begin, r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::collective

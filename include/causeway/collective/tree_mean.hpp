@@ -168,9 +168,10 @@ class tree_mean {
       weight += m.weight;
       const auto added = up_.decode_add(ctx, m.bytes, sum, 1.0F, {});
       if (added) continue;
-      // Everybody checks what it adds itself: a sum that is not finite is nobody's fault.
+      // Everybody says it where what it adds is not finite: who sends that without a word is at fault.
       const errc code = added.error().code;
-      note(bad, {code == errc::non_finite ? peers_ : m.peer, code});
+      const bool nobody = code == errc::non_finite && detail::is_finite(up_, ctx, m.bytes, count_);
+      note(bad, {nobody ? peers_ : m.peer, code});
     }
     return bad;
   }

@@ -42,7 +42,13 @@ class every_step {
 
   // Parameters and the inner optimizer are equal on all peers; the context shares them for every policy of global steps.
   void shared(auto& ar) { ar(steps_); }
-  void adopt(auto& ctx, std::span<const float>) { ctx.resume_at(steps_); }
+  void adopt(auto& ctx, std::span<const float> previous) { ctx.resume_at(steps_, !previous.empty()); }
+  /// The gradients are the mean of a round: the step that the others took with it.
+  result<void> replay(auto& ctx) {
+    CAUSEWAY_TRY(ctx.inner_step());
+    ctx.resume_at(++steps_);
+    return {};
+  }
   result<void> catch_up(auto& ctx) {
     const auto gradients = ctx.gradients();
     std::fill(gradients.begin(), gradients.end(), 0.0F);

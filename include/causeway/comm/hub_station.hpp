@@ -345,6 +345,12 @@ class hub_station {
       return fail(errc::protocol, "peer " + std::to_string(peers_[c]),
                   "it sent a push that makes no sense; do all peers run the same options and version?");
     }
+    const auto of_client = [c](const waiting_push& w) { return w.client == c; };
+    if (std::count_if(batches_[h.fragment].begin(), batches_[h.fragment].end(), of_client) >= most_waiting) {
+      return fail(errc::too_large, "peer " + std::to_string(peers_[c]),
+                  "it goes on pushing while " + std::to_string(most_waiting) +
+                      " of its pushes wait; a client waits for the answer to one before it makes the next");
+    }
     client.taken[h.fragment] = h.number;
     client.samples[h.fragment] = h.samples;
     client.speed = h.speed;
@@ -463,6 +469,10 @@ class hub_station {
     outer.step(terms.pool, opened_, merger_.row(), {}, share);
     axis::scatter(cut, opened_, shared_);
   }
+
+  // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
+  // bounded by its clients.
+  static constexpr std::ptrdiff_t most_waiting = 2;
 
   Outer prototype_;
   std::uint32_t level_ = 0;

@@ -106,6 +106,12 @@ class periodic {
     ctx.parameters_changed();
   }
 
+  /// The gradients are the mean of a round: the outer step that the others took with it. `adopt` moves the live parameters.
+  result<void> replay(auto& ctx) {
+    step_anchor(ctx);
+    return {};
+  }
+
   result<void> catch_up(auto& ctx) {
     CAUSEWAY_TRY(outer_step(ctx));
     ctx.resume_at(outer_steps_ * options_.local_steps);
@@ -118,6 +124,15 @@ class periodic {
   [[nodiscard]] std::span<const float> anchor() const noexcept { return anchor_; }
 
  private:
+  // θ ← outer(θ, Δ), with Δ in the gradients.
+  void step_anchor(auto& ctx) {
+    parameter_view view = ctx.view();
+    view.values = anchor_;
+    view.gradients = ctx.gradients();
+    outer_.step(ctx.pool(), view, {.learning_rate = options_.outer_learning_rate});
+    ++outer_steps_;
+  }
+
   result<void> outer_step(auto& ctx) {
     const auto local = ctx.parameters();
     const auto delta = ctx.gradients();  // free between inner steps, so it carries the pseudo-gradient
@@ -128,14 +143,10 @@ class periodic {
     }
     CAUSEWAY_TRY(ctx.mean(codec_, delta));
 
-    parameter_view view = ctx.view();
-    view.values = anchor_;
-    view.gradients = delta;
-    outer_.step(ctx.pool(), view, {.learning_rate = options_.outer_learning_rate});
+    step_anchor(ctx);
     CAUSEWAY_TRY(ctx.copy(local, anchor_));
     std::fill(updates_.begin(), updates_.end(), 0.0F);
     since_ = 0;
-    ++outer_steps_;
     ctx.parameters_changed();
     ctx.commit_round();
     return {};

@@ -178,14 +178,18 @@ struct round_state {
  private:
   template <class Context>
   result<void> failing(Context& ctx, result<void> outcome) {
-    outcome = ctx.or_device_error(std::move(outcome));
+    outcome = ctx.or_unusable(ctx.or_device_error(std::move(outcome)));
     if (!outcome) begun = false;
     return outcome;
   }
 
   template <class Context>
   result<void> mean_by_context(Context& ctx, const Recipe& recipe) {
-    if (!next_residual.empty() && terms.members.size() > 1) CAUSEWAY_TRY(find_residual(ctx, recipe));
+    if (!next_residual.empty() && terms.members.size() > 1) {
+      auto found = find_residual(ctx, recipe);
+      if (!found) found.error().culprit = ctx.self();
+      if (!found) return found;
+    }
     if (terms.contributors != terms.members.size()) {
       const auto share = static_cast<float>(terms.members.size()) / static_cast<float>(terms.contributors);
       CAUSEWAY_TRY(ctx.rows().scale(row, terms.contributes ? share : 0.0F));

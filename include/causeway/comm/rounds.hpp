@@ -169,7 +169,10 @@ class rounds : round_rules<Axes...> {
     if (previous.empty()) {
       std::copy(rows_.anchor().begin(), rows_.anchor().end(), local.begin());
       std::fill(rows_.updates().begin(), rows_.updates().end(), 0.0F);
-      for (state& s : states_) s.since = 0;
+      for (state& s : states_) {
+        s.since = 0;
+        s.residual.clear();  // of rows that are gone
+      }
       ctx.resume_at(outer_steps_ * trigger_.next(0, 1));
     } else {
       for (std::size_t i = 0; i < local.size(); ++i) local[i] += rows_.anchor()[i] - previous[i];
@@ -456,6 +459,7 @@ class rounds : round_rules<Axes...> {
     float weight = accumulates ? static_cast<float>(gathered_) : 1.0F;
     if constexpr (laws::mix.weighs) weight = trigger_.weight();
     if constexpr (!axis::by_context<recipe_type>) {
+      CAUSEWAY_TRY(ctx.check_own(s.input));
       CAUSEWAY_ASSIGN(const float share, ctx.enter_exchange());
       weight *= share;
     }

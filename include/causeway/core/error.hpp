@@ -70,9 +70,14 @@ constexpr std::string_view to_string(errc code) noexcept {
 /// One failure: a code, whom or what it concerns ("peer 3", "run/step-000120.ckpt"), and a sentence that says what
 /// happened and what to do about it.
 struct error {
+  /// No peer's rank.
+  static constexpr std::uint32_t nobody = UINT32_MAX;
+
   errc code = errc::invalid_argument;
   std::string where;
   std::string message;
+  /// Of an exchange: the rank of the peer that sent what cannot be used, where this peer has seen that itself.
+  std::uint32_t culprit = nobody;
 
   /// One line for a person: "where: message [code]".
   [[nodiscard]] std::string text() const {

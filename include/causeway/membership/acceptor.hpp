@@ -28,6 +28,8 @@ class acceptor {
 
   [[nodiscard]] const durable_record& durable() const noexcept { return durable_; }
   [[nodiscard]] const position& newest() const noexcept { return newest_; }
+  /// The newest commit known, for reading and writing what comes after it.
+  [[nodiscard]] base_record base() const noexcept { return {durable_.newest ? &*durable_.newest : nullptr, newest_.chain}; }
   /// chain() of the value voted for, 0 where there is none.
   [[nodiscard]] std::uint64_t accepted_chain() const noexcept { return accepted_chain_; }
   [[nodiscard]] const std::string& broken() const noexcept { return broken_; }
@@ -111,29 +113,35 @@ class acceptor {
 
   /// A4: a commit is a fact, whoever tells it. True: it is new, and known from now on. False: known before, or it cannot be
   /// applied (a commit before it is missing), or two histories exist.
-  bool learn(const commit_record& record, time_point now) {
+  bool learn(const commit_record& record, time_point now, const certificate& votes = {}) {
     if (!broken_.empty() || !newest_.known() || record.round > newest_.round + 1) return false;
     if (record.round < newest_.round) return false;
     if (record.round == newest_.round) return expect_same(record), false;
     if (record.run != durable_.run) return false;
     if (!follows(record)) return fork(record), false;
-    return take(record, after_, now);
+    return take(record, after_, votes, now);
   }
 
   /// The same where commits between were missed; `samples` is the ledger after it.
-  bool learn(const commit_record& record, const ledger& samples, time_point now) {
+  bool learn(const commit_record& record, const ledger& samples, time_point now, const certificate& votes = {}) {
     if (!broken_.empty() || record.run != durable_.run || record.members.empty()) return false;
     if (newest_.known() && record.round < newest_.round) return false;
     if (newest_.known() && record.round == newest_.round) return expect_same(record), false;
     if (newest_.known() && record.round == newest_.round + 1 && record.parent != newest_.chain) return fork(record), false;
     if (samples.hash() != record.ledger) return false;
-    return take(record, samples, now);
+    return take(record, samples, votes, now);
   }
 
   /// Keeps where others can be dialled; written with the next step that has to be written anyway.
   void remember(std::vector<located_peer> others) { durable_.others = std::move(others); }
 
+  /// The last step could not be made durable after all: nobody may hear of it, nor of anything else.
+  void lose_disk() { broken_ = disk_failed; }
+
  private:
+  static constexpr const char* disk_failed =
+      "the membership record could not be written: mend the disk, then start this peer again";
+
   [[nodiscard]] event about(event::kind what, time_point now) const {
     event e;
     e.what = what;
@@ -145,12 +153,13 @@ class acceptor {
   /// Writes what was just changed. After a failure nobody hears of the change, or of anything else.
   bool save() {
     if (fx_->persist(durable_)) return true;
-    broken_ = "the membership record could not be written: mend the disk, then start this peer again";
+    lose_disk();
     return false;
   }
 
-  bool take(const commit_record& record, const ledger& samples, time_point now) {
+  bool take(const commit_record& record, const ledger& samples, const certificate& votes, time_point now) {
     durable_.newest = record;
+    durable_.votes = votes;
     durable_.samples = samples;
     durable_.accepted.reset();
     if (!save()) return false;

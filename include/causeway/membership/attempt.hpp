@@ -60,6 +60,15 @@ class attempt {
     return std::nullopt;
   }
 
+  /// Those of `members` who voted for it.
+  [[nodiscard]] certificate votes_for(std::uint64_t state, const std::vector<net::peer_id>& members) const {
+    certificate votes;
+    for (const net::peer_id id : members) {
+      if (voted_for(id, state)) votes.push_back({id, {}});
+    }
+    return votes;
+  }
+
   [[nodiscard]] bool running() const noexcept { return kind_ != kind::none; }
   [[nodiscard]] bool adopting() const noexcept { return kind_ == kind::adoption; }
   [[nodiscard]] bool recorded() const noexcept { return kind_ == kind::recorded; }
@@ -69,6 +78,7 @@ class attempt {
   [[nodiscard]] bool all_answered() const noexcept { return votes_.size() + gone_.size() >= asked_.size(); }
   [[nodiscard]] bool somebody_gone() const noexcept { return !gone_.empty(); }
   [[nodiscard]] bool somebody_voted() const noexcept { return !votes_.empty(); }
+  [[nodiscard]] bool voted(net::peer_id id) const { return votes_.contains(id); }
   [[nodiscard]] bool silent(net::peer_id id) const { return !votes_.contains(id) && !gone_.contains(id); }
   [[nodiscard]] bool voted_for(net::peer_id id, std::uint64_t state) const {
     const auto vote = votes_.find(id);
@@ -114,7 +124,12 @@ class attempt {
 class wait_times {
  public:
   explicit wait_times(const options& o)
-      : options_{o}, grace_{o.grace}, vote_{o.vote}, exchange_{o.exchange}, fetch_{o.fetch}, pace_{o.pace} {}
+      : options_{o},
+        grace_{o.grace},
+        vote_{o.vote},
+        exchange_{o.exchange},
+        pace_{o.pace},
+        answer_{{.floor = o.grace.floor, .cap = o.silence.cap}} {}
 
   void begin_round(time_point now) {
     ready_.clear();
@@ -130,11 +145,16 @@ class wait_times {
   }
 
   /// Those who are ready could make the round. Who brings work from an earlier one is ready at once and says nothing of how
-  /// long this one takes, so the wait for the others begins here.
-  void enough_ready(time_point now) {
+  /// long this one takes, so the wait for the others begins here. `samples`: what most of them bring at least.
+  void enough_ready(time_point now, std::uint64_t samples) {
     if (std::exchange(enough_, true)) return;
     enough_at_ = now;
     pace_.observe(now - begun_);
+    if (samples > 0) sample_time_ = (now - begun_) / static_cast<duration::rep>(samples);
+  }
+  /// How long a peer takes to train so many samples, after the last round that had any; 0: nothing is known.
+  [[nodiscard]] duration training_time(std::uint64_t samples) const {
+    return sample_time_ * static_cast<duration::rep>(std::min(samples, most_samples));
   }
   [[nodiscard]] bool had_enough() const noexcept { return enough_; }
   /// By when most of those who train should be ready, after earlier rounds.
@@ -146,8 +166,9 @@ class wait_times {
   void began(std::uint32_t failures) {
     if (failures == 0 && ready_.size() > 1) grace_.observe(std::max(last_ready_ - enough_at_, duration{0}));
   }
-  void fetched(duration took) { fetch_.observe(took); }
   void failed(time_point now) { failed_at_ = now; }
+  /// All who took part in the failed attempt are ready for another.
+  void answered(time_point now) { answer_.observe(now - failed_at_); }
 
   void committed(const attempt& a) {
     if (a.adopting() || !a.somebody_voted()) return;
@@ -155,14 +176,15 @@ class wait_times {
     if (!a.proposal().contributions.empty()) exchange_.observe(a.first_vote() - a.began());
   }
 
-  [[nodiscard]] time_point grace_deadline() const {
-    const double share = options_.grace_share * seconds(enough_at_ - begun_);
-    const duration most = std::chrono::duration_cast<duration>(std::chrono::duration<double>{share});
-    return enough_at_ + std::min(grace_.patience(), std::max(most, options_.grace.floor));
+  /// Who is left out is idle until the next round, and has to catch up; who waits is idle meanwhile. So one of many is
+  /// waited for as long as that is the smaller loss. `late`: part of the peers that would be waited for.
+  [[nodiscard]] time_point grace_deadline(double late) const {
+    const duration round = enough_at_ - begun_;
+    const duration most = std::max(part_of(round, options_.grace_share), options_.grace.floor);
+    return enough_at_ + std::min({grace_.patience(), most, part_of(round + catch_up_time(), late)});
   }
-  [[nodiscard]] time_point fetch_deadline() const { return enough_at_ + fetch_.patience(); }
-  /// By when those of a failed attempt have confirmed its end, or are known to be silent.
-  [[nodiscard]] time_point answer_deadline() const { return failed_at_ + options_.silence.cap; }
+  /// By when those of a failed attempt have confirmed its end and are ready again, or are known to be silent or to hang.
+  [[nodiscard]] time_point answer_deadline() const { return failed_at_ + answer_.patience(); }
 
   [[nodiscard]] time_point attempt_deadline(const attempt& a) const {
     if (a.adopting() || a.recorded()) return no_deadline;
@@ -177,14 +199,26 @@ class wait_times {
   }
 
  private:
+  static constexpr std::uint64_t most_samples = std::uint64_t{1} << 20U;
+
+  // What a round exchanged has to be sent once more.
+  [[nodiscard]] duration catch_up_time() const {
+    return exchange_.count() == 0 ? options_.grace.floor : exchange_.patience();
+  }
+
+  static duration part_of(duration whole, double part) {
+    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{part * seconds(whole)});
+  }
+
   options options_;
   net::arrival_statistics grace_;
   net::arrival_statistics vote_;
   net::arrival_statistics exchange_;
-  net::arrival_statistics fetch_;
   net::arrival_statistics pace_;
+  net::arrival_statistics answer_;
   std::set<net::peer_id> ready_;
   time_point begun_;
+  duration sample_time_{0};
   bool enough_ = false;
   time_point enough_at_;
   time_point last_ready_;

@@ -56,7 +56,9 @@ class candidate {
   }
 
   void on(net::peer_id from, const report& m) {
-    seen_ = std::max(seen_, m.floor.term);
+    if (!t_.acquainted(from)) return;
+    const std::uint32_t known = std::max(seen_, t_.known_term());
+    if (m.floor.term > known && t_.allow_term(m.floor.term, from, known)) seen_ = m.floor.term;
     if (phase_ == phase::trial && m.trial_term == term_) granted_.insert(from);
     if (phase_ == phase::campaign && m.floor.term == term_ && m.promised_to == t_.self) granted_.insert(from);
   }

@@ -36,6 +36,7 @@ struct durable_record {
   net::peer_id promised_to = 0;        ///< the only peer whose ballots of floor.term count
   std::optional<acceptance> accepted;  ///< the vote for the round after `newest`, if any
   std::optional<commit_record> newest;
+  certificate votes;                 ///< for `newest`
   ledger samples;                    ///< after `newest`
   std::vector<located_peer> others;  ///< where other peers were last seen
 
@@ -51,22 +52,25 @@ struct durable_record {
 }
 
 namespace detail {
-inline constexpr std::uint64_t durable_magic = 0x3152424D45574143U;  // "CAWEMBR1"
+inline constexpr std::uint64_t durable_magic = 0x3252424D45574143U;  // "CAWEMBR2"
 }
 
 /// The bytes to store, checksum at the end.
 [[nodiscard]] inline std::vector<std::byte> encode(const durable_record& r) {
   net::byte_writer out;
-  out.put(detail::durable_magic).put(r.run).put(r.self);
+  const detail::base_record base{r.newest ? &*r.newest : nullptr, r.newest ? r.newest->chain() : 0};
+  out.put(detail::durable_magic).put(r.run);
+  detail::put_wide(out, r.self);
   write(out, r.floor);
-  out.put(r.promised_to).put(static_cast<std::uint8_t>(r.accepted.has_value()));
+  detail::put_wide(out, r.promised_to);
+  out.put(static_cast<std::uint8_t>(r.newest.has_value()));
+  if (r.newest) detail::put_record(out, *r.newest, r.votes, {});
+  out.put(static_cast<std::uint8_t>(r.accepted.has_value()));
   if (r.accepted) {
     write(out, r.accepted->at);
-    write(out, r.accepted->value);
+    detail::put_record(out, r.accepted->value, {}, base);
   }
-  out.put(static_cast<std::uint8_t>(r.newest.has_value()));
-  if (r.newest) write(out, *r.newest);
-  r.samples.encode(out);
+  r.samples.encode(out, r.newest ? r.newest->members : std::vector<net::peer_id>{});
   detail::write_located(out, r.others);
   out.put(hash_bytes(out.bytes()));
   return std::move(out).take();
@@ -85,15 +89,22 @@ inline constexpr std::uint64_t durable_magic = 0x3152424D45574143U;  // "CAWEMBR
   }
   durable_record r;
   r.run = in.get<std::uint64_t>();
-  r.self = in.get<std::uint64_t>();
+  r.self = detail::get_wide(in);
   r.floor = read_ballot(in);
-  r.promised_to = in.get<std::uint64_t>();
+  r.promised_to = detail::get_wide(in);
+  if (in.get<std::uint8_t>() != 0) {
+    auto newest = detail::get_record(in, {});
+    if (newest) r.newest = std::move(newest->record);
+    if (newest) r.votes = std::move(newest->votes);
+  }
+  const detail::base_record base{r.newest ? &*r.newest : nullptr, r.newest ? r.newest->chain() : 0};
   if (in.get<std::uint8_t>() != 0) {
     const ballot at = read_ballot(in);
-    r.accepted = acceptance{at, read_commit_record(in)};
+    auto value = detail::get_record(in, base);
+    if (value) r.accepted = acceptance{at, std::move(value->record)};
+    if (!value) in.refuse();
   }
-  if (in.get<std::uint8_t>() != 0) r.newest = read_commit_record(in);
-  r.samples = ledger::decode(in);
+  r.samples = ledger::decode(in, r.newest ? r.newest->members : std::vector<net::peer_id>{});
   r.others = detail::read_located(in);
   CAUSEWAY_TRY(in.finish("membership record"));
   return r;

@@ -23,6 +23,7 @@ class finder {
 
   void seek(const std::vector<std::string>& addresses) {
     for (const std::string& a : addresses) hear_of(a);
+    t_.seeds.insert(addresses.begin(), addresses.end());
     tries_ = 0;
     next_ = reached_ = t_.now;
   }
@@ -32,7 +33,9 @@ class finder {
     if (!address.empty() && address != t_.settings.address && heard_.size() < max_members) heard_.insert(address);
   }
 
-  void on(const guide& m) {
+  void on(net::peer_id from, const guide& m) {
+    if (t_.votes.newest().known() && !t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
+    if (t_.acquainted(from)) t_.vouched = m.leader.peer;
     hear_of(m.leader.address);
     for (const located_peer& p : m.others) hear_of(p.address);
     if (m.leader.peer == 0 || m.leader.peer == t_.self || m.term < t_.votes.durable().floor.term) return;

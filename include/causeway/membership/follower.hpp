@@ -5,6 +5,7 @@
 // What every peer does, the leader included: it follows one leader, offers its trainer's work, takes part, votes, and
 // learns commits. It decides nothing for others.
 
+#include <causeway/membership/evidence.hpp>
 #include <causeway/membership/peer_table.hpp>
 
 #include <algorithm>
@@ -25,6 +26,9 @@ class follower {
 
   void holds(std::uint64_t round, std::uint64_t state) {
     const std::pair now_held{round, state};
+    // Gone back from what it voted for: a commit of that finds it without the state.
+    const auto& accepted = t_.votes.durable().accepted;
+    if (accepted && accepted->value.state != state) voted_chain_ = 0;
     if (held_ == now_held) return;
     held_ = now_held;
     say();
@@ -61,7 +65,7 @@ class follower {
   void voted(ballot at, std::uint64_t round, std::uint64_t state) {
     completing_ = false;
     if (adopting_ && adopting_->at == at && round == adopting_->value.round) {
-      if (state != adopting_->value.state) return failed(at, errc::diverged, {});
+      if (state != adopting_->value.state) return failed(at, errc::diverged, {t_.self});
       if (vote_for(at, adopting_->value, true)) adopting_.reset();
     } else if (current_ && current_->who.at == at && round == current_->who.round) {
       commit_record value = current_->proposal;
@@ -74,8 +78,15 @@ class follower {
     completing_ = false;
     const bool exchange = current_ && current_->who.at == at && !has_voted(at);
     const bool fetch = adopting_ && adopting_->at == at;
-    if (!exchange && !fetch) return;
-    refuse(at, why, suspects);
+    if (exchange || fetch) return refuse(at, why, suspects);
+    // Somebody else ended it first. Whose fault it was, this peer may have seen all the same.
+    if (at == ended_ && !suspects.empty()) t_.post(t_.votes.durable().promised_to, failure{at, why, suspects});
+  }
+
+  void unusable(ballot at) {
+    completing_ = false;
+    if (current_ && current_->who.at == at && !has_voted(at)) return refuse(at, errc::non_finite, {t_.self});
+    t_.post(t_.votes.durable().promised_to, failure{at, errc::non_finite, {t_.self}});
   }
 
   void leave() {
@@ -86,11 +97,17 @@ class follower {
   // ---- what others say -----------------------------------------------------------------------------------------------
 
   void on(net::peer_id from, const heartbeat& m) {
-    if (m.newest.older_than(newest())) t_.post(from, catch_up());
+    tell_newer(from, m.newest);
+    if (!t_.may_lead(from)) {  // one that knows no view yet is told of it first
+      t_.reject(reject_reason::not_a_member, from);
+      return t_.post(from, make_report());
+    }
+    if (m.term > floor().term) {
+      if (leader_ != from && leader_is_well()) return refuse_term(from, reject_reason::wrong_leader);
+      if (!t_.allow_term(m.term, from)) return;
+    }
     if (!t_.votes.promise(m.term, from, t_.now)) {
-      t_.reject(m.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader, from);
-      t_.post(from, make_report());
-      return;
+      return refuse_term(from, m.term < floor().term ? reject_reason::stale_ballot : reject_reason::wrong_leader);
     }
     follow(from);
     peer_entry& p = t_.entry(from);
@@ -102,13 +119,18 @@ class follower {
   }
 
   void on(net::peer_id from, const campaign& m) {
-    if (m.newest.older_than(newest())) t_.post(from, catch_up());
+    tell_newer(from, m.newest);
+    if (!t_.may_lead(from)) {
+      t_.reject(reject_reason::not_a_member, from);
+      return t_.post(from, make_guide());
+    }
     if (leader_ != from && leader_is_well()) return t_.post(from, make_guide());
     if (m.trial) {
       report r = make_report();
       r.trial_term = m.term > floor().term ? m.term : 0;
       return t_.post(from, r);
     }
+    if (m.term > floor().term && !t_.allow_term(m.term, from)) return;
     if (t_.votes.promise(m.term, from, t_.now) && leader_ != from) lose_leader();
     t_.post(from, make_report());
   }
@@ -120,11 +142,26 @@ class follower {
     const std::optional<reject_reason> wrong = check(m);
     if (wrong) {
       t_.reject(*wrong, from);
-      return refuse(at, errc::wrong_parent, {});
+      return refuse(at, errc::wrong_parent, {t_.self});
     }
-    adopting_.reset();
-    current_ = m;
-    meet(m.who);
+    go whole = m;
+    if (from != t_.self && !fill_in(whole)) {  // some addresses are not known here
+      unplaced_ = m;
+      return t_.post(from, address_request{});
+    }
+    enter(std::move(whole));
+  }
+
+  void on(net::peer_id from, const address_list& m) {
+    if (!t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
+    for (const located_peer& p : m.places) {
+      if (p.peer == t_.self) seen_at_ = p.address;
+    }
+    t_.remember(m.places);
+    std::optional<go> waiting = std::exchange(unplaced_, std::nullopt);
+    if (!waiting || !authority(from, waiting->who.at) || check(*waiting)) return;
+    (void)fill_in(*waiting);  // who still has no address cannot be dialled, and the attempt says so
+    enter(std::move(*waiting));
   }
 
   void on(net::peer_id from, const abort_attempt& m) {
@@ -137,9 +174,9 @@ class follower {
   void on(net::peer_id from, const adoption& m) {
     if (!authority(from, m.at) || (adopting_ && adopting_->at == m.at) || has_voted(m.at)) return;
     if (m.value.round <= newest().round) return t_.post(from, catch_up());
-    if (!t_.votes.follows(m.value)) {
+    if (m.partial || !t_.votes.follows(m.value)) {
       t_.reject(reject_reason::wrong_parent, from);
-      return refuse(m.at, errc::wrong_parent, {});
+      return refuse(m.at, errc::wrong_parent, {t_.self});
     }
     if (t_.votes.durable().accepted && t_.votes.durable().accepted->value == m.value) {
       vote_for(m.at, m.value, false);  // what we voted for is on our disk already
@@ -149,22 +186,8 @@ class follower {
     adopting_ = m;
   }
 
-  /// True: something new was learned.
-  bool on(net::peer_id from, const commit_notice& m) {
-    if (!t_.votes.learn(m.record, t_.now)) {
-      if (m.record.round > newest().round) t_.post(from, make_report());  // one before it is missing
-      return false;
-    }
-    return learned(m.holders), true;
-  }
-
-  bool on(net::peer_id, const sync& m) {
-    if (!t_.votes.learn(m.record, m.samples, t_.now)) return false;
-    return learned(m.holders), true;
-  }
-
-  void on(const holder_list& m) {
-    if (m.of == newest()) holders_ = m.holders;
+  void on(net::peer_id from, const holder_list& m) {
+    if (m.of == newest() && t_.acquainted(from)) holders_ = m.holders;
   }
 
   void on(net::peer_id from, const exclusion& m) {
@@ -172,18 +195,18 @@ class follower {
   }
 
   void on(net::peer_id from, const farewell& m) {
-    if (m.you) left_ = left_ || leaving_;
+    if (m.you && t_.believed(from)) left_ = left_ || leaving_;
     if (!m.you && from == leader_) lose_leader();
   }
 
-  /// A new run: round 0 is committed by founding it.
+  /// A new run: round 0 is committed by founding it. Samples are handed out by the first round that peers make together, so
+  /// that the others need not wait for what the founder has begun alone.
   void found(std::uint64_t state) {
     commit_record first;
     first.run = t_.settings.run;
     first.state = state;
     first.members = {t_.self};
-    ledger samples{t_.settings.quota, t_.settings.budget};
-    samples.apply(first);
+    const ledger samples{t_.settings.quota, t_.settings.budget};
     first.ledger = samples.hash();
     if (!t_.votes.learn(first, samples, t_.now)) return;
     held_ = {0, state};
@@ -210,7 +233,8 @@ class follower {
 
   /// In a public function of the protocol, at its end: tells the leader what changed, drops what a promise ended.
   void settle() {
-    if (current_ && current_->who.at < floor()) current_.reset();
+    if (end_attempt()) say();
+    if (unplaced_ && unplaced_->who.at < floor()) unplaced_.reset();
     if (adopting_ && adopting_->at < floor()) adopting_.reset();
     if (!std::exchange(report_due_, false) || leader_ == 0) return;
     t_.post(leader_, make_report());
@@ -228,6 +252,33 @@ class follower {
   }
   void forgive() { beat_at_ = t_.now; }
 
+  /// A commit is believed. True: it is new.
+  bool learn(const told_commit& c) {
+    const bool was_known = newest().known();
+    const bool learned_it =
+        c.samples ? t_.votes.learn(c.record, *c.samples, t_.now, c.votes) : t_.votes.learn(c.record, t_.now, c.votes);
+    if (!learned_it) return false;
+    if (!was_known) {
+      t_.roots.insert(c.tellers.begin(), c.tellers.end());
+      t_.out->log(severity::info, "joining the run at round " + std::to_string(newest().round) + " of " +
+                                      std::to_string(c.record.members.size()) + " members, as peer " +
+                                      std::to_string(*c.tellers.begin()) + " tells");
+    }
+    learned(c.holders);
+    return true;
+  }
+
+  /// Whoever knows less is told what we know, once for each connection and commit.
+  void tell_newer(net::peer_id to, const position& known, std::vector<located_peer> holders = {}) {
+    if (!known.older_than(newest())) return;
+    peer_entry& p = t_.entry(to);
+    if (p.rounds_told > newest().round) return;
+    p.rounds_told = newest().round + 1;
+    sync all = catch_up();
+    if (!holders.empty()) all.holders = std::move(holders);
+    t_.post(to, all);
+  }
+
   [[nodiscard]] guide make_guide() const {
     guide g{floor().term, {leader_, t_.address_of(leader_)}, t_.some_peers(16)};
     if (leader_ == t_.self) g.leader.address = t_.settings.address;
@@ -235,6 +286,7 @@ class follower {
   }
 
   [[nodiscard]] report make_report(std::uint32_t beat = 0) {
+    (void)end_attempt();
     const durable_record& d = t_.votes.durable();
     report r;
     r.sequence = ++sequence_;
@@ -268,11 +320,15 @@ class follower {
     const auto& d = t_.votes.durable();
     return d.newest && held_ && held_->first == d.newest->round && held_->second == d.newest->state;
   }
-  /// Voted in this process for the round after the newest commit, and waits for what becomes of it.
-  [[nodiscard]] bool waits_for_commit() const { return voted_chain_ != 0 && voted_chain_ == t_.votes.accepted_chain(); }
+  /// Voted in this process for the round after the newest commit, and waits for what becomes of it. Who is no member
+  /// decides nothing: once a later ballot has begun, it begins anew as well.
+  [[nodiscard]] bool waits_for_commit() const {
+    if (voted_chain_ == 0 || voted_chain_ != t_.votes.accepted_chain()) return false;
+    return t_.votes.is_member(t_.self) || t_.votes.durable().accepted->at >= floor();
+  }
   /// All that we know, and that we hold it: the leader, who knows more holders, may be gone.
   [[nodiscard]] sync catch_up() const {
-    sync all{*t_.votes.durable().newest, t_.votes.durable().samples, {}};
+    sync all{*t_.votes.durable().newest, t_.votes.durable().votes, t_.votes.durable().samples, {}};
     if (holds_newest()) all.holders.push_back({t_.self, t_.settings.address});
     return all;
   }
@@ -293,7 +349,7 @@ class follower {
   /// A leader that reaches a quorum and was heard of lately is not deposed for one that somebody else cannot reach.
   [[nodiscard]] bool leader_is_well() const {
     if (leader_ == 0) return false;
-    if (leader_ == t_.self) return t_.quorum_up();
+    if (leader_ == t_.self) return t_.quorum_follows();
     return t_.up(leader_) && beat_.quorum && t_.now - beat_at_ <= patience();
   }
 
@@ -306,14 +362,53 @@ class follower {
     return false;
   }
 
+  /// Whoever sent it is told where we stand.
+  void refuse_term(net::peer_id from, reject_reason why) {
+    t_.reject(why, from);
+    t_.post(from, make_report());
+  }
+
   [[nodiscard]] std::optional<reject_reason> check(const go& m) const {
     const commit_record& value = m.proposal;
     if (m.who.round != newest().round + 1) return reject_reason::wrong_round;
+    if (m.partial) return reject_reason::wrong_parent;
     if (m.who.parent != newest().chain) return reject_reason::wrong_parent;
     if (value.round != m.who.round || value.at != m.who.at || !t_.votes.follows(value)) return reject_reason::wrong_ledger;
+    if (!adds_up(m)) return reject_reason::wrong_ledger;
     const auto rank = m.who.rank_of(t_.self);
     if (!ready_ || !rank || m.who.members[*rank].samples != samples_) return reject_reason::not_ready;
     return std::nullopt;
+  }
+
+  void enter(go m) {
+    adopting_.reset();
+    current_ = std::move(m);
+    meet(current_->who);
+  }
+
+  /// Addresses of the view: the news, and what is known here. False: not the same that the leader has.
+  [[nodiscard]] bool fill_in(go& m) {
+    for (const located_peer& p : m.news) {
+      if (p.peer == t_.self) seen_at_ = p.address;
+    }
+    t_.remember(m.news);
+    const std::string here = seen_at_.empty() ? t_.settings.address : seen_at_;
+    for (view_member& v : m.who.members) v.address = v.peer == t_.self ? here : t_.remembered_address(v.peer);
+    return places_of(m.who) == m.places;
+  }
+
+  /// Weights are what the record counts, and only who takes part can be a member afterwards.
+  [[nodiscard]] static bool adds_up(const go& m) {
+    std::vector<contribution> weights;
+    std::vector<net::peer_id> who;
+    for (const view_member& v : m.who.members) {
+      if (v.samples > 0) weights.push_back({v.peer, v.samples});
+      who.push_back(v.peer);
+    }
+    std::sort(who.begin(), who.end());
+    const auto takes_part = [&](net::peer_id id) { return std::binary_search(who.begin(), who.end(), id); };
+    return weights == m.proposal.contributions && std::adjacent_find(who.begin(), who.end()) == who.end() &&
+           std::all_of(m.proposal.members.begin(), m.proposal.members.end(), takes_part);
   }
 
   /// `fresh`: on the trainer's word, who has the state at hand and nothing left to exchange.
@@ -338,11 +433,16 @@ class follower {
   /// The next durable write carries where the others are: after a restart it may be all we know.
   void meet(const view& who) {
     std::vector<located_peer> met;
-    for (const view_member& m : who.members) {
-      if (m.peer != t_.self && !m.address.empty()) met.push_back({m.peer, m.address});
-    }
-    std::sort(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
-    t_.remember(met);
+    for (const view_member& m : who.members) met.push_back({m.peer, m.address});
+    t_.remember(std::move(met));
+  }
+
+  /// If a promise ended the attempt: ready again is who says so afterwards, and a trainer that hangs in it never does.
+  bool end_attempt() {
+    if (!current_ || current_->who.at >= floor()) return false;
+    ended_ = current_->who.at;
+    current_.reset();
+    return std::exchange(ready_, false);
   }
 
   void learned(std::vector<located_peer> holders) {
@@ -376,6 +476,9 @@ class follower {
   bool left_ = false;
 
   std::optional<go> current_;
+  ballot ended_;                ///< the last attempt that ended without this peer's vote
+  std::optional<go> unplaced_;  ///< waits for addresses
+  std::string seen_at_;         ///< where the leader sees this peer, if elsewhere
   std::optional<adoption> adopting_;
   bool completing_ = false;
   std::uint64_t voted_chain_ = 0;  ///< the last value voted for by this process, on the trainer's word

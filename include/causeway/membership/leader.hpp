@@ -7,10 +7,13 @@
 // acceptor.hpp).
 
 #include <causeway/membership/attempt.hpp>
+#include <causeway/membership/blame.hpp>
 #include <causeway/membership/decision.hpp>
 #include <causeway/membership/follower.hpp>
 #include <causeway/membership/peer_table.hpp>
-#include <causeway/membership/suspects.hpp>
+#include <causeway/membership/proposal.hpp>
+#include <causeway/membership/takeover.hpp>
+#include <causeway/membership/transfer_time.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -25,18 +28,19 @@ namespace causeway::inline CAUSEWAY_ABI::membership::detail {
 
 class leader {
  public:
-  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, waits_{t.settings} {}
+  leader(peer_table& t, follower& f) : t_{t}, follower_{f}, blame_{t}, waits_{t.settings} {}
 
   /// A quorum promised us the term of our floor.
   void begin() {
     term_ = t_.votes.durable().floor.term;
     active_ = true;
+    transfers_ = transfer_time{t_.now, t_.settings.heartbeat};
     next_ = {term_, 0};
     attempt_ = {};
     begin_round();
     for (auto& [id, p] : t_.peers) p.rounds_down = 0;  // what we counted as an earlier leader is old
     for (const net::peer_id id : t_.votes.durable().samples.holders()) (void)t_.entry(id);
-    note_won();
+    t_.note_leads(term_);
     t_.out->log(severity::info, "leading the run, term " + std::to_string(term_));
     follower_.follow(t_.self);
     follower_.say();  // our own report is of the term before
@@ -50,7 +54,8 @@ class leader {
     barrier_ = {term_, 0};
     attempt_.over();
     failures_ = 0;
-    failed_adoptions_.clear();  // complaints stay: who could not exchange data would hold the next round up as well
+    blame_.begin_round();
+    failed_adoptions_.clear();
     waits_.begin_round(t_.now);
     values_seen_ = false;
     for (const auto& [id, p] : t_.peers) {  // who reported ahead of us does not do so again
@@ -58,6 +63,7 @@ class leader {
       if (usable(p) && p.said->ready) waits_.somebody_ready(t_.now, id);
     }
     for (const net::peer_id id : t_.members()) (void)t_.entry(id);
+    takeover_.begin_round(t_.votes.durable().samples, t_.members());
   }
 
   // ---- what peers say --------------------------------------------------------------------------------------------------
@@ -68,9 +74,7 @@ class leader {
     peer_entry& p = t_.entry(from);
     const report& m = *p.said;
     values_seen_ = values_seen_ || m.accepted.has_value();
-    if (m.ready && usable(p) && waits_.somebody_ready(t_.now, from) && p.rounds_told > 0 && is_newcomer(from)) {
-      waits_.fetched(t_.now - p.told_at);
-    }
+    if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
     if (news && matters(from, p)) changed_ = true;
     if (m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead
     if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
@@ -92,11 +96,20 @@ class leader {
   }
 
   void on(net::peer_id from, const failure& m) {
-    if (!active_ || m.at.term != term_) return;
-    // Who ends an exchange of its own accord blames nobody.
-    if (m.suspects.empty() && m.why != errc::cancelled) complaints_.push_back({{from, from}, m.why});
-    for (const net::peer_id id : m.suspects) complaints_.push_back({{from, id}, m.why});
+    if (!active_ || !(t_.votes.is_member(from) || blame_.took_part(from))) return;
+    if (m.why == errc::non_finite && contains(m.suspects, from)) {
+      t_.out->log(severity::warning, "peer " + std::to_string(from) +
+                                         " says that what it computed is not finite; the round goes on without its part");
+    }
+    if (m.at.term != term_) return;
+    blame_.on(from, m);
     if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
+  }
+
+  void asked_for_time(net::peer_id from, duration needs) {
+    if (!active_) return;
+    transfers_.ask(from, needs);
+    changed_ = true;
   }
 
   void peer_up(net::peer_id id) {
@@ -107,6 +120,7 @@ class leader {
 
   void peer_down(net::peer_id id) {
     changed_ = true;
+    transfers_.forget(id, t_.now);
     if (active_ && attempt_.running()) attempt_.lost(id);
   }
 
@@ -153,6 +167,10 @@ class leader {
   }
 
   [[nodiscard]] bool active() const noexcept { return active_; }
+  /// Of our last attempt, or else the members.
+  [[nodiscard]] const std::vector<net::peer_id>& last_view() const {
+    return active_ && !blame_.last_order().empty() ? blame_.last_order() : t_.members();
+  }
   [[nodiscard]] const std::string& waiting_for() const noexcept { return waiting_; }
   [[nodiscard]] bool stuck() const noexcept { return stuck_; }
   [[nodiscard]] std::string describe(time_point now) const {
@@ -162,17 +180,12 @@ class leader {
   }
 
  private:
-  struct failed_link {
-    complaint link;
-    errc why;
-  };
-
   [[nodiscard]] bool follows_us(const peer_entry& p) const {
     return p.up && p.said && p.said->floor.term == term_ && p.said->promised_to == t_.self;
   }
   /// It can never vote in a ballot of ours below barrier_ any more, and told what it voted for before.
   [[nodiscard]] bool usable(const peer_entry& p) const {
-    return follows_us(p) && p.said->floor >= barrier_ && p.said->newest == t_.votes.newest();
+    return follows_us(p) && !p.said->partial && p.said->floor >= barrier_ && p.said->newest == t_.votes.newest();
   }
 
   // -- between attempts
@@ -183,16 +196,15 @@ class leader {
     if (attempt_.running() || values_seen_ || !usable(p) || p.said->leaving) return true;
     const std::size_t least = std::max({least_peers(), first_peers(), (t_.members().size() + 1) / 2});
     if (waits_.ready_count() < least) return false;
-    return blocker_ == 0 || blocker_ == from;
+    return blocker_ == 0 || blocker_ == from || waits_.ready_count() >= look_again_at_;
   }
 
   bool gather() {
     std::uint32_t above = 0;
     for (auto& [id, p] : t_.peers) {
       if (!p.up || !p.said) continue;
-      if (p.said->floor.term > term_ || (p.said->floor.term == term_ && p.said->promised_to != t_.self)) {
-        above = std::max(above, p.said->floor.term);
-      }
+      if (needs_new_term(id, p)) above = std::max(above, p.said->floor.term);
+      if (follows_us(p)) next_ = std::max(next_, p.said->floor);  // called off by somebody else in our name
       if (follows_us(p) && p.said->floor < barrier_ && p.told_floor < barrier_) {
         p.told_floor = barrier_;
         t_.post(id, abort_attempt{barrier_});
@@ -208,14 +220,13 @@ class leader {
       if (above > 0) follower_.lose_leader();
       return say_waiting("members within reach", heard), false;
     }
-    if (above > 0 || next_.attempt >= ballot::max_attempt - 1) return true;
+    if (above > 0 || next_.attempt >= ballot::max_attempt - 1) return take_new_term(), true;
     if (t_.now < waits_.pause_until(failures_)) {
       go_at_ = waits_.pause_until(failures_);
       return say_waiting("members reported, pause after many failures", heard), false;
     }
-    proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
+    const proposal_rule rule = what_may_be_proposed(t_.members(), statements(heard));
     if (rule.is == proposal_rule::wait) return say_waiting("members reported", heard), false;
-    if (rule.is == proposal_rule::free && rule.value == nullptr) rule.value = value_of_a_guest();
     if (rule.value != nullptr && adoptable(rule)) return begin_adoption(*rule.value), false;
     if (rule.is == proposal_rule::bound) {
       stuck_ = true;
@@ -225,6 +236,17 @@ class leader {
     }
     try_go();
     return false;
+  }
+
+  /// A new term is needed to lead it. Only once in a round for a peer that the round can be made without: who says so again
+  /// and again would stop the run.
+  [[nodiscard]] bool needs_new_term(net::peer_id id, const peer_entry& p) const {
+    if (!t_.promised_elsewhere(p) || !t_.acquainted(id) || !t_.near(p.said->floor.term)) return false;
+    const auto fit = [&](auto, const peer_entry& q) { return usable(q); };
+    return p.renewed_for != t_.votes.newest().round + 1 || !is_quorum(t_.members(), t_.members_that(fit));
+  }
+  void take_new_term() {
+    for (auto& [id, p] : t_.peers) p.renewed_for = needs_new_term(id, p) ? t_.votes.newest().round + 1 : p.renewed_for;
   }
 
   /// Who leaves may go once the run can go on without it: a quorum of the members knows the commit that left it out. Or
@@ -237,7 +259,7 @@ class leader {
     if (!is_quorum(t_.members(), know)) return;
     bool all = know.size() == t_.members().size();
     for (const auto& [id, p] : t_.peers) {
-      all = all && (!p.up || (p.said && p.said->leaving && (!p.said->ready || p.said->samples == 0)));
+      all = all && (!p.up || !p.said || (p.said->leaving && (!p.said->ready || p.said->samples == 0)));
     }
     for (const auto& [id, p] : t_.peers) {
       if (p.up && p.said && p.said->leaving && (all || !t_.votes.is_member(id))) t_.post(id, farewell{true});
@@ -263,14 +285,6 @@ class leader {
     return list;
   }
 
-  /// What somebody voted for who is no member yet. Its vote binds nobody, but it cannot take part anew.
-  [[nodiscard]] const commit_record* value_of_a_guest() const {
-    for (const auto& [id, p] : t_.peers) {
-      if (usable(p) && p.said->accepted && t_.votes.follows(p.said->accepted->value)) return &p.said->accepted->value;
-    }
-    return nullptr;
-  }
-
   /// A value that does not bind is proposed again only if there are too few to make the round anew.
   [[nodiscard]] bool adoptable(const proposal_rule& rule) const {
     const bool again = failed_adoptions_.contains(rule.value->chain());
@@ -285,6 +299,7 @@ class leader {
       if (usable(p) && concerns(id, value)) asked.push_back(id);
     }
     attempt_.begin_adoption(next_, value, asked, t_.now);
+    blame_.begin_adoption(next_);
     barrier_ = next_ = next_.next();
     for (const net::peer_id id : asked) t_.entry(id).told_adoption = attempt_.at();
     t_.out->log(severity::info, "round " + std::to_string(value.round) + " is taken over from its voters");
@@ -299,8 +314,17 @@ class leader {
     return {attempt_.at(), attempt_.proposal(), holders_of(attempt_.proposal())};
   }
 
+  /// Whether a peer has said since the last attempt that it is ready for another.
+  [[nodiscard]] auto is_ready() const {
+    return [this](net::peer_id id) {
+      const peer_entry* p = t_.find(id);
+      return p != nullptr && usable(*p) && p->said->ready;
+    };
+  }
+
   void try_go() {
-    blame();
+    if (awaits_answers()) return say_waiting("peers ready again after a failed attempt", participants(true));
+    blame_.decide(is_ready(), participants(false), [&](const auto& left) { return enough(left); });
     std::vector<net::peer_id> who = participants(false);
     if (!enough(who)) who = participants(true);  // better with a peer in disgrace than not at all
     if (!enough(who)) return say_waiting("peers ready", who);
@@ -308,32 +332,22 @@ class leader {
       go_at_ = waits_.pace_deadline();
       return say_waiting("peers ready, fewer than half of those who train", who);
     }
-    waits_.enough_ready(t_.now);
+    waits_.enough_ready(t_.now, median(brought(t_, who)));
     go_at_ = wait_for_others(who);
     if (t_.now < go_at_) return say_waiting("peers ready", who);
+    if (!out_of_work(t_, who)) return go_with(who);
+    go_at_ = takeover_.due(t_.votes.durable().samples, who.size(), waits_, t_.now);
+    if (t_.now < go_at_) return say_waiting("peers ready with nothing left to train", who);
     go_with(who);
   }
 
-  /// Turns the complaints of failed attempts into peers that sit out, each time for longer.
-  void blame() {
-    if (complaints_.empty()) return;
-    std::vector<complaint> links;
-    for (const failed_link& c : complaints_) {
-      const bool gone = !t_.up(c.link.by) || !t_.up(c.link.about);
-      const bool echo = c.why == errc::timeout && somebody_lost_;  // waited for one who waited for the lost one
-      if (!gone && !echo) links.push_back(c.link);
-    }
-    complaints_.clear();
-    somebody_lost_ = false;
-    for (const net::peer_id id : explain(links, last_order_, t_.self)) {
-      peer_entry& p = t_.entry(id);
-      p.pause = 1U << std::min(p.exclusions, 4U);
-      ++p.exclusions;
-      const std::string why = "peer " + std::to_string(id) + " sits out " + std::to_string(p.pause) +
-                              " attempts: exchanges with it failed while others worked; look at its links";
-      t_.out->log(severity::warning, why);
-      t_.post(id, exclusion{why});
-    }
+  bool awaits_answers() {
+    if (!blame_.is_open()) return false;
+    blocker_ = blame_.owes_answer(is_ready());
+    if (blocker_ == 0) waits_.answered(t_.now);
+    if (blocker_ == 0 || t_.now >= waits_.answer_deadline()) return false;
+    go_at_ = waits_.answer_deadline();
+    return true;
   }
 
   [[nodiscard]] bool can_take_part(net::peer_id id, const peer_entry& p) const {
@@ -382,17 +396,41 @@ class leader {
   /// Until when the peers that usually come are waited for. `now` or earlier: nobody is missing.
   [[nodiscard]] time_point wait_for_others(const std::vector<net::peer_id>& who) {
     const std::set<net::peer_id> in{who.begin(), who.end()};
+    const std::size_t late = late_peers(in);
+    look_again_at_ = waits_.ready_count() + (late + 1) / 2;
+    const time_point grace = waits_.grace_deadline(static_cast<double>(late) / static_cast<double>(late + who.size()));
+    const bool has_work = !handed_out(t_.votes.durable().samples);  // for newcomers
     time_point until = t_.now;
     for (const auto& [id, p] : t_.peers) {
       if (!p.up || p.pause > 0 || in.contains(id)) continue;
       const bool expected = !is_newcomer(id);
       const bool ends_the_last = follows_us(p) && p.said->ready && p.said->floor < barrier_;
       if (ends_the_last) until = std::max(until, waits_.answer_deadline());
-      if (expected && p.unwaited == 0) until = std::max(until, waits_.grace_deadline());
-      if (!expected && p.misses >= misses_allowed) until = std::max(until, waits_.fetch_deadline());
+      if (expected && p.unwaited == 0) until = std::max(until, grace);
+      if (expected || has_work) until = std::max(until, time_for_transfer(id, who.size()));
       if (until > t_.now && blocker_ == 0) blocker_ = id;
     }
     return until;
+  }
+
+  /// How many of the peers here that usually come are not in `in`.
+  [[nodiscard]] std::size_t late_peers(const std::set<net::peer_id>& in) const {
+    std::size_t late = 0;
+    for (const auto& [id, p] : t_.peers) {
+      if (p.up && p.pause == 0 && p.unwaited == 0 && !in.contains(id) && !is_newcomer(id)) ++late;
+    }
+    return late;
+  }
+
+  /// Until when this round stands still for the transfer of one peer; `now`: it does not.
+  time_point time_for_transfer(net::peer_id id, std::size_t ready) {
+    if (const auto given = transfers_.give(id, ready, t_.now)) {
+      t_.out->log(severity::info, "round " + std::to_string(t_.votes.newest().round + 1) + " waits up to " +
+                                      std::to_string(seconds(transfers_.until(id, t_.now) - t_.now)) +
+                                      " s for the transfer of peer " + std::to_string(id));
+      t_.out->give_time(id, *given);
+    }
+    return transfers_.until(id, t_.now);
   }
 
   void go_with(const std::vector<net::peer_id>& who) {
@@ -402,40 +440,16 @@ class leader {
     m.who.parent = t_.votes.newest().chain;
     for (const net::peer_id id : who) {
       const peer_entry& p = t_.entry(id);
-      m.who.members.push_back({id, p.address, p.said->samples});
+      m.who.members.push_back({id, t_.address_of(id), p.said->samples});
     }
-    m.proposal = propose(m.who);
+    m.proposal = propose(t_, m.who);
+    t_.say_places(m);
     settle_absent(who);
-    last_order_ = who;
+    blame_.begin_exchange(next_, who);
     attempt_.begin_exchange(next_, m.proposal, who, t_.now);
     barrier_ = next_ = next_.next();
     waits_.began(failures_);
     t_.post_all(who, m);
-  }
-
-  /// The whole record but the state. Who leaves takes part, and is no member afterwards; unless all leave.
-  [[nodiscard]] commit_record propose(const view& who) const {
-    commit_record r;
-    r.run = t_.settings.run;
-    r.round = who.round;
-    r.parent = who.parent;
-    r.at = who.at;
-    for (const view_member& m : who.members) {
-      if (m.samples > 0) r.contributions.push_back({m.peer, m.samples});
-      if (!t_.find(m.peer)->said->leaving) r.members.push_back(m.peer);
-    }
-    const bool all_leave = r.members.empty();
-    for (const view_member& m : who.members) {
-      if (all_leave) r.members.push_back(m.peer);
-      if (!all_leave && t_.find(m.peer)->said->leaving) r.returned.push_back(m.peer);
-    }
-    for (const net::peer_id id : t_.votes.durable().samples.holders()) {
-      const peer_entry* p = t_.find(id);
-      const bool gone = p == nullptr || (!p->up && p->rounds_down > 0) || (p->up && p->said && p->said->leaving);
-      if (gone && !who.rank_of(id) && r.returned.size() < max_members) r.returned.push_back(id);
-    }
-    r.ledger = t_.votes.hash_after(r);
-    return r;
   }
 
   /// Counts for those that this attempt begins without.
@@ -443,7 +457,7 @@ class leader {
     const std::set<net::peer_id> in{who.begin(), who.end()};
     for (auto& [id, p] : t_.peers) {
       const bool takes_part = in.contains(id);
-      if (takes_part) p.misses = 0;
+      if (takes_part) transfers_.took_part(id, t_.now);
       if (takes_part && t_.votes.is_member(id)) p.wasted = p.unwaited = 0;
       if (p.pause > 0 && !takes_part) --p.pause;
       if (failures_ > 0) continue;
@@ -452,7 +466,6 @@ class leader {
       } else if (!takes_part && p.up && !is_newcomer(id)) {
         p.unwaited = 1U << std::min(p.wasted++, 6U);
       }
-      if (!takes_part && p.up && p.said && is_newcomer(id)) p.misses = p.misses < misses_allowed ? p.misses + 1 : 0;
     }
   }
 
@@ -472,12 +485,7 @@ class leader {
   void give_up() {
     ++failures_;
     if (attempt_.adopting()) failed_adoptions_.insert(attempt_.proposal().chain());
-    for (const net::peer_id id : attempt_.asked()) {
-      if (!t_.up(id)) somebody_lost_ = true;
-      if (!attempt_.adopting() && t_.up(id) && attempt_.silent(id) && attempt_.somebody_voted()) {
-        complaints_.push_back({{id, id}, errc::timeout});
-      }
-    }
+    blame_.failed(attempt_);
     t_.out->log(severity::warning, "attempt " + std::to_string(failures_) + " at round " +
                                        std::to_string(attempt_.proposal().round) + " failed: " + attempt_.summary());
     waits_.failed(t_.now);
@@ -490,24 +498,24 @@ class leader {
     commit_record record = attempt_.proposal();
     record.state = state;
     waits_.committed(attempt_);
-    commit_notice with{record, {}};
+    commit_notice with{{record.round, record.chain()}, record, attempt_.votes_for(state, t_.members()), {}};
     std::vector<net::peer_id> voters;
     std::vector<net::peer_id> others;
     for (auto& [id, p] : t_.peers) {
       if (!p.up) ++p.rounds_down;
       if (!p.up || !p.said) continue;
+      blame_.committed(attempt_, id, p);
       const bool holds = attempt_.voted_for(id, state);
       (holds ? voters : others).push_back(id);
       if (attempt_.diverged(id, state)) t_.reject(reject_reason::diverged, id);
       if (p.said->newest == t_.votes.newest()) p.rounds_told = record.round + 1;
-      p.told_at = t_.now;
       if (!holds) continue;
       p.holds_round = record.round;
-      p.exclusions = 0;
       if (with.holders.size() < holders_told) with.holders.push_back({id, p.address});
     }
     t_.post_all(others, with);
-    t_.post_all(voters, commit_notice{record, {}});
+    with = {with.of, record, with.votes, {}, true};
+    t_.post_all(voters, with);
     attempt_.wait_for_record();
   }
 
@@ -515,29 +523,19 @@ class leader {
 
   [[nodiscard]] heartbeat make_beat() const {
     const auto reached = t_.members_that([](auto, const peer_entry& p) { return p.up; });
-    return {term_, number_, t_.votes.newest(), static_cast<std::uint32_t>(reached.size()),
-            is_quorum(t_.members(), reached)};
+    return {term_, number_, t_.votes.newest(), static_cast<std::uint32_t>(reached.size()), t_.quorum_follows()};
   }
 
   void beat() {
     next_beat_ = t_.now + t_.settings.heartbeat;
     ++number_;
     std::vector<net::peer_id> others;
-    if (number_ % 8 == 1) call_the_lost();
+    if (number_ % 8 == 1) called_ = t_.call_the_lost(called_);
     for (auto& [id, p] : t_.peers) {
       if (p.up && id != t_.self) others.push_back(id);
       if (p.up && p.said && p.said->newest == t_.votes.newest() && !p.said->holds) t_.post(id, holders_for(id));
     }
     t_.post_all(others, make_beat());
-  }
-
-  /// A few of those who were here once: they may be unable to find us, and what they hold waits for them.
-  void call_the_lost() {
-    std::vector<std::string> lost;
-    for (const located_peer& p : t_.votes.durable().others) {
-      if (!t_.up(p.peer)) lost.push_back(t_.address_of(p.peer));
-    }
-    for (std::size_t i = 0; i < std::min(called_at_once, lost.size()); ++i) t_.out->dial(lost[called_++ % lost.size()]);
   }
 
   void drop_silent() {
@@ -557,19 +555,8 @@ class leader {
                " members in round " + std::to_string(t_.votes.newest().round);
   }
 
-  void note_won() {
-    event e;
-    e.what = event::lead;
-    e.at_time = t_.now;
-    e.peer = t_.self;
-    e.at = {term_, 0};
-    e.round = t_.votes.newest().round + 1;
-    t_.out->note(e);
-  }
-
   static constexpr std::size_t holders_told = 8;
   static constexpr std::size_t called_at_once = 8;
-  static constexpr std::uint32_t misses_allowed = 2;
 
   peer_table& t_;
   follower& follower_;
@@ -578,21 +565,22 @@ class leader {
   ballot next_;     ///< of the next attempt
   ballot barrier_;  ///< statements count from peers barred below it: above all our ballots in this round
   attempt attempt_;
+  blame blame_;
   wait_times waits_;
   std::uint32_t failures_ = 0;  ///< attempts at this round
   std::set<std::uint64_t> failed_adoptions_;
-  std::vector<failed_link> complaints_;
-  std::vector<net::peer_id> last_order_;
-  bool somebody_lost_ = false;
+  transfer_time transfers_;
   time_point next_beat_;
   time_point go_at_ = no_deadline;
+  takeover takeover_;
   std::uint32_t number_ = 0;
   std::size_t called_ = 0;
   std::string waiting_;
   bool stuck_ = false;
-  bool changed_ = true;       ///< something that decide() looks at
-  net::peer_id blocker_ = 0;  ///< somebody we wait for: until it moves, others need not be looked at; 0: nobody
-  bool values_seen_ = false;  ///< somebody voted for this round already
+  bool changed_ = true;            ///< something that decide() looks at
+  net::peer_id blocker_ = 0;       ///< somebody we wait for: until it moves, others need not be looked at; 0: nobody
+  std::size_t look_again_at_ = 0;  ///< so many are ready: half of those who were late then have come
+  bool values_seen_ = false;       ///< somebody voted for this round already
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail

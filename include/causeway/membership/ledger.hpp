@@ -39,15 +39,17 @@ class ledger {
   /// Whether the record can be applied: nobody contributes more than it holds, and each peer is named once.
   [[nodiscard]] bool fits(const commit_record& record) const {
     std::vector<net::peer_id> seen;
+    std::uint64_t sum = done_;
     for (const contribution& c : record.contributions) {
-      if (quota_ > 0 && c.samples > held_count(c.peer)) return false;
+      if (c.samples > (quota_ > 0 ? held_count(c.peer) : max_round_samples) || c.samples > UINT64_MAX - sum) return false;
+      sum += c.samples;
       seen.push_back(c.peer);
     }
     return unique(std::move(seen)) && unique(record.members) && unique(record.returned);
   }
 
-  /// Consumes what was contributed, takes back what was returned, then tops up the members in their order: from the pool,
-  /// lowest first, then from next(). Precondition: fits(record). Cost: O(n log n).
+  /// Consumes what was contributed, takes back what was returned, then tops up the members in their order to their share:
+  /// from the pool, lowest first, then from next(). Precondition: fits(record). Cost: O(n log n).
   void apply(const commit_record& record) {
     CAUSEWAY_EXPECT(fits(record));
     const holdings before = std::move(held_);
@@ -100,6 +102,23 @@ class ledger {
     return numbers;
   }
 
+  /// How many samples each of `members` should hold: the quota, and near the end of the budget an equal part of what they
+  /// hold and of what is left, so that the last samples do not wait for a few while the others have nothing to train.
+  [[nodiscard]] std::uint64_t share(const std::vector<net::peer_id>& members) const {
+    if (budget_ == 0 || members.empty()) return quota_;
+    std::uint64_t all = left();
+    for (const net::peer_id peer : members) all += held_count(peer);
+    return std::min<std::uint64_t>(quota_, (all + members.size() - 1) / members.size());
+  }
+
+  /// How many samples nobody holds and nobody has trained on. Without an end of the run: as many as anybody may want.
+  [[nodiscard]] std::uint64_t left() const noexcept {
+    if (budget_ == 0) return UINT64_MAX;
+    std::uint64_t sum = budget_ - std::min(budget_, next_);
+    for (const sample_range& r : pool_) sum += r.count;
+    return sum;
+  }
+
   /// Everybody who holds something, ascending.
   [[nodiscard]] const std::vector<net::peer_id>& holders() const noexcept { return held_.owners; }
 
@@ -117,35 +136,44 @@ class ledger {
   /// Equal for equal ledgers on every machine.
   [[nodiscard]] std::uint64_t hash() const {
     net::byte_writer out;
-    encode(out);
+    write_canonical(out);
     return hash_bytes(out.bytes());
   }
 
-  void encode(net::byte_writer& out) const {
-    out.put(quota_).put(budget_).put(done_).put(next_);
-    write_ranges(out, pool_);
+  /// What hash() names.
+  void write_canonical(net::byte_writer& out) const {
+    out.put(quota_).put(budget_).put(done_).put(next_).put(static_cast<std::uint32_t>(pool_.size()));
+    for (const sample_range& r : pool_) out.put(r.first).put(r.count);
     out.put(static_cast<std::uint32_t>(held_.owners.size()));
     for (std::size_t i = 0; i < held_.owners.size(); ++i) {
-      out.put(held_.owners[i]);
-      write_ranges(out, held_.of(i));
+      detail::put_wide(out, held_.owners[i]);
+      out.put(static_cast<std::uint32_t>(held_.of(i).size()));
+      for (const sample_range& r : held_.of(i)) out.put(r.first).put(r.count);
     }
   }
 
+  /// For the wire and the disk: holders as differences to `base`, which the reader knows (the members, usually).
+  void encode(net::byte_writer& out, const std::vector<net::peer_id>& base) const {
+    out.put(quota_).put(budget_).put(done_).put(next_);
+    write_ranges(out, pool_);
+    detail::put_list(out, held_.owners, sorted(base));
+    for (std::size_t i = 0; i < held_.owners.size(); ++i) write_ranges(out, held_.of(i));
+  }
+
   /// Reads a ledger; the reader has failed afterwards where the bytes hold none. Allocates no more than the input backs.
-  static ledger decode(net::byte_reader& in) {
+  static ledger decode(net::byte_reader& in, const std::vector<net::peer_id>& base) {
     ledger l;
     l.quota_ = in.get<std::uint64_t>();
     l.budget_ = in.get<std::uint64_t>();
     l.done_ = in.get<std::uint64_t>();
     l.next_ = in.get<std::uint64_t>();
     l.pool_ = read_ranges(in);
-    const std::size_t count = detail::read_count(in, 16 * max_members, 12);
-    for (std::size_t i = 0; i < count && in.ok(); ++i) {
-      const auto peer = in.get<std::uint64_t>();
-      if (i > 0 && peer <= l.held_.owners.back()) in.refuse();
+    const std::vector<net::peer_id> owners = detail::get_list(in, sorted(base), 16 * max_members);
+    for (std::size_t i = 0; i < owners.size() && in.ok(); ++i) {
+      if (i > 0 && owners[i] <= owners[i - 1]) in.refuse();
       const range_list mine = read_ranges(in);
       if (mine.empty()) in.refuse();
-      for (const sample_range& r : mine) l.held_.add(peer, r);
+      for (const sample_range& r : mine) l.held_.add(owners[i], r);
     }
     if (!l.consistent()) in.refuse();
     return l;
@@ -155,6 +183,11 @@ class ledger {
 
  private:
   using range_list = std::vector<sample_range>;
+
+  static std::vector<net::peer_id> sorted(std::vector<net::peer_id> peers) {
+    std::sort(peers.begin(), peers.end());
+    return peers;
+  }
 
   static bool unique(std::vector<net::peer_id> peers) {
     std::sort(peers.begin(), peers.end());
@@ -205,10 +238,11 @@ class ledger {
   void top_up(const std::vector<net::peer_id>& members) {
     std::vector<draw> drawn;
     std::size_t used = 0;  // ranges of the pool
+    const std::uint64_t wanted = share(members);
     for (const net::peer_id peer : members) {
       std::uint64_t have = held_count(peer);
-      while (have < quota_) {
-        const sample_range got = take_out(quota_ - have, used);
+      while (have < wanted) {
+        const sample_range got = take_out(wanted - have, used);
         if (got.count == 0) break;
         drawn.push_back({peer, got});
         have += got.count;
@@ -251,15 +285,20 @@ class ledger {
   }
 
   static void write_ranges(net::byte_writer& out, std::span<const sample_range> list) {
-    out.put(static_cast<std::uint32_t>(list.size()));
-    for (const sample_range& r : list) out.put(r.first).put(r.count);
+    detail::put_varint(out, list.size());
+    for (const sample_range& r : list) {
+      detail::put_varint(out, r.first);
+      detail::put_varint(out, r.count);
+    }
   }
 
   static range_list read_ranges(net::byte_reader& in) {
-    range_list list(detail::read_count(in, net::max_post_bytes / 16, 16));
+    const std::uint64_t count = detail::get_varint(in);
+    if (count > in.remaining() / 2) in.refuse();
+    range_list list(in.ok() ? count : 0);
     for (sample_range& r : list) {
-      r.first = in.get<std::uint64_t>();
-      r.count = in.get<std::uint64_t>();
+      r.first = detail::get_varint(in);
+      r.count = detail::get_varint(in);
     }
     return list;
   }

@@ -5,6 +5,9 @@
 // What members say to each other, and its bytes: format, run, kind, fields. Most of it is `report`: all that a peer has
 // promised, accepted, knows and offers, in one message. Receivers need no history of a conversation, so a report that
 // answers one question is as good for the next, and a lost one is mended by the next heartbeat.
+//
+// Records and memberships are written as differences to the newest commit that the sender knows. A receiver that knows
+// another one reads the rest of the message, is told that something is missing (`partial`), and asks for the whole.
 
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
@@ -18,6 +21,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -25,7 +29,7 @@
 namespace causeway::inline CAUSEWAY_ABI::membership {
 
 /// Messages of another format are refused.
-inline constexpr std::uint8_t message_format = 1;
+inline constexpr std::uint8_t message_format = 2;
 
 namespace detail {
 
@@ -48,6 +52,7 @@ struct report {
   net::peer_id promised_to = 0;
   position newest;
   std::optional<acceptance> accepted;  ///< for the round after newest
+  bool partial = false;                ///< there is one that could not be read
   bool holds = false;                  ///< has the state of newest
   bool ready = false;                  ///< to make the next round
   bool leaving = false;
@@ -59,7 +64,7 @@ struct report {
   /// Whether it says the same as another one.
   [[nodiscard]] bool repeats(const report& r) const {
     return floor == r.floor && promised_to == r.promised_to && newest == r.newest && accepted == r.accepted &&
-           holds == r.holds && ready == r.ready && leaving == r.leaving && samples == r.samples;
+           partial == r.partial && holds == r.holds && ready == r.ready && leaving == r.leaving && samples == r.samples;
   }
 };
 
@@ -86,11 +91,22 @@ struct guide {
   std::vector<located_peer> others;
 };
 
-/// Leader to those who take part: begin. `proposal` is the record to come, state 0.
+/// Leader to those who take part: begin. `proposal` is the record to come, state 0; it counts what the view says. Addresses
+/// of the view are not on the wire: `news` has those that are new, `places` tells whether the receiver has all the others.
 struct go {
   view who;
   commit_record proposal;
+  std::vector<located_peer> news;
+  std::uint64_t places = 0;  ///< places_of(who)
+  bool partial = false;
 };
+
+/// Names the addresses of a view.
+[[nodiscard]] inline std::uint64_t places_of(const view& who) {
+  net::byte_writer out;
+  for (const view_member& m : who.members) out.put(m.peer).put_text(m.address);
+  return hash_bytes(out.bytes());
+}
 
 struct vote {
   ballot at;
@@ -114,17 +130,24 @@ struct adoption {
   ballot at;
   commit_record value;
   std::vector<located_peer> holders;
+  bool partial = false;
 };
 
-/// A round is committed. `holders`: for those who do not hold its state.
+/// A round is committed. `holders`: for those who do not hold its state. Who voted for the record has it already: a brief
+/// notice leaves it out.
 struct commit_notice {
+  position of;
   commit_record record;
+  certificate votes;
   std::vector<located_peer> holders;
+  bool brief = false;
+  bool partial = false;
 };
 
 /// The newest commit for somebody who misses more than one.
 struct sync {
   commit_record record;
+  certificate votes;
   ledger samples;
   std::vector<located_peer> holders;
 };
@@ -145,41 +168,73 @@ struct farewell {
   bool you = false;
 };
 
+/// To a member: do you know this commit, or have you voted for it?
+struct inquiry {
+  position about;
+};
+
+/// The answer, also given later, once something is known.
+struct confirmation {
+  position newest;
+  std::uint64_t before = 0;  ///< parent of newest
+  std::uint64_t voted = 0;   ///< chain of the value voted for, for the round after newest; 0: none
+
+  /// Whether it says that `chain` is committed, or that its sender voted for it.
+  [[nodiscard]] bool supports(std::uint64_t chain) const noexcept {
+    return chain != 0 && (newest.chain == chain || before == chain || voted == chain);
+  }
+};
+
+/// Where are these? None: all members.
+struct address_request {
+  std::vector<net::peer_id> who;
+};
+/// The answer: those that are known.
+struct address_list {
+  std::vector<located_peer> places;
+};
+
 // ---- bytes, one pair for each kind
 // ---------------------------------------------------------------------------------------
 
 inline void put_flag(net::byte_writer& out, bool flag) { out.put(static_cast<std::uint8_t>(flag)); }
 inline bool get_flag(net::byte_reader& in) { return in.get<std::uint8_t>() != 0; }
 
-inline void write(net::byte_writer& out, const position& p) { out.put(p.round).put(p.chain); }
+inline void write(net::byte_writer& out, const position& p) {
+  out.put(p.round);
+  put_wide(out, p.chain);
+}
 inline void read(net::byte_reader& in, position& p) {
   p.round = in.get<std::uint64_t>();
-  p.chain = in.get<std::uint64_t>();
+  p.chain = get_wide(in);
+  if (p.round > max_round) in.refuse();
 }
 
-inline void write(net::byte_writer& out, const report& m) {
+inline void write(net::byte_writer& out, const report& m, const base_record& base) {
   out.put(m.sequence);
   membership::write(out, m.floor);
-  out.put(m.promised_to);
+  put_wide(out, m.promised_to);
   write(out, m.newest);
   put_flag(out, m.accepted.has_value());
   if (m.accepted) {
     membership::write(out, m.accepted->at);
-    membership::write(out, m.accepted->value);
+    put_record(out, m.accepted->value, {}, base);
   }
   put_flag(out, m.holds);
   put_flag(out, m.ready);
   put_flag(out, m.leaving);
   out.put(m.samples).put(m.trial_term).put(m.beat).put_text(m.address);
 }
-inline void read(net::byte_reader& in, report& m) {
+inline void read(net::byte_reader& in, report& m, const base_record& base) {
   m.sequence = in.get<std::uint64_t>();
   m.floor = read_ballot(in);
-  m.promised_to = in.get<std::uint64_t>();
+  m.promised_to = get_wide(in);
   read(in, m.newest);
   if (get_flag(in)) {
     const ballot at = read_ballot(in);
-    m.accepted = acceptance{at, read_commit_record(in)};
+    auto value = get_record(in, base);
+    if (value) m.accepted = acceptance{at, std::move(value->record)};
+    m.partial = !value;
   }
   m.holds = get_flag(in);
   m.ready = get_flag(in);
@@ -218,33 +273,72 @@ inline void read(net::byte_reader& in, campaign& m) {
 }
 
 inline void write(net::byte_writer& out, const guide& m) {
-  out.put(m.term).put(m.leader.peer).put_text(m.leader.address);
+  out.put(m.term);
+  put_wide(out, m.leader.peer);
+  out.put_text(m.leader.address);
   write_located(out, m.others);
 }
 inline void read(net::byte_reader& in, guide& m) {
   m.term = in.get<std::uint32_t>();
-  m.leader.peer = in.get<std::uint64_t>();
+  m.leader.peer = get_wide(in);
   m.leader.address = in.get_text(max_address_bytes);
   m.others = read_located(in);
 }
 
-inline void write(net::byte_writer& out, const go& m) {
-  membership::write(out, m.who);
-  membership::write(out, m.proposal);
+inline void write(net::byte_writer& out, const go& m, const base_record& base) {
+  std::vector<net::peer_id> ids;
+  std::vector<std::uint64_t> samples;
+  for (const view_member& v : m.who.members) {
+    ids.push_back(v.peer);
+    samples.push_back(v.samples);
+  }
+  net::byte_writer body;
+  put_list(body, ids, base.members(m.who.parent));
+  put_counts(body, samples);
+  write_located(body, m.news);
+  body.put(m.places);
+  put_list(body, m.proposal.members, ids);
+  put_list(body, m.proposal.returned, base.members(m.who.parent));
+  put_wide(body, m.proposal.ledger);
+  membership::write(out, m.who.at);
+  put_flag(out, base.precedes(m.who.parent));
+  out.put(m.proposal.run).put(m.who.round);
+  put_wide(out, m.who.parent);
+  out.put_bytes(body.bytes());
 }
-inline void read(net::byte_reader& in, go& m) {
-  m.who = read_view(in);
-  m.proposal = read_commit_record(in);
+inline void read(net::byte_reader& in, go& m, const base_record& base) {
+  m.who.at = m.proposal.at = read_ballot(in);
+  const bool differs = get_flag(in);
+  m.proposal.run = in.get<std::uint64_t>();
+  m.who.round = m.proposal.round = in.get<std::uint64_t>();
+  m.who.parent = m.proposal.parent = get_wide(in);
+  net::byte_reader body{in.get_bytes(net::max_post_bytes)};
+  m.partial = differs && !base.precedes(m.who.parent);
+  if (!in.ok() || m.partial) return;
+  const auto before = differs ? base.members(m.who.parent) : std::span<const net::peer_id>{};
+  const std::vector<net::peer_id> ids = get_list(body, before, max_members);
+  const std::vector<std::uint64_t> samples = get_counts(body, ids.size());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    m.who.members.push_back({ids[i], {}, samples[i]});
+    if (samples[i] > 0) m.proposal.contributions.push_back({ids[i], samples[i]});
+  }
+  m.news = read_located(body);
+  m.places = body.get<std::uint64_t>();
+  m.proposal.members = get_list(body, ids, max_members);
+  m.proposal.returned = get_list(body, before, max_members);
+  m.proposal.ledger = get_wide(body);
+  if (m.who.round > max_round || !body.finish("go")) in.refuse();
 }
 
 inline void write(net::byte_writer& out, const vote& m) {
   membership::write(out, m.at);
-  out.put(m.round).put(m.state);
+  out.put(m.round);
+  put_wide(out, m.state);
 }
 inline void read(net::byte_reader& in, vote& m) {
   m.at = read_ballot(in);
   m.round = in.get<std::uint64_t>();
-  m.state = in.get<std::uint64_t>();
+  m.state = get_wide(in);
 }
 
 inline void write(net::byte_writer& out, const failure& m) {
@@ -261,34 +355,59 @@ inline void read(net::byte_reader& in, failure& m) {
 inline void write(net::byte_writer& out, const abort_attempt& m) { membership::write(out, m.floor); }
 inline void read(net::byte_reader& in, abort_attempt& m) { m.floor = read_ballot(in); }
 
-inline void write(net::byte_writer& out, const adoption& m) {
+inline void write(net::byte_writer& out, const adoption& m, const base_record& base) {
   membership::write(out, m.at);
-  membership::write(out, m.value);
+  put_record(out, m.value, {}, base);
   write_located(out, m.holders);
 }
-inline void read(net::byte_reader& in, adoption& m) {
+inline void read(net::byte_reader& in, adoption& m, const base_record& base) {
   m.at = read_ballot(in);
-  m.value = read_commit_record(in);
+  auto value = get_record(in, base);
+  m.partial = !value;
+  if (value) m.value = std::move(value->record);
   m.holders = read_located(in);
 }
 
-inline void write(net::byte_writer& out, const commit_notice& m) {
-  membership::write(out, m.record);
+inline void write(net::byte_writer& out, const commit_notice& m, const base_record& base) {
+  write(out, m.of);
+  put_flag(out, m.brief);
+  if (m.brief) {
+    net::byte_writer votes;
+    put_certificate(votes, m.votes, base.record != nullptr ? base.record->members : m.record.members);
+    out.put_bytes(votes.bytes());
+  } else {
+    put_record(out, m.record, m.votes, base);
+  }
   write_located(out, m.holders);
 }
-inline void read(net::byte_reader& in, commit_notice& m) {
-  m.record = read_commit_record(in);
+inline void read(net::byte_reader& in, commit_notice& m, const base_record& base) {
+  read(in, m.of);
+  m.brief = get_flag(in);
+  if (m.brief) {
+    net::byte_reader votes{in.get_bytes(net::max_post_bytes)};
+    m.partial = base.record == nullptr || m.of.round != base.record->round + 1;
+    if (!m.partial) m.votes = get_certificate(votes, base.record->members);
+    if (!m.partial && !votes.finish("votes")) in.refuse();
+  } else if (auto told = get_record(in, base)) {
+    m.record = std::move(told->record);
+    m.votes = std::move(told->votes);
+  } else {
+    m.partial = true;
+  }
   m.holders = read_located(in);
 }
 
 inline void write(net::byte_writer& out, const sync& m) {
-  membership::write(out, m.record);
-  m.samples.encode(out);
+  put_record(out, m.record, m.votes, {});
+  m.samples.encode(out, m.record.members);
   write_located(out, m.holders);
 }
 inline void read(net::byte_reader& in, sync& m) {
-  m.record = read_commit_record(in);
-  m.samples = ledger::decode(in);
+  auto told = get_record(in, {});
+  if (!told) return in.refuse();
+  m.record = std::move(told->record);
+  m.votes = std::move(told->votes);
+  m.samples = ledger::decode(in, m.record.members);
   m.holders = read_located(in);
 }
 
@@ -307,17 +426,60 @@ inline void read(net::byte_reader& in, exclusion& m) { m.why = in.get_text(1024)
 inline void write(net::byte_writer& out, const farewell& m) { put_flag(out, m.you); }
 inline void read(net::byte_reader& in, farewell& m) { m.you = get_flag(in); }
 
+inline void write(net::byte_writer& out, const inquiry& m) { write(out, m.about); }
+inline void read(net::byte_reader& in, inquiry& m) { read(in, m.about); }
+
+inline void write(net::byte_writer& out, const confirmation& m) {
+  write(out, m.newest);
+  put_wide(out, m.before);
+  put_wide(out, m.voted);
+}
+inline void read(net::byte_reader& in, confirmation& m) {
+  read(in, m.newest);
+  m.before = get_wide(in);
+  m.voted = get_wide(in);
+}
+
+inline void write(net::byte_writer& out, const address_request& m) { write_peers(out, m.who); }
+inline void read(net::byte_reader& in, address_request& m) { m.who = read_peers(in); }
+
+inline void write(net::byte_writer& out, const address_list& m) { write_located(out, m.places); }
+inline void read(net::byte_reader& in, address_list& m) { m.places = read_located(in); }
+
 /// Any message. The place in the list is the kind on the wire: append, never reorder.
 using message = std::variant<report, heartbeat, campaign, guide, go, vote, failure, abort_attempt, adoption, commit_notice,
-                             sync, holder_list, exclusion, farewell>;
+                             sync, holder_list, exclusion, farewell, inquiry, confirmation, address_request, address_list>;
+
+template <class Message, class... All>
+constexpr std::size_t place_in(const std::variant<All...>*) {
+  std::size_t place = 0;
+  (void)((std::is_same_v<Message, All> || (++place, false)) || ...);
+  return place;
+}
+/// Its place in the list.
+template <class Message>
+inline constexpr std::size_t number_of = place_in<Message>(static_cast<const message*>(nullptr));
+
+/// Of an encoded message; none of the list for what is no message.
+[[nodiscard]] inline std::size_t kind_of(std::span<const std::byte> bytes) {
+  net::byte_reader in{bytes};
+  (void)in.get<std::uint8_t>();
+  (void)in.get<std::uint64_t>();
+  const std::size_t which = in.get<std::uint8_t>();
+  return in.ok() ? which : std::variant_size_v<message>;
+}
 
 /// Kind `kind`, default-made; refuses unknown ones.
 template <std::size_t I = 0>
-message read_kind(net::byte_reader& in, std::size_t kind) {
+message read_kind(net::byte_reader& in, std::size_t kind, const base_record& base) {
   if constexpr (I < std::variant_size_v<message>) {
-    if (kind != I) return read_kind<I + 1>(in, kind);
+    if (kind != I) return read_kind<I + 1>(in, kind, base);
     std::variant_alternative_t<I, message> m;
-    read(in, m);
+    if constexpr (requires { read(in, m, base); }) {
+      read(in, m, base);
+    } else {
+      read(in, m);
+    }
     return m;
   } else {
     in.refuse();
@@ -325,20 +487,31 @@ message read_kind(net::byte_reader& in, std::size_t kind) {
   }
 }
 
-[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m) {
+/// `base`: the newest commit that the sender knows.
+[[nodiscard]] inline std::vector<std::byte> encode(std::uint64_t run, const message& m, const base_record& base = {}) {
   net::byte_writer out;
   out.put(message_format).put(run).put(static_cast<std::uint8_t>(m.index()));
-  std::visit([&](const auto& body) { write(out, body); }, m);
+  std::visit(
+      [&](const auto& body) {
+        if constexpr (requires { write(out, body, base); }) {
+          write(out, body, base);
+        } else {
+          write(out, body);
+        }
+      },
+      m);
   return std::move(out).take();
 }
 
-/// errc::wrong_run, errc::version_mismatch, errc::corrupt or errc::too_large for what is no message of this run.
-[[nodiscard]] inline result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes) {
+/// `base`: the newest commit that the receiver knows. errc::wrong_run, errc::version_mismatch, errc::corrupt or
+/// errc::too_large for what is no message of this run.
+[[nodiscard]] inline result<message> decode_message(std::uint64_t run, std::span<const std::byte> bytes,
+                                                    const base_record& base = {}) {
   net::byte_reader in{bytes};
   const auto format = in.get<std::uint8_t>();
   if (format != message_format) return fail(errc::version_mismatch, "membership message", "of another format");
   if (in.get<std::uint64_t>() != run) return fail(errc::wrong_run, "membership message", "of another run");
-  message m = read_kind(in, in.get<std::uint8_t>());
+  message m = read_kind(in, in.get<std::uint8_t>(), base);
   CAUSEWAY_TRY(in.finish("membership message"));
   return m;
 }

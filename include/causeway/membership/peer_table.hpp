@@ -8,6 +8,7 @@
 #include <causeway/membership/acceptor.hpp>
 #include <causeway/membership/messages.hpp>
 #include <causeway/membership/situation.hpp>
+#include <causeway/membership/term_limit.hpp>
 #include <causeway/net/deadline.hpp>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,18 +33,23 @@ struct peer_entry {
   std::uint32_t last_beat = 0;    ///< number of the last one
   time_point beat_at;             ///< when it came
 
+  position word;        ///< the newest commit it has named on this connection
+  confirmation answer;  ///< its last answer to an inquiry on this connection
+  bool asks = false;    ///< waits for our word on a commit that we did not know when it asked
+
   // As its leader sees it.
   std::optional<report> said;     ///< on this connection
   std::uint64_t holds_round = 0;  ///< the newest round whose state it has told us to hold
   std::uint64_t rounds_told = 0;  ///< the newest round it was told on this connection
   ballot told_floor;              ///< the newest abort it was told on this connection
   ballot told_adoption;
+  std::uint64_t renewed_for = 0;  ///< the round for which a new term was taken because of it
   std::uint32_t rounds_down = 0;  ///< commits since it was last up
-  std::uint32_t misses = 0;       ///< rounds that began while this newcomer was not ready; waited for at 2, then from 0
-  time_point told_at;             ///< when it was told of the newest
   std::uint32_t wasted = 0;       ///< graces in a row that it did not use
   std::uint32_t unwaited = 0;     ///< rounds that are not held up for it
-  std::uint32_t exclusions = 0;   ///< in a row
+  std::uint32_t exclusions = 0;   ///< one less after `sound_rounds` rounds without trouble
+  std::uint32_t sound = 0;        ///< rounds that it voted for since the last exclusion, or since one was forgiven
+  std::uint32_t unvoted = 0;      ///< rounds in a row that it took part in and did not vote for
   std::uint32_t pause = 0;        ///< attempts that it still sits out
 };
 
@@ -50,7 +57,11 @@ struct peer_entry {
 class peer_table {
  public:
   peer_table(options o, durable_record record, effects& fx)
-      : settings{std::move(o)}, votes{std::move(record), fx}, out{&fx}, self{votes.durable().self} {
+      : settings{std::move(o)},
+        votes{std::move(record), fx},
+        out{&fx},
+        self{votes.durable().self},
+        terms_{settings.heartbeat} {
     entry(self).up = true;
     entry(self).address = settings.address;
   }
@@ -62,6 +73,39 @@ class peer_table {
   time_point now;
   std::map<net::peer_id, peer_entry> peers;  ///< ourselves included
   std::deque<message> to_self;
+  std::set<std::string> seeds;   ///< addresses that this peer was started with
+  std::set<net::peer_id> roots;  ///< who told us of the run when we knew nobody of it
+  net::peer_id vouched = 0;      ///< the leader that somebody we believe pointed to
+
+  /// Whether its word counts: a member of the newest view known, or whom this peer has promised to follow, who was one.
+  [[nodiscard]] bool believed(net::peer_id id) const {
+    return votes.is_member(id) || (id != 0 && id == votes.durable().promised_to);
+  }
+  /// Whether it may lead: the leader need not be a member any more, and is then known through those who follow it.
+  [[nodiscard]] bool may_lead(net::peer_id id) const { return votes.newest().known() && (believed(id) || id == vouched); }
+  /// Whether this peer has met it in the run before, or was sent to it.
+  [[nodiscard]] bool acquainted(net::peer_id id) const {
+    const auto& book = votes.durable().others;
+    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
+    if (believed(id) || roots.contains(id) || (at != book.end() && at->peer == id)) return true;
+    const peer_entry* p = find(id);
+    return p != nullptr && seeds.contains(p->address);
+  }
+
+  /// The highest term that is beyond doubt.
+  [[nodiscard]] std::uint32_t known_term() const {
+    const auto& newest = votes.durable().newest;
+    return std::max(votes.durable().floor.term, newest ? newest->at.term : 0);
+  }
+  /// Whether this term may be promised now; a jump is counted.
+  bool allow_term(std::uint32_t term, net::peer_id from) { return allow_term(term, from, known_term()); }
+  bool allow_term(std::uint32_t term, net::peer_id from, std::uint32_t known) {
+    if (terms_.allow(known, term, now)) return true;
+    reject(reject_reason::term_jump, from);
+    return false;
+  }
+  /// Whether a term that somebody names is near enough to be answered with a higher one.
+  [[nodiscard]] bool near(std::uint32_t term) const { return term <= known_term() + term_limit::burst; }
 
   [[nodiscard]] peer_entry& entry(net::peer_id id) {
     const auto [at, added] = peers.try_emplace(id);
@@ -88,8 +132,37 @@ class peer_table {
     return at == book.end() || at->peer != id ? std::string{} : at->address;
   }
 
-  /// Keeps where peers are, ourselves not among them; written with the next durable step. `met`: ascending.
-  void remember(const std::vector<located_peer>& met) {
+  /// Those of `who` whose address is known.
+  [[nodiscard]] std::vector<located_peer> places_of(const std::vector<net::peer_id>& who) const {
+    std::vector<located_peer> list;
+    for (const net::peer_id id : who) {
+      located_peer p{id, id == self ? settings.address : address_of(id)};
+      if (!p.address.empty()) list.push_back(std::move(p));
+    }
+    return list;
+  }
+
+  /// As said by leaders, not as seen from here: all who took part have the same.
+  [[nodiscard]] std::string remembered_address(net::peer_id id) const {
+    const auto& book = votes.durable().others;
+    const auto at = std::lower_bound(book.begin(), book.end(), id, by_peer);
+    return at == book.end() || at->peer != id ? std::string{} : at->address;
+  }
+
+  /// For a leader: which addresses of the view others cannot have heard of, and a name for all of them.
+  void say_places(go& m) const {
+    for (const view_member& v : m.who.members) {
+      if (!v.address.empty() && v.address != remembered_address(v.peer)) m.news.push_back({v.peer, v.address});
+    }
+    m.places = detail::places_of(m.who);
+  }
+
+  /// Keeps where peers are, ourselves not among them; written with the next durable step.
+  void remember(std::vector<located_peer> met) {
+    std::erase_if(met, [&](const located_peer& p) { return p.peer == self || p.address.empty(); });
+    std::sort(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer < y.peer; });
+    met.erase(std::unique(met.begin(), met.end(), [](const auto& x, const auto& y) { return x.peer == y.peer; }),
+              met.end());
     const auto& book = votes.durable().others;
     const auto known = [&](const located_peer& p) {
       const auto at = std::lower_bound(book.begin(), book.end(), p.peer, by_peer);
@@ -127,20 +200,32 @@ class peer_table {
     return is_quorum(members(), members_that([](net::peer_id, const peer_entry& p) { return p.up; }));
   }
 
+  /// Whether it has promised somebody else a term of ours or above.
+  [[nodiscard]] bool promised_elsewhere(const peer_entry& p) const {
+    if (!p.up || !p.said) return false;
+    const std::uint32_t term = votes.durable().floor.term;
+    return p.said->floor.term > term || (p.said->floor.term == term && p.said->promised_to != self);
+  }
+  /// As far as a leader knows: a quorum is within reach that has promised nothing to anybody else.
+  [[nodiscard]] bool quorum_follows() const {
+    const auto may_follow = [&](net::peer_id, const peer_entry& p) { return p.up && !promised_elsewhere(p); };
+    return is_quorum(members(), members_that(may_follow));
+  }
+
   /// Nothing leaves a peer whose record could not be written.
   void post(net::peer_id to, const message& m) {
     if (!votes.broken().empty()) return;
     if (to == self) {
       to_self.push_back(m);
     } else if (up(to)) {
-      out->send(to, encode(settings.run, m));
+      out->send(to, encode(settings.run, m, votes.base()));
     }
   }
 
   /// The same bytes to many.
   void post_all(const std::vector<net::peer_id>& to, const message& m) {
     if (!votes.broken().empty()) return;
-    const std::vector<std::byte> bytes = encode(settings.run, m);
+    const std::vector<std::byte> bytes = encode(settings.run, m, votes.base());
     for (const net::peer_id id : to) {
       if (id == self) {
         to_self.push_back(m);
@@ -174,10 +259,34 @@ class peer_table {
     return list;
   }
 
+  void note_leads(std::uint32_t term) {
+    event e;
+    e.what = event::lead;
+    e.at_time = now;
+    e.peer = self;
+    e.at = {term, 0};
+    e.round = votes.newest().round + 1;
+    out->note(e);
+  }
+
+  /// Dials a few of those who were here once, others each time: they may be unable to find us, and what they hold waits for
+  /// them. `called`: how many before; gives that of the next time.
+  [[nodiscard]] std::size_t call_the_lost(std::size_t called) {
+    std::vector<std::string> lost;
+    for (const located_peer& p : votes.durable().others) {
+      if (!up(p.peer)) lost.push_back(address_of(p.peer));
+    }
+    for (std::size_t i = 0; i < std::min(called_at_once, lost.size()); ++i) out->dial(lost[called++ % lost.size()]);
+    return called;
+  }
+
  private:
+  static constexpr std::size_t called_at_once = 8;
+
   static bool by_peer(const located_peer& p, net::peer_id id) { return p.peer < id; }
 
   std::array<std::uint64_t, reject_reasons> rejected_{};
+  term_limit terms_;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership::detail

@@ -34,6 +34,7 @@ class protocol {
   protocol(options o, durable_record record, effects& fx)
       : t_{std::move(o), std::move(record), fx},
         follower_{t_},
+        evidence_{t_},
         candidate_{t_},
         finder_{t_, follower_},
         leader_{t_, follower_} {}
@@ -70,6 +71,7 @@ class protocol {
     leader_.peer_up(peer);
     candidate_.peer_up(peer);
     finder_.peer_up(peer);
+    evidence_.peer_up(peer);
     finish();
   }
 
@@ -90,7 +92,7 @@ class protocol {
     begin(now);
     if (stopped() || from == t_.self) return;
     if (!t_.up(from)) return t_.reject(reject_reason::unknown_peer, from);
-    result<detail::message> m = detail::decode_message(t_.settings.run, bytes);
+    result<detail::message> m = detail::decode_message(t_.settings.run, bytes, t_.votes.base());
     if (!m) {
       turn_away(from, m.error().code == errc::wrong_run ? reject_reason::wrong_run : reject_reason::malformed,
                 m.error().text());
@@ -109,8 +111,34 @@ class protocol {
     finish();
   }
 
+  /// `from` cannot fetch the state as quickly as rounds follow each other: it asks the leader to hold one back for `needs`.
+  void asks_for_time(net::peer_id from, duration needs, time_point now) {
+    begin(now);
+    if (!stopped() && t_.up(from)) leader_.asked_for_time(from, needs);
+    finish();
+  }
+
   void wake(time_point now) {
     begin(now);
+    finish();
+  }
+
+  /// Lets another one lead, for as long as one does. For a leader that is there, but cannot write what it decides.
+  void resign(time_point now) {
+    begin(now);
+    if (!stopped() && leader_.active()) {
+      leader_.stand_down();
+      follower_.lose_leader();
+    }
+    finish();
+  }
+
+  /// A record that `persist` took cannot be made durable after all. What was sent since must not have left this peer.
+  void disk_failed(time_point now) {
+    begin(now);
+    if (stopped()) return;
+    t_.votes.lose_disk();
+    say_goodbye();
     finish();
   }
 
@@ -143,10 +171,18 @@ class protocol {
     take_deferred();
     finish();
   }
-  /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose links did it, none: this peer itself.
+  /// The exchange (or the fetch of an adopt) failed; `suspects` are the peers whose messages did not come or could not be
+  /// used, as far as this peer saw that; it may be one of them. None: it does not know whose fault it was.
   void failed(ballot at, errc why, const std::vector<net::peer_id>& suspects, time_point now) {
     begin(now);
     if (!stopped()) follower_.failed(at, why, suspects);
+    take_deferred();
+    finish();
+  }
+  /// What this peer was to contribute is not finite, and it gives it up. `at`: the attempt that it was let into, if any.
+  void unusable(ballot at, time_point now) {
+    begin(now);
+    if (!stopped()) follower_.unusable(at);
     take_deferred();
     finish();
   }
@@ -165,6 +201,9 @@ class protocol {
   [[nodiscard]] const ledger& samples() const noexcept { return t_.votes.durable().samples; }
   [[nodiscard]] const durable_record& durable() const noexcept { return t_.votes.durable(); }
   [[nodiscard]] net::peer_id self() const noexcept { return t_.self; }
+  /// What the commit of `round` with this state would leave to be remembered, or has left: see round_store::save. Empty: it
+  /// is neither the newest commit nor what this peer is about to vote for.
+  [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t state) const;
   /// How long no other member of the newest commit known has been within reach. 0 for who leads or follows.
   [[nodiscard]] duration alone_for(time_point now) const { return finder_.alone_for(now); }
   /// 0: none known.
@@ -182,6 +221,9 @@ class protocol {
     p.said.reset();
     p.rounds_told = 0;
     p.told_floor = p.told_adoption = {};
+    p.word = {};
+    p.answer = {};
+    p.asks = false;
     p.last_beat = 0;
     return p;
   }
@@ -223,7 +265,7 @@ class protocol {
   }
 
   void dispatch(net::peer_id from, const detail::message& m) {
-    if (std::visit([&](const auto& body) { return follower_.must_wait(body); }, m)) {
+    if (t_.may_lead(from) && std::visit([&](const auto& body) { return follower_.must_wait(body); }, m)) {
       if (deferred_.size() < most_deferred) deferred_.emplace_back(from, m);
       return;
     }
@@ -242,22 +284,46 @@ class protocol {
     if constexpr (std::is_same_v<Message, detail::report>) {
       take_report(from, m);
     } else if constexpr (std::is_same_v<Message, detail::guide>) {
-      finder_.on(m);
+      finder_.on(from, m);
     } else if constexpr (std::is_same_v<Message, detail::vote> || std::is_same_v<Message, detail::failure>) {
       leader_.touch();
       leader_.on(from, m);
-    } else if constexpr (std::is_same_v<Message, detail::commit_notice> || std::is_same_v<Message, detail::sync>) {
-      if (follower_.on(from, m)) learned();
-    } else if constexpr (std::is_same_v<Message, detail::holder_list>) {
-      follower_.on(m);
+    } else if constexpr (std::is_same_v<Message, detail::commit_notice>) {
+      take_notice(from, m);
+    } else if constexpr (std::is_same_v<Message, detail::sync>) {
+      evidence_.told(from, m.record, m.votes, &m.samples, m.holders);
+    } else if constexpr (std::is_same_v<Message, detail::inquiry>) {
+      evidence_.reply(from, m);
+    } else if constexpr (std::is_same_v<Message, detail::confirmation>) {
+      evidence_.heard(from, m);
+    } else if constexpr (std::is_same_v<Message, detail::address_request>) {
+      t_.post(from, detail::address_list{t_.places_of(m.who.empty() ? leader_.last_view() : m.who)});
     } else {
+      if constexpr (std::is_same_v<Message, detail::heartbeat>) evidence_.heard(from, m.newest);
       follower_.on(from, m);
+    }
+  }
+
+  void take_notice(net::peer_id from, const detail::commit_notice& m) {
+    if (from == t_.self) {  // the votes were counted here
+      if (follower_.learn({m.record, std::nullopt, m.votes, m.holders, 0, {from}})) learned();
+      return;
+    }
+    evidence_.heard(from, m.of);
+    const auto& vote = t_.votes.durable().accepted;
+    const bool voted = vote && t_.votes.accepted_chain() == m.of.chain;
+    if (m.partial || (m.brief && !voted)) {
+      if (t_.votes.newest().older_than(m.of)) t_.post(from, follower_.make_report());  // to be told the whole
+    } else {
+      evidence_.told(from, m.brief ? vote->value : m.record, m.votes, nullptr, m.holders);
     }
   }
 
   void take_report(net::peer_id from, const detail::report& m) {
     detail::peer_entry& p = t_.entry(from);
     if (p.said && m.sequence <= p.said->sequence) return;  // overtaken by a newer one
+    if (m.samples > max_round_samples) return t_.reject(reject_reason::wrong_ledger, from);
+    evidence_.heard(from, m.newest);
     if (!m.address.empty()) p.address = m.address;
     if (m.beat != 0 && m.beat == p.last_beat + 1) p.beats.observe(t_.now - p.beat_at);
     if (m.beat != 0) {
@@ -267,24 +333,18 @@ class protocol {
     const bool news = !p.said || !p.said->repeats(m);
     p.said = m;
     candidate_.on(from, m);
-    if (from != t_.self) catch_up(p, from, m);
+    if (from != t_.self) {
+      const bool leads = leader_.active() && m.newest.older_than(t_.votes.newest());
+      follower_.tell_newer(from, m.newest, leads ? leader_.holders_for(from).holders : std::vector<located_peer>{});
+    }
     leader_.on(from, news);
     if (!leader_.active() && !candidate_.active() && from != t_.self) t_.post(from, follower_.make_guide());
-  }
-
-  /// Who knows a newer commit says so, whoever it is: it may be the only one left who knows.
-  void catch_up(detail::peer_entry& p, net::peer_id from, const detail::report& m) {
-    if (!m.newest.older_than(t_.votes.newest()) || p.rounds_told > t_.votes.newest().round) return;
-    p.rounds_told = t_.votes.newest().round + 1;
-    p.told_at = t_.now;
-    detail::sync all = follower_.catch_up();
-    if (leader_.active()) all.holders = leader_.holders_for(from).holders;
-    t_.post(from, all);
   }
 
   void learned() {
     leader_.touch();
     if (leader_.active()) leader_.begin_round();
+    evidence_.tell_who_asked();
   }
 
   /// Every event ends here: lets time pass, lets everybody decide, delivers what we said to ourselves, tells the trainer.
@@ -306,6 +366,9 @@ class protocol {
         const detail::message m = std::move(t_.to_self.front());
         t_.to_self.pop_front();
         dispatch(t_.self, m);
+      }
+      while (const auto commit = evidence_.believed()) {
+        if (follower_.learn(*commit)) learned();
       }
       follower_.settle();  // what we told ourselves may have ended an attempt
       elect();
@@ -345,7 +408,7 @@ class protocol {
   }
 
   [[nodiscard]] time_point next_wake() const {
-    time_point next = std::min({candidate_.next_wake(), finder_.next_wake(), leader_.next_wake()});
+    time_point next = std::min({candidate_.next_wake(), finder_.next_wake(), leader_.next_wake(), evidence_.next_wake()});
     if (!leader_.active() && follower_.leader() != 0) next = std::min(next, t_.now + t_.settings.heartbeat);
     if (follower_.leader() == 0) next = std::min(next, t_.now + t_.settings.heartbeat);
     return next;
@@ -414,10 +477,13 @@ class protocol {
       s.hash = t_.votes.durable().newest->state;
       s.holders = follower_.holders();
       if (!s.holders.empty()) return;
+      s.why =
+          "nobody within reach has the state of round " + std::to_string(t_.votes.newest().round) +
+          "; start a peer whose disk has it, or found the run anew from an older round (the program: --run.refound true)";
     }
     if (follower_.leader() == 0 && (!known || t_.now - follower_.leaderless_since() <= t_.settings.silence.floor)) {
       if (!known) s.is = situation::joining;
-      s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
+      if (s.is != situation::fetch) s.why = "looks for the run at " + std::to_string(finder_.addresses()) + " addresses";
       if (!known || s.is == situation::fetch) return;
     }
     const bool done = known && follower_.holds_newest() && samples().complete();  // nothing is left to be decided
@@ -454,6 +520,7 @@ class protocol {
   static constexpr std::size_t most_deferred = 64;  // the rest is said again
 
   detail::follower follower_;
+  detail::evidence evidence_;
   std::vector<std::pair<net::peer_id, detail::message>> deferred_;
   detail::candidate candidate_;
   detail::finder finder_;
@@ -463,6 +530,22 @@ class protocol {
   time_point asked_wake_ = no_deadline;
   bool started_ = false;
 };
+
+inline std::vector<std::byte> protocol::record_of(std::uint64_t round, std::uint64_t state) const {
+  const durable_record& known = t_.votes.durable();
+  durable_record r = fresh_record(known.run, known.self);
+  r.samples = known.samples;
+  r.newest = known.newest;
+  if (!r.newest || r.newest->round != round || r.newest->state != state) {
+    r.newest.reset();
+    if (follower_.current() && follower_.current()->who.round == round) r.newest = follower_.current()->proposal;
+    if (follower_.adopting() && follower_.adopting()->value.round == round) r.newest = follower_.adopting()->value;
+    if (!r.newest) return {};
+    r.newest->state = state;
+    r.samples.apply(*r.newest);
+  }
+  return encode(r);
+}
 
 inline std::string protocol::describe(time_point now) const {
   std::string text = "peer " + std::to_string(t_.self) + ": " + std::string{to_string(situation_.is)};

@@ -9,6 +9,7 @@
 #include <causeway/io/checkpoint.hpp>
 #include <causeway/io/section.hpp>
 #include <causeway/io/storage.hpp>
+#include <causeway/membership/durable_record.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -26,12 +27,14 @@ class round_store {
   round_store(io::any_storage storage, std::string folder, unsigned keep = 2)
       : files_{std::move(storage), std::move(folder), keep} {}
 
-  /// Durable on return. `parts` are the shared state of `round`, named by `hash`.
-  result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash,
-                    std::span<const std::span<std::byte>> parts) {
+  /// Durable on return. `parts` are the shared state of `round`, named by `hash`; `record` says what led to it, as an
+  /// encoded durable_record, so that a run can be founded anew on this round when later ones are lost. Empty: not known.
+  result<void> save(std::uint64_t run, std::uint64_t round, std::uint64_t hash, std::span<const std::span<std::byte>> parts,
+                    std::span<const std::byte> record = {}) {
     std::vector<io::section> sections;
     const std::uint64_t name = hash;
     sections.emplace_back("hash", 1, std::as_bytes(std::span{&name, 1}));
+    if (!record.empty()) sections.emplace_back("record", 1, record);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       sections.emplace_back(part_name(i), 1, std::span<const std::byte>{parts[i]});
     }
@@ -40,6 +43,25 @@ class round_store {
 
   /// Rounds with a file, oldest first; not verified.
   result<std::vector<std::uint64_t>> rounds() { return files_.steps(); }
+
+  /// The records of the stored rounds that have one and are whole, newest first.
+  std::vector<durable_record> records() {
+    std::vector<durable_record> found;
+    auto stored = rounds();
+    if (!stored) return found;
+    std::reverse(stored->begin(), stored->end());
+    for (const std::uint64_t round : *stored) {
+      const auto file = files_.load(round);
+      if (!file) continue;
+      const auto view = file->find("record");
+      std::uint64_t name = 0;
+      if (!view || !file->copy_to("hash", std::span{&name, 1})) continue;
+      auto record = decode_durable_record(view->bytes);
+      const bool fits = record && record->newest && record->newest->round == round && record->newest->state == name;
+      if (fits) found.push_back(std::move(*record));
+    }
+    return found;
+  }
 
   /// Puts the state of `round` that is named `hash` into `parts`. errc::corrupt and errc::not_found as io/checkpoint.hpp,
   /// also where another state is stored for the round; errc::wrong_model if the parts have other sizes. On an error the
@@ -81,7 +103,8 @@ class round_store {
       }
       return files_.save(round, sections, run);
     }
-    return fail(errc::not_found, other.files_.directory(), "the state of the newest committed round is not stored here");
+    return fail(errc::not_found, other.files_.directory(),
+                "the state of round " + std::to_string(round) + " is not stored here");
   }
 
  private:

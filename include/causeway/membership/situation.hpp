@@ -38,7 +38,8 @@ struct options {
   /// How long after the first peer the last one is ready.
   net::arrival_options grace{.floor = std::chrono::seconds{2}, .cap = std::chrono::minutes{10}};
   /// But no longer than this part of the time that the first one took, and the floor: who is later loses nothing, its work
-  /// counts in the next round, while everybody else would stand still.
+  /// counts in the next round, while everybody else would stand still. And no longer than the peers that wait lose less
+  /// than those that are waited for: see wait_times::grace_deadline.
   double grace_share = 0.25;
   /// How long a round takes until most of those who train are ready.
   net::arrival_options pace{.floor = std::chrono::seconds{30}, .cap = std::chrono::hours{1}};
@@ -47,8 +48,6 @@ struct options {
   /// How long after its beginning an exchange brings the first vote. Who drives the protocol has its own deadline; this one
   /// is for a trainer that hangs, and is doubled.
   net::arrival_options exchange{.floor = std::chrono::seconds{30}, .cap = std::chrono::hours{1}};
-  /// How long a newcomer takes to fetch the state.
-  net::arrival_options fetch{.floor = std::chrono::seconds{5}, .cap = std::chrono::minutes{10}};
   /// Failed attempts at a round after which there are pauses between them.
   std::uint32_t max_attempts = 8;
 };
@@ -65,13 +64,15 @@ enum class reject_reason : std::uint8_t {
   not_ready,     ///< asked to take part with something that this peer did not announce
   unknown_peer,  ///< from somebody who is not connected
   diverged,      ///< another hash than the rest for the same round
+  not_a_member,  ///< from somebody whose word does not count in the newest view
+  term_jump,     ///< a term too far above the known ones
 };
-inline constexpr std::size_t reject_reasons = 10;
+inline constexpr std::size_t reject_reasons = 12;
 
 [[nodiscard]] constexpr std::string_view to_string(reject_reason why) noexcept {
   constexpr std::array<std::string_view, reject_reasons> names{
-      "wrong_run",    "malformed",    "stale_ballot", "wrong_leader", "wrong_round",
-      "wrong_parent", "wrong_ledger", "not_ready",    "unknown_peer", "diverged"};
+      "wrong_run",    "malformed", "stale_ballot", "wrong_leader", "wrong_round",  "wrong_parent",
+      "wrong_ledger", "not_ready", "unknown_peer", "diverged",     "not_a_member", "term_jump"};
   return names[static_cast<std::size_t>(why)];
 }
 
@@ -84,10 +85,13 @@ struct effects {
   virtual void dial(const std::string& address) = 0;
   /// Ends the connection; peer_down follows or not.
   virtual void drop(net::peer_id peer, const std::string& why) = 0;
-  /// Durable when it returns. False: the disk failed; the protocol stops, and sends nothing that depends on it.
+  /// Durable before anything that is sent or noted after it leaves this peer. False: the disk failed; the protocol stops,
+  /// and sends nothing that depends on it. Where that shows later, protocol::disk_failed tells.
   [[nodiscard]] virtual bool persist(const durable_record& record) = 0;
   /// Replaces what was asked for before.
   virtual void wake_at(time_point when) = 0;
+  /// The leader holds the round back for the transfer of a peer that asked for it (protocol::asks_for_time): tell it.
+  virtual void give_time(net::peer_id, duration) {}
   virtual void note(const event&) {}
   virtual void log(severity, std::string_view) {}
 };

@@ -6,6 +6,7 @@
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/membership/transfer_catch_up.hpp>
 #include <causeway/membership/transfer_donor.hpp>
 #include <causeway/membership/transfer_fetcher.hpp>
 #include <causeway/membership/transfer_options.hpp>
@@ -22,11 +23,13 @@ class state_transfer {
  public:
   /// `fx` must outlive this object.
   explicit state_transfer(transfer_effects& fx, const transfer_options& options = {})
-      : giving{options, fx}, taking{options, fx} {}
+      : giving{options, fx}, taking{options, fx}, keeping{giving, fx}, kept{fx} {}
 
   void peer_up(net::peer_id peer, time_point now) { taking.peer_up(peer, now); }
   void peer_down(net::peer_id peer, time_point now) {
-    giving.peer_down(peer);
+    keeping.peer_down(peer);
+    kept.peer_down(peer);
+    giving.peer_down(peer, now);
     taking.peer_down(peer, now);
   }
 
@@ -36,17 +39,24 @@ class state_transfer {
   result<void> message(net::peer_id from, std::span<const std::byte> bytes, time_point now) {
     const auto m = decode_transfer(bytes);
     if (!m) return ++malformed_, m.error();
-    CAUSEWAY_TRY(giving.message(from, *m));
+    CAUSEWAY_TRY(giving.message(from, *m, now));
+    if (m->kind == transfer_kind::keep) keeping.message(from, *m);
+    kept.message(from, *m);
     taking.message(from, *m, now);
     return {};
   }
 
-  void wake(time_point now) { taking.wake(now); }
+  void wake(time_point now) {
+    taking.wake(now);
+    giving.wake(now);
+  }
 
   [[nodiscard]] std::uint64_t malformed() const noexcept { return malformed_; }
 
   donor giving;
   fetcher taking;
+  kept_states keeping;
+  kept_for_us kept;
 
  private:
   std::uint64_t malformed_ = 0;

@@ -19,6 +19,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -63,7 +64,13 @@ class donor {
     const state_name name{round, state_root(layout, digest)};
     const std::uint64_t bytes = layout.bytes();
     offers_.push_back({name, {std::move(layout), digest}, bytes, std::move(hashes), std::move(reader)});
-    newest_ = std::max(newest_, round);
+    if ((round & mean_bit) == 0) newest_ = std::max(newest_, round);
+  }
+
+  /// What is offered for `round` is read from elsewhere from now on; the bytes are the same.
+  void read_from(std::uint64_t round, chunk_reader reader) {
+    const auto at = std::find_if(offers_.begin(), offers_.end(), [&](const offered& o) { return o.name.round == round; });
+    if (at != offers_.end()) at->reader = std::move(reader);
   }
 
   /// The memory behind an offer is about to change. Those who wait for something of it are told that it is gone.
@@ -75,6 +82,23 @@ class donor {
   }
 
   [[nodiscard]] bool offers(const state_name& name) const { return find(name) != nullptr; }
+  /// Precondition: it is offered.
+  [[nodiscard]] std::uint64_t bytes_of(const state_name& name) const { return find(name)->bytes; }
+
+  /// While this peer exchanges data its lines are for that: of what others fetch one chunk at a time is let out, and then
+  /// none for `rest` times as long as that took to be acknowledged.
+  void busy(bool yes, time_point now) {
+    if (std::exchange(busy_, yes) == yes) return;
+    next_while_busy_ = now + rest * chunk_took_;
+    if (!yes) serve(now);
+  }
+  /// When `wake` is to be called.
+  [[nodiscard]] time_point next_wake() const noexcept {
+    const bool waits = busy_ && outstanding_ == 0 &&
+                       std::any_of(peers_.begin(), peers_.end(), [](const auto& p) { return !p.second.queue.empty(); });
+    return waits ? next_while_busy_ : no_deadline;
+  }
+  void wake(time_point now) { serve(now); }
   [[nodiscard]] const counts& counted() const noexcept { return counts_; }
   /// Content sent and not acknowledged.
   [[nodiscard]] std::size_t outstanding() const noexcept { return outstanding_; }
@@ -87,25 +111,31 @@ class donor {
 
   /// A message of one of the kinds ask_manifest, ask_chunk, receipt and cancel. Others are ignored. errc::protocol for a
   /// request for a piece that the state it names does not have: who knows the name knows how many there are.
-  result<void> message(net::peer_id from, const transfer_message& m) {
+  result<void> message(net::peer_id from, const transfer_message& m, time_point now = {}) {
     switch (m.kind) {
       case transfer_kind::ask_manifest:
       case transfer_kind::ask_chunk: CAUSEWAY_TRY(take_request(from, m)); break;
-      case transfer_kind::receipt: take_receipt(from, m.ticket); break;
+      case transfer_kind::receipt: take_receipt(from, m.ticket, now); break;
       case transfer_kind::cancel: take_cancel(from, m); break;
       default: return {};
     }
-    serve();
+    serve(now);
     return {};
   }
 
+  /// Says that a state is not to be had here, or not yet.
+  void send_gone(net::peer_id to, const state_name& what) {
+    ++counts_.gone_sent;
+    fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::gone, .what = what, .newest = newest_}));
+  }
+
   /// The connection ended: what was on its way is lost, and forgotten.
-  void peer_down(net::peer_id peer) {
+  void peer_down(net::peer_id peer, time_point now = {}) {
     const auto at = peers_.find(peer);
     if (at == peers_.end()) return;
     outstanding_ -= at->second.outstanding;
     peers_.erase(at);
-    serve();
+    serve(now);
   }
 
  private:
@@ -160,11 +190,6 @@ class donor {
     });
   }
 
-  void send_gone(net::peer_id to, const state_name& what) {
-    ++counts_.gone_sent;
-    fx_->transfer_send(to, encode(transfer_message{.kind = transfer_kind::gone, .what = what, .newest = newest_}));
-  }
-
   result<void> take_request(net::peer_id from, const transfer_message& m) {
     const offered* state = find(m.what);
     if (state == nullptr) return send_gone(from, m.what), result<void>{};
@@ -197,7 +222,7 @@ class donor {
   }
 
   // Messages of one connection arrive in order, so one ticket acknowledges all that was sent before it.
-  void take_receipt(net::peer_id from, std::uint64_t ticket) {
+  void take_receipt(net::peer_id from, std::uint64_t ticket, time_point now) {
     const auto at = peers_.find(from);
     if (at == peers_.end()) return void(++counts_.unknown_tickets);
     asking_peer& peer = at->second;
@@ -209,6 +234,11 @@ class donor {
       outstanding_ -= s->bytes;
     }
     peer.unacknowledged.erase(peer.unacknowledged.begin(), last + 1);
+    if (busy_ && outstanding_ == 0 && sent_while_busy_) {
+      chunk_took_ = now - *sent_while_busy_;
+      next_while_busy_ = now + rest * chunk_took_;
+      sent_while_busy_.reset();
+    }
   }
 
   void take_cancel(net::peer_id from, const transfer_message& m) {
@@ -220,14 +250,15 @@ class donor {
   }
 
   // One request of each peer in turn, beginning after the one served last, until nobody's next one fits.
-  void serve() {
+  void serve(time_point now) {
     for (bool any = true; any;) {
       any = false;
       auto at = peers_.upper_bound(last_served_);
       for (std::size_t i = 0; i < peers_.size(); ++i, ++at) {
         if (at == peers_.end()) at = peers_.begin();
-        if (at->second.queue.empty() || !fits(at->second)) continue;
+        if (at->second.queue.empty() || !fits(at->second, now)) continue;
         last_served_ = at->first;
+        if (busy_ && at->second.queue.front().kind == transfer_kind::ask_chunk) sent_while_busy_ = now;
         serve_one(at->first, at->second);
         any = true;
       }
@@ -235,7 +266,9 @@ class donor {
   }
 
   // Nobody is locked out: who has nothing on its way gets one message, whatever the others have.
-  [[nodiscard]] bool fits(const asking_peer& peer) const {
+  [[nodiscard]] bool fits(const asking_peer& peer, time_point now) const {
+    const bool chunk = peer.queue.front().kind == transfer_kind::ask_chunk;
+    if (busy_ && chunk && (outstanding_ > 0 || now < next_while_busy_)) return false;
     if (peer.outstanding == 0) return true;
     const std::size_t size = answer_size(peer.queue.front());
     return peer.outstanding + size <= options_.outstanding_per_peer && outstanding_ + size <= options_.outstanding_total;
@@ -286,6 +319,11 @@ class donor {
   std::uint64_t newest_ = 0;
   std::uint64_t serial_ = 0;
   net::peer_id last_served_ = 0;
+  static constexpr duration::rep rest = 19;  // a twentieth of a line that others need
+  bool busy_ = false;
+  time_point next_while_busy_;
+  duration chunk_took_ = std::chrono::milliseconds{16};
+  std::optional<time_point> sent_while_busy_;
   counts counts_;
 };
 

@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -45,6 +46,7 @@ struct fetch_progress {
   std::uint64_t unasked = 0;
   std::uint64_t bad = 0;      ///< wrong chunks and manifests
   std::uint64_t overdue = 0;  ///< times that a holder was silent for too long
+  double bytes_per_s = 0;     ///< the highest rate over eight chunks: what the lines carry while nobody else needs them
   std::vector<holder> holders;
 };
 
@@ -119,6 +121,7 @@ class fetcher {
   void take_manifest(holder& h, const transfer_message& m, time_point now);
   void take_chunk(holder& h, const transfer_message& m, time_point now);
   void take_gone(holder& h, const transfer_message& m, time_point now);
+  void note_rate(std::size_t bytes, time_point now);
   void make_plan();
 
   // ---- what to do next ----------------------------------------------------------------------------------------------
@@ -153,6 +156,7 @@ class fetcher {
   std::optional<time_point> nobody_since_;
   time_point wakes_at_ = no_deadline;
   fetch_progress counts_;
+  std::deque<std::pair<time_point, std::size_t>> arrivals_;  // of the last chunks
 };
 
 // ---- the caller ----------------------------------------------------------------------------------------------------
@@ -170,6 +174,7 @@ inline void fetcher::start(const state_name& goal, std::span<const net::peer_id>
   newest_seen_ = 0;
   nobody_since_.reset();
   counts_ = {};
+  arrivals_.clear();
   holders_.begin_anew();
   if (local.root() == goal.root) return finish(status::complete);
   status_ = status::running;
@@ -339,6 +344,7 @@ inline void fetcher::take_chunk(holder& h, const transfer_message& m, time_point
     plan_->done(m.index);
     h.bytes += m.content.size();
     counts_.bytes_done += m.content.size();
+    note_rate(m.content.size(), now);
     for (auto& [id, other] : holders_) {  // who else was asked need not send it
       if (!other.expects(m.index)) continue;
       send(id, transfer_kind::cancel, m.index);
@@ -349,13 +355,24 @@ inline void fetcher::take_chunk(holder& h, const transfer_message& m, time_point
   if (plan_->missing() == 0) finish(status::complete);
 }
 
+inline void fetcher::note_rate(std::size_t bytes, time_point now) {
+  arrivals_.emplace_back(now, bytes);
+  if (arrivals_.size() <= 8) return;
+  const double took = seconds(now - arrivals_.front().first);
+  arrivals_.pop_front();
+  std::size_t sum = 0;
+  for (const auto& [when, size] : arrivals_) sum += size;
+  if (took > 0) counts_.bytes_per_s = std::max(counts_.bytes_per_s, static_cast<double>(sum) / took);
+}
+
 inline void fetcher::take_gone(holder& h, const transfer_message& m, time_point now) {
   newest_seen_ = std::max(newest_seen_, m.newest);
   if (!h.waited_for()) return void(++counts_.unasked);
   release_all(h);
   h.asked.clear();
   // A holder that has not come so far yet, or is just changing its state, may have it in a moment.
-  h.gone = m.newest > goal_.round || h.retries >= options_.max_retries;
+  const bool mean = (goal_.round & mean_bit) != 0;  // who keeps it no longer will never have it again
+  h.gone = mean || m.newest > goal_.round || h.retries >= options_.max_retries;
   if (!h.gone) h.not_before = now + options_.retry * (1U << h.retries++);
 }
 

@@ -29,7 +29,7 @@ struct transfer_options {
   unsigned max_window = 32;                          ///< requests out per holder
   duration first_answer = std::chrono::seconds{10};  ///< how long the first holder ever asked may be silent
   net::arrival_options arrival{.floor = std::chrono::milliseconds{500}, .cap = std::chrono::seconds{60}};
-  unsigned max_overdue = 4;  ///< when every holder was overdue so often in a row, the transfer has failed
+  unsigned max_overdue = 8;  ///< when every holder was overdue so often in a row, the transfer has failed
   unsigned max_bad = 2;      ///< wrong chunks or manifests from one holder before it is asked no more
   duration retry = std::chrono::milliseconds{250};  ///< first pause before a holder that is not there yet is asked again
   unsigned max_retries = 8;                         ///< at doubling pauses

@@ -35,6 +35,11 @@ enum class transfer_kind : std::uint8_t {
   gone = 0x84,          ///< what, newest: the sender does not have it; the newest round that it offered
   receipt = 0x85,       ///< ticket: this and what was sent before it has arrived
   cancel = 0x86,        ///< what, index: no longer wanted; every_index: nothing of it is
+  keep = 0x87,      ///< what, index: it is being fetched, keep it, and the means of rounds from `index` on; every_index: no
+                    ///< longer needed
+  means = 0x88,     ///< what, content: it is kept; the rounds since, (round, root of its mean)
+  ask_time = 0x89,  ///< newest: nanoseconds that the sender needs the next round to be held back for
+  time_given = 0x8A,  ///< newest: nanoseconds that it is held back for
 };
 
 /// Whether a control message belongs to the state transfer.
@@ -43,6 +48,8 @@ enum class transfer_kind : std::uint8_t {
 }
 
 inline constexpr std::uint64_t every_index = ~std::uint64_t{0};
+/// Set in the round of a state_name that is not a state but the mean that a round exchanged.
+inline constexpr std::uint64_t mean_bit = std::uint64_t{1} << 63U;
 /// Chunk hashes in one piece of a manifest: 256 KiB of them.
 inline constexpr std::size_t hashes_per_piece = 32768;
 /// What a message may have beside its content.
@@ -74,6 +81,10 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
     case transfer_kind::chunk: return {true, true, true, false, true};
     case transfer_kind::gone: return {true, false, false, true, false};
     case transfer_kind::receipt: return {false, false, true, false, false};
+    case transfer_kind::keep: return {true, true, false, false, false};
+    case transfer_kind::means: return {true, false, false, false, true};
+    case transfer_kind::ask_time:
+    case transfer_kind::time_given: return {false, false, false, true, false};
   }
   return {};
 }
@@ -106,7 +117,7 @@ constexpr transfer_fields fields_of(transfer_kind kind) noexcept {
 
 /// errc::corrupt or errc::too_large for bytes that are no message. Allocates nothing.
 [[nodiscard]] inline result<transfer_message> decode_transfer(std::span<const std::byte> bytes) {
-  if (!is_transfer_message(bytes) || bytes.front() > std::byte{static_cast<std::uint8_t>(transfer_kind::cancel)}) {
+  if (!is_transfer_message(bytes) || bytes.front() > std::byte{static_cast<std::uint8_t>(transfer_kind::time_given)}) {
     return fail(errc::corrupt, "state transfer", "a message of an unknown kind");
   }
   net::byte_reader in{bytes};

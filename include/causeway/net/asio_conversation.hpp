@@ -8,6 +8,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/codec.hpp>
+#include <causeway/net/descriptors.hpp>
 #include <causeway/net/frame.hpp>
 
 #include <algorithm>
@@ -22,6 +23,13 @@
 #include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// What somebody is told who asks for another run than the one that is served. It does not say which that is.
+inline error wrong_run() {
+  return fail(
+      errc::wrong_run, "",
+      "this address serves another run; check the name and the seed of the run that you want to join, or its address");
+}
 
 /// Held by shared_ptr; its handlers keep it alive. After `stop` or `release` it calls nobody back.
 class conversation : public std::enable_shared_from_this<conversation> {
@@ -60,12 +68,13 @@ class conversation : public std::enable_shared_from_this<conversation> {
     if (queue_.size() == 1) write_front();
   }
 
-  /// Says why not, and ends when that is out.
-  void refuse(std::uint64_t run_id, const error& why) {
+  /// Says why not, and ends when that is out. Names no run: whoever knows a run's id may join it, so a stranger must not
+  /// learn it from its refusal.
+  void refuse(const error& why) {
     framed_ = {};
     ended_ = {};
     last_words_ = true;
-    say(frame_kind::refused, run_id, 0, encode_refusal(why));
+    say(frame_kind::refused, 0, 0, encode_refusal(why));
   }
 
   void stop() {
@@ -90,6 +99,7 @@ class conversation : public std::enable_shared_from_this<conversation> {
   }
 
   [[nodiscard]] bool over() const noexcept { return over_; }
+  [[nodiscard]] int descriptor() { return static_cast<int>(socket_.native_handle()); }
   [[nodiscard]] const tcp::socket& socket() const noexcept { return socket_; }
   [[nodiscard]] std::string remote() const {
     std::error_code failure;
@@ -115,7 +125,8 @@ class conversation : public std::enable_shared_from_this<conversation> {
   void read_body(std::size_t limit) {
     auto h = decode_header(header_);
     if (!h) return end(std::move(h).error());
-    if (!is_handshake(h->kind)) return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
+    if (!is_handshake(h->kind) && h->kind != frame_kind::heartbeat)
+      return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
     if (h->chunk_length > limit) return end(fail(errc::too_large, remote(), "its handshake is longer than allowed"));
     body_.resize(h->chunk_length);
     asio::async_read(socket_, asio::buffer(body_),
@@ -137,13 +148,19 @@ class conversation : public std::enable_shared_from_this<conversation> {
   void write_front() {
     asio::async_write(socket_, asio::buffer(queue_.front().bytes),
                       [self = shared_from_this()](std::error_code failure, std::size_t) {
-                        if (failure) return self->end_with(failure);
+                        if (failure) return self->fall_silent(failure);
                         const auto then = std::move(self->queue_.front().then);
                         self->queue_.pop_front();
                         if (!self->queue_.empty()) self->write_front();
                         if (then && !self->over_) then();
                         if (self->queue_.empty() && self->last_words_) self->stop();
                       });
+  }
+
+  /// What we say is not heard any more. If we listen, what the other side said last is still to come: why it left, perhaps.
+  void fall_silent(const std::error_code& failure) {
+    if (!framed_) return end_with(failure);
+    queue_.clear();
   }
 
   void end_with(const std::error_code& failure) {
@@ -233,7 +250,7 @@ class dialer : public std::enable_shared_from_this<dialer> {
 
   void retry(const std::error_code& failure) {
     if (!connected_) return;
-    last_failure_ = failure.message();
+    last_failure_ = failure == asio::error::no_descriptors ? no_descriptors({}).message : failure.message();
     std::error_code ignored;
     socket_.close(ignored);
     if (!failed_) return dial_later();

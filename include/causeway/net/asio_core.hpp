@@ -17,7 +17,9 @@
 #include <causeway/net/asio_listener.hpp>
 #include <causeway/net/asio_meeting.hpp>
 #include <causeway/net/asio_roster.hpp>
+#include <causeway/net/descriptors.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/net/side_thread.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -28,6 +30,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -41,7 +44,7 @@ struct fabric_options {
   peer_id id = 0;                    ///< who we are in it; never 0
   std::string announce{};            ///< host, or host:port, at which others reach us; empty: where we listen or seem to be
   std::size_t streams_per_link = 0;  ///< connections for data; 0: one on loopback or where the kernel has BBR, else 16
-  std::size_t most_peers = 4096;     ///< ids that we talk to, ever
+  std::size_t most_peers = 4096;     ///< links; a new peer may get the one of a peer that is gone
   transport_options transport{};     ///< `silence` is the least patience with a silent peer
   detail::door_options door{};       ///< limits on strangers; run and log are taken from here
 };
@@ -69,9 +72,13 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   [[nodiscard]] time_point now() const { return shared_.clock.now(); }
 
   void attach(fabric_events* events) {
-    const std::lock_guard lock{shared_.mutex};
+    std::unique_lock lock{shared_.mutex};
     events_ = events;
-    if (events == nullptr) return queue_.clear();
+    if (events == nullptr) {
+      queue_.clear();
+      lock.unlock();
+      return aside_.wait_idle();
+    }
     if (!std::exchange(opened_, true)) in_loop([this] { door_.open(); });
   }
 
@@ -112,6 +119,15 @@ class fabric_core final : public engine, private link_owner, private door_owner 
     end_epochs_before(epoch);
   }
 
+  void aside(std::function<void()> work, std::function<void()> then) {
+    CAUSEWAY_EXPECT(is_inside());
+    aside_.push([this, work = std::move(work), then = std::move(then)] {
+      work();
+      const std::lock_guard lock{shared_.mutex};
+      if (!closed_) tell({{}, [then](fabric_events&) { then(); }});
+    });
+  }
+
   // ---- without it
 
   void locked(const std::function<void()>& what) {
@@ -139,9 +155,9 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   }
 
   void close() {
+    attach(nullptr);
     std::unique_lock lock{shared_.mutex};
     if (closed_) return;
-    events_ = nullptr;
     queue_.clear();
     door_.shut();
     wake_timer_.cancel();
@@ -151,7 +167,10 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   }
 
  private:
-  using event = std::function<void(fabric_events&)>;
+  struct event {
+    std::optional<peer_index> about;  ///< whose link is given up when there is no memory to handle it
+    std::function<void(fabric_events&)> tell;
+  };
 
   /// The thread that holds the lock for its owner's sake: where calls marked "from events" may come from.
   class inside_mark {
@@ -214,27 +233,40 @@ class fabric_core final : public engine, private link_owner, private door_owner 
     while (!queue_.empty() && events_ != nullptr) {
       const event what = std::move(queue_.front());
       queue_.pop_front();
-      what(*events_);
+      try {
+        what.tell(*events_);
+      } catch (const std::bad_alloc&) {
+        run_out_of_memory(what.about);
+      }
     }
     telling_ = false;
   }
 
+  /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
+  void run_out_of_memory(std::optional<peer_index> about) {
+    if (!about) {
+      wake_at(shared_.clock.now() + shared_.options.heartbeat);
+    } else if (is_alive(*about)) {
+      links_[*about]->lose(out_of_memory(links_[*about]->name()));
+    }
+  }
+
   void hear_lost(peer_index peer, const error& why) override {
     peers_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
-    tell([this, peer, why](fabric_events& to) {
-      peers_[peer].told = false;
-      to.on_down(peer, why);
-    });
+    tell({peer, [this, peer, why](fabric_events& to) {
+            peers_[peer].told = false;
+            to.on_down(peer, why);
+          }});
   }
 
   void hear_control(peer_index peer, control_message message) override {
-    tell([peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
-      to.on_control(peer, shared->view());
-    });
+    tell({peer, [peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
+            to.on_control(peer, shared->view());
+          }});
   }
 
   void unreachable(const std::string& where, const error& why) override {
-    tell([where, why](fabric_events& to) { to.on_unreachable(where, why); });
+    tell({{}, [where, why](fabric_events& to) { to.on_unreachable(where, why); }});
   }
 
   void arm_wake() {
@@ -243,9 +275,9 @@ class fabric_core final : public engine, private link_owner, private door_owner 
       const std::lock_guard lock{shared_.mutex};
       if (failure || closed_ || round != wake_round_) return;
       if (shared_.clock.now() < wake_time_) return arm_wake();
-      tell([this, round](fabric_events& to) {
-        if (round == wake_round_) to.on_wake();
-      });
+      tell({{}, [this, round](fabric_events& to) {
+              if (round == wake_round_) to.on_wake();
+            }});
     });
   }
 
@@ -263,10 +295,10 @@ class fabric_core final : public engine, private link_owner, private door_owner 
     return false;
   }
 
-  introduction introduce(const tcp::socket& to) override {
+  introduction introduce(const tcp::socket& to, std::size_t spare) override {
     std::size_t streams = options_.streams_per_link;
     if (streams == 0) streams = is_loopback(to) || kernel_has_bbr() ? 1 : 16;
-    streams = std::min<std::size_t>(streams, most_data_streams);
+    streams = affordable_streams(std::min<std::size_t>(streams, most_data_streams), spare);
     introduction us;
     us.id = options_.id;
     us.incarnation = incarnation_;
@@ -287,7 +319,9 @@ class fabric_core final : public engine, private link_owner, private door_owner 
     return *has_bbr_;
   }
 
-  std::optional<error> objection(const introduction& them) override { return peers_.objection(them); }
+  std::optional<error> objection(const introduction& them) override {
+    return peers_.objection(them, [this](peer_index peer) { return is_alive(peer); });
+  }
 
   bool is_connected(peer_id id, std::uint64_t incarnation) override {
     const auto peer = peers_.find(id);
@@ -304,15 +338,17 @@ class fabric_core final : public engine, private link_owner, private door_owner 
 
   // ---- links
 
-  void take(const introduction& them, std::uint64_t serial, const std::string& dialled, tcp::socket socket) override {
+  void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
+            tcp::socket socket) override {
     if (!peers_.claim(them.id, serial)) return;
-    const peer_index peer = peers_.seat(them.id);
+    const auto place = peers_.seat(them.id, [this](peer_index p) { return is_alive(p); });
+    if (!place) return;  // others were quicker; it dials again
+    const peer_index peer = *place;
     if (is_alive(peer)) {
       const bool restarted = peers_[peer].incarnation != them.incarnation;
       links_[peer]->lose(
           fail(errc::peer_lost, name_of(them.id), restarted ? "its program was started anew" : "it made a new connection"));
     }
-    const introduction us = introduce(socket);
     peers_.settle(peer, us, them, serial, dialled);
     std::error_code failure;
     const tcp::endpoint remote = socket.remote_endpoint(failure);
@@ -337,10 +373,10 @@ class fabric_core final : public engine, private link_owner, private door_owner 
       clear_graves();
       graves_.push_back(std::exchange(links_[peer], std::move(made)));
     }
-    tell([this, peer, id = them.id, where = peers_[peer].address](fabric_events& to) {
-      peers_[peer].told = true;
-      to.on_up(peer, id, where);
-    });
+    tell({peer, [this, peer, id = them.id, where = peers_[peer].address](fabric_events& to) {
+            peers_[peer].told = true;
+            to.on_up(peer, id, where);
+          }});
     links_[peer]->start_reading();
   }
 
@@ -370,6 +406,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   void tick(duration since) override {
     for (const auto& l : graves_) l->tick(since);
     clear_graves();
+    door_.tick();
   }
 
   void clear_graves() {
@@ -394,6 +431,7 @@ class fabric_core final : public engine, private link_owner, private door_owner 
   asio::steady_timer wake_timer_;
   time_point wake_time_ = no_deadline;
   std::uint64_t wake_round_ = 0;
+  side_thread aside_;  // last: what it runs refers to the rest
 };
 
 }  // namespace detail

@@ -11,6 +11,8 @@
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/asio_link.hpp>
 #include <causeway/net/asio_loop.hpp>
+#include <causeway/net/descriptors.hpp>
+#include <causeway/net/memory_budget.hpp>
 #include <causeway/net/operations.hpp>
 #include <causeway/net/transport.hpp>
 
@@ -102,7 +104,10 @@ class engine {
   /// `sender`: what our frames name as their sender.
   engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender, transport_options options)
       : loop_{std::move(io), shared_.mutex}, timer_{loop_.io()} {
+    raise_descriptor_limit();
     shared_.options = std::move(options);
+    shared_.early = memory_budget{shared_.options.unexpected_total};
+    shared_.unsent = memory_budget{shared_.options.control_total};
     shared_.run_id = run_id;
     shared_.self = sender;
     last_tick_ = shared_.clock.now();

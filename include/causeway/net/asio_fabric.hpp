@@ -58,6 +58,9 @@ class asio_fabric final : public fabric {
   }
   void wake_at(time_point when) override { core_->wake_at(when); }
   void cancel_before(std::uint32_t epoch) override { core_->cancel_before(epoch); }
+  void aside(std::function<void()> work, std::function<void()> then) override {
+    core_->aside(std::move(work), std::move(then));
+  }
 
   /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
   operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override {

@@ -29,6 +29,7 @@ class host_session {
       : mesh_{from, options}, address_{from.address()}, options_{&options}, welcome_{welcome}, seats_(peers) {
     self_ = options.wanted_index.value_or(0);
     seats_[self_].taken = true;
+    mesh_.on_tick([this](time_point now) { look_after_seats(now); });
     mesh_.on_hello([this](const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
       seat(who, h, body);
     });
@@ -50,7 +51,9 @@ class host_session {
       return outcome.error();
     }
     send_go();
-    CAUSEWAY_TRY(mesh_.run([this] { return waiting_for_go_ == 0; }, [this] { return too_late(); }));
+    // They hang up when they have heard it. To do so first could take the word back: what they still say would be unread.
+    const time_point grace = clock_.now() + options_->transport.close_grace;
+    CAUSEWAY_TRY(mesh_.run([&] { return all_gone() || clock_.now() >= grace; }, [this] { return too_late(); }));
     for (seat_state& s : seats_) {
       if (s.who) s.who->stop();
     }
@@ -61,6 +64,8 @@ class host_session {
   struct seat_state {
     bool taken = false;
     bool ready = false;
+    bool gone = false;  ///< it has heard that it may go
+    duration silent{0};
     hello said;
     std::string seen_host;
     conversation_ptr who;
@@ -74,6 +79,10 @@ class host_session {
            std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready || !s.who; });
   }
 
+  [[nodiscard]] bool all_gone() const {
+    return std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.gone || !s.who; });
+  }
+
   void seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
     auto said = hello::decode(body);
     if (!said) return mesh_.reject(who, said.error());
@@ -82,7 +91,11 @@ class host_session {
     if (!index) return mesh_.reject(who, index.error());
     seat_state& s = seats_[*index];
     std::error_code failure;
-    s = {true, false, *said, who->socket().remote_endpoint(failure).address().to_string(), who};
+    s = {.taken = true,
+         .said = *said,
+         .seen_host = who->socket().remote_endpoint(failure).address().to_string(),
+         .who = who};
+    who->on_end([this, seat = *index](const error& why) { leave(seat, why); });
     listen_to(*index);
     report();
     if (seats_taken() == seats_.size()) send_tables();
@@ -104,26 +117,75 @@ class host_session {
     return wanted;
   }
 
-  /// A seated peer says nothing until its links stand; then it says `ready`.
+  /// A seated peer answers heartbeats, and says `ready` when its links stand.
   void listen_to(peer_index index) {
     const conversation_ptr who = seats_[index].who;
-    who->on_end([this, index](const error& why) { leave(index, why); });
     who->next(handshake_bytes, no_patience_limit, [this, index](const frame_header& h, std::span<const std::byte> body) {
-      if (h.kind == frame_kind::ready && !addresses_.empty()) {
-        seats_[index].ready = true;
-        return;
+      if (going_) return listen_to(index);
+      if (!hear(index, h.kind, body)) {
+        return leave(index, h.kind == frame_kind::refused
+                                ? read_refusal(peer_name(index), body)
+                                : fail(errc::protocol, peer_name(index), "it answered out of turn"));
       }
-      mesh_.fail_with(h.kind == frame_kind::refused ? read_refusal(peer_name(index), body)
-                                                    : fail(errc::protocol, peer_name(index), "it answered out of turn"));
+      seats_[index].silent = {};
+      listen_to(index);
     });
   }
 
-  void leave(peer_index index, const error& why) {
-    if (!addresses_.empty()) {
-      return mesh_.fail_with(fail(errc::peer_lost, peer_name(index), "it left while the links were made: " + why.message));
+  bool hear(peer_index index, frame_kind kind, std::span<const std::byte> body) {
+    if (kind != frame_kind::ready) return kind == frame_kind::heartbeat;
+    byte_reader in{body};
+    const auto token = in.get<std::uint64_t>();
+    if (!in.finish("ready")) return false;
+    if (!addresses_.empty() && token == token_) seats_[index].ready = true;  // else it speaks of a table before this one
+    return true;
+  }
+
+  /// Keeps every seat's holder talking, and gives up those who are silent or make no links.
+  void look_after_seats(time_point now) {
+    const transport_options& o = options_->transport;
+    if (now - last_beat_ < o.heartbeat) return;
+    // Time that this process itself was stopped for does not count against the others.
+    const duration passed = std::min(now - last_beat_, o.heartbeat * 2);
+    last_beat_ = now;
+    for (peer_index i = 0; i < seats_.size(); ++i) {
+      if (!seats_[i].who) continue;
+      if ((seats_[i].silent += passed) > o.silence) {
+        leave(i, fail(errc::timeout, peer_name(i), "it said nothing for too long"));
+      } else {
+        seats_[i].who->say(frame_kind::heartbeat, mesh_.run_id(), self_, {});
+      }
     }
-    options_->transport.log(severity::warning, peer_name(index) + " left before the run was complete: " + why.message);
+    if (!addresses_.empty()) look_after_links(now);
+  }
+
+  void look_after_links(time_point now) {
+    const auto ready = std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready; });
+    const std::size_t made = mesh_.streams_made() + static_cast<std::size_t>(ready);
+    if (made != links_made_) links_moved_ = now;
+    links_made_ = made;
+    if (now - links_moved_ <= options_->link_patience || all_ready()) return;
+    bool somebody = false;
+    for (peer_index i = 0; i < seats_.size() && !addresses_.empty(); ++i) {
+      if (!seats_[i].who || mesh_.linked(i)) continue;
+      leave(i, fail(errc::timeout, peer_name(i), "it made no link to us"));
+      somebody = true;
+    }
+    if (!somebody) mesh_.fail_with(too_late());
+  }
+
+  /// The seat is free again. Where links were being made everybody starts over, when it is taken again.
+  void leave(peer_index index, const error& why) {
+    options_->transport.log(severity::warning,
+                            peer_name(index) + " left before the run was complete, its seat is free: " + why.message);
+    if (!seats_[index].who->over())
+      seats_[index].who->refuse(fail(errc::peer_lost, "", "the host gave you up: " + why.message));
     seats_[index] = {};
+    if (!addresses_.empty()) {
+      addresses_.clear();
+      for (seat_state& s : seats_) s.ready = false;
+      mesh_.disconnect_all();
+    }
     report();
   }
 
@@ -142,6 +204,7 @@ class host_session {
 
   void send_tables() {
     const address_table table = make_table();
+    token_ = table.token;
     for (const seat_state& s : seats_) {
       if (!s.who) continue;
       s.who->say(frame_kind::welcome, mesh_.run_id(), self_, welcome_);
@@ -151,6 +214,7 @@ class host_session {
     for (endpoint& e : addresses_) {
       if (e.host.empty()) e.host = address_.host;
     }
+    links_moved_ = clock_.now();
     mesh_.connect_all(self_, addresses_, table.token, table.streams);
   }
 
@@ -162,7 +226,7 @@ class host_session {
     table.token = hash_text(address_.text(), static_cast<std::uint64_t>(now) ^ mesh_.run_id());
     for (const seat_state& s : seats_) {
       if (!s.who) {
-        table.addresses.push_back({options_->announce, address_.port});
+        table.addresses.push_back({options_->announce, announced_port(*options_, address_)});
         continue;
       }
       const bool local = is_loopback(s.who->socket());
@@ -177,32 +241,42 @@ class host_session {
   }
 
   void send_go() {
-    for (const seat_state& s : seats_) {
+    going_ = true;
+    mesh_.on_tick({});
+    for (seat_state& s : seats_) {
       if (!s.who) continue;
-      ++waiting_for_go_;
-      s.who->on_end([this](const error&) { --waiting_for_go_; });
-      s.who->say(frame_kind::go, mesh_.run_id(), self_, {}, [this] { --waiting_for_go_; });
+      s.who->on_end([&s](const error&) { s.gone = true; });
+      s.who->say(frame_kind::go, mesh_.run_id(), self_, {});
     }
   }
 
   /// Tells everybody why nothing came of it.
   void dismiss(const error& why) {
     for (const seat_state& s : seats_) {
-      if (s.who && !s.who->over()) s.who->refuse(mesh_.run_id(), why);
+      if (s.who && !s.who->over()) s.who->refuse(why);
     }
     mesh_.io().restart();
     mesh_.io().poll();
   }
 
   [[nodiscard]] error too_late() const {
-    const auto in = std::to_string(seats_taken()) + " of " + std::to_string(seats_.size());
-    if (addresses_.empty()) return fail(errc::timeout, address_.text(), "only " + in + " peers joined before the deadline");
+    if (addresses_.empty()) return nobody_came();
     std::string slow;
     for (peer_index i = 0; i < seats_.size(); ++i) {
       if (seats_[i].who && !seats_[i].ready) slow += " " + peer_name(i);
     }
     return fail(errc::timeout, address_.text(),
-                "the links were not made before the deadline; missing here: " + mesh_.missing() + "; not ready:" + slow);
+                "the links were not made in time; missing here: " + mesh_.missing() + "; not ready:" + slow);
+  }
+
+  [[nodiscard]] error nobody_came() const {
+    std::string missing;
+    for (peer_index i = 0; i < seats_.size(); ++i) {
+      if (!seats_[i].taken) missing += (missing.empty() ? "" : ", ") + peer_name(i);
+    }
+    return fail(errc::timeout, address_.text(),
+                "only " + std::to_string(seats_taken()) + " of " + std::to_string(seats_.size()) +
+                    " peers joined before the deadline; missing: " + missing);
   }
 
   mesh_builder mesh_;  // first: its event loop must outlive the conversations of the seats
@@ -212,7 +286,12 @@ class host_session {
   std::vector<seat_state> seats_;
   std::vector<endpoint> addresses_;  // empty until everybody is in
   peer_index self_ = 0;
-  std::size_t waiting_for_go_ = 0;
+  steady_clock clock_;
+  time_point last_beat_;
+  time_point links_moved_;  // when the last link was made
+  std::size_t links_made_ = 0;
+  std::uint64_t token_ = 0;  // of the last table
+  bool going_ = false;
 };
 
 }  // namespace detail

@@ -8,6 +8,7 @@
 #include <causeway/net/asio_greeting.hpp>
 #include <causeway/net/asio_mesh.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -50,7 +51,8 @@ class join_session {
     tcp::socket probe{mesh_.io()};
     std::error_code failure;
     probe.open(tcp::v4(), failure);
-    const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce, own_.port,
+    const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce,
+                     announced_port(*options_, own_),
                      static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};
     who->on_end([this](const error& why) {
       mesh_.fail_with(fail(why.code == errc::peer_lost ? errc::peer_lost : why.code, host_.text(),
@@ -69,13 +71,17 @@ class join_session {
   void listen(std::chrono::nanoseconds patience) {
     control_->next(max_handshake_bytes, patience, [this](const frame_header& h, std::span<const std::byte> body) {
       if (auto outcome = hear(h, body); !outcome) return mesh_.fail_with(outcome.error());
-      if (!may_go_) listen(no_patience_limit);
+      if (!may_go_) listen(std::max<std::chrono::nanoseconds>(options_->transport.silence, handshake_patience));
     });
   }
 
   result<void> hear(const frame_header& h, std::span<const std::byte> body) {
     if (h.kind == frame_kind::refused) return read_refusal(host_.text(), body);
     if (h.kind == frame_kind::accepted) return hear_accepted(h, body);
+    if (h.kind == frame_kind::heartbeat) {
+      control_->say(frame_kind::heartbeat, mesh_.run_id(), index_, {});
+      return {};
+    }
     if (h.kind == frame_kind::welcome && wanted_ != 0) {
       welcome_.assign(body.begin(), body.end());
       return {};
@@ -98,8 +104,16 @@ class join_session {
     if (options_->run_id != 0 && h.run_id != options_->run_id)
       return fail(errc::wrong_run, host_.text(), "it serves another run");
     mesh_.set_run(h.run_id);
+    if (!addresses_.empty()) start_over();
     if (options_->progress) options_->progress({joined, wanted_, joined == wanted_});
     return {};
+  }
+
+  /// Somebody went while the links were made: they are made anew when another one has come.
+  void start_over() {
+    addresses_.clear();
+    said_ready_ = false;
+    mesh_.disconnect_all();
   }
 
   result<void> hear_table(std::span<const std::byte> body) {
@@ -109,9 +123,11 @@ class join_session {
       if (e.host.empty()) e.host = host_.host;
     }
     addresses_ = table.addresses;
-    mesh_.on_complete([this] {
+    mesh_.on_complete([this, token = table.token] {
       said_ready_ = true;
-      control_->say(frame_kind::ready, mesh_.run_id(), index_, {});
+      byte_writer of_table;
+      of_table.put(token);
+      control_->say(frame_kind::ready, mesh_.run_id(), index_, of_table.bytes());
     });
     mesh_.connect_all(index_, addresses_, table.token, table.streams);
     return {};

@@ -24,6 +24,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -51,8 +52,7 @@ class link {
         outbox_{shared, who_.chunk},
         inbox_{shared.operations,
                who_.name,
-               {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes}},
-        scrap_(std::size_t{64} << 10U),
+               {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes, &shared.early}},
         last_heard_{shared.clock.now()},
         gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
     for (tcp::socket& socket : sockets) take_socket(std::move(socket));
@@ -106,12 +106,6 @@ class link {
   void cancel(slot_index slot) {
     if (shared_->operations[slot].is_send) return cancel_send(slot);
     inbox_.cancel(slot);
-    for (const auto& s : streams_) {
-      if (!s->in_chunk || s->spot.slot != slot) continue;
-      s->spot.how = landing::kind::discard;
-      s->spot.slot = no_slot;
-      s->spot.to = nullptr;
-    }
   }
 
   void discard_before(std::uint32_t epoch) {
@@ -129,11 +123,7 @@ class link {
   /// Once per heartbeat interval: says on every idle stream that we live, which also keeps routers from forgetting it, and
   /// notices a silent one.
   void tick(duration since_last_tick) {
-    if (failure_) return end_farewell();
-    const bool data_moved =
-        std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
-    data_stalls_ = outbox_.has_sends() && !data_moved;
-    for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
+    guarded([&] { look_after_streams(since_last_tick); });
   }
 
   /// Says goodbye and gives up what was not waited for. Buffers of such sends may be gone: their streams just end.
@@ -142,7 +132,7 @@ class link {
     outbox_.fail_sends(closed_error());
     outbox_.drop_bulk();
     inbox_.fail_all(closed_error());
-    drop_what_comes();
+    closing_ = true;
     for (const auto& s : streams_) {
       if (s->out.slot == no_slot) {
         queue_goodbye(*s);
@@ -162,7 +152,7 @@ class link {
       shared_->operations.finish(s->out.slot, why);
       s->out.rescue();
     }
-    drop_what_comes();
+    closing_ = true;
     outbox_.drop_bulk();
     fail_with(why);
     outbox_.post(frame_kind::refused, encode_refusal(why), false);
@@ -207,6 +197,26 @@ class link {
     return *streams_.back();
   }
 
+  /// Does the work of a handler. Without memory for it this link ends, not the process.
+  template <class Work>
+  void guarded(Work work) {
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      for (const auto& s : streams_) shut(*s);
+      for (const auto& s : streams_) s->control = {};
+      lose(out_of_memory(who_.name));
+    }
+  }
+
+  void look_after_streams(duration since_last_tick) {
+    if (failure_) return end_farewell();
+    const bool data_moved =
+        std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
+    data_stalls_ = outbox_.has_sends() && !data_moved;
+    for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
+  }
+
   void tick_stream(stream& s, duration since_last_tick) {
     // A stream that is busy has more to say than that we live.
     if (!s.wrote_since_tick && !s.out.busy()) s.notices.push_back(outbox_.header(frame_kind::heartbeat));
@@ -249,7 +259,7 @@ class link {
     s.socket.async_wait(tcp::socket::wait_write, [this, &s](std::error_code failure) {
       const std::lock_guard lock{shared_->mutex};
       s.write_armed = false;
-      if (!failure) write_some(s);
+      if (!failure) guarded([&] { write_some(s); });
     });
   }
 
@@ -329,15 +339,25 @@ class link {
     s.socket.async_wait(tcp::socket::wait_read, [this, &s](std::error_code failure) {
       const std::lock_guard lock{shared_->mutex};
       s.read_armed = false;
-      if (!failure) read_some(s);
+      if (!failure) guarded([&] { read_some(s); });
     });
+  }
+
+  /// Where the content that a stream is reading starts; null when it is dropped. Asked anew before each piece, because
+  /// what happens on another stream, or the caller, may take the place away.
+  [[nodiscard]] std::byte* place(const stream& s) const {
+    if (closing_) return nullptr;
+    return s.control.bytes != nullptr ? s.control.bytes.get() : inbox_.place(s.spot);
   }
 
   /// First the rest of the chunk's place, then room for what follows it.
   std::array<asio::mutable_buffer, 2> places_to_read(stream& s) {
     asio::mutable_buffer chunk{nullptr, 0};
-    if (s.in_chunk && s.spot.to != nullptr) chunk = {s.spot.to + (s.spot.length - s.chunk_left), s.chunk_left};
-    if (s.in_chunk && s.spot.to == nullptr) chunk = {scrap_.data(), std::min(scrap_.size(), s.chunk_left)};
+    if (s.in_chunk) {
+      std::byte* const to = place(s);
+      chunk = {shared_->scrap.data(), std::min(shared_->scrap.size(), s.chunk_left)};
+      if (to != nullptr) chunk = {to + (s.spot.length - s.chunk_left), s.chunk_left};
+    }
     if (s.begin != 0) {
       std::memmove(s.staging.data(), s.staging.data() + s.begin, s.end - s.begin);
       s.end -= s.begin;
@@ -362,9 +382,8 @@ class link {
       if (s.in_chunk) {
         const std::size_t n = std::min(s.end - s.begin, s.chunk_left);
         if (n == 0) return true;
-        if (s.spot.to != nullptr) {
-          std::memcpy(s.spot.to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
-        }
+        std::byte* const to = place(s);
+        if (to != nullptr) std::memcpy(to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
         s.begin += n;
         if (!advance_chunk(s, n)) return false;
       } else if (s.end - s.begin < header_bytes) {
@@ -405,7 +424,8 @@ class link {
   }
 
   bool begin_chunk(stream& s, const frame_header& h) {
-    auto spot = closing_ ? result<landing>{landing{.how = landing::kind::discard}} : inbox_.begin_chunk(h);
+    auto spot = closing_ ? result<landing>{landing{.how = landing::kind::discard, .length = h.chunk_length}}
+                         : inbox_.begin_chunk(h);
     if (!spot) return reject(std::move(spot).error());
     if (spot->how == landing::kind::parked) {
       s.parked = h;
@@ -427,10 +447,7 @@ class link {
     }
     s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
     s.control_kind = h.kind;
-    landing spot{.how = landing::kind::kept, .to = s.control.bytes.get()};
-    if (closing_) spot = {.how = landing::kind::discard};
-    spot.length = h.chunk_length;
-    return read_content(s, spot, h.chunk_length);
+    return read_content(s, {.how = landing::kind::kept, .length = h.chunk_length}, h.chunk_length);
   }
 
   bool read_content(stream& s, const landing& spot, std::size_t length) {
@@ -445,10 +462,11 @@ class link {
     s.chunk_left -= n;
     if (s.chunk_left != 0) return true;
     s.in_chunk = false;
-    control_message control = std::exchange(s.control, {});
-    if (s.digest && s.spot.to != nullptr && *s.digest != hash_bytes({s.spot.to, s.spot.length})) {
+    const std::byte* const content = place(s);
+    if (s.digest && content != nullptr && *s.digest != hash_bytes({content, s.spot.length})) {
       return reject(fail(errc::corrupt, "", "what it sent fails its checksum"));
     }
+    control_message control = std::exchange(s.control, {});
     if (closing_) return true;
     if (control.bytes != nullptr) return take_control(s, std::move(control));
     inbox_.end_chunk(s.spot);
@@ -530,15 +548,6 @@ class link {
     if (shared_->owner != nullptr) shared_->owner->hear_lost(who_.peer, *failure_);
   }
 
-  /// What still comes is read and dropped, so that the other side's goodbye can be heard.
-  void drop_what_comes() {
-    closing_ = true;
-    for (const auto& s : streams_) {
-      s->spot.how = landing::kind::discard;
-      s->spot.to = nullptr;
-    }
-  }
-
   /// After the grace we wait no longer for the other side to hear our last words.
   void end_farewell() {
     if (over() || shared_->clock.now() - failed_at_ < shared_->options.close_grace) return;
@@ -560,10 +569,9 @@ class link {
   inbox inbox_;
   std::uint64_t next_control_ = 0;
   std::uint32_t first_epoch_ = 0;
-  std::vector<std::byte> scrap_;
   std::optional<error> failure_;
   time_point failed_at_;
-  bool closing_ = false;
+  bool closing_ = false;      // what still comes is read and dropped, so that the other side's goodbye can be heard
   bool data_stalls_ = false;  // sends wait and no stream could write since the last tick: bulk need not wait for them
   time_point last_heard_;
   arrival_statistics gaps_;

@@ -7,6 +7,7 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/net/asio_ask.hpp>
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/asio_stream.hpp>
 #include <causeway/net/endpoint.hpp>
@@ -36,11 +37,14 @@ struct rendezvous_options {
   std::optional<peer_index> wanted_index{};  ///< the index we had before; the host's default is 0
   endpoint listen{};                 ///< where others reach us; anything but loopback is unencrypted and warned about
   std::string announce{};            ///< host name under which others reach us; empty: the address that the host sees
+  std::uint16_t announce_port = 0;   ///< port under which others reach us; 0: the one that we listen at
   std::size_t streams_per_link = 0;  ///< 0: one on loopback or where the kernel has BBR, else 16
   time_point deadline = no_deadline;
-  const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
+  duration link_patience = std::chrono::seconds{60};  ///< how long no link may be made before those without are given up
+  const std::atomic<bool>* stop = nullptr;            ///< set it to give up (errc::cancelled)
   std::function<void(const gathering&)> progress{};
   transport_options transport{};
+  piece_source pieces{};  ///< what a host tells those who ask what run this is; none: they are refused
 };
 
 /// A port that we listen on. `open_listener` makes it, so that its address is known before anybody waits.
@@ -61,6 +65,11 @@ class listener {
 };
 
 namespace detail {
+
+/// Where others dial us.
+inline std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept {
+  return options.announce_port != 0 ? options.announce_port : own.port;
+}
 
 inline error bind_error(const endpoint& where, const std::error_code& failure) {
   if (failure == asio::error::address_in_use) {

@@ -8,10 +8,15 @@
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/net/asio_accept.hpp>
 #include <causeway/net/asio_conversation.hpp>
 #include <causeway/net/asio_listener.hpp>
 #include <causeway/net/asio_transport.hpp>
+#include <causeway/net/descriptors.hpp>
+#include <causeway/net/half_open.hpp>
+#include <causeway/net/stranger_log.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +37,6 @@ inline constexpr std::size_t handshake_bytes = std::size_t{4} << 10U;  ///< pars
 inline constexpr std::size_t most_strangers = 128;
 inline constexpr std::size_t most_streams = 64;
 
-inline std::string run_name(std::uint64_t run_id) { return std::to_string(run_id); }
-
 /// Accepts strangers, dials peers, and collects the sockets of all links. Roles with more to say add handlers. Everything
 /// runs on the thread that calls `run`.
 class mesh_builder {
@@ -41,14 +44,22 @@ class mesh_builder {
   using hello_handler = std::function<void(conversation_ptr, const frame_header&, std::span<const std::byte>)>;
 
   mesh_builder(listener& from, const rendezvous_options& options)
-      : io_{std::move(from.io)}, acceptor_{std::move(from.acceptor)}, options_{&options}, run_id_{options.run_id} {
-    accept();
+      : io_{std::move(from.io)},
+        accepting_{make_accepting(std::move(from.acceptor))},
+        options_{&options},
+        run_id_{options.run_id},
+        informant_{options.pieces},
+        turned_away_{options.transport.log} {
+    raise_descriptor_limit();
+    accepting_->start();
   }
   mesh_builder(const mesh_builder&) = delete;
   mesh_builder& operator=(const mesh_builder&) = delete;
   ~mesh_builder() { shut_down(); }
 
   void on_hello(hello_handler handler) { hello_ = std::move(handler); }
+  /// Called every 50 ms or more often while `run` runs.
+  void on_tick(std::function<void(time_point)> handler) { tick_ = std::move(handler); }
   void set_run(std::uint64_t run_id) { run_id_ = run_id; }
   [[nodiscard]] std::uint64_t run_id() const noexcept { return run_id_; }
   [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
@@ -63,6 +74,17 @@ class mesh_builder {
     for (peer_index peer = 0; peer < self; ++peer) dial_peer(peer, 0);
     for (auto& early : std::exchange(early_, {})) take_link(early.who, early.header, early.body);
     tell_if_complete();
+  }
+
+  /// Forgets the links made so far, and those that are being made: `connect_all` may be called again. Not from a handler of
+  /// a link that is being made.
+  void disconnect_all() {
+    for (const auto& d : std::exchange(dialers_, {})) d->stop();
+    for (const auto& who : std::exchange(talking_, {})) who->stop();
+    for (const auto& e : std::exchange(early_, {})) e.who->stop();
+    sockets_.clear();
+    addresses_.clear();
+    completed_ = {};
   }
 
   /// Called once, when the last link stands.
@@ -85,6 +107,14 @@ class mesh_builder {
     return true;
   }
 
+  [[nodiscard]] bool linked(peer_index peer) const { return peer < sockets_.size() && link_complete(sockets_[peer]); }
+  /// Streams that stand.
+  [[nodiscard]] std::size_t streams_made() const {
+    std::size_t made = 0;
+    for (const auto& link : sockets_) made += static_cast<std::size_t>(std::count_if(link.begin(), link.end(), has_value));
+    return made;
+  }
+
   /// Dials until somebody answers. `again`: the last connection broke, so pause first.
   void dial(const endpoint& target, dialer::connect_handler connected, bool again = false) {
     std::erase_if(dialers_, [](const auto& d) { return !d->busy(); });
@@ -99,12 +129,13 @@ class mesh_builder {
   /// Runs until `done`, the first failure, the deadline or a request to stop. `late` describes what was missing.
   template <class Done, class Late>
   result<void> run(Done done, Late late) {
-    const steady_clock clock;
     while (!failure_ && !done()) {
+      turned_away_.flush(clock_.now());
+      if (tick_) tick_(clock_.now());
       if (options_->stop != nullptr && options_->stop->load()) {
         return fail(errc::cancelled, "rendezvous", "stopped on request before all peers were connected");
       }
-      if (clock.now() >= options_->deadline) return late();
+      if (clock_.now() >= options_->deadline) return late();
       const auto turn = std::chrono::steady_clock::now() + std::chrono::milliseconds{50};
       const std::chrono::steady_clock::time_point limit{
           std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_->deadline.since_start)};
@@ -139,16 +170,14 @@ class mesh_builder {
   }
 
   void reject(const conversation_ptr& who, const error& why) {
-    options_->transport.log(severity::warning, "refused " + who->remote() + ": " + why.message);
-    who->refuse(run_id_, why);
+    turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + why.message);
+    who->refuse(why);
   }
 
   /// The checks that every first frame must pass. Null when it does.
   std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const {
     if (run_id != run_id_ && run_id != 0) {
-      return fail(errc::wrong_run, "",
-                  "this address serves run " + run_name(run_id_) + ", not run " + run_name(run_id) + "; use --run " +
-                      run_name(run_id_) + " or another address");
+      return wrong_run();
     }
     if (model != options_->model_hash && model != 0 && options_->model_hash != 0) {
       return fail(errc::wrong_model, "",
@@ -166,36 +195,55 @@ class mesh_builder {
   };
 
   static bool link_complete(const link_sockets& link) {
-    return !link.empty() && std::all_of(link.begin(), link.end(), [](const auto& s) { return s.has_value(); });
+    return !link.empty() && std::all_of(link.begin(), link.end(), has_value);
+  }
+  static bool has_value(const std::optional<tcp::socket>& s) { return s.has_value(); }
+
+  /// One stranger goes. False when there is none.
+  bool make_room() {
+    const auto goes = strangers_.expel();
+    if (goes) send_away(*goes);
+    return goes.has_value();
+  }
+  void send_away(const conversation_ptr& who) {
+    reject(who, fail(errc::too_large, "", "too many connections at once; try again"));
   }
 
   // ---- strangers
 
-  void accept() {
-    acceptor_->async_accept([this](std::error_code failure, tcp::socket socket) {
-      if (over_ || failure == asio::error::operation_aborted) return;
-      if (failure == asio::error::no_descriptors) {
-        return fail_with(fail(errc::io_failed, "listener", "this process has no file descriptors left; raise ulimit -n"));
-      }
-      if (!failure) meet(std::move(socket));
-      accept();
-    });
+  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
+    return std::make_shared<accepting>(
+        *io_, std::move(acceptor), [this](tcp::socket socket) { meet(std::move(socket)); },
+        [this](const std::string& why) {
+          turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
+          make_room();
+        });
   }
 
   void meet(tcp::socket socket) {
-    std::erase_if(strangers_, [](const auto& s) { return s->over(); });
-    if (strangers_.size() >= most_strangers) return;  // closes it: a flood must not take the place of those who speak
+    std::error_code failure;
+    const std::string source = socket.remote_endpoint(failure).address().to_string();
+    const bool scarce = spare_descriptors(socket.native_handle()) == 0;
     const auto who = std::make_shared<conversation>(std::move(socket));
-    strangers_.insert(who);
+    if (scarce && !make_room()) {
+      return reject(who,
+                    fail(errc::too_large, "", "this peer has as many connections as it may have; raise its ulimit -n"));
+    }
+    if (const auto goes = strangers_.enter(who, source)) send_away(*goes);
     who->on_end([this, who](const error& why) {
-      strangers_.erase(who);
-      options_->transport.log(severity::warning, "dropped a connection during its handshake: " + why.text());
+      strangers_.leave(who);
+      turned_away_.say(clock_.now(), "dropped a connection during its handshake: " + why.text());
     });
     who->next(handshake_bytes, handshake_patience, [this, who](const frame_header& h, std::span<const std::byte> body) {
-      strangers_.erase(who);
+      strangers_.leave(who);
+      if (h.kind == frame_kind::ask) return informant_.serve(who, run_id_, body);
       if (h.kind == frame_kind::link) return take_link(who, h, body);
       if (h.kind == frame_kind::hello && hello_) return hello_(who, h, body);
-      reject(who, fail(errc::protocol, "", "this address is a peer, not the host of the run; join at the host's address"));
+      reject(who,
+             h.kind == frame_kind::hello
+                 ? fail(errc::protocol, "", "this address is a peer, not the host of the run; join at the host's address")
+                 : fail(errc::protocol, "",
+                        "this address serves a run with a fixed number of peers; join it with the fault policy fail_stop"));
     });
   }
 
@@ -218,8 +266,10 @@ class mesh_builder {
         talking_.erase(who);
         if (h.kind == frame_kind::link_ok) return keep(peer, stream, who);
         who->stop();
-        fail_with(h.kind == frame_kind::refused ? read_refusal(addresses_[peer].text(), answer)
-                                                : fail(errc::protocol, peer_name(peer), "it answered out of turn"));
+        const error why = h.kind == frame_kind::refused ? read_refusal(addresses_[peer].text(), answer)
+                                                        : fail(errc::protocol, peer_name(peer), "it answered out of turn");
+        if (why.code == errc::not_found) return dial_peer(peer, stream, true);  // its table is older than ours, or newer
+        fail_with(why);
       });
     };
     dial(addresses_[peer], connected, again);
@@ -229,7 +279,8 @@ class mesh_builder {
     if (!sockets_[peer].empty()) return;
     std::size_t streams = options_->streams_per_link != 0 ? options_->streams_per_link : streams_;
     if (streams == 0) streams = is_loopback(who->socket()) || kernel_has_bbr() ? 1 : 16;
-    sockets_[peer].resize(std::min(streams, most_streams));
+    const std::size_t spare = spare_descriptors(who->descriptor());
+    sockets_[peer].resize(affordable_streams(std::min(streams, most_streams), spare));
     for (std::size_t stream = 1; stream < sockets_[peer].size(); ++stream) dial_peer(peer, stream);
   }
 
@@ -243,6 +294,7 @@ class mesh_builder {
   /// A peer of a higher index names itself on a new connection.
   void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
     if (addresses_.empty()) {  // it got the table before we did
+      if (auto wrong = check_run(h.run_id, 0)) return reject(who, *wrong);
       if (early_.size() < most_strangers) early_.push_back({who, h, {body.begin(), body.end()}});
       return;
     }
@@ -255,7 +307,8 @@ class mesh_builder {
     const auto chunk = in.get<std::uint32_t>();
     if (auto outcome = in.finish("link request"); !outcome) return reject(who, outcome.error());
     if (auto wrong = check_run(h.run_id, model)) return reject(who, *wrong);
-    if (token != token_ || me != self_ || h.sender <= self_ || h.sender >= sockets_.size()) {
+    if (token != token_) return reject(who, fail(errc::not_found, "", "it belongs to another gathering of peers"));
+    if (me != self_ || h.sender <= self_ || h.sender >= sockets_.size()) {
       return reject(who, fail(errc::protocol, "", "it does not belong to this gathering of peers; start it again"));
     }
     if (streams == 0 || streams > most_streams || stream >= streams ||
@@ -289,37 +342,41 @@ class mesh_builder {
   void shut_down() {
     if (over_) return;
     over_ = true;
-    std::error_code ignored;
-    acceptor_->close(ignored);
+    accepting_->stop();
     for (const auto& d : dialers_) d->stop();
-    for (const auto& group : {&strangers_, &talking_}) {
-      for (const auto& who : std::exchange(*group, {})) who->stop();
-    }
+    while (const auto who = strangers_.expel()) (*who)->stop();
+    for (const auto& who : std::exchange(talking_, {})) who->stop();
+    informant_.stop();
     for (const auto& e : early_) e.who->stop();
     early_.clear();
     hello_ = {};
+    tick_ = {};
     completed_ = {};
     io_->restart();
     io_->poll();
     io_->restart();
-    acceptor_.reset();
+    accepting_.reset();
     dialers_.clear();
   }
 
   std::unique_ptr<asio::io_context> io_;
-  std::unique_ptr<tcp::acceptor> acceptor_;
+  std::shared_ptr<accepting> accepting_;
   const rendezvous_options* options_;
   std::uint64_t run_id_;
   peer_index self_ = 0;
+  informant informant_;
   std::uint64_t token_ = 0;
   std::size_t streams_ = 0;
   std::vector<endpoint> addresses_;
   std::vector<link_sockets> sockets_;
-  std::set<conversation_ptr> strangers_;  // connected, nothing said yet
-  std::set<conversation_ptr> talking_;    // between `link` and `link_ok`
+  half_open<conversation_ptr> strangers_{most_strangers};  // connected, nothing said yet
+  std::set<conversation_ptr> talking_;                     // between `link` and `link_ok`
   std::vector<early_link> early_;
   std::vector<std::shared_ptr<dialer>> dialers_;
   hello_handler hello_;
+  std::function<void(time_point)> tick_;
+  stranger_log turned_away_;
+  steady_clock clock_;
   std::function<void()> completed_;
   std::optional<error> failure_;
   bool over_ = false;

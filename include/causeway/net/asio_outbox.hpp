@@ -24,14 +24,19 @@ namespace causeway::inline CAUSEWAY_ABI::net::detail {
 class outbox {
  public:
   outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}
+  ~outbox() { count_control(0); }
+  outbox(const outbox&) = delete;
+  outbox& operator=(const outbox&) = delete;
 
   void send(slot_index slot) { sends_.push_back(slot); }
 
   /// Queues a control message. False when the peer has not taken far too many already.
   bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk) {
-    control_bytes_ += bytes.size() + header_bytes;
+    const std::size_t after = control_bytes_ + bytes.size() + header_bytes;
     (bulk ? bulk_ : urgent_).push_back({kind, std::move(bytes)});
-    return control_bytes_ <= shared_->options.control_backlog;
+    count_control(after);
+    const bool too_much_for_all = shared_->unsent.exceeded(0) && after > shared_->options.control_backlog / 16;
+    return after <= shared_->options.control_backlog && !too_much_for_all;
   }
 
   bool take_urgent(outgoing_frame& out) { return take_control(urgent_, out); }
@@ -85,14 +90,14 @@ class outbox {
   }
 
   void drop_bulk() {
-    for (const queued& q : bulk_) control_bytes_ -= q.bytes.size() + header_bytes;
+    for (const queued& q : bulk_) count_control(control_bytes_ - q.bytes.size() - header_bytes);
     bulk_.clear();
   }
 
   void drop_control() {
     bulk_.clear();
     urgent_.clear();
-    control_bytes_ = 0;
+    count_control(0);
   }
 
   [[nodiscard]] bool has_sends() const noexcept { return !sends_.empty(); }
@@ -112,12 +117,18 @@ class outbox {
     std::vector<std::byte> bytes;
   };
 
+  void count_control(std::size_t bytes) {
+    shared_->unsent.give(control_bytes_);
+    shared_->unsent.take(bytes);
+    control_bytes_ = bytes;
+  }
+
   bool take_control(std::deque<queued>& from, outgoing_frame& out) {
     if (from.empty()) return false;
     out.own = std::move(from.front().bytes);
     frame_header h = header(from.front().kind);
     from.pop_front();
-    control_bytes_ -= out.own.size() + header_bytes;
+    count_control(control_bytes_ - out.own.size() - header_bytes);
     const bool control = h.kind == frame_kind::control;
     if (control) h.sequence = next_control_++;
     if (control) h.message_length = out.own.size();

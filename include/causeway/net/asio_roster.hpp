@@ -32,6 +32,7 @@ class roster {
     std::uint64_t serial = 0;  ///< of its last connection
     std::string address;
     std::set<std::string> aliases;   ///< addresses that we dialled and found it at
+    std::uint64_t settled = 0;       ///< when its last connection was made, counted in connections
     std::uint32_t streams = 1;       ///< for data
     std::uint64_t streams_seen = 0;  ///< one bit for each
     bool told = false;               ///< on_up was the last that was told of it
@@ -49,8 +50,9 @@ class roster {
     return found == numbers_.end() ? std::nullopt : std::optional{found->second};
   }
 
-  /// Why we do not talk to this peer; null if we do.
-  [[nodiscard]] std::optional<error> objection(const introduction& them) const {
+  /// Why we do not talk to this peer; null if we do. `alive(peer)`: its link stands.
+  template <class Alive>
+  [[nodiscard]] std::optional<error> objection(const introduction& them, Alive alive) const {
     if (them.id == self_ && them.incarnation == incarnation_) {
       return fail(errc::invalid_argument, "", "that is this peer itself");
     }
@@ -58,8 +60,8 @@ class roster {
       return fail(errc::invalid_argument, "",
                   "two peers have the id " + std::to_string(self_) + "; each needs its own folder, and with it its own id");
     }
-    if (!find(them.id) && places_.size() >= most_peers_) {
-      return fail(errc::too_large, "", "this peer has met too many others already");
+    if (!find(them.id) && places_.size() >= most_peers_ && !longest_gone(alive)) {
+      return fail(errc::too_large, "", "this peer has as many connections as it may have; try another one");
     }
     return std::nullopt;
   }
@@ -99,12 +101,22 @@ class roster {
     return true;
   }
 
-  /// The place of a peer; a new one if it has none.
-  peer_index seat(peer_id id) {
-    if (const auto known = find(id)) return *known;
-    const auto peer = static_cast<peer_index>(places_.size());
+  /// The place of a peer; if it has none a new one, or that of whoever is gone the longest. Null when all are taken.
+  template <class Alive>
+  std::optional<peer_index> seat(peer_id id, Alive alive) {
+    if (const auto known = find(id)) return known;
+    auto peer = static_cast<peer_index>(places_.size());
+    if (places_.size() >= most_peers_) {
+      const auto free = longest_gone(alive);
+      if (!free) return std::nullopt;
+      peer = *free;
+      numbers_.erase(places_[peer].id);
+      places_[peer] = {};
+    } else {
+      places_.emplace_back();
+    }
     numbers_[id] = peer;
-    places_.emplace_back().id = id;
+    places_[peer].id = id;
     return peer;
   }
 
@@ -115,6 +127,7 @@ class roster {
     if (p.incarnation != them.incarnation) p.aliases.clear();
     if (!dialled.empty() && p.aliases.size() < most_aliases) p.aliases.insert(dialled);
     p.incarnation = them.incarnation;
+    p.settled = ++settled_;
     p.serial = serial;
     p.address = endpoint{them.host, them.port}.text();
     p.streams = std::min(us.streams, them.streams);
@@ -133,6 +146,15 @@ class roster {
  private:
   static constexpr std::size_t most_aliases = 16;
 
+  template <class Alive>
+  [[nodiscard]] std::optional<peer_index> longest_gone(Alive alive) const {
+    std::optional<peer_index> oldest;
+    for (peer_index p = 0; p < places_.size(); ++p) {
+      if (!alive(p) && (!oldest || places_[p].settled < places_[*oldest].settled)) oldest = p;
+    }
+    return oldest;
+  }
+
   peer_id self_;
   std::uint64_t incarnation_;
   std::size_t most_peers_;
@@ -140,6 +162,7 @@ class roster {
   std::map<peer_id, peer_index> numbers_;
   std::map<peer_id, standing> choices_;  // connections that we chose and that are about to be taken
   std::uint64_t last_serial_ = 0;
+  std::uint64_t settled_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::net::detail

@@ -11,6 +11,7 @@
 #include <causeway/net/asio_library.hpp>
 #include <causeway/net/frame.hpp>
 #include <causeway/net/inbox.hpp>
+#include <causeway/net/memory_budget.hpp>
 #include <causeway/net/operations.hpp>
 
 #include <algorithm>
@@ -30,6 +31,7 @@ namespace causeway::inline CAUSEWAY_ABI::net {
 struct transport_options {
   std::size_t chunk_bytes = 0;                            ///< 0: 1 MiB on one stream, 256 KiB on several
   std::size_t unexpected_bytes = std::size_t{64} << 20U;  ///< kept per peer before reading from it pauses
+  std::size_t unexpected_total = std::size_t{1} << 30U;   ///< the same for all peers together
   std::size_t socket_buffer = 0;                          ///< 0: the kernel tunes it
   bool bbr = true;                                        ///< ask the kernel for BBR; false keeps its default
   duration heartbeat = std::chrono::seconds{1};           ///< how often an idle link says that it lives
@@ -37,6 +39,7 @@ struct transport_options {
   duration close_grace = std::chrono::seconds{2};  ///< how long `close` waits for the others' goodbye
   bool digest = false;  ///< send a checksum of the content with every chunk; the other side verifies it in any case
   std::size_t control_backlog = std::size_t{256} << 20U;  ///< unsent control messages at which a peer is given up
+  std::size_t control_total = std::size_t{1} << 30U;      ///< of all peers; above it one with a sixteenth is given up
   log_sink log;
 };
 
@@ -68,7 +71,15 @@ struct link_context {
   peer_index self = 0;  ///< what frames name as their sender
   steady_clock clock;
   link_owner* owner = nullptr;  ///< null: control messages are not for us
+  memory_budget early;          ///< messages that came before their receive
+  memory_budget unsent;         ///< control messages
+  std::vector<std::byte> scrap = std::vector<std::byte>(std::size_t{64} << 10U);  ///< for bytes that nobody wants
 };
+
+/// What ends a link that there is no memory for.
+inline error out_of_memory(std::string name) {
+  return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
+}
 
 /// The chunk length of a link of `streams` streams; both sides compute the same.
 inline std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept {

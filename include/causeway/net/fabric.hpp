@@ -6,8 +6,9 @@
 // lost while the run goes on; small control messages reach a handler even while the trainer computes; big messages travel
 // as on a Transport. TCP and the simulator are its two implementations, so that the very same membership runs on both.
 //
-// A `link` is the place of one peer in this fabric, numbered from 0 as peers are met. A peer keeps its link for as long as
-// the fabric lives: a connection that breaks and is made again is the same link.
+// A `link` is the place of one peer in this fabric, numbered from 0 as peers are met. A connection that breaks and is made
+// again is the same link. A fabric that has met thousands may give the link of one that is gone to a new peer: on_up names
+// the peer each time.
 
 #include <causeway/core/clock.hpp>
 #include <causeway/core/error.hpp>
@@ -77,6 +78,11 @@ class fabric {
   /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
   /// from now on drops and counts (frames_rejected) what still arrives of them.
   virtual void cancel_before(std::uint32_t epoch) = 0;
+
+  /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
+  /// runs in the order of the calls, one at a time. `then` comes as an event, while somebody is attached; attach(nullptr)
+  /// returns when no work is under way any more. The destructor lets all of it end.
+  virtual void aside(std::function<void()> work, std::function<void()> then) = 0;
 
   // ---- for the trainer's thread ---------------------------------------------------------------------------------------
 

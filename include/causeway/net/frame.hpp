@@ -35,25 +35,27 @@ inline constexpr std::size_t digest_bytes = sizeof(std::uint64_t);
 inline constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 36U;
 
 enum class frame_kind : std::uint8_t {
-  data = 1,       ///< one chunk of a message
-  abort = 2,      ///< the sender gave a message up; `chunk_offset` says how many of its bytes were sent
-  heartbeat = 3,  ///< "I am here"; no content
-  goodbye = 4,    ///< nothing follows on this stream
-  hello = 5,      ///< joiner to host: who I am and what I want
-  accepted = 6,   ///< host to joiner: your index; repeated with the number of peers while it waits for the others
-  table = 7,      ///< host to joiners: everybody's address
-  link = 8,       ///< first frame of a stream between two peers
-  link_ok = 9,    ///< answer to `link`
-  ready = 10,     ///< joiner to host: all my streams are up
-  go = 11,        ///< host to joiners: everybody is ready
-  refused = 12,   ///< an errc and a sentence; the connection ends
-  welcome = 13,   ///< host to joiners: bytes of the program, before the table
-  control = 14,   ///< a control message of a fabric, whole
-  meet = 15,      ///< fabric, both sides: who I am
-  want = 16,      ///< fabric, higher id to lower: which connection I had last
-  take = 17,      ///< fabric, lower id to higher: this connection is our link
-  stream = 18,    ///< fabric: first frame of a stream for data, of a link that stands
-  stream_ok = 19  ///< answer to `stream`
+  data = 1,        ///< one chunk of a message
+  abort = 2,       ///< the sender gave a message up; `chunk_offset` says how many of its bytes were sent
+  heartbeat = 3,   ///< "I am here"; no content
+  goodbye = 4,     ///< nothing follows on this stream
+  hello = 5,       ///< joiner to host: who I am and what I want
+  accepted = 6,    ///< host to joiner: your index; repeated with the number of peers while it waits for the others
+  table = 7,       ///< host to joiners: everybody's address
+  link = 8,        ///< first frame of a stream between two peers
+  link_ok = 9,     ///< answer to `link`
+  ready = 10,      ///< joiner to host: all my streams are up
+  go = 11,         ///< host to joiners: everybody is ready
+  refused = 12,    ///< an errc and a sentence; the connection ends
+  welcome = 13,    ///< host to joiners: bytes of the program, before the table
+  control = 14,    ///< a control message of a fabric, whole
+  meet = 15,       ///< fabric, both sides: who I am
+  want = 16,       ///< fabric, higher id to lower: which connection I had last
+  take = 17,       ///< fabric, lower id to higher: this connection is our link
+  stream = 18,     ///< fabric: first frame of a stream for data, of a link that stands
+  stream_ok = 19,  ///< answer to `stream`
+  ask = 20,        ///< a stranger to a run, of any id: what are you?
+  told = 21        ///< answer to `ask`: a piece of what the program says to newcomers
 };
 
 /// The one flag of this version: a digest of the content, `hash_bytes` of it, stands between header and content.
@@ -144,7 +146,7 @@ inline const char* broken_control_rule(const frame_header& h) noexcept {
 
 /// The rules between the fields of a header whose checksum holds. Null when all are kept.
 inline const char* broken_rule(const frame_header& h) noexcept {
-  if (h.kind < frame_kind::data || h.kind > frame_kind::stream_ok) return "an unknown kind of frame";
+  if (h.kind < frame_kind::data || h.kind > frame_kind::told) return "an unknown kind of frame";
   const bool may_have_digest = h.kind == frame_kind::data || h.kind == frame_kind::control;
   if (h.flags != 0 && (h.flags != has_digest || !may_have_digest)) return "flags that this version does not know";
   if (h.message_length > max_message_bytes) return "a message of more than 64 GiB";

@@ -11,6 +11,7 @@
 
 #include <causeway/core/result.hpp>
 #include <causeway/net/frame.hpp>
+#include <causeway/net/memory_budget.hpp>
 #include <causeway/net/operations.hpp>
 
 #include <algorithm>
@@ -26,12 +27,11 @@
 
 namespace causeway::inline CAUSEWAY_ABI::net::detail {
 
-/// Where the bytes of the chunk that a stream is reading go.
+/// The chunk that a stream is reading. It names no address: `inbox::place` tells where the next bytes go, because the
+/// receive may end, and its buffer go, while the chunk is still coming in.
 struct landing {
   enum class kind : std::uint8_t { user_buffer, kept, discard, parked };
-  kind how = kind::parked;    ///< parked: no room, read nothing more from this stream
-  std::byte* to = nullptr;    ///< null when discarded
-  slot_index slot = no_slot;  ///< the receive that owns the user buffer
+  kind how = kind::parked;  ///< parked: no room, read nothing more from this stream
   std::uint64_t sequence = 0;
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
@@ -41,6 +41,8 @@ struct inbox_limits {
   std::size_t chunk = std::size_t{1} << 20U;        ///< the sender's chunk length
   std::size_t pause_at = std::size_t{64} << 20U;    ///< kept bytes at which reading stops while no receive is open
   std::size_t refuse_at = std::size_t{256} << 20U;  ///< kept bytes at which the peer is dropped
+  memory_budget* shared = nullptr;                  ///< with the other peers: beyond it each keeps `least_share`, and waits
+  std::size_t least_share = std::size_t{4} << 20U;
 };
 
 class inbox {
@@ -51,38 +53,57 @@ class inbox {
   /// `name`: of the peer, for messages.
   inbox(operation_table& operations, std::string name, const inbox_limits& limits)
       : operations_{&operations}, name_{std::move(name)}, limits_{limits} {}
+  ~inbox() { free(kept_); }
+  inbox(const inbox&) = delete;
+  inbox& operator=(const inbox&) = delete;
 
   /// A chunk's header came in. An error means that the peer broke the protocol and must be dropped.
   result<landing> begin_chunk(const frame_header& h) {
     CAUSEWAY_ASSIGN(message* const m, announce(h));
     CAUSEWAY_TRY(check_chunk(*m, h));
-    landing spot{landing::kind::discard, nullptr, no_slot, h.sequence, h.chunk_offset, h.chunk_length};
+    landing spot{landing::kind::discard, h.sequence, h.chunk_offset, h.chunk_length};
     if (m->slot != no_slot) {
       spot.how = landing::kind::user_buffer;
-      spot.to = (*operations_)[m->slot].target + h.chunk_offset;
-      spot.slot = m->slot;
     } else if (!m->discard) {
       CAUSEWAY_TRY(keep_chunk(*m, h, spot));
     }
-    if (spot.how != landing::kind::parked) m->mark_seen(h.chunk_offset / limits_.chunk);
+    if (spot.how == landing::kind::parked) return spot;
+    m->mark_seen(h.chunk_offset / limits_.chunk);
+    m->coming += h.chunk_length;
     return spot;
   }
 
-  /// All bytes of a chunk are where `begin_chunk` said.
+  /// Where the bytes of a chunk belong, now; null when nobody wants them any more. To be asked before each piece of it.
+  [[nodiscard]] std::byte* place(const landing& spot) const {
+    const auto found = messages_.find(spot.sequence);
+    if (spot.how == landing::kind::discard || found == messages_.end()) return nullptr;
+    const message& m = found->second;
+    if (spot.how == landing::kind::user_buffer) {
+      return m.slot == no_slot ? nullptr : (*operations_)[m.slot].target + spot.offset;
+    }
+    const auto kept =
+        std::find_if(m.kept.begin(), m.kept.end(), [&](const kept_chunk& c) { return c.offset == spot.offset; });
+    return kept == m.kept.end() ? nullptr : kept->bytes.get();
+  }
+
+  /// All bytes of a chunk came, and are where `place` said.
   void end_chunk(const landing& spot) {
     const auto found = messages_.find(spot.sequence);
     CAUSEWAY_EXPECT(found != messages_.end());
     message& m = found->second;
+    m.coming -= spot.length;
     m.received += spot.length;
     if (spot.how == landing::kind::kept) settle_kept(m, spot.offset);
     if (m.slot != no_slot) (*operations_)[m.slot].moved = m.received;
     retire_if_complete(found);
   }
 
-  /// The sender gave a message up after `chunk_offset` bytes of it.
+  /// The sender gave a message up after `chunk_offset` bytes of it. Its receive ends, and its buffer is the caller's again.
+  /// The notice may overtake chunks, and other streams may be in the middle of some: the message is kept until all of them
+  /// are over.
   result<void> abort_message(const frame_header& h) {
     CAUSEWAY_ASSIGN(message* const m, announce(h, true));
-    if (h.chunk_offset < m->received) return broken("it takes back bytes that it already sent");
+    if (h.chunk_offset < m->received + m->coming) return broken("it takes back bytes that it already sent");
     if (m->slot != no_slot) {
       operations_->finish(m->slot, fail(errc::cancelled, name_, "it gave up sending this message"));
     }
@@ -106,7 +127,7 @@ class inbox {
     open_.push_back(slot);
   }
 
-  /// A receive is given up: nothing may touch its buffer from now on. The streams must drop landings of its slot as well.
+  /// A receive is given up: nothing touches its buffer from now on.
   void cancel(slot_index slot) {
     if (const auto at = std::find(open_.begin(), open_.end(), slot); at != open_.end()) {
       open_.erase(at);
@@ -165,6 +186,7 @@ class inbox {
     message_id id;
     std::uint64_t length = 0;
     std::uint64_t received = 0;
+    std::uint64_t coming = 0;    ///< bytes of chunks that streams are in the middle of
     std::uint64_t expected = 0;  ///< the length, or less once the sender gave it up
     slot_index slot = no_slot;   ///< the receive it goes to
     bool discard = false;
@@ -205,7 +227,7 @@ class inbox {
     m.length = m.expected = h.message_length;
     m.discard = aborted;
     if (h.message_length > limits_.chunk) m.seen.resize((h.message_length - 1) / limits_.chunk + 1);
-    kept_ += cost_of(m);
+    keep(cost_of(m));
     match_in_order(h.sequence);
     return &m;
   }
@@ -261,23 +283,37 @@ class inbox {
     const std::uint64_t whole = std::min<std::uint64_t>(limits_.chunk, h.message_length - h.chunk_offset);
     if (h.chunk_length != whole) return broken("it sent a chunk of the wrong length");
     if (m.was_seen(h.chunk_offset / limits_.chunk)) return broken("it sent a chunk twice");
-    if (m.received + h.chunk_length > m.expected) return broken("it went on with a message that it had given up");
+    if (m.received + m.coming + h.chunk_length > m.expected)
+      return broken("it went on with a message that it had given up");
     return {};
   }
 
   result<void> keep_chunk(message& m, const frame_header& h, landing& spot) {
     const std::size_t after = kept_ + h.chunk_length;
-    if (after > limits_.pause_at && open_.empty()) {
+    if ((after > limits_.pause_at || crowded(after, 1)) && open_.empty()) {
       spot.how = landing::kind::parked;
       return {};
     }
     // A receive is open and its message may be behind this one: read on beyond the limit rather than wait for ever.
     if (after > limits_.refuse_at) return broken("it sent far more than anybody asked for");
+    if (crowded(after, 2)) return broken("it sent what nobody asked for, when others had used up the memory for that");
     m.kept.push_back({h.chunk_offset, h.chunk_length, false, std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}});
-    kept_ = after;
+    keep(h.chunk_length);
     spot.how = landing::kind::kept;
-    spot.to = m.kept.back().bytes.get();
     return {};
+  }
+
+  /// All peers together keep more than `times` the budget, and this one more than its share.
+  [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const {
+    return limits_.shared != nullptr && after > limits_.least_share && limits_.shared->exceeded(after - kept_, times);
+  }
+  void keep(std::size_t bytes) {
+    kept_ += bytes;
+    if (limits_.shared != nullptr) limits_.shared->take(bytes);
+  }
+  void free(std::size_t bytes) {
+    kept_ -= bytes;
+    if (limits_.shared != nullptr) limits_.shared->give(bytes);
   }
 
   void settle_kept(message& m, std::uint64_t offset) {
@@ -297,7 +333,7 @@ class inbox {
   /// Frees kept chunks but for those that a stream still writes into.
   void drop_filled(message& m) {
     std::erase_if(m.kept, [&](const kept_chunk& chunk) {
-      if (chunk.filled) kept_ -= chunk.length;
+      if (chunk.filled) free(chunk.length);
       return chunk.filled;
     });
   }
@@ -319,8 +355,8 @@ class inbox {
   }
 
   message_map::iterator erase(message_map::iterator at) {
-    for (const kept_chunk& chunk : at->second.kept) kept_ -= chunk.length;
-    kept_ -= cost_of(at->second);
+    for (const kept_chunk& chunk : at->second.kept) free(chunk.length);
+    free(cost_of(at->second));
     return messages_.erase(at);
   }
 

@@ -31,6 +31,7 @@
 #include <causeway/parallel/pipeline_batch.hpp>
 #include <causeway/parallel/seat_work.hpp>
 #include <causeway/parallel/stage_model.hpp>
+#include <causeway/parallel/unsound_steps.hpp>
 #include <causeway/policy/concepts.hpp>
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/layout.hpp>
@@ -284,12 +285,20 @@ class elastic_pipeline {
     if (crew_->words().step != ctx.step()) return finished_by_others(ctx);
     CAUSEWAY_ASSIGN(const auto facts, meet(ctx, true));
     CAUSEWAY_TRY(assemble(ctx, *facts));
-    CAUSEWAY_TRY(compute(ctx));
+    auto done = compute(ctx);
+    if (done) done = check_sound(loss_, ctx.own_norm());
+    if (!done) return leave_to_others(ctx, done.error());
     CAUSEWAY_TRY(sum_gradients(ctx));
     name_attempt();
     CAUSEWAY_TRY(tell_sums(ctx));
     proposes_ = true;
     return {};
+  }
+
+  error leave_to_others(auto& ctx, const error& why) {
+    if (why.code != errc::non_finite) return why;
+    kept_.forget();
+    return unsound_.judge(ctx.step(), why, held_.drop_spoilt(ctx), ctx.log());
   }
 
   // It goes to their step at once: who is behind when they have ended would wait for their next attempt for ever.
@@ -323,8 +332,10 @@ class elastic_pipeline {
     stage::layout shared_out = layout_;
     const auto shares = stage::even_shares(pieces, shared_out.replicas.size());
     for (std::size_t r = 0; r < shares.size(); ++r) shared_out.replicas[r].micro_batches = shares[r];
-    CAUSEWAY_ASSIGN(const double own, forward_only(ctx, shared_out, b, pieces));
-    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, own));
+    const auto own = forward_only(ctx, shared_out, b, pieces);
+    const auto sound = own ? check_sound(*own, 0) : result<void>{own.error()};
+    if (!sound) return leave_to_others(ctx, sound.error());
+    CAUSEWAY_ASSIGN(const auto all, of_everybody(ctx, *own));
     return std::accumulate(all.begin(), all.end(), 0.0);
   }
 
@@ -577,6 +588,7 @@ class elastic_pipeline {
   bool complete_ = false;  // the gradients are those of the whole batch
   bool proposes_ = false;  // and the attempt that made them so is under way
   std::string said_;
+  unsound_steps unsound_;
   std::uint64_t received_blocks_ = 0;
   std::uint64_t made_up_blocks_ = 0;
   std::uint64_t resumed_attempts_ = 0;

@@ -15,6 +15,7 @@
 #include <causeway/stage/recovery.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -59,6 +60,24 @@ class held_blocks {
       p.squares.push_back(known != squares_.end() ? known->second : 0);
     }
     return p;
+  }
+
+  /// Blocks whose parameters or moments are not finite are held no more, as if this peer had been lost with them. How many
+  /// those were.
+  std::size_t drop_spoilt(auto& ctx) {
+    std::size_t dropped = 0;
+    for (std::size_t b = 0; b < valid_.size(); ++b) {
+      const auto block = static_cast<std::int64_t>(b);
+      if (valid_[b] == 0 || !ctx.model().part().holds(block)) continue;
+      bool finite = true;
+      for_parts(ctx, block, [&](std::span<float> part) {
+        finite = finite && std::all_of(part.begin(), part.end(), [](float v) { return std::isfinite(v); });
+      });
+      if (finite) continue;
+      valid_[b] = 0;
+      ++dropped;
+    }
+    return dropped;
   }
 
   /// Its seat in the attempt under way; none where it is spare.

@@ -13,6 +13,7 @@
 #include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
+#include <causeway/net/deadline.hpp>
 #include <causeway/nn/declaration.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/embedding_base.hpp>
@@ -29,6 +30,8 @@
 #include <causeway/stage/activation.hpp>
 #include <causeway/stage/schedules.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
@@ -74,8 +77,11 @@ class pipeline {
     for (std::uint32_t m = 0; m < schedule_.micro_batches; ++m) dropout[m] = ctx.dropout_stream(m);
     const float scale = 1.0F / static_cast<float>(b.tokens());
     auto view = view_of(ctx);
-    return run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
-                     mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
+    const time_point begin = ctx.clock().now();
+    auto loss = run_batch(ctx, view, codec_, *cursor_, {schedule_, place_.rank, chunks_, b, scale, true, dropout},
+                          mail(ctx, first_channel, base_.empty() ? nullptr : &base_), talk(ctx));
+    if (loss) batch_times_.observe(ctx.clock().now() - begin);
+    return loss;
   }
 
   /// Over all stages; the gradients of a tied table are added up first. 8 bytes to every peer of the pipeline.
@@ -153,11 +159,18 @@ class pipeline {
   [[nodiscard]] collective::group_view view_of(auto& ctx) const { return {ctx.world(), place_.pipeline}; }
 
   [[nodiscard]] pipeline_talk talk(auto& ctx) const {
-    return {{.channel = first_channel + 4, .step = ctx.step()}, ctx.exchange_options()};
+    pipeline_talk t{{.channel = first_channel + 4, .step = ctx.step()}, ctx.exchange_options()};
+    t.options.deadline = deadline(ctx);
+    return t;
   }
 
   [[nodiscard]] batch_talk mail(auto& ctx, std::uint32_t channel, const embedding_base* base = nullptr) const {
-    return {channel, ctx.step(), place_.replica, window_, ctx.exchange_options().deadline, base};
+    return {channel, ctx.step(), place_.replica, window_, deadline(ctx), base};
+  }
+  // No wait is longer than a batch has ever taken, with room for a peer that saves a checkpoint; before the first, a day.
+  // So a peer that hangs ends the run with an error that names whom this one waited for.
+  [[nodiscard]] time_point deadline(auto& ctx) const {
+    return std::min(ctx.exchange_options().deadline, batch_times_.deadline(ctx.clock().now()));
   }
 
   // Equal on peers that can be stages of one pipeline.
@@ -203,6 +216,7 @@ class pipeline {
   std::vector<nn::block_range> chunks_;
   embedding_base base_;           // empty where the codec uses none
   std::vector<float> other_end_;  // a tied table's gradient of the other end
+  net::arrival_statistics batch_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
   std::uint64_t round_ = 0;
   std::uint32_t window_ = 1;
   bool completed_ = false;  // this step's gradients of a tied table are added up

@@ -14,6 +14,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/core/thread_pool.hpp>
+#include <causeway/kernels/reduce.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/embedding_base.hpp>
 #include <causeway/parallel/micro_batches.hpp>
@@ -99,13 +100,15 @@ class stage_mail {
     auto outcome = codec_.decode(setup_.pool, c, std::span{got.bytes}.first(got.moved), values);
     spare_.push_back(std::move(got.bytes));
     top_up(l);
-    if (!outcome && outcome.error().where.empty())
-      outcome.error().where = "rank " + std::to_string(source_of(l, op.micro_batch));
+    const std::string from = "rank " + std::to_string(source_of(l, op.micro_batch));
+    if (!outcome && outcome.error().where.empty()) outcome.error().where = from;
+    if (outcome && !all_finite(values)) return not_finite(from, op, "it sent");
     return outcome;
   }
 
-  /// Sends the output of `op`.
+  /// Sends the output of `op`. errc::non_finite where it is not: its input was, so it was spoilt here.
   result<void> send(const plan::operation& op, std::span<const float> values) {
+    if (!all_finite(values)) return not_finite("this stage", op, "it came to");
     auto c = crossing_of(way_of(op.kind), sent_edge_of(op), op.micro_batch);
     CAUSEWAY_TRY(add_base(c, op.micro_batch));
     parcel p{.bytes = buffer(codec_.most_bytes(c))};
@@ -168,6 +171,14 @@ class stage_mail {
   [[nodiscard]] std::uint32_t sent_edge_of(const plan::operation& op) const noexcept {
     const std::uint32_t v = plan::virtual_stage(setup_.schedule, {setup_.rank, op.chunk});
     return op.kind == plan::work::forward ? v : v - 1;
+  }
+
+  [[nodiscard]] bool all_finite(std::span<const float> values) const {
+    return values.empty() || kernels::all_finite(setup_.pool, values.data(), static_cast<std::int64_t>(values.size()));
+  }
+  [[nodiscard]] static error not_finite(const std::string& whose, const plan::operation& op, const std::string& how) {
+    return fail(errc::non_finite, whose,
+                how + " values that are not finite for micro-batch " + std::to_string(op.micro_batch));
   }
 
   [[nodiscard]] batch piece_of(std::uint32_t micro_batch) const {

@@ -67,6 +67,7 @@ class stage_computer final : public swarm_computer {
     u.input = std::exchange(input_, {});
     if (waits_for_backward()) return swarm_output{};
     CAUSEWAY_TRY(pass_forward(u, m));
+    CAUSEWAY_TRY(check_loss(u, m));
     swarm_output out{u.pass.loss, nullptr};
     CAUSEWAY_ASSIGN(out.bytes, encoded(output, u.pass.output.value));
     u.pass.output.value.reset();
@@ -77,6 +78,7 @@ class stage_computer final : public swarm_computer {
   result<swarm_output> backward(const swarm_crossing& d_input) override {
     unit& u = units_.at(d_input.micro_batch);
     if (waits_for_backward()) CAUSEWAY_TRY(pass_forward(u, d_input.micro_batch));
+    CAUSEWAY_TRY(check_loss(u, d_input.micro_batch));
     CAUSEWAY_ASSIGN(const tensor d, ctx_.model().backward_stage(u.tape, u.pass, std::exchange(input_, {})));
     swarm_output out{u.pass.loss, nullptr};
     CAUSEWAY_ASSIGN(out.bytes, encoded(d_input, d));
@@ -164,6 +166,10 @@ class stage_computer final : public swarm_computer {
     return boundary_bytes{std::move(bytes)};
   }
 
+  static result<void> check_loss(const unit& u, std::uint32_t m) {
+    if (std::isfinite(u.pass.loss)) return {};
+    return fail(errc::non_finite, "swarm", "the loss of micro-batch " + std::to_string(m) + " is not finite");
+  }
   static result<void> check_finite(const tensor& t, const std::string& what) {
     const auto values = t.span<float>();
     if (std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) return {};

@@ -36,7 +36,7 @@ struct addressed_order {
 };
 
 /// Thread safety: none. Memory: M · S peers for M micro-batches and S stages. Cost of an event: O(S), but for a peer that
-/// goes, O(M · S).
+/// goes or reports and for a stage's sum, O(M · S); what is under way is counted, not looked for.
 template <stage::routing::Router Router>
 class swarm_driver {
  public:
@@ -51,6 +51,8 @@ class swarm_driver {
     if (known != stage_of_.end() && known->second == stage) return;
     if (known != stage_of_.end()) gone(id);
     known_.announced(id, stage);
+    const auto offended = offences_.find(id);
+    if (offended != offences_.end() && swarm_wire::step_of(turn_) < offended->second.until) known_.ban(id);
     stage_of_[id] = stage;
     router_.begin(size_, known_);
   }
@@ -65,7 +67,7 @@ class swarm_driver {
     reporters_.erase(id);
     for (std::uint32_t m = 0; m < batches_.size(); ++m) {
       batch& b = batches_[m];
-      std::replace(b.holders.begin(), b.holders.end(), id, net::peer_id{0});
+      if (b.holders[stage] == id) hold(m, stage, 0);
       if (!b.started || std::find(b.path.begin(), b.path.end(), id) == b.path.end()) continue;
       stale_.insert(m);
       if (differ_) b.path[stage] = stage::routing::nobody;  // also if it is back at once: it has forgotten
@@ -73,16 +75,19 @@ class swarm_driver {
     pump();
   }
 
-  /// What it sent for a micro-batch of this turn is of no use: until the next turn nothing new goes there, and another of
-  /// its stage, if there is one, computes that micro-batch.
+  /// What it sent for a micro-batch of this turn is of no use: until the next step nothing new goes there, and another of
+  /// its stage, if there is one, computes that micro-batch. Whom it happens to again within 64 steps gets nothing for 2, 4
+  /// ... 64 of them, unless its stage has nobody else.
   void failed(net::peer_id id, std::uint64_t turn, std::uint32_t m) {
     const auto stage = stage_of_.find(id);
     if (stage == stage_of_.end() || turn != turn_ || m >= batches_.size()) return;
     known_.ban(id);
+    offence& o = offences_[id];
+    o.until = swarm_wire::step_of(turn_) + (std::uint64_t{1} << std::min(o.count++, 6U));
     batch& b = batches_[m];
     if (!b.started || b.path[stage->second] != id || known_.usable(stage->second).empty()) return;
     b.path[stage->second] = stage::routing::nobody;
-    if (b.holders[stage->second] == id) b.holders[stage->second] = 0;
+    if (b.holders[stage->second] == id) hold(m, stage->second, 0);
     stale_.insert(m);
     pump();
   }
@@ -100,11 +105,18 @@ class swarm_driver {
     size_ = size;
     batches_.assign(size.micro_batches, batch{size.stages});
     std::fill(summed_.begin(), summed_.end(), false);
+    under_way_ = finished_ = 0;
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) count_missing(m);
     stale_.clear();
     adopted_.clear();
     next_ = 0;
     reporters_ = std::move(from);
-    for (const auto& [id, stage] : stage_of_) known_.announced(id, stage);
+    const std::uint64_t step = swarm_wire::step_of(turn);
+    std::erase_if(offences_, [&](const auto& o) { return step > o.second.until + 64; });
+    for (const auto& [id, stage] : stage_of_) {
+      const auto known = offences_.find(id);
+      if (known == offences_.end() || step >= known->second.until) known_.announced(id, stage);
+    }
     router_.begin(size_, known_);
     pump();
   }
@@ -130,8 +142,9 @@ class swarm_driver {
   void summed(std::uint32_t stage, bool has) {
     if (summed_[stage] == has) return;
     summed_[stage] = has;
-    for (std::uint32_t m = 0; m < batches_.size() && !has; ++m) {
-      if (batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
+    for (std::uint32_t m = 0; m < batches_.size(); ++m) {
+      recount(m, [&] { count_missing(m); });
+      if (!has && batches_[m].started && batches_[m].holders[stage] == 0) stale_.insert(m);
     }
     pump();
   }
@@ -141,10 +154,7 @@ class swarm_driver {
   [[nodiscard]] std::vector<addressed_order> take_orders() { return std::exchange(orders_, {}); }
 
   /// Every micro-batch is in the gradient of a living peer of every stage; in an evaluation, its loss is known.
-  [[nodiscard]] bool complete() const {
-    return reporters_.empty() &&
-           std::all_of(batches_.begin(), batches_.end(), [this](const batch& b) { return covered(b); });
-  }
+  [[nodiscard]] bool complete() const { return reporters_.empty() && finished_ == batches_.size(); }
   /// Summed over all micro-batches whose loss is known, in their order.
   [[nodiscard]] double loss() const {
     double sum = 0;
@@ -159,14 +169,8 @@ class swarm_driver {
     }
     return all;
   }
-  [[nodiscard]] std::uint32_t under_way() const {
-    return static_cast<std::uint32_t>(
-        std::count_if(batches_.begin(), batches_.end(), [this](const batch& b) { return b.started && !covered(b); }));
-  }
-  [[nodiscard]] std::uint32_t finished() const {
-    return static_cast<std::uint32_t>(
-        std::count_if(batches_.begin(), batches_.end(), [this](const batch& b) { return covered(b); }));
-  }
+  [[nodiscard]] std::uint32_t under_way() const noexcept { return under_way_; }
+  [[nodiscard]] std::uint32_t finished() const noexcept { return finished_; }
   /// Micro-batches that were routed again after a peer had gone.
   [[nodiscard]] std::uint64_t rerouted() const noexcept { return rerouted_; }
 
@@ -177,8 +181,14 @@ class swarm_driver {
     std::vector<net::peer_id> holders;  ///< by stage: who has contributed it; 0: nobody who lives
     std::vector<std::uint64_t> passes;  ///< by stage
     double loss = 0;
+    std::uint32_t missing = 0;  ///< stages that do not have it
     bool started = false;
     bool known = false;  ///< which tensors are where: this driver has started it
+  };
+
+  struct offence {
+    std::uint32_t count = 0;
+    std::uint64_t until = 0;  ///< the first step in which it may get something again
   };
 
   // What ends with an exchange is of all local steps of the round: peers have most of it when it begins.
@@ -189,18 +199,42 @@ class swarm_driver {
   [[nodiscard]] bool covered(std::uint32_t m, const batch& b, std::uint32_t s) const {
     return b.holders[s] != 0 || summed_[s] || !router_.runs(size_, s, m);
   }
-  [[nodiscard]] bool covered(const batch& b) const {
-    const auto m = static_cast<std::uint32_t>(&b - batches_.data());
-    if (!swarm_wire::trains(turn_)) return b.holders.back() != 0;
-    for (std::uint32_t s = 0; s < size_.stages; ++s) {
-      if (!covered(m, b, s)) return false;
+  [[nodiscard]] static bool covered(const batch& b) noexcept { return b.missing == 0; }
+
+  // What ends a turn is counted as it changes.
+  void count_missing(std::uint32_t m) {
+    batch& b = batches_[m];
+    if (!swarm_wire::trains(turn_)) {
+      b.missing = b.holders.back() != 0 ? 0 : 1;
+      return;
     }
-    return true;
+    b.missing = 0;
+    for (std::uint32_t s = 0; s < size_.stages; ++s) b.missing += covered(m, b, s) ? 0 : 1;
+  }
+  template <class Change>
+  void recount(std::uint32_t m, Change&& change) {
+    const batch& b = batches_[m];
+    const auto count = [&](std::uint32_t by) {
+      finished_ += covered(b) ? by : 0;
+      under_way_ += b.started && !covered(b) ? by : 0;
+    };
+    count(UINT32_MAX);  // minus one
+    change();
+    count(1);
+  }
+  void hold(std::uint32_t m, std::uint32_t stage, net::peer_id who) {
+    recount(m, [&] {
+      batches_[m].holders[stage] = who;
+      count_missing(m);
+    });
+  }
+  void set_started(std::uint32_t m) {
+    recount(m, [&] { batches_[m].started = true; });
   }
 
   void note(net::peer_id from, std::uint32_t stage, std::uint32_t m, double loss) {
     batch& b = batches_[m];
-    if (b.holders[stage] == 0) b.holders[stage] = from;
+    if (b.holders[stage] == 0) hold(m, stage, from);
     if (stage + 1 == size_.stages) b.loss = loss;
   }
 
@@ -212,7 +246,7 @@ class swarm_driver {
         note(from, stage, m, losses < r.losses.size() ? r.losses[losses++] : 0);
         adopt(m, stage, from);
       } else if (b.holders[stage] == from) {  // it had to drop it
-        b.holders[stage] = 0;
+        hold(m, stage, 0);
         if (differ_) b.path[stage] = stage::routing::nobody;
         stale_.insert(m);
       } else if (r.begun.has(m) && b.holders[stage] == 0) {
@@ -234,7 +268,7 @@ class swarm_driver {
     if (!reporters_.empty()) return;
     for (const std::uint32_t m : std::exchange(adopted_, {})) {
       if (!batches_[m].started) stale_.insert(m);
-      batches_[m].started = true;
+      set_started(m);
     }
     for (const std::uint32_t m : std::exchange(stale_, {})) mend(m);
     std::uint32_t room = window_ * static_cast<std::uint32_t>(stage_of_.size());
@@ -253,7 +287,7 @@ class swarm_driver {
     for (std::uint32_t s = 0; s < size_.stages; ++s) {
       b.path[s] = router_.runs(size_, s, m) ? router_.choose(known_, s, m) : 0;
     }
-    b.started = true;
+    set_started(m);
     begin_anew(b, 0);
     tell(m, b, std::vector(size_.stages, swarm_wire::stage_need::usual));
     return true;
@@ -345,10 +379,12 @@ class swarm_driver {
   std::uint64_t turn_ = 0;
   std::uint32_t versions_ = 0;
   std::uint32_t next_ = 0;
+  std::uint32_t under_way_ = 0, finished_ = 0;  // micro-batches
   std::uint64_t rerouted_ = 0;
   std::vector<batch> batches_;
   std::vector<bool> summed_;
   std::map<net::peer_id, std::uint32_t> stage_of_;
+  std::map<net::peer_id, offence> offences_;  // also of those who are gone: coming back is no pardon
   std::set<net::peer_id> reporters_;
   std::set<std::uint32_t> stale_, adopted_;
   std::vector<addressed_order> orders_;

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,6 +46,7 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     log_(severity::debug, "peer " + std::to_string(id) + " is down: " + why.message);
     table_.down(id);
     std::erase_if(parcels_, [link](const auto& p) { return p.first == link; });
+    announced_.erase(link);
     driver_.gone(id);
     this->fetched_.lost(id);
     this->settle();
@@ -54,6 +56,7 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
 
   void on_control(net::peer_index link, std::span<const std::byte> bytes) override {
     const net::peer_id from = table_.at(link);
+    if (from == 0) return;  // it is down already
     auto m = swarm_wire::decode(this->run_, bytes);
     if (!m) {
       log_(severity::warning, "peer " + std::to_string(from) + " is sent away: " + m.error().text());
@@ -71,25 +74,34 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
 
   void heartbeat() {
     const time_point now = fabric_->now();
-    this->announce();
+    const auto some = table_.next_few(base::few);
+    this->announce_to(some);
     this->look_around_for_peers(now);
-    this->probe(now);
-    this->tell_driver(table_.measured_delays());
+    this->probe(some, now);
+    this->look_after_the_trainer(now);
+    if (auto measured = table_.take_delays(); !measured.list.empty()) this->tell_driver(measured);
     if (drives_) this->balance(now);
     this->ask_for_the_loss();
     this->fetched_.forgive();
     fabric_->wake_at(now + options_.heartbeat);
   }
 
-  /// Parcels of this turn, whose data can be received now; those of turns to come are kept.
+  /// Parcels of this turn whose data can be received now: those from whom the orders name. Others wait for their order or
+  /// their turn, so nobody else makes this peer set memory aside.
   [[nodiscard]] std::vector<std::pair<net::peer_index, swarm_wire::parcel>> take_parcels() {
+    if (std::exchange(announced_in_, station_.turn()) != station_.turn()) announced_.clear();
     std::vector<std::pair<net::peer_index, swarm_wire::parcel>> due;
     std::erase_if(parcels_, [&](const auto& p) {
-      if (p.second.turn == station_.turn()) due.push_back(p);
-      return p.second.turn <= station_.turn();
+      const auto& [link, what] = p;
+      const bool now =
+          what.turn == station_.turn() && station_.expects(table_.at(link), what.micro_batch, what.backward != 0);
+      if (now) due.push_back(p);
+      return now || what.turn < station_.turn();
     });
     return due;
   }
+
+  std::vector<std::pair<net::peer_index, swarm_wire::parcel>> parcels_;  // whose data is not expected yet
 
  private:
   void take(net::peer_index, net::peer_id from, const swarm_wire::status& s) {
@@ -121,8 +133,14 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     if (drives_) this->heard_by_driver(from, r);
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::order& o) { this->accept(from, o); }
-  void take(net::peer_index link, net::peer_id, const swarm_wire::parcel& p) {
-    if (p.turn >= station_.turn() && parcels_.size() < base::most_early_orders) parcels_.emplace_back(link, p);
+  /// A neighbour announces two tensors a micro-batch and turn, and what it sends again. Who goes on and on is sent away.
+  void take(net::peer_index link, net::peer_id from, const swarm_wire::parcel& p) {
+    if (p.turn < station_.turn()) return;
+    const std::size_t most = announced_each * this->most_micro_batches();
+    if (++announced_[link] <= most && parcels_.size() < announced_in_all * most)
+      return parcels_.emplace_back(link, p), void();
+    log_(severity::warning, "peer " + std::to_string(from) + " is sent away: it announced more tensors than a turn has");
+    fabric_->close(link, "more tensors were announced than a turn has, " + std::to_string(most) + " at most");
   }
   void take(net::peer_index, net::peer_id from, const swarm_wire::contributed& c) {
     if (drives_) this->heard_by_driver(from, c);
@@ -145,7 +163,10 @@ class swarm_hearing : protected swarm_lead<Router>, protected net::fabric_events
     if (from == followed_.id && m.stage < options_.stages && m.stage != options_.stage) this->move_to_ = m.stage;
   }
 
-  std::vector<std::pair<net::peer_index, swarm_wire::parcel>> parcels_;  // whose data is not expected yet
+  static constexpr std::size_t announced_each = 8, announced_in_all = 16;  // the latter times the former
+
+  std::map<net::peer_index, std::size_t> announced_;  // in this turn
+  std::uint64_t announced_in_ = 0;                    // that turn
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel

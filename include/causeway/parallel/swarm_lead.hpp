@@ -8,6 +8,7 @@
 #include <causeway/config/config.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
+#include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
 #include <causeway/parallel/swarm_balance.hpp>
 #include <causeway/parallel/swarm_driver.hpp>
@@ -22,7 +23,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,22 +46,21 @@ class swarm_lead : protected swarm_ends {
   // ---- a turn ----------------------------------------------------------------------------------------------------------
 
   /// `counted`: of the turn's micro-batches, those that this peer has stepped on already.
+  /// The same turn again: what this peer had of it is lost.
   void begin(std::uint64_t turn, std::uint32_t micro_batches, swarm_wire::batch_set counted = {}) {
+    const bool again = turn == station_.turn() && station_.done().size() > 0;
+    if (again) leave_turn();
     station_.begin(turn, micro_batches, std::move(counted));
     queue_.begin_turn();
     gradients_.begin(swarm_wire::step_of(turn));
     begin_ends(swarm_wire::step_of(turn));
-    serving_ = !move_to_;
+    serving_ = !move_to_ && (step() >= sound_from_ || !table_.anybody_serves(options_.stage));
+    looks_on_ = !serving_ && !move_to_;
+    trainer_hangs_ = false;
     gives_up_ = declared_ = false;
-    bool told = verdict_.turn == turn;
-    std::vector<std::pair<net::peer_id, swarm_wire::order>> due;
-    std::copy_if(orders_.begin(), orders_.end(), std::back_inserter(due),
-                 [&](const auto& o) { return o.second.turn == turn; });
-    std::erase_if(orders_, [&](const auto& o) { return o.second.turn <= turn; });
-    told = told || !due.empty();
-    if (serving_) {  // else they are for somebody who stays
-      for (const auto& [from, o] : due) accept(from, o);
-    }
+    bool told = verdict_.turn == turn && !again;
+    trainer_is_here(fabric_->now(), orders_.empty() ? duration{0} : fabric_->now() - seen_trainer_);
+    told = take_early_orders(turn) || told;
     if (drives_ && micro_batches > 0) drive(std::exchange(asked_, true) && !closes_a_round());
     announce();
     if (closes_a_round() && !drives_) {
@@ -70,6 +69,24 @@ class swarm_lead : protected swarm_ends {
       ask_what_was_missed();
     }
     settle();
+  }
+
+  /// What this peer has of the turn is worth nothing. Who drives gives it to others; this peer drives no more.
+  void leave_turn() {
+    serving_ = false;
+    looks_on_ = true;
+    if (verdict_.turn == station_.turn()) verdict_.complete = 0;
+    station_.forget();
+    ++times_forgotten_;
+    if (std::exchange(drives_, false)) followed_ = {};
+    announce();
+    settle();
+  }
+  /// Who came to values that are not finite computes again with its next step; after each time more, within a hundred
+  /// steps, it looks on for one step, three, seven ... 63, as long as others serve its stage.
+  void count_offence() {
+    if (step() > sound_from_ + 100) offences_ = 0;
+    sound_from_ = step() + (std::uint64_t{1} << std::min(offences_++, 6U)) - 1;
   }
 
   /// Peers take steps on their own between exchanges.
@@ -143,18 +160,19 @@ class swarm_lead : protected swarm_ends {
   }
 
   void elect() {
-    if (!serving_) return;
+    if (!serving_ && !looks_on_) return;
     auto d = table_.driver(drives_ ? term_ : 0);
     if (drives_ && d.id != fabric_->id()) drives_ = false;
-    const bool may_claim = options_.stage == 0 && table_.first_in_line() && fabric_->now() >= claims_from_;
+    const bool may_claim = serving_ && options_.stage == 0 && table_.first_in_line() && fabric_->now() >= claims_from_;
     if (d.id == 0 && may_claim) return claim_driving();
     if (d.id != 0 && (d.id != followed_.id || d.term != followed_.term)) follow(d);
   }
 
   void follow(swarm_table::driver_choice d) {
     followed_ = d;
+    table_.tell_delays_again();
     station_.drop_orders();
-    std::erase_if(orders_, [&](const auto& o) { return o.second.version >> 32U < d.term; });
+    std::erase_if(orders_, [&](const auto& o) { return o.second.second.version >> 32U < d.term; });
     if (d.id != fabric_->id()) send_report();
   }
 
@@ -206,9 +224,7 @@ class swarm_lead : protected swarm_ends {
 
   void steer() {
     if (declared_ || station_.done().size() == 0) return;  // nothing more comes of this turn
-    for (std::uint32_t s = 0; s < options_.stages && in_training(); ++s) {
-      driver_.summed(s, table_.has_sum(s, step()) || (s == options_.stage && has_sum()));
-    }
+    look_for_sums();
     for (addressed_order& o : driver_.take_orders()) {
       if (o.to == fabric_->id()) {
         accept(o.to, o.what);
@@ -218,7 +234,17 @@ class swarm_lead : protected swarm_ends {
     }
     const bool complete = driver_.complete();
     if (complete != std::exchange(told_complete_, complete)) tell_all(judge());
-    if (complete || verdict_.turn == station_.turn()) hear(judge());
+    const bool heard = verdict_.turn == station_.turn();
+    if (heard ? (verdict_.complete != 0) != complete : complete) hear(judge());
+  }
+
+  // All peers are looked through only when one of them has said something new.
+  void look_for_sums() {
+    const sums_seen now{table_.changes(), station_.turn(), gradients_.version(), term_};
+    if (!in_training() || std::exchange(sums_seen_, now) == now) return;
+    for (std::uint32_t s = 0; s < options_.stages; ++s) {
+      driver_.summed(s, table_.has_sum(s, step()) || (s == options_.stage && has_sum()));
+    }
   }
 
   [[nodiscard]] swarm_wire::verdict judge() const {
@@ -229,12 +255,78 @@ class swarm_lead : protected swarm_ends {
 
   void accept(net::peer_id from, const swarm_wire::order& o) {
     const auto term = static_cast<std::uint32_t>(o.version >> 32U);
-    if (term < followed_.term || (term == followed_.term && from > followed_.id)) return;
+    if (term < followed_.term || (term == followed_.term && from > followed_.id) || !says_it_drives(from, term)) return;
     if (o.turn > station_.turn() || !serving_) {
-      if (orders_.size() < most_early_orders) orders_.emplace_back(from, o);
+      keep_early_order(from, o);
     } else {
       station_.take(o);
     }
+  }
+  [[nodiscard]] bool says_it_drives(net::peer_id who, std::uint32_t term) const {
+    if (who == fabric_->id()) return true;
+    const auto known = table_.peers().find(who);
+    if (known == table_.peers().end() || !known->second.said) return false;
+    return known->second.said->drives != 0 && known->second.said->term == term;
+  }
+
+  /// The newest for each micro-batch of the next few turns: who has missed one asks for it when the turn begins.
+  void keep_early_order(net::peer_id from, const swarm_wire::order& o) {
+    if (o.path.size() != options_.stages || o.micro_batch >= most_micro_batches()) return;
+    const auto known = orders_.find({o.turn, o.micro_batch});
+    if (known == orders_.end()) {
+      if (orders_.size() < early_turns * most_micro_batches())
+        orders_.emplace(std::pair{o.turn, o.micro_batch}, std::pair{from, o});
+    } else if (known->second.second.version < o.version) {
+      known->second = {from, o};
+    }
+  }
+  /// Whether there were any of this turn; those of a peer that does not serve are for somebody who stays.
+  bool take_early_orders(std::uint64_t turn) {
+    bool any = false;
+    while (!orders_.empty() && orders_.begin()->first.first <= turn) {
+      const auto next = orders_.extract(orders_.begin());
+      if (next.key().first != turn) continue;
+      any = true;
+      if (serving_) accept(next.mapped().first, next.mapped().second);
+    }
+    return any;
+  }
+  /// Of any turn.
+  [[nodiscard]] std::size_t most_micro_batches() const {
+    return static_cast<std::size_t>(options_.micro_batches) * std::max(options_.local_steps, 1U);
+  }
+
+  // ---- the trainer -----------------------------------------------------------------------------------------------------
+
+  /// It has looked, and what it was busy with took so long.
+  void trainer_is_here(time_point now, duration took = {}) {
+    if (took > duration{0}) trainer_times_.observe(took);
+    seen_trainer_ = now;
+    if (!std::exchange(trainer_hangs_, false)) return;
+    looks_on_ = false;
+    serving_ = !move_to_;
+    log_(severity::info, "this peer's trainer goes on");
+    forget_what_was_given_away();
+    announce();
+    elect();
+    send_report();
+  }
+  /// A trainer that hangs while work waits for it holds up everybody, and this thread's heartbeats hide it. So it is told
+  /// here, where the evidence is: others get its work until it moves again.
+  void look_after_the_trainer(time_point now) {
+    const bool was_stopped = now - std::exchange(looked_at_, now) > 3 * options_.heartbeat;  // this whole process
+    if (was_stopped || (orders_.empty() && !station_.next())) seen_trainer_ = now;           // or nothing waits for it
+    const duration since = now - seen_trainer_;
+    if (!serving_ || since <= std::max(trainer_times_.patience(), options_.silence)) return;
+    trainer_hangs_ = true;
+    serving_ = false;
+    looks_on_ = true;
+    if (std::exchange(drives_, false)) followed_ = {};
+    log_(severity::warning, "this peer's trainer has done nothing for " +
+                                std::to_string(static_cast<std::int64_t>(seconds(since))) +
+                                " s, though work waits for it: others get that until it goes on");
+    announce();
+    settle();
   }
 
   /// The driver's word. What an evaluation came to is kept for those who come late.
@@ -301,13 +393,20 @@ class swarm_lead : protected swarm_ends {
            " micro-batches are through\n";
   }
 
-  static constexpr std::size_t most_early_orders = std::size_t{1} << 20U;
+  struct sums_seen {
+    std::uint64_t changes = 0, turn = 0, version = 0;
+    std::uint32_t term = 0;
+    friend bool operator==(const sums_seen&, const sums_seen&) = default;
+  };
+
+  static constexpr std::size_t early_turns = 4;
   static constexpr std::size_t most_kept_losses = 4096;
 
   Router rule_;  // for runs() alone
   swarm_driver<Router> driver_;
-  std::vector<std::pair<net::peer_id, swarm_wire::order>> orders_;  // of turns to come
-  std::map<std::uint64_t, double> evaluated_;                       // by turn: summed losses
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::pair<net::peer_id, swarm_wire::order>>
+      orders_;                                 // of turns to come
+  std::map<std::uint64_t, double> evaluated_;  // by turn: summed losses
   queue_watch queues_;
   std::map<net::peer_id, std::uint32_t> balanced_;  // stages by peer, when they were looked at last
   swarm_move moving_;                               // the last one that was asked for
@@ -321,6 +420,13 @@ class swarm_lead : protected swarm_ends {
   bool declared_ = false;  // this local step is over, and what this peer contributed counts
   double loss_ = 0;        // of that step
   std::uint64_t times_forgotten_ = 0;
+  std::uint64_t sound_from_ = 0;  // the step from which this peer computes again
+  std::uint32_t offences_ = 0;    // times that it came to values that are not finite
+  sums_seen sums_seen_;
+  net::arrival_statistics trainer_times_;  // of what the trainer computes at a stretch
+  time_point seen_trainer_, looked_at_;
+  bool trainer_hangs_ = false;
+  bool looks_on_ = false;  // it does not serve, and follows who drives all the same
   bool news_ = false;
   std::atomic<bool> called_away_ = false;
 };

@@ -145,6 +145,9 @@ class swarm_round {
   virtual void end_local_step(std::uint64_t, swarm_computer&) {}
   /// The parameters are another committed state's now.
   virtual void replaced() {}
+  /// This peer came to values that are not finite, or its parameters are not: what it has of the turn is thrown away, and
+  /// others are given it. It serves again with the next turn that it begins.
+  virtual void throw_away() = 0;
   /// With local steps: the micro-batches that this peer has stepped on since the last exchange, of all steps of the round.
   [[nodiscard]] virtual swarm_wire::batch_set progress() const { return {}; }
   /// What a micro-batch takes here, forward and backward; 0: not known yet.
@@ -152,6 +155,8 @@ class swarm_round {
   /// The stage that this peer should serve, if it should serve another. It takes no more micro-batches then, and leaves its
   /// stage's membership: a step ends with errc::cancelled, and the program builds a peer of the other stage.
   [[nodiscard]] virtual std::optional<std::uint32_t> asked_to_move() = 0;
+  /// On the clock of deadlines.
+  [[nodiscard]] virtual time_point now() = 0;
   [[nodiscard]] virtual std::string describe() = 0;
 };
 

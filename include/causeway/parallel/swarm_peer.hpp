@@ -76,6 +76,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     const auto rested = [this] { return fabric_->now() >= again_from_; };
     const auto called = [&] { return with_lock(rested) && summoned(); };
     CAUSEWAY_TRY(work_until([&] { return this->may_enter() && rested(); }, called));
+    CAUSEWAY_TRY(check_contribution());
     return this->steps_alone() ? this->step_on_what_was_missing() : result<void>{};
   }
 
@@ -94,6 +95,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
   }
 
   void replaced() override { progress_ = {}; }
+  void throw_away() override { this->throw_work_away(); }
   [[nodiscard]] swarm_wire::batch_set progress() const override { return progress_; }
 
   result<double> evaluate(std::uint64_t step, std::uint32_t pieces, swarm_computer& computer) override {
@@ -102,7 +104,8 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       return fail(errc::invalid_argument, "swarm", "more than a million evaluations between two steps");
     }
     this->begin(swarm_wire::evaluation_turn(step, evaluations_++), pieces, computer);
-    CAUSEWAY_TRY(work_until([this] { return this->evaluated() || this->gives_up(); }));
+    const auto outcome = work_until([this] { return this->evaluated() || this->gives_up(); });
+    if (!outcome) CAUSEWAY_TRY(leave_evaluation_to_others(outcome.error()));
     const std::optional<double> loss = with_lock([&] { return this->evaluated(); });
     if (loss) return *loss;
     return fail(errc::cancelled, "swarm", "the others are through with this evaluation, and its loss is lost");
@@ -190,6 +193,10 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     return with_lock([&] { return this->move_to_; });
   }
 
+  [[nodiscard]] time_point now() override {
+    return with_lock([&] { return fabric_->now(); });
+  }
+
   /// Whom this peer waits for, and who drives. From any thread.
   [[nodiscard]] std::string describe() override {
     return with_lock([&] { return this->describe_lead(); }) + fabric_->describe_waits();
@@ -209,6 +216,20 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
     table_.remember(options_.stage, what);
     if (this->own_sums_[0].step != what.step) this->own_sums_[1] = this->own_sums_[0];
     this->own_sums_[0] = what;
+  }
+
+  // A peer whose values are not finite takes what others of its stage come to; its next step mends it.
+  result<void> leave_evaluation_to_others(const error& why) {
+    if (why.code != errc::non_finite || !with_lock([&] { return table_.anybody_serves(options_.stage); })) return why;
+    this->throw_work_away();
+    return work_until([this] { return this->evaluated() || this->gives_up(); });
+  }
+
+  // What cannot be added goes into no sum: nobody could take it out again.
+  result<void> check_contribution() {
+    const bool adds = with_lock([&] { return !this->has_sum() && station_.done().count() > 0; });
+    if (!adds || std::isfinite(computer_->squares())) return {};
+    return fail(errc::non_finite, "stage " + std::to_string(options_.stage), "this peer's gradient is not finite");
   }
 
   // ---- local steps ----------------------------------------------------------------------------------------------------
@@ -237,6 +258,7 @@ class swarm_peer final : public swarm_round, private swarm_work<Router> {
       std::optional<swarm_task> task;
       bool over = false;
       locked([&] {
+        this->trainer_is_here(fabric_->now());
         over = done();
         task = over ? std::nullopt : station_.next();
         if (task) this->queue_.began(station_.queued() - 1);

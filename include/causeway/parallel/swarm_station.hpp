@@ -97,6 +97,12 @@ class swarm_station {
     return neighbour(s, backward);
   }
 
+  /// Whether a tensor for this micro-batch is to come from that peer, as far as the orders say.
+  [[nodiscard]] bool expects(net::peer_id peer, std::uint32_t micro_batch, bool backward) const {
+    const auto known = slots_.find(micro_batch);
+    return peer != 0 && known != slots_.end() && known->second.ordered && neighbour(known->second, backward) == peer;
+  }
+
   /// A connection to this peer was made again: what it may have missed is sent once more.
   void connected(net::peer_id peer) {
     for (auto& [m, s] : slots_) {

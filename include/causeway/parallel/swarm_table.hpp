@@ -29,6 +29,7 @@ struct swarm_neighbour {
   time_point heard;
   time_point probed;  ///< an echo is waited for since then
   double delay = 0;   ///< seconds, half a round trip; 0: not known
+  bool news = false;  ///< the driver has not been told that delay
 };
 
 /// Thread safety: none; the fabric's lock serves.
@@ -38,15 +39,22 @@ class swarm_table {
 
   void up(net::peer_id id, net::peer_index link, const std::string& address, time_point now) {
     swarm_neighbour& p = peers_[id];
-    p = {link, true, address, std::nullopt, now, {}, p.delay};
+    p = {link, true, address, std::nullopt, now, {}, p.delay, p.delay > 0};
     by_link_[link] = id;
+    ++changes_;
   }
+  /// Who is down is forgotten where many are known: strangers come with new ids for ever.
   void down(net::peer_id id) {
-    peers_[id].up = false;
-    peers_[id].said.reset();
+    swarm_neighbour& p = peers_[id];
+    p.up = false;
+    p.said.reset();
+    by_link_.erase(p.link);
+    ++changes_;
+    if (peers_.size() > most_known) peers_.erase(id);
   }
   void take(net::peer_id from, const swarm_wire::status& s, time_point now) {
     swarm_neighbour& p = peers_[from];
+    if (!p.said || !says_the_same(*p.said, s)) ++changes_;
     p.said = s;
     p.heard = now;
     term_ = std::max(term_, s.term);
@@ -59,17 +67,40 @@ class swarm_table {
     if (p.probed == time_point{} || mark != mark_of(p.probed)) return;
     const double took = 0.5 * seconds(now - p.probed);
     p.delay = p.delay > 0 ? 0.7 * p.delay + 0.3 * took : took;
+    p.news = true;
     p.probed = {};
   }
   [[nodiscard]] static std::uint64_t mark_of(time_point t) { return static_cast<std::uint64_t>(t.since_start.count()); }
 
-  /// Of all who are connected.
-  [[nodiscard]] swarm_wire::delays measured_delays() const {
+  /// Those that were measured since the last call.
+  [[nodiscard]] swarm_wire::delays take_delays() {
     swarm_wire::delays all;
-    for (const auto& [id, p] : peers_) {
-      if (p.up && p.delay > 0 && all.list.size() < swarm_wire::most_addresses) all.list.push_back({id, p.delay});
+    for (auto& [id, p] : peers_) {
+      if (!p.up || !p.news || all.list.size() == swarm_wire::most_addresses) continue;
+      all.list.push_back({id, p.delay});
+      p.news = false;
     }
     return all;
+  }
+  /// Somebody else is to be told all of them.
+  void tell_delays_again() {
+    for (auto& [id, p] : peers_) p.news = p.delay > 0;
+  }
+
+  /// Another one after everything that somebody said anew, but for queues and speeds.
+  [[nodiscard]] std::uint64_t changes() const noexcept { return changes_; }
+
+  /// Up to `count` of those who are connected, others with every call: all in turn.
+  [[nodiscard]] std::vector<net::peer_id> next_few(std::size_t count) {
+    std::vector<net::peer_id> few;
+    auto at = peers_.upper_bound(last_of_few_);
+    for (std::size_t looked = 0; looked < peers_.size() && few.size() < count; ++looked) {
+      if (at == peers_.end()) at = peers_.begin();
+      if (at->second.up) few.push_back(at->first);
+      ++at;
+    }
+    if (!few.empty()) last_of_few_ = few.back();
+    return few;
   }
 
   /// The first one that is heard of counts for those who wait; who has it now is another question: `has_sum`.
@@ -170,11 +201,21 @@ class swarm_table {
   void term(std::uint32_t t) noexcept { term_ = std::max(term_, t); }
 
  private:
+  static bool says_the_same(const swarm_wire::status& a, const swarm_wire::status& b) {
+    const auto sum = [](const auto& x, const auto& y) { return x.step == y.step && x.squares == y.squares; };
+    return a.stage == b.stage && a.serving == b.serving && a.turn == b.turn && a.term == b.term && a.drives == b.drives &&
+           sum(a.sums[0], b.sums[0]) && sum(a.sums[1], b.sums[1]) && a.part == b.part && a.committed == b.committed;
+  }
+
+  static constexpr std::size_t most_known = 4096;
+
   net::peer_id self_;
   std::map<net::peer_id, swarm_neighbour> peers_;
   std::map<net::peer_index, net::peer_id> by_link_;
   std::vector<std::map<std::uint64_t, double>> sums_;  // by stage: step, squares
   std::uint32_t term_ = 0;
+  std::uint64_t changes_ = 0;
+  net::peer_id last_of_few_ = 0;
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI::parallel

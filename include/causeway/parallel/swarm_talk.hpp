@@ -15,11 +15,14 @@
 #include <causeway/parallel/swarm_station.hpp>
 #include <causeway/parallel/swarm_table.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::parallel {
 
@@ -49,6 +52,20 @@ class swarm_talk {
     }
   }
   void announce() { tell_all(own_status()); }
+  /// That this peer is still there: to the driver, from the driver to all, else to a few in turn. What changes goes to all
+  /// (`announce`), so in a swarm of n peers nobody hears more than the driver, n messages a heartbeat.
+  void announce_to(std::vector<net::peer_id> some) {
+    if (drives_) return announce();
+    if (followed_.id != 0 && std::find(some.begin(), some.end(), followed_.id) == some.end()) some.push_back(followed_.id);
+    for (const net::peer_id id : some) post(id, own_status());
+  }
+  /// After which silence a peer is given up. Who speaks to a few in turn comes to each of n others in every n / few-th
+  /// heartbeat; driver and followers hear each other in every one.
+  [[nodiscard]] duration silence_of(net::peer_id id) const {
+    const bool in_touch = drives_ || id == followed_.id;
+    const auto rounds = in_touch ? 0 : table_.peers().size() / few;
+    return options_.silence + 2 * static_cast<std::int64_t>(rounds) * options_.heartbeat;
+  }
 
   [[nodiscard]] swarm_wire::status own_status() const {
     return {options_.stage,
@@ -83,19 +100,24 @@ class swarm_talk {
   /// Looks for who is not connected, and gives up who is silent.
   void look_around_for_peers(time_point now) {
     for (const auto& [id, p] : table_.peers()) {
-      if (!p.up || now - p.heard <= options_.silence) continue;
+      if (!p.up || now - p.heard <= silence_of(id)) continue;
       log_(severity::warning, "peer " + std::to_string(id) + " is silent");
       fabric_->close(p.link, "silent for too long");
     }
+    std::set<std::string> connected{fabric_->address()};
+    for (const auto& [id, p] : table_.peers()) {
+      if (p.up) connected.insert(p.address);
+    }
     for (const std::string& a : addresses_) {
-      if (a != fabric_->address()) fabric_->dial(a);
+      if (!connected.contains(a)) fabric_->dial(a);
     }
   }
 
-  /// Asks everybody for an echo.
-  void probe(time_point now) {
-    for (auto& [id, p] : table_.peers()) {
-      if (!p.up || p.probed != time_point{}) continue;
+  /// Asks these for an echo.
+  void probe(const std::vector<net::peer_id>& some, time_point now) {
+    for (const net::peer_id id : some) {
+      swarm_neighbour& p = table_.peers()[id];
+      if (p.probed != time_point{}) continue;
       p.probed = now;
       post(id, swarm_wire::probe{swarm_table::mark_of(now)});
     }
@@ -119,6 +141,8 @@ class swarm_talk {
     }
     return text;
   }
+
+  static constexpr std::size_t few = 8;
 
   std::shared_ptr<net::fabric> fabric_;
   swarm_options options_;

@@ -90,6 +90,22 @@ class swarm_work : protected swarm_hearing<Router> {
     });
   }
 
+  /// What this peer has of the turn came to values that are not finite, or to no purpose.
+  void throw_work_away() {
+    log_(severity::warning, "this peer came to values that are not finite: what it has of step " +
+                                std::to_string(this->step() + 1) +
+                                " is thrown away, and computed again by others or from the last state that was committed");
+    if (computer_ != nullptr) std::fill(computer_->gradients().begin(), computer_->gradients().end(), 0.0F);
+    locked([this] {
+      if (this->steps_alone()) station_.settle(false);
+      progress_ = {};
+      clobbered_ = false;
+      added_ = 0;
+      this->count_offence();
+      this->leave_turn();
+    });
+  }
+
   /// With local steps: an inner step on what was computed in the closing turn, if anything was. errc::cancelled if so: this
   /// peer's parameters are others than when the exchange was prepared.
   result<void> step_on_what_was_missing() {
@@ -150,7 +166,9 @@ class swarm_work : protected swarm_hearing<Router> {
     if (task.backward) return compute_back(task, begin);
     CAUSEWAY_ASSIGN(auto out, computer_->forward(output(task.micro_batch, false)));
     locked([&] {
-      forward_seconds_[task.micro_batch] = seconds(fabric_->now() - begin);
+      const time_point end = fabric_->now();
+      this->trainer_is_here(end, end - begin);
+      forward_seconds_[task.micro_batch] = seconds(end - begin);
       station_.forwarded(task.micro_batch, std::move(out.bytes), task.pass);
       if (this->in_training()) return;
       station_.contributed(task.micro_batch, out.loss, nullptr, task.pass);
@@ -189,6 +207,8 @@ class swarm_work : protected swarm_hearing<Router> {
     });
     CAUSEWAY_ASSIGN(auto back, backward(m, adds));
     locked([&] {
+      const time_point end = fabric_->now();
+      this->trainer_is_here(end, end - begin);
       if (forgotten != this->times_forgotten_) return;  // others have been given it
       const double took = time_of(forward_seconds_[m] + seconds(fabric_->now() - begin));
       station_.contributed(m, back.loss, std::move(back.bytes), task.pass);

@@ -55,7 +55,7 @@ struct context {
   std::optional<net::peer_index> random_partner();
   result<void> inner_step();
   float own_norm();
-  void resume_at(std::uint64_t step);
+  void resume_at(std::uint64_t step, bool going_on = false);
   void commit_round();
 
   result<verdict> settle(const result<void>&);

@@ -37,7 +37,9 @@ concept PolicyOf = std::movable<P> && std::default_initializable<P> && Stateful<
 /// after a committed round, as `serialize` does it, the shared parameters first; a peer that joins is given it. `adopt`:
 /// the shared state was replaced by the committed one of a later round; `previous` is what the shared parameters were
 /// before, so that local progress can be kept, or empty where it must not be. `catch_up`: take part in an exchange with
-/// what there is, nothing for a peer that has just joined, and commit the round.
+/// what there is, nothing for a peer that has just joined, and commit the round. Optional, `result<void> replay(ctx)`: the
+/// gradients are what ctx.mean gave in a round; do to the shared state what that round did, bit for bit. With it a peer can
+/// join where rounds are shorter than the transfer of the state.
 template <class P, class Context = archetype::context>
 concept ElasticPolicy = requires(P& p, Context& ctx, archetype::archive& ar, std::span<const float> previous) {
   p.shared(ar);

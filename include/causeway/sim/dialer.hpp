@@ -74,6 +74,7 @@ class dialer {
                                                            [this, give_up] { net_.wires().dispatch(host_, give_up); });
     const std::uint64_t attempt = net_.dial(host_, &sockets_, tag, to.host, to.port);
     dials_.emplace(tag, outgoing{address, {}, false, attempt, deadline});
+    by_address_[address] = tag;
   }
 
   /// Answers whoever came before now, and from now on everybody at once.
@@ -91,6 +92,7 @@ class dialer {
   void stop() {
     for (auto& [tag, d] : dials_) net_.events().cancel(d.deadline);
     dials_.clear();
+    by_address_.clear();
     by_end_.clear();
     early_.clear();
   }
@@ -140,7 +142,8 @@ class dialer {
   };
 
   dial_map::iterator find(const std::string& address) {
-    return std::find_if(dials_.begin(), dials_.end(), [&](const auto& d) { return d.second.address == address; });
+    const auto found = by_address_.find(address);
+    return found == by_address_.end() ? dials_.end() : dials_.find(found->second);
   }
   dial_map::iterator find(end_ref end) {
     const auto found = by_end_.find(end.value);
@@ -213,6 +216,7 @@ class dialer {
     net_.events().cancel(dialled->second.deadline);
     if (dialled->second.end.value != 0) net_.close(dialled->second.end, "not wanted any more", false);
     detach(dialled->second);
+    by_address_.erase(dialled->second.address);
     dials_.erase(dialled);
   }
 
@@ -232,6 +236,7 @@ class dialer {
   acquaintance& owner_;
   bool open_ = false;
   dial_map dials_;
+  std::unordered_map<std::string, std::uint64_t> by_address_;
   std::unordered_map<std::uint64_t, std::uint64_t> by_end_;
   std::uint64_t last_ = 0;
   std::deque<greeting> early_;

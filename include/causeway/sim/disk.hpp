@@ -8,6 +8,7 @@
 // replaced or removed in a folder since it was synced. Only fsync of a file makes its bytes durable, only fsync of the
 // folder its name. `io::basic_file_storage<sim::disk>` is a Storage on it. Everything is a function of the seed.
 
+#include <causeway/core/clock.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/rng.hpp>
 #include <causeway/io/file_storage.hpp>
@@ -15,9 +16,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -47,6 +50,12 @@ struct disk_faults {
   std::uint64_t fail_read = never;         ///< EIO
   std::uint64_t halt = never;  ///< counts all calls that change something: until crash or kill, it and all after fail
   std::uint64_t capacity = unlimited;  ///< bytes in all files; beyond it ENOSPC, after the part that fits
+};
+
+/// How long it takes. Nothing by default.
+struct disk_timing {
+  double bytes_per_s = std::numeric_limits<double>::infinity();  ///< of writing
+  duration sync{0};                                              ///< each fsync, of a file or a folder
 };
 
 /// Models io::FileSystem. Copies share one disk. Thread-safe.
@@ -85,6 +94,12 @@ class disk {
   /// Replaces the faults and starts their counting anew.
   void set_faults(const disk_faults& faults);
 
+  /// Writing and fsync take time from now on: `waiter` is asked to let it pass, before the call does anything.
+  using waiter = std::function<void(duration)>;
+  void set_waiter(waiter wait);
+  void set_timing(const disk_timing& timing);
+  [[nodiscard]] disk_timing timing() const;
+
   /// Calls so far that change something, those that failed included.
   [[nodiscard]] std::uint64_t operations() const;
 
@@ -112,6 +127,8 @@ class disk {
 
     disk_options options;
     disk_faults faults;
+    disk_timing timing;
+    waiter wait;
     disk_faults seen{.capacity = 0};  // counts of calls since set_faults
     detail::disk_tree tree;
     rng draws;
@@ -146,6 +163,13 @@ class disk {
   };
   [[nodiscard]] locked open() const { return {std::unique_lock{*mutex_}, shared_.get()}; }
 
+  /// Without the lock: others may use the disk meanwhile.
+  void let_pass(duration d) const {
+    if (d <= duration{0}) return;
+    const waiter wait = open()->wait;
+    if (wait) wait(d);
+  }
+
   static error halted(const std::string& path) { return io::os_error(path, "reach the disk, which has stopped", EIO); }
   static result<void> outcome(int code, const std::string& path, const char* doing) {
     if (code == 0) return {};
@@ -169,6 +193,8 @@ inline result<disk::file_type> disk::create(const std::string& path) {
 }
 
 inline result<void> disk::write(file_type& file, std::span<const std::byte> bytes) {
+  const double took = static_cast<double>(bytes.size()) / timing().bytes_per_s;
+  let_pass(duration{std::llround(std::min(took, 1e9) * 1e9)});
   const locked self = open();
   if (!self->running) return halted(file.path);
   const bool on = self->count();
@@ -192,6 +218,7 @@ inline result<void> disk::write(file_type& file, std::span<const std::byte> byte
 }
 
 inline result<void> disk::sync(file_type& file) {
+  let_pass(timing().sync);
   const locked self = open();
   if (!self->running || !self->count()) return halted(file.path);
   if (file.life != self->life) return io::os_error(file.path, "make it durable (fsync)", EBADF);
@@ -234,6 +261,7 @@ inline result<void> disk::unlink(const std::string& path) {
 }
 
 inline result<void> disk::sync_folder(const std::string& folder) {
+  let_pass(timing().sync);
   const locked self = open();
   if (!self->running || !self->count()) return halted(folder);
   if (disk::shared::hits(self->seen.fail_sync_folder, self->faults.fail_sync_folder)) {
@@ -291,6 +319,10 @@ inline void disk::set_faults(const disk_faults& faults) {
   self->faults = faults;
   self->seen = {.capacity = 0};
 }
+
+inline void disk::set_waiter(waiter wait) { open()->wait = std::move(wait); }
+inline void disk::set_timing(const disk_timing& timing) { open()->timing = timing; }
+inline disk_timing disk::timing() const { return open()->timing; }
 
 inline std::uint64_t disk::operations() const { return open()->operations; }
 

@@ -38,7 +38,7 @@ class fabric final : public net::fabric,
   fabric(process& owner, net::peer_id id, std::uint32_t first_port = 1)
       : process_{&owner},
         core_{owner.shared()},
-        clock_{core_.events.clock()},
+        clock_{core_.net.at(owner.host()).clock},
         host_{owner.host()},
         id_{id},
         address_{take_port(first_port)},
@@ -73,8 +73,8 @@ class fabric final : public net::fabric,
     if (address == address_) return cannot_dial(address, "this is our own address");
     const detail::network_address to = detail::parse_address(core_.net, address);
     if (to.host == no_host) return cannot_dial(address, "no such host; an address is <host>:<number>");
-    const bool stands =
-        std::any_of(links_.begin(), links_.end(), [&](const peer& p) { return p.up && p.address == address; });
+    const auto known = by_address_.find(address);
+    const bool stands = known != by_address_.end() && links_[known->second].up && links_[known->second].address == address;
     if (!stands) dialer_.dial(address, to);
   }
 
@@ -94,14 +94,21 @@ class fabric final : public net::fabric,
     CAUSEWAY_EXPECT(message.size() <= net::max_post_bytes);
     if (!is_up(link)) return;
     if (core_.options.repeat_after_reconnect > 0) remember(links_[link], message);
-    post_now(links_[link], std::move(message), bulk);
+    const time_point held = core_.net.at(host_).disk_until;
+    if (held <= core_.events.now()) return post_now(links_[link], std::move(message), bulk);
+    // A handler that waits for the disk: what it says next is said when the disk is done.
+    core_.events.at(held, {event_kind::notify, host_, message.size()},
+                    [this, here = std::weak_ptr<char>{here_}, link, bulk, m = std::move(message)] {
+                      if (!here.expired() && links_[link].up) post_now(links_[link], m, bulk);
+                    });
   }
 
   void wake_at(time_point when) override {
     if (process_ == nullptr) return;
     core_.events.cancel(std::exchange(wake_, 0));
     if (when == no_deadline) return;
-    wake_ = core_.events.at(when, {event_kind::timer, host_, 0}, [this] {
+    wake_when_ = when;
+    wake_ = core_.events.at(clock_.world(when), {event_kind::timer, host_, 0}, [this] {
       wake_ = 0;
       core_.net.wires().dispatch(host_, [this] {
         if (events_ != nullptr) events_->on_wake();
@@ -114,6 +121,25 @@ class fabric final : public net::fabric,
     mail_.cancel_before(epoch, [this](detail::slot_index slot) { stop_send(slot); });
     look_at_room();
     look_at_waiting();
+  }
+
+  /// All of it happens now; what the disk takes passes before `then`.
+  void aside(std::function<void()> work, std::function<void()> then) override {
+    if (process_ == nullptr) return;
+    detail::machine& m = core_.net.at(host_);
+    duration took{0};
+    duration* const outer = std::exchange(m.aside, &took);
+    work();
+    m.aside = outer;
+    aside_until_ = std::max(aside_until_, core_.events.now()) + took;
+    core_.events.at(aside_until_, {event_kind::notify, host_, id_},
+                    [this, here = std::weak_ptr<char>{here_}, f = std::move(then)] {
+                      if (here.expired()) return;
+                      core_.net.wires().dispatch(host_, [this, f] {
+                        if (events_ != nullptr) f();
+                        after_event();
+                      });
+                    });
   }
 
   net::operation send(net::peer_index link, const net::message_id& id, std::span<const std::byte> bytes) override {
@@ -153,7 +179,16 @@ class fabric final : public net::fabric,
   /// Depends on virtual time alone: messages arrive while the process waits or computes, never between two looks.
   [[nodiscard]] bool done(net::operation op) const override { return mail_.ended(op); }
 
-  void locked(const std::function<void()>& what) override { what(); }
+  void locked(const std::function<void()>& what) override {
+    detail::machine& m = core_.net.at(host_);
+    {
+      const lock_count held{m.locks};
+      what();
+    }
+    if (process_ == nullptr || m.locks != 0 || (m.frozen & detail::standstill::disk_held) == 0) return;
+    core_.events.after(duration{0}, {event_kind::notify, host_, id_},
+                       [net = &core_.net, host = host_] { net->wires().thaw(host, detail::standstill::disk_held); });
+  }
 
   result<bool> block(const std::function<bool()>& done, time_point deadline) override {
     for (;;) {
@@ -180,6 +215,10 @@ class fabric final : public net::fabric,
   /// Bytes of messages that came before anybody asked for them.
   [[nodiscard]] std::size_t kept_bytes() const noexcept { return mail_.kept_bytes(); }
 
+  void clock_changed() override {
+    if (wake_ != 0) wake_at(wake_when_);
+  }
+
   void process_ended(bool killed) override {
     core_.events.cancel(std::exchange(wake_, 0));
     here_.reset();
@@ -194,6 +233,15 @@ class fabric final : public net::fabric,
   }
 
  private:
+  /// While the process holds the lock. Also undone where it is killed meanwhile.
+  struct lock_count {
+    explicit lock_count(std::uint32_t& of) : count{of} { ++count; }
+    ~lock_count() { --count; }
+    lock_count(const lock_count&) = delete;
+    lock_count& operator=(const lock_count&) = delete;
+    std::uint32_t& count;
+  };
+
   struct peer {
     net::peer_id id = 0;
     std::string address;
@@ -201,7 +249,7 @@ class fabric final : public net::fabric,
     bool up = false;
     bool closing = false;
     bool paused = false;
-    std::deque<std::pair<time_point, std::vector<std::byte>>> recent;  ///< see world_options::repeat_after_reconnect
+    std::vector<std::pair<time_point, std::vector<std::byte>>> recent;  ///< see world_options::repeat_after_reconnect
   };
 
   std::string take_port(std::uint32_t port) {
@@ -227,7 +275,7 @@ class fabric final : public net::fabric,
     } else {
       counters_.bytes_received += message->wire_bytes;
       ++counters_.frames_received;
-      if (events_ != nullptr) events_->on_control(link->second, message->bytes);
+      hear(link->second, end, message->bytes);
     }
     after_event();
   }
@@ -259,6 +307,7 @@ class fabric final : public net::fabric,
     if (links_[link].up) take_down(link, "it has connected anew");
     peer& p = links_[link];
     p.address = address;
+    by_address_[address] = link;
     p.end = end;
     p.up = true;
     p.closing = p.paused = false;
@@ -298,6 +347,29 @@ class fabric final : public net::fabric,
 
   // ---- messages --------------------------------------------------------------------------------------------------------
 
+  void hear(net::peer_index link, detail::end_ref end, std::vector<std::byte>& message) {
+    if (core_.net.befalls(mishap::repeat, end)) hear_later(link, end, std::chrono::seconds{5}, message);
+    if (core_.net.befalls(mishap::reorder, end)) {
+      return hear_later(link, end, std::chrono::milliseconds{200}, std::move(message));
+    }
+    if (events_ != nullptr) events_->on_control(link, message);
+  }
+
+  /// Up to `most` later, on whatever connection this link then has to the same process.
+  void hear_later(net::peer_index link, detail::end_ref end, duration most, std::vector<std::byte> message) {
+    const std::uint64_t sender = core_.net.far_process(end);
+    core_.events.after(core_.net.wires().up_to(most), {event_kind::notify, host_, message.size()},
+                       [this, here = std::weak_ptr<char>{here_}, link, sender, m = std::move(message)] {
+                         if (here.expired()) return;
+                         core_.net.wires().dispatch(host_, [this, link, sender, m] {
+                           const bool same =
+                               is_up(link) && sender != 0 && core_.net.far_process(links_[link].end) == sender;
+                           if (same && events_ != nullptr) events_->on_control(link, m);
+                           after_event();
+                         });
+                       });
+  }
+
   void post_now(const peer& to, std::vector<std::byte> message, bool bulk) {
     counters_.bytes_sent += message.size() + core_.options.header_bytes;
     ++counters_.frames_sent;
@@ -312,9 +384,8 @@ class fabric final : public net::fabric,
   }
 
   void remember(peer& p, const std::vector<std::byte>& message) {
-    while (!p.recent.empty() && (p.recent.size() >= 4 || now() - p.recent.front().first > std::chrono::seconds{1})) {
-      p.recent.pop_front();
-    }
+    if (p.recent.size() >= 4) p.recent.erase(p.recent.begin());
+    std::erase_if(p.recent, [this](const auto& sent) { return now() - sent.first > std::chrono::seconds{1}; });
     p.recent.emplace_back(now(), message);
   }
 
@@ -376,7 +447,7 @@ class fabric final : public net::fabric,
 
   process* process_;  // nullptr once it has ended
   detail::core& core_;
-  virtual_clock clock_;
+  host_clock clock_;
   host_index host_;
   net::peer_id id_;
   std::string address_;
@@ -384,8 +455,11 @@ class fabric final : public net::fabric,
   detail::dialer dialer_;
   std::deque<peer> links_;
   std::unordered_map<net::peer_id, net::peer_index> by_id_;
+  std::unordered_map<std::string, net::peer_index> by_address_;  ///< who was met there last
   std::unordered_map<std::uint64_t, net::peer_index> by_end_;
   scheduler::ticket wake_ = 0;
+  time_point wake_when_ = no_deadline;
+  time_point aside_until_;
   std::shared_ptr<char> here_ = std::make_shared<char>();  ///< gone when this object or its process is
   traffic counters_;
   detail::mailbox mail_{counters_};

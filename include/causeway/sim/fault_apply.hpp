@@ -8,6 +8,7 @@
 #include <causeway/core/result.hpp>
 #include <causeway/sim/disk.hpp>
 #include <causeway/sim/fault_plan.hpp>
+#include <causeway/sim/options.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -31,6 +32,15 @@ template <class World, class DiskOf = no_disks>
 
 namespace detail {
 
+template <class F>
+void for_lines(const fault& f, F&& line) {
+  for (const std::uint32_t from : f.hosts) {
+    for (const std::uint32_t to : f.others) {
+      if (from != to) line(from, to);
+    }
+  }
+}
+
 template <class World>
 void happen_between(const fault& f, World& world) {
   switch (f.kind) {
@@ -40,16 +50,27 @@ void happen_between(const fault& f, World& world) {
     case fault_kind::unblock: return world.heal(f.hosts, f.others, true);
     default: break;
   }
-  const double rate = f.amount > 0 ? f.amount : std::numeric_limits<double>::infinity();
-  for (const std::uint32_t from : f.hosts) {
-    for (const std::uint32_t to : f.others) {
-      world.slow_link(from, to, rate);
-      world.slow_link(to, from, rate);
-    }
+  if (of_messages(f.kind)) {
+    const auto what = static_cast<mishap>(static_cast<int>(f.kind) - static_cast<int>(fault_kind::damage));
+    return for_lines(f, [&](auto from, auto to) { world.set_mishap(from, to, what, std::min(f.amount, 1.0)); });
   }
+  if (f.kind == fault_kind::lose_stream) return for_lines(f, [&](auto from, auto to) { world.lose_stream(from, to); });
+  const double rate = f.amount > 0 ? f.amount : std::numeric_limits<double>::infinity();
+  for_lines(f, [&](auto from, auto to) {
+    world.slow_link(from, to, rate);
+    world.slow_link(to, from, rate);
+  });
+}
+
+inline disk_timing timing_after(const fault& f, disk_timing now) {
+  if (f.kind == fault_kind::slow_disk) now.bytes_per_s = f.amount > 0 ? f.amount : disk_timing{}.bytes_per_s;
+  if (f.kind == fault_kind::slow_sync) now.sync = from_seconds(std::min(f.amount, 1e9));
+  return now;
 }
 
 inline void happen_on_disk(const fault& f, disk& on) {
+  if (f.kind == fault_kind::slow_disk || f.kind == fault_kind::slow_sync)
+    return on.set_timing(timing_after(f, on.timing()));
   const auto nth = static_cast<std::uint64_t>(std::clamp(f.amount, 1.0, 1e9));
   switch (f.kind) {
     case fault_kind::fail_write: return on.set_faults({.fail_write = nth});
@@ -69,6 +90,10 @@ void happen_to_host(const fault& f, std::uint32_t host, World& world, disk* on, 
     case fault_kind::power_off: return world.power_off(host);
     case fault_kind::stop: return world.stop(host);
     case fault_kind::resume: return world.resume(host);
+    case fault_kind::clock_rate: return world.set_clock_rate(host, f.amount > 0 ? std::clamp(f.amount, 0.01, 100.0) : 1);
+    case fault_kind::clock_jump: return world.jump_clock(host, from_seconds(std::min(f.amount, 1e9)));
+    case fault_kind::descriptors: return world.limit_connections(host, static_cast<std::uint64_t>(std::min(f.amount, 1e9)));
+    case fault_kind::no_memory: return world.set_no_memory(host, std::min(f.amount, 1.0));
     case fault_kind::speed: return world.set_speed(host, f.amount > 0 ? f.amount : 1);
     case fault_kind::restart:
       if (on != nullptr && was_off) on->crash();
@@ -90,6 +115,13 @@ result<void> apply(const fault_plan& plan, World& world, DiskOf disk_of) {
     for (const std::uint32_t host : f.hosts) {
       if (!detail::of_the_disk(f.kind) || disk_of(host) != nullptr) continue;
       return fail(errc::invalid_argument, "fault plan", "host " + std::to_string(host) + " has no disk that could fail");
+    }
+  }
+  for (const fault& f : plan.faults) {
+    if (f.kind != fault_kind::slow_disk && f.kind != fault_kind::slow_sync) continue;
+    for (const std::uint32_t host : f.hosts) {
+      disk* const on = disk_of(host);
+      if (on != nullptr) on->set_waiter([host, &world](duration d) { world.wait_for_disk(host, d); });
     }
   }
   fault_plan sorted = plan;

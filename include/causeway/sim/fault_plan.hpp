@@ -30,21 +30,34 @@ enum class fault_kind : std::uint8_t {
   restart,    ///< after a kill or power_off; a process that runs is killed first
   stop,       ///< the process stands still
   resume,
-  partition,   ///< `hosts` and `others` do not reach each other
-  heal,        ///< undoes partition
-  block,       ///< nothing gets from `hosts` to `others`
-  unblock,     ///< undoes block
-  slow_link,   ///< between `hosts` and `others` a connection carries `amount` bytes/s; 0: as much as ever
-  speed,       ///< `amount` times the usual speed; 1: the usual
-  fail_write,  ///< the `amount`-th write to the disk from now on fails
-  fail_sync,   ///< the same for fsync
-  disk_full,   ///< the disk holds `amount` bytes; 0: no limit
-  flip,        ///< a bit of some file on the disk
+  partition,    ///< `hosts` and `others` do not reach each other
+  heal,         ///< undoes partition
+  block,        ///< nothing gets from `hosts` to `others`
+  unblock,      ///< undoes block
+  lose_stream,  ///< one TCP stream between `hosts` and `others` dies: data on its way is lost, then the link ends
+  slow_link,    ///< between `hosts` and `others` a connection carries `amount` bytes/s; 0: as much as ever
+  damage,       ///< part `amount` of the messages from `hosts` to `others` is damaged: the digest ends the link; 0: none
+  alter,        ///< part `amount` of the data messages arrives whole and with another value; 0: none
+  repeat,       ///< part `amount` of the control messages comes again later, on a later connection too; 0: none
+  reorder,      ///< part `amount` of the control messages is overtaken by later ones; 0: none
+  speed,        ///< `amount` times the usual speed; 1: the usual
+  clock_rate,   ///< the clock runs at `amount` times the usual rate; 1: the usual
+  clock_jump,   ///< the clock goes forward by `amount` seconds at once
+  descriptors,  ///< the host can have `amount` connections, no dial or accept beyond them; 0: no limit
+  no_memory,    ///< part `amount` of the messages that arrive finds no memory and ends its link; 0: none
+  fail_write,   ///< the `amount`-th write to the disk from now on fails
+  fail_sync,    ///< the same for fsync
+  disk_full,    ///< the disk holds `amount` bytes; 0: no limit
+  slow_disk,    ///< the disk writes `amount` bytes/s; 0: at once
+  slow_sync,    ///< each fsync takes `amount` seconds; 0: no time
+  flip,         ///< a bit of some file on the disk
 };
 
-inline constexpr std::array<std::string_view, 15> fault_names{
-    "kill",    "power_off", "restart", "stop",       "resume",    "partition", "heal", "block",
-    "unblock", "slow_link", "speed",   "fail_write", "fail_sync", "disk_full", "flip"};
+inline constexpr std::array<std::string_view, 26> fault_names{
+    "kill",      "power_off", "restart",     "stop",       "resume",      "partition", "heal",
+    "block",     "unblock",   "lose_stream", "slow_link",  "damage",      "alter",     "repeat",
+    "reorder",   "speed",     "clock_rate",  "clock_jump", "descriptors", "no_memory", "fail_write",
+    "fail_sync", "disk_full", "slow_disk",   "slow_sync",  "flip"};
 
 constexpr std::string_view to_string(fault_kind kind) noexcept { return fault_names[static_cast<std::size_t>(kind)]; }
 
@@ -100,8 +113,10 @@ template <class Fails>
 namespace detail {
 
 constexpr bool between_hosts(fault_kind kind) noexcept {
-  return kind >= fault_kind::partition && kind <= fault_kind::slow_link;
+  return kind >= fault_kind::partition && kind <= fault_kind::reorder;
 }
+/// Faults of messages on their way; in the order of sim::mishap.
+constexpr bool of_messages(fault_kind kind) noexcept { return kind >= fault_kind::damage && kind <= fault_kind::reorder; }
 constexpr bool of_the_disk(fault_kind kind) noexcept { return kind >= fault_kind::fail_write; }
 constexpr bool has_amount(fault_kind kind) noexcept { return kind >= fault_kind::slow_link && kind != fault_kind::flip; }
 
@@ -113,14 +128,17 @@ constexpr std::optional<fault_kind> opposite(fault_kind kind) noexcept {
     case fault_kind::stop: return fault_kind::resume;
     case fault_kind::partition: return fault_kind::heal;
     case fault_kind::block: return fault_kind::unblock;
-    case fault_kind::slow_link:
-    case fault_kind::speed:
-    case fault_kind::disk_full: return kind;
-    default: return std::nullopt;
+    case fault_kind::lose_stream:
+    case fault_kind::clock_jump:
+    case fault_kind::fail_write:
+    case fault_kind::fail_sync: return std::nullopt;
+    default: return has_amount(kind) ? std::optional{kind} : std::nullopt;
   }
 }
 
-constexpr double normal_amount(fault_kind kind) noexcept { return kind == fault_kind::speed ? 1 : 0; }
+constexpr double normal_amount(fault_kind kind) noexcept {
+  return kind == fault_kind::speed || kind == fault_kind::clock_rate ? 1 : 0;
+}
 
 }  // namespace detail
 

@@ -13,6 +13,7 @@
 #include <causeway/sim/table_text.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -57,7 +58,49 @@ struct fault_profile {
   double slowdown = 3;
 
   duration disk_every{0};  ///< a write or an fsync fails, the disk is full for a while, or a bit flips
+
+  duration message_every{0};  ///< messages to one other host are damaged, repeated or reordered, or a stream is lost
+  duration message_least = std::chrono::seconds{1};
+  duration message_most = std::chrono::seconds{30};
+  double message_chance = 0.05;  ///< part of the messages
+  duration alter_every{0};       ///< data to one other host has another value in it, for as long and as often
+
+  duration slow_disk_every{0};  ///< each fsync takes its time, or the disk writes slowly
+  duration slow_disk_least = std::chrono::seconds{1};
+  duration slow_disk_most = std::chrono::seconds{60};
+  double sync_seconds = 30;  ///< at most, for one fsync
+  double disk_bytes_per_s = 1e4;
+
+  duration clock_every{0};  ///< a clock jumps forward by at most `clock_jump`, or runs at another rate for a while
+  duration clock_jump = std::chrono::seconds{30};
+  double clock_drift = 0.01;  ///< how far the rate is off, at most
+
+  duration scarce_every{0};  ///< no descriptors for new connections, or no memory for some messages
+  duration scarce_least = std::chrono::seconds{1};
+  duration scarce_most = std::chrono::seconds{30};
 };
+
+/// Every kind of fault that messages, disks, clocks and resources have, often enough for a run of a minute to meet some.
+[[nodiscard]] inline fault_profile hostile_profile() {
+  using std::chrono::milliseconds;
+  using std::chrono::seconds;
+  return {.kill_every = seconds{60},
+          .down_least = milliseconds{500},
+          .down_most = seconds{10},
+          .partition_every = seconds{60},
+          .partition_least = seconds{1},
+          .partition_most = seconds{5},
+          .one_way = 0.4,
+          .disk_every = seconds{120},
+          .message_every = seconds{20},
+          .message_most = seconds{10},
+          .alter_every = seconds{120},
+          .slow_disk_every = seconds{60},
+          .slow_disk_most = seconds{20},
+          .clock_every = seconds{60},
+          .scarce_every = seconds{60},
+          .scarce_most = seconds{10}};
+}
 
 /// Volunteers' machines: each lives 20 minutes in the mean and is gone for 30 to 180 s, one in twenty is three times
 /// slower, and for two minutes an hour the cluster falls in two.
@@ -131,6 +174,11 @@ class plan_writer {
       stops(host);
       slow_lines(host);
       disk_faults(host);
+      messages(host);
+      altered_data(host);
+      slow_disks(host);
+      clocks(host);
+      scarcity(host);
     }
     stragglers();
     partitions();
@@ -201,6 +249,70 @@ class plan_writer {
         default: add(begin, fault_kind::disk_full, {host}, {}, 1); add(end, fault_kind::disk_full, {host}, {}, 0);
       }
     });
+  }
+
+  [[nodiscard]] std::uint32_t another(std::uint32_t host, rng& draws) const {
+    return static_cast<std::uint32_t>((host + 1 + draws.below(hosts_ - 1)) % hosts_);
+  }
+
+  void messages(std::uint32_t host) {
+    if (hosts_ < 2) return;
+    rng draws = draws_of(8, host);
+    constexpr std::array kinds{fault_kind::damage, fault_kind::repeat, fault_kind::reorder, fault_kind::lose_stream};
+    periods_every(profile_.message_every, profile_.message_least, profile_.message_most, draws,
+                  [&](duration begin, duration end) {
+                    const fault_kind kind = kinds[draws.below(kinds.size())];
+                    const std::uint32_t other = another(host, draws);
+                    if (kind == fault_kind::lose_stream) return add(begin, kind, {host}, {other});
+                    add(begin, kind, {host}, {other}, profile_.message_chance);
+                    add(end, kind, {host}, {other}, 0);
+                  });
+  }
+
+  void altered_data(std::uint32_t host) {
+    if (hosts_ < 2) return;
+    rng draws = draws_of(9, host);
+    periods_every(profile_.alter_every, profile_.message_least, profile_.message_most, draws,
+                  [&](duration begin, duration end) {
+                    const std::uint32_t other = another(host, draws);
+                    add(begin, fault_kind::alter, {host}, {other}, profile_.message_chance);
+                    add(end, fault_kind::alter, {host}, {other}, 0);
+                  });
+  }
+
+  void slow_disks(std::uint32_t host) {
+    rng draws = draws_of(10, host);
+    periods_every(profile_.slow_disk_every, profile_.slow_disk_least, profile_.slow_disk_most, draws,
+                  [&](duration begin, duration end) {
+                    const bool sync = draws.below(2) == 0;
+                    const double amount = sync ? profile_.sync_seconds * uniform(draws) : profile_.disk_bytes_per_s;
+                    add(begin, sync ? fault_kind::slow_sync : fault_kind::slow_disk, {host}, {}, amount);
+                    add(end, sync ? fault_kind::slow_sync : fault_kind::slow_disk, {host}, {}, 0);
+                  });
+  }
+
+  void clocks(std::uint32_t host) {
+    rng draws = draws_of(11, host);
+    const duration least = std::chrono::seconds{1};
+    const duration most = std::chrono::minutes{5};
+    periods_every(profile_.clock_every, least, most, draws, [&](duration begin, duration end) {
+      if (draws.below(2) == 0) {
+        return add(begin, fault_kind::clock_jump, {host}, {}, seconds(profile_.clock_jump) * uniform(draws));
+      }
+      add(begin, fault_kind::clock_rate, {host}, {}, 1 + profile_.clock_drift * (2 * uniform(draws) - 1));
+      add(end, fault_kind::clock_rate, {host}, {}, 1);
+    });
+  }
+
+  void scarcity(std::uint32_t host) {
+    rng draws = draws_of(12, host);
+    periods_every(profile_.scarce_every, profile_.scarce_least, profile_.scarce_most, draws,
+                  [&](duration begin, duration end) {
+                    const bool memory = draws.below(2) == 0;
+                    const fault_kind kind = memory ? fault_kind::no_memory : fault_kind::descriptors;
+                    add(begin, kind, {host}, {}, memory ? profile_.message_chance : 1);
+                    add(end, kind, {host}, {}, 0);
+                  });
   }
 
   void stragglers() {

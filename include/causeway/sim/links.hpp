@@ -9,7 +9,9 @@
 #include <causeway/sim/options.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <unordered_map>
@@ -23,11 +25,13 @@ struct link {
   double slowed_to = unlimited;  ///< bytes/s, while somebody slows it down
   std::uint32_t blocks = 0;      ///< how many faults black-hole it; nothing arrives unless 0
   time_point blocked_since;
+  std::array<double, mishaps> chances{};  ///< of each mishap, for a message
   std::uint32_t from_region = 0;
   std::uint32_t to_region = 0;
   bool own_rule = false;
 
   [[nodiscard]] bool blocked() const noexcept { return blocks != 0; }
+  [[nodiscard]] double chance_of(mishap m) const noexcept { return chances[static_cast<std::size_t>(m)]; }
 };
 
 class link_map {

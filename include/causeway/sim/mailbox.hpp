@@ -81,7 +81,7 @@ class mailbox {
     box& b = links_[op.peer];
     if (!op.is_send && std::erase(b.open, slot) != 0) {
       b.given_up.push_back(op.id);
-      if (b.given_up.size() > remembered_cancels) b.given_up.pop_front();
+      if (b.given_up.size() > remembered_cancels) b.given_up.erase(b.given_up.begin());
     }
     operations_.finish(slot, fail(code, b.name, why));
     return operations_.release(slot);
@@ -180,8 +180,8 @@ class mailbox {
   struct box {
     std::string name;
     std::vector<slot_index> open;  ///< receives without a message, oldest first
-    std::deque<net::message_id> given_up;
-    std::deque<parcel_ptr> kept;
+    std::vector<net::message_id> given_up;
+    std::vector<parcel_ptr> kept;
   };
 
   static std::size_t cost(const parcel& m) { return message_cost + m.bytes.size(); }

@@ -11,6 +11,7 @@
 #include <causeway/sim/transit.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -57,6 +58,12 @@ class network {
       conclude(number,
                fail(errc::unreachable, "", "nobody answered in time; is it running, and can this network reach it?"));
     };
+    if (transit_.is_full(from)) {
+      a.deadline = events_.after(duration{0}, {event_kind::connect, from, tag}, [this, number] {
+        conclude(number, fail(errc::unreachable, "", "too many open files: no descriptor is left for a connection"));
+      });
+      return number;
+    }
     a.deadline = events_.after(options_.connect_timeout, {event_kind::connect, from, tag}, give_up);
     knock(number, options_.connect_delay_min + duration{static_cast<std::int64_t>(extra)});
     return number;
@@ -124,6 +131,32 @@ class network {
         tell_other_side(c, e, transit_.retry_delay(black));
       }
     });
+  }
+
+  /// One of the TCP streams of each connection between the two dies: what it carried is lost, control messages still come
+  /// until the host `a` notices, a round trip later, and ends the link.
+  void lose_stream(host_index a, host_index b) {
+    transit_.for_each_end(a, [&](connection& c, end_ref e) {
+      if (c.flows[e.side()].to != b || c.broken || c.silent) return;
+      transit_.lose_data(c);
+      const flow& f = c.flows[e.side()];
+      events_.after(transit_.flight_time(*f.there) + transit_.flight_time(*f.back), {event_kind::reset, a, b},
+                    [this, a, e] { transit_.dispatch(a, [this, e] { give_up(e, "one of its streams has ended"); }); });
+    });
+  }
+
+  /// What befalls control messages that arrive at the end `e`.
+  [[nodiscard]] bool befalls(mishap what, end_ref e) {
+    const connection* const c = transit_.find(e);
+    return c != nullptr && transit_.happens(c->flows[e.other().side()].there->chance_of(what));
+  }
+
+  /// Tells the process at the other side of a connection from its earlier and later ones. 0: the connection is over.
+  [[nodiscard]] std::uint64_t far_process(end_ref e) {
+    const connection* const c = transit_.find(e);
+    if (c == nullptr || c->broken || c->silent || !c->ends[e.other().side()].open) return 0;
+    const host_index host = c->flows[e.side()].to;
+    return std::uint64_t{host} << 32U | at(host).boots;
   }
 
   /// The machine goes dark: nobody is told, nothing answers.
@@ -203,6 +236,7 @@ class network {
   void establish(std::uint64_t number) {
     const attempt* const a = find_attempt(number);
     if (a == nullptr || transit_.links().between(a->to, a->from).blocked()) return;
+    if (transit_.is_full(a->to) || transit_.is_full(a->from)) return;  // nobody accepts it
     const auto& listeners = at(a->to).listeners;
     const auto listener = listeners.find(a->port);
     if (listener == listeners.end()) {
@@ -231,7 +265,25 @@ class network {
     connection::end& end = c->ends[e.side()];
     if (!end.open) return;
     if (message->what == content::goodbye) return end_of(e);
+    const flow& f = c->flows[e.other().side()];
+    if (transit_.happens(f.there->chance_of(mishap::damage))) return give_up(e, "a message was damaged on its way");
+    if (transit_.happens(at(f.to).no_memory)) return give_up(e, "no memory is left for its message");
+    if (message->what == content::data && transit_.happens(f.there->chance_of(mishap::alter))) alter(message->bytes);
     end.owner->on_message(e, std::move(message));
+  }
+
+  /// The smallest change of the last value, whatever its type.
+  static void alter(std::vector<std::byte>& bytes) {
+    if (!bytes.empty()) bytes[bytes.size() - std::min<std::size_t>(bytes.size(), 4)] ^= std::byte{1};
+  }
+
+  /// The side `e` ends its connection and is told why; the other hears of it.
+  void give_up(end_ref e, const std::string& why) {
+    connection* const c = transit_.find(e);
+    if (c == nullptr || !c->ends[e.side()].open) return;
+    socket_owner* const owner = c->ends[e.side()].owner;
+    close(e, why, false);
+    owner->on_closed(e, fail(errc::peer_lost, "", why));
   }
 
   /// The side `e` has ended a connection; the news goes its way.

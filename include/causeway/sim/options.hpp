@@ -40,6 +40,15 @@ struct link_options {
   std::uint32_t streams = 1;  ///< TCP streams that a connection stands for; only the cap by `loss` knows them
 };
 
+/// What can befall a message on a line; each with a chance of its own, see world::set_mishap.
+enum class mishap : std::uint8_t {
+  damage,   ///< bits flip: the receiver's digest does not fit, and it ends the link
+  alter,    ///< data arrives whole, with another value in it: of a broken machine, or of one that lies
+  repeat,   ///< a control message comes a second time, up to 5 s later, after a reconnect on the new connection
+  reorder,  ///< a control message is held up for up to 200 ms and overtaken, after a reconnect as with repeat
+};
+inline constexpr std::size_t mishaps = 4;
+
 struct world_options {
   std::uint64_t seed = 1;
   link_options link{};                                        ///< between hosts that no other rule is about

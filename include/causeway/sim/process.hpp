@@ -47,6 +47,8 @@ class endpoint {
   virtual ~endpoint() = default;
   /// The process is over. From now on calls give errors and reach nothing of the world.
   virtual void process_ended(bool killed) = 0;
+  /// The host's clock has jumped, or runs at another rate.
+  virtual void clock_changed() {}
 };
 
 /// What all parts of a world share.
@@ -99,12 +101,20 @@ class process {
   [[nodiscard]] host_index host() const noexcept { return host_; }
   /// 1 for the host's first process, one more for each later.
   [[nodiscard]] std::uint32_t incarnation() const noexcept { return incarnation_; }
-  [[nodiscard]] any_clock clock() const { return any_clock{core_.events.clock()}; }
-  [[nodiscard]] time_point now() const noexcept { return core_.events.now(); }
+  /// The host's, which may go wrong: see world::set_clock_rate. Deadlines are times of this clock.
+  [[nodiscard]] any_clock clock() const { return any_clock{core_.net.at(host_).clock}; }
+  [[nodiscard]] time_point now() const noexcept { return core_.net.at(host_).clock.now(); }
   /// Its own draws: the same for equal (seed of the world, host, incarnation).
   [[nodiscard]] rng& random() noexcept { return random_; }
 
   void sleep(duration d) { sleep_till(now() + d); }
+
+  /// The same for what takes its time whatever the host's clock says.
+  void sleep_world(duration d) {
+    const time_point when = core_.events.now() + d;
+    while (core_.events.now() < when && park_until(when) != wake_reason::dying) {
+    }
+  }
 
   void sleep_till(time_point when) {
     while (now() < when && park(when) != wake_reason::dying) {
@@ -115,11 +125,11 @@ class process {
   void compute(duration nominal) {
     const detail::machine& m = core_.net.at(host_);
     const duration whole = detail::transfer_time(seconds(nominal), m.options.speed);
-    const time_point begin = now();
+    const time_point begin = core_.events.now();
     const duration frozen = m.frozen_total;
     for (;;) {
       const time_point end = begin + whole + (m.frozen_total - frozen);
-      if (now() >= end || park(end) == wake_reason::dying) return;
+      if (core_.events.now() >= end || park_until(end) == wake_reason::dying) return;
     }
   }
 
@@ -148,7 +158,10 @@ class process {
   // ---- for what blocks on its behalf -----------------------------------------------------------------------------------
 
   /// Blocks until wake() or `deadline`. Only from the process itself.
-  wake_reason park(time_point deadline) {
+  wake_reason park(time_point deadline) { return park_until(core_.net.at(host_).clock.world(deadline)); }
+
+  /// The same with a time of the world.
+  wake_reason park_until(time_point deadline) {
     if (killed_ && std::uncaught_exceptions() > 0) return wake_reason::dying;
     if (killed_) throw detail::process_killed{};
     CAUSEWAY_EXPECT(core_.running == this);
@@ -206,6 +219,12 @@ class process {
   void ask_to_stop() {
     asked_to_stop_ = true;
     wake();
+  }
+
+  /// Whoever waits looks at the clock again.
+  void clock_changed() {
+    for (detail::endpoint* const e : endpoints_) e->clock_changed();
+    make_ready();
   }
 
   void make_ready() {

@@ -59,6 +59,8 @@ class scheduler {
 
   [[nodiscard]] time_point now() const noexcept { return *now_; }
   [[nodiscard]] virtual_clock clock() const { return virtual_clock{now_}; }
+  /// What the clocks of hosts are made from.
+  [[nodiscard]] std::shared_ptr<const time_point> shared_now() const { return now_; }
 
   /// `what` happens at `when`; a time in the past means now. Cost: O(log n).
   ticket at(time_point when, const event_label& label, std::function<void()> what) {

@@ -12,6 +12,7 @@
 
 #include <causeway/core/rng.hpp>
 #include <causeway/sim/connection.hpp>
+#include <causeway/sim/host_clock.hpp>
 #include <causeway/sim/links.hpp>
 #include <causeway/sim/options.hpp>
 #include <causeway/sim/scheduler.hpp>
@@ -23,17 +24,27 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::sim::detail {
 
+/// Why the process of a host stands still. Several causes may be there at a time.
+enum standstill : std::uint8_t {
+  stopped = 1,   ///< SIGSTOP
+  disk_held = 2  ///< it waits for its disk with the lock held that all its events need
+};
+
 /// A host as its network card and its kernel are: there whether or not a process runs.
 struct machine {
+  explicit machine(std::shared_ptr<const time_point> now) : clock{std::move(now)} {}
+
   host_options options;
+  host_clock clock;
   bool powered = true;
-  bool frozen = false;  ///< its process is stopped; what concerns it waits in `backlog`
+  std::uint8_t frozen = 0;  ///< why its process stands still (see `standstill`); what concerns it waits in `backlog`
   time_point frozen_since;
   duration frozen_total{0};
   std::deque<std::function<void()>> backlog;
@@ -44,6 +55,12 @@ struct machine {
   bool serving = false;  ///< an event will serve them
   time_point up_free;
   time_point down_free;
+  std::uint32_t locks = 0;             ///< fabrics of its process whose lock the process holds
+  time_point disk_until;               ///< what is posted meanwhile leaves then: see world::wait_for_disk
+  duration* aside = nullptr;           ///< what the disk takes counts here: work that nobody waits for
+  std::uint32_t boots = 0;             ///< processes so far
+  std::uint64_t most_connections = 0;  ///< beyond it no dial and no accept works; 0: no limit
+  double no_memory = 0;                ///< part of the messages that cannot be taken in
 };
 
 class transit {
@@ -60,7 +77,7 @@ class transit {
   [[nodiscard]] std::uint32_t hosts() const noexcept { return static_cast<std::uint32_t>(machines_.size()); }
 
   void add_host(const host_options& options) {
-    machines_.emplace_back().options = options;
+    machines_.emplace_back(events_.shared_now()).options = options;
     links_.add_host(options.region);
   }
 
@@ -120,6 +137,42 @@ class transit {
     }
   }
 
+  /// What is on its way but control messages is lost, and nobody notices yet.
+  void lose_data(connection& c) {
+    for (flow& f : c.flows) {
+      f.waiting[static_cast<std::size_t>(lane::data)].clear();
+      f.waiting[static_cast<std::size_t>(lane::bulk)].clear();
+      for (auto* const q : {&f.wire, &f.held, &f.landing, &f.unread}) {
+        q->erase_if([](piece& p) {
+          if (p.last && p.last->way != lane::control) p.last.reset();
+          return false;
+        });
+      }
+    }
+  }
+
+  /// A draw. Nothing is drawn for what cannot happen, so that a fault changes no history but its own.
+  [[nodiscard]] bool happens(double chance) { return chance > 0 && static_cast<double>(random_.uniform()) < chance; }
+
+  [[nodiscard]] duration up_to(duration most) {
+    return duration{static_cast<std::int64_t>(random_.below(static_cast<std::uint64_t>(most.count()) + 1))};
+  }
+
+  [[nodiscard]] std::size_t connections_of(host_index host) {
+    std::size_t open = 0;
+    for (const end_ref e : machines_[host].ends) {
+      const connection* const c = find(e);
+      if (c != nullptr && c->ends[e.side()].open) ++open;
+    }
+    return open;
+  }
+
+  /// Whether the host has no descriptor left for another connection.
+  [[nodiscard]] bool is_full(host_index host) {
+    const std::uint64_t most = machines_[host].most_connections;
+    return most != 0 && connections_of(host) >= most;
+  }
+
   void send(end_ref e, parcel_ptr message) {
     connection* const c = find(e);
     if (c == nullptr || c->broken) return;
@@ -154,17 +207,18 @@ class transit {
     if (std::exchange(f.paused, yes) && !yes) pump(f, e.other());
   }
 
-  void freeze(host_index host) {
+  void freeze(host_index host, standstill why = standstill::stopped) {
     machine& m = machines_[host];
-    if (std::exchange(m.frozen, true)) return;
-    m.frozen_since = events_.now();
+    if (std::exchange(m.frozen, m.frozen | why) == 0) m.frozen_since = events_.now();
   }
 
-  void thaw(host_index host) {
+  void thaw(host_index host, unsigned causes = standstill::stopped) {
     machine& m = machines_[host];
-    if (!std::exchange(m.frozen, false)) return;
+    if (m.frozen == 0) return;
+    m.frozen = static_cast<std::uint8_t>(m.frozen & ~causes);
+    if (m.frozen != 0) return;
     m.frozen_total += events_.now() - m.frozen_since;
-    while (!m.frozen && !m.backlog.empty()) {
+    while (m.frozen == 0 && !m.backlog.empty()) {
       const auto next = std::move(m.backlog.front());
       m.backlog.pop_front();
       next();

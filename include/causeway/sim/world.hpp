@@ -16,6 +16,7 @@
 #include <causeway/sim/scheduler.hpp>
 #include <causeway/sim/transport.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <exception>
@@ -111,14 +112,11 @@ class world {
   }
   /// SIGCONT: what came meanwhile happens first.
   void resume(host_index host) {
-    soon(host, 6, [this, host] {
-      core_.net.wires().thaw(host);
-      if (seats_[host].running && std::exchange(seats_[host].overdue, false)) seats_[host].running->make_ready();
-    });
+    soon(host, 6, [this, host] { go_on(host, detail::standstill::stopped); });
   }
 
   [[nodiscard]] bool alive(host_index host) const { return seats_[host].running != nullptr; }
-  [[nodiscard]] bool stopped(host_index host) { return core_.net.at(host).frozen; }
+  [[nodiscard]] bool stopped(host_index host) { return core_.net.at(host).frozen != 0; }
   [[nodiscard]] std::uint32_t incarnation(host_index host) const { return seats_[host].incarnations; }
   /// The process whose code is running right now; nullptr in the script and in handlers of fabrics.
   [[nodiscard]] process* running() noexcept { return core_.running; }
@@ -155,6 +153,53 @@ class world {
     CAUSEWAY_EXPECT(bytes_per_s > 0);
     core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 9U});
     core_.net.wires().links().slow(from, to, bytes_per_s);
+  }
+
+  /// From now on part `chance` of the messages from `from` to `to` meets with it; 0 ends it. Nothing of it changes what is
+  /// on other lines.
+  void set_mishap(host_index from, host_index to, mishap what, double chance) {
+    core_.events.record({event_kind::fault, from, std::uint64_t{to} << 4U | 10U});
+    core_.net.wires().links().between(from, to).chances[static_cast<std::size_t>(what)] = chance;
+  }
+  /// One TCP stream of the connections between two hosts dies. Data on its way is lost; control messages, on a stream of
+  /// their own, still arrive until the link ends, a round trip later.
+  void lose_stream(host_index a, host_index b) {
+    core_.events.record({event_kind::fault, a, std::uint64_t{b} << 4U | 11U});
+    core_.net.lose_stream(a, b);
+  }
+
+  // ---- a host's faults -------------------------------------------------------------------------------------------------
+
+  /// A second of the world is `rate` seconds of its clock; 1: as usual.
+  void set_clock_rate(host_index host, double rate) {
+    change_clock(host, 12, [rate](host_clock& c) { c.set_rate(rate); });
+  }
+  /// Its clock goes forward at once, as that of a virtual machine that was held up.
+  void jump_clock(host_index host, duration forward) {
+    change_clock(host, 13, [forward](host_clock& c) { c.jump(forward); });
+  }
+  /// It has descriptors for so many connections: no dial or accept beyond them. Those that stand stay. 0: no limit.
+  void limit_connections(host_index host, std::uint64_t most) {
+    core_.events.record({event_kind::fault, host, 14});
+    core_.net.at(host).most_connections = most;
+  }
+  /// Its disk takes so long, from now on. The process waits in its call; if it holds the lock of a fabric, nothing reaches
+  /// that host meanwhile and nothing leaves it. For sim::disk::set_waiter.
+  void wait_for_disk(host_index host, duration d) {
+    detail::machine& m = core_.net.at(host);
+    if (m.aside != nullptr) {
+      *m.aside += d;
+      return;
+    }
+    process* const caller = core_.running != nullptr && core_.running->host() == host ? core_.running : nullptr;
+    if (caller == nullptr) return hold_up(host, d);
+    if (m.locks != 0) core_.net.wires().freeze(host, detail::standstill::disk_held);  // until it gives the lock back
+    caller->sleep_world(d);
+  }
+  /// Part `chance` of the messages that arrive there find no memory: the link that they came on ends.
+  void set_no_memory(host_index host, double chance) {
+    core_.events.record({event_kind::fault, host, 15});
+    core_.net.at(host).no_memory = chance;
   }
 
   // ---- time ------------------------------------------------------------------------------------------------------------
@@ -218,6 +263,34 @@ class world {
     }
   }
 
+  void go_on(host_index host, unsigned causes) {
+    core_.net.wires().thaw(host, causes);
+    seat& s = seats_[host];
+    if (s.running && may_run(host) && std::exchange(s.overdue, false)) s.running->make_ready();
+  }
+
+  /// Who waits for its disk with the lock held is cut off, but goes on once the disk is done.
+  [[nodiscard]] bool may_run(host_index host) {
+    const detail::machine& m = core_.net.at(host);
+    return m.frozen == 0 || (m.frozen == detail::standstill::disk_held && m.locks != 0);
+  }
+
+  void hold_up(host_index host, duration d) {
+    detail::machine& m = core_.net.at(host);
+    m.disk_until = std::max(m.disk_until, now()) + d;
+    core_.net.wires().freeze(host, detail::standstill::disk_held);
+    core_.events.at(m.disk_until, {event_kind::fault, host, 16}, [this, host] {
+      if (core_.net.at(host).disk_until <= now()) go_on(host, detail::standstill::disk_held);
+    });
+  }
+
+  template <class F>
+  void change_clock(host_index host, std::uint64_t what, F f) {
+    core_.events.record({event_kind::fault, host, what});
+    f(core_.net.at(host).clock);
+    if (seats_[host].running) seats_[host].running->clock_changed();
+  }
+
   /// Processes are started and ended between events, never inside of one.
   void soon(host_index host, std::uint64_t what, std::function<void()> f) {
     core_.events.at(now(), {event_kind::fault, host, what}, std::move(f));
@@ -228,6 +301,7 @@ class world {
     CAUSEWAY_EXPECT(s.main != nullptr);
     end_process(host, true);
     core_.net.power_on(host);
+    ++core_.net.at(host).boots;
     s.running = std::make_unique<process>(core_, host, ++s.incarnations, s.disk, s.main);
     s.running->make_ready();
   }
@@ -241,7 +315,8 @@ class world {
     const std::exception_ptr failure = s.running->failure();
     s.running.reset();
     s.overdue = false;
-    core_.net.wires().thaw(host);  // a new process is not stopped
+    core_.net.wires().thaw(host, detail::standstill::stopped | detail::standstill::disk_held);  // a new process is neither
+    core_.net.at(host).disk_until = {};
     if (failure && !killed) std::rethrow_exception(failure);
   }
 
@@ -256,7 +331,7 @@ class world {
       process* const next = core_.ready.front();
       core_.ready.erase(core_.ready.begin());
       const host_index host = next->host();
-      if (core_.net.at(host).frozen) {
+      if (!may_run(host)) {
         seats_[host].overdue = true;
         next->not_ready();
         continue;

@@ -64,6 +64,7 @@ class roster {
 
   void gone(net::peer_id id) {
     for (std::uint32_t s = 0; s < stages(); ++s) erase(s, id);
+    std::erase_if(delays_, [id](const auto& d) { return d.first.first == id || d.first.second == id; });
   }
 
   /// It is not chosen before it has been announced again.

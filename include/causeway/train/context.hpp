@@ -24,11 +24,11 @@
 #include <causeway/optim/clip.hpp>
 #include <causeway/optim/divisible.hpp>
 #include <causeway/optim/optimizer.hpp>
-#include <causeway/optim/schedule.hpp>
 #include <causeway/tensor/batch.hpp>
 #include <causeway/tensor/buffer.hpp>
 #include <causeway/tensor/parameters.hpp>
 #include <causeway/train/elastic_group.hpp>
+#include <causeway/train/environment.hpp>
 #include <causeway/train/model.hpp>
 
 #include <algorithm>
@@ -44,25 +44,6 @@
 #include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI {
-
-/// Where a peer runs: its network, its clock, and where its messages go. `exchange` says how sums travel (deadline, chunks,
-/// algorithm) and must be equal on all peers: collective::tuned_for_streams makes it for links of several streams. Its pool
-/// and workspace are the context's to set.
-struct environment {
-  net::any_transport transport{};
-  any_clock clock{};
-  log_sink log{};
-  collective::collective_options exchange{};
-  /// Peers that come and go, for fault::quorum; `transport` is not used then. train/member.hpp makes one.
-  std::shared_ptr<elastic_group> group{};
-};
-
-struct trainer_options {
-  std::uint64_t seed = 1;  ///< of everything random in the run; equal on all peers
-  optim::schedule learning_rate = optim::constant{3e-4F};
-  float clip_norm = 1.0F;        ///< of the whole gradient; 0 = no clipping
-  std::uint32_t hash_every = 1;  ///< rounds between full hashes of the committed parameters; 0 = never
-};
 
 template <Model M, optim::Optimizer Inner>
 class training_context {
@@ -216,14 +197,19 @@ class training_context {
   /// Bytes: 2(n−1)/n · the encoded size. On an error the data is garbage unless keeps_inputs().
   template <class Codec>
   result<void> mean(const Codec& codec, std::span<float> data) {
+    if (can_sit_out()) CAUSEWAY_TRY(keep_finite(data));
     CAUSEWAY_TRY(enter());
-    if (peers() == 1) return exchanged();
-    if (keeps_inputs_) kept_.assign(data.begin(), data.end());
+    if (peers() == 1) return exchanged(data);
+    if (keeps_inputs_ && !can_sit_out()) kept_.assign(data.begin(), data.end());
     if (elastic()) CAUSEWAY_TRY(weigh(data));
     auto outcome = or_device_error(collective::exchange_mean(transport(), exchange_id(collective::channels::updates), codec,
                                                              data, own_exchange_options()));
-    if (outcome) outcome = exchanged();
-    if (!outcome && keeps_inputs_) std::copy(kept_.begin(), kept_.end(), data.begin());
+    if (outcome) outcome = exchanged(data);
+    if (outcome || !keeps_inputs_) return outcome;
+    std::copy(kept_.begin(), kept_.end(), data.begin());
+    if (!is_refused(outcome.error())) return outcome;
+    if (!collective::survives(codec, pool(), kept_)) return unusable("it is not finite once it is encoded");
+    outcome.error().culprit = error::nobody;  // who says so is wrong, or spoilt it on its way
     return outcome;
   }
 
@@ -289,12 +275,28 @@ class training_context {
   }
   result<void> left_exchange() { return exchanged(); }
 
+  /// Before `enter_exchange`: where peers come and go, a row that is not finite is not sent. This peer then sits the round
+  /// out, which `settle` sees to. One pass over the row.
+  result<void> check_own(std::span<float> row) {
+    if (!can_sit_out()) return {};
+    bool there = false;
+    if constexpr (requires { rows().there(row); }) there = rows().there(row);
+    if (there ? std::isfinite(norm_of(row)) : collective::finite_values(row)) return {};
+    return unusable("it holds NaN or infinity");
+  }
+  /// What came of such an exchange. Where everybody saw that this peer's own row cannot be used, it sits the round out.
+  result<void> or_unusable(result<void> outcome) {
+    if (outcome || !is_refused(outcome.error())) return outcome;
+    return unusable("it is not finite once it is encoded");
+  }
+
   /// Of such an exchange: how it may cut and how long it may take. No workspace:
   /// several of them may be under way.
   [[nodiscard]] collective::collective_options exchange_options() {
     collective::collective_options options = env_.exchange;
     options.pool = &pool();
     if (elastic()) options.deadline = entry_.deadline;
+    options.checks_results = elastic();
     return options;
   }
 
@@ -318,9 +320,10 @@ class training_context {
 
   /// Sets the number of inner steps, on which the learning rate depends: for a peer that took over the others' state. The
   /// step under way does not count on top of it.
-  void resume_at(std::uint64_t step) noexcept {
+  /// Unless it is `going_on`, with what it computed kept.
+  void resume_at(std::uint64_t step, bool going_on = false) noexcept {
     step_ = step;
-    resumed_ = true;
+    resumed_ = !going_on;
   }
 
   /// What became of an attempted step among peers that come and go. Blocks until the others have judged it too.
@@ -330,6 +333,7 @@ class training_context {
                   "it needs a membership, but the environment has none; set environment::group, or use fault::fail_stop");
     }
     if (outcome && !candidate_) return verdict::commit;
+    if (std::exchange(unusable_, false) && !outcome) return sit_out(outcome.error());
     CAUSEWAY_ASSIGN(const verdict judged, env_.group->settle(outcome, candidate_));
     entered_ = candidate_ = false;
     if (judged == verdict::commit) uncommitted_ -= std::min(uncommitted_, env_.group->contributed());
@@ -344,13 +348,17 @@ class training_context {
     if (!elastic()) return {};
     membership::image_collector parts;
     if constexpr (Comm::traits.needs_global_step) {
+      shares_inner_ = true;
       parts.view(parameters());
       parts(inner_);
     }
     comm.shared(parts);
     parts(shared_random_);
-    return env_.group->open({parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }},
-                            pool());
+    shared_state state{parts.parts(), [this, &comm](std::span<const float> previous) { adopted(comm, previous); }};
+    if constexpr (requires { comm.replay(*this); }) {
+      state.replay = [this, &comm](std::span<const float> mean) { return replay(comm, mean); };
+    }
+    return env_.group->open(std::move(state), pool());
   }
 
   /// One exchange without a step before it: `exchange` is the policy's part, left out when nobody has anything to give.
@@ -408,8 +416,10 @@ class training_context {
     }
     CAUSEWAY_ASSIGN(gradient_norm_, norm());
     if (auto checked = optim::check_norm(gradient_norm_, "step " + std::to_string(step_ + 1)); !checked) {
-      return or_device_error(std::move(checked));
+      CAUSEWAY_TRY(or_device_error({}));
+      return can_sit_out() ? without_step(checked.error()) : checked;
     }
+    skipped_ = 0;
     rate_ = next_learning_rate();
     inner_.step(pool(), view(),
                 {.learning_rate = rate_,
@@ -446,11 +456,51 @@ class training_context {
   result<void> enter() {
     if (!elastic() || entered_) return {};
     CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
-    entered_ = true;
+    return entered_ = true, result<void>{};
+  }
+
+  result<void> exchanged(std::span<const float> mean = {}) {
+    if (!elastic()) return {};
+    CAUSEWAY_TRY(env_.group->exchanged());
+    if (!mean.empty()) env_.group->exchanged_mean(mean);
     return {};
   }
 
-  result<void> exchanged() { return elastic() ? env_.group->exchanged() : result<void>{}; }
+  // ---- contributions that are not finite, where peers come and go -----------------------------------------------------
+
+  [[nodiscard]] bool can_sit_out() const { return elastic() && env_.group->can_sit_out(); }
+
+  /// This peer gives up what it computed since the last commit: `settle` sees to it.
+  [[nodiscard]] error unusable(const std::string& what) {
+    unusable_ = true;
+    return fail(errc::non_finite, "this peer's contribution", what);
+  }
+
+  result<verdict> sit_out(const error& why) {
+    CAUSEWAY_ASSIGN(const verdict judged, env_.group->sit_out(why));
+    entered_ = candidate_ = false, skipped_ = 0;
+    if (!shares_inner_) inner_.reset(model_.parameters().length());  // it may be what spoilt the parameters
+    return judged;
+  }
+
+  /// kept_ ← data, which must be finite: one pass for both.
+  result<void> keep_finite(std::span<const float> data) {
+    kept_.resize(data.size());
+    if (collective::copy_finite(pool(), data, kept_)) return {};
+    return unusable("it holds NaN or infinity");
+  }
+
+  /// Whether an exchange of this peer's failed because its own values were refused.
+  [[nodiscard]] bool is_refused(const error& why) const {
+    return can_sit_out() && why.code == errc::non_finite && why.culprit == self();
+  }
+
+  /// The gradient is not finite. An overflow costs one step; parameters that are not finite cost all since the last commit,
+  /// and so does a gradient that others have a share in, or one after the other.
+  result<void> without_step(const error& why) {
+    if (entered_ || ++skipped_ > steps_skipped || !std::isfinite(norm_of(parameters()))) return unusable(why.message);
+    return log()(severity::warning, why.text() + ": this step is skipped"), result<void>{};
+  }
 
   // Equal shares scale by exactly 1.
   result<void> weigh(std::span<float> data) {
@@ -471,6 +521,19 @@ class training_context {
     if (previous.empty()) uncommitted_ = 0;
     comm.adopt(*this, previous);
     parameters_changed();
+  }
+
+  // The gradients may be what this peer is about to exchange.
+  template <class Comm>
+  result<void> replay(Comm& comm, std::span<const float> mean) {
+    const std::span<float> row = gradients();
+    if (mean.size() != row.size()) return fail(errc::wrong_model, "replay", "the mean of a round has another length");
+    const std::vector<float> own(row.begin(), row.end());
+    std::copy(mean.begin(), mean.end(), row.begin());
+    auto outcome = comm.replay(*this);
+    std::copy(own.begin(), own.end(), row.begin());
+    parameters_changed();
+    return outcome;
   }
 
   [[nodiscard]] std::uint64_t name_of_stream() const {
@@ -513,8 +576,13 @@ class training_context {
   float gradient_norm_ = 0;
   float rate_ = 0;
 
+  static constexpr std::uint32_t steps_skipped = 3;  // in a row, before the shared state is taken over again
+
   round_entry entry_;
-  bool skip_ = false;  // the next inner step
+  bool unusable_ = false;      // what this peer computed since the last commit
+  bool shares_inner_ = false;  // the inner optimizer is part of the shared state
+  std::uint32_t skipped_ = 0;  // inner steps in a row whose gradient was not finite
+  bool skip_ = false;          // the next inner step
   bool scheduled_by_rounds_ = false;
   bool resumed_ = false;           // step_ was set during the step under way
   bool entered_ = false;           // into the exchange under way

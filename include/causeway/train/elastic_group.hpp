@@ -24,6 +24,9 @@ struct shared_state {
   std::vector<std::span<std::byte>> parts;
   /// Called on the trainer's thread when other contents were put there. `previous`: see ElasticPolicy::adopt.
   std::function<void(std::span<const float> previous)> adopted;
+  /// Called on the trainer's thread: does to the parts what the next round did, whose mean this is. None: this policy
+  /// cannot.
+  std::function<result<void>(std::span<const float> mean)> replay{};
 };
 
 /// The exchange that a peer has been let into.
@@ -62,9 +65,21 @@ class elastic_group {
   /// come of it.
   virtual result<void> exchanged() = 0;
 
+  /// After it: the mean of all that was exchanged, the same bits on all peers. For those who could not take part.
+  virtual void exchanged_mean(std::span<const float>) {}
+
   /// Judges an attempted step. `candidate`: the shared state in memory is that of the round entered, complete. commit: the
   /// shared state is that of a committed round. retry: the exchange has to be entered again. An error: this peer is out.
   virtual result<verdict> settle(const result<void>& outcome, bool candidate) = 0;
+
+  /// Whether `sit_out` may be called.
+  [[nodiscard]] virtual bool can_sit_out() const { return false; }
+
+  /// What this peer computed since its last commit cannot be used, and `why` says what is wrong with it: gives it up, gets
+  /// the shared state back as it was committed, and calls shared_state::adopted. For the rounds that follow, more of them
+  /// after each time in a row, `draw` gives nothing: this peer takes part with no contribution. Ends with verdict::commit,
+  /// or with an error where it happened too often.
+  virtual result<verdict> sit_out(const error& why) { return why; }
 
   /// The newest committed round that this peer holds, and the name of its state.
   [[nodiscard]] virtual std::uint64_t round() const = 0;

@@ -16,11 +16,13 @@
 #include <causeway/membership/state_image.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
-#include <causeway/net/link_transport.hpp>
 #include <causeway/train/elastic_group.hpp>
+#include <causeway/train/entered_attempt.hpp>
+#include <causeway/train/held_samples.hpp>
 #include <causeway/train/member_control.hpp>
+#include <causeway/train/member_waits.hpp>
 #include <causeway/train/spare_round.hpp>
-#include <causeway/train/view_transport.hpp>
+#include <causeway/train/state_fetch.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -39,7 +41,8 @@ namespace causeway::inline CAUSEWAY_ABI {
 /// trainer; it must outlive the trainer's use of it. Threading: elastic_group's members from the trainer's thread;
 /// `describe` and `rejected` from any.
 ///
-/// Memory: one staging copy of the shared state while state is fetched. Disk: the shared state of two rounds, and a record
+/// Memory: one staging copy of the shared state while state is fetched; while others fetch it for longer than a round, see
+/// membership::kept_states. Disk: the shared state of two rounds, and a record
 /// of a few hundred bytes.
 class member final : public elastic_group {
  public:
@@ -65,38 +68,33 @@ class member final : public elastic_group {
     state_ = std::move(state);
     pool_ = &pool;
     for (const auto part : state_.parts) image_.add(part);
+    fetch_.into(state_, image_, pool_);
     const auto stored = load_stored();
     const std::uint64_t root = hash_image();
     control_->attach();
     locked([&] { control_->begin(stored, root); });
-    for (;;) {
-      CAUSEWAY_ASSIGN(const situation now, await([](const situation& s) { return settled_in(s.is); }));
-      if (now.is == situation::kind::failed || now.is == situation::kind::left) return now.gone();
-      if (now.is == situation::kind::fetch) {
-        CAUSEWAY_TRY(fetch(now, false));
-      } else if (now.is == situation::kind::adopt) {
-        CAUSEWAY_TRY(adopt(now, false));
-      } else {
-        hold(now.newest);
-        inside_ = true;
-        return {};
-      }
-    }
+    CAUSEWAY_TRY(take_newest());
+    waits_.note_inside();
+    return {};
   }
 
   result<round_entry> enter(std::uint64_t samples) override {
     uncommitted_ = samples;
     for (;;) {
-      situation now = look();
+      situation now = waits_.look();
       if (now.is == situation::kind::idle) {
-        if (now.newest.round > held_.round) hold(now.newest);  // committed without us, with the state that we hold
+        if (now.newest.round > held_.round) {  // committed without us, with the state that we hold
+          (void)keeps_progress();
+          hold(now.newest);
+          if (samples > 0 && uncommitted_ == 0) return lose_progress();
+        }
         if (budget_used()) return fail(errc::cancelled, "round", "every sample of the run is in a commit");
         passing("before_ready");
         locked([&] {
-          control_->record_trained(held_, drawn_, uncommitted_);
+          control_->record_trained(held_, samples_.drawn(), uncommitted_);
           control_->ready(held_.round + 1, held_.chain(), uncommitted_);
         });
-        now = look();
+        now = waits_.look();
       }
       switch (now.is) {
         case situation::kind::exchange: {
@@ -108,37 +106,56 @@ class member final : public elastic_group {
         case situation::kind::fetch: {
           CAUSEWAY_ASSIGN(const bool held, fetch(now, keeps_progress()));
           if (held && options_.enters_afresh) return fail(errc::cancelled, "round", "others have finished it");
+          if (held && samples > 0 && uncommitted_ == 0) return lose_progress();
           break;
         }
         case situation::kind::failed:
         case situation::kind::left: return now.gone();
         default: {
-          CAUSEWAY_ASSIGN(const bool changed, await_change_or_call(now));
+          CAUSEWAY_ASSIGN(const bool changed, waits_.await_change_or_call(now));
           if (!changed) return fail(errc::cancelled, "round", "there is something to do first");
         }
       }
     }
   }
 
-  [[nodiscard]] bool exchange_waits() const override { return look().is == situation::kind::exchange; }
+  [[nodiscard]] bool exchange_waits() const override { return waits_.look().is == situation::kind::exchange; }
 
   result<void> exchanged() override {
     passing("exchanged");
-    exchange_times_.observe(fabric_now() - entered_at_);
+    fetch_.note_rate(attempt_.entered_at(), attempt_.exchanged());
+    const auto copy = copy_for_others();
     bool in_time = false;
     locked([&] {
-      in_time = control_->completed(view_.at);
+      control_->exchanging(false);
+      in_time = control_->completed(attempt_.view().at);
       if (!in_time) return;
-      control_->record_updates(view_);
+      control_->record_updates(attempt_.view());
+      if (copy) control_->copied(copy);
       control_->withdraw();
     });
+    in_step_ = in_step_ && !in_time;
     if (!in_time) return fail(errc::cancelled, "round", "the attempt was called off");
     return {};
   }
 
+  void exchanged_mean(std::span<const float> mean) override {
+    bool wanted = false;
+    locked([&] { wanted = control_->keeps_means(); });
+    mean_.reset();
+    if (!wanted || mean.size_bytes() != state_.parts.front().size()) return;
+    std::vector<float> row(mean.begin(), mean.end());
+    membership::state_image image;
+    image.add(std::as_writable_bytes(std::span{row}));
+    (void)image.root(pool_);
+    mean_ = membership::kept_bytes::copy_of(image);
+    mean_of_ = attempt_.view().round;
+  }
+
   result<verdict> settle(const result<void>& outcome, bool candidate) override {
     contributed_ = 0;
-    overdue_.reset();
+    attempt_.forget_overdue();
+    if (!outcome) locked([&] { control_->exchanging(false); });
     if (outcome && candidate) {
       CAUSEWAY_TRY(vote());
     } else if (!outcome) {
@@ -147,11 +164,33 @@ class member final : public elastic_group {
     return judge(outcome.has_value());
   }
 
+  [[nodiscard]] bool can_sit_out() const override { return true; }
+
+  result<verdict> sit_out(const error& why) override {
+    contributed_ = uncommitted_ = 0;
+    attempt_.forget_overdue();
+    const std::uint32_t rounds = 1U << std::min(unusable_++, 4U);
+    locked([&] {
+      control_->exchanging(false);
+      control_->unusable(attempt_.at().value_or(membership::ballot{}));
+    });
+    attempt_.end();
+    if (unusable_ > times_unusable) {
+      return fail(errc::non_finite, why.where,
+                  why.message + ", " + std::to_string(unusable_) +
+                      " times in a row: this peer ends. If it is the only one, look at its hardware; if others end so "
+                      "too, lower the learning rate or lengthen its warm-up");
+    }
+    sits_out_until_ = held_.round + rounds;
+    log_(severity::warning, "round " + std::to_string(held_.round + 1) + ": " + why.where + " is left out: " + why.message +
+                                "; it takes the shared state over and trains again after " + std::to_string(rounds) +
+                                (rounds == 1 ? " round" : " rounds"));
+    return restore();
+  }
+
   [[nodiscard]] std::vector<std::uint64_t> draw(std::uint64_t skipped, std::uint64_t count) override {
-    if (drawn_.size() > skipped) drawn_.erase(drawn_.begin(), drawn_.end() - static_cast<std::ptrdiff_t>(skipped));
-    auto numbers = samples_.take(identity(), skipped, count);
-    drawn_.insert(drawn_.end(), numbers.begin(), numbers.end());
-    return numbers;
+    if (held_.round < sits_out_until_) return {};
+    return asked([&] { return samples_.draw(control_->ledger(), skipped, count); });
   }
 
   [[nodiscard]] bool budget_used() const override { return samples_.complete(); }
@@ -162,11 +201,7 @@ class member final : public elastic_group {
   }
 
   /// Whom this peer waits for, since when, and what happens next; one line each. From any thread.
-  [[nodiscard]] std::string describe() const {
-    std::string text;
-    locked([&] { text = control_->describe(); });
-    return text + fabric_->describe_waits();
-  }
+  [[nodiscard]] std::string describe() const { return waits_.describe(); }
 
  private:
   member(std::shared_ptr<net::fabric> fabric, io::any_storage storage, member_options options, log_sink log,
@@ -175,179 +210,45 @@ class member final : public elastic_group {
         options_{std::move(options)},
         log_{std::move(log)},
         control_{std::move(control)},
+        waits_{*fabric_, *control_, options_, log_},
+        fetch_{*control_, waits_, options_, log_},
         store_{std::move(storage), options_.folder + "/rounds"},
-        say_at_{options_.say_after},
-        exchange_times_{options_.exchange} {}
+        samples_{fabric_->id()},
+        attempt_{fabric_, *control_, options_.exchange} {}
 
-  // ---- waiting ------------------------------------------------------------------------------------------------------
-
+  /// What it gives with the lock held.
   template <class F>
-  void locked(F&& what) const {
-    fabric_->locked(std::forward<F>(what));
+  auto asked(F&& what) const -> decltype(what()) {
+    decltype(what()) answer{};
+    locked([&] { answer = what(); });
+    return answer;
   }
-
-  [[nodiscard]] time_point fabric_now() const {
-    time_point now;
-    locked([&] { now = fabric_->now(); });
-    return now;
-  }
-
-  [[nodiscard]] situation look() const {
-    situation now;
-    locked([&] { now = control_->now_what(); });
-    return now;
-  }
-
-  template <class Done>
-  result<situation> await(Done&& done) {
-    for (;;) {
-      situation now;
-      const auto over = [&] {
-        if (!done(control_->now_what())) return false;
-        now = control_->now_what();
-        return true;
-      };
-      CAUSEWAY_ASSIGN(const bool happened, block_a_while(over));
-      if (happened) return now;
-      CAUSEWAY_TRY(give_up_if_alone());
-    }
-  }
-
-  // A wait that gets long says so, ever more rarely; also one of many short ones that come to nothing.
-  template <class Over>
-  result<bool> block_a_while(const Over& over, duration most = duration::max()) {
-    const time_point begin = fabric_now();
-    most = std::min(most, say_at_ - waited_);
-    if (options_.patience > duration{0}) most = std::min(most, options_.patience);
-    const auto outcome = fabric_->block(over, begin + most);
-    waited_ += fabric_now() - begin;
-    if (outcome && !*outcome && waited_ >= say_at_) {
-      say_at_ = 2 * waited_;
-      say_waiting();
-    }
-    return outcome;
-  }
-
-  void say_waiting() const {
-    const situation s = look();
-    const std::string since = "waiting since " + std::to_string(static_cast<std::int64_t>(seconds(waited_))) + " s: ";
-    if (!settled_in(s.is) || s.is == situation::kind::fetch) {
-      log_(severity::warning, since + std::string{to_string(s.is)} + (s.why.empty() ? "" : ", " + s.why));
-    }
-    log_(severity::info, since + describe());
-  }
-
-  // Progress: the next wait is another one.
-  void stop_waiting() {
-    waited_ = duration{0};
-    say_at_ = options_.say_after;
-  }
-
-  // A newcomer, or who comes back to a run that has done without it, could wait for ever for peers that have ended. Who was
-  // in waits longer: what it has trained is worth something, if the others are only cut off.
-  result<void> give_up_if_alone() const {
-    std::optional<error> why;
-    locked([&] { why = control_->alone_too_long(options_.patience * (inside_ ? 10 : 1)); });
-    return why ? result<void>{*why} : result<void>{};
-  }
-
-  result<void> await_change(const situation& before) {
-    CAUSEWAY_TRY(await([&](const situation& s) { return s.changes != before.changes; }));
-    return {};
-  }
-
-  // False: something else is to be done first. Nobody wakes this peer for that, so it looks.
-  result<bool> await_change_or_call(const situation& before) {
-    if (!options_.called_away) {
-      CAUSEWAY_TRY(await_change(before));
-      return true;
-    }
-    for (;;) {
-      if (options_.called_away()) return false;
-      const auto over = [&] { return control_->now_what().changes != before.changes || options_.called_away(); };
-      CAUSEWAY_ASSIGN(const bool happened, block_a_while(over, look_around));
-      if (happened) return look().changes != before.changes;
-      CAUSEWAY_TRY(give_up_if_alone());
-    }
-  }
-
-  static bool settled_in(situation::kind is) { return is != situation::kind::joining && is != situation::kind::no_quorum; }
 
   // ---- an exchange --------------------------------------------------------------------------------------------------
 
-  // None if a member of the view is out of reach: that is reported, and the situation changes.
   result<std::optional<round_entry>> entry(const situation& s) {
-    const membership::view& view = s.current;
-    attempt_ = view.at;
-    stop_waiting();
-    entered_at_ = fabric_now();
+    in_vain_ = 0;
+    excused_ = false;
+    waits_.stop_waiting();
+    attempt_.begin(s.current.at);
     passing("entered");
-    const net::peer_index rank = *view.rank_of(identity());
-    round_entry e;
-    e.round = view.round;
-    e.parent = view.parent;
-    e.attempt = view.at.wire();
-    e.deadline = entered_at_ + exchange_times_.patience();
-    e.empty = view.total() == 0;
-    e.share = e.empty ? 0.0 : static_cast<double>(view.members[rank].samples) / static_cast<double>(view.total());
-    suspects_ = std::make_shared<detail::suspicion>();
-    view_ = view;
-    CAUSEWAY_ASSIGN(const bool connected, connect(s));
-    if (!connected) {
-      attempt_.reset();
-      return std::optional<round_entry>{};
-    }
-    std::vector<net::peer_index> links;
-    locked([&] { links = e.empty ? std::vector<net::peer_index>{0} : control_->links_of(view); });
-    transport_ = net::any_transport{detail::view_transport{
-        net::link_transport{fabric_, std::move(links), e.empty ? 0 : rank, view.at.wire()}, suspects_}};
-    e.transport = &transport_;
-    return std::optional{e};
+    return attempt_.enter(s, state_.parts.front().size());
   }
 
-  // Connects to those of the view whom this peer has no connection to. False: somebody is out of reach, and reported.
-  result<bool> connect(const situation& s) {
-    if (s.current.total() == 0) return true;  // nothing will be exchanged
-    std::vector<net::peer_id> missing;
-    locked([&] {
-      control_->dial_missing(s.current);
-      missing = control_->missing_of(s.current);
-    });
-    if (missing.empty()) return true;
-    const time_point begin = fabric_now();
-    const auto over = [&] {
-      missing = control_->missing_of(s.current);
-      return missing.empty() || control_->dialled_in_vain() || control_->now_what().current.at != s.current.at;
-    };
-    CAUSEWAY_ASSIGN(const bool in_time, fabric_->block(over, begin + connect_times_.patience()));
-    if (missing.empty()) {
-      connect_times_.observe(fabric_now() - begin);
-      return true;
-    }
-    if (!in_time) connect_times_.overdue(fabric_now() - begin);
-    locked([&] { control_->failed(s.current.at, errc::unreachable, missing); });
-    return false;
+  // What is about to change and somebody is fetching; made without the lock: only this thread changes it.
+  std::shared_ptr<const membership::kept_bytes> copy_for_others() {
+    bool wanted = false;
+    locked([&] { wanted = control_->needs_copy(); });
+    return wanted ? membership::kept_bytes::copy_of(image_) : nullptr;
   }
 
   result<void> report(const error& why) {
-    if (!of_the_network(why.code)) return why;
+    if (!attempt_.may_try_again(why)) return why;
     // Whether the attempt was called off, or this peer was asked to stop: then it must not try again.
-    if (why.code == errc::cancelled) CAUSEWAY_TRY(fabric_->block([] { return false; }, fabric_now()));
-    if (!attempt_) return {};
-    std::vector<net::peer_id> suspects;
-    for (const net::peer_index rank : suspects_->ranks) suspects.push_back(view_.members[rank].peer);
-    if (why.code == errc::timeout) overdue_ = fabric_now() - entered_at_;
-    locked([&] { control_->failed(*attempt_, why.code, suspects); });
-    log_(severity::info, "round " + std::to_string(held_.round + 1) + ": the exchange failed (" + why.text() +
-                             "); it will be run again with those who are left");
-    attempt_.reset();
+    if (why.code == errc::cancelled) CAUSEWAY_TRY(fabric_->block([] { return false; }, waits_.time_now()));
+    if (!attempt_.at()) return {};
+    log_(severity::info, "round " + std::to_string(held_.round + 1) + ": " + attempt_.failed(why));
     return {};
-  }
-
-  // What another attempt, with other peers, may cure.
-  static bool of_the_network(errc code) {
-    return code == errc::peer_lost || code == errc::timeout || code == errc::cancelled || code == errc::wrong_parent ||
-           code == errc::protocol || code == errc::too_large || code == errc::corrupt;
   }
 
   // ---- a verdict ----------------------------------------------------------------------------------------------------
@@ -361,16 +262,17 @@ class member final : public elastic_group {
     passing("stored");
     locked([&] {
       control_->offer(candidate_.round, image_);
-      if (attempt_) control_->voted(*attempt_, candidate_.round, root);
+      if (attempt_.at()) control_->voted(*attempt_.at(), candidate_.round, root);
     });
-    attempt_.reset();
+    attempt_.end();
     passing("voted");
     return {};
   }
 
   result<verdict> judge(bool voted) {
+    if (std::exchange(lost_progress_, false)) return verdict::commit;
     for (;;) {
-      const situation now = look();
+      const situation now = waits_.look();
       if (voted && now.newest.round >= candidate_.round && now.newest.state == candidate_.hash)
         return committed(now.newest);
       switch (now.is) {
@@ -389,8 +291,8 @@ class member final : public elastic_group {
         case situation::kind::exchange:
           if (!voted) return verdict::retry;
           // The vote did not count, and what it was for is in memory: this peer cannot begin again, the others can.
-          locked([&] { control_->failed(now.current.at, errc::wrong_parent, {}); });
-          CAUSEWAY_TRY(await_change(now));
+          locked([&] { control_->failed(now.current.at, errc::wrong_parent, {identity()}); });
+          CAUSEWAY_TRY(waits_.await_change(now));
           break;
         case situation::kind::failed:
         case situation::kind::left: return now.gone();
@@ -399,7 +301,7 @@ class member final : public elastic_group {
           // The vote came too late for its attempt, and another was not for this state. What is in memory is nobody's now.
           if (voted) {
             locked([&] { control_->holds(candidate_.round, candidate_.hash); });
-            if (look().changes == now.changes) CAUSEWAY_TRY(await_change(now));
+            if (waits_.look().changes == now.changes) CAUSEWAY_TRY(waits_.await_change(now));
             break;
           }
           [[fallthrough]];
@@ -408,12 +310,11 @@ class member final : public elastic_group {
             state_.adopted({});
             return verdict::commit;
           }
-          if (!voted) {                                        // `enter` waits for the next attempt
-            if (overdue_) exchange_times_.overdue(*overdue_);  // nobody was quicker: the deadline was too early
-            overdue_.reset();
+          if (!voted) {  // `enter` waits for the next attempt
+            attempt_.nobody_was_quicker();
             return verdict::retry;
           }
-          CAUSEWAY_TRY(await_change(now));
+          CAUSEWAY_TRY(waits_.await_change(now));
       }
     }
   }
@@ -424,23 +325,36 @@ class member final : public elastic_group {
       CAUSEWAY_ASSIGN(const bool held, fetch(now, false));
       if (!held) return {};
     }
-    attempt_ = now.current.at;
+    attempt_.begin(now.current.at);
     CAUSEWAY_TRY(vote());
-    return await_change(now);
+    return waits_.await_change(now);
   }
 
   verdict committed(const membership::commit_record& record) {
     contributed_ = record.round == candidate_.round ? record.contribution_of(identity()) : uncommitted_;
     hold(record);
+    locked([&] { control_->kept().end(); });
+    (void)fabric_->block([&] { return control_->written(); }, no_deadline);  // a crash must not take back what is told
     passing("committed");
     return verdict::commit;
   }
 
-  void hold(const membership::commit_record& record) {
-    stop_waiting();
+  // `samples`: the ledger after it, where time has passed since it was the newest: the others may have gone on meanwhile.
+  void hold(const membership::commit_record& record, const std::optional<membership::ledger>& samples = {}) {
+    waits_.stop_waiting();
     held_ = record;
+    in_step_ = true;
+    if (contributed_ > 0) unusable_ = 0;
+    const auto mean = mean_of_ == record.round && !record.contributions.empty() ? std::exchange(mean_, nullptr) : nullptr;
     locked([&] {
-      samples_ = control_->ledger();
+      if (mean || record.contributions.empty()) control_->add_mean(record.round, mean);
+      if (samples) {
+        samples_.begin_round(*samples);
+      } else if (control_->now_what().newest.round == held_.round) {
+        samples_.begin_round(control_->ledger());
+      } else {
+        samples_.follow(held_);
+      }
       control_->record_held(held_);
       if (spare_ && spare_->round <= held_.round) control_->withdraw_spare(spare_->round);
       control_->offer(held_.round, image_);
@@ -450,16 +364,51 @@ class member final : public elastic_group {
 
   // Whether what was trained since the last commit may still be contributed: not if somebody else was given its samples.
   bool keeps_progress() {
-    bool keeps = false;
-    locked([&] {
-      keeps = uncommitted_ > 0 &&
-              membership::still_held(samples_, control_->ledger(), identity(), uncommitted_) == uncommitted_;
-    });
-    if (!keeps) uncommitted_ = 0;
-    return keeps;
+    if (!asked([&] { return samples_.still_ours(control_->ledger(), uncommitted_); })) uncommitted_ = 0;
+    return uncommitted_ > 0;
+  }
+
+  // The step under way ends with the state of the others.
+  error lose_progress() {
+    state_.adopted({});
+    lost_progress_ = true;
+    return fail(errc::cancelled, "round", "others were given the samples that this peer had");
   }
 
   // ---- state --------------------------------------------------------------------------------------------------------
+
+  /// The shared state as it was committed: what is in memory may be spoilt, too.
+  result<verdict> restore() {
+    const std::uint64_t root = hash_image();
+    if (root == held_.state) {
+      state_.adopted({});
+      return verdict::commit;
+    }
+    locked([&] {
+      control_->withdraw();
+      control_->holds(held_.round, root);  // not the committed state: so this peer is told who has it
+    });
+    in_step_ = false;
+    CAUSEWAY_TRY(take_newest());
+    return verdict::commit;
+  }
+
+  /// Returns when this peer holds the newest committed state, and nothing else.
+  result<void> take_newest() {
+    for (;;) {
+      CAUSEWAY_ASSIGN(const situation now,
+                      waits_.await([](const situation& s) { return detail::member_waits::settled_in(s.is); }));
+      if (now.is == situation::kind::failed || now.is == situation::kind::left) return now.gone();
+      if (now.is == situation::kind::fetch) {
+        CAUSEWAY_TRY(fetch(now, false));
+      } else if (now.is == situation::kind::adopt) {
+        CAUSEWAY_TRY(adopt(now, false));
+      } else {
+        hold(now.newest);
+        return {};
+      }
+    }
+  }
 
   std::uint64_t hash_image() {
     image_.touch();
@@ -468,7 +417,9 @@ class member final : public elastic_group {
 
   result<void> store(std::uint64_t round, std::uint64_t root) {
     if (options_.store_every == 0 || round % options_.store_every != 0) return {};
-    return store_.save(options_.protocol.run, round, root, state_.parts);
+    std::vector<std::byte> record;
+    locked([&] { record = control_->record_of(round, root); });
+    return store_.save(options_.protocol.run, round, root, state_.parts, record);
   }
 
   // What the last process left: the newest commit that it knew goes into memory, a vote after it is kept beside it.
@@ -496,80 +447,122 @@ class member final : public elastic_group {
 
   /// Replaces the shared state by the one that `now` asks for. `keep`: local progress stays on top of it. False: the
   /// situation moved on before it was whole, and nothing was changed.
-  result<bool> fetch(const situation& now, bool keep) {
-    const bool candidate = now.is == situation::kind::adopt;
-    const std::uint64_t round = candidate ? now.current.round : now.newest.round;
-    if (hash_image() != now.hash) {
-      locked([&] { control_->withdraw(); });
-      std::vector<float> previous;
-      if (keep) {
-        const auto first = state_.parts.front();
-        previous.resize(first.size() / sizeof(float));
-        std::copy(first.begin(), first.end(), std::as_writable_bytes(std::span{previous}).begin());
+  result<bool> fetch(const situation& asked, bool keep) {
+    const bool candidate = asked.is == situation::kind::adopt;
+    if (!candidate && in_vain_++ >= quick_tries) {
+      if (follows()) {
+        fetch_.ask_for_time(waits_.look().newest.round - held_.round);
+      } else {
+        CAUSEWAY_TRY(fetch_.wait_for_time(in_vain_));
       }
+    }
+    const situation now = waits_.look();
+    if (now.is != asked.is || (candidate && now.hash != asked.hash)) return false;
+    const std::uint64_t round = candidate ? now.current.round : now.newest.round;
+    std::optional<membership::ledger> samples;
+    locked([&] {
+      if (control_->now_what().newest.round == now.newest.round) samples = control_->ledger();
+    });
+    if (!samples) return false;
+    if (hash_image() != now.hash) {
+      if (!candidate && follows()) {
+        CAUSEWAY_TRY(follow(keep));
+        return held_.round == waits_.look().newest.round;
+      }
+      locked([&] {
+        control_->forget_means();
+        control_->withdraw();
+      });
+      const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
       if (!from_disk(round, now.hash)) {
         passing("fetching");
-        CAUSEWAY_ASSIGN(const bool whole, receive(round, now.hash, now));
+        const time_point begin = waits_.time_now();
+        CAUSEWAY_ASSIGN(const bool whole, fetch_.receive(round, now.hash, now));
         if (!whole) {
-          locked([&] { control_->offer(held_.round, image_); });  // it was not touched
+          excuse(waits_.time_now() - begin);
+          if (in_step_) locked([&] { control_->offer(held_.round, image_); });  // it was not touched
           return false;
         }
         passing("fetched");
-        CAUSEWAY_TRY(put_fetched());
+        CAUSEWAY_TRY(fetch_.put());
       }
       state_.adopted(previous);
     }
     if (candidate) return true;
+    if (!keep) uncommitted_ = 0;
     CAUSEWAY_TRY(store(round, now.hash));
     locked([&] { control_->holds(round, now.hash); });
-    hold(now.newest);
-    return true;
+    hold(now.newest, samples);
+    return waits_.look().is != situation::kind::fetch;  // or there are newer rounds by now
   }
 
-  // Blocks until the state is in the staging memory. A holder that lost it, or a newer commit, ends the wait.
-  result<bool> receive(std::uint64_t round, std::uint64_t hash, const situation& asked) {
-    using status = membership::fetcher::status;
-    locked([&] { control_->start_fetch(round, hash, image_); });
-    const auto outcome = await([&](const situation& s) {
-      return control_->fetch().state() != status::running || s.hash != hash || s.is != asked.is;
-    });
-    std::optional<error> why;
-    bool whole = false;
-    locked([&] {
-      whole = control_->fetch().state() == status::complete;
-      if (control_->fetch().state() == status::failed) why = control_->fetch().failure();
-      if (!whole) control_->stop_fetch();
-    });
-    if (!outcome) return outcome.error();
-    if (whole || !why) return whole;
-    if (why->code == errc::wrong_model) return *why;
-    log_(severity::debug, "the state of round " + std::to_string(round) + " could not be fetched yet: " + why->text());
-    CAUSEWAY_TRY(block_a_while([&] { return control_->now_what().changes != asked.changes; }, retry_fetch));
-    CAUSEWAY_TRY(give_up_if_alone());
-    return false;
+  // A commit just after this peer had asked says nothing of how long the transfer takes: once that does not count.
+  void excuse(duration took) {
+    if (!std::exchange(excused_, true) && took < options_.protocol.heartbeat) in_vain_ = 0;
   }
 
-  result<void> put_fetched() {
-    result<void> outcome;
-    locked([&] { outcome = control_->fetch().commit(image_, pool_); });
-    return outcome;
+  // ---- rounds that were committed while the state of an earlier one came --------------------------------------------
+
+  // Whether what is in memory is a state that others keep for this peer, with the means of the rounds since.
+  [[nodiscard]] bool follows() const {
+    bool can = false;
+    locked([&] { can = state_.replay && control_->kept().kept() && control_->kept().base().round <= held_.round; });
+    return can && in_step_;
+  }
+
+  // Does those rounds again, from what they exchanged. Ends when the newest is reached, or nobody can help any further.
+  result<void> follow(bool keep) {
+    const std::vector<float> previous = keep ? shared_parameters() : std::vector<float>{};
+    if (!keep) uncommitted_ = 0;
+    locked([&] { control_->withdraw(); });
+    std::uint64_t at = held_.round;
+    in_step_ = false;
+    for (;;) {
+      CAUSEWAY_ASSIGN(const bool done, fetch_.replay(at + 1));
+      if (!done) break;
+      ++at;
+      const situation now = waits_.look();
+      if (now.is != situation::kind::fetch || now.newest.round != at) continue;
+      in_step_ = hash_image() == now.hash;
+      if (!in_step_) break;
+      state_.adopted(previous);
+      CAUSEWAY_TRY(store(at, now.hash));
+      locked([&] { control_->holds(at, now.hash); });
+      hold(now.newest);
+      return {};
+    }
+    state_.adopted(previous);
+    locked([&] { control_->kept().end(); });
+    return {};
+  }
+
+  [[nodiscard]] std::vector<float> shared_parameters() const {
+    const auto first = state_.parts.front();
+    std::vector<float> values(first.size() / sizeof(float));
+    std::copy(first.begin(), first.end(), std::as_writable_bytes(std::span{values}).begin());
+    return values;
   }
 
   void passing(std::string_view point) const {
     if (options_.passing) options_.passing(point);
   }
 
-  static constexpr duration look_around = std::chrono::milliseconds{100}, retry_fetch = std::chrono::milliseconds{500};
+  void locked(const std::function<void()>& what) const { fabric_->locked(what); }
+
+  static constexpr std::uint32_t times_unusable = 8;  // in a row
+
+  static constexpr unsigned quick_tries = 1;
 
   struct candidate_state {
-    std::uint64_t round = 0;
-    std::uint64_t hash = 0;
+    std::uint64_t round = 0, hash = 0;
   };
 
   std::shared_ptr<net::fabric> fabric_;
   member_options options_;
   log_sink log_;
   std::unique_ptr<member_control> control_;
+  detail::member_waits waits_;
+  detail::state_fetch fetch_;
   membership::round_store store_;
   membership::state_image image_;
   shared_state state_;
@@ -577,22 +570,19 @@ class member final : public elastic_group {
   std::unique_ptr<spare_round> spare_;
   membership::commit_record held_;
   candidate_state candidate_;
-  membership::ledger samples_;     // as of held_
+  held_samples samples_;           // as of held_
   std::uint64_t uncommitted_ = 0;  // trained on since the last commit
   std::uint64_t contributed_ = 0;
-  std::vector<std::uint64_t> drawn_;  // sample numbers given out since the last commit, and perhaps some before it
+  bool lost_progress_ = false;  // in `enter`, to be said by `settle`
 
-  std::optional<membership::ballot> attempt_;  // entered, and neither voted nor failed yet
-  membership::view view_;
-  std::shared_ptr<detail::suspicion> suspects_;
-  net::any_transport transport_;
-  bool inside_ = false;  // has had a committed state
-  duration waited_{0};   // since the last progress
-  duration say_at_;      // of waited_
-  time_point entered_at_;
-  std::optional<duration> overdue_;  // how long the failed exchange was waited for
-  net::arrival_statistics exchange_times_,
-      connect_times_{{.floor = std::chrono::seconds{2}, .cap = std::chrono::seconds{10}}};
+  detail::entered_attempt attempt_;
+  std::shared_ptr<const membership::kept_bytes> mean_;  // of the exchange that went through last, if others need it
+  std::uint64_t mean_of_ = 0;
+  bool in_step_ = false;              // the shared state is that of held_
+  bool excused_ = false;              // one fetch in vain was
+  unsigned in_vain_ = 0;              // states fetched, or begun to be, since this peer last took part
+  std::uint32_t unusable_ = 0;        // contributions in a row that were not finite
+  std::uint64_t sits_out_until_ = 0;  // a round
 };
 
 }  // namespace causeway::inline CAUSEWAY_ABI

@@ -17,10 +17,12 @@
 #include <causeway/membership/transfer.hpp>
 #include <causeway/net/deadline.hpp>
 #include <causeway/net/fabric.hpp>
+#include <causeway/train/write_behind.hpp>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -72,8 +74,7 @@ inline result<membership::durable_record> read_member_record(io::any_storage& st
 }
 
 inline result<void> write_member_record(io::any_storage& storage, const std::string& folder,
-                                        const membership::durable_record& record) {
-  const auto bytes = membership::encode(record);
+                                        const std::vector<std::byte>& bytes) {
   return storage.write_atomic(folder + "/record", [&](const io::byte_sink& sink) -> result<void> {
     CAUSEWAY_TRY(sink(std::span{bytes}));
     return sink(std::span{bytes});
@@ -147,6 +148,10 @@ class member_control final : net::fabric_events, membership::effects, membership
     protocol_.failed(at, why, suspects, fabric_->now());
     settle();
   }
+  void unusable(membership::ballot at) {
+    protocol_.unusable(at, fabric_->now());
+    settle();
+  }
   void holds(std::uint64_t round, std::uint64_t hash) {
     protocol_.holds(round, hash, fabric_->now());
     settle();
@@ -156,8 +161,13 @@ class member_control final : net::fabric_events, membership::effects, membership
     settle();
   }
 
+  /// Whether the record on disk says what this peer knows, or the disk has failed.
+  [[nodiscard]] bool written() const noexcept { return behind_.over(); }
   [[nodiscard]] const membership::situation& now_what() const noexcept { return protocol_.now_what(); }
   [[nodiscard]] const membership::ledger& ledger() const noexcept { return protocol_.samples(); }
+  [[nodiscard]] std::vector<std::byte> record_of(std::uint64_t round, std::uint64_t hash) const {
+    return protocol_.record_of(round, hash);
+  }
   [[nodiscard]] const membership::protocol& decisions() const noexcept { return protocol_; }
   /// Why a peer that has found nobody for `patience` should wait no longer; none while it should, or patience is 0.
   [[nodiscard]] std::optional<error> alone_too_long(duration patience) const {
@@ -190,19 +200,21 @@ class member_control final : net::fabric_events, membership::effects, membership
   [[nodiscard]] std::vector<net::peer_id> missing_of(const membership::view& view) const {
     std::vector<net::peer_id> missing;
     for (const auto& m : view.members) {
-      if (m.peer == fabric_->id()) continue;
-      const auto at = links_.find(m.peer);
-      if (at == links_.end() || !fabric_->is_up(at->second)) missing.push_back(m.peer);
+      if (!meets(m.peer)) missing.push_back(m.peer);
     }
     return missing;
   }
 
+  [[nodiscard]] bool meets(net::peer_id id) const {
+    const auto at = links_.find(id);
+    return id == fabric_->id() || (at != links_.end() && fabric_->is_up(at->second));
+  }
+
   /// Starts to connect to the members of a view that are missing.
   void dial_missing(const membership::view& view) {
-    const auto missing = missing_of(view);
     refused_.clear();
     for (const auto& m : view.members) {
-      if (membership::contains(missing, m.peer)) fabric_->dial(m.address);
+      if (!meets(m.peer)) fabric_->dial(m.address);
     }
   }
 
@@ -213,23 +225,61 @@ class member_control final : net::fabric_events, membership::effects, membership
 
   /// Others may fetch it from now on. `image` must be hashed and stay as it is until withdrawn.
   void offer(std::uint64_t round, const membership::state_image& image) {
+    if (offered_ == round && transfer_.giving.offers({round, image.root()})) return;
     withdraw();
     transfer_.giving.offer(round, image);
     offered_ = round;
   }
+  /// The memory of what is offered is about to change. What others fetch of it goes on from a copy, if there is one.
   void withdraw() {
-    if (offered_) transfer_.giving.withdraw(*offered_);
+    if (!offered_) return;
+    transfer_.keeping.withdrawn(*offered_);
+    if (!transfer_.keeping.has_copy(*offered_)) transfer_.giving.withdraw(*offered_);
     offered_.reset();
+  }
+  /// Whether a copy must be made before `withdraw`.
+  [[nodiscard]] bool needs_copy() const { return offered_ && transfer_.keeping.needs_copy(*offered_); }
+  void copied(std::shared_ptr<const membership::kept_bytes> bytes) {
+    if (offered_) transfer_.keeping.copied(*offered_, std::move(bytes));
+  }
+  /// Whether others will want to know what rounds exchanged.
+  [[nodiscard]] bool keeps_means() const noexcept { return transfer_.keeping.any(); }
+  void add_mean(std::uint64_t round, std::shared_ptr<const membership::kept_bytes> mean) {
+    transfer_.keeping.add_mean(round, std::move(mean));
+  }
+  void forget_means() { transfer_.keeping.clear(); }
+  /// This peer exchanges data, or no longer.
+  void exchanging(bool yes) {
+    transfer_.giving.busy(yes, fabric_->now());
+    settle();
   }
   /// Beside the other: a vote of the last process, which may be the only copy there is.
   void offer_spare(std::uint64_t round, const membership::state_image& image) { transfer_.giving.offer(round, image); }
   void withdraw_spare(std::uint64_t round) { transfer_.giving.withdraw(round); }
 
-  void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image) {
+  /// `keep`: the holders are asked to keep it, and what later rounds exchange, until `end_catch_up`.
+  void start_fetch(std::uint64_t round, std::uint64_t hash, const membership::state_image& image, bool keep) {
+    dial_holders();
+    transfer_.kept.end();
+    if (keep) transfer_.kept.begin({round, hash}, holders());
     transfer_.taking.start({round, hash}, holders(), image, fabric_->now());
     settle();
   }
+  void start_mean(std::uint64_t round, std::uint64_t root, const membership::state_image& image) {
+    transfer_.taking.start({round | membership::mean_bit, root}, transfer_.kept.keepers(), image, fabric_->now());
+    settle();
+  }
+  [[nodiscard]] membership::kept_for_us& kept() noexcept { return transfer_.kept; }
   void stop_fetch() { transfer_.taking.stop(); }
+
+  /// Asks the leader to hold the next round back for so long. `time_was_given` says when it does.
+  void ask_for_time(duration needs) {
+    time_given_ = false;
+    const auto ns = static_cast<std::uint64_t>(std::max<duration::rep>(needs.count(), 1));
+    post(protocol_.leader(),
+         encode(membership::transfer_message{.kind = membership::transfer_kind::ask_time, .newest = ns}), false);
+  }
+  [[nodiscard]] bool time_was_given() const noexcept { return time_given_; }
   [[nodiscard]] membership::fetcher& fetch() noexcept { return transfer_.taking; }
 
   // ---- for the checker: what the trainer did --------------------------------------------------------------------------
@@ -288,7 +338,13 @@ class member_control final : net::fabric_events, membership::effects, membership
   }
 
   void attach() { fabric_->attach(this); }
-  void detach() { fabric_->attach(nullptr); }
+  /// In an orderly end what others are to hear is written and said first.
+  void detach() {
+    fabric_->attach(nullptr);
+    if (std::uncaught_exceptions() != 0) return;
+    behind_.flush([this](const std::function<void()>& what) { fabric_->locked(what); },
+                  [this] { fabric_->attach(nullptr); });
+  }
 
  private:
   member_control(std::shared_ptr<net::fabric> fabric, io::any_storage storage, const member_options& options, log_sink log,
@@ -297,8 +353,25 @@ class member_control final : net::fabric_events, membership::effects, membership
         storage_{std::move(storage)},
         options_{options},
         log_{std::move(log)},
+        behind_{outlets(), options.protocol.silence.floor, options.protocol.run},
         protocol_{protocol_options(), std::move(record), *this},
         transfer_{*this, transfer_options()} {}
+
+  detail::write_behind::outlets outlets() {
+    return {.aside = [this](auto work, auto then) { fabric_->aside(std::move(work), std::move(then)); },
+            .write = [this](const std::vector<std::byte>& record) { return write(record); },
+            .send = [this](net::peer_id to, std::vector<std::byte> message) { post(to, std::move(message), false); },
+            .note =
+                [this](const membership::event& e) {
+                  if (options_.journal) options_.journal(e);
+                },
+            .failed =
+                [this] {
+                  protocol_.disk_failed(fabric_->now());
+                  settle();
+                },
+            .now = [this] { return fabric_->now(); }};
+  }
 
   [[nodiscard]] membership::options protocol_options() const {
     membership::options o = options_.protocol;
@@ -315,6 +388,7 @@ class member_control final : net::fabric_events, membership::effects, membership
   // ---- net::fabric_events -------------------------------------------------------------------------------------------
 
   void on_up(net::peer_index link, net::peer_id id, const std::string& address) override {
+    if (const auto before = peers_.find(link); before != peers_.end() && before->second != id) links_.erase(before->second);
     links_[id] = link;
     peers_[link] = id;
     protocol_.peer_up(id, address, fabric_->now());
@@ -336,7 +410,7 @@ class member_control final : net::fabric_events, membership::effects, membership
     const net::peer_id from = peers_[link];
     const bool others = !message.empty() && message.front() >= std::byte{0x90};
     if (membership::is_transfer_message(message)) {
-      const auto taken = transfer_.message(from, message, fabric_->now());
+      const auto taken = take_transfer(from, message);
       if (!taken) protocol_.malformed(from, taken.error().text(), fabric_->now());
     } else if (!others) {
       protocol_.message(from, message, fabric_->now());
@@ -357,25 +431,35 @@ class member_control final : net::fabric_events, membership::effects, membership
       transfer_wakes_ = no_deadline;
       transfer_.taking.wake(now);
     }
+    if (transfer_.giving.next_wake() <= now) transfer_.giving.wake(now);
     settle();
   }
 
   // ---- membership::effects ------------------------------------------------------------------------------------------
 
-  void send(net::peer_id to, std::vector<std::byte> message) override { post(to, std::move(message), false); }
+  void send(net::peer_id to, std::vector<std::byte> message) override { behind_.send(to, std::move(message)); }
   void dial(const std::string& address) override { fabric_->dial(address); }
   void drop(net::peer_id peer, const std::string& why) override {
     const auto at = links_.find(peer);
     if (at != links_.end()) fabric_->close(at->second, why);
   }
   bool persist(const membership::durable_record& record) override {
+    behind_.persist(record);
+    return true;
+  }
+  /// Without the lock.
+  bool write(const std::vector<std::byte>& record) {
     const auto written = detail::write_member_record(storage_, options_.folder, record);
     if (!written) log_(severity::error, "the membership record cannot be written: " + written.error().text());
     return written.has_value();
   }
   void wake_at(time_point when) override { protocol_wakes_ = when; }
+  void give_time(net::peer_id peer, duration how_long) override {
+    const auto ns = static_cast<std::uint64_t>(how_long.count());
+    post(peer, encode(membership::transfer_message{.kind = membership::transfer_kind::time_given, .newest = ns}), false);
+  }
   void note(const membership::event& e) override {
-    if (options_.journal) options_.journal(e);
+    if (options_.journal) behind_.note(e);
   }
   void log(severity level, std::string_view text) override { log_(level, text); }
 
@@ -384,6 +468,29 @@ class member_control final : net::fabric_events, membership::effects, membership
   void transfer_send(net::peer_id to, std::vector<std::byte> message) override { post(to, std::move(message), true); }
   void transfer_wake_at(time_point when) override { transfer_wakes_ = when; }
   void transfer_log(severity level, std::string_view text) override { log_(level, text); }
+
+  result<void> take_transfer(net::peer_id from, std::span<const std::byte> message) {
+    using kind = membership::transfer_kind;
+    if (message.front() == std::byte{static_cast<std::uint8_t>(kind::ask_time)}) {
+      CAUSEWAY_ASSIGN(const auto m, membership::decode_transfer(message));
+      const auto most = static_cast<std::uint64_t>(duration::max().count());
+      protocol_.asks_for_time(from, duration{static_cast<duration::rep>(std::min(m.newest, most))}, fabric_->now());
+      return {};
+    }
+    if (message.front() == std::byte{static_cast<std::uint8_t>(kind::time_given)}) {
+      CAUSEWAY_TRY(membership::decode_transfer(message));
+      time_given_ = time_given_ || from == protocol_.leader();
+      return {};
+    }
+    return transfer_.message(from, message, fabric_->now());
+  }
+
+  /// Of many peers a newcomer has met only a few, and those who hold the state may be others.
+  void dial_holders() {
+    for (const auto& h : protocol_.now_what().holders) {
+      if (!meets(h.peer) && !h.address.empty()) fabric_->dial(h.address);
+    }
+  }
 
   [[nodiscard]] std::vector<net::peer_id> holders() const {
     std::vector<net::peer_id> ids;
@@ -395,13 +502,16 @@ class member_control final : net::fabric_events, membership::effects, membership
     if (!options_.journal) return;
     e.peer = fabric_->id();
     e.at_time = fabric_->now();
-    options_.journal(e);
+    behind_.note(e);
   }
 
   // After every event: data of attempts that are over is refused, a fetch learns who can help, the next wake-up is set.
   void settle() {
+    if (behind_.must_resign()) protocol_.resign(fabric_->now());
     const auto& s = protocol_.now_what();
-    if (transfer_.taking.state() == membership::fetcher::status::running && s.changes != seen_changes_) {
+    const bool goal_moved = transfer_.taking.goal().root != s.hash;  // then these hold something else
+    if (transfer_.taking.state() == membership::fetcher::status::running && s.changes != seen_changes_ && !goal_moved) {
+      dial_holders();
       transfer_.taking.holders(holders(), fabric_->now());
     }
     seen_changes_ = s.changes;
@@ -413,13 +523,14 @@ class member_control final : net::fabric_events, membership::effects, membership
       cancelled_before_ = epoch;
       fabric_->cancel_before(epoch);
     }
-    fabric_->wake_at(std::min(protocol_wakes_, transfer_wakes_));
+    fabric_->wake_at(std::min({protocol_wakes_, transfer_wakes_, transfer_.giving.next_wake()}));
   }
 
   std::shared_ptr<net::fabric> fabric_;
   io::any_storage storage_;
   member_options options_;
   log_sink log_;
+  detail::write_behind behind_;
   membership::protocol protocol_;
   membership::state_transfer transfer_;
   std::map<net::peer_id, net::peer_index> links_;
@@ -429,6 +540,7 @@ class member_control final : net::fabric_events, membership::effects, membership
   time_point protocol_wakes_ = no_deadline;
   time_point transfer_wakes_ = no_deadline;
   std::uint64_t seen_changes_ = 0;
+  bool time_given_ = false;
   std::uint32_t last_epoch_ = 0;
   std::uint32_t cancelled_before_ = 0;
 };

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,13 +30,18 @@ struct survivor {
   membership::durable_record record;
 };
 
-// Those who know a commit, the newest first.
+// What each folder knows of commits of other runs than `run`, the newest first: its record, and those beside stored states.
 inline std::vector<survivor> survivors_in(io::any_storage& storage, std::span<const std::string> folders,
                                           std::uint64_t run) {
   std::vector<survivor> found;
   for (const std::string& folder : folders) {
     auto record = read_member_record(storage, folder);
     if (record && record->newest && record->run != run) found.push_back({folder, std::move(*record)});
+  }
+  for (const std::string& folder : folders) {
+    for (auto& record : membership::round_store{storage, folder + "/rounds"}.records()) {
+      if (record.run != run) found.push_back({folder, std::move(record)});
+    }
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const survivor& a, const survivor& b) { return a.record.newest->round > b.record.newest->round; });
@@ -44,8 +50,17 @@ inline std::vector<survivor> survivors_in(io::any_storage& storage, std::span<co
 
 }  // namespace detail
 
+/// The newest commit of another run than `run` that any of the folders knows, whether or not its state is there.
+[[nodiscard]] inline std::optional<std::uint64_t> newest_round_known(io::any_storage storage,
+                                                                     std::span<const std::string> folders,
+                                                                     std::uint64_t run) {
+  const auto known = detail::survivors_in(storage, folders, run);
+  return known.empty() ? std::nullopt : std::optional{known.front().record.newest->round};
+}
+
 /// Makes the peer in `into` the founder of `run`, with the id `self`, from the newest commit among `folders` whose state is
-/// there, whole. What it writes comes with the record last, so that a crash leaves `into` as it was or done. The others
+/// there, whole; rounds after it are lost (newest_round_known, asked before, says how many), and their samples are trained
+/// on again. What it writes comes with the record last, so that a crash leaves `into` as it was or done. The others
 /// join as anybody does. errc::not_found if no folder has both a record and its state. Cost: reads and writes the shared
 /// state once.
 inline result<membership::durable_record> refound(io::any_storage storage, std::span<const std::string> folders,
@@ -60,7 +75,7 @@ inline result<membership::durable_record> refound(io::any_storage storage, std::
       why = taken.error().text();
       continue;
     }
-    CAUSEWAY_TRY(detail::write_member_record(storage, into, founded));
+    CAUSEWAY_TRY(detail::write_member_record(storage, into, membership::encode(founded)));
     return founded;
   }
   return fail(errc::not_found, folders.empty() ? into : folders.front(),

@@ -15,15 +15,19 @@
 #include <causeway/core/thread_pool.hpp>
 #include <causeway/io/storage.hpp>
 #include <causeway/membership/round_store.hpp>
+#include <causeway/net/deadline.hpp>
 #include <causeway/net/transport.hpp>
 #include <causeway/parallel/swarm_options.hpp>
 #include <causeway/parallel/swarm_shares.hpp>
 #include <causeway/policy/traits.hpp>
 #include <causeway/train/elastic_group.hpp>
 
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -45,6 +49,7 @@ class swarm_group final : public elastic_group {
   swarm_group(std::shared_ptr<elastic_group> stage, std::shared_ptr<parallel::swarm_round> swarm, io::any_storage disk,
               const std::string& folder)
       : swarm_group{std::move(stage), std::move(swarm)} {
+    states_.emplace(disk, folder + "/rounds");
     if (swarm_->options().local_steps == 0) sums_.emplace(std::move(disk), folder + "/sums");
   }
 
@@ -66,7 +71,10 @@ class swarm_group final : public elastic_group {
       swarm_->replaced();
       if (inner) inner({});
     };
+    state.replay = nullptr;  // a stage's step depends on the other stages
     const std::size_t parameters = state.parts.empty() ? 0 : state.parts.front().size() / sizeof(float);
+    parts_ = state.parts;
+    adopted_ = state.adopted;
     CAUSEWAY_TRY(stage_->open(std::move(state), pool));
     replaced_ = false;
     recall_sums(parameters);
@@ -90,13 +98,11 @@ class swarm_group final : public elastic_group {
   }
 
   result<verdict> settle(const result<void>& outcome, bool candidate) override {
-    CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
-    if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
-    // Gradients of a step that others have finished are worth nothing on top of it.
-    const bool adopted = std::exchange(replaced_, false);
-    if (!adopted && judged != verdict::commit) return judged;
-    swarm_->committed(adopted);
-    return verdict::commit;
+    if (!outcome && outcome.error().code == errc::non_finite) return mend(outcome.error());
+    if (outcome && candidate && !is_sound()) {
+      return mend(fail(errc::non_finite, "this peer", "its parameters are not finite after the step"));
+    }
+    return judge(outcome, candidate);
   }
 
  private:
@@ -106,6 +112,53 @@ class swarm_group final : public elastic_group {
     double squares = 0;
     std::uint64_t state = 0;
   };
+
+  result<verdict> judge(const result<void>& outcome, bool candidate) {
+    CAUSEWAY_ASSIGN(const verdict judged, stage_->settle(outcome, candidate));
+    if (judged == verdict::commit && swarm_->asked_to_move() && !std::exchange(leaves_, true)) stage_->leave();
+    if (judged == verdict::commit && outcome) spoilt_ = 0;
+    // Gradients of a step that others have finished are worth nothing on top of it.
+    const bool adopted = std::exchange(replaced_, false);
+    if (!adopted && judged != verdict::commit) return judged;
+    swarm_->committed(adopted);
+    return verdict::commit;
+  }
+
+  // This peer alone came to values that are not finite: its share goes to others, and it goes back to the committed state,
+  // as if it had been started again. Where that does not help, all would come to the same.
+  result<verdict> mend(const error& why) {
+    if (++spoilt_ > most_spoilt) {
+      return fail(
+          errc::non_finite, why.where,
+          why.message + ", " + std::to_string(most_spoilt) +
+              " times from a sound state: lower the learning rate, clip gradients, or look at this machine's memory");
+    }
+    swarm_->throw_away();
+    const result<void> reason = fail(errc::corrupt, why.where, why.message);
+    CAUSEWAY_ASSIGN(const verdict judged, judge(reason, false));
+    if (judged == verdict::commit) return judged;  // the others' state is here
+    if (!is_sound() && states_) (void)states_->load(stage_->round(), stage_->state_hash(), parts_);
+    if (is_sound()) {
+      adopted_({});
+      replaced_ = false;
+      swarm_->committed(true);
+      return verdict::commit;
+    }
+    return fail(
+        errc::non_finite, why.where,
+        why.message + ", and the committed state is not on this peer's disk; start it again, and it takes the others'");
+  }
+
+  // Of the shared parameters, which come first.
+  [[nodiscard]] bool is_sound() const {
+    const auto floats = parts_.empty() ? std::span<const std::byte>{} : std::span<const std::byte>{parts_.front()};
+    for (std::size_t at = 0; at + sizeof(float) <= floats.size(); at += sizeof(float)) {
+      float v = 0;
+      std::memcpy(&v, floats.data() + at, sizeof v);
+      if (!std::isfinite(v)) return false;
+    }
+    return true;
+  }
 
   result<void> keep_sum() {
     CAUSEWAY_ASSIGN(const parallel::swarm_sum sum, swarm_->keep_sum());
@@ -157,14 +210,23 @@ class swarm_group final : public elastic_group {
   }
 
   // Peers of a stage may have heard of other stages at different moments; one word counts, so that they step alike. The
-  // exchange's deadline does not hold here: the other stages take the time that they take. Who is lost ends the wait.
+  // exchange's deadline does not hold here, since the other stages take the time that they take; but once this peer has
+  // heard of all of them its mates have too, or soon will. Who is lost, or hangs for longer than that ever took, ends the
+  // wait.
   result<void> agree_on_norm(double squares) {
+    const time_point begin = swarm_->now();
+    auto outcome = exchange_norms(squares, norm_times_.deadline(begin));
+    if (outcome) norm_times_.observe(swarm_->now() - begin);
+    if (!outcome && outcome.error().code == errc::timeout) norm_times_.overdue(swarm_->now() - begin);
+    return outcome;
+  }
+  result<void> exchange_norms(double squares, time_point deadline) {
     std::vector<double> all(entry_.transport->size(), squares);
     if (all.size() > 1) {
       CAUSEWAY_TRY(collective::all_gather(*entry_.transport, name(1), std::as_bytes(std::span{&squares, 1}),
-                                          std::as_writable_bytes(std::span{all}), {}));
+                                          std::as_writable_bytes(std::span{all}), {.deadline = deadline}));
     }
-    if (!std::isfinite(all[0]) || all[0] < 0) return fail(errc::non_finite, "peer 0", "sent a norm that is none");
+    if (!std::isfinite(all[0]) || all[0] < 0) return fail(errc::protocol, "peer 0", "it sent a norm that is none");
     swarm_->agreed(all[0]);
     return {};
   }
@@ -173,12 +235,18 @@ class swarm_group final : public elastic_group {
     return {.channel = collective::channels::state + part, .step = entry_.round, .parent = entry_.parent};
   }
 
+  static constexpr std::uint32_t most_spoilt = 3;
   static constexpr std::size_t most_bytes = (parallel::swarm_wire::most_micro_batches / 8) + 64;
 
   std::shared_ptr<elastic_group> stage_;
   std::shared_ptr<parallel::swarm_round> swarm_;
   std::optional<membership::round_store> sums_;
+  std::optional<membership::round_store> states_;        // as the membership keeps them
+  std::vector<std::span<std::byte>> parts_;              // of the shared state
+  std::function<void(std::span<const float>)> adopted_;  // shared_state::adopted
+  std::uint32_t spoilt_ = 0;                             // times in a row that this peer came to values that are not finite
   round_entry entry_;
+  net::arrival_statistics norm_times_{{.floor = std::chrono::seconds{10}}};
   bool leaves_ = false;
   bool replaced_ = false;  // the shared state was, since the last settle
 };

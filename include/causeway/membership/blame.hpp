@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_BLAME_HPP
+#define CAUSEWAY_MEMBERSHIP_BLAME_HPP
+
+// Whose fault a failed attempt was, and who sits out for it. Evidence, the strongest first: a peer that does not come out
+// of the attempt while its connection stands (it hangs); one that took part and did not vote; what peers saw themselves of
+// each other (suspects.hpp); and where nobody saw anything, which halves of the peers attempts fail with.
+
+#include <causeway/membership/attempt.hpp>
+#include <causeway/membership/messages.hpp>
+#include <causeway/membership/peer_table.hpp>
+#include <causeway/membership/suspects.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// Of one leader. Pauses are peer_entry::pause, which attempts count down. Not thread-safe.
+class blame {
+ public:
+  explicit blame(peer_table& t) : t_{t} {}
+
+  // ---- what happens -----------------------------------------------------------------------------------------------------
+
+  void begin_round() { owing_.clear(); }  // complaints stay: who cannot exchange data would hold this round up as well
+  void begin_exchange(ballot at, const std::vector<net::peer_id>& who) {
+    last_at_ = at;
+    last_order_ = who;
+  }
+  void begin_adoption(ballot at) { last_at_ = at; }
+
+  void on(net::peer_id from, const failure& m) {
+    if (m.at != last_at_) return;
+    if (m.suspects.empty() && m.why != errc::cancelled) unexplained_ = true;  // who ends it of its own accord blames nobody
+    for (const net::peer_id id : m.suspects) complaints_.push_back({{from, id}, m.why});
+  }
+
+  void failed(const attempt& a) {
+    for (const net::peer_id id : a.asked()) {
+      if (!t_.up(id)) somebody_lost_ = true;
+      if (a.adopting()) continue;
+      owing_.push_back(id);
+      if (t_.up(id) && a.silent(id) && a.somebody_voted()) complaints_.push_back({{id, id}, errc::timeout});
+    }
+  }
+
+  /// A round was made: who took part is not what spoils attempts; who voted is sound, and who did not is found out.
+  void committed(const attempt& a, net::peer_id id, peer_entry& p) {
+    if (a.adopting() || !a.asked().contains(id)) return;
+    std::erase(narrowed_, id);
+    if (a.silent(id) && ++p.unvoted > unvoted_allowed) exclude(id, "it takes part in rounds and does not vote for them");
+    if (!a.voted(id)) return;
+    for (failed_link& c : complaints_) {
+      if (c.link.about == id) c.link.about = c.link.by;  // who complained of it could have voted, too
+    }
+    p.unvoted = 0;
+    if (++p.sound < sound_rounds) return;
+    p.sound = 0;
+    p.exclusions -= std::min(p.exclusions, 1U);
+    if (const auto at = disputes_.find(id); at != disputes_.end() && --at->second == 0) disputes_.erase(at);
+  }
+
+  /// Whether it was asked for the last exchange.
+  [[nodiscard]] bool took_part(net::peer_id id) const { return contains(last_order_, id); }
+  [[nodiscard]] const std::vector<net::peer_id>& last_order() const noexcept { return last_order_; }
+
+  // ---- who sits out -----------------------------------------------------------------------------------------------------
+
+  /// Somebody who took part in the failed attempt, is here, and is not `ready(id)` again: until it is, or has been waited
+  /// for in vain, nobody knows whose fault it was. 0: nobody.
+  template <class Ready>
+  [[nodiscard]] net::peer_id owes_answer(const Ready& ready) const {
+    const auto owes = [&](net::peer_id id) { return t_.up(id) && !ready(id); };
+    const auto at = std::find_if(owing_.begin(), owing_.end(), owes);
+    return at == owing_.end() ? 0 : *at;
+  }
+  /// Whether an attempt failed and nobody was found out yet.
+  [[nodiscard]] bool is_open() const noexcept { return !owing_.empty(); }
+
+  /// Turns what is known into peers that sit out, each time for longer. `could_go(who)`: whether `who` is enough for
+  /// another attempt; `here`: all who could take part in it.
+  template <class Ready, class CouldGo>
+  void decide(const Ready& ready, const std::vector<net::peer_id>& here, const CouldGo& could_go) {
+    const bool open = is_open();
+    std::vector<net::peer_id> out = exclude_stuck(ready);
+    const std::vector<complaint> links = open_complaints(out);
+    const std::vector<net::peer_id> found = explain(links, last_order_, t_.self, disputes_);
+    for (const net::peer_id id : found) exclude(id, "what it sent did not come or could not be used; see the logs");
+    note_disputes(links);
+    const bool explained = !found.empty() || !out.empty() || somebody_lost_;
+    if (open && unexplained_ && !explained) narrow_down(here, could_go);
+    complaints_.clear();
+    owing_.clear();
+    unexplained_ = somebody_lost_ = false;
+  }
+
+ private:
+  /// The others waited for those who have not come out of the failed attempt, or for somebody who did.
+  template <class Ready>
+  std::vector<net::peer_id> exclude_stuck(const Ready& ready) {
+    std::vector<net::peer_id> stuck;
+    for (net::peer_id id = owes_answer(ready); id != 0; id = owes_answer(ready)) {
+      std::erase(owing_, id);
+      stuck.push_back(id);
+      exclude(id, "it did not end its part in a failed attempt");
+    }
+    return stuck;
+  }
+
+  /// Complaints that neither a lost peer nor one that is stuck explains.
+  [[nodiscard]] std::vector<complaint> open_complaints(const std::vector<net::peer_id>& stuck) const {
+    std::vector<complaint> links;
+    for (const failed_link& c : complaints_) {
+      const bool gone = !t_.up(c.link.by) || !t_.up(c.link.about);
+      const bool hung = contains(stuck, c.link.by) || contains(stuck, c.link.about);
+      const bool waited = c.why == errc::timeout && c.link.by != c.link.about;  // perhaps for one who waited for another
+      if (!gone && !hung && !(waited && (somebody_lost_ || !stuck.empty()))) links.push_back(c.link);
+    }
+    return links;
+  }
+
+  void note_disputes(const std::vector<complaint>& links) {
+    std::set<complaint> pairs;
+    for (const complaint& c : links) pairs.insert({std::min(c.by, c.about), std::max(c.by, c.about)});
+    for (const complaint& c : pairs) {
+      if (c.by == c.about) continue;
+      ++disputes_[c.by];
+      ++disputes_[c.about];
+    }
+  }
+
+  void exclude(net::peer_id id, const std::string& reason) {
+    peer_entry& p = t_.entry(id);
+    p.pause = 1U << std::min(p.exclusions, 4U);
+    p.sound = 0;
+    ++p.exclusions;
+    const std::string why = "peer " + std::to_string(id) + " sits out " + std::to_string(p.pause) +
+                            (p.pause == 1 ? " attempt: " : " attempts: ") + reason;
+    t_.out->log(severity::warning, why);
+    t_.post(id, exclusion{why});
+  }
+
+  /// Nobody can say who spoilt the attempt: half of those it may be sit the next one out. If that fails too, it is one of
+  /// the other half; if not, one of these. So after log2 n attempts one is left.
+  template <class CouldGo>
+  void narrow_down(std::vector<net::peer_id> here, const CouldGo& could_go) {
+    std::erase_if(narrowed_, [&](net::peer_id id) { return !contains(last_order_, id); });
+    if (narrowed_.empty()) narrowed_ = last_order_;
+    if (narrowed_.size() == 1) {
+      exclude(narrowed_.front(), "attempts with it fail");
+      narrowed_.clear();
+      return;
+    }
+    for (std::size_t i = narrowed_.size(); i > (narrowed_.size() + 1) / 2; --i) {
+      const net::peer_id id = narrowed_[i - 1];
+      std::erase(here, id);
+      if (!could_go(here)) return;
+      t_.entry(id).pause = std::max(t_.entry(id).pause, 1U);
+    }
+  }
+
+  static constexpr std::uint32_t unvoted_allowed = 1;
+  static constexpr std::uint32_t sound_rounds = 4;
+
+  peer_table& t_;
+  std::vector<failed_link> complaints_;
+  bool unexplained_ = false;         ///< somebody's part in the attempt failed, and it does not know whose fault that was
+  bool somebody_lost_ = false;       ///< somebody who took part is gone
+  std::vector<net::peer_id> owing_;  ///< who took part in an attempt that failed, until it is known whose fault that was
+  std::vector<net::peer_id> narrowed_;  ///< one of these spoils attempts
+  dispute_counts disputes_;
+  ballot last_at_;                        ///< of the last attempt
+  std::vector<net::peer_id> last_order_;  ///< of the last exchange
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_BLAME_HPP

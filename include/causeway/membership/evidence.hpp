@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_EVIDENCE_HPP
+#define CAUSEWAY_MEMBERSHIP_EVIDENCE_HPP
+
+// When a commit that somebody tells is believed. A peer that knows a view counts the word of its members only, its own vote
+// included: two of them are enough, or one that is a quorum alone. Where nobody else answers, one word is enough after a
+// while, unless those who do answer rule the commit out. docs/design/membership.md says what this holds against.
+
+#include <causeway/core/rng.hpp>
+#include <causeway/membership/peer_table.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// A commit that others told of.
+struct told_commit {
+  commit_record record;
+  std::optional<ledger> samples;  ///< after it; none: it follows the newest known
+  certificate votes;
+  std::vector<located_peer> holders;
+  std::uint64_t chain = 0;
+  std::set<net::peer_id> tellers;
+};
+
+/// Keeps what is not believed yet, and asks other members for their word. Cost of an event: O(members) while something is.
+class evidence {
+ public:
+  explicit evidence(peer_table& t) : t_{t}, start_{static_cast<std::size_t>(mix(t.self, 0x61736bU))} {}
+
+  /// `from` tells a commit. Strangers are counted and not heard.
+  void told(net::peer_id from, const commit_record& record, const certificate& votes, const ledger* samples,
+            std::vector<located_peer> holders) {
+    const position& newest = t_.votes.newest();
+    if (record.run != t_.settings.run || record.members.empty()) return t_.reject(reject_reason::malformed, from);
+    if (newest.known() && record.round < newest.round) return;
+    if (newest.known() && !t_.acquainted(from)) return t_.reject(reject_reason::not_a_member, from);
+    if (samples == nullptr && (!newest.known() || record.round > newest.round + 1)) return;  // those between are missing
+    const std::uint64_t chain = record.chain();
+    if (newest.known() && chain == newest.chain) return;
+    if (newest.known() && record.round - newest.round > max_rounds_missed)
+      return t_.reject(reject_reason::wrong_round, from);
+    const bool next = newest.known() && record.parent == newest.chain;
+    if (next && !is_quorum(t_.members(), voters_of(votes))) return t_.reject(reject_reason::wrong_parent, from);
+    told_commit& c = entry(from, chain, record, votes);
+    if (samples != nullptr) c.samples = *samples;
+    if (!holders.empty() || c.holders.empty()) c.holders = std::move(holders);
+    changed_ = true;
+  }
+
+  /// `from` names the newest commit that it knows, in whatever message: that is its word for it.
+  void heard(net::peer_id from, const position& newest) {
+    position& word = t_.entry(from).word;
+    if (std::exchange(word, newest) != newest) changed_ = true;
+  }
+  /// It answers an inquiry.
+  void heard(net::peer_id from, const confirmation& m) {
+    t_.entry(from).answer = m;
+    changed_ = true;
+  }
+
+  void peer_up(net::peer_id id) {
+    if (!told_.empty() && t_.votes.is_member(id)) t_.post(id, question());
+  }
+
+  /// A commit that may be taken for a fact now; each is given once. More words are asked for where there is none.
+  std::optional<told_commit> believed() {
+    forget_the_past();
+    if (told_.empty() || (!changed_ && t_.now < next_)) return std::nullopt;
+    changed_ = false;
+    for (auto c = told_.begin(); c != told_.end(); ++c) {
+      if (!convinced(*c)) continue;
+      told_commit found = std::move(*c);
+      told_.erase(c);
+      changed_ = true;
+      doubts_ = !told_.empty();
+      return found;
+    }
+    if (t_.now >= next_) ask();
+    return std::nullopt;
+  }
+
+  [[nodiscard]] time_point next_wake() const noexcept { return told_.empty() ? no_deadline : next_; }
+  /// What is told and not believed; empty where there is nothing.
+  [[nodiscard]] std::string doubt() const {
+    if (told_.empty()) return {};
+    return "peer " + std::to_string(*told_.front().tellers.begin()) + " tells of round " +
+           std::to_string(told_.front().record.round) +
+           "; waits for the word of another member of the last round known here";
+  }
+
+ private:
+  static constexpr std::size_t most_told = 4;
+
+  told_commit& entry(net::peer_id from, std::uint64_t chain, const commit_record& record, const certificate& votes) {
+    const told_commit fresh{record, std::nullopt, votes, {}, chain, {from}};
+    for (told_commit& c : told_) c.tellers.erase(from);
+    const auto same = std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
+    if (same != told_.end()) {
+      same->tellers.insert(from);
+      forget_untold();
+      return *std::find_if(told_.begin(), told_.end(), [&](const told_commit& c) { return c.chain == chain; });
+    }
+    forget_untold();
+    if (told_.size() == most_told) told_.erase(told_.begin());
+    if (doubts_) return told_.push_back(fresh), told_.back();
+    doubts_ = true;
+    next_ = since_ = t_.now;
+    asked_ = false;
+    return told_.push_back(fresh), told_.back();
+  }
+
+  void forget_untold() {
+    std::erase_if(told_, [](const told_commit& c) { return c.tellers.empty(); });
+  }
+
+  /// Once a later commit is known, doubts about earlier ones are over, and those about later ones begin anew.
+  void forget_the_past() {
+    const position& newest = t_.votes.newest();
+    if (newest == base_) return;
+    base_ = newest;
+    std::erase_if(told_, [&](const told_commit& c) { return c.record.round < newest.round || c.chain == newest.chain; });
+    since_ = t_.now;
+    doubts_ = !told_.empty();
+    changed_ = true;
+  }
+
+  [[nodiscard]] bool convinced(const told_commit& c) {
+    if (!t_.votes.newest().known()) return from_a_root(c);
+    std::vector<net::peer_id> words = voices(c);
+    if (words.size() >= 2 || is_quorum(t_.members(), words)) return true;
+    const net::peer_id teller = *c.tellers.begin();
+    if (somebody_here(teller)) alone_with_ = 0;
+    const bool waited = t_.now - since_ >= patience() || teller == alone_with_;
+    if (!waited || !follows(c) || !possible(c) || (words.empty() && somebody_here(0))) return false;
+    if (std::exchange(alone_with_, teller) == teller) return true;
+    t_.out->log(severity::warning, "round " + std::to_string(c.record.round) + " is believed on the word of peer " +
+                                       std::to_string(teller) +
+                                       " alone: no other member of the last round known here answers");
+    return true;
+  }
+
+  /// A newcomer believes whom it was sent to, and only if nobody answers at that address under that name, anybody.
+  [[nodiscard]] bool from_a_root(const told_commit& c) const {
+    const bool sent = std::any_of(c.tellers.begin(), c.tellers.end(), [&](auto id) { return t_.acquainted(id); });
+    return c.samples && (sent || t_.now - since_ >= 2 * t_.settings.heartbeat);
+  }
+
+  /// Whose word counts and is for it; our own vote is a word.
+  [[nodiscard]] std::vector<net::peer_id> voices(const told_commit& c) const {
+    std::vector<net::peer_id> ids;
+    for (const auto& [id, p] : t_.peers) {
+      if (id == t_.self || !t_.believed(id)) continue;
+      const bool says_so = p.up && (p.word.chain == c.chain || p.answer.supports(c.chain));
+      if (c.tellers.contains(id) || says_so) ids.push_back(id);
+    }
+    if (t_.votes.accepted_chain() == c.chain) ids.push_back(t_.self);
+    return ids;
+  }
+
+  /// Whether those who do not say that they are without a vote for it could have been a quorum.
+  [[nodiscard]] bool possible(const told_commit& c) const {
+    std::vector<net::peer_id> perhaps;
+    for (const net::peer_id id : t_.members()) {
+      const peer_entry* p = t_.find(id);
+      confirmation w = p != nullptr && p->up ? p->answer : confirmation{};
+      if (id == t_.self) w = answer();
+      const bool older = w.newest.known() && w.newest.round < c.record.round;
+      const bool voter = w.voted != 0 && (w.voted == c.chain || c.record.round > w.newest.round + 1);
+      if (!older || voter) perhaps.push_back(id);
+    }
+    return is_quorum(t_.members(), perhaps);
+  }
+
+  /// Whether it could come after what is known. Only more than one word can show that two histories exist.
+  [[nodiscard]] bool follows(const told_commit& c) const {
+    const position& newest = t_.votes.newest();
+    if (c.record.round > newest.round + 1) return c.samples.has_value();
+    return c.record.round == newest.round + 1 && t_.votes.follows(c.record);
+  }
+
+  [[nodiscard]] bool somebody_here(net::peer_id but) const {
+    const auto here = [&](net::peer_id id, const peer_entry& p) { return p.up && id != t_.self && id != but; };
+    return !t_.members_that(here).empty();
+  }
+
+  [[nodiscard]] duration patience() const { return 2 * t_.settings.silence.cap; }
+
+  [[nodiscard]] inquiry question() const {
+    const told_commit& c = told_.back();
+    return {{c.record.round, c.chain}};
+  }
+
+  /// Two who are within reach, the same ones each time; then, where that was not enough, everybody in turn.
+  void ask() {
+    next_ = t_.now + t_.settings.heartbeat;
+    const auto& c = t_.members();
+    if (c.empty()) return;
+    const bool again = std::exchange(asked_, true);
+    std::size_t many = again ? std::max<std::size_t>(4, c.size() / 16) : 2;
+    for (std::size_t i = 0; i < c.size() && many > 0; ++i) {
+      const net::peer_id id = c[(again ? turn_++ : start_ + i) % c.size()];
+      if (id == t_.self || !t_.up(id) || told_.back().tellers.contains(id)) continue;
+      t_.post(id, question());
+      --many;
+    }
+    for (std::size_t i = 0; i < c.size() && many > 0; ++i) {
+      const net::peer_id id = c[dialled_++ % c.size()];
+      const std::string address = t_.address_of(id);
+      if (id == t_.self || t_.up(id) || address.empty()) continue;
+      t_.out->dial(address);
+      --many;
+    }
+    if (many == 0) return;
+    for (const net::peer_id id : told_.back().tellers) t_.post(id, address_request{});
+  }
+
+ public:
+  /// What this peer says when it is asked.
+  [[nodiscard]] confirmation answer() const {
+    const auto& newest = t_.votes.durable().newest;
+    return {t_.votes.newest(), newest ? newest->parent : 0, t_.votes.accepted_chain()};
+  }
+
+  /// To somebody who asks, now and again once more is known.
+  void reply(net::peer_id to, const inquiry& m) {
+    t_.entry(to).asks = t_.votes.newest().older_than(m.about);
+    t_.post(to, answer());
+  }
+  void tell_who_asked() {
+    for (auto& [id, p] : t_.peers) {
+      if (std::exchange(p.asks, false)) t_.post(id, answer());
+    }
+  }
+
+ private:
+  peer_table& t_;
+  std::vector<told_commit> told_;
+  position base_;
+  bool changed_ = false;
+  bool doubts_ = false;  ///< something is told and not believed
+  bool asked_ = false;
+  time_point since_;             ///< when the doubts began
+  net::peer_id alone_with_ = 0;  ///< whose word was enough for want of others
+  time_point next_;
+  std::size_t start_;
+  std::size_t turn_ = 0;
+  std::size_t dialled_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_EVIDENCE_HPP

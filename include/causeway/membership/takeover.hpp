@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
+#define CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP
+
+// The end of a budget: all samples are handed out, and some of those who hold them are late, hang or are gone, while the
+// others have nothing to train. When a leader lets the others take over what is missing.
+
+#include <causeway/membership/attempt.hpp>
+#include <causeway/membership/ledger.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::membership::detail {
+
+/// Whether every sample of the budget is done or held by somebody: a round whose peers bring nothing changes nothing,
+/// unless it takes samples from those who are not there.
+[[nodiscard]] inline bool handed_out(const ledger& samples) { return samples.quota() > 0 && samples.left() == 0; }
+
+/// Since when the members have had nothing to train. Regular; for the leader alone.
+class takeover {
+ public:
+  void begin_round(const ledger& samples, const std::vector<net::peer_id>& members) {
+    const auto holds = [&](net::peer_id id) { return !samples.held(id).empty(); };
+    if (std::any_of(members.begin(), members.end(), holds)) idle_since_.reset();
+  }
+
+  /// When so many peers that have nothing to train may take over what others hold: once they have waited for as long as it
+  /// will take them to train it, so that waiting and doing it again cost at most twice the better of the two. Never where
+  /// nothing is left.
+  [[nodiscard]] time_point due(const ledger& samples, std::size_t peers, const wait_times& waits, time_point now) {
+    if (samples.complete()) return no_deadline;
+    if (!idle_since_) idle_since_ = now;
+    const std::uint64_t missing = samples.budget() - samples.done();
+    return *idle_since_ + waits.training_time((missing + peers - 1) / peers);
+  }
+
+ private:
+  std::optional<time_point> idle_since_;
+};
+
+/// The middle one of what peers bring to a round; 0 of none.
+[[nodiscard]] inline std::uint64_t median(std::vector<std::uint64_t> brought) {
+  if (brought.empty()) return 0;
+  const auto middle = brought.begin() + static_cast<std::ptrdiff_t>(brought.size() / 2);
+  std::nth_element(brought.begin(), middle, brought.end());
+  return *middle;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::membership::detail
+
+#endif  // CAUSEWAY_MEMBERSHIP_TAKEOVER_HPP

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_ASIO_ACCEPT_HPP
+#define CAUSEWAY_NET_ASIO_ACCEPT_HPP
+
+// Accepts connections for as long as it lives. What goes wrong with one of them (no descriptors, no memory, a client that
+// is gone again) never ends the accepting, and is not asked for again at once: that would take a whole core.
+
+#include <causeway/net/asio_library.hpp>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <system_error>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Held by shared_ptr; its handlers keep it alive. After `stop` it calls nobody back. Used from the event loop only.
+class accepting : public std::enable_shared_from_this<accepting> {
+ public:
+  using taken_handler = std::function<void(tcp::socket)>;
+  using failed_handler = std::function<void(const std::string&)>;
+
+  accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed)
+      : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
+
+  void start() {
+    if (over_) return;
+    acceptor_->async_accept([self = shared_from_this()](std::error_code failure, tcp::socket socket) {
+      if (self->over_ || failure == asio::error::operation_aborted) return;
+      if (failure) return self->fail(failure);
+      try {
+        self->taken_(std::move(socket));
+      } catch (const std::bad_alloc&) {
+        return self->fail(std::make_error_code(std::errc::not_enough_memory));
+      }
+      self->start();
+    });
+  }
+
+  void stop() {
+    over_ = true;
+    std::error_code ignored;
+    acceptor_->close(ignored);
+    pause_.cancel();
+    taken_ = {};
+    failed_ = {};
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds pause{100};
+
+  void fail(const std::error_code& failure) {
+    failed_(failure.message());
+    pause_.expires_after(pause);
+    pause_.async_wait([self = shared_from_this()](std::error_code stopped) {
+      if (!stopped) self->start();
+    });
+  }
+
+  std::unique_ptr<tcp::acceptor> acceptor_;
+  asio::steady_timer pause_;
+  taken_handler taken_;
+  failed_handler failed_;
+  bool over_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_ACCEPT_HPP

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_NET_STRANGER_LOG_HPP
+#define CAUSEWAY_NET_STRANGER_LOG_HPP
+
+// What is written about connections that were refused or dropped before they became a link. Anybody can cause such a line,
+// as often as he likes; so only a few are written in a while, the others are counted, and the count is told.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/core/metrics.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Not thread-safe: its owner locks.
+class stranger_log {
+ public:
+  static constexpr std::size_t lines = 5;  ///< in full, every `period`
+  static constexpr std::chrono::seconds period{10};
+
+  explicit stranger_log(log_sink sink) : sink_{std::move(sink)} {}
+
+  /// Writes the line, or counts it.
+  void say(time_point now, std::string line) {
+    flush(now);
+    if (said_ == 0) since_ = now;
+    if (said_ < lines) {
+      ++said_;
+      return sink_(severity::warning, line);
+    }
+    ++counted_;
+    last_ = std::move(line);
+  }
+
+  /// Tells how many were counted, when the period is over. Call it once in a while.
+  void flush(time_point now) {
+    if (said_ == 0 || now - since_ < duration{period}) return;
+    if (counted_ != 0) {
+      sink_(severity::warning, "turned away " + std::to_string(counted_) + " more connections in " +
+                                   std::to_string(period.count()) + " s; the last: " + last_);
+    }
+    said_ = 0;
+    counted_ = 0;
+  }
+
+ private:
+  log_sink sink_;
+  time_point since_;
+  std::size_t said_ = 0;
+  std::uint64_t counted_ = 0;
+  std::string last_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_STRANGER_LOG_HPP

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+#define CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP
+
+// What a peer of elastic pipelines does when it comes to values that are not finite, though what it was sent is: it takes
+// the blame. The membership has it sit out, and the others lay the pipelines out without it.
+
+#include <causeway/config/config.hpp>
+#include <causeway/core/error.hpp>
+#include <causeway/core/metrics.hpp>
+#include <causeway/core/result.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI::parallel {
+
+/// errc::non_finite where the loss or the norm of the gradient is not finite: such a gradient goes into no sum.
+[[nodiscard]] inline result<void> check_sound(double loss, float norm) {
+  if (std::isfinite(loss) && std::isfinite(norm)) return {};
+  return fail(errc::non_finite, "this stage", "its loss or gradient is not finite");
+}
+
+/// Of one peer. Thread safety: none.
+class unsound_steps {
+ public:
+  /// The step came to values that are not finite, here, and so many of this peer's blocks are not finite and given up.
+  /// errc::corrupt: an attempt without this peer may go through. errc::diverged: its blocks are sound, and it happened for
+  /// the fourth time in this step, so it would to everybody.
+  [[nodiscard]] error judge(std::uint64_t step, const error& why, std::size_t spoilt_blocks, const log_sink& log) {
+    if (std::exchange(step_, step) != step) times_ = 0;
+    if (spoilt_blocks == 0 && ++times_ > most_times) {
+      return fail(errc::diverged, why.where,
+                  why.message + ", " + std::to_string(times_) +
+                      " times from sound parameters: lower the learning rate, clip gradients, or look at this machine's "
+                      "memory");
+    }
+    const std::string lost = "; so are " + std::to_string(spoilt_blocks) + " of its blocks, which it gives up";
+    log(severity::warning, "step " + std::to_string(step + 1) + ": " + why.text() + (spoilt_blocks > 0 ? lost : "") +
+                               "; the others go on without this peer until it is sound");
+    return fail(errc::corrupt, why.where, why.message);
+  }
+
+ private:
+  static constexpr std::uint32_t most_times = 3;
+  std::uint64_t step_ = 0;
+  std::uint32_t times_ = 0;  // in that step, from sound parameters
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::parallel
+
+#endif  // CAUSEWAY_PARALLEL_UNSOUND_STEPS_HPP

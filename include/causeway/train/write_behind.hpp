@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_TRAIN_WRITE_BEHIND_HPP
+#define CAUSEWAY_TRAIN_WRITE_BEHIND_HPP
+
+// Lets a membership's record be written beside everything else, and holds back what depends on it: a promise or a vote
+// leaves this peer once it is durable, and in the order in which it was made. An fsync may take seconds; the network goes
+// on meanwhile, and the leader and its members stay in touch:
+//
+// - A heartbeat is not held back. It names a term, but nobody votes for its sake, and proposals of that term wait. A leader
+//   whose disk takes longer than its members would bear its silence says farewell instead, so that another one leads.
+// - In place of a report that waits, the last one that was said goes out again, whoever asks: an earlier statement, still
+//   true. A leader that resigned has made none to others, and says farewell again.
+
+#include <causeway/core/clock.hpp>
+#include <causeway/membership/durable_record.hpp>
+#include <causeway/membership/history.hpp>
+#include <causeway/membership/messages.hpp>
+#include <causeway/net/fabric.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::detail {
+
+/// Threading: like its owner's other members; `write` alone runs without the lock, never twice at a time.
+class write_behind {
+ public:
+  struct outlets {
+    /// Runs the first without the lock, then the second with it, as net::fabric::aside does.
+    std::function<void(std::function<void()>, std::function<void()>)> aside;
+    std::function<bool(const std::vector<std::byte>&)> write;  ///< makes an encoded record durable
+    std::function<void(net::peer_id, std::vector<std::byte>)> send;
+    std::function<void(const membership::event&)> note;
+    std::function<void()> failed;  ///< a record cannot be written: nothing of what waits is said, ever
+    std::function<time_point()> now;
+  };
+
+  /// `patience`: how long a leader may wait for its disk. `run`: as in the messages.
+  write_behind(outlets to, duration patience, std::uint64_t run)
+      : to_{std::move(to)},
+        patience_{patience},
+        farewell_{membership::detail::encode(run, membership::detail::farewell{})} {}
+  write_behind(const write_behind&) = delete;
+  write_behind& operator=(const write_behind&) = delete;
+
+  /// What is sent and noted from now on waits for this record.
+  void persist(const membership::durable_record& record) {
+    newest_ = std::make_shared<const std::vector<std::byte>>(membership::encode(record));
+    ++asked_;
+    begin_writing();
+  }
+
+  void send(net::peer_id to, std::vector<std::byte> message) {
+    if (broken_) return;
+    const auto kind = membership::detail::kind_of(message);
+    if (idle()) return say(to, std::move(message));
+    if (kind == membership::detail::number_of<membership::detail::heartbeat>) {
+      overdue_ = overdue_ || to_.now() - began_ > patience_;
+      return to_.send(to, overdue_ ? farewell_ : std::move(message));
+    }
+    const bool reports = kind == membership::detail::number_of<membership::detail::report>;
+    if (reports) to_.send(to, last_report_.empty() ? farewell_ : last_report_);
+    held_.push_back({asked_, letter{to, std::move(message)}});
+  }
+
+  void note(const membership::event& e) {
+    if (idle()) return to_.note(e);
+    if (broken_) return;
+    held_.push_back({asked_, e});
+  }
+
+  /// Whether a leader had to say farewell: it is to lead no longer. Said once.
+  [[nodiscard]] bool must_resign() { return std::exchange(overdue_, false); }
+  /// Nothing waits.
+  [[nodiscard]] bool idle() const noexcept { return written_ == asked_; }
+  /// Nothing waits any more, or for ever: the disk has failed.
+  [[nodiscard]] bool over() const noexcept { return idle() || broken_; }
+
+  /// An orderly end: what waits is written and said. `locked` runs a function with the lock held; `finish` returns once no
+  /// work is under way aside. Nothing of it blocks in the simulator, where destructors must not.
+  template <class Locked, class Finish>
+  void flush(Locked locked, Finish finish) {
+    if (over()) return;
+    const auto good = std::make_shared<bool>(false);
+    locked([&] { to_.aside([this, record = newest_, good] { *good = to_.write(*record); }, [] {}); });
+    finish();
+    locked([&] { wrote(asked_, *good); });
+  }
+
+ private:
+  struct letter {
+    net::peer_id to = 0;
+    std::vector<std::byte> message;
+  };
+  struct waiting {
+    std::uint64_t record = 0;  ///< the number of the record that it waits for
+    std::variant<letter, membership::event> what;
+  };
+
+  /// One record at a time: those that were replaced meanwhile are in the newest.
+  void begin_writing() {
+    if (writing_ || over()) return;
+    writing_ = true;
+    began_ = to_.now();
+    const auto good = std::make_shared<bool>(false);
+    to_.aside([this, record = newest_, good] { *good = to_.write(*record); },
+              [this, number = asked_, good] {
+                writing_ = false;
+                wrote(number, *good);
+              });
+  }
+
+  void wrote(std::uint64_t number, bool good) {
+    broken_ = !good;
+    if (broken_) held_.clear();
+    if (broken_) return to_.failed();
+    written_ = number;
+    while (!held_.empty() && held_.front().record <= written_) {
+      auto next = std::move(held_.front().what);
+      held_.pop_front();
+      if (auto* const l = std::get_if<letter>(&next)) say(l->to, std::move(l->message));
+      if (const auto* const e = std::get_if<membership::event>(&next)) to_.note(*e);
+    }
+    begin_writing();
+  }
+
+  void say(net::peer_id to, std::vector<std::byte> message) {
+    if (membership::detail::kind_of(message) == membership::detail::number_of<membership::detail::report>) {
+      last_report_ = message;
+    }
+    to_.send(to, std::move(message));
+  }
+
+  outlets to_;
+  duration patience_;
+  std::vector<std::byte> farewell_;
+  time_point began_;
+  std::shared_ptr<const std::vector<std::byte>> newest_;
+  std::uint64_t asked_ = 0;    // records so far
+  std::uint64_t written_ = 0;  // the number of the newest that is durable
+  bool writing_ = false;
+  bool broken_ = false;
+  bool overdue_ = false;
+  std::deque<waiting> held_;
+  std::vector<std::byte> last_report_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::detail
+
+#endif  // CAUSEWAY_TRAIN_WRITE_BEHIND_HPP

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/membership/leader.hpp>
+
+#include "support/catch.hpp"
+
+#include "membership/cluster.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+using namespace causeway;
+using namespace causeway::test;
+
+namespace {
+
+/// A run of a few rounds that has an end.
+struct finite_run {
+  static options settings(std::size_t peers, std::uint64_t rounds) {
+    options o;
+    o.run = 9;
+    o.expected = static_cast<std::uint32_t>(peers);
+    o.quota = 24;
+    o.budget = peers * o.quota * rounds;
+    return o;
+  }
+
+  explicit finite_run(std::size_t peers, std::uint64_t rounds = 4, std::uint64_t seed = 3)
+      : c{seed, settings(peers, rounds)} {
+    c.restart_after = 0;
+    c.training_time = 0.5;
+    c.log = [this](const event& e) {
+      if (e.what != event::commit || e.round <= seen) return;
+      seen = e.round;
+      empty += e.contributions.empty() ? 1U : 0U;
+    };
+    for (std::size_t i = 0; i < peers; ++i) c.add();
+    c.boot(*c.hosts[0], true);
+    for (std::size_t i = 1; i < peers; ++i) c.boot(*c.hosts[i]);
+  }
+
+  const ledger& samples() const { return c.check.samples(); }
+
+  /// Until a part of the samples is in commits.
+  bool reach(double part) {
+    const auto wanted = static_cast<std::uint64_t>(part * static_cast<double>(c.common.budget));
+    return c.run_until_true(300, [&] { return samples().done() >= wanted; });
+  }
+
+  bool ends_within(double s) {
+    return c.run_until_true(s, [&] { return samples().complete(); });
+  }
+
+  cluster c;
+  std::uint64_t seen = 0;
+  std::uint64_t empty = 0;  ///< rounds without a contribution
+};
+
+}  // namespace
+
+TEST_CASE("leader: what a hung peer holds at the end of a run is handed to the others", "[membership][fast]") {
+  finite_run run{6};
+  REQUIRE(run.reach(0.5));
+  run.c.hosts[4]->hung = true;  // answers heartbeats for ever
+  REQUIRE(run.ends_within(120));
+  CHECK(run.c.violation.empty());
+  CHECK(run.samples().done() == run.c.common.budget);
+  CHECK(run.empty <= 4);
+}
+
+TEST_CASE("leader: what a dead peer holds at the end of a run is handed to the others", "[membership][fast]") {
+  finite_run run{6};
+  REQUIRE(run.reach(0.9));
+  run.c.crash(*run.c.hosts[4]);
+  REQUIRE(run.ends_within(60));
+  CHECK(run.c.violation.empty());
+  CHECK(run.empty <= 4);
+}
+
+TEST_CASE("leader: a run without an end makes no empty rounds, one that is complete makes none at all",
+          "[membership][fast]") {
+  finite_run run{5};
+  REQUIRE(run.ends_within(300));
+  const auto rounds = run.c.newest;
+  run.c.run_for(60);
+  CHECK(run.c.newest == rounds);
+  CHECK(run.empty == 1);  // the first, which hands out the samples
+}
+
+TEST_CASE("leader: while a slow peer trains the last samples, the others make no empty rounds", "[membership][fast]") {
+  finite_run run{3};
+  run.c.hosts[2]->slowness = 8;
+  REQUIRE(run.ends_within(300));
+  CHECK(run.c.violation.empty());
+  CHECK(run.empty <= 4);
+}
+
+TEST_CASE("leader: a founder that expects others hands out no samples before they have come", "[membership][fast]") {
+  finite_run run{4};
+  CHECK(run.samples().holders().empty());
+  REQUIRE(run.c.run_until_true(5, [&] { return run.c.newest >= 1; }));
+  for (net::peer_id id = 100; id < 104; ++id) CHECK(run.samples().held_count(id) == 24);
+}

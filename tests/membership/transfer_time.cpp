@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <causeway/membership/transfer_time.hpp>
+
+#include <chrono>
+
+#include "support/catch.hpp"
+
+using namespace causeway;
+using namespace std::chrono_literals;
+using causeway::membership::detail::transfer_time;
+
+TEST_CASE("transfer time: is earned by the time since the last wait, more slowly by many", "[membership][fast]") {
+  transfer_time t{time_point{0s}, 1s};
+  t.ask(7, 10s);
+  CHECK_FALSE(t.give(7, 1, time_point{19s}));
+  CHECK_FALSE(t.give(7, 4, time_point{79s}));
+  CHECK(t.give(7, 4, time_point{80s}) == 10s);
+  CHECK(t.until(7, time_point{85s}) == time_point{96s});
+  t.took_part(7, time_point{90s});
+  CHECK(t.until(7, time_point{90s}) == time_point{90s});
+  t.ask(8, 10s);
+  CHECK_FALSE(t.give(8, 1, time_point{109s}));
+  CHECK(t.give(8, 1, time_point{110s}));
+}
+
+TEST_CASE("transfer time: who is not ready by then waits twice as long for the next", "[membership][fast]") {
+  transfer_time t{time_point{0s}, 0s};
+  time_point now{0s};
+  for (const auto wait : {20s, 40s, 80s, 160s}) {
+    t.ask(7, 10s);
+    CHECK_FALSE(t.give(7, 1, now + (wait - 1s)));
+    REQUIRE(t.give(7, 1, now + wait));
+    now = now + (wait + 15s);
+    CHECK(t.until(7, now) == now);
+    t.forget(7, now);  // a new connection is no new beginning
+  }
+  t.ask(7, 10s);
+  REQUIRE(t.give(7, 1, now + 320s));
+  t.forget(7, now + 320s);
+  t.ask(7, 10s);
+  CHECK_FALSE(t.give(7, 1, now + 320s + 639s));
+  t.ask(9, 0s);
+  CHECK_FALSE(t.give(9, 1, now + 1h));
+  CHECK(t.until(3, now) == now);
+}

@@ -1,0 +1,33 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What tools/kill_storm.py understands of its arguments; the storms themselves take too long for a test.
+usage: test_kill_storm.py [unittest options]"""
+import re
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tools"))
+import kill_storm
+
+
+class Arguments(unittest.TestCase):
+    def test_settings_may_follow_in_the_order_of_its_page_and_help(self):
+        page = (ROOT / "docs/how_to/kill_storm.md").read_text(encoding="utf-8")
+        shown = re.findall(r"^tools/kill_storm\.py (.*)$", page, re.M)
+        self.assertGreaterEqual(len(shown), 2)
+        for line in shown:
+            for settings in [[], ["--comm.local_steps", "5", "--model.layers=4"]]:
+                with self.subTest(line, settings=settings):
+                    args = kill_storm.read_arguments(line.split() + (["--", *settings] if settings else []))
+                    self.assertEqual(args.program, "build/release/bin/causeway")
+                    self.assertEqual(args.settings, settings)
+
+    def test_settings_right_behind_the_program(self):
+        args = kill_storm.read_arguments(["causeway", "--", "--steps", "5"])
+        self.assertEqual((args.program, args.settings, args.kills, args.steps), ("causeway", ["--steps", "5"], 200, None))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -86,6 +86,23 @@ void check_not_finite(const std::string& named, const Make& make = {}) {
   for (const std::string& lines : said) CHECK(lines == once + once + once);
 }
 
+/// All peers hold `value`, whose sum is too large to be sent: everybody refuses, and nobody is named.
+template <class E, class Make = default_made<E>>
+void check_nobodys_fault(std::uint32_t size, float value, const Make& make = {}) {
+  const memory_network network{size};
+  const auto outcomes = run_sides(network, [&](side& s) -> causeway::result<void> {
+    std::vector<float> values(12, value);
+    E exchange = make(s.self);
+    return run_exchange(exchange, s.port(), {.values = values}, s.ctx);
+  });
+  for (const auto& outcome : outcomes) {
+    REQUIRE_FALSE(outcome);
+    CHECK(outcome.error().code == errc::non_finite);
+    CHECK(outcome.error().where == "all-reduce");
+    CHECK(outcome.error().culprit == causeway::error::nobody);
+  }
+}
+
 /// A peer that says that its own values must not be used is believed by all.
 template <class E, class Make = default_made<E>>
 void check_refuses_itself(const Make& make = {}) {

@@ -2,6 +2,7 @@
 #include <causeway/collective/tree_mean.hpp>
 
 #include <causeway/compress/block_int8.hpp>
+#include <causeway/compress/fp16.hpp>
 
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ using namespace causeway::collective;
 namespace {
 
 using int8 = causeway::compress::as_message<causeway::compress::block_int8>;
+using half = causeway::compress::as_message<causeway::compress::fp16>;
 using tree = tree_mean<plain>;
 
 template <class E = tree>
@@ -86,6 +88,11 @@ TEST_CASE("tree mean: values that are not finite are refused on all peers, namin
   check_not_finite<tree>("peer 1", with_tree<>{{.arity = 1, .root = 1}});
   check_not_finite<tree_mean<int8>>("peer 1");
   check_refuses_itself<tree>();
+}
+
+TEST_CASE("tree mean: a sum beyond f32 or beyond its codec is nobody's fault", "[collective][fast]") {
+  check_nobodys_fault<tree>(6, 2e38F);
+  check_nobodys_fault<tree_mean<half>>(6, 4e4F);
 }
 
 TEST_CASE("tree mean: two conversations at once on different channels", "[collective][fast]") {

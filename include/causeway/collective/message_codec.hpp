@@ -137,11 +137,12 @@ std::size_t encode_keeping(const C& codec, const X& ctx, std::span<const float> 
   return used;
 }
 
-/// Whether a message of `count` values decodes to finite ones: what is not finite once it is added may be the sum alone.
+/// Whether a sum that was encoded decodes to finite values. Who adds up says so before it sends, so that a receiver knows
+/// whose fault it is. `room` is overwritten.
 template <class C, class X>
-bool is_finite(const C& codec, const X& ctx, std::span<const std::byte> bytes, std::size_t count) {
-  std::vector<float> alone(count);
-  return codec.decode_add(ctx, bytes, alone, 1.0F, {}).has_value();
+bool is_finite(const C& codec, const X& ctx, std::span<const std::byte> bytes, std::span<float> room) {
+  kernels::zero(ctx.pool, room.data(), static_cast<std::int64_t>(room.size()));
+  return codec.decode_add(ctx, bytes, room, 1.0F, {}).has_value();
 }
 
 /// Values may be cut at multiples of this without cutting what the codec keeps together.

@@ -195,6 +195,11 @@ class quantised_ring {
       if (complete) weight = 1;
       if (bad) note(bad_, *bad);
       if (!bad && weight > 0) used = codec_.encode(part, {sum_.data(), size}, room.subspan(message_header_bytes));
+      if (used > 0 && !detail::is_finite(codec_, part, room.subspan(message_header_bytes, used), {sum_.data(), size})) {
+        bad = refusal{peers_, errc::non_finite};
+        used = 0;
+        note(bad_, *bad);
+      }
     });
     detail::write_header(room, bad ? 0.0F : weight, size, bad.value_or(detail::no_refusal));
     size_of_out(hop, chunk) = message_header_bytes + used;
@@ -208,10 +213,7 @@ class quantised_ring {
     if (so_far.weight == 0) return std::nullopt;
     const auto added = codec_.decode_add(part, so_far.bytes, sum, 1.0F, {});
     if (added) return std::nullopt;
-    // Everybody says it where what it adds is not finite: who sends that without a word is at fault.
-    const errc code = added.error().code;
-    const bool nobody = code == errc::non_finite && detail::is_finite(codec_, part, so_far.bytes, own.size());
-    return refusal{nobody ? peers_ : so_far.peer, code};
+    return refusal{so_far.peer, added.error().code};
   }
 
   template <class X>

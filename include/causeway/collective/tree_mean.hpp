@@ -167,11 +167,7 @@ class tree_mean {
       if (bad || m.weight == 0) continue;
       weight += m.weight;
       const auto added = up_.decode_add(ctx, m.bytes, sum, 1.0F, {});
-      if (added) continue;
-      // Everybody says it where what it adds is not finite: who sends that without a word is at fault.
-      const errc code = added.error().code;
-      const bool nobody = code == errc::non_finite && detail::is_finite(up_, ctx, m.bytes, count_);
-      note(bad, {nobody ? peers_ : m.peer, code});
+      if (!added) note(bad, {m.peer, added.error().code});
     }
     return bad;
   }
@@ -179,11 +175,16 @@ class tree_mean {
   template <class X>
   void send_sum(const exchange_row& row, const X& ctx) {
     float weight = 0;
-    const std::optional<refusal> bad = add_up(row, ctx, weight);
+    std::optional<refusal> bad = add_up(row, ctx, weight);
     const std::span<std::byte> room = own_sum();
+    const std::span<std::byte> values = room.subspan(message_header_bytes);
+    const std::span<float> sum{sum_.data(), count_};
+    std::size_t used = 0;
+    if (!bad && weight > 0) used = up_.encode(ctx, sum, values);
+    if (used > 0 && !detail::is_finite(up_, ctx, values.first(used), sum)) bad = refusal{peers_, errc::non_finite};
+    if (bad) used = 0;
     detail::write_header(room, bad ? 0.0F : weight, count_, bad.value_or(detail::no_refusal));
-    std::size_t used = message_header_bytes;
-    if (!bad && weight > 0) used += up_.encode(ctx, {sum_.data(), count_}, room.subspan(message_header_bytes));
+    used += message_header_bytes;
     talk_.send(place(sum_out, parent()), parent(), part{0}, room.first(used));
   }
 

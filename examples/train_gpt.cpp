@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two peers train a GPT on a text over TCP with DiLoCo. First `train_gpt TEXT`, then, in another terminal, `train_gpt TEXT
 // 127.0.0.1:29500`.
-#include <causeway/causeway.hpp>
+#include <causeway/tcp.hpp>
+#include <causeway/train.hpp>
 
 #include <cstdio>
 

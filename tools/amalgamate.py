@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the whole library into one header, single_include/causeway/causeway.hpp.
+"""Writes the library into one header for each tier: single_include/causeway/causeway.hpp has all of it, train.hpp what training
+takes, and so on. Any of them can be vendored alone, or several together.
 
-usage: amalgamate.py --write | --check | --output FILE
+usage: amalgamate.py --write | --check | --output FILE [--tier NAME]
 
 Each own header appears once, after all that it needs, with its guard, so that the single header and the tree can meet in
 one translation unit. System and third-party includes stay where they first occur. The output depends on the sources alone: no
@@ -16,10 +17,10 @@ from pathlib import Path
 
 import source_tree as tree
 
-OUTPUT = tree.ROOT / "single_include" / "causeway" / "causeway.hpp"
+OUTPUT = tree.ROOT / "single_include"
 HEAD = """\
 // SPDX-License-Identifier: Apache-2.0
-// Causeway {version}, all headers in one. Written by tools/amalgamate.py: change the headers, not this file.
+// Causeway {version}, {what} in one. Written by tools/amalgamate.py: change the headers, not this file.
 """
 
 
@@ -38,7 +39,7 @@ class Amalgamation:
         self.out = []
         self.expanded = set()
         self.seen = set()  # third-party includes already written where no #if can hide them
-        self.conditional = False  # inside one of the umbrella's conditional blocks
+        self.conditional = False  # inside one of the tier's conditional blocks
 
     def expand(self, name):
         """Writes all that header `name` includes and has not been written yet, then its own text."""
@@ -52,8 +53,8 @@ class Amalgamation:
         for include in source.own_includes():
             if include.depth == 0:
                 self.expand(include.target)
-            elif name != tree.UMBRELLA:
-                raise Refused(f"include/{name}:{include.line}: own #include inside #if; move it to the umbrella or "
+            elif name not in tree.TIERS:
+                raise Refused(f"include/{name}:{include.line}: own #include inside #if; move it to a tier or "
                               "include it always")
         self.out += ["", f"// ---- {name} ----"]
         self.write(source)
@@ -75,33 +76,41 @@ class Amalgamation:
                 self.out.append(line)
 
 
-def amalgamate():
+def amalgamate(tier):
     work = Amalgamation()
-    work.expand(tree.UMBRELLA)
-    return HEAD.format(version=version()) + "\n".join(work.out) + "\n"
+    work.expand(tier)
+    what = "all headers" if tier == tree.UMBRELLA else f"what {tier} includes"
+    return HEAD.format(version=version(), what=what) + "\n".join(work.out) + "\n"
+
+
+def write(target, text):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+    print(f"{target.name}: {text.count(chr(10))} lines")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     mode = parser.add_mutually_exclusive_group(required=True)
-    mode.add_argument("--write", action="store_true", help="write single_include/causeway/causeway.hpp")
-    mode.add_argument("--check", action="store_true", help="fail when that file is not what --write would write")
-    mode.add_argument("--output", type=Path, help="write to another place")
+    mode.add_argument("--write", action="store_true", help="write single_include/causeway/*.hpp")
+    mode.add_argument("--check", action="store_true", help="fail when those files are not what --write would write")
+    mode.add_argument("--output", type=Path, help="write one tier to another place")
+    parser.add_argument("--tier", choices=[n.removeprefix("causeway/") for n in tree.TIERS], default="causeway.hpp")
     options = parser.parse_args()
+    wanted = ["causeway/" + options.tier] if options.output else list(tree.TIERS)
     try:
-        text = amalgamate()
+        texts = {tier: amalgamate(tier) for tier in wanted}
     except Refused as problem:
         sys.exit(str(problem))
 
+    for tier, text in texts.items():
+        there = OUTPUT / tier
+        if not options.check:
+            write(options.output or there, text)
+        elif not there.exists() or there.read_text(encoding="utf-8") != text:
+            sys.exit(f"single_include/{tier} is out of date; run tools/amalgamate.py --write")
     if options.check:
-        if not OUTPUT.exists() or OUTPUT.read_text(encoding="utf-8") != text:
-            sys.exit("single_include/causeway/causeway.hpp is out of date; run tools/amalgamate.py --write")
-        print(f"single header: up to date, {text.count(chr(10))} lines")
-        return
-    target = options.output or OUTPUT
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
-    print(f"{target.name}: {text.count(chr(10))} lines")
+        print(f"single headers: up to date, {texts[tree.UMBRELLA].count(chr(10))} lines")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks what no compiler checks: layers, doors, guards, the umbrella, mirrored tests, banned words, file lengths, and that
+"""Checks what no compiler checks: layers, doors, guards, tiers, mirrored tests, banned words, file lengths, and that
 the paths that pages and scripts name are there.
 
 usage: check_tree.py [--fix-umbrella] [--format]
 
-  --fix-umbrella  write include/causeway/causeway.hpp anew from the headers found
+  --fix-umbrella  write the headers that programs include (include/causeway/*.hpp) anew from the headers found
   --format        also run clang-format 14 over all C++ and CUDA files (some seconds)
 
 Prints one line for each finding, `path:line: what; what to do`, and ends with status 1 when there are any. A line that must
@@ -23,7 +23,7 @@ import subprocess
 import sys
 
 import source_tree as tree
-from source_tree import DOORS, RANKS, ROOT, SIDE, UMBRELLA
+from source_tree import DOORS, RANKS, ROOT, SIDE
 
 SOFT_LINES, HARD_LINES = 300, 600
 
@@ -177,15 +177,11 @@ def check_words(text, area, path, found):
                 found.error(path, line, f"`{match[0].strip()}`: {why}")
 
 
-def check_umbrella(sources, found, fix):
-    path = tree.INCLUDE / UMBRELLA
-    text = tree.umbrella_text(sources)
-    if fix:
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
-            print(f"include/{UMBRELLA}: written")
-    elif not path.exists() or path.read_text(encoding="utf-8") != text:
-        found.error(f"include/{UMBRELLA}", 1, "does not list the headers as they are; run tools/check_tree.py --fix-umbrella")
+def check_tiers(sources, found):
+    for name in tree.TIERS:
+        path = tree.INCLUDE / name
+        if not path.exists() or path.read_text(encoding="utf-8") != tree.tier_text(name, sources):
+            found.error(f"include/{name}", 1, "does not list the headers as they are; run tools/check_tree.py --fix-umbrella")
 
 
 def check_mirror(sources, found):
@@ -292,7 +288,9 @@ def main():
 
     found = Findings()
     sources = tree.headers()
-    check_umbrella(sources, found, options.fix_umbrella)
+    for name in tree.write_tiers() if options.fix_umbrella else []:
+        print(f"include/{name}: written")
+    check_tiers(sources, found)
     for name, source in sources.items():
         path = f"include/{name}"
         if source.folder not in RANKS and source.folder not in SIDE:

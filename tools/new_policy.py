@@ -233,8 +233,8 @@ def main():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(Template(template).substitute(values), encoding="utf-8")
         print(path.relative_to(tree.ROOT))
-    (tree.INCLUDE / tree.UMBRELLA).write_text(tree.umbrella_text(tree.headers()), encoding="utf-8")
-    print(f"include/{tree.UMBRELLA}")
+    for name in tree.write_tiers():
+        print(f"include/{name}")
     print("Next: fill in each TODO, then tools/test.sh --quick.")
 
 

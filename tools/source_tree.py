@@ -9,6 +9,36 @@ ROOT = Path(__file__).resolve().parent.parent
 INCLUDE = ROOT / "include"
 UMBRELLA = "causeway/causeway.hpp"
 
+
+@dataclass(frozen=True)
+class Tier:
+    """A header for programs to include: all of the library or a part of it. Written by check_tree.py --fix-umbrella."""
+
+    about: tuple  # lines of its comment
+    headers: str = ""  # which of our headers, those that they include apart
+    requires: tuple = ()  # doors without which it makes no sense
+
+
+TIERS = {
+    "causeway/train.hpp": Tier(
+        ("To train with a fixed set of peers: models, optimizers, codecs, text, communication policies, the trainer, checkpoints,",
+         "and a network in memory. With causeway/tcp.hpp the peers are on different machines."),
+        r"(nn|optim|compress|data|comm|axis)/|core/(result|rng|clock)|fault/fail_stop|parallel/data_parallel\.|"
+        r"train/(trainer|checkpoint|observer)|net/(memory_)?transport\.|io/|kernels/(onednn|cblas)"),
+    "causeway/tcp.hpp": Tier(
+        ("To meet other peers over TCP, and the exchanges themselves: transports, rendezvous, collectives.",),
+        r"net/|collective/", ("asio",)),
+    "causeway/elastic.hpp": Tier(
+        ("For peers that come and go during a run: membership, transfers of state, fault::quorum.",),
+        r"membership/|train/|fault/"),
+    "causeway/pipelines.hpp": Tier(
+        ("To cut a model into stages: schedules, activation codecs, pipelines, elastic pipelines, swarms.",), r"stage/|parallel/"),
+    "causeway/presets.hpp": Tier(("Published systems as compositions of policies.",), r"presets/"),
+    "causeway/sim.hpp": Tier(("To run a whole cluster on virtual time, with faults, from a seed.",), r"sim/"),
+    "causeway/plan.hpp": Tier(("To compute what a run would take: planners, placements, replays of traces.",), r"plan/"),
+    UMBRELLA: Tier(("Everything. A program that includes only the tiers that it needs compiles in a fraction of the time.",), ""),
+}
+
 # A header may include its own folder and folders of strictly lower rank.
 RANKS = {
     "config": 0,
@@ -39,11 +69,13 @@ class Door:
     includes: str
     headers: str
     condition: str
+    remedy: str = ""
 
 
 DOORS = {
     "asio": Door(r"asio\.hpp$|asio/", r"net/(asio_\w+|rendezvous)\.hpp$",
-                 "__has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)"),
+                 "__has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__)",
+                 "standalone asio (Debian: libasio-dev), and a compiler other than nvcc"),
     "cereal": Door(r"cereal/", r"io/archive\.hpp$",
                    "__has_include(<cereal/cereal.hpp>) && !defined(CAUSEWAY_NO_CEREAL) && !defined(__CUDACC__)"),
     "onednn": Door(r"oneapi/|dnnl", r"kernels/onednn_gemm\.hpp$", "defined(CAUSEWAY_HAS_ONEDNN)"),
@@ -112,12 +144,12 @@ def read(path, name):
 
 
 def headers():
-    """All headers of the library but the umbrella, by name."""
+    """All headers of the library but the tiers, by name."""
     found = {}
     for path in sorted(INCLUDE.rglob("*")):
         if path.suffix in (".hpp", ".cuh"):
             name = path.relative_to(INCLUDE).as_posix()
-            if name != UMBRELLA:
+            if name not in TIERS:
                 found[name] = read(path, name)
     return found
 
@@ -155,23 +187,40 @@ def by_rank(sources, names):
     return lines
 
 
-def umbrella_text(sources):
-    """The umbrella header: first all that a bare compiler can build, then one conditional block for each set of doors."""
+def tier_text(name, sources):
+    """A tier: first all that a bare compiler can build, then one conditional block for each set of doors."""
+    tier = TIERS[name]
     known = {}
-    order = sorted(sources, key=lambda n: (rank(sources[n].folder), n))
-    plain = [n for n in order if not doors_of(n, sources, known)]
+    order = sorted((n for n in sources if re.match("causeway/(" + tier.headers + ")", n)),
+                   key=lambda n: (rank(sources[n].folder), n))
     conditional = {}
-    for name in order:
-        needs = doors_of(name, sources, known)
-        if needs:
-            conditional.setdefault(tuple(d for d in DOORS if d in needs), []).append(name)
+    for header in order:
+        needs = doors_of(header, sources, known) - set(tier.requires)
+        conditional.setdefault(tuple(d for d in DOORS if d in needs), []).append(header)
+    plain = conditional.pop((), [])
 
-    text = ["// SPDX-License-Identifier: Apache-2.0", "#ifndef CAUSEWAY_CAUSEWAY_HPP", "#define CAUSEWAY_CAUSEWAY_HPP", "",
-            "// Everything. Written by tools/check_tree.py --fix-umbrella. What needs a third-party library comes last and only",
-            "// where that library is at hand; no other header may include one of ours inside #if.", ""]
+    guard = re.sub(r"[^A-Z0-9]", "_", name.upper())
+    text = ["// SPDX-License-Identifier: Apache-2.0", f"#ifndef {guard}", f"#define {guard}", ""]
+    text += [f"// {line}" for line in tier.about]
+    text += ["//", "// Written by tools/check_tree.py --fix-umbrella. What needs a third-party library comes last and only where that library is",
+             "// at hand; only headers like this one may include others of ours inside #if.", ""]
+    for door in tier.requires:
+        text += [f"#if !({DOORS[door].condition})", f"#error \"{name} needs {DOORS[door].remedy}\"", "#endif", ""]
     text += by_rank(sources, plain)
     for needs in sorted(conditional, key=lambda n: (len(n), list(DOORS).index(n[0]))):
         condition = " && ".join(DOORS[d].condition for d in needs)
         text += ["", f"#if {condition}", *by_rank(sources, conditional[needs]), "#endif"]
-    text += ["", "#endif  // CAUSEWAY_CAUSEWAY_HPP", ""]
+    text += ["", f"#endif  // {guard}", ""]
     return "\n".join(text)
+
+
+def write_tiers():
+    """Writes the tiers anew from the headers found; gives the names of those that changed."""
+    sources = headers()
+    changed = []
+    for name in TIERS:
+        path, text = INCLUDE / name, tier_text(name, sources)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            changed.append(name)
+    return changed

@@ -143,6 +143,20 @@ class CheckTree(WithTree):
         self.assertEqual(run.returncode, 1)
         self.assertIn("does not list the headers as they are", run.stdout)
 
+    def test_a_tier_has_its_folders_and_says_what_it_needs(self):
+        self.tree.add("net/asio_door.hpp", ["#include <asio.hpp>"])
+        self.tree.add("plan/estimate.hpp", ["#include <causeway/core/low.hpp>"])
+        self.assertEqual(self.tree.check().returncode, 0)
+        plan, tcp = [(self.tree.root / f"include/causeway/{name}.hpp").read_text() for name in ("plan", "tcp")]
+        self.assertIn("#include <causeway/plan/estimate.hpp>", plan)
+        self.assertNotIn("net/", plan)
+        self.assertIn('#error "causeway/tcp.hpp needs standalone asio', tcp)
+        self.assertIn("#include <causeway/net/asio_door.hpp>\n#include <causeway/net/high.hpp>", tcp)  # unconditionally
+        self.assertEqual(self.tree.run("amalgamate.py", "--write").returncode, 0)
+        single = (self.tree.root / "single_include/causeway/plan.hpp").read_text()
+        self.assertIn("---- causeway/core/low.hpp", single)
+        self.assertNotIn("---- causeway/net/high.hpp", single)
+
     def test_banned_words_count_in_code_only_and_can_be_allowed(self):
         self.tree.add("core/low.hpp", body='// a worker\ninline const char* text = "worker";\n'
                                            "inline int worker_count;  // tree: allow, a test")

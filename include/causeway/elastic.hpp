@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef CAUSEWAY_ELASTIC_HPP
+#define CAUSEWAY_ELASTIC_HPP
+
+// For peers that come and go during a run: membership, transfers of state, fault::quorum.
+//
+// Written by tools/check_tree.py --fix-umbrella. What needs a third-party library comes last and only where that library is
+// at hand; only headers like this one may include others of ours inside #if.
+
+#include <causeway/membership/acceptor.hpp>
+#include <causeway/membership/attempt.hpp>
+#include <causeway/membership/blame.hpp>
+#include <causeway/membership/candidate.hpp>
+#include <causeway/membership/checker.hpp>
+#include <causeway/membership/decision.hpp>
+#include <causeway/membership/durable_record.hpp>
+#include <causeway/membership/evidence.hpp>
+#include <causeway/membership/finder.hpp>
+#include <causeway/membership/follower.hpp>
+#include <causeway/membership/history.hpp>
+#include <causeway/membership/leader.hpp>
+#include <causeway/membership/ledger.hpp>
+#include <causeway/membership/messages.hpp>
+#include <causeway/membership/packing.hpp>
+#include <causeway/membership/peer_table.hpp>
+#include <causeway/membership/proposal.hpp>
+#include <causeway/membership/protocol.hpp>
+#include <causeway/membership/records.hpp>
+#include <causeway/membership/refound.hpp>
+#include <causeway/membership/round_store.hpp>
+#include <causeway/membership/situation.hpp>
+#include <causeway/membership/state_image.hpp>
+#include <causeway/membership/suspects.hpp>
+#include <causeway/membership/takeover.hpp>
+#include <causeway/membership/term_limit.hpp>
+#include <causeway/membership/transfer.hpp>
+#include <causeway/membership/transfer_catch_up.hpp>
+#include <causeway/membership/transfer_donor.hpp>
+#include <causeway/membership/transfer_fetcher.hpp>
+#include <causeway/membership/transfer_holder.hpp>
+#include <causeway/membership/transfer_holders.hpp>
+#include <causeway/membership/transfer_manifest.hpp>
+#include <causeway/membership/transfer_options.hpp>
+#include <causeway/membership/transfer_plan.hpp>
+#include <causeway/membership/transfer_time.hpp>
+#include <causeway/membership/transfer_wire.hpp>
+
+#include <causeway/fault/fail_stop.hpp>
+#include <causeway/fault/quorum.hpp>
+
+#include <causeway/train/checkpoint.hpp>
+#include <causeway/train/context.hpp>
+#include <causeway/train/crew_group.hpp>
+#include <causeway/train/elastic_group.hpp>
+#include <causeway/train/entered_attempt.hpp>
+#include <causeway/train/environment.hpp>
+#include <causeway/train/held_samples.hpp>
+#include <causeway/train/member.hpp>
+#include <causeway/train/member_control.hpp>
+#include <causeway/train/member_waits.hpp>
+#include <causeway/train/model.hpp>
+#include <causeway/train/observer.hpp>
+#include <causeway/train/refound.hpp>
+#include <causeway/train/spare_round.hpp>
+#include <causeway/train/state_fetch.hpp>
+#include <causeway/train/swarm_group.hpp>
+#include <causeway/train/trainer.hpp>
+#include <causeway/train/view_transport.hpp>
+#include <causeway/train/write_behind.hpp>
+
+#endif  // CAUSEWAY_ELASTIC_HPP

@@ -1,0 +1,7197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Causeway 0.1.0, what causeway/plan.hpp includes in one. Written by tools/amalgamate.py: change the headers, not this file.
+
+// ---- causeway/config/version.hpp ----
+#ifndef CAUSEWAY_CONFIG_VERSION_HPP
+#define CAUSEWAY_CONFIG_VERSION_HPP
+
+// The library version; CMake reads the three numbers from here. Wire protocol and file formats have versions of their own.
+
+#define CAUSEWAY_VERSION_MAJOR 0
+#define CAUSEWAY_VERSION_MINOR 1
+#define CAUSEWAY_VERSION_PATCH 0
+#define CAUSEWAY_VERSION (CAUSEWAY_VERSION_MAJOR * 10000 + CAUSEWAY_VERSION_MINOR * 100 + CAUSEWAY_VERSION_PATCH)
+#define CAUSEWAY_VERSION_STRING "0.1.0"
+
+#endif  // CAUSEWAY_CONFIG_VERSION_HPP
+
+// ---- causeway/config/config.hpp ----
+#ifndef CAUSEWAY_CONFIG_CONFIG_HPP
+#define CAUSEWAY_CONFIG_CONFIG_HPP
+
+// Switches a user may set, the inline ABI namespace, and a handful of attribute macros. A project can put its own
+// switches in <causeway_user_config.hpp>, which is read first when it exists.
+
+#if __has_include(<causeway_user_config.hpp>)
+#include <causeway_user_config.hpp>
+#endif
+
+// The inline namespace keeps two copies of the library with different layouts apart in one program.
+#define CAUSEWAY_ABI v0_1
+
+// CAUSEWAY_EXPECT checks what our own callers promised. On in debug builds, or where CAUSEWAY_CHECKED is defined; off
+// otherwise. What the world can do to us (network, disk, input) is never checked this way: that returns a result.
+#if defined(CAUSEWAY_CHECKED) || !defined(NDEBUG)
+#include <cstdio>
+#include <cstdlib>
+#define CAUSEWAY_EXPECT(condition)                                                                                     \
+  ((condition) ? static_cast<void>(0)                                                                                  \
+               : (std::fprintf(stderr, "causeway: precondition failed: %s (%s:%d)\n", #condition, __FILE__, __LINE__), \
+                  std::abort()))
+#else
+#define CAUSEWAY_EXPECT(condition) static_cast<void>(0)
+#endif
+
+#define CAUSEWAY_RESTRICT __restrict__
+#define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
+#define CAUSEWAY_NOINLINE __attribute__((noinline))
+
+#if defined(__CUDACC__)
+#define CAUSEWAY_HD __host__ __device__
+#else
+#define CAUSEWAY_HD
+#endif
+
+#endif  // CAUSEWAY_CONFIG_CONFIG_HPP
+
+// ---- causeway/plan/availability.hpp ----
+#ifndef CAUSEWAY_PLAN_AVAILABILITY_HPP
+#define CAUSEWAY_PLAN_AVAILABILITY_HPP
+
+// How many instances there will be, from how many there were: what Parcae (Duan et al., NSDI 2024, arXiv 2403.14097) plans
+// on. The paper fits ARIMA; here it is its simplest member, one autoregressive step around a mean, fitted by least squares:
+//   x(t+1) - mean = phi (x(t) - mean) + noise.
+// It knows no hours of the day and no trend: a forecast only leads from the last number back to the mean.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct availability_model {
+  double mean = 0;
+  double phi = 0;    ///< in [0, 1]
+  double sigma = 0;  ///< of the noise
+};
+
+/// From instances per interval, in order. With fewer than three intervals, or without change: the last number stays.
+inline availability_model fit_availability(std::span<const std::size_t> history) {
+  availability_model m{history.empty() ? 0 : static_cast<double>(history.back()), 1, 0};
+  if (history.size() < 3) return m;
+  double mean = 0;
+  for (const std::size_t x : history) mean += static_cast<double>(x) / static_cast<double>(history.size());
+  double both = 0, before = 0;
+  for (std::size_t t = 0; t + 1 < history.size(); ++t) {
+    const double x = static_cast<double>(history[t]) - mean;
+    both += x * (static_cast<double>(history[t + 1]) - mean);
+    before += x * x;
+  }
+  if (before <= 0) return m;
+  m = {mean, std::clamp(both / before, 0.0, 1.0), 0};
+  double errors = 0;
+  for (std::size_t t = 0; t + 1 < history.size(); ++t) {
+    const double e = static_cast<double>(history[t + 1]) - mean - m.phi * (static_cast<double>(history[t]) - mean);
+    errors += e * e;
+  }
+  m.sigma = std::sqrt(errors / static_cast<double>(history.size() - 1));
+  return m;
+}
+
+/// The expected number of instances in each of the next `intervals`, rounded, after an interval with `now`.
+inline std::vector<std::size_t> forecast(const availability_model& m, std::size_t now, std::size_t intervals) {
+  std::vector<std::size_t> next(intervals);
+  double away = static_cast<double>(now) - m.mean;
+  for (std::size_t& n : next) {
+    away *= m.phi;
+    n = static_cast<std::size_t>(std::llround(std::max(0.0, m.mean + away)));
+  }
+  return next;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_AVAILABILITY_HPP
+
+// ---- causeway/core/error.hpp ----
+#ifndef CAUSEWAY_CORE_ERROR_HPP
+#define CAUSEWAY_CORE_ERROR_HPP
+
+// What can go wrong for reasons outside the program, as a value. Numbers are stable and match docs/reference/errors.md.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+enum class errc : std::uint16_t {
+  invalid_argument = 1,  ///< an option or shape that cannot work
+  not_found = 2,         ///< a file, section or peer that is not there
+  io_failed = 3,         ///< the operating system refused a read or write
+  disk_full = 4,         ///< no space left
+  corrupt = 5,           ///< bytes that fail their checksum or their format
+  version_mismatch = 6,  ///< written or spoken by another format or protocol version
+  timeout = 7,           ///< a deadline passed
+  peer_lost = 8,         ///< the connection to a peer ended
+  protocol = 9,          ///< a peer said something that the protocol does not allow
+  wrong_run = 10,        ///< the other side belongs to another run
+  wrong_model = 11,      ///< the other side trains another model or with other options
+  wrong_parent = 12,     ///< an update based on another committed state
+  diverged = 13,         ///< replicas that must be identical are not
+  address_in_use = 14,   ///< a port that somebody else listens on
+  unreachable = 15,      ///< nobody answers at an address
+  too_large = 16,        ///< a length beyond the limit
+  non_finite = 17,       ///< NaN or infinity where a number is needed
+  cancelled = 18,        ///< stopped on request
+  bad_text = 19,         ///< text that is empty, too short or not UTF-8
+  unsupported = 20,      ///< this build or machine cannot do it
+  out_of_memory = 21,    ///< an allocation failed
+  device_lost = 22,      ///< an accelerator stopped answering
+};
+
+/// The name of a code, as in docs/reference/errors.md.
+constexpr std::string_view to_string(errc code) noexcept {
+  switch (code) {
+    case errc::invalid_argument: return "invalid_argument";
+    case errc::not_found: return "not_found";
+    case errc::io_failed: return "io_failed";
+    case errc::disk_full: return "disk_full";
+    case errc::corrupt: return "corrupt";
+    case errc::version_mismatch: return "version_mismatch";
+    case errc::timeout: return "timeout";
+    case errc::peer_lost: return "peer_lost";
+    case errc::protocol: return "protocol";
+    case errc::wrong_run: return "wrong_run";
+    case errc::wrong_model: return "wrong_model";
+    case errc::wrong_parent: return "wrong_parent";
+    case errc::diverged: return "diverged";
+    case errc::address_in_use: return "address_in_use";
+    case errc::unreachable: return "unreachable";
+    case errc::too_large: return "too_large";
+    case errc::non_finite: return "non_finite";
+    case errc::cancelled: return "cancelled";
+    case errc::bad_text: return "bad_text";
+    case errc::unsupported: return "unsupported";
+    case errc::out_of_memory: return "out_of_memory";
+    case errc::device_lost: return "device_lost";
+  }
+  return "unknown";
+}
+
+/// One failure: a code, whom or what it concerns ("peer 3", "run/step-000120.ckpt"), and a sentence that says what
+/// happened and what to do about it.
+struct error {
+  /// No peer's rank.
+  static constexpr std::uint32_t nobody = UINT32_MAX;
+
+  errc code = errc::invalid_argument;
+  std::string where;
+  std::string message;
+  /// Of an exchange: the rank of the peer that sent what cannot be used, where this peer has seen that itself.
+  std::uint32_t culprit = nobody;
+
+  /// One line for a person: "where: message [code]".
+  [[nodiscard]] std::string text() const {
+    std::string line = where.empty() ? message : where + ": " + message;
+    line += " [";
+    line += to_string(code);
+    line += ']';
+    return line;
+  }
+};
+
+/// Shorthand for `return fail(errc::corrupt, file, "...")`.
+[[nodiscard]] inline error fail(errc code, std::string where, std::string message) {
+  return {code, std::move(where), std::move(message)};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_ERROR_HPP
+
+// ---- causeway/core/result.hpp ----
+#ifndef CAUSEWAY_CORE_RESULT_HPP
+#define CAUSEWAY_CORE_RESULT_HPP
+
+// A value or an error. Our own type rather than std::expected, also where that exists, so that the ABI does not depend on
+// the language mode, and a union by hand rather than std::variant, which costs a compiler several times as much for each T.
+// Nothing in the library throws for a reason that the network, a disk or a peer can cause.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// A `T`, or the `error` that prevented it. Reading the wrong side is a precondition violation.
+template <class T>
+class [[nodiscard]] result {
+ public:
+  using value_type = T;
+
+  result(T value) : has_value_{true}, value_{std::move(value)} {}                     // NOLINT: converting on purpose
+  result(causeway::error failure) : has_value_{false}, error_{std::move(failure)} {}  // NOLINT
+
+  result(const result& other) requires std::is_copy_constructible_v<T> : has_value_{other.has_value_} { take(other); }
+  result(result&& other) noexcept : has_value_{other.has_value_} { take(std::move(other)); }
+  result& operator=(result other) noexcept {
+    drop();
+    has_value_ = other.has_value_;
+    take(std::move(other));
+    return *this;
+  }
+  ~result() { drop(); }
+
+  [[nodiscard]] bool has_value() const noexcept { return has_value_; }
+  explicit operator bool() const noexcept { return has_value(); }
+
+  [[nodiscard]] T& value() & { return check(), value_; }
+  [[nodiscard]] const T& value() const& { return check(), value_; }
+  [[nodiscard]] T&& value() && { return check(), std::move(value_); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  [[nodiscard]] causeway::error& error() & { return check_failed(), error_; }
+  [[nodiscard]] const causeway::error& error() const& { return check_failed(), error_; }
+  [[nodiscard]] causeway::error&& error() && { return check_failed(), std::move(error_); }
+
+  [[nodiscard]] T value_or(T fallback) const& { return has_value() ? value() : std::move(fallback); }
+
+  /// `f(value)`, itself a result; or the error unchanged.
+  template <class F>
+  auto and_then(F&& f) && -> std::invoke_result_t<F, T&&> {
+    if (!has_value()) return std::move(*this).error();
+    return std::invoke(std::forward<F>(f), std::move(*this).value());
+  }
+
+  /// `f(value)` wrapped into a result; or the error unchanged.
+  template <class F>
+  auto transform(F&& f) && -> result<std::invoke_result_t<F, T&&>> {
+    if (!has_value()) return std::move(*this).error();
+    return std::invoke(std::forward<F>(f), std::move(*this).value());
+  }
+
+ private:
+  void check() const { CAUSEWAY_EXPECT(has_value()); }
+  void check_failed() const { CAUSEWAY_EXPECT(!has_value()); }
+
+  /// Constructs the side that `has_value_` names, which `other` has.
+  template <class Other>
+  void take(Other&& other) {
+    if (has_value_) {
+      std::construct_at(&value_, std::forward<Other>(other).value_);
+    } else {
+      std::construct_at(&error_, std::forward<Other>(other).error_);
+    }
+  }
+  void drop() noexcept {
+    if (has_value_) {
+      std::destroy_at(&value_);
+    } else {
+      std::destroy_at(&error_);
+    }
+  }
+
+  bool has_value_;
+  union {
+    T value_;
+    causeway::error error_;
+  };
+};
+
+/// Success, or an error.
+template <>
+class [[nodiscard]] result<void> {
+ public:
+  using value_type = void;
+
+  result() = default;
+  result(causeway::error failure) : error_{std::move(failure)} {}  // NOLINT: converting on purpose
+
+  [[nodiscard]] bool has_value() const noexcept { return !error_.has_value(); }
+  explicit operator bool() const noexcept { return has_value(); }
+  void value() const { CAUSEWAY_EXPECT(has_value()); }
+
+  [[nodiscard]] causeway::error& error() & { return check_failed(), *error_; }
+  [[nodiscard]] const causeway::error& error() const& { return check_failed(), *error_; }
+  [[nodiscard]] causeway::error&& error() && { return check_failed(), std::move(*error_); }
+
+ private:
+  void check_failed() const { CAUSEWAY_EXPECT(!has_value()); }
+
+  std::optional<causeway::error> error_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+/// Returns the error of `expression` from the enclosing function, if it is one.
+#define CAUSEWAY_TRY(...)                                                                                     \
+  do {                                                                                                        \
+    if (auto causeway_outcome = (__VA_ARGS__); !causeway_outcome) return std::move(causeway_outcome).error(); \
+  } while (false)
+
+#define CAUSEWAY_JOIN_(a, b) a##b
+#define CAUSEWAY_JOIN(a, b) CAUSEWAY_JOIN_(a, b)
+#define CAUSEWAY_ASSIGN_(name, declaration, ...) \
+  auto name = (__VA_ARGS__);                     \
+  if (!name) return std::move(name).error();     \
+  declaration = std::move(name).value()
+
+/// `CAUSEWAY_ASSIGN(auto x, f())`: declares `x` from the value of a result, or returns its error.
+#define CAUSEWAY_ASSIGN(declaration, ...) \
+  CAUSEWAY_ASSIGN_(CAUSEWAY_JOIN(causeway_result_, __LINE__), declaration, __VA_ARGS__)
+
+#endif  // CAUSEWAY_CORE_RESULT_HPP
+
+// ---- causeway/core/rng.hpp ----
+#ifndef CAUSEWAY_CORE_RNG_HPP
+#define CAUSEWAY_CORE_RNG_HPP
+
+// Counter-based random numbers (Philox4x32-10, Salmon et al. 2011): the n-th number of a (seed, stream) pair is the same on
+// every peer, on every machine, whatever was drawn elsewhere. The whole state is three integers.
+
+#include <array>
+#include <numbers>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Philox4x32 with 10 rounds: four 32-bit words from a 128-bit counter and a 64-bit key.
+CAUSEWAY_HD constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
+                                                          std::uint64_t key) noexcept {
+  auto k0 = static_cast<std::uint32_t>(key);
+  auto k1 = static_cast<std::uint32_t>(key >> 32U);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * counter[0];
+    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57U} * counter[2];
+    counter = {static_cast<std::uint32_t>(p1 >> 32U) ^ counter[1] ^ k0, static_cast<std::uint32_t>(p1),
+               static_cast<std::uint32_t>(p0 >> 32U) ^ counter[3] ^ k1, static_cast<std::uint32_t>(p0)};
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+  return counter;
+}
+
+/// Draws from one stream of one seed. A regular value; not safe to share between threads.
+class rng {
+ public:
+  using result_type = std::uint64_t;
+
+  constexpr explicit rng(std::uint64_t seed = 0, std::uint64_t stream = 0) noexcept : seed_{seed}, stream_{stream} {}
+
+  static constexpr result_type min() noexcept { return 0; }
+  static constexpr result_type max() noexcept { return ~std::uint64_t{0}; }
+  constexpr result_type operator()() noexcept { return next(); }
+
+  /// 64 uniform bits.
+  constexpr std::uint64_t next() noexcept {
+    const auto words = philox({static_cast<std::uint32_t>(position_), static_cast<std::uint32_t>(position_ >> 32U),
+                               static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32U)},
+                              seed_);
+    ++position_;
+    return (std::uint64_t{words[1]} << 32U) | words[0];
+  }
+
+  /// Uniform in [0, 1), 24 bits.
+  constexpr float uniform() noexcept { return static_cast<float>(next() >> 40U) * 0x1.0p-24F; }
+
+  /// Uniform in [0, bound), without bias; `bound` must be positive.
+  constexpr std::uint64_t below(std::uint64_t bound) noexcept {
+    const std::uint64_t limit = max() - max() % bound;
+    std::uint64_t draw = next();
+    while (draw >= limit) draw = next();
+    return draw % bound;
+  }
+
+  /// Standard normal (Box and Muller 1958; one of the pair is dropped so that the state stays a counter).
+  float normal() noexcept {
+    const std::uint64_t bits = next();
+    const double u = (static_cast<double>(bits >> 32U) + 0.5) * 0x1.0p-32;
+    const double v = static_cast<double>(bits & 0xFFFFFFFFU) * 0x1.0p-32;
+    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v));
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(seed_, stream_, position_);
+  }
+
+  friend constexpr bool operator==(const rng&, const rng&) = default;
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t stream_;
+  std::uint64_t position_ = 0;
+};
+
+/// A stream number from a few integers, so that (purpose, epoch, peer) never collide by accident.
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) noexcept {
+  const auto words = philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32U),
+                             static_cast<std::uint32_t>(c), static_cast<std::uint32_t>(c >> 32U)},
+                            a);
+  return (std::uint64_t{words[1]} << 32U) | words[0];
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_RNG_HPP
+
+// ---- causeway/plan/clusters.hpp ----
+#ifndef CAUSEWAY_PLAN_CLUSTERS_HPP
+#define CAUSEWAY_PLAN_CLUSTERS_HPP
+
+// Which peers should hold a copy of the model together: Ravnest (Menon et al. 2024, arXiv 2401.01728) sorts them by a
+// genetic algorithm into clusters of similar bandwidth, each with enough memory, in which the model is split by memory. The
+// paper does not give its fitness; ours follows from what the clusters do. A cluster is a pipeline without bubbles, so it
+// goes at the pace of its slowest member: of the part of the model that its share of the memory brings, or of its messages.
+// All clusters then wait for the slowest one to average with. The fitness is the pace of the slowest cluster, and then the
+// clusters' mean: peers with slow lines end up together, where they hold up nobody else.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct cluster_peer {
+  double memory = 0;     ///< bytes, above 0
+  double speed = 1;      ///< operations per second, above 0
+  double bandwidth = 1;  ///< bytes per second, above 0
+};
+
+/// What each cluster does with a micro-batch.
+struct cluster_task {
+  double memory = 0;      ///< bytes that the model takes, with all that training it takes
+  double operations = 0;  ///< of the whole model
+  double message = 0;     ///< bytes that a peer sends to the next
+};
+
+struct cluster_options {
+  std::uint64_t seed = 1;
+  std::size_t population = 24;
+  std::size_t children = 150;
+};
+
+struct cluster_plan {
+  std::vector<std::size_t> cluster_of;  ///< of each peer
+  double slowest = 0;                   ///< seconds for a micro-batch in the slowest cluster
+  double mean = 0;                      ///< in all clusters
+};
+
+namespace detail {
+
+class cluster_search {
+ public:
+  cluster_search(std::span<const cluster_peer> peers, const cluster_task& task, std::size_t clusters,
+                 const cluster_options& options)
+      : peers_{peers.begin(), peers.end()},
+        task_{task},
+        clusters_{clusters},
+        options_{options},
+        draw_{options.seed, mix(0x636C7573U)} {}
+
+  /// Lower is better: bytes missing in all clusters, the slowest, the mean.
+  struct rated {
+    std::vector<std::size_t> cluster_of;
+    double missing = 0, slowest = 0, mean = 0;
+
+    [[nodiscard]] bool operator<(const rated& o) const {
+      if (missing != o.missing) return missing < o.missing;
+      if (slowest != o.slowest) return slowest < o.slowest;
+      return mean < o.mean;
+    }
+  };
+
+  [[nodiscard]] rated rate(std::vector<std::size_t> cluster_of) const {
+    rated r{std::move(cluster_of), 0, 0, 0};
+    std::vector<double> memory(clusters_), pace(clusters_);
+    for (std::size_t i = 0; i < peers_.size(); ++i) memory[r.cluster_of[i]] += peers_[i].memory;
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const cluster_peer& p = peers_[i];
+      const double share = p.memory / memory[r.cluster_of[i]];
+      const double message = share < 1 ? task_.message / p.bandwidth : 0;  // alone it sends nothing
+      pace[r.cluster_of[i]] = std::max({pace[r.cluster_of[i]], share * task_.operations / p.speed, message});
+    }
+    for (std::size_t c = 0; c < clusters_; ++c) {
+      r.missing += std::max(0.0, task_.memory - memory[c]);
+      r.slowest = std::max(r.slowest, pace[c]);
+      r.mean += pace[c] / static_cast<double>(clusters_);
+    }
+    return r;
+  }
+
+  [[nodiscard]] rated run() {
+    std::vector<rated> all;
+    for (std::size_t i = 0; i < std::max<std::size_t>(2, options_.population); ++i) {
+      all.push_back(improved(rate(founder(i == 0))));
+    }
+    for (std::size_t i = 0; i < options_.children; ++i) {
+      rated& mother = all[draw_.below(all.size())];
+      rated& father = all[draw_.below(all.size())];
+      rated child = improved(rate(changed(mother.cluster_of, father.cluster_of)));
+      rated& worse = mother < father ? father : mother;
+      if (child < worse) worse = std::move(child);
+    }
+    return *std::min_element(all.begin(), all.end());
+  }
+
+ private:
+  /// The first: by bandwidth, as many in each cluster. The others at random.
+  std::vector<std::size_t> founder(bool sorted) {
+    std::vector<std::size_t> cluster_of(peers_.size());
+    if (!sorted) {
+      for (std::size_t& c : cluster_of) c = draw_.below(clusters_);
+      return cluster_of;
+    }
+    std::vector<std::size_t> order(peers_.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return peers_[a].bandwidth < peers_[b].bandwidth; });
+    for (std::size_t i = 0; i < order.size(); ++i) cluster_of[order[i]] = i * clusters_ / order.size();
+    return cluster_of;
+  }
+
+  /// Each peer from one of its parents, and then one moved or two swapped; every child ends in a local optimum.
+  std::vector<std::size_t> changed(std::vector<std::size_t> child, const std::vector<std::size_t>& father) {
+    for (std::size_t i = 0; i < child.size(); ++i) {
+      if (draw_.below(2) == 0) child[i] = father[i];
+    }
+    const std::size_t a = draw_.below(child.size()), b = draw_.below(child.size());
+    if (draw_.below(2) == 0) {
+      std::swap(child[a], child[b]);
+    } else {
+      child[a] = draw_.below(clusters_);
+    }
+    return child;
+  }
+
+  [[nodiscard]] rated improved(rated r) const {
+    while (improve(r)) {
+    }
+    return r;
+  }
+
+  /// One peer moved, or two swapped.
+  bool improve(rated& best) const {
+    const auto keep = [&](std::vector<std::size_t> next) {
+      rated r = rate(std::move(next));
+      if (!(r < best)) return false;
+      best = std::move(r);
+      return true;
+    };
+    for (std::size_t a = 0; a < peers_.size(); ++a) {
+      for (std::size_t c = 0; c < clusters_; ++c) {
+        auto next = best.cluster_of;
+        next[a] = c;
+        if (keep(std::move(next))) return true;
+      }
+      for (std::size_t b = 0; b < a; ++b) {
+        auto next = best.cluster_of;
+        std::swap(next[a], next[b]);
+        if (keep(std::move(next))) return true;
+      }
+    }
+    return false;
+  }
+
+  std::vector<cluster_peer> peers_;
+  cluster_task task_;
+  std::size_t clusters_;
+  cluster_options options_;
+  rng draw_;
+};
+
+}  // namespace detail
+
+/// Sorts peers into `clusters` clusters that each hold the model. The same input and seed give the same clusters.
+/// errc::out_of_memory: no such clusters were found; take fewer.
+inline result<cluster_plan> plan_clusters(std::span<const cluster_peer> peers, const cluster_task& task,
+                                          std::size_t clusters, const cluster_options& options = {}) {
+  if (clusters == 0 || clusters > peers.size()) {
+    return fail(errc::invalid_argument, "clusters",
+                std::to_string(clusters) + " clusters of " + std::to_string(peers.size()) + " peers; take 1 to so many");
+  }
+  for (const cluster_peer& p : peers) {
+    if (!(p.memory > 0) || !(p.speed > 0) || !(p.bandwidth > 0))
+      return fail(errc::invalid_argument, "clusters", "each peer needs a memory, a speed and a bandwidth above 0");
+  }
+  const auto best = detail::cluster_search{peers, task, clusters, options}.run();
+  if (best.missing > 0) {
+    return fail(errc::out_of_memory, "clusters",
+                "no " + std::to_string(clusters) + " clusters were found that all hold the model; take fewer clusters");
+  }
+  return cluster_plan{best.cluster_of, best.slowest, best.mean};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_CLUSTERS_HPP
+
+// ---- causeway/plan/matching.hpp ----
+#ifndef CAUSEWAY_PLAN_MATCHING_HPP
+#define CAUSEWAY_PLAN_MATCHING_HPP
+
+// Who talks to whom between two stages: the pairing of two equally large sets whose dearest pair is as cheap as can be
+// (bottleneck assignment). Edges are let in by rising cost and a maximum matching is grown by augmenting paths (Kuhn),
+// which stays one as edges are added: the first limit at which nobody is left alone is the optimum.
+
+#include <limits>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct pairing {
+  double bottleneck = 0;                ///< the dearest pair
+  std::vector<std::size_t> partner_of;  ///< of each row: a column
+};
+
+namespace detail {
+
+/// Kept between calls so that a search that asks a million times allocates nothing.
+class bottleneck_matcher {
+ public:
+  /// `costs` is size x size, row by row; all finite. Returns the bottleneck; `row_of()` has the pairs.
+  double solve(std::span<const double> costs, std::size_t size) {
+    costs_ = costs;
+    size_ = size;
+    row_of_.assign(size, none);
+    seen_.assign(size, 0);
+    mark_ = 0;
+    limit_ = lower_bound();
+    for (std::size_t row = 0; row < size; ++row) {
+      while (!augment_from(row)) limit_ = next_limit();
+    }
+    return limit_;
+  }
+
+  [[nodiscard]] const std::vector<std::size_t>& row_of() const noexcept { return row_of_; }
+
+ private:
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+  [[nodiscard]] double lower_bound() const {  // each row and column must pay at least its cheapest edge
+    double bound = 0;
+    for (std::size_t i = 0; i < size_; ++i) {
+      double row = std::numeric_limits<double>::infinity(), column = row;
+      for (std::size_t j = 0; j < size_; ++j) {
+        row = std::min(row, costs_[i * size_ + j]);
+        column = std::min(column, costs_[j * size_ + i]);
+      }
+      bound = std::max({bound, row, column});
+    }
+    return bound;
+  }
+
+  [[nodiscard]] double next_limit() const {
+    double next = std::numeric_limits<double>::infinity();
+    for (const double c : costs_) {
+      if (c > limit_) next = std::min(next, c);
+    }
+    return next;
+  }
+
+  bool augment_from(std::size_t row) {
+    ++mark_;
+    return augment(row);
+  }
+
+  bool augment(std::size_t row) {
+    for (std::size_t column = 0; column < size_; ++column) {
+      if (costs_[row * size_ + column] > limit_ || seen_[column] == mark_) continue;
+      seen_[column] = mark_;
+      if (row_of_[column] != none && !augment(row_of_[column])) continue;
+      row_of_[column] = row;
+      return true;
+    }
+    return false;
+  }
+
+  std::span<const double> costs_;
+  std::size_t size_ = 0;
+  std::size_t mark_ = 0;
+  double limit_ = 0;
+  std::vector<std::size_t> row_of_;
+  std::vector<std::size_t> seen_;
+};
+
+}  // namespace detail
+
+/// The pairing of rows and columns with the least bottleneck. `costs` is size x size, row by row, finite, >= 0. Time at
+/// most O(size^5), in practice that of reading the costs a few times.
+inline pairing bottleneck_pairing(std::span<const double> costs, std::size_t size) {
+  CAUSEWAY_EXPECT(costs.size() == size * size);
+  detail::bottleneck_matcher matcher;
+  pairing p{matcher.solve(costs, size), std::vector<std::size_t>(size)};
+  for (std::size_t column = 0; column < size; ++column) p.partner_of[matcher.row_of()[column]] = column;
+  return p;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_MATCHING_HPP
+
+// ---- causeway/plan/open_path.hpp ----
+#ifndef CAUSEWAY_PLAN_OPEN_PATH_HPP
+#define CAUSEWAY_PLAN_OPEN_PATH_HPP
+
+// In which order to visit all places once, without coming back: the open travelling salesman's problem that orders the
+// stages of a pipeline. Exact up to 12 places (dynamic programming over subsets, Held and Karp 1962); beyond, from every
+// start to the nearest place left, then runs are reversed and moved as long as that helps. Costs are symmetric.
+
+#include <numeric>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct open_path {
+  double cost = 0;
+  std::vector<std::size_t> order;
+};
+
+inline constexpr std::size_t exact_path_places = 12;
+
+/// What the path `order` costs; `costs` is places x places, row by row.
+inline double cost_of_path(std::span<const double> costs, std::size_t places, std::span<const std::size_t> order) {
+  double sum = 0;
+  for (std::size_t i = 0; i + 1 < order.size(); ++i) sum += costs[order[i] * places + order[i + 1]];
+  return sum;
+}
+
+namespace detail {
+
+/// best[s][j]: the cheapest path over exactly the places of set s that ends at j.
+class path_table {
+ public:
+  /// The cost of the best path.
+  double fill(std::span<const double> costs, std::size_t places) {
+    costs_ = costs;
+    n_ = places;
+    sets_ = std::uint32_t{1} << n_;
+    best_.assign(sets_ * n_, std::numeric_limits<double>::infinity());
+    for (std::size_t j = 0; j < n_; ++j) best_[(std::size_t{1} << j) * n_ + j] = 0;
+    for (std::uint32_t set = 1; set < sets_; ++set) {
+      for (std::size_t j = 0; j < n_; ++j) {
+        if ((set >> j & 1U) != 0) spread(set, j);
+      }
+    }
+    const auto last = best_.end() - static_cast<std::ptrdiff_t>(n_);
+    return *std::min_element(last, best_.end());
+  }
+
+  [[nodiscard]] std::vector<std::size_t> order() const {
+    std::uint32_t set = sets_ - 1;
+    std::size_t last = cheapest_end(set);
+    std::vector<std::size_t> path{last};
+    while (path.size() < n_) {
+      const double here = at(set, last);
+      set &= ~(std::uint32_t{1} << last);
+      for (std::size_t j = 0; j < n_; ++j) {
+        if ((set >> j & 1U) == 0 || at(set, j) + costs_[j * n_ + last] != here) continue;
+        last = j;
+        break;
+      }
+      path.push_back(last);
+    }
+    std::reverse(path.begin(), path.end());
+    return path;
+  }
+
+ private:
+  [[nodiscard]] double at(std::uint32_t set, std::size_t j) const { return best_[set * n_ + j]; }
+
+  void spread(std::uint32_t set, std::size_t from) {
+    const double base = at(set, from);
+    for (std::size_t to = 0; to < n_; ++to) {
+      if ((set >> to & 1U) != 0) continue;
+      double& known = best_[(set | std::uint32_t{1} << to) * n_ + to];
+      known = std::min(known, base + costs_[from * n_ + to]);
+    }
+  }
+
+  [[nodiscard]] std::size_t cheapest_end(std::uint32_t set) const {
+    std::size_t end = 0;
+    for (std::size_t j = 1; j < n_; ++j) {
+      if (at(set, j) < at(set, end)) end = j;
+    }
+    return end;
+  }
+
+  std::span<const double> costs_;
+  std::size_t n_ = 0;
+  std::uint32_t sets_ = 0;
+  std::vector<double> best_;
+};
+
+inline std::vector<std::size_t> nearest_first(std::span<const double> costs, std::size_t places, std::size_t start) {
+  std::vector<std::size_t> order(places);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::swap(order[0], order[start]);
+  for (std::size_t i = 1; i < places; ++i) {
+    const auto from = order.begin() + static_cast<std::ptrdiff_t>(i);
+    const double* row = costs.data() + order[i - 1] * places;
+    std::iter_swap(from, std::min_element(from, order.end(), [&](auto a, auto b) { return row[a] < row[b]; }));
+  }
+  return order;
+}
+
+/// Tries every run reversed (2-opt) and every run of up to three places moved (Or-opt) until nothing helps.
+inline void improve_path(std::span<const double> costs, std::size_t places, open_path& path) {
+  std::vector<std::size_t> tried;
+  const auto keep = [&] {
+    const double cost = cost_of_path(costs, places, tried);
+    if (cost >= path.cost * (1 - 1e-12)) return false;
+    path = {cost, tried};
+    return true;
+  };
+  for (bool helped = true; helped;) {
+    helped = false;
+    for (std::size_t first = 0; first + 1 < places; ++first) {
+      for (std::size_t last = first + 2; last <= places; ++last) {
+        tried = path.order;
+        std::reverse(tried.begin() + static_cast<std::ptrdiff_t>(first), tried.begin() + static_cast<std::ptrdiff_t>(last));
+        helped = keep() || helped;
+        for (std::size_t end = last + 1; end <= places; ++end) {
+          if (last - first > 3 && end - last > 3) break;
+          tried = path.order;
+          const auto at = tried.begin();
+          std::rotate(at + static_cast<std::ptrdiff_t>(first), at + static_cast<std::ptrdiff_t>(last),
+                      at + static_cast<std::ptrdiff_t>(end));
+          helped = keep() || helped;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// A cheapest path over all places, or for more than 12 a good one. `costs` is places x places, symmetric, finite, >= 0.
+/// Time: 2^n n^2 additions up to 12, about n^5 beyond.
+inline open_path shortest_open_path(std::span<const double> costs, std::size_t places) {
+  CAUSEWAY_EXPECT(costs.size() == places * places);
+  if (places == 0) return {};
+  if (places <= exact_path_places) {
+    detail::path_table table;
+    const double cost = table.fill(costs, places);
+    return {cost, table.order()};
+  }
+  open_path best{std::numeric_limits<double>::infinity(), {}};
+  for (std::size_t start = 0; start < places; ++start) {
+    open_path next{0, detail::nearest_first(costs, places, start)};
+    next.cost = cost_of_path(costs, places, next.order);
+    detail::improve_path(costs, places, next);
+    if (next.cost < best.cost) best = std::move(next);
+  }
+  return best;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_OPEN_PATH_HPP
+
+// ---- causeway/plan/link_matrix.hpp ----
+#ifndef CAUSEWAY_PLAN_LINK_MATRIX_HPP
+#define CAUSEWAY_PLAN_LINK_MATRIX_HPP
+
+// What a message costs between any two devices: a delay and then the bytes at a rate (alpha-beta model; Hockney 1994). A
+// direction may differ from its reverse. Links do not disturb one another: what shares a line must be told a smaller rate.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// One direction between two devices.
+struct link_cost {
+  double delay = 0;                                            ///< seconds until the first bit arrives, >= 0
+  double bandwidth = std::numeric_limits<double>::infinity();  ///< bits per second, > 0; infinite: the same device
+
+  /// Seconds until the last of `bytes` bytes has arrived.
+  [[nodiscard]] double seconds(double bytes) const noexcept { return delay + 8 * bytes / bandwidth; }
+};
+
+/// The links between `size()` devices, or between as many regions: then the diagonal holds the links within a region.
+class link_matrix {
+ public:
+  link_matrix() = default;
+
+  /// The same link everywhere, and nothing to pay from a device to itself.
+  explicit link_matrix(std::size_t devices, const link_cost& everywhere = {})
+      : size_{devices}, links_(devices * devices, everywhere) {
+    for (std::size_t i = 0; i < devices; ++i) links_[i * devices + i] = {};
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  [[nodiscard]] const link_cost& operator()(std::size_t from, std::size_t to) const {
+    CAUSEWAY_EXPECT(from < size_ && to < size_);
+    return links_[from * size_ + to];
+  }
+
+  /// One direction.
+  void set(std::size_t from, std::size_t to, const link_cost& link) {
+    CAUSEWAY_EXPECT(from < size_ && to < size_);
+    links_[from * size_ + to] = link;
+  }
+
+  void set_both(std::size_t a, std::size_t b, const link_cost& link) {
+    set(a, b, link);
+    set(b, a, link);
+  }
+
+  /// Seconds for `bytes` there and as many back, halved: what a direction costs on average.
+  [[nodiscard]] double mean_seconds(std::size_t a, std::size_t b, double bytes) const {
+    return ((*this)(a, b).seconds(bytes) + (*this)(b, a).seconds(bytes)) / 2;
+  }
+
+  /// The links between devices, where this matrix is one of regions and device i stands in region `region_of[i]`.
+  [[nodiscard]] link_matrix devices_in(std::span<const std::size_t> region_of) const {
+    link_matrix all{region_of.size()};
+    for (std::size_t i = 0; i < region_of.size(); ++i) {
+      for (std::size_t j = 0; j < region_of.size(); ++j) {
+        if (i != j) all.set(i, j, (*this)(region_of[i], region_of[j]));
+      }
+    }
+    return all;
+  }
+
+ private:
+  std::size_t size_ = 0;
+  std::vector<link_cost> links_;
+};
+
+/// Whether every delay is finite and >= 0, and every bandwidth > 0. errc::invalid_argument names the pair.
+inline result<void> check(const link_matrix& links) {
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    for (std::size_t j = 0; j < links.size(); ++j) {
+      const link_cost& l = links(i, j);
+      if (std::isfinite(l.delay) && l.delay >= 0 && l.bandwidth > 0) continue;
+      return fail(errc::invalid_argument, "link " + std::to_string(i) + " to " + std::to_string(j),
+                  "has a delay that is not finite and >= 0, or no bandwidth; leave devices without links out");
+    }
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_LINK_MATRIX_HPP
+
+// ---- causeway/plan/placement.hpp ----
+#ifndef CAUSEWAY_PLAN_PLACEMENT_HPP
+#define CAUSEWAY_PLAN_PLACEMENT_HPP
+
+// Which device holds which stage of which replica, and what that costs on the links in the model of DTFM (Yuan et al.,
+// NeurIPS 2022, arXiv 2206.01288): the stage's gradients are averaged by a sharded parameter server within its group of
+// devices, and each hop between two stages waits for its slowest pair.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// What is to be placed: `replicas` pipelines of `stages` stages.
+struct pipeline_task {
+  std::size_t replicas = 1;     ///< D_DP, at least 1
+  std::size_t stages = 1;       ///< D_PP, at least 1
+  double stage_bytes = 0;       ///< of a stage's gradients, that its replicas average: c_dp
+  double activation_bytes = 0;  ///< of a replica's activations between two stages in a step: c_pp
+};
+
+/// A device for each (stage, replica).
+struct placement {
+  std::size_t replicas = 0;
+  std::vector<std::size_t> devices;  ///< stage by stage
+
+  [[nodiscard]] std::size_t stages() const noexcept { return replicas == 0 ? 0 : devices.size() / replicas; }
+  [[nodiscard]] std::size_t device(std::size_t stage, std::size_t replica) const {
+    CAUSEWAY_EXPECT(replica < replicas && stage < stages());
+    return devices[stage * replicas + replica];
+  }
+  /// The devices that hold `stage`.
+  [[nodiscard]] std::span<const std::size_t> group(std::size_t stage) const {
+    CAUSEWAY_EXPECT(stage < stages());
+    return std::span{devices}.subspan(stage * replicas, replicas);
+  }
+
+  friend bool operator==(const placement&, const placement&) = default;
+};
+
+/// Seconds on the links in a step.
+struct placement_cost {
+  double data_parallel = 0;  ///< the slowest device of all groups
+  double pipeline = 0;       ///< one direction, all hops
+
+  /// Forward and backward, and the average.
+  [[nodiscard]] double total() const noexcept { return data_parallel + 2 * pipeline; }
+};
+
+namespace detail {
+
+/// What one of a group of `replicas` devices pays for another: its share of the other's gradients, and back.
+inline double exchange_seconds(const link_matrix& links, std::size_t a, std::size_t b, const pipeline_task& task) {
+  return 2 * links.mean_seconds(a, b, task.stage_bytes / static_cast<double>(task.replicas));
+}
+
+}  // namespace detail
+
+/// Seconds in which the devices `group` average the gradients of their stage:
+///   max over d of the sum over d' != d of 2 (A(d,d') + c_dp / (D_DP B(d,d'))).
+/// Where the directions of a link differ, 2 x is both directions.
+inline double data_parallel_seconds(const link_matrix& links, std::span<const std::size_t> group,
+                                    const pipeline_task& task) {
+  double slowest = 0;
+  for (const std::size_t d : group) {
+    double sum = 0;
+    for (const std::size_t other : group) {
+      if (other != d) sum += detail::exchange_seconds(links, d, other, task);
+    }
+    slowest = std::max(slowest, sum);
+  }
+  return slowest;
+}
+
+/// What `where` costs as it stands: nothing is paired or ordered anew.
+inline placement_cost cost_of(const link_matrix& links, const placement& where, const pipeline_task& task) {
+  CAUSEWAY_EXPECT(where.replicas == task.replicas && where.stages() == task.stages);
+  placement_cost cost;
+  for (std::size_t s = 0; s < task.stages; ++s) {
+    cost.data_parallel = std::max(cost.data_parallel, data_parallel_seconds(links, where.group(s), task));
+    double hop = 0;
+    for (std::size_t r = 0; s + 1 < task.stages && r < task.replicas; ++r) {
+      hop = std::max(hop, links.mean_seconds(where.device(s, r), where.device(s + 1, r), task.activation_bytes));
+    }
+    cost.pipeline += hop;
+  }
+  return cost;
+}
+
+/// Devices 0, 1, 2, ... fill the first stage, then the second: ranks of a stage are neighbours.
+inline placement placed_by_stage(const pipeline_task& task) {
+  placement p{task.replicas, std::vector<std::size_t>(task.replicas * task.stages)};
+  std::iota(p.devices.begin(), p.devices.end(), std::size_t{0});
+  return p;
+}
+
+/// Devices 0, 1, 2, ... fill the first replica, then the second: round robin over the stages.
+inline placement placed_by_replica(const pipeline_task& task) {
+  placement p = placed_by_stage(task);
+  for (std::size_t s = 0; s < task.stages; ++s) {
+    for (std::size_t r = 0; r < task.replicas; ++r) p.devices[s * task.replicas + r] = r * task.stages + s;
+  }
+  return p;
+}
+
+/// Blind to the network: each place gets a device at random.
+inline placement placed_at_random(const pipeline_task& task, std::size_t devices, rng& draw) {
+  CAUSEWAY_EXPECT(devices >= task.replicas * task.stages);
+  std::vector<std::size_t> all(devices);
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  for (std::size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[draw.below(i)]);
+  all.resize(task.replicas * task.stages);
+  return {task.replicas, std::move(all)};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PLACEMENT_HPP
+
+// ---- causeway/plan/dtfm_score.hpp ----
+#ifndef CAUSEWAY_PLAN_DTFM_SCORE_HPP
+#define CAUSEWAY_PLAN_DTFM_SCORE_HPP
+
+// What a partition of the devices into stage groups costs in DTFM's model (arXiv 2206.01288, section 3) when its groups are
+// paired and ordered as well as can be: the costliest group's average, plus twice the cheapest open path over the groups,
+// where going from one group to another costs the bottleneck of their best pairing. A swap of two devices changes two
+// groups only; everything else is kept.
+
+namespace causeway::inline CAUSEWAY_ABI::plan::detail {
+
+/// Devices by place: group g has the places [g * replicas, (g + 1) * replicas); those after the last group are spare.
+struct dtfm_partition {
+  std::vector<std::size_t> devices;
+  std::vector<double> group_seconds;  // data parallel, of each group
+  std::vector<double> hop_seconds;    // between groups, stages x stages
+  double total = std::numeric_limits<double>::infinity();
+};
+
+class dtfm_scorer {
+ public:
+  dtfm_scorer(const link_matrix& links, const pipeline_task& task)
+      : task_{task}, devices_{links.size()}, exchange_(devices_ * devices_), hop_(devices_ * devices_) {
+    for (std::size_t i = 0; i < devices_; ++i) {
+      for (std::size_t j = 0; j < devices_; ++j) {
+        if (i == j) continue;
+        exchange_[i * devices_ + j] = exchange_seconds(links, i, j, task);
+        hop_[i * devices_ + j] = links.mean_seconds(i, j, task.activation_bytes);
+      }
+    }
+    find_kinds();
+  }
+
+  [[nodiscard]] const pipeline_task& task() const noexcept { return task_; }
+  [[nodiscard]] std::size_t devices() const noexcept { return devices_; }
+  [[nodiscard]] double exchange(std::size_t a, std::size_t b) const { return exchange_[a * devices_ + b]; }
+  [[nodiscard]] double hop(std::size_t a, std::size_t b) const { return hop_[a * devices_ + b]; }
+  [[nodiscard]] std::uint64_t evaluations() const noexcept { return evaluations_; }
+
+  /// Devices of the same kind see the same links: swapping them changes nothing.
+  [[nodiscard]] std::size_t kind(std::size_t device) const { return kinds_[device]; }
+
+  void score(dtfm_partition& p) {
+    p.group_seconds.resize(task_.stages);
+    p.hop_seconds.assign(task_.stages * task_.stages, 0);
+    for (std::size_t g = 0; g < task_.stages; ++g) {
+      p.group_seconds[g] = group_seconds(p, g);
+      for (std::size_t h = 0; h < g; ++h) pair_groups(p, g, h);
+    }
+    p.total = total(p, std::numeric_limits<double>::infinity());
+  }
+
+  /// Swaps the devices at the places `a`, all of one group, with those at `b` if that makes `p` better.
+  bool improve_by_swap(dtfm_partition& p, std::span<const std::size_t> a, std::span<const std::size_t> b) {
+    tried_ = p;
+    for (std::size_t i = 0; i < a.size(); ++i) std::swap(tried_.devices[a[i]], tried_.devices[b[i]]);
+    const std::size_t ga = a[0] / task_.replicas, gb = b[0] / task_.replicas;
+    for (const std::size_t g : {ga, gb}) {
+      if (g < task_.stages) tried_.group_seconds[g] = group_seconds(tried_, g);
+    }
+    ++evaluations_;
+    if (slowest_group(tried_) >= p.total) return false;
+    for (std::size_t h = 0; h < task_.stages; ++h) {
+      if (ga < task_.stages && h != ga) pair_groups(tried_, ga, h);
+      if (gb < task_.stages && h != gb && h != ga) pair_groups(tried_, gb, h);
+    }
+    tried_.total = total(tried_, p.total);
+    if (tried_.total >= p.total * (1 - 1e-12)) return false;
+    std::swap(p, tried_);
+    return true;
+  }
+
+  /// The groups in the order of the best path, each device paired with one of the next group.
+  [[nodiscard]] placement arranged(const dtfm_partition& p) {
+    const open_path path = shortest_open_path(p.hop_seconds, task_.stages);
+    placement where{task_.replicas, {}};
+    for (const std::size_t g : path.order) {
+      const std::size_t* group = p.devices.data() + g * task_.replicas;
+      std::vector<std::size_t> column(task_.replicas);
+      for (std::size_t r = 0; r < task_.replicas; ++r) column[r] = group[r];
+      if (!where.devices.empty())
+        column = partners_of({where.devices.end() - std::ptrdiff_t(task_.replicas), task_.replicas}, column);
+      where.devices.insert(where.devices.end(), column.begin(), column.end());
+    }
+    return where;
+  }
+
+ private:
+  void find_kinds() {
+    kinds_.resize(devices_);
+    for (std::size_t i = 0; i < devices_; ++i) {
+      kinds_[i] = i;
+      for (std::size_t j = 0; j < i && kinds_[i] == i; ++j) {
+        if (kinds_[j] == j && same_links(i, j)) kinds_[i] = j;
+      }
+    }
+  }
+
+  [[nodiscard]] bool same_links(std::size_t a, std::size_t b) const {
+    for (std::size_t other = 0; other < devices_; ++other) {
+      if (other == a || other == b) continue;
+      if (exchange(a, other) != exchange(b, other) || hop(a, other) != hop(b, other)) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] double group_seconds(const dtfm_partition& p, std::size_t g) const {
+    const std::size_t* group = p.devices.data() + g * task_.replicas;
+    double slowest = 0;
+    for (std::size_t i = 0; i < task_.replicas; ++i) {
+      const double* row = exchange_.data() + group[i] * devices_;
+      double sum = 0;
+      for (std::size_t j = 0; j < task_.replicas; ++j) sum += row[group[j]];  // 0 to itself
+      slowest = std::max(slowest, sum);
+    }
+    return slowest;
+  }
+
+  [[nodiscard]] static double slowest_group(const dtfm_partition& p) {
+    return *std::max_element(p.group_seconds.begin(), p.group_seconds.end());
+  }
+
+  void fill_costs(std::span<const std::size_t> rows, std::span<const std::size_t> columns) {
+    costs_.resize(rows.size() * columns.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      for (std::size_t j = 0; j < columns.size(); ++j) costs_[i * columns.size() + j] = hop(rows[i], columns[j]);
+    }
+  }
+
+  void pair_groups(dtfm_partition& p, std::size_t g, std::size_t h) {
+    const std::span<const std::size_t> all{p.devices};
+    const std::size_t n = task_.replicas;
+    fill_costs(all.subspan(g * n, n), all.subspan(h * n, n));
+    const double seconds = matcher_.solve(costs_, n);
+    p.hop_seconds[g * task_.stages + h] = p.hop_seconds[h * task_.stages + g] = seconds;
+  }
+
+  [[nodiscard]] std::vector<std::size_t> partners_of(std::span<const std::size_t> before,
+                                                     std::span<const std::size_t> next) {
+    fill_costs(before, next);
+    const pairing pairs = bottleneck_pairing(costs_, before.size());
+    std::vector<std::size_t> column(before.size());
+    for (std::size_t r = 0; r < before.size(); ++r) column[r] = next[pairs.partner_of[r]];
+    return column;
+  }
+
+  /// The true cost (beyond 12 groups: of a quickly found path), or at least `limit` where a bound shows it is not less.
+  [[nodiscard]] double total(const dtfm_partition& p, double limit) {
+    const double average = slowest_group(p);
+    if (average + 2 * spanning_tree(p.hop_seconds) >= limit) return limit;
+    return average + 2 * (task_.stages > exact_path_places ? quick_path(p) : paths_.fill(p.hop_seconds, task_.stages));
+  }
+
+  /// Always to the nearest group left, from the best start: what many groups are searched with. `arranged` does better.
+  [[nodiscard]] double quick_path(const dtfm_partition& p) const {
+    double best = std::numeric_limits<double>::infinity();
+    for (std::size_t start = 0; start < task_.stages; ++start) {
+      const auto order = nearest_first(p.hop_seconds, task_.stages, start);
+      best = std::min(best, cost_of_path(p.hop_seconds, task_.stages, order));
+    }
+    return best;
+  }
+
+  /// Of the least weight (Prim 1957): no path over all groups is cheaper.
+  [[nodiscard]] double spanning_tree(std::span<const double> costs) {
+    constexpr double far = std::numeric_limits<double>::infinity();
+    const std::size_t n = task_.stages;
+    reach_.assign(costs.begin(), costs.begin() + static_cast<std::ptrdiff_t>(n));
+    reach_[0] = -1;  // in the tree
+    double sum = 0;
+    for (std::size_t added = 1; added < n; ++added) {
+      std::size_t next = 0;
+      double least = far;
+      for (std::size_t i = 0; i < n; ++i) {
+        if (reach_[i] >= 0 && reach_[i] < least) least = reach_[i], next = i;
+      }
+      sum += least;
+      reach_[next] = -1;
+      for (std::size_t i = 0; i < n; ++i) reach_[i] = std::min(reach_[i], costs[next * n + i]);
+    }
+    return sum;
+  }
+
+  pipeline_task task_;
+  std::size_t devices_;
+  std::vector<double> exchange_;
+  std::vector<double> hop_;
+  std::vector<std::size_t> kinds_;
+  std::uint64_t evaluations_ = 0;
+  // Space that is used again and again.
+  dtfm_partition tried_;
+  std::vector<double> costs_;
+  std::vector<double> reach_;
+  bottleneck_matcher matcher_;
+  path_table paths_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan::detail
+
+#endif  // CAUSEWAY_PLAN_DTFM_SCORE_HPP
+
+// ---- causeway/plan/dtfm.hpp ----
+#ifndef CAUSEWAY_PLAN_DTFM_HPP
+#define CAUSEWAY_PLAN_DTFM_HPP
+
+// Places pipelines on devices that are linked unequally: DTFM's scheduler (Yuan et al., NeurIPS 2022, arXiv 2206.01288). A
+// population of balanced partitions evolves: two parents are crossed at five points, the child is mended to be balanced,
+// improved by cyclic moves between groups (in the manner of Kernighan and Lin, gains from the links' costs), and takes the
+// place of its worse parent where it is better.
+//
+// The paper leaves the gains open. Here they are differences of mean link costs, and each child draws what it strives for:
+// groups of near devices (cheap averages) or of devices far from each other (so that near ones are in neighbouring stages:
+// cheap hops). A sequence of cycles may go uphill; its best point by the true cost is kept. Ours besides: half of the first
+// population deals chains of near devices out to groups; its best ones and each child end with swaps that lower the true
+// cost, of single devices and of all that are alike. All devices are taken to compute alike.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct dtfm_options {
+  std::uint64_t seed = 1;
+  std::size_t population = 32;         ///< at least 2
+  std::size_t children = 400;          ///< how many are bred
+  std::uint64_t evaluations = 200000;  ///< of partitions, after which no more children are bred
+};
+
+struct dtfm_plan {
+  placement where;
+  placement_cost cost;
+  std::uint64_t evaluations = 0;
+};
+
+namespace detail {
+
+class dtfm_search {
+ public:
+  dtfm_search(const link_matrix& links, const pipeline_task& task, const dtfm_options& options)
+      : scorer_{links, task}, options_{options}, draw_{options.seed, mix(0x6474666DU)} {}
+
+  dtfm_plan run() {
+    found();
+    for (std::size_t i = 0; i < options_.children && scorer_.evaluations() < options_.evaluations; ++i) breed();
+    const auto best = std::min_element(population_.begin(), population_.end(),
+                                       [](const auto& a, const auto& b) { return a.total < b.total; });
+    return {scorer_.arranged(*best), {}, scorer_.evaluations()};
+  }
+
+ private:
+  [[nodiscard]] std::size_t groups() const noexcept { return scorer_.task().stages; }
+  [[nodiscard]] std::size_t replicas() const noexcept { return scorer_.task().replicas; }
+  [[nodiscard]] std::size_t places() const noexcept { return groups() * replicas(); }
+
+  void found() {
+    dtfm_partition p;
+    p.devices.resize(scorer_.devices());
+    std::iota(p.devices.begin(), p.devices.end(), std::size_t{0});
+    for (std::size_t i = 0; i < std::max<std::size_t>(2, options_.population); ++i) {
+      shuffle(p.devices);
+      if (i % 2 == 0) deal_neighbours(p.devices);
+      scorer_.score(p);
+      population_.push_back(p);
+    }
+    std::stable_sort(population_.begin(), population_.end(),
+                     [](const auto& a, const auto& b) { return a.total < b.total; });
+    for (std::size_t i = 0; i < population_.size() / 4; ++i) swap_while_better(population_[i]);
+  }
+
+  /// Puts the devices in a chain, each followed by the nearest one left, cuts the chain into pieces for a random number of
+  /// groups each, and deals each piece out to its groups: one group gathers neighbours, many groups each get some of them.
+  void deal_neighbours(std::vector<std::size_t>& devices) {
+    for (std::size_t i = 1; i < devices.size(); ++i) {
+      const auto left = devices.begin() + static_cast<std::ptrdiff_t>(i);
+      const auto nearer = [&, from = devices[i - 1]](auto a, auto b) {
+        return scorer_.hop(from, a) < scorer_.hop(from, b);
+      };
+      std::iter_swap(left, std::min_element(left, devices.end(), nearer));
+    }
+    const std::vector<std::size_t> chain = devices;
+    for (std::size_t first = 0; first < groups();) {
+      const std::size_t some = 1 + draw_.below(groups() - first);
+      for (std::size_t i = 0; i < some * replicas(); ++i) {
+        devices[(first + i % some) * replicas() + i / some] = chain[first * replicas() + i];
+      }
+      first += some;
+    }
+  }
+
+  void breed() {
+    const std::size_t first = draw_.below(population_.size());
+    const std::size_t second = (first + 1 + draw_.below(population_.size() - 1)) % population_.size();
+    dtfm_partition child = crossed(population_[first], population_[second]);
+    move_in_cycles(child);
+    swap_while_better(child);
+    for (const auto& p : population_) {
+      if (p.total == child.total) return;  // twins would crowd out what differs
+    }
+    dtfm_partition& worse = population_[population_[first].total > population_[second].total ? first : second];
+    if (child.total < worse.total) worse = std::move(child);
+  }
+
+  void shuffle(std::vector<std::size_t>& list) {
+    for (std::size_t i = list.size(); i > 1; --i) std::swap(list[i - 1], list[draw_.below(i)]);
+  }
+
+  /// The group of each device; `groups()` for spare ones.
+  [[nodiscard]] std::vector<std::size_t> labels(const dtfm_partition& p) const {
+    std::vector<std::size_t> label(p.devices.size(), groups());
+    for (std::size_t i = 0; i < places(); ++i) label[p.devices[i]] = i / replicas();
+    return label;
+  }
+
+  /// Renames the groups of `label` so that they share as many devices as possible, one after another, with those of `like`.
+  void rename_like(std::vector<std::size_t>& label, const std::vector<std::size_t>& like) const {
+    const std::size_t n = groups();
+    std::vector<std::size_t> common((n + 1) * (n + 1)), name(n + 1, n);
+    for (std::size_t d = 0; d < label.size(); ++d) ++common[label[d] * (n + 1) + like[d]];
+    std::vector<char> taken(n + 1);
+    for (std::size_t round = 0; round < n; ++round) {
+      std::size_t from = n, to = n;
+      for (std::size_t a = 0; a < n; ++a) {
+        for (std::size_t b = 0; b < n && name[a] == n; ++b) {
+          if (taken[b] != 0) continue;
+          if (from == n || common[a * (n + 1) + b] > common[from * (n + 1) + to]) from = a, to = b;
+        }
+      }
+      name[from] = to;
+      taken[to] = 1;
+    }
+    for (std::size_t& l : label) l = name[l];
+  }
+
+  dtfm_partition crossed(const dtfm_partition& mother, const dtfm_partition& father) {
+    std::vector<std::size_t> label = labels(mother);
+    std::vector<std::size_t> other = labels(father);
+    rename_like(other, label);
+    std::array<std::size_t, 5> cuts{};
+    for (std::size_t& c : cuts) c = draw_.below(label.size() + 1);
+    std::sort(cuts.begin(), cuts.end());
+    for (const std::size_t segment : {0U, 2U, 4U}) {  // [c0, c1), [c2, c3), [c4, end) from the father
+      const std::size_t end = segment + 1 < cuts.size() ? cuts[segment + 1] : label.size();
+      for (std::size_t d = cuts[segment]; d < end; ++d) label[d] = other[d];
+    }
+    return mended(label);
+  }
+
+  /// Groups that are too large give random devices to those that are too small.
+  dtfm_partition mended(const std::vector<std::size_t>& label) {
+    std::vector<std::vector<std::size_t>> members(groups() + 1);
+    for (std::size_t d = 0; d < label.size(); ++d) members[label[d]].push_back(d);
+    std::vector<std::size_t> left_over;
+    const auto capacity = [&](std::size_t g) { return g < groups() ? replicas() : label.size() - places(); };
+    for (std::size_t g = 0; g <= groups(); ++g) {
+      shuffle(members[g]);
+      while (members[g].size() > capacity(g)) {
+        left_over.push_back(members[g].back());
+        members[g].pop_back();
+      }
+    }
+    shuffle(left_over);
+    dtfm_partition p;
+    for (std::size_t g = 0; g <= groups(); ++g) {
+      while (members[g].size() < capacity(g)) {
+        members[g].push_back(left_over.back());
+        left_over.pop_back();
+      }
+      p.devices.insert(p.devices.end(), members[g].begin(), members[g].end());
+    }
+    return p;
+  }
+
+  /// The mean cost between the device at `place` and the others of a group.
+  [[nodiscard]] double mean_cost(const dtfm_partition& p, std::size_t place, std::size_t group, bool gather) const {
+    const std::size_t device = p.devices[place];
+    double sum = 0;
+    for (std::size_t i = group * replicas(); i < (group + 1) * replicas(); ++i) {
+      sum += gather ? scorer_.exchange(device, p.devices[i]) : scorer_.hop(device, p.devices[i]);  // 0 to itself
+    }
+    const std::size_t others = replicas() - (place / replicas() == group ? 1 : 0);
+    return others == 0 ? 0 : sum / static_cast<double>(others);
+  }
+
+  struct move {
+    std::size_t place = 0;
+    std::size_t to = 0;
+    double gain = -std::numeric_limits<double>::infinity();
+  };
+
+  /// The best move of a device that is not locked from `from` to a group that `open` lets in.
+  [[nodiscard]] move best_move(const dtfm_partition& p, std::size_t from, const std::vector<char>& open,
+                               const std::vector<char>& locked, bool gather) const {
+    move best;
+    for (std::size_t i = from * replicas(); i < (from + 1) * replicas(); ++i) {
+      if (locked[p.devices[i]] != 0) continue;
+      const double here = mean_cost(p, i, from, gather);
+      for (std::size_t to = 0; to < groups(); ++to) {
+        if (to == from || open[to] == 0) continue;
+        const double there = mean_cost(p, i, to, gather);
+        const double gain = gather ? here - there : there - here;
+        if (gain > best.gain) best = {i, to, gain};
+      }
+    }
+    return best;
+  }
+
+  /// One cycle: a device of each group goes to the next one, and the last one's to the first. False: nothing to move.
+  bool cycle(dtfm_partition& p, std::vector<char>& locked, bool gather) {
+    std::vector<char> open(groups(), 1);
+    const std::size_t start = draw_.below(groups());
+    std::vector<std::size_t> moving;  // places, whose devices go to the next one's
+    std::size_t here = start;
+    open[start] = 0;
+    for (;;) {
+      const move m = best_move(p, here, open, locked, gather);
+      if (m.gain == -std::numeric_limits<double>::infinity()) break;
+      locked[p.devices[m.place]] = 1;
+      moving.push_back(m.place);
+      if (m.to == start) break;
+      open[m.to] = 0;
+      here = m.to;
+      open[start] = 1;  // from the second move on the cycle may close
+    }
+    if (moving.size() < 2) return false;
+    const std::size_t last = p.devices[moving.back()];
+    for (std::size_t i = moving.size(); i-- > 1;) p.devices[moving[i]] = p.devices[moving[i - 1]];
+    p.devices[moving.front()] = last;
+    return true;
+  }
+
+  void move_in_cycles(dtfm_partition& p) {
+    scorer_.score(p);
+    if (groups() < 2) return;
+    const bool gather = draw_.below(2) == 0;
+    std::vector<char> locked(scorer_.devices());
+    dtfm_partition now = p;
+    while (cycle(now, locked, gather)) {
+      scorer_.score(now);
+      if (now.total < p.total) p = now;
+    }
+  }
+
+  /// Swaps two devices of different kinds and groups, or as many as there are of these kinds in these groups, while that
+  /// makes the partition better; places come in random order.
+  void swap_while_better(dtfm_partition& p) {
+    for (bool helped = true; helped && scorer_.evaluations() < options_.evaluations;) {
+      helped = false;
+      std::vector<std::size_t> order = one_of_each_kind(p);
+      shuffle(order);
+      for (std::size_t i = 0; i < order.size(); ++i) {
+        for (std::size_t j = 0; j < i; ++j) helped = try_swap(p, order[i], order[j]) || helped;
+      }
+    }
+  }
+
+  [[nodiscard]] std::size_t group_at(std::size_t place) const { return std::min(place / replicas(), groups()); }
+
+  /// Places that stand for all: devices of a kind in the same group are alike.
+  [[nodiscard]] std::vector<std::size_t> one_of_each_kind(const dtfm_partition& p) const {
+    std::vector<std::size_t> some;
+    std::vector<std::size_t> last(scorer_.devices(), groups() + 1);  // the group in which a kind was seen last
+    for (std::size_t i = 0; i < p.devices.size(); ++i) {
+      std::size_t& seen = last[scorer_.kind(p.devices[i])];
+      if (seen != group_at(i)) some.push_back(i);
+      seen = group_at(i);
+    }
+    return some;
+  }
+
+  /// The places in the group of `place` with devices of the same kind.
+  void find_alike(const dtfm_partition& p, std::size_t place, std::vector<std::size_t>& alike) const {
+    alike.clear();
+    const std::size_t group = group_at(place);
+    const std::size_t end = group < groups() ? (group + 1) * replicas() : p.devices.size();
+    for (std::size_t i = group * replicas(); i < end; ++i) {
+      if (scorer_.kind(p.devices[i]) == scorer_.kind(p.devices[place])) alike.push_back(i);
+    }
+  }
+
+  bool try_swap(dtfm_partition& p, std::size_t a, std::size_t b) {
+    if (group_at(a) == group_at(b) || scorer_.kind(p.devices[a]) == scorer_.kind(p.devices[b])) return false;
+    find_alike(p, a, alike_a_);
+    find_alike(p, b, alike_b_);
+    const std::size_t most = std::min(alike_a_.size(), alike_b_.size());
+    const std::span<const std::size_t> all_a{alike_a_}, all_b{alike_b_};
+    if (most > 1 && scorer_.improve_by_swap(p, all_a.first(most), all_b.first(most))) return true;
+    return scorer_.improve_by_swap(p, all_a.first(1), all_b.first(1));
+  }
+
+  dtfm_scorer scorer_;
+  dtfm_options options_;
+  rng draw_;
+  std::vector<dtfm_partition> population_;
+  std::vector<std::size_t> alike_a_, alike_b_;
+};
+
+}  // namespace detail
+
+/// A placement of `task` on some of the devices of `links`, as cheap as the search finds. The same input and seed give the
+/// same plan on every machine. errc::invalid_argument: links that are none, or too few devices.
+inline result<dtfm_plan> plan_dtfm(const link_matrix& links, const pipeline_task& task, const dtfm_options& options = {}) {
+  CAUSEWAY_TRY(check(links));
+  if (task.replicas == 0 || task.stages == 0 || task.replicas > links.size() / task.stages) {
+    return fail(errc::invalid_argument, "placement",
+                std::to_string(task.replicas) + " replicas of " + std::to_string(task.stages) + " stages do not go on " +
+                    std::to_string(links.size()) + " devices; take fewer of either, at least 1");
+  }
+  detail::dtfm_search search{links, task, options};
+  dtfm_plan found = search.run();
+  found.cost = cost_of(links, found.where, task);
+  return found;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_DTFM_HPP
+
+// ---- causeway/plan/link_fixtures.hpp ----
+#ifndef CAUSEWAY_PLAN_LINK_FIXTURES_HPP
+#define CAUSEWAY_PLAN_LINK_FIXTURES_HPP
+
+// The five networks that DTFM was measured on (Yuan et al., NeurIPS 2022, arXiv 2206.01288; the authors' figures): one data
+// centre, a data centre of spot instances, two universities, four sites in the United States, eight cities worldwide. The
+// figures are taken as delays of one direction, as the source does; bench/sim/networks/ reads the same ones as round trips.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+namespace detail {
+
+inline constexpr link_cost ms_gbit(double milliseconds, double gigabits) noexcept {
+  return {milliseconds * 1e-3, gigabits * 1e9};
+}
+
+/// `from(i)` for each pair i < j of regions, in the order 0-1, 0-2, ..., 1-2, ...; `within` on the diagonal.
+inline link_matrix regions_from(std::size_t regions, std::span<const link_cost> pairs, const link_cost& within) {
+  link_matrix m{regions};
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < regions; ++i) {
+    m.set(i, i, within);
+    for (std::size_t j = i + 1; j < regions; ++j) m.set_both(i, j, pairs[next++]);
+  }
+  return m;
+}
+
+/// As many devices in each region, region after region; the last ones get one less where that does not work out.
+inline link_matrix evenly_spread(const link_matrix& regions, std::size_t devices) {
+  std::vector<std::size_t> region_of(devices);
+  for (std::size_t i = 0; i < devices; ++i) region_of[i] = i * regions.size() / devices;
+  return regions.devices_in(region_of);
+}
+
+}  // namespace detail
+
+/// (1) Machines of eight devices: 100 Gbit/s within a machine, 3.125 between, no delay.
+inline link_matrix one_data_centre(std::size_t devices) {
+  link_matrix m{devices, detail::ms_gbit(0, 3.125)};
+  for (std::size_t i = 0; i < devices; ++i) {
+    for (std::size_t j = 0; j < devices; ++j) {
+      if (i != j && i / 8 == j / 8) m.set(i, j, detail::ms_gbit(0, 100));
+    }
+  }
+  return m;
+}
+
+/// (2) Spot instances: the first eight have four devices and 100 Gbit/s within; all others one; 1.25 Gbit/s between.
+inline link_matrix spot_data_centre(std::size_t devices) {
+  link_matrix m{devices, detail::ms_gbit(0, 1.25)};
+  for (std::size_t i = 0; i < devices && i < 32; ++i) {
+    for (std::size_t j = 0; j < devices && j < 32; ++j) {
+      if (i != j && i / 4 == j / 4) m.set(i, j, detail::ms_gbit(0, 100));
+    }
+  }
+  return m;
+}
+
+/// (3) Half of the devices in Ohio, half in Virginia.
+inline link_matrix two_universities(std::size_t devices) {
+  constexpr std::array pairs{detail::ms_gbit(11, 1.12)};
+  return detail::evenly_spread(detail::regions_from(2, pairs, detail::ms_gbit(1, 5)), devices);
+}
+
+/// (4) A quarter each in Virginia, Oregon, California and Ohio.
+inline link_matrix four_sites(std::size_t devices) {
+  using detail::ms_gbit;
+  constexpr std::array pairs{ms_gbit(67, 1.15), ms_gbit(59, 1.05), ms_gbit(11, 1.12),
+                             ms_gbit(12, 1.25), ms_gbit(49, 1.10), ms_gbit(52, 1.02)};
+  return detail::evenly_spread(detail::regions_from(4, pairs, ms_gbit(10, 2)), devices);
+}
+
+/// The cities of `worldwide`, in the order of its devices.
+inline constexpr std::array<std::string_view, 8> worldwide_cities{"Oregon", "Virginia", "Ohio",      "Tokyo",
+                                                                  "Seoul",  "London",   "Frankfurt", "Ireland"};
+
+/// (5) An eighth each in eight cities, from 11 ms and 1.12 Gbit/s (Virginia and Ohio) to 228 ms and 0.335 (Seoul and
+/// Ireland); 10 ms and 2 Gbit/s within a city.
+inline link_matrix worldwide(std::size_t devices) {
+  using detail::ms_gbit;
+  constexpr std::array pairs{ms_gbit(67, 0.79),   ms_gbit(49, 1.10),   ms_gbit(96, 0.523),  ms_gbit(124, 0.46),  // Oregon
+                             ms_gbit(136, 0.42),  ms_gbit(143, 0.404), ms_gbit(124, 0.482),                      //
+                             ms_gbit(11, 1.12),   ms_gbit(143, 0.524), ms_gbit(172, 0.500), ms_gbit(76, 1.16),   // Virginia
+                             ms_gbit(90, 1.02),   ms_gbit(67, 1.05),                                             //
+                             ms_gbit(130, 0.694), ms_gbit(159, 0.529), ms_gbit(86, 1.05),   ms_gbit(99, 0.799),  // Ohio
+                             ms_gbit(77, 1.14),                                                                  //
+                             ms_gbit(34, 1.10),   ms_gbit(210, 0.366), ms_gbit(223, 0.36),  ms_gbit(199, 0.465),  // Tokyo
+                             ms_gbit(238, 0.342), ms_gbit(235, 0.358), ms_gbit(228, 0.335),                       // Seoul
+                             ms_gbit(14, 1.14),   ms_gbit(12, 1.09),                                              // London
+                             ms_gbit(24, 1.08)};  // Frankfurt
+  return detail::evenly_spread(detail::regions_from(worldwide_cities.size(), pairs, ms_gbit(10, 2)), devices);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_LINK_FIXTURES_HPP
+
+// ---- causeway/plan/liveput.hpp ----
+#ifndef CAUSEWAY_PLAN_LIVEPUT_HPP
+#define CAUSEWAY_PLAN_LIVEPUT_HPP
+
+// How to train on instances that will be taken away: Parcae (Duan et al., NSDI 2024, arXiv 2403.14097). Not the throughput
+// counts but the liveput, what is expected of it when some instances, nobody knows which, are preempted; and what it costs
+// to change. For a forecast of available instances the best sequence of (D, P) is found by dynamic programming over
+// intervals. Which instances are lost is sampled: each set of them is as likely as any other of its size.
+//
+// Moving from one interval to the next costs, in seconds in which nothing is trained:
+//   nothing        if no instance of a pipeline was lost and D and P stay (or D shrinks);
+//   intra_stage    if what was lost is made good by instances that hold the same stage;
+//   inter_stage    if instances must load another stage, or join;
+//   pipeline       if the number of stages changes: everybody loads.
+// Where weights are on no server, samples are trained again besides when all instances of a stage are lost.
+
+#include <concepts>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// D pipelines of P stages; 0 x 0: nothing is trained.
+struct pipeline_shape {
+  std::size_t replicas = 0;
+  std::size_t stages = 0;
+
+  [[nodiscard]] std::size_t instances() const noexcept { return replicas * stages; }
+  friend bool operator==(const pipeline_shape&, const pipeline_shape&) = default;
+};
+
+struct migration_costs {
+  double intra_stage = 0;  ///< seconds
+  double inter_stage = 0;
+  double pipeline = 0;
+  double repeated_samples = 0;  ///< when no instance has a stage any more; with a server for the weights 0
+};
+
+/// Samples per second of a shape, 0 where it cannot train: what a planner or a measurement says.
+template <class F>
+concept ShapeThroughput = requires(const F& f, const pipeline_shape& s) {
+  { f(s) } -> std::convertible_to<double>;
+};
+
+struct liveput_options {
+  std::size_t samples = 256;  ///< preemptions that are tried, at least 1
+  std::uint64_t seed = 1;
+};
+
+namespace detail {
+
+/// How many instances of each stage survive, over and over.
+class preemption_draws {
+ public:
+  /// `lost` of `available` instances, of which `shape` uses the first ones and the others are spare.
+  preemption_draws(const pipeline_shape& shape, std::size_t available, std::size_t lost, const liveput_options& o)
+      : shape_{shape} {
+    std::vector<std::size_t> all(available);
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    rng draw{o.seed, mix(shape.replicas, shape.stages, available * 4096 + lost)};
+    for (std::size_t i = 0; i < std::max<std::size_t>(1, o.samples); ++i) {
+      std::vector<std::size_t> alive(shape.stages, shape.replicas);
+      for (std::size_t k = 0; k < std::min(lost, available); ++k) {
+        std::swap(all[k], all[k + draw.below(available - k)]);
+        if (all[k] < shape.instances()) --alive[all[k] % shape.stages];
+      }
+      draws_.push_back(std::move(alive));
+    }
+  }
+
+  /// The mean of `f(alive instances of each stage)`.
+  template <class F>
+    requires requires(F& f, const std::vector<std::size_t>& alive) {
+      { f(alive) } -> std::convertible_to<double>;
+    }
+  [[nodiscard]] double mean(F f) const {
+    double sum = 0;
+    for (const auto& alive : draws_) sum += f(alive);
+    return sum / static_cast<double>(draws_.size());
+  }
+
+  /// Seconds to go on as `next`.
+  [[nodiscard]] double migration(const pipeline_shape& next, const migration_costs& costs) const {
+    if (next.instances() == 0) return 0;
+    if (next.stages != shape_.stages) return costs.pipeline;
+    return mean([&](const std::vector<std::size_t>& alive) {
+      const std::size_t fewest = *std::min_element(alive.begin(), alive.end());
+      const std::size_t most = *std::max_element(alive.begin(), alive.end());
+      if (next.replicas > fewest) return costs.inter_stage;
+      return fewest == shape_.replicas && most == shape_.replicas ? 0.0 : costs.intra_stage;
+    });
+  }
+
+  /// The part of the draws in which nothing is left of some stage.
+  [[nodiscard]] double lost_share() const {
+    if (shape_.instances() == 0) return 0;
+    return mean([](const std::vector<std::size_t>& alive) {
+      return *std::min_element(alive.begin(), alive.end()) == 0 ? 1.0 : 0.0;
+    });
+  }
+
+ private:
+  pipeline_shape shape_;
+  std::vector<std::vector<std::size_t>> draws_;
+};
+
+}  // namespace detail
+
+/// What is expected of `shape` when `lost` of `available` instances are preempted and the pipelines that can be completed
+/// from instances of the same stages go on: samples per second.
+template <ShapeThroughput Throughput>
+double liveput(const pipeline_shape& shape, std::size_t available, std::size_t lost, const Throughput& throughput,
+               const liveput_options& options = {}) {
+  CAUSEWAY_EXPECT(shape.instances() <= available);
+  if (shape.instances() == 0) return 0;
+  const detail::preemption_draws draws{shape, available, lost, options};
+  return draws.mean([&](const std::vector<std::size_t>& alive) -> double {
+    return throughput(pipeline_shape{*std::min_element(alive.begin(), alive.end()), shape.stages});
+  });
+}
+
+/// Seconds that going from `now`, with `before` instances, to `next`, with `after`, is expected to take.
+inline double expected_migration(const pipeline_shape& now, std::size_t before, const pipeline_shape& next,
+                                 std::size_t after, const migration_costs& costs, const liveput_options& options = {}) {
+  if (now.instances() == 0) return next.instances() == 0 ? 0 : costs.pipeline;
+  return detail::preemption_draws{now, before, before > after ? before - after : 0, options}.migration(next, costs);
+}
+
+/// A shape for each interval.
+struct liveput_plan {
+  std::vector<pipeline_shape> shapes;
+  double samples = 0;  ///< expected in all intervals
+};
+
+/// The sequence of shapes, for `available` instances in each interval, that is expected to train the most samples, from
+/// `now` with `instances` instances on. Preemptions come between intervals. Shapes have at most `most_stages` stages.
+/// Costs about (n ln n)^2 steps for each interval and n ln n draws, n the instances.
+template <ShapeThroughput Throughput>
+liveput_plan plan_liveput(const pipeline_shape& now, std::size_t instances, std::span<const std::size_t> available,
+                          double interval_seconds, std::size_t most_stages, const migration_costs& costs,
+                          const Throughput& throughput, const liveput_options& options = {}) {
+  CAUSEWAY_EXPECT(now.instances() <= instances);
+  struct state {
+    pipeline_shape shape;
+    double samples = 0;
+    std::size_t before = 0;
+  };
+  std::vector<std::vector<state>> table{{{now, 0, 0}}};
+  std::size_t count = instances;
+  for (const std::size_t n : available) {
+    std::vector<state> next{{{0, 0}, -std::numeric_limits<double>::infinity(), 0}};
+    for (std::size_t p = 1; p <= std::min(most_stages, n); ++p) {
+      for (std::size_t d = 1; d * p <= n; ++d) next.push_back({{d, p}, -std::numeric_limits<double>::infinity(), 0});
+    }
+    std::vector<double> rates;
+    for (const state& s : next) rates.push_back(s.shape.instances() == 0 ? 0 : static_cast<double>(throughput(s.shape)));
+    const auto& last = table.back();
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      const detail::preemption_draws draws{last[i].shape, count, count > n ? count - n : 0, options};
+      const double repeated = costs.repeated_samples > 0 ? costs.repeated_samples * draws.lost_share() : 0;
+      for (std::size_t j = 0; j < next.size(); ++j) {
+        const double pause = draws.migration(next[j].shape, costs);
+        const double samples = last[i].samples - repeated + rates[j] * std::max(0.0, interval_seconds - pause);
+        if (samples > next[j].samples) next[j].samples = samples, next[j].before = i;
+      }
+    }
+    table.push_back(std::move(next));
+    count = n;
+  }
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < table.back().size(); ++i) {
+    if (table.back()[i].samples > table.back()[best].samples) best = i;
+  }
+  liveput_plan plan{{}, table.back()[best].samples};
+  for (std::size_t t = table.size() - 1; t > 0; --t) {
+    plan.shapes.push_back(table[t][best].shape);
+    best = table[t][best].before;
+  }
+  std::reverse(plan.shapes.begin(), plan.shapes.end());
+  return plan;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_LIVEPUT_HPP
+
+// ---- causeway/plan/peer_grid.hpp ----
+#ifndef CAUSEWAY_PLAN_PEER_GRID_HPP
+#define CAUSEWAY_PLAN_PEER_GRID_HPP
+
+// Who does which stage of which pipeline, with holes where peers were lost, and spare peers. Policies for pipelines of one
+// depth share it.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+class peer_grid {
+ public:
+  static constexpr std::uint32_t hole = std::numeric_limits<std::uint32_t>::max();
+  using place = std::pair<std::size_t, std::size_t>;  // pipeline, stage
+
+  explicit peer_grid(std::size_t stages) : stages_{stages} { CAUSEWAY_EXPECT(stages > 0); }
+
+  [[nodiscard]] std::size_t stages() const { return stages_; }
+  [[nodiscard]] std::size_t pipelines() const { return cells_.size(); }
+  [[nodiscard]] std::size_t spares() const { return spare_.size(); }
+  [[nodiscard]] std::uint32_t at(std::size_t pipeline, std::size_t stage) const { return cells_[pipeline][stage]; }
+  [[nodiscard]] bool filled(std::size_t pipeline, std::size_t stage) const { return at(pipeline, stage) != hole; }
+
+  [[nodiscard]] std::size_t holes(std::size_t pipeline) const {
+    return static_cast<std::size_t>(std::count(cells_[pipeline].begin(), cells_[pipeline].end(), hole));
+  }
+  [[nodiscard]] std::size_t holes() const {
+    std::size_t sum = 0;
+    for (std::size_t d = 0; d < pipelines(); ++d) sum += holes(d);
+    return sum;
+  }
+  /// How many pipelines have this stage.
+  [[nodiscard]] std::size_t holders(std::size_t stage) const {
+    return static_cast<std::size_t>(
+        std::count_if(cells_.begin(), cells_.end(), [&](const auto& p) { return p[stage] != hole; }));
+  }
+  /// Peers that are there, spare ones too.
+  [[nodiscard]] std::size_t peers() const { return pipelines() * stages_ - holes() + spares(); }
+
+  void add_spares(std::span<const std::uint32_t> peers) { spare_.insert(spare_.end(), peers.begin(), peers.end()); }
+
+  /// Makes holes of sorted `peers`; which.
+  std::vector<place> lose(std::span<const std::uint32_t> peers) {
+    const auto gone = [&](std::uint32_t id) { return std::binary_search(peers.begin(), peers.end(), id); };
+    std::erase_if(spare_, gone);
+    std::vector<place> made;
+    for (std::size_t d = 0; d < pipelines(); ++d) {
+      for (std::size_t s = 0; s < stages_; ++s) {
+        if (!filled(d, s) || !gone(at(d, s))) continue;
+        cells_[d][s] = hole;
+        made.emplace_back(d, s);
+      }
+    }
+    return made;
+  }
+
+  /// Puts a spare into each hole, as far as they go. How many.
+  std::size_t fill() {
+    std::size_t moved = 0;
+    for (auto& pipeline : cells_) {
+      for (auto& cell : pipeline) {
+        if (cell != hole || spare_.empty()) continue;
+        cell = spare_.front();
+        spare_.erase(spare_.begin());
+        ++moved;
+      }
+    }
+    return moved;
+  }
+
+  /// As many whole pipelines as there are peers for: those with the fewest holes stay, the others' peers fill them. How
+  /// many peers have a new stage.
+  std::size_t rebuild() {
+    const std::size_t whole = peers() / stages_;
+    std::stable_sort(cells_.begin(), cells_.end(), [](const auto& a, const auto& b) {
+      return std::count(a.begin(), a.end(), hole) < std::count(b.begin(), b.end(), hole);
+    });
+    for (std::size_t d = whole; d < pipelines(); ++d) {
+      for (const std::uint32_t id : cells_[d]) {
+        if (id != hole) spare_.push_back(id);
+      }
+    }
+    cells_.resize(whole, std::vector<std::uint32_t>(stages_, hole));
+    return fill();
+  }
+
+  /// Moves a peer from a stage to another of the same or another pipeline, whose place must be a hole.
+  void move(place from, place to) {
+    CAUSEWAY_EXPECT(filled(from.first, from.second) && !filled(to.first, to.second));
+    std::swap(cells_[from.first][from.second], cells_[to.first][to.second]);
+  }
+
+ private:
+  std::size_t stages_;
+  std::vector<std::vector<std::uint32_t>> cells_;  // [pipeline][stage]
+  std::vector<std::uint32_t> spare_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PEER_GRID_HPP
+
+// ---- causeway/plan/schedule.hpp ----
+#ifndef CAUSEWAY_PLAN_SCHEDULE_HPP
+#define CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// A pipeline's schedule as data: what each rank does with the micro-batches of one step, in order. Generators write it
+// (schedules.hpp), one validator reads it (schedule_check.hpp), one cursor walks it at run time and in simulation
+// (schedule_cursor.hpp, timeline.hpp). A schedule says nothing about time.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// What a rank can do with one micro-batch and one of its chunks.
+enum class work : std::uint8_t {
+  forward,          ///< keeps its activations, unless the same rank recomputes them later: then only its input
+  backward,         ///< both gradients: of the input and of the weights
+  input_gradient,   ///< the half of a backward that the stage before waits for
+  weight_gradient,  ///< the other half: any time after the input gradient
+  recompute,        ///< the activations again, from the stored input
+};
+
+/// One item of a rank's order.
+struct operation {
+  work kind = work::forward;
+  std::uint32_t micro_batch = 0;
+  std::uint32_t chunk = 0;  ///< which of the rank's chunks of the model
+
+  friend bool operator==(const operation&, const operation&) = default;
+};
+
+/// What each rank of a pipeline does with the micro-batches of one step, in order. Chunk c of rank p is virtual stage
+/// c * ranks + p; the forward pass runs through virtual stages 0, 1, ..., the backward pass the other way.
+struct schedule {
+  std::uint32_t ranks = 1;
+  std::uint32_t chunks = 1;  ///< of the model, on each rank
+  std::uint32_t micro_batches = 1;
+  bool flushes = true;  ///< one update at the end. False: a stage updates after each micro-batch's weight gradient
+  std::vector<std::vector<operation>> orders;  ///< [rank]
+
+  friend bool operator==(const schedule&, const schedule&) = default;
+};
+
+/// A place where an operation runs.
+struct stage_place {
+  std::uint32_t rank = 0;
+  std::uint32_t chunk = 0;
+
+  friend bool operator==(const stage_place&, const stage_place&) = default;
+};
+
+/// How many virtual stages a schedule has.
+[[nodiscard]] constexpr std::uint32_t virtual_stages(const schedule& s) noexcept { return s.ranks * s.chunks; }
+
+/// The virtual stage of a place.
+[[nodiscard]] constexpr std::uint32_t virtual_stage(const schedule& s, stage_place at) noexcept {
+  return at.chunk * s.ranks + at.rank;
+}
+
+/// The place of a virtual stage.
+[[nodiscard]] constexpr stage_place place_of(const schedule& s, std::uint32_t stage) noexcept {
+  return {stage % s.ranks, stage / s.ranks};
+}
+
+/// Whether an operation gives the gradient of the stage's input.
+[[nodiscard]] constexpr bool gives_input_gradient(work kind) noexcept {
+  return kind == work::backward || kind == work::input_gradient;
+}
+
+/// Whether an operation adds to the gradient of the stage's weights.
+[[nodiscard]] constexpr bool gives_weight_gradient(work kind) noexcept {
+  return kind == work::backward || kind == work::weight_gradient;
+}
+
+/// Where the input of `op` on `rank` comes from: the stage before for a forward, the stage after for a gradient; nothing
+/// for what needs only what the rank itself holds, as the data set for the first stage and the loss for the last.
+/// May be the same rank (`ranks` = 1).
+[[nodiscard]] constexpr std::optional<stage_place> source_of(const schedule& s, std::uint32_t rank,
+                                                             const operation& op) noexcept {
+  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
+  if (op.kind == work::forward && stage > 0) return place_of(s, stage - 1);
+  if (gives_input_gradient(op.kind) && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
+  return std::nullopt;
+}
+
+/// Where the output of `op` on `rank` goes, or nothing.
+[[nodiscard]] constexpr std::optional<stage_place> target_of(const schedule& s, std::uint32_t rank,
+                                                             const operation& op) noexcept {
+  const std::uint32_t stage = virtual_stage(s, {rank, op.chunk});
+  if (op.kind == work::forward && stage + 1 < virtual_stages(s)) return place_of(s, stage + 1);
+  if (gives_input_gradient(op.kind) && stage > 0) return place_of(s, stage - 1);
+  return std::nullopt;
+}
+
+/// The letter of a kind: F, B, I, W, R.
+[[nodiscard]] constexpr char letter(work kind) noexcept {
+  switch (kind) {
+    case work::forward: return 'F';
+    case work::backward: return 'B';
+    case work::input_gradient: return 'I';
+    case work::weight_gradient: return 'W';
+    case work::recompute: return 'R';
+  }
+  return '?';
+}
+
+/// "F3", and "F3.1" in chunk 1.
+[[nodiscard]] inline std::string to_string(const operation& op) {
+  std::string text = letter(op.kind) + std::to_string(op.micro_batch);
+  if (op.chunk > 0) text += '.' + std::to_string(op.chunk);
+  return text;
+}
+
+/// What a rank holds, in units of one micro-batch in one chunk.
+struct held_memory {
+  std::int64_t activations = 0;  ///< from a forward or recompute to the weight gradient
+  std::int64_t inputs = 0;       ///< of forwards whose activations are recomputed, up to the recompute
+
+  constexpr held_memory& operator+=(const held_memory& other) noexcept {
+    activations += other.activations;
+    inputs += other.inputs;
+    return *this;
+  }
+  [[nodiscard]] constexpr bool within(const held_memory& bound) const noexcept {
+    return activations <= bound.activations && inputs <= bound.inputs;
+  }
+  friend bool operator==(const held_memory&, const held_memory&) = default;
+};
+
+/// The larger of each.
+[[nodiscard]] constexpr held_memory larger(const held_memory& a, const held_memory& b) noexcept {
+  return {std::max(a.activations, b.activations), std::max(a.inputs, b.inputs)};
+}
+
+/// What each operation of a rank adds to (or frees from) what the rank holds. Operations must name micro-batches and
+/// chunks that the schedule has.
+[[nodiscard]] inline std::vector<held_memory> memory_changes(const schedule& s, std::uint32_t rank) {
+  CAUSEWAY_EXPECT(rank < s.orders.size());
+  const std::vector<operation>& order = s.orders[rank];
+  const auto unit = [&](const operation& op) {
+    CAUSEWAY_EXPECT(op.chunk < s.chunks && op.micro_batch < s.micro_batches);
+    return std::size_t{op.chunk} * s.micro_batches + op.micro_batch;
+  };
+  std::vector<bool> recomputed(std::size_t{s.chunks} * s.micro_batches);
+  for (const operation& op : order) {
+    if (op.kind == work::recompute) recomputed[unit(op)] = true;
+  }
+  std::vector<held_memory> changes;
+  changes.reserve(order.size());
+  for (const operation& op : order) {
+    switch (op.kind) {
+      case work::forward: changes.push_back(recomputed[unit(op)] ? held_memory{0, 1} : held_memory{1, 0}); break;
+      case work::recompute: changes.push_back({1, -1}); break;
+      case work::input_gradient: changes.push_back({0, 0}); break;  // the weight gradient needs the activations, too
+      default: changes.push_back({-1, 0}); break;
+    }
+  }
+  return changes;
+}
+
+/// The most that a rank holds at one time if it follows its order.
+[[nodiscard]] inline held_memory peak_memory(const schedule& s, std::uint32_t rank) {
+  held_memory now, peak;
+  for (const held_memory& change : memory_changes(s, rank)) {
+    now += change;
+    peak = larger(peak, now);
+  }
+  return peak;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_HPP
+
+// ---- causeway/plan/stage_costs.hpp ----
+#ifndef CAUSEWAY_PLAN_STAGE_COSTS_HPP
+#define CAUSEWAY_PLAN_STAGE_COSTS_HPP
+
+// What a pipeline's stages and the links between them cost, in seconds and bytes: the delay and bandwidth model of
+// CrossPipe and Varuna's calibration. Also jitter: how much one operation or message differs from that.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// Seconds that one micro-batch takes in one virtual stage.
+struct stage_cost {
+  double forward = 1;
+  double input_gradient = 1;
+  double weight_gradient = 1;
+  double recompute = 1;
+
+  /// Of one operation; a backward is both halves.
+  [[nodiscard]] constexpr double of(work kind) const noexcept {
+    switch (kind) {
+      case work::forward: return forward;
+      case work::backward: return input_gradient + weight_gradient;
+      case work::input_gradient: return input_gradient;
+      case work::weight_gradient: return weight_gradient;
+      case work::recompute: return recompute;
+    }
+    return 0;
+  }
+};
+
+/// What it takes from one virtual stage to the next. A message occupies its link for bytes / bytes_per_second and arrives
+/// `latency` seconds later. A link carries one message at a time in each direction, and a sender does not wait.
+struct edge_cost {
+  double latency = 0;         ///< seconds
+  double bytes_forward = 0;   ///< activations of one micro-batch
+  double bytes_backward = 0;  ///< their gradients
+  double bytes_per_second = std::numeric_limits<double>::infinity();
+};
+
+/// The costs of a pipeline. Virtual stages of the same rank share its links.
+struct stage_costs {
+  std::vector<stage_cost> stages;  ///< [virtual stage]
+  std::vector<edge_cost> edges;    ///< [v]: between virtual stages v and v + 1; one fewer than stages
+};
+
+/// Stages that are all alike, and so are their links.
+[[nodiscard]] inline stage_costs equal_costs(std::uint32_t virtual_stages, const stage_cost& stage = {},
+                                             const edge_cost& edge = {}) {
+  CAUSEWAY_EXPECT(virtual_stages > 0);
+  return {std::vector<stage_cost>(virtual_stages, stage), std::vector<edge_cost>(virtual_stages - 1, edge)};
+}
+
+/// How far operations and messages take another time than their cost: each has a factor of its own,
+/// exp(sigma z - sigma^2 / 2) with z standard normal, so that its mean is 1. The factor depends on the seed and on what it
+/// is for, not on when it is drawn: different orders of the same operations meet the same luck.
+struct jitter {
+  double sigma = 0;  ///< 0: none
+  std::uint64_t seed = 0;
+
+  [[nodiscard]] double factor(std::uint32_t stage, const operation& op, bool message) const {
+    if (sigma == 0) return 1;
+    const std::uint64_t what = static_cast<std::uint64_t>(op.kind) * 2 + (message ? 1 : 0);
+    rng draw{seed, mix(stage, op.micro_batch, what)};
+    return std::exp(sigma * static_cast<double>(draw.normal()) - sigma * sigma / 2);
+  }
+};
+
+/// Whether costs are as many as the stages of a pipeline, none below 0, and none above 1e18 seconds or bytes (so that sums
+/// stay finite).
+[[nodiscard]] inline result<void> check(const stage_costs& costs, std::uint32_t virtual_stages) {
+  if (costs.stages.size() != virtual_stages || costs.edges.size() + 1 != virtual_stages) {
+    return fail(errc::invalid_argument, "costs",
+                "are of " + std::to_string(costs.stages.size()) + " stages and " + std::to_string(costs.edges.size()) +
+                    " edges, but the pipeline has " + std::to_string(virtual_stages) +
+                    " virtual stages, and one edge less");
+  }
+  const auto good = [](double x) { return x >= 0 && x <= 1e18; };
+  for (std::size_t v = 0; v < costs.stages.size(); ++v) {
+    const stage_cost& c = costs.stages[v];
+    if (!good(c.forward) || !good(c.input_gradient) || !good(c.weight_gradient) || !good(c.recompute))
+      return fail(errc::non_finite, "costs of stage " + std::to_string(v), "must be seconds from 0 to 1e18");
+  }
+  for (std::size_t v = 0; v < costs.edges.size(); ++v) {
+    const edge_cost& e = costs.edges[v];
+    const bool moves = e.bytes_per_second > 0 && good(std::max(e.bytes_forward, e.bytes_backward) / e.bytes_per_second);
+    if (!good(e.latency) || !good(e.bytes_forward) || !good(e.bytes_backward) || !moves) {
+      return fail(errc::non_finite, "costs of edge " + std::to_string(v),
+                  "must be from 0 to 1e18 seconds and bytes, with a bandwidth above 0 that carries them in that time");
+    }
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_COSTS_HPP
+
+// ---- causeway/plan/pipeline_clock.hpp ----
+#ifndef CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
+#define CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
+
+// Time in a pipeline, event by event: when ranks are free, when messages arrive, when links are busy. Who decides what a
+// rank does next is the caller: a cursor on a given order (timeline.hpp), or a rule that writes an order
+// (schedule_rules.hpp).
+
+#include <queue>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// One operation with its place in time, in seconds.
+struct timed_operation {
+  operation op;
+  double start = 0;
+  double end = 0;
+};
+
+namespace detail {
+
+/// Runs all ranks of a pipeline of the shape (ranks, chunks, micro-batches) of a schedule; its orders are not read.
+class pipeline_clock {
+ public:
+  pipeline_clock(const schedule& shape, const stage_costs& costs, const jitter& noise)
+      : shape_{shape},
+        costs_{costs},
+        noise_{noise},
+        running_(shape.ranks),
+        link_free_(std::size_t{2} * shape.ranks),
+        arrives_(std::size_t{2} * virtual_stages(shape) * shape.micro_batches, never),
+        expected_(arrives_) {}
+
+  static constexpr double never = std::numeric_limits<double>::infinity();
+
+  [[nodiscard]] double now() const noexcept { return now_; }
+  [[nodiscard]] bool arrived(std::uint32_t rank, const operation& op) const noexcept {
+    return !source_of(shape_, rank, op) || arrives_[input(virtual_stage(shape_, {rank, op.chunk}), op)] <= now_;
+  }
+
+  /// When the input of an operation is there, if its sender has begun with it, on links without queues or jitter; else
+  /// `never`. 0 for what needs no input from elsewhere.
+  [[nodiscard]] double expected(std::uint32_t rank, const operation& op) const noexcept {
+    return source_of(shape_, rank, op) ? expected_[input(virtual_stage(shape_, {rank, op.chunk}), op)] : 0;
+  }
+
+  /// Seconds that an operation takes, without jitter.
+  [[nodiscard]] double cost(std::uint32_t rank, const operation& op) const noexcept {
+    return costs_.stages[virtual_stage(shape_, {rank, op.chunk})].of(op.kind);
+  }
+
+  /// Until nothing happens any more: `choose(rank)` gives an optional operation whenever a rank is free and something may
+  /// have changed for it; `started(rank, timed_operation)` learns what has begun.
+  template <class Choose, class Started>
+  void run(Choose&& choose, Started&& started) {
+    for (std::uint32_t r = 0; r < shape_.ranks; ++r) wake(0, r);
+    std::vector<std::uint32_t> awake;
+    while (take_events(awake)) {
+      for (const std::uint32_t rank : awake) {
+        if (running_[rank].busy) continue;
+        if (const auto op = choose(rank)) started(rank, start(rank, *op));
+      }
+    }
+  }
+
+  /// Asks this rank again at this moment.
+  void wake(std::uint32_t rank) { wake(now_, rank); }
+
+ private:
+  struct state {
+    bool busy = false;
+    operation op;
+    double end = 0;
+  };
+  using event = std::pair<double, std::uint32_t>;  // when, rank
+
+  void wake(double when, std::uint32_t rank) { events_.emplace(when, rank); }
+
+  [[nodiscard]] std::size_t input(std::uint32_t stage, const operation& op) const noexcept {
+    const std::size_t pass = op.kind == work::forward ? 0 : 1;
+    return (pass * virtual_stages(shape_) + stage) * shape_.micro_batches + op.micro_batch;
+  }
+
+  timed_operation start(std::uint32_t rank, const operation& op) {
+    const std::uint32_t stage = virtual_stage(shape_, {rank, op.chunk});
+    const double end = now_ + costs_.stages[stage].of(op.kind) * noise_.factor(stage, op, false);
+    running_[rank] = {true, op, end};
+    if (const auto target = target_of(shape_, rank, op)) {
+      const double way = target->rank == rank ? 0 : transfer(stage, *target, op) + edge(stage, *target).latency;
+      expected_[input(virtual_stage(shape_, *target), op)] = end + way;
+    }
+    wake(end, rank);
+    return {op, now_, end};
+  }
+
+  // All ranks for which something happens at the next moment, in their order.
+  bool take_events(std::vector<std::uint32_t>& awake) {
+    awake.clear();
+    if (events_.empty()) return false;
+    now_ = events_.top().first;
+    while (!events_.empty() && events_.top().first == now_) {
+      const std::uint32_t rank = events_.top().second;
+      events_.pop();
+      if (awake.empty() || awake.back() != rank) awake.push_back(rank);
+      if (running_[rank].busy && running_[rank].end <= now_) finish(rank);
+    }
+    return true;
+  }
+
+  void finish(std::uint32_t rank) {
+    running_[rank].busy = false;
+    const operation& op = running_[rank].op;
+    const auto target = target_of(shape_, rank, op);
+    if (!target) return;
+    const double there = target->rank == rank ? now_ : send(rank, *target, op);
+    arrives_[input(virtual_stage(shape_, *target), op)] = there;
+    if (target->rank != rank) wake(there, target->rank);
+  }
+
+  // The end of a message's way. Messages of all chunks share the link from this rank to that one.
+  double send(std::uint32_t rank, const stage_place& target, const operation& op) {
+    const std::uint32_t from = virtual_stage(shape_, {rank, op.chunk});
+    const double factor = noise_.factor(from, op, true);
+    double& free = link_free_[std::size_t{2} * rank + (is_next(rank, target.rank) ? 1 : 0)];
+    free = std::max(free, now_) + transfer(from, target, op) * factor;
+    return free + edge(from, target).latency * factor;
+  }
+
+  [[nodiscard]] const edge_cost& edge(std::uint32_t from, const stage_place& target) const noexcept {
+    return costs_.edges[std::min(from, virtual_stage(shape_, target))];
+  }
+
+  // Seconds for which a message occupies its link.
+  [[nodiscard]] double transfer(std::uint32_t from, const stage_place& target, const operation& op) const noexcept {
+    const edge_cost& e = edge(from, target);
+    return (op.kind == work::forward ? e.bytes_forward : e.bytes_backward) / e.bytes_per_second;
+  }
+
+  // Ranks are on a ring: each has a link to the next and one to the one before; with two ranks these are the same.
+  [[nodiscard]] bool is_next(std::uint32_t rank, std::uint32_t target) const noexcept {
+    return target == (rank + 1) % shape_.ranks;
+  }
+
+  const schedule& shape_;
+  const stage_costs& costs_;
+  jitter noise_;
+  std::vector<state> running_;
+  std::vector<double> link_free_;  // [2 rank + (1: to the next)]: from when on
+  std::vector<double> arrives_;    // [forward or backward][virtual stage][micro-batch]
+  std::vector<double> expected_;   // the same
+  std::priority_queue<event, std::vector<event>, std::greater<>> events_;
+  double now_ = 0;
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PIPELINE_CLOCK_HPP
+
+// ---- causeway/plan/schedule_check.hpp ----
+#ifndef CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
+#define CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
+
+// Whether a schedule can be run: complete, in an order that gives the gradients of the unsplit model, without deadlock, and
+// within a bound of memory. Takes any schedule, from whatever source: it reads nothing that it has not checked.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+namespace detail {
+
+inline error wrong_operation(const schedule& s, std::size_t rank, std::size_t position, const std::string& message) {
+  return fail(errc::invalid_argument,
+              "rank " + std::to_string(rank) + ", position " + std::to_string(position) + ", " +
+                  to_string(s.orders[rank][position]),
+              message);
+}
+
+constexpr unsigned bit_of(work kind) noexcept { return 1U << static_cast<unsigned>(kind); }
+
+/// Walks one rank's order and remembers what each micro-batch and chunk has been through.
+class rank_order_check {
+ public:
+  rank_order_check(const schedule& s, std::size_t rank)
+      : s_{s}, rank_{rank}, seen_(std::size_t{s.chunks} * s.micro_batches) {}
+
+  [[nodiscard]] result<void> run() {
+    const std::vector<operation>& order = s_.orders[rank_];
+    for (std::size_t i = 0; i < order.size(); ++i) CAUSEWAY_TRY(take(i, order[i]));
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) CAUSEWAY_TRY(complete(unit));
+    return {};
+  }
+
+ private:
+  [[nodiscard]] result<void> take(std::size_t position, const operation& op) {
+    constexpr unsigned gradients = bit_of(work::backward) | bit_of(work::input_gradient) | bit_of(work::weight_gradient);
+    const auto wrong = [&](const std::string& message) { return wrong_operation(s_, rank_, position, message); };
+    if (static_cast<unsigned>(op.kind) > static_cast<unsigned>(work::recompute)) return wrong("no such kind of work");
+    if (op.micro_batch >= s_.micro_batches || op.chunk >= s_.chunks)
+      return wrong("the schedule has no such micro-batch or chunk");
+    unsigned& seen = seen_[std::size_t{op.chunk} * s_.micro_batches + op.micro_batch];
+    if ((seen & bit_of(op.kind)) != 0) return wrong("stands here for the second time; remove one");
+    if (op.kind != work::forward && (seen & bit_of(work::forward)) == 0) return wrong("stands before its forward");
+    if (op.kind == work::recompute && (seen & gradients) != 0) return wrong("stands after the gradient that needs it");
+    if (op.kind == work::backward && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+    if (op.kind == work::input_gradient && (seen & gradients) != 0) return wrong("repeats a gradient; remove one");
+    if (op.kind == work::weight_gradient && (seen & bit_of(work::backward)) != 0)
+      return wrong("repeats a gradient; remove one");
+    if (op.kind == work::weight_gradient && (seen & bit_of(work::input_gradient)) == 0)
+      return wrong("stands before its input gradient");
+    seen |= bit_of(op.kind);
+    return {};
+  }
+
+  [[nodiscard]] result<void> complete(std::size_t unit) const {
+    const auto is_missing = [&](work kind) { return (seen_[unit] & bit_of(kind)) == 0; };
+    const auto missing = [&](work kind) {
+      const operation op{kind, static_cast<std::uint32_t>(unit % s_.micro_batches),
+                         static_cast<std::uint32_t>(unit / s_.micro_batches)};
+      return fail(errc::invalid_argument, "rank " + std::to_string(rank_), to_string(op) + " is missing");
+    };
+    if (is_missing(work::forward)) return missing(work::forward);
+    if (!is_missing(work::backward)) return {};
+    if (is_missing(work::input_gradient)) return missing(work::backward);
+    if (is_missing(work::weight_gradient)) return missing(work::weight_gradient);
+    return {};
+  }
+
+  const schedule& s_;
+  std::size_t rank_;
+  std::vector<unsigned> seen_;  // [unit]: bits of kinds
+};
+
+/// Runs all ranks in order without clocks. A rank that cannot go on sleeps until what it waits for has run.
+class deadlock_check {
+ public:
+  explicit deadlock_check(const schedule& s)
+      : s_{s}, next_(s.ranks), there_(std::size_t{2} * virtual_stages(s) * s.micro_batches) {}
+
+  [[nodiscard]] result<void> run() {
+    std::vector<std::uint32_t> awake;
+    for (std::uint32_t r = 0; r < s_.ranks; ++r) awake.push_back(r);
+    while (!awake.empty()) {
+      const std::uint32_t rank = awake.back();
+      awake.pop_back();
+      advance(rank, awake);
+    }
+    for (std::uint32_t r = 0; r < s_.ranks; ++r) {
+      if (next_[r] < s_.orders[r].size()) return stuck(r);
+    }
+    return {};
+  }
+
+ private:
+  // Whether the output of a virtual stage for a micro-batch exists, forward or backward.
+  [[nodiscard]] std::size_t output(std::uint32_t stage, const operation& op) const noexcept {
+    const std::size_t pass = op.kind == work::forward ? 0 : 1;
+    return (pass * virtual_stages(s_) + stage) * s_.micro_batches + op.micro_batch;
+  }
+
+  void advance(std::uint32_t rank, std::vector<std::uint32_t>& awake) {
+    const std::vector<operation>& order = s_.orders[rank];
+    for (std::size_t& i = next_[rank]; i < order.size(); ++i) {
+      const auto source = source_of(s_, rank, order[i]);
+      if (source && !there_[output(virtual_stage(s_, *source), order[i])]) return;
+      if (order[i].kind != work::forward && !gives_input_gradient(order[i].kind)) continue;
+      there_[output(virtual_stage(s_, {rank, order[i].chunk}), order[i])] = true;
+      if (const auto target = target_of(s_, rank, order[i]); target && target->rank != rank) awake.push_back(target->rank);
+    }
+  }
+
+  [[nodiscard]] error stuck(std::uint32_t rank) const {
+    const auto source = source_of(s_, rank, s_.orders[rank][next_[rank]]);
+    return wrong_operation(s_, rank, next_[rank],
+                           "deadlock: waits for rank " + std::to_string(source->rank) + ", chunk " +
+                               std::to_string(source->chunk) + ", which waits for something after this");
+  }
+
+  const schedule& s_;
+  std::vector<std::size_t> next_;
+  std::vector<bool> there_;
+};
+
+[[nodiscard]] inline result<void> check_sizes(const schedule& s) {
+  if (s.ranks == 0 || s.chunks == 0 || s.micro_batches == 0)
+    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
+  if (s.orders.size() != s.ranks) {
+    return fail(errc::invalid_argument, "schedule",
+                "has orders for " + std::to_string(s.orders.size()) + " of " + std::to_string(s.ranks) + " ranks");
+  }
+  const std::uint64_t units = std::uint64_t{s.chunks} * s.micro_batches;
+  for (std::size_t r = 0; r < s.orders.size(); ++r) {
+    if (s.orders[r].size() / 2 < units) {  // also keeps what follows from allocating more than the caller did
+      return fail(errc::invalid_argument, "rank " + std::to_string(r),
+                  "its " + std::to_string(s.orders[r].size()) + " operations are fewer than a forward and a backward of " +
+                      std::to_string(units) + " micro-batches and chunks; operations are missing");
+    }
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// Whether each rank adds up each chunk's gradients in the order of the micro-batches: both the input's and the weights'.
+[[nodiscard]] inline result<void> keeps_order(const schedule& s) {
+  for (std::size_t r = 0; r < s.orders.size(); ++r) {
+    std::vector<std::uint32_t> inputs(s.chunks), weights(s.chunks);  // the micro-batch that comes next
+    for (std::size_t i = 0; i < s.orders[r].size(); ++i) {
+      const operation& op = s.orders[r][i];
+      if (op.chunk >= s.chunks) return detail::wrong_operation(s, r, i, "the schedule has no such chunk");
+      const bool out_of_order = (gives_input_gradient(op.kind) && op.micro_batch != inputs[op.chunk]++) ||
+                                (gives_weight_gradient(op.kind) && op.micro_batch != weights[op.chunk]++);
+      if (out_of_order) {
+        return detail::wrong_operation(s, r, i,
+                                       "gradients must be added up in the order of micro-batches, or their sum has other "
+                                       "bits than the unsplit model's");
+      }
+    }
+  }
+  return {};
+}
+
+/// Whether a schedule can be run: each micro-batch goes forward once and backward once (whole or in halves) through each
+/// chunk of each rank, in the order of keeps_order if it `flushes`; and no ranks wait for each other in a circle.
+/// Gives what each rank holds at most. Errors name the rank, the position in its order, and the operation.
+[[nodiscard]] inline result<std::vector<held_memory>> check(const schedule& s) {
+  CAUSEWAY_TRY(detail::check_sizes(s));
+  for (std::size_t r = 0; r < s.ranks; ++r) CAUSEWAY_TRY(detail::rank_order_check{s, r}.run());
+  if (s.flushes) CAUSEWAY_TRY(keeps_order(s));
+  CAUSEWAY_TRY(detail::deadlock_check{s}.run());
+  std::vector<held_memory> peaks;
+  for (std::uint32_t r = 0; r < s.ranks; ++r) peaks.push_back(peak_memory(s, r));
+  return peaks;
+}
+
+/// Also whether no rank holds more than `bound` at any time.
+[[nodiscard]] inline result<std::vector<held_memory>> check(const schedule& s, const held_memory& bound) {
+  CAUSEWAY_ASSIGN(std::vector<held_memory> peaks, check(s));
+  for (std::uint32_t r = 0; r < s.ranks; ++r) {
+    if (peaks[r].within(bound)) continue;
+    held_memory now;
+    const std::vector<held_memory> changes = memory_changes(s, r);
+    std::size_t i = 0;
+    while ((now += changes[i]).within(bound)) ++i;
+    return detail::wrong_operation(s, r, i,
+                                   "would hold " + std::to_string(now.activations) + " sets of activations and " +
+                                       std::to_string(now.inputs) + " stored inputs, more than the bound of " +
+                                       std::to_string(bound.activations) + " and " + std::to_string(bound.inputs) +
+                                       "; run fewer forwards ahead, or recompute");
+  }
+  return peaks;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_CHECK_HPP
+
+// ---- causeway/plan/schedule_cursor.hpp ----
+#ifndef CAUSEWAY_PLAN_SCHEDULE_CURSOR_HPP
+#define CAUSEWAY_PLAN_SCHEDULE_CURSOR_HPP
+
+// What a rank does next: its order of a schedule and what of it is done. In strict order a rank waits for the input of the
+// next operation; in opportunistic order (Varuna, EuroSys 2022, section 3.2) it meanwhile runs the first later operation
+// whose input is there. What that may not change:
+//   - the sums of gradients: operations of the same kind and chunk keep their order, and so do a chunk's backward and its
+//     halves, so that micro-batches are added up in the same order and have the same bits;
+//   - what an operation needs from the rank itself: operations of the same micro-batch and chunk keep their order;
+//   - memory: an operation that takes memory runs early only if all that it overtakes still finds room in the limit, in
+//     order. With room for one set of activations nothing but forwards that store their input can come between a
+//     recompute and its backward.
+// What remains is always a part of the order with its order kept, and has room: so a schedule without deadlock has none
+// in opportunistic order either. Both the simulator and the executor of pipelines use this cursor.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// Whether a rank may run an operation before its turn.
+enum class run_order : std::uint8_t { strict, opportunistic };
+
+/// Walks one rank's order. A regular value; allocates only when made; not safe to share between threads.
+class schedule_cursor {
+ public:
+  /// What to do now.
+  struct choice {
+    std::size_t index = 0;  ///< in the rank's order
+    bool ready = false;     ///< run it; otherwise nothing can run, and this is the operation to wait for
+  };
+
+  /// `s` must have passed `check` of schedule_check.hpp. The limit is what the order itself needs at most.
+  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode = run_order::strict)
+      : schedule_cursor{s, rank, mode, peak_memory(s, rank)} {}
+
+  /// With another limit: at least what the order itself needs; more lets an opportunistic rank run further ahead.
+  schedule_cursor(const schedule& s, std::uint32_t rank, run_order mode, const held_memory& limit)
+      : order_{s.orders[rank]},
+        changes_{memory_changes(s, rank)},
+        done_(order_.size()),
+        skipped_units_(std::size_t{s.micro_batches} * s.chunks),
+        skipped_kinds_(s.chunks),
+        micro_batches_{s.micro_batches},
+        mode_{mode},
+        limit_{limit} {
+    CAUSEWAY_EXPECT(peak_memory(s, rank).within(limit));
+  }
+
+  [[nodiscard]] bool finished() const noexcept { return first_ == order_.size(); }
+  [[nodiscard]] const std::vector<operation>& order() const noexcept { return order_; }
+
+  /// The operation to run now, or to wait for. `ready(operation)`: whether its input from another rank (source_of) has
+  /// arrived; true for what needs none. Not to be called once finished. Cost: one call of `ready` if the next in order is
+  /// ready or the order strict, otherwise at most linear in what remains.
+  template <std::predicate<const operation&> Ready>
+  [[nodiscard]] choice next(Ready&& ready) {
+    CAUSEWAY_EXPECT(!finished());
+    if (ready(order_[first_])) return {first_, true};
+    if (mode_ == run_order::strict) return {first_, false};
+    ++scan_;
+    held_memory then = held_, peak = held_;  // if what is overtaken ran in order
+    for (std::size_t i = first_; i < order_.size(); ++i) {
+      if (done_[i]) continue;
+      if (i != first_ && may_overtake(i, peak) && ready(order_[i])) return {i, true};
+      skip(order_[i]);
+      then += changes_[i];
+      peak = larger(peak, then);
+    }
+    return {first_, false};
+  }
+
+  /// The operation of a choice has run.
+  void complete(std::size_t index) {
+    CAUSEWAY_EXPECT(index < order_.size() && !done_[index]);
+    done_[index] = true;
+    held_ += changes_[index];
+    while (first_ < order_.size() && done_[first_]) ++first_;
+  }
+
+  /// What the rank holds now.
+  [[nodiscard]] const held_memory& held() const noexcept { return held_; }
+
+  /// From the first operation again: the next step.
+  void rewind() {
+    done_.assign(done_.size(), false);
+    first_ = 0;
+    held_ = {};
+  }
+
+ private:
+  // Of a chunk: what must keep its order among itself. A backward is of two of these.
+  enum line : std::size_t { forwards, recomputes, input_gradients, weight_gradients, lines };
+
+  static constexpr bool is_on(work kind, std::size_t line) noexcept {
+    switch (line) {
+      case forwards: return kind == work::forward;
+      case recomputes: return kind == work::recompute;
+      case input_gradients: return gives_input_gradient(kind);
+      default: return gives_weight_gradient(kind);
+    }
+  }
+
+  [[nodiscard]] std::size_t unit(const operation& op) const noexcept {
+    return std::size_t{op.chunk} * micro_batches_ + op.micro_batch;
+  }
+
+  [[nodiscard]] bool may_overtake(std::size_t index, held_memory peak) const {
+    const operation& op = order_[index];
+    if (skipped_units_[unit(op)] == scan_) return false;
+    for (std::size_t l = 0; l < lines; ++l) {
+      if (is_on(op.kind, l) && skipped_kinds_[op.chunk][l] == scan_) return false;
+    }
+    const held_memory& change = changes_[index];
+    return (change.activations <= 0 || peak.activations + change.activations <= limit_.activations) &&
+           (change.inputs <= 0 || peak.inputs + change.inputs <= limit_.inputs);
+  }
+
+  void skip(const operation& op) {
+    skipped_units_[unit(op)] = scan_;
+    for (std::size_t l = 0; l < lines; ++l) {
+      if (is_on(op.kind, l)) skipped_kinds_[op.chunk][l] = scan_;
+    }
+  }
+
+  std::vector<operation> order_;
+  std::vector<held_memory> changes_;
+  std::vector<bool> done_;
+  // the scan that last passed over an operation of a micro-batch and chunk, and of a line and chunk
+  std::vector<std::uint64_t> skipped_units_;
+  std::vector<std::array<std::uint64_t, lines>> skipped_kinds_;
+  std::uint64_t scan_ = 0;
+  std::uint32_t micro_batches_;
+  run_order mode_;
+  held_memory limit_;
+  held_memory held_;
+  std::size_t first_ = 0;  // not done
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_CURSOR_HPP
+
+// ---- causeway/plan/timeline.hpp ----
+#ifndef CAUSEWAY_PLAN_TIMELINE_HPP
+#define CAUSEWAY_PLAN_TIMELINE_HPP
+
+// When everything in a schedule happens, given what stages and links cost: a discrete simulation of one step. Each rank
+// does one operation at a time, in strict or opportunistic order (schedule_cursor.hpp: the same cursor that the executor
+// uses).
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// How ranks behave.
+struct timeline_options {
+  run_order order = run_order::strict;
+  jitter noise;
+  std::optional<held_memory> limit;  ///< of each rank in opportunistic order; none: what its order itself needs at most
+};
+
+/// A schedule in time.
+struct timeline {
+  std::vector<std::vector<timed_operation>> ranks;  ///< [rank]: as they ran
+  std::vector<held_memory> peaks;                   ///< [rank]
+  double makespan = 0;                              ///< seconds from the start to the last operation's end
+  std::uint32_t chunks = 1;
+
+  /// Seconds in which a rank computes. Recomputing counts.
+  [[nodiscard]] double busy(std::uint32_t rank) const {
+    double sum = 0;
+    for (const timed_operation& t : ranks[rank]) sum += t.end - t.start;
+    return sum;
+  }
+  /// The part of the makespan in which a rank does nothing.
+  [[nodiscard]] double bubble(std::uint32_t rank) const { return makespan > 0 ? 1 - busy(rank) / makespan : 0; }
+  /// The part of all ranks' time in which they compute.
+  [[nodiscard]] double efficiency() const {
+    double sum = 0;
+    for (std::uint32_t r = 0; r < ranks.size(); ++r) sum += busy(r);
+    return makespan > 0 ? sum / (static_cast<double>(ranks.size()) * makespan) : 1;
+  }
+};
+
+/// The timeline of a schedule. Errors: those of `check` for the schedule and for the costs; a limit below what an order
+/// needs. Cost: O(operations log ranks) in strict order.
+[[nodiscard]] inline result<timeline> timeline_of(const schedule& s, const stage_costs& costs,
+                                                  const timeline_options& options = {}) {
+  CAUSEWAY_ASSIGN(const std::vector<held_memory> needs, options.limit ? plan::check(s, *options.limit) : plan::check(s));
+  CAUSEWAY_TRY(plan::check(costs, virtual_stages(s)));
+  std::vector<schedule_cursor> cursors;
+  for (std::uint32_t r = 0; r < s.ranks; ++r) cursors.emplace_back(s, r, options.order, options.limit.value_or(needs[r]));
+
+  timeline out{std::vector<std::vector<timed_operation>>(s.ranks), std::vector<held_memory>(s.ranks), 0, s.chunks};
+  detail::pipeline_clock clock{s, costs, options.noise};
+  const auto choose = [&](std::uint32_t rank) -> std::optional<operation> {
+    schedule_cursor& cursor = cursors[rank];
+    if (cursor.finished()) return std::nullopt;
+    const auto chosen = cursor.next([&](const operation& op) { return clock.arrived(rank, op); });
+    if (!chosen.ready) return std::nullopt;
+    cursor.complete(chosen.index);  // nothing is chosen before its end
+    return cursor.order()[chosen.index];
+  };
+  clock.run(choose, [&](std::uint32_t rank, const timed_operation& t) {
+    out.ranks[rank].push_back(t);
+    out.peaks[rank] = larger(out.peaks[rank], cursors[rank].held());
+    out.makespan = std::max(out.makespan, t.end);
+  });
+  return out;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TIMELINE_HPP
+
+// ---- causeway/plan/picture.hpp ----
+#ifndef CAUSEWAY_PLAN_PICTURE_HPP
+#define CAUSEWAY_PLAN_PICTURE_HPP
+
+// Pictures of a timeline: as text for a terminal or a page, and as SVG. One line per rank, time to the right.
+
+#include <charconv>
+#include <system_error>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+namespace detail {
+
+inline constexpr std::size_t most_columns = 200;  // of a text picture whose unit nobody chose
+
+/// The shortest operation of all, but no shorter than what fits `most_columns`.
+[[nodiscard]] inline double natural_unit(const timeline& t) {
+  double unit = t.makespan;
+  for (const auto& rank : t.ranks) {
+    for (const timed_operation& o : rank) {
+      if (o.end > o.start) unit = std::min(unit, o.end - o.start);
+    }
+  }
+  unit = std::max(unit, t.makespan / static_cast<double>(most_columns));
+  return unit > 0 ? unit : 1;
+}
+
+/// The last digit of the micro-batch as 0-9, A-J or a-j, by kind; a recompute is *.
+[[nodiscard]] constexpr char mark(const operation& op) noexcept {
+  const auto digit = static_cast<char>(op.micro_batch % 10);
+  switch (op.kind) {
+    case work::forward: return static_cast<char>('0' + digit);
+    case work::weight_gradient: return static_cast<char>('a' + digit);
+    case work::recompute: return '*';
+    default: return static_cast<char>('A' + digit);
+  }
+}
+
+[[nodiscard]] inline std::string decimal(double value, int digits) {
+  std::array<char, 400> text;  // DBL_MAX has 309 digits
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, digits);
+  return end.ec == std::errc{} ? std::string{text.data(), end.ptr} : std::string{"?"};
+}
+
+/// Blue forwards, orange gradients, green weight gradients, grey recomputes: told apart by colour-blind people, too. Later
+/// chunks are lighter.
+[[nodiscard]] constexpr std::string_view colour(work kind) noexcept {
+  switch (kind) {
+    case work::forward: return "#4477aa";
+    case work::weight_gradient: return "#228833";
+    case work::recompute: return "#999999";
+    default: return "#ee7733";
+  }
+}
+
+inline constexpr double lane = 28, margin = 70, drawing_width = 1100;  // of an SVG, in its units
+
+inline void draw_operation(std::string& svg, const timeline& t, std::size_t rank, const timed_operation& o, double scale) {
+  const double x = margin + o.start * scale, width = (o.end - o.start) * scale;
+  const double y = lane * (static_cast<double>(rank) + 1);
+  const double opacity = 1 - 0.55 * o.op.chunk / std::max(1.0, t.chunks - 1.0);
+  svg += "<rect x=\"" + decimal(x, 2) + "\" y=\"" + decimal(y, 2) + "\" width=\"" + decimal(width, 2) + "\" height=\"" +
+         decimal(lane - 4, 2) + "\" fill=\"" + std::string{colour(o.op.kind)} + "\" fill-opacity=\"" +
+         decimal(t.chunks > 1 ? opacity : 1, 2) + "\" stroke=\"white\"><title>" + to_string(o.op) + ": " +
+         decimal(o.start, 3) + " to " + decimal(o.end, 3) + " s</title></rect>\n";
+  const std::string label = std::to_string(o.op.micro_batch);
+  if (width < 7 * static_cast<double>(label.size()) + 2) return;
+  svg += "<text x=\"" + decimal(x + width / 2, 2) + "\" y=\"" + decimal(y + lane / 2 + 2, 2) +
+         "\" text-anchor=\"middle\">" + label + "</text>\n";
+}
+
+}  // namespace detail
+
+/// A line per rank: a column for each unit of time (seconds; 0: the shortest operation, or makespan / 200) shows what runs
+/// in its middle. A micro-batch's last digit as 0-9 is its forward, A-J its backward or input gradient, a-j its weight
+/// gradient; * a recompute; a dot nothing. With several chunks a column has two letters, the second the chunk's last digit.
+/// The unit must give less than a million columns.
+[[nodiscard]] inline std::string text_picture(const timeline& t, double unit = 0) {
+  CAUSEWAY_EXPECT(unit >= 0);
+  if (unit == 0) unit = detail::natural_unit(t);
+  CAUSEWAY_EXPECT(t.makespan / unit < 1e6);
+  const auto column = [&](double seconds) {  // the first whose middle is not before this moment
+    return static_cast<std::size_t>(std::max(0.0, std::ceil(seconds / unit - 0.5 - 1e-9)));
+  };
+  const std::size_t letters = t.chunks > 1 ? 2 : 1;
+  const std::size_t digits = std::to_string(t.ranks.size() - 1).size();
+  std::string text;
+  for (std::size_t r = 0; r < t.ranks.size(); ++r) {
+    std::string line(column(t.makespan) * letters, '.');
+    for (const timed_operation& o : t.ranks[r]) {
+      for (std::size_t c = column(o.start); c < column(o.end); ++c) {
+        line[c * letters] = detail::mark(o.op);
+        if (letters == 2) line[c * letters + 1] = static_cast<char>('0' + o.op.chunk % 10);
+      }
+    }
+    const std::string number = std::to_string(r);
+    text += "rank " + std::string(digits - number.size(), ' ') + number + "  " + line + '\n';
+  }
+  return text;
+}
+
+/// What the letters of a text picture mean, in one line.
+[[nodiscard]] inline std::string text_legend(const timeline& t, double unit = 0) {
+  std::string legend = "0-9 forward, A-J backward or input gradient, a-j weight gradient, * recompute";
+  if (t.chunks > 1) legend += "; then the chunk";
+  return legend + "; a column is " + detail::decimal(unit > 0 ? unit : detail::natural_unit(t), 3) + " s\n";
+}
+
+/// The same as a file for browsers: a lane per rank, colours by kind, a tooltip with the times of each operation.
+[[nodiscard]] inline std::string svg_picture(const timeline& t, std::string_view title) {
+  const double scale = t.makespan > 0 ? detail::drawing_width / t.makespan : 0;
+  const double height = detail::lane * (static_cast<double>(t.ranks.size()) + 2);
+  std::string svg = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " +
+                    detail::decimal(detail::drawing_width + detail::margin + 10, 0) + ' ' + detail::decimal(height, 0) +
+                    "\" font-family=\"sans-serif\" font-size=\"12\">\n<text x=\"10\" y=\"18\">";
+  for (const char c : title) {
+    switch (c) {
+      case '<': svg += "&lt;"; break;
+      case '&': svg += "&amp;"; break;
+      default: svg += c; break;
+    }
+  }
+  svg += ": " + detail::decimal(t.makespan, 3) + " s, efficiency " + detail::decimal(t.efficiency(), 3) + "</text>\n";
+  for (std::size_t r = 0; r < t.ranks.size(); ++r) {
+    const double y = detail::lane * (static_cast<double>(r) + 1.5) + 2;
+    svg += "<text x=\"10\" y=\"" + detail::decimal(y, 2) + "\">rank " + std::to_string(r) + "</text>\n";
+    for (const timed_operation& o : t.ranks[r]) detail::draw_operation(svg, t, r, o, scale);
+  }
+  return svg + "</svg>\n";
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PICTURE_HPP
+
+// ---- causeway/plan/stage_split.hpp ----
+#ifndef CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+#define CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+
+// Where to cut a model into the stages of a pipeline: consecutive blocks, at least one for each stage, the embedding with
+// the first and the head with the last. The slowest stage sets the pace, so it is made as quick as can be within what the
+// devices can hold; among the splits that reach this pace the most balanced one is taken. Exact, by dynamic programming.
+
+#include <cstdio>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// What a part of a model costs whoever holds it.
+struct block_cost {
+  double parameters = 0;
+  double seconds = 0;     ///< forward and backward of a micro-batch, on a device of speed 1
+  double memory = 0;      ///< bytes of parameters, gradients and optimizer state
+  double activation = 0;  ///< bytes kept for the backward pass, for each micro-batch under way
+
+  block_cost& operator+=(const block_cost& o) noexcept {
+    parameters += o.parameters;
+    seconds += o.seconds;
+    memory += o.memory;
+    activation += o.activation;
+    return *this;
+  }
+};
+
+/// A model as it can be cut.
+struct model_cost {
+  std::vector<block_cost> blocks;
+  block_cost embedding;  ///< always in the first stage
+  block_cost head;       ///< always in the last stage; of a tied table what the second copy costs
+};
+
+/// Who takes a stage.
+struct stage_device {
+  double speed = 1;                                         ///< > 0
+  double memory = std::numeric_limits<double>::infinity();  ///< bytes, >= 0
+  double under_way = 1;                                     ///< micro-batches whose activations it keeps: 1F1B: P - stage
+};
+
+/// Where stages begin.
+struct stage_split {
+  std::vector<std::size_t> first_block;  ///< of each stage; the first is 0
+  std::size_t blocks = 0;
+  double slowest = 0;  ///< of the stages: seconds, or parameters, or blocks, as the split was made
+
+  [[nodiscard]] std::size_t stages() const noexcept { return first_block.size(); }
+  [[nodiscard]] std::size_t end(std::size_t stage) const {
+    return stage + 1 < first_block.size() ? first_block[stage + 1] : blocks;
+  }
+  /// As parallel::pipeline takes them: the first block of each stage but the first.
+  [[nodiscard]] std::vector<std::int64_t> cuts() const {
+    std::vector<std::int64_t> some;
+    for (std::size_t s = 1; s < first_block.size(); ++s) some.push_back(static_cast<std::int64_t>(first_block[s]));
+    return some;
+  }
+};
+
+/// The blocks [from, to) of `model` as a stage, with the embedding and the head where it holds them.
+inline block_cost cost_of_stage(const model_cost& model, std::size_t from, std::size_t to) {
+  block_cost sum;
+  if (from == 0) sum += model.embedding;
+  for (std::size_t b = from; b < to; ++b) sum += model.blocks[b];
+  if (to == model.blocks.size()) sum += model.head;
+  return sum;
+}
+
+namespace detail {
+
+/// Splits `blocks` into `stages` runs of at least one so that the largest `load(stage, from, to)` is least, and then the
+/// sum of its squares. Infinite loads are not allowed; an infinite optimum: nothing fits. O(stages blocks^2) loads.
+template <class Load>
+  requires requires(Load& f, std::size_t i) {
+    { f(i, i, i) } -> std::convertible_to<double>;
+  }
+stage_split least_largest(std::size_t blocks, std::size_t stages, Load load) {
+  constexpr double none = std::numeric_limits<double>::infinity();
+  const std::size_t width = blocks + 1;
+  // best[s * width + b]: blocks [0, b) in s stages. First for the largest load, then for the squares under that limit.
+  std::vector<double> best;
+  std::vector<std::size_t> cut((stages + 1) * width);
+  const auto fill = [&](auto joined) {
+    best.assign((stages + 1) * width, none);
+    best[0] = 0;
+    for (std::size_t s = 1; s <= stages; ++s) {
+      for (std::size_t b = s; b <= blocks - (stages - s); ++b) {
+        for (std::size_t c = s - 1; c < b; ++c) {
+          const double before = best[(s - 1) * width + c];
+          const double cost = before == none ? none : joined(before, load(s - 1, c, b));
+          if (cost >= best[s * width + b]) continue;
+          best[s * width + b] = cost;
+          cut[s * width + b] = c;
+        }
+      }
+    }
+    return best.back();
+  };
+  const double limit = fill([](double before, double stage) { return std::max(before, stage); });
+  stage_split split{std::vector<std::size_t>(stages), blocks, limit};
+  if (limit == none) return split;
+  fill([&](double before, double stage) { return stage <= limit ? before + stage * stage : none; });
+  for (std::size_t s = stages, b = blocks; s > 0; b = split.first_block[--s]) split.first_block[s - 1] = cut[s * width + b];
+  return split;
+}
+
+/// Sums over runs of blocks in constant time.
+class stage_sums {
+ public:
+  explicit stage_sums(const model_cost& model) : model_{model}, before_(model.blocks.size() + 1) {
+    for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+      before_[b + 1] = before_[b];
+      before_[b + 1] += model.blocks[b];
+    }
+  }
+
+  [[nodiscard]] double of(double block_cost::*what, std::size_t from, std::size_t to) const {
+    double sum = before_[to].*what - before_[from].*what;
+    if (from == 0) sum += model_.embedding.*what;
+    if (to + 1 == before_.size()) sum += model_.head.*what;
+    return sum;
+  }
+
+  [[nodiscard]] double memory(const stage_device& d, std::size_t from, std::size_t to) const {
+    return of(&block_cost::memory, from, to) + d.under_way * of(&block_cost::activation, from, to);
+  }
+
+ private:
+  const model_cost& model_;
+  std::vector<block_cost> before_;
+};
+
+inline result<void> check_stages(std::size_t blocks, std::size_t stages) {
+  if (stages > 0 && stages <= blocks) return {};
+  return fail(errc::invalid_argument, "stages",
+              std::to_string(blocks) + " blocks do not go into " + std::to_string(stages) +
+                  " stages; each stage needs a block: take 1 to " + std::to_string(blocks));
+}
+
+inline std::string gigabytes(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f GB", std::ceil(bytes * 1e-7) * 1e-2);
+  return text;
+}
+
+}  // namespace detail
+
+/// As many blocks in each stage as in any other, or one more. errc::invalid_argument: fewer blocks than stages.
+inline result<stage_split> split_evenly(std::size_t blocks, std::size_t stages) {
+  CAUSEWAY_TRY(detail::check_stages(blocks, stages));
+  stage_split split{std::vector<std::size_t>(stages), blocks, static_cast<double>((blocks + stages - 1) / stages)};
+  for (std::size_t s = 0; s < stages; ++s) split.first_block[s] = s * blocks / stages;
+  return split;
+}
+
+/// The largest stage has as few parameters as can be. errc::invalid_argument: fewer blocks than stages.
+inline result<stage_split> split_by_parameters(const model_cost& model, std::size_t stages) {
+  CAUSEWAY_TRY(detail::check_stages(model.blocks.size(), stages));
+  const detail::stage_sums sums{model};
+  return detail::least_largest(model.blocks.size(), stages, [&](std::size_t, std::size_t from, std::size_t to) {
+    return sums.of(&block_cost::parameters, from, to);
+  });
+}
+
+/// Stage s on `devices[s]`: the slowest takes as little time as can be, and each fits its device's memory.
+/// errc::invalid_argument: fewer blocks than devices; errc::out_of_memory: no split fits, with the least memory of every
+/// device at which one would.
+inline result<stage_split> split_by_time(const model_cost& model, std::span<const stage_device> devices) {
+  const std::size_t blocks = model.blocks.size();
+  CAUSEWAY_TRY(detail::check_stages(blocks, devices.size()));
+  const detail::stage_sums sums{model};
+  const stage_split split = detail::least_largest(blocks, devices.size(), [&](auto s, auto from, auto to) {
+    CAUSEWAY_EXPECT(devices[s].speed > 0);
+    if (sums.memory(devices[s], from, to) > devices[s].memory) return std::numeric_limits<double>::infinity();
+    return sums.of(&block_cost::seconds, from, to) / devices[s].speed;
+  });
+  if (split.slowest < std::numeric_limits<double>::infinity()) return split;
+  const double enough = detail::least_largest(blocks, devices.size(), [&](auto s, auto from, auto to) {
+                          return sums.memory(devices[s], from, to);
+                        }).slowest;
+  return fail(errc::out_of_memory, "stages",
+              "no cut into " + std::to_string(devices.size()) + " stages fits the devices' memory; " +
+                  detail::gigabytes(enough) + " on each would do, or take more stages or fewer micro-batches under way");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STAGE_SPLIT_HPP
+
+// ---- causeway/plan/step_estimate.hpp ----
+#ifndef CAUSEWAY_PLAN_STEP_ESTIMATE_HPP
+#define CAUSEWAY_PLAN_STEP_ESTIMATE_HPP
+
+// How long a training step takes on given devices and links, and where the time goes. Each replica runs its micro-batches
+// through its stages as in GPipe: all forward, then all backward. Stages and links are machines that each micro-batch takes
+// alike, so a pass takes the first one's way through all of them and the slowest machine's time for each further one: exact
+// (a flow shop of equal jobs). Links carry both directions at once and do not disturb one another. When the slowest replica
+// is through, each stage's replicas average their gradients as in DTFM's model (placement.hpp). Nothing of the average is
+// overlapped.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// What a step consists of. Seconds are those of a device of speed 1.
+struct step_work {
+  std::vector<double> forward;         ///< of one micro-batch, each stage
+  std::vector<double> backward;        ///< with what is recomputed
+  std::vector<double> gradient_bytes;  ///< of each stage
+  double message_bytes = 0;            ///< of one micro-batch between two stages, and its gradient back
+  std::size_t micro_batches = 1;       ///< of one replica, at least 1
+};
+
+/// Seconds of a step, in parts that add up.
+struct step_estimate {
+  double compute = 0;               ///< that the busiest device of the slowest replica computes
+  double bubble = 0;                ///< that it waits for other stages' work
+  double activations = 0;           ///< that the replica's messages add to that: exposed communication
+  double averaging = 0;             ///< of gradients: exposed communication too
+  std::size_t replica = 0;          ///< the slowest
+  std::size_t averaging_stage = 0;  ///< whose average takes the longest
+
+  [[nodiscard]] double exposed() const noexcept { return activations + averaging; }
+  [[nodiscard]] double total() const noexcept { return compute + bubble + activations + averaging; }
+};
+
+namespace detail {
+
+/// One replica's two passes; `links`: null for free ones.
+inline double replica_seconds(const step_work& work, const placement& where, std::span<const double> speeds,
+                              const link_matrix* links, std::size_t replica) {
+  double down = 0, up = 0, slowest_down = 0, slowest_up = 0;
+  const auto add = [](double seconds, double latency, double& sum, double& slowest) {
+    sum += seconds + latency;
+    slowest = std::max(slowest, seconds);
+  };
+  for (std::size_t s = 0; s < where.stages(); ++s) {
+    const std::size_t device = where.device(s, replica);
+    add(work.forward[s] / speeds[device], 0, down, slowest_down);
+    add(work.backward[s] / speeds[device], 0, up, slowest_up);
+    if (links == nullptr || s + 1 == where.stages()) continue;
+    const link_cost& out = (*links)(device, where.device(s + 1, replica));
+    const link_cost& back = (*links)(where.device(s + 1, replica), device);
+    add(8 * work.message_bytes / out.bandwidth, out.delay, down, slowest_down);
+    add(8 * work.message_bytes / back.bandwidth, back.delay, up, slowest_up);
+  }
+  return down + up + static_cast<double>(work.micro_batches - 1) * (slowest_down + slowest_up);
+}
+
+inline double stage_average(const link_matrix& links, const placement& where, const step_work& work, std::size_t stage) {
+  return data_parallel_seconds(links, where.group(stage), {where.replicas, where.stages(), work.gradient_bytes[stage], 0});
+}
+
+}  // namespace detail
+
+/// The step of `where`; device d computes at `speeds[d]`, which is above 0.
+inline step_estimate estimate_step(const link_matrix& links, const placement& where, std::span<const double> speeds,
+                                   const step_work& work) {
+  CAUSEWAY_EXPECT(speeds.size() == links.size() && work.forward.size() == where.stages() && work.micro_batches > 0);
+  step_estimate e;
+  double slowest = 0;
+  for (std::size_t r = 0; r < where.replicas; ++r) {
+    const double seconds = detail::replica_seconds(work, where, speeds, &links, r);
+    if (seconds > slowest) slowest = seconds, e.replica = r;
+  }
+  for (std::size_t s = 0; s < where.stages(); ++s) {
+    const double busy =
+        static_cast<double>(work.micro_batches) * (work.forward[s] + work.backward[s]) / speeds[where.device(s, e.replica)];
+    e.compute = std::max(e.compute, busy);
+    const double average = detail::stage_average(links, where, work, s);
+    if (average > e.averaging) e.averaging = average, e.averaging_stage = s;
+  }
+  const double without_links = detail::replica_seconds(work, where, speeds, nullptr, e.replica);
+  e.bubble = without_links - e.compute;
+  e.activations = slowest - without_links;
+  return e;
+}
+
+/// Swaps devices of `where` with one another, and with those that it leaves out, as long as that makes the step shorter;
+/// at most `evaluations` tries. DTFM's cost takes all devices as equally fast and a batch as one message: this does not.
+inline step_estimate refine_by_swaps(const link_matrix& links, placement& where, std::span<const double> speeds,
+                                     const step_work& work, std::size_t evaluations) {
+  std::vector<char> used(links.size());
+  for (const std::size_t d : where.devices) used[d] = 1;
+  std::vector<std::size_t> all = where.devices;
+  for (std::size_t d = 0; d < links.size(); ++d) {
+    if (used[d] == 0) all.push_back(d);
+  }
+  const std::size_t placed = where.devices.size();
+  step_estimate best = estimate_step(links, where, speeds, work);
+  for (bool helped = true; helped && evaluations > 0;) {
+    helped = false;
+    for (std::size_t a = 0; a < placed; ++a) {
+      for (std::size_t b = a + 1; b < all.size() && evaluations > 0; ++b, --evaluations) {
+        std::swap(all[a], all[b]);
+        where.devices[a] = all[a];
+        if (b < placed) where.devices[b] = all[b];
+        const step_estimate next = estimate_step(links, where, speeds, work);
+        if (next.total() < best.total() * (1 - 1e-9)) {
+          best = next;
+          helped = true;
+          continue;
+        }
+        std::swap(all[a], all[b]);
+        where.devices[a] = all[a];
+        if (b < placed) where.devices[b] = all[b];
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_STEP_ESTIMATE_HPP
+
+// ---- causeway/plan/transformer_cost.hpp ----
+#ifndef CAUSEWAY_PLAN_TRANSFORMER_COST_HPP
+#define CAUSEWAY_PLAN_TRANSFORMER_COST_HPP
+
+// What a decoder-only transformer costs to train, from its sizes: parameters, operations, memory and what crosses a cut.
+// Operations are those of the matrix products (2 per parameter and token) and of causal attention, which meets half of the
+// context on average. Activations are recomputed block by block: of each micro-batch under way only the blocks' inputs are
+// kept, and one block's 34 width bytes per token (Korthikanti et al. 2022, arXiv 2205.05198, table 2, without the scores,
+// which a fused attention does not store).
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// The sizes of a model.
+struct transformer_shape {
+  std::string_view name;
+  std::size_t layers = 1;
+  std::size_t width = 1;
+  std::size_t hidden = 4;    ///< of the feed-forward part
+  std::size_t kv_width = 1;  ///< of keys and of values: width, or less with grouped queries
+  std::size_t vocabulary = 1;
+  std::size_t context = 1;  ///< tokens in a sequence
+  bool gated = false;       ///< three feed-forward matrices, no biases and no table of positions: Llama; else GPT
+  bool tied = true;         ///< the head is the embedding's table
+};
+
+inline constexpr std::array<transformer_shape, 14> transformer_presets{{
+    {"gpt2", 12, 768, 3072, 768, 50257, 1024, false, true},
+    {"gpt2-medium", 24, 1024, 4096, 1024, 50257, 1024, false, true},
+    {"gpt2-large", 36, 1280, 5120, 1280, 50257, 1024, false, true},
+    {"gpt2-xl", 48, 1600, 6400, 1600, 50257, 1024, false, true},
+    {"gpt3-xl", 24, 2048, 8192, 2048, 50257, 2048, false, true},
+    {"gpt3-6.7b", 32, 4096, 16384, 4096, 50257, 2048, false, true},
+    {"gpt3-13b", 40, 5120, 20480, 5120, 50257, 2048, false, true},
+    {"gpt3-175b", 96, 12288, 49152, 12288, 50257, 2048, false, true},
+    {"llama-7b", 32, 4096, 11008, 4096, 32000, 2048, true, false},
+    {"llama-13b", 40, 5120, 13824, 5120, 32000, 2048, true, false},
+    {"llama-30b", 60, 6656, 17920, 6656, 32000, 2048, true, false},
+    {"llama-65b", 80, 8192, 22016, 8192, 32000, 2048, true, false},
+    {"llama3-8b", 32, 4096, 14336, 1024, 128256, 8192, true, false},
+    {"llama3-70b", 80, 8192, 28672, 1024, 128256, 8192, true, false},
+}};
+
+/// The preset called `name`, or nullptr.
+inline const transformer_shape* find_transformer(std::string_view name) {
+  for (const transformer_shape& t : transformer_presets) {
+    if (t.name == name) return &t;
+  }
+  return nullptr;
+}
+
+/// How numbers are kept.
+struct training_bytes {
+  double state = 16;      ///< per parameter: weight, gradient and Adam's moments in f32, or f16 with an f32 copy
+  double gradient = 4;    ///< per parameter, when replicas average
+  double activation = 2;  ///< per value that crosses a cut
+};
+
+namespace detail {
+
+inline double matrix_parameters(const transformer_shape& t) {
+  const auto w = static_cast<double>(t.width), h = static_cast<double>(t.hidden), kv = static_cast<double>(t.kv_width);
+  return 2 * w * w + 2 * w * kv + (t.gated ? 3 : 2) * w * h;
+}
+
+/// Forward; the backward pass takes twice as much.
+inline double block_operations(const transformer_shape& t) {
+  return 2 * matrix_parameters(t) + 2 * static_cast<double>(t.context) * static_cast<double>(t.width);
+}
+
+}  // namespace detail
+
+/// Of one block, with norms and biases.
+inline double block_parameters(const transformer_shape& t) {
+  const auto w = static_cast<double>(t.width), h = static_cast<double>(t.hidden), kv = static_cast<double>(t.kv_width);
+  return detail::matrix_parameters(t) + (t.gated ? 2 * w : 4 * w + 2 * w + 2 * kv + h + w);
+}
+
+/// Of the whole model.
+inline double total_parameters(const transformer_shape& t) {
+  const auto w = static_cast<double>(t.width), v = static_cast<double>(t.vocabulary);
+  const double tables = v * w * (t.tied ? 1 : 2) + (t.gated ? 0 : static_cast<double>(t.context) * w);
+  return static_cast<double>(t.layers) * block_parameters(t) + tables + (t.gated ? w : 2 * w);
+}
+
+/// Bytes from one stage to the next, for `tokens` tokens; their gradients are as many.
+inline double boundary_bytes(const transformer_shape& t, double tokens, const training_bytes& bytes) {
+  return tokens * static_cast<double>(t.width) * bytes.activation;
+}
+
+/// Bytes that a stage needs while it works on one block, once.
+inline double working_bytes(const transformer_shape& t, double tokens) {
+  return 34 * tokens * static_cast<double>(t.width);
+}
+
+/// Each block with micro-batches of `tokens` tokens. `seconds` are operations of forward, recomputed forward and backward,
+/// and so seconds on a device of `speed` operations per second.
+inline model_cost cost_of(const transformer_shape& t, double tokens, const training_bytes& bytes) {
+  constexpr double passes = 4;  // forward, forward again, and twice that for the backward pass
+  const auto w = static_cast<double>(t.width), v = static_cast<double>(t.vocabulary);
+  model_cost m;
+  const double block = block_parameters(t);
+  m.blocks.assign(t.layers, {block, passes * tokens * detail::block_operations(t), block * bytes.state,
+                             boundary_bytes(t, tokens, bytes)});
+  m.embedding.parameters = v * w + (t.gated ? 0 : static_cast<double>(t.context) * w);
+  m.embedding.memory = m.embedding.parameters * bytes.state;
+  m.head.parameters = t.tied ? 0 : v * w;  // a tied table is counted once, but both ends hold it
+  m.head.seconds = 3 * tokens * 2 * v * w;
+  m.head.memory = v * w * bytes.state + 4 * tokens * v;  // and the logits
+  return m;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TRANSFORMER_COST_HPP
+
+// ---- causeway/plan/pipeline_plan.hpp ----
+#ifndef CAUSEWAY_PLAN_PIPELINE_PLAN_HPP
+#define CAUSEWAY_PLAN_PIPELINE_PLAN_HPP
+
+// A whole plan for training a transformer on devices that are linked unequally: how many stages and replicas, which device
+// holds which stage of which replica, where the model is cut, and what a step takes. For each shape DTFM places the stages
+// (dtfm.hpp), the cut follows the devices' speed and memory (stage_split.hpp), and swaps against the predicted step follow
+// (step_estimate.hpp). Where the shape is open, all are searched a little and the better ones more.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// A device: operations per second that training reaches on it (not those of the data sheet), and bytes.
+struct compute_device {
+  double speed = 1e12;
+  double memory = std::numeric_limits<double>::infinity();
+};
+
+struct pipeline_plan_options {
+  std::size_t global_batch = 1;  ///< sequences in a step
+  std::size_t micro_batch = 1;   ///< sequences
+  std::size_t stages = 0;        ///< 0: any
+  std::size_t replicas = 0;      ///< 0: as many as go on the devices, or a half, a quarter, ... of that
+  training_bytes bytes{};
+  dtfm_options search{};
+  bool refine = true;  ///< with swaps against the predicted step
+};
+
+struct pipeline_plan {
+  placement where;
+  stage_split split;
+  step_work work;
+  step_estimate step;
+  placement_cost dtfm;  ///< of `where` in DTFM's model
+  std::uint64_t evaluations = 0;
+
+  [[nodiscard]] std::size_t stages() const noexcept { return where.stages(); }
+};
+
+namespace detail {
+
+class pipeline_planner {
+ public:
+  pipeline_planner(const transformer_shape& shape, const link_matrix& links, std::span<const compute_device> devices,
+                   const pipeline_plan_options& options)
+      : shape_{shape}, links_{links}, devices_{devices.begin(), devices.end()}, options_{options} {
+    tokens_ = static_cast<double>(options.micro_batch * shape.context);
+    model_ = plan::cost_of(shape, tokens_, options.bytes);
+    for (const compute_device& d : devices_) speeds_.push_back(d.speed);
+  }
+
+  [[nodiscard]] std::span<const double> speeds() const noexcept { return speeds_; }
+
+  [[nodiscard]] pipeline_task task(std::size_t replicas, std::size_t stages) const {
+    const double tokens = static_cast<double>(share(replicas) * shape_.context);
+    return {replicas, stages, total_parameters(shape_) / static_cast<double>(stages) * options_.bytes.gradient,
+            boundary_bytes(shape_, tokens, options_.bytes)};
+  }
+
+  /// The cut for these devices: each stage is as fast, and as large, as the least of its replicas.
+  [[nodiscard]] result<pipeline_plan> cut(placement where) const {
+    pipeline_plan p;
+    p.work.micro_batches = (share(where.replicas) + options_.micro_batch - 1) / options_.micro_batch;
+    std::vector<stage_device> holders;
+    for (std::size_t s = 0; s < where.stages(); ++s) {
+      stage_device h{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
+                     static_cast<double>(p.work.micro_batches)};
+      for (const std::size_t d : where.group(s)) {
+        h.speed = std::min(h.speed, devices_[d].speed);
+        h.memory = std::min(h.memory, devices_[d].memory - working_bytes(shape_, tokens_));
+      }
+      holders.push_back(h);
+    }
+    CAUSEWAY_ASSIGN(p.split, split_by_time(model_, holders));
+    set_work(p);
+    p.where = std::move(where);
+    return p;
+  }
+
+  /// The best plan of this shape, with a search of `search`. DTFM is asked twice: as in the paper, where a replica's
+  /// activations cross each hop as one message, and with messages that go on as micro-batches, so that the hops' times
+  /// overlap: then a hop costs about 1 / (stages - 1) of that. The order of the list is tried too: it is often by site.
+  [[nodiscard]] result<pipeline_plan> run(std::size_t replicas, std::size_t stages, const dtfm_options& search) const {
+    pipeline_task whole = task(replicas, stages), overlapped = whole;
+    overlapped.activation_bytes /= static_cast<double>(std::max<std::size_t>(2, stages) - 1);
+    result<pipeline_plan> best = fail(errc::out_of_memory, "plan", "nothing was tried");
+    std::uint64_t evaluations = 0;
+    const auto consider = [&](placement where) {
+      auto p = arranged(std::move(where), search);
+      if (!best || (p && p->step.total() < best->step.total())) best = std::move(p);
+    };
+    for (const pipeline_task& t : {whole, overlapped}) {
+      CAUSEWAY_ASSIGN(dtfm_plan placed, plan_dtfm(links_, t, search));
+      evaluations += placed.evaluations;
+      consider(std::move(placed.where));
+      if (stages <= 2) break;  // one hop: the same twice
+    }
+    if (options_.refine) consider(placed_by_stage(whole));
+    if (options_.refine) consider(placed_by_replica(whole));
+    if (!best) return best;
+    best->evaluations = evaluations;
+    best->dtfm = plan::cost_of(links_, best->where, whole);
+    return best;
+  }
+
+ private:
+  [[nodiscard]] std::size_t share(std::size_t replicas) const { return (options_.global_batch + replicas - 1) / replicas; }
+
+  void set_work(pipeline_plan& p) const {
+    for (std::size_t s = 0; s < p.split.stages(); ++s) {
+      const block_cost c = cost_of_stage(model_, p.split.first_block[s], p.split.end(s));
+      p.work.forward.push_back(c.seconds / 4);  // of forward, recomputed forward, and twice that
+      p.work.backward.push_back(c.seconds * 3 / 4);
+      p.work.gradient_bytes.push_back(c.parameters * options_.bytes.gradient);
+    }
+    p.work.message_bytes = boundary_bytes(shape_, tokens_, options_.bytes);
+  }
+
+  /// Cut, and refined where that is wanted and helps.
+  [[nodiscard]] result<pipeline_plan> arranged(placement where, const dtfm_options& search) const {
+    CAUSEWAY_ASSIGN(pipeline_plan p, cut(std::move(where)));
+    p.step = estimate_step(links_, p.where, speeds_, p.work);
+    if (!options_.refine) return p;
+    placement swapped = p.where;
+    refine_by_swaps(links_, swapped, speeds_, p.work, std::max<std::uint64_t>(4000, search.evaluations / 4));
+    auto anew = cut(std::move(swapped));  // other devices, other cut; their memory may not do
+    if (!anew) return p;
+    anew->step = estimate_step(links_, anew->where, speeds_, anew->work);
+    if (anew->step.total() < p.step.total()) return anew;
+    return p;
+  }
+
+  transformer_shape shape_;
+  const link_matrix& links_;
+  std::vector<compute_device> devices_;
+  pipeline_plan_options options_;
+  double tokens_ = 0;
+  model_cost model_;
+  std::vector<double> speeds_;
+};
+
+inline result<void> check_pipeline_plan(const link_matrix& links, std::span<const compute_device> devices,
+                                        const pipeline_plan_options& o) {
+  const auto wrong = [](std::string what) { return fail(errc::invalid_argument, "plan", std::move(what)); };
+  if (devices.empty() || devices.size() != links.size()) return wrong("needs a device for each row of the links");
+  for (const compute_device& d : devices) {
+    if (!(d.speed > 0) || !(d.memory > 0)) return wrong("each device needs a speed and a memory above 0");
+  }
+  if (o.global_batch == 0 || o.micro_batch == 0)
+    return wrong("needs a global batch and a micro-batch of a sequence or more");
+  return {};
+}
+
+}  // namespace detail
+
+/// The shapes (replicas, stages) that `options` leave open, for a model of `layers` blocks on `devices` devices.
+inline std::vector<std::pair<std::size_t, std::size_t>> pipeline_shapes(std::size_t layers, std::size_t devices,
+                                                                        const pipeline_plan_options& options) {
+  std::vector<std::pair<std::size_t, std::size_t>> shapes;
+  for (std::size_t s = 1; s <= std::min(layers, devices); ++s) {
+    if (options.stages != 0 && s != options.stages) continue;
+    const std::size_t most = std::min(devices / s, options.global_batch);
+    if (options.replicas != 0 && options.replicas <= most) shapes.emplace_back(options.replicas, s);
+    if (options.replicas != 0) continue;
+    for (std::size_t r = most; r > 0; r /= 2) shapes.emplace_back(r, s);  // leaving far devices out can be quicker
+  }
+  return shapes;
+}
+
+namespace detail {
+
+/// Searches each shape a little, the better quarter of them six times as long, and so on (successive halving, Jamieson and
+/// Talwalkar 2016): the last ones with the whole of `search`.
+inline result<pipeline_plan> best_of_shapes(const pipeline_planner& planner,
+                                            const std::vector<std::pair<std::size_t, std::size_t>>& shapes,
+                                            const dtfm_options& search) {
+  struct attempt {
+    std::size_t replicas = 0, stages = 0;
+    double seconds = 0;
+  };
+  std::vector<attempt> left;
+  for (const auto& [replicas, stages] : shapes) left.push_back({replicas, stages});
+  result<pipeline_plan> best = fail(errc::out_of_memory, "plan", "nothing was tried");
+  for (std::uint64_t budget = shapes.size() == 1 ? search.evaluations : 1500;; budget *= 6) {
+    dtfm_options some = search;
+    some.evaluations = std::min(budget, search.evaluations);
+    for (attempt& a : left) {
+      result<pipeline_plan> p = planner.run(a.replicas, a.stages, some);
+      a.seconds = p ? p->step.total() : std::numeric_limits<double>::infinity();
+      if (!best || (p && p->step.total() < best->step.total())) best = std::move(p);
+    }
+    if (!best || budget >= search.evaluations) return best;
+    std::stable_sort(left.begin(), left.end(), [](const attempt& a, const attempt& b) { return a.seconds < b.seconds; });
+    left.resize(std::max<std::size_t>(1, left.size() / 4));
+  }
+}
+
+}  // namespace detail
+
+/// The plan with the shortest step that the search finds. errc::out_of_memory: the model fits in no shape;
+/// errc::invalid_argument: sizes that do not go together. The same input and seed give the same plan.
+inline result<pipeline_plan> plan_pipeline(const transformer_shape& shape, const link_matrix& links,
+                                           std::span<const compute_device> devices, const pipeline_plan_options& options) {
+  CAUSEWAY_TRY(detail::check_pipeline_plan(links, devices, options));
+  const detail::pipeline_planner planner{shape, links, devices, options};
+  const auto shapes = pipeline_shapes(shape.layers, devices.size(), options);
+  if (shapes.empty()) {
+    return fail(errc::invalid_argument, "plan",
+                std::to_string(options.stages) + " stages of " + std::to_string(options.replicas) +
+                    " replicas do not go with " + std::to_string(devices.size()) + " devices, " +
+                    std::to_string(shape.layers) + " blocks and a batch of " + std::to_string(options.global_batch) +
+                    "; 0 leaves a number open");
+  }
+  return detail::best_of_shapes(planner, shapes, options.search);
+}
+
+/// What placements take that know nothing of the links, with the shape of `like` and the devices' own cut.
+struct blind_steps {
+  double mean = 0;        ///< of `draws` random placements
+  double median = 0;      ///<
+  double by_stage = 0;    ///< the devices in the order of their list, stage by stage
+  double by_replica = 0;  ///< replica by replica: round robin over the stages
+  double dtfm = 0;        ///< the mean cost of random placements in DTFM's model
+};
+
+/// Placements whose devices cannot hold what they get are left out; 0 where none can.
+inline blind_steps estimate_blind(const transformer_shape& shape, const link_matrix& links,
+                                  std::span<const compute_device> devices, const pipeline_plan_options& options,
+                                  std::size_t replicas, std::size_t stages, std::size_t draws = 200) {
+  const detail::pipeline_planner planner{shape, links, devices, options};
+  const pipeline_task task = planner.task(replicas, stages);
+  const auto seconds = [&](placement where) {
+    const auto p = planner.cut(std::move(where));
+    return p ? estimate_step(links, p->where, planner.speeds(), p->work).total() : 0;
+  };
+  blind_steps blind{0, 0, seconds(placed_by_stage(task)), seconds(placed_by_replica(task)), 0};
+  rng draw{options.search.seed, mix(0x626C696EU)};
+  std::vector<double> all;
+  for (std::size_t i = 0; i < draws; ++i) {
+    placement where = placed_at_random(task, links.size(), draw);
+    blind.dtfm += plan::cost_of(links, where, task).total() / static_cast<double>(draws);
+    if (const double s = seconds(std::move(where)); s > 0) all.push_back(s);
+  }
+  if (all.empty()) return blind;
+  std::sort(all.begin(), all.end());
+  blind.median = all[all.size() / 2];
+  for (const double s : all) blind.mean += s / static_cast<double>(all.size());
+  return blind;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PIPELINE_PLAN_HPP
+
+// ---- causeway/plan/preemption_trace.hpp ----
+#ifndef CAUSEWAY_PLAN_PREEMPTION_TRACE_HPP
+#define CAUSEWAY_PLAN_PREEMPTION_TRACE_HPP
+
+// When the instances of a cluster come and go, and made-up traces of that. Text is in preemption_trace_text.hpp.
+//
+// Made-up traces follow what is published of spot instances: they are taken back several at a time, from one zone (Thorpe
+// et al., Bamboo, NSDI 2023, section 3), and replaced some minutes later. The distributions are ours: events are Poisson
+// with a rate in proportion to what is live, sizes geometric, delays of replacements exponential.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct instance_event {
+  double seconds = 0;  ///< from the start of the trace
+  bool arrives = true;
+  std::uint32_t instance = 0;  ///< its place in `instances`
+
+  friend bool operator==(const instance_event&, const instance_event&) = default;
+};
+
+struct trace_instance {
+  std::string name;
+  std::uint32_t zone = 0;  ///< its place in `zones`
+
+  friend bool operator==(const trace_instance&, const trace_instance&) = default;
+};
+
+/// Events in the order of time; of equal times, in the order in which they happen. An instance arrives before it leaves,
+/// and may come again.
+struct preemption_trace {
+  std::vector<instance_event> events;
+  std::vector<trace_instance> instances;
+  std::vector<std::string> zones;
+  double seconds = 0;  ///< length: not before the last event
+
+  friend bool operator==(const preemption_trace&, const preemption_trace&) = default;
+};
+
+/// What a trace is like.
+struct trace_summary {
+  double mean_instances = 0;  ///< over time
+  std::size_t fewest = 0;     ///< after the events of the first moment
+  std::size_t most = 0;
+  std::size_t losses = 0;
+  std::size_t bulks = 0;         ///< moments at which at least one instance leaves
+  double hourly_loss_share = 0;  ///< losses for each instance and hour
+};
+
+inline trace_summary summary_of(const preemption_trace& trace) {
+  trace_summary s{0, std::numeric_limits<std::size_t>::max(), 0, 0, 0, 0};
+  std::size_t live = 0;
+  double sum = 0, last_loss = -1;
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    const instance_event& e = trace.events[i];
+    if (!e.arrives) {
+      ++s.losses;
+      if (e.seconds != last_loss) ++s.bulks;
+      last_loss = e.seconds;
+    }
+    live += e.arrives ? 1 : std::numeric_limits<std::size_t>::max();  // minus one
+    s.most = std::max(s.most, live);
+    const double until = i + 1 < trace.events.size() ? trace.events[i + 1].seconds : trace.seconds;
+    if (until > e.seconds || i + 1 == trace.events.size()) s.fewest = std::min(s.fewest, live);
+    sum += (until - e.seconds) * static_cast<double>(live);
+  }
+  if (trace.events.empty()) s.fewest = 0;
+  if (trace.seconds > 0) s.mean_instances = sum / trace.seconds;
+  if (sum > 0) s.hourly_loss_share = static_cast<double>(s.losses) * 3600 / sum;
+  return s;
+}
+
+/// What a made-up trace is to be like.
+struct trace_options {
+  std::uint32_t instances = 48;     ///< asked for; all are there at the start
+  std::uint32_t zones = 3;          ///< instances are spread over them in turn
+  double hours = 24;                ///< length
+  double hourly_loss_share = 0.10;  ///< of the live instances, in an hour on average
+  double bulk = 3;                  ///< instances lost at once, on average, if the zone has as many; >= 1
+  double replacement = 600;         ///< seconds until a lost instance is replaced, on average
+};
+
+namespace detail {
+
+/// Uniform in (0, 1).
+inline double open_unit(rng& draw) { return (static_cast<double>(draw.next() >> 12U) + 0.5) * 0x1.0p-52; }
+
+inline double exponential(rng& draw, double mean) { return -mean * std::log(open_unit(draw)); }
+
+/// At least 1, with this mean.
+inline std::uint32_t geometric(rng& draw, double mean) {
+  std::uint32_t n = 1;
+  while (n < 4096 && open_unit(draw) > 1 / mean) ++n;
+  return n;
+}
+
+/// Whole milliseconds, as files have them.
+inline double whole_ms(double seconds) { return std::ceil(seconds * 1000) / 1000; }
+
+class trace_maker {
+ public:
+  trace_maker(const trace_options& o, std::uint64_t seed) : options_{o}, draw_{seed, mix(0x7472616365U)} {
+    for (std::uint32_t z = 0; z < o.zones; ++z) trace_.zones.push_back("zone" + std::to_string(z));
+  }
+
+  preemption_trace make() {
+    const double end = options_.hours * 3600;
+    for (std::uint32_t i = 0; i < options_.instances; ++i) arrive(0, i % options_.zones);
+    double now = 0;
+    while (now < end) {
+      const double rate = options_.hourly_loss_share * static_cast<double>(live_.size()) / (3600 * options_.bulk);
+      const double loss = rate > 0 ? whole_ms(now + exponential(draw_, 1 / rate)) : std::numeric_limits<double>::infinity();
+      const double come = coming_.empty() ? std::numeric_limits<double>::infinity() : coming_.top().first;
+      now = std::min(loss, come);  // an arrival changes the rate: the next loss is drawn anew, which has no memory
+      if (now >= end) break;
+      if (come <= loss) {
+        const std::uint32_t zone = coming_.top().second;
+        coming_.pop();
+        arrive(now, zone);
+      } else {
+        lose(now);
+      }
+    }
+    trace_.seconds = end;
+    return std::move(trace_);
+  }
+
+ private:
+  void arrive(double now, std::uint32_t zone) {
+    const auto id = static_cast<std::uint32_t>(trace_.instances.size());
+    trace_.instances.push_back({"node" + std::to_string(id + 1), zone});
+    trace_.events.push_back({now, true, id});
+    live_.push_back(id);
+  }
+
+  /// Some instances of the zone of one that is drawn: large zones are hit more often.
+  void lose(double now) {
+    const std::uint32_t zone = trace_.instances[live_[draw_.below(live_.size())]].zone;
+    std::vector<std::uint32_t> there;
+    for (const std::uint32_t id : live_) {
+      if (trace_.instances[id].zone == zone) there.push_back(id);
+    }
+    for (std::uint32_t n = geometric(draw_, options_.bulk); n > 0 && !there.empty(); --n) {
+      const auto at = static_cast<std::ptrdiff_t>(draw_.below(there.size()));
+      const std::uint32_t id = there[static_cast<std::size_t>(at)];
+      there.erase(there.begin() + at);
+      live_.erase(std::find(live_.begin(), live_.end(), id));
+      trace_.events.push_back({now, false, id});
+      coming_.emplace(whole_ms(now + exponential(draw_, options_.replacement)), zone);
+    }
+  }
+
+  const trace_options& options_;
+  rng draw_;
+  preemption_trace trace_;
+  std::vector<std::uint32_t> live_;
+  using arrival = std::pair<double, std::uint32_t>;  // when, zone
+  std::priority_queue<arrival, std::vector<arrival>, std::greater<>> coming_;
+};
+
+}  // namespace detail
+
+/// A made-up trace; the same for the same options and seed. Times are whole milliseconds.
+inline preemption_trace make_trace(const trace_options& options, std::uint64_t seed) {
+  CAUSEWAY_EXPECT(options.zones > 0 && options.hours > 0 && options.hourly_loss_share >= 0 && options.bulk >= 1 &&
+                  options.replacement > 0);
+  return detail::trace_maker{options, seed}.make();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PREEMPTION_TRACE_HPP
+
+// ---- causeway/plan/routed_time.hpp ----
+#ifndef CAUSEWAY_PLAN_ROUTED_TIME_HPP
+#define CAUSEWAY_PLAN_ROUTED_TIME_HPP
+
+// How long a step takes in which micro-batches go different ways: each names the peer of every stage. Pipelines with a
+// dead rank whose micro-batches go to its twins (ReCycle), ranks that do two stages (Bamboo after a failover), swarms. An
+// event simulation: a peer that is free takes the gradient that is ready, of the lowest micro-batch; else a forward, if it
+// has room for its activations; else a weight gradient that was put off; else a redundant forward. With one peer for each
+// stage this is 1F1B. Links are not shared: a message takes its time, and no two wait for each other. What the peers do in
+// it is also an order of work, to be run elsewhere: routed_schedule.hpp.
+
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct routed_step {
+  stage_costs costs;                               ///< of P stages
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::uint32_t share = 1;                         ///< micro-batches of a peer without losses: with them it keeps the
+                                                   ///< activations of P - s; with more, of more in proportion
+  bool halves = false;     ///< backwards are split: input gradients first, weight gradients in what would be bubbles
+  bool shadows = false;    ///< a peer repeats the forward of the stage after its own (of the first, after the last)
+  std::uint32_t room = 0;  ///< micro-batches whose activations every peer has room for; 0: as `share` says
+};
+
+/// The same way for all micro-batches: peers 0, 1, ... are a pipeline.
+inline std::vector<std::vector<std::uint32_t>> straight_routes(std::size_t stages, std::size_t micro_batches) {
+  std::vector<std::uint32_t> route(stages);
+  for (std::size_t s = 0; s < stages; ++s) route[s] = static_cast<std::uint32_t>(s);
+  return std::vector<std::vector<std::uint32_t>>(micro_batches, route);
+}
+
+namespace detail {
+
+class route_clock {
+ public:
+  explicit route_clock(const routed_step& step) : step_{step}, stages_{step.costs.stages.size()} {
+    std::uint32_t peers = 0;
+    for (const auto& route : step.routes) {
+      CAUSEWAY_EXPECT(route.size() == stages_);
+      for (std::size_t s = 0; s < stages_; ++s) {
+        peers = std::max(peers, route[s] + 1);
+        ++room_[{route[s], s}];
+      }
+    }
+    for (auto& [at, room] : room_) {  // of all micro-batches that come here, those that fit at once
+      const std::size_t usual = ((stages_ - at.second) * room + step.share - 1) / step.share;
+      room = std::max<std::size_t>(1, step.room > 0 ? step.room : usual);
+    }
+    peers_.resize(peers);
+    orders_.resize(peers);
+    for (std::uint32_t m = 0; m < step.routes.size(); ++m) peers_[step.routes[m][0]].ready[forward].insert({m, 0});
+  }
+
+  /// Seconds until all is done.
+  double run() {
+    for (std::uint32_t p = 0; p < peers_.size(); ++p) choose(p);
+    std::set<std::uint32_t> awake;
+    while (!events_.empty()) {
+      now_ = std::get<0>(events_.top());
+      for (awake.clear(); !events_.empty() && std::get<0>(events_.top()) == now_; events_.pop()) {
+        const auto [when, sequence, peer, k, what, ends] = events_.top();
+        if (ends)
+          finish(peer, k, what);
+        else
+          peers_[peer].ready[k].insert(what);
+        awake.insert(peer);
+      }
+      for (const std::uint32_t p : awake) choose(p);
+    }
+    CAUSEWAY_EXPECT(gradients_ == step_.routes.size() * stages_);  // the last stage always goes on, so all do
+    return now_;
+  }
+
+  /// What each peer has done, without redundant forwards; an operation's chunk is its stage.
+  [[nodiscard]] std::vector<std::vector<operation>> take_orders() { return std::move(orders_); }
+
+ private:
+  enum kind : std::uint8_t { gradient, forward, weight, shadow, kinds };  // in the order of preference
+  using item = std::pair<std::uint32_t, std::size_t>;                     // micro-batch, stage
+
+  struct peer_state {
+    bool busy = false;
+    std::array<std::set<item>, kinds> ready;
+  };
+  // when, in which order, peer, what; a message that arrives, or an operation that ends
+  using event = std::tuple<double, std::uint64_t, std::uint32_t, kind, item, bool>;
+
+  [[nodiscard]] std::uint32_t peer_of(const item& i) const { return step_.routes[i.first][i.second]; }
+  [[nodiscard]] std::size_t next_stage(std::size_t s) const { return s + 1 < stages_ ? s + 1 : 0; }
+
+  [[nodiscard]] double seconds(kind k, const item& i) const {
+    const stage_cost& c = step_.costs.stages[i.second];
+    if (k == gradient) return c.input_gradient + (step_.halves ? 0 : c.weight_gradient);
+    if (k == weight) return c.weight_gradient;
+    return k == forward ? c.forward : step_.costs.stages[next_stage(i.second)].forward;
+  }
+
+  [[nodiscard]] work work_of(kind k) const {
+    if (k == forward) return work::forward;
+    if (k == weight) return work::weight_gradient;
+    return step_.halves ? work::input_gradient : work::backward;
+  }
+
+  void choose(std::uint32_t peer) {
+    peer_state& p = peers_[peer];
+    if (p.busy) return;
+    for (int k = 0; k < kinds; ++k) {
+      for (const item& i : p.ready[static_cast<std::size_t>(k)]) {
+        if (k == forward && room_[{peer, i.second}] == 0) continue;
+        start(peer, static_cast<kind>(k), i);
+        return;
+      }
+    }
+  }
+
+  void start(std::uint32_t peer, kind k, item i) {
+    peers_[peer].ready[k].erase(i);
+    peers_[peer].busy = true;
+    if (k == forward) --room_[{peer, i.second}];
+    if (k != shadow) orders_[peer].push_back({work_of(k), i.first, static_cast<std::uint32_t>(i.second)});
+    events_.emplace(now_ + seconds(k, i), sequence_++, peer, k, i, true);
+  }
+
+  void finish(std::uint32_t peer, kind k, item i) {
+    peers_[peer].busy = false;
+    if (k == forward) {
+      if (step_.shadows && stages_ > 1 && step_.routes[i.first][next_stage(i.second)] != peer)
+        peers_[peer].ready[shadow].insert(i);
+      if (i.second + 1 < stages_)
+        send(peer, forward, {i.first, i.second + 1}, i.second);
+      else
+        peers_[peer].ready[gradient].insert(i);
+    } else if (k == gradient) {
+      ++gradients_;
+      if (step_.halves)
+        peers_[peer].ready[weight].insert(i);
+      else
+        ++room_[{peer, i.second}];
+      if (i.second > 0) send(peer, gradient, {i.first, i.second - 1}, i.second - 1);
+    } else if (k == weight) {
+      ++room_[{peer, i.second}];
+    }
+  }
+
+  void send(std::uint32_t from, kind k, const item& what, std::size_t edge) {
+    const edge_cost& e = step_.costs.edges[edge];
+    const std::uint32_t to = peer_of(what);
+    const double bytes = k == forward ? e.bytes_forward : e.bytes_backward;
+    const double way = to == from ? 0 : e.latency + bytes / e.bytes_per_second;
+    events_.emplace(now_ + way, sequence_++, to, k, what, false);
+  }
+
+  const routed_step& step_;
+  std::size_t stages_;
+  std::vector<peer_state> peers_;
+  std::vector<std::vector<operation>> orders_;
+  std::map<std::pair<std::uint32_t, std::size_t>, std::size_t> room_;  // of (peer, stage): activations that still fit
+  std::priority_queue<event, std::vector<event>, std::greater<>> events_;
+  std::uint64_t sequence_ = 0;
+  std::size_t gradients_ = 0;  // done
+  double now_ = 0;
+};
+
+}  // namespace detail
+
+/// Seconds from the start of a step until all its work is done; without averaging gradients.
+/// Costs O(n log n) of n micro-batches times stages.
+inline double seconds_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  return detail::route_clock{step}.run();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_TIME_HPP
+
+// ---- causeway/plan/recovery.hpp ----
+#ifndef CAUSEWAY_PLAN_RECOVERY_HPP
+#define CAUSEWAY_PLAN_RECOVERY_HPP
+
+// What policies against lost stages have in common: the job that they keep going, what it costs to go on, and what a
+// policy answers when peers come and go. The policies are in recovery_*.hpp; they decide and compute, and do nothing:
+// preemption_replay.hpp runs them against a trace. All keep the global batch: with fewer pipelines each does more
+// micro-batches.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// A model, how it is trained, and what going on costs. Peers are alike, and so are their links.
+struct recovery_job {
+  model_cost model;                      ///< seconds of a micro-batch; memory: what is copied or saved
+  double forward_share = 0.;             ///< of a block's seconds; both halves of the backward take as long as each other
+  std::size_t micro_batches = 1;         ///< of the global batch
+  std::size_t micro_batch = 1;           ///< samples
+  double boundary_bytes = 0;             ///< of activations between stages, per micro-batch
+  double gradient_bytes = 2;             ///< per parameter, when pipelines average
+  link_cost link;                        ///< between any two peers
+  double detection = 0;                  ///< seconds until a loss is noticed
+  double restart = 0;                    ///< seconds to end all processes and have them meet again
+  double regroup = 0;                    ///< seconds to change who is whose neighbour, without ending processes
+  double read_bytes_per_second = 1e18;   ///< of a checkpoint, by each peer
+  double write_bytes_per_second = 1e18;  ///< of a checkpoint, by each peer, while it computes
+  double checkpoint_stall = 0;           ///< seconds in which nothing is computed for each checkpoint
+  std::size_t checkpoint_steps = 1;      ///< at least so many between checkpoints; the last must have been written
+
+  [[nodiscard]] double samples() const { return static_cast<double>(micro_batches * micro_batch); }
+  /// Of one sample on one peer that does all the model and never waits.
+  [[nodiscard]] double sample_seconds() const {
+    return cost_of_stage(model, 0, model.blocks.size()).seconds / static_cast<double>(micro_batch);
+  }
+};
+
+/// What becomes of the step that is under way.
+enum class step_fate : std::uint8_t {
+  goes_on,         ///< what was computed of it stays
+  begins_again,    ///< from its first sample
+  from_checkpoint  ///< and so do all since the last checkpoint that was written whole
+};
+
+/// A policy's answer.
+struct recovery_action {
+  double pause = 0;  ///< seconds from now in which nothing is computed
+  step_fate fate = step_fate::goes_on;
+  double repeated_steps = 0;  ///< that must be done once more to be where training was: weights were lost and made up
+};
+
+/// Decides what happens when peers leave and come. `changed` is asked once for all that happens at one moment, with sorted
+/// ids; `boundary` after each step; `step_seconds` is infinite if no step can be done; `checkpoint_bytes`: what the peer
+/// with the most writes, 0: the policy makes no checkpoints.
+template <class P>
+concept recovery_policy = requires(P& p, const P& c, std::span<const std::uint32_t> peers) {
+  { p.changed(peers, peers) } -> std::same_as<recovery_action>;
+  { p.boundary() } -> std::same_as<recovery_action>;
+  { c.step_seconds() } -> std::same_as<double>;
+  { c.checkpoint_bytes() } -> std::same_as<double>;
+};
+
+inline constexpr double no_step = std::numeric_limits<double>::infinity();
+
+/// A model cut into stages of equal peers. Keeps a pointer to the job, as the policies do: it must outlive them.
+class cut_job {
+ public:
+  /// The slowest stage is as quick as can be. errc::invalid_argument: more stages than blocks.
+  static result<cut_job> make(const recovery_job& job, std::size_t stages) {
+    const std::vector<stage_device> devices(stages);
+    CAUSEWAY_ASSIGN(const stage_split split, split_by_time(job.model, devices));
+    cut_job cut;
+    cut.job_ = &job;
+    for (std::size_t s = 0; s < stages; ++s) {
+      const block_cost cost = cost_of_stage(job.model, split.first_block[s], split.end(s));
+      const double forward = cost.seconds * job.forward_share, half = (cost.seconds - forward) / 2;
+      cut.costs_.stages.push_back({forward, half, half, forward});
+      cut.state_ = std::max(cut.state_, cost.memory);
+      cut.parameters_ = std::max(cut.parameters_, cost.parameters);
+    }
+    const edge_cost edge{job.link.delay, job.boundary_bytes, job.boundary_bytes, job.link.bandwidth / 8};
+    cut.costs_.edges.assign(stages - 1, edge);
+    return cut;
+  }
+
+  [[nodiscard]] const recovery_job& job() const { return *job_; }
+  [[nodiscard]] std::size_t stages() const { return costs_.stages.size(); }
+  [[nodiscard]] const stage_costs& costs() const { return costs_; }
+  [[nodiscard]] double state_bytes() const { return state_; }  ///< of the largest stage
+  [[nodiscard]] double copy_seconds() const { return job_->link.seconds(state_); }
+  [[nodiscard]] double load_seconds() const { return state_ / job_->read_bytes_per_second; }
+
+  /// A ring all-reduce of the largest stage over `replicas`.
+  [[nodiscard]] double average_seconds(std::size_t replicas) const {
+    const auto d = static_cast<double>(replicas);
+    return replicas < 2 ? 0 : 2 * (d - 1) * job_->link.seconds(parameters_ * job_->gradient_bytes / d);
+  }
+
+  /// The micro-batches of the pipeline with the most, of `replicas`.
+  [[nodiscard]] std::size_t share(std::size_t replicas) const { return (job_->micro_batches + replicas - 1) / replicas; }
+
+  /// A step of `replicas` whole pipelines in 1F1B.
+  [[nodiscard]] double step_seconds(std::size_t replicas) const {
+    if (replicas == 0) return no_step;
+    const std::size_t m = share(replicas);
+    return seconds_of({costs_, straight_routes(stages(), m), static_cast<std::uint32_t>(m)}) + average_seconds(replicas);
+  }
+
+ private:
+  cut_job() = default;
+
+  const recovery_job* job_ = nullptr;
+  stage_costs costs_;
+  double state_ = 0, parameters_ = 0;
+};
+
+namespace detail {
+
+/// Takes `gone` out of `from`; both keep their order. How many were there.
+inline std::size_t take_out(std::vector<std::uint32_t>& from, std::span<const std::uint32_t> gone) {
+  return std::erase_if(from, [&](std::uint32_t id) { return std::binary_search(gone.begin(), gone.end(), id); });
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RECOVERY_HPP
+
+// ---- causeway/plan/preemption_replay.hpp ----
+#ifndef CAUSEWAY_PLAN_PREEMPTION_REPLAY_HPP
+#define CAUSEWAY_PLAN_PREEMPTION_REPLAY_HPP
+
+// How much is trained while peers come and go as a trace says, if a policy against lost stages decides what happens. Event
+// by event: peers that leave, peers that are ready some time after they came, ends of pauses, of steps, and of checkpoints.
+// Every sample that is computed ends up committed, thrown away, or under way at the end; a step commits its global batch
+// once, and a checkpoint that is gone back to takes back what came after it.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct replay_options {
+  double preparation = 0;                ///< seconds from an instance's arrival until it can train; not at the start
+  double dollars_per_instance_hour = 0;  ///< from arrival on
+};
+
+/// What a replay came to. Samples are parts of whole ones where a step was broken off.
+struct replay_result {
+  double seconds = 0;
+  double committed = 0;    ///< samples in the final weights
+  double thrown_away = 0;  ///< samples computed, and computed again
+  double under_way = 0;    ///< samples of the step that the trace's end broke off
+  double computed = 0;     ///< samples: the sum of these three
+  double paused = 0;       ///< seconds
+  double stalled = 0;      ///< seconds with too few peers for a step
+  std::size_t pauses = 0;
+  std::size_t steps = 0;        ///< committed
+  double instance_seconds = 0;  ///< of instances that are there
+  double dollars = 0;           ///< for them
+  double possible_samples = 0;  ///< if all of them had computed all the time without a bubble
+
+  [[nodiscard]] double throughput() const { return seconds > 0 ? committed / seconds : 0; }  ///< samples per second
+  /// The part of what the live instances could have computed that became committed samples.
+  [[nodiscard]] double share() const { return possible_samples > 0 ? committed / possible_samples : 0; }
+  [[nodiscard]] double dollars_per_sample() const { return committed > 0 ? dollars / committed : 0; }
+};
+
+namespace detail {
+
+template <recovery_policy Policy>
+class replayer {
+ public:
+  replayer(const preemption_trace& trace, const recovery_job& job, const replay_options& options, Policy& policy)
+      : trace_{trace}, job_{job}, options_{options}, policy_{policy}, ready_at_(trace.instances.size(), never) {}
+
+  replay_result run() {
+    out_.seconds = trace_.seconds;
+    for (;;) {
+      change_members();
+      const double next = std::min({trace_.seconds, next_member(), ends_pause(), ends_step()});
+      const bool step = next == ends_step();
+      advance(next);
+      if (step) finish_step();
+      if (now_ >= trace_.seconds) break;
+    }
+    out_.under_way = part_ * job_.samples();
+    out_.steps = static_cast<std::size_t>(done_);
+    out_.committed = done_ * job_.samples();
+    out_.possible_samples = out_.instance_seconds / job_.sample_seconds();
+    out_.dollars = out_.instance_seconds / 3600 * options_.dollars_per_instance_hour;
+    return out_;
+  }
+
+ private:
+  static constexpr double never = std::numeric_limits<double>::infinity();
+
+  [[nodiscard]] bool paused() const { return now_ < resume_; }
+  [[nodiscard]] double ends_pause() const { return paused() ? resume_ : never; }
+  [[nodiscard]] double ends_step() const {
+    return paused() || step_ == never ? never : std::max(now_, now_ + (1 - part_) * step_);
+  }
+  [[nodiscard]] double next_member() const {
+    const double event = event_ < trace_.events.size() ? trace_.events[event_].seconds : never;
+    return std::min(event, coming_.empty() ? never : coming_.begin()->first);
+  }
+
+  void advance(double to) {
+    const double dt = to - now_;
+    out_.instance_seconds += dt * static_cast<double>(live_);
+    if (paused()) {
+      out_.paused += dt;
+    } else if (step_ == never) {
+      out_.stalled += dt;
+    } else {
+      const double part = to == ends_step() ? 1 - part_ : std::min(dt / step_, 1 - part_);
+      part_ += part;
+      out_.computed += part * job_.samples();
+    }
+    now_ = to;
+  }
+
+  /// All that leave, come and become ready now.
+  void change_members() {
+    std::vector<std::uint32_t> lost, come;
+    for (; event_ < trace_.events.size() && trace_.events[event_].seconds <= now_; ++event_) {
+      const instance_event& e = trace_.events[event_];
+      double& ready = ready_at_[e.instance];
+      if (e.arrives) {
+        ++live_;
+        ready = now_ > 0 ? now_ + options_.preparation : 0;
+        coming_.insert({ready, e.instance});
+      } else {
+        --live_;
+        if (coming_.erase({ready, e.instance}) == 0) lost.push_back(e.instance);
+      }
+    }
+    for (; !coming_.empty() && coming_.begin()->first <= now_; coming_.erase(coming_.begin()))
+      come.push_back(coming_.begin()->second);
+    if (lost.empty() && come.empty()) return;
+    std::sort(lost.begin(), lost.end());
+    std::sort(come.begin(), come.end());
+    apply(policy_.changed(lost, come));
+  }
+
+  void finish_step() {
+    part_ = 0;
+    if (repeats_ > 0) {  // what training lost is made good first
+      const double again = std::min(repeats_, 1.0);
+      repeats_ -= again;
+      out_.thrown_away += again * job_.samples();
+      done_ += 1 - again;
+    } else {
+      done_ += 1;
+    }
+    save();
+    apply(policy_.boundary());
+  }
+
+  /// Begins a checkpoint if none is being written and it is time.
+  void save() {
+    written();
+    if (policy_.checkpoint_bytes() == 0 || writing_ends_ != never) return;
+    if (done_ - saved_ < static_cast<double>(job_.checkpoint_steps)) return;
+    writing_ = done_;
+    writing_ends_ = now_ + job_.checkpoint_stall + policy_.checkpoint_bytes() / job_.write_bytes_per_second;
+    pause_for(job_.checkpoint_stall);
+  }
+
+  void written() {
+    if (writing_ends_ > now_) return;
+    saved_ = writing_;
+    writing_ends_ = never;
+  }
+
+  void pause_for(double seconds) {
+    if (seconds > 0 && !paused()) ++out_.pauses;
+    resume_ = std::max(resume_, now_ + seconds);
+  }
+
+  void apply(const recovery_action& action) {
+    written();
+    if (action.fate != step_fate::goes_on) {
+      out_.thrown_away += part_ * job_.samples();
+      part_ = 0;
+    }
+    if (action.fate == step_fate::from_checkpoint) {
+      out_.thrown_away += (done_ - saved_) * job_.samples();
+      done_ = saved_;
+      writing_ends_ = never;
+      repeats_ = 0;  // the checkpoint's weights are whole; the steps that were owed are gone with the others
+    }
+    repeats_ += action.repeated_steps;
+    step_ = policy_.step_seconds();
+    if (now_ > 0) pause_for(action.pause);  // who is there at the start has started before the trace does
+  }
+
+  const preemption_trace& trace_;
+  const recovery_job& job_;
+  const replay_options& options_;
+  Policy& policy_;
+  replay_result out_;
+  std::vector<double> ready_at_;                       // [instance]
+  std::set<std::pair<double, std::uint32_t>> coming_;  // when ready, instance
+  std::size_t event_ = 0, live_ = 0;
+  double now_ = 0, resume_ = 0, step_ = never;
+  double part_ = 0;                // of the step under way
+  double done_ = 0, repeats_ = 0;  // steps
+  double saved_ = 0, writing_ = 0, writing_ends_ = never;
+};
+
+}  // namespace detail
+
+/// Runs a policy against a trace. The policy starts without peers; those of the trace's first moment are ready at once.
+/// Deterministic.
+template <recovery_policy Policy>
+replay_result replay(const preemption_trace& trace, const recovery_job& job, const replay_options& options, Policy policy) {
+  CAUSEWAY_EXPECT(trace.seconds >= 0 && options.preparation >= 0 && job.sample_seconds() > 0);
+  return detail::replayer<Policy>{trace, job, options, policy}.run();
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PREEMPTION_REPLAY_HPP
+
+// ---- causeway/plan/preemption_trace_text.hpp ----
+#ifndef CAUSEWAY_PLAN_PREEMPTION_TRACE_TEXT_HPP
+#define CAUSEWAY_PLAN_PREEMPTION_TRACE_TEXT_HPP
+
+// Traces of preemptions as CSV: docs/reference/traces.md. Three kinds of tables are told apart by their first line: columns
+// with names; "time,add|remove,instance" as Oobleck's; "time,count" as Bamboo's and Parcae's. Text is not trusted: sizes
+// are bounded, and every error names its line.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct trace_text_options {
+  std::string name = "trace";  ///< for messages
+  double per_second = 1000;    ///< units of a time column that does not say its own: Oobleck, Parcae; 1: Bamboo
+  std::uint64_t seed = 0;      ///< of tables of counts: they do not say which instance leaves, so it is drawn
+};
+
+namespace detail {
+
+inline constexpr std::size_t longest_trace_text = std::size_t{16} << 20U;  // bytes
+inline constexpr std::size_t most_trace_events = std::size_t{1} << 20U;
+inline constexpr std::size_t most_trace_instances = 65'536;  // at one time
+inline constexpr double longest_trace = 1e9;                 // seconds: 31 years
+
+inline std::string_view trimmed_field(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r";
+  const std::size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+inline std::vector<std::string_view> fields_of(std::string_view line) {
+  std::vector<std::string_view> fields;
+  for (;;) {
+    const std::size_t end = line.find(',');
+    fields.push_back(trimmed_field(line.substr(0, end)));
+    if (end == std::string_view::npos) return fields;
+    line.remove_prefix(end + 1);
+  }
+}
+
+class trace_reader {
+ public:
+  explicit trace_reader(const trace_text_options& o)
+      : options_{o}, per_second_{o.per_second}, draw_{o.seed, mix(0x636f756e74U)} {}
+
+  result<preemption_trace> read(std::string_view text) {
+    if (text.size() > longest_trace_text)
+      return fail(errc::too_large, options_.name, "longer than 16 MiB; cut it into shorter traces");
+    for (line_ = 1; !text.empty(); ++line_) {
+      const std::size_t end = text.find('\n');
+      const std::string_view whole = text.substr(0, end);
+      text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+      const std::string_view line = trimmed_field(whole.substr(0, whole.find('#')));
+      if (!line.empty()) CAUSEWAY_TRY(take(fields_of(line)));
+    }
+    if (!known_) return fail(errc::bad_text, options_.name, "has no line with a time; see docs/reference/traces.md");
+    if (trace_.zones.empty()) trace_.zones.emplace_back();
+    return std::move(trace_);
+  }
+
+ private:
+  static constexpr std::size_t absent = static_cast<std::size_t>(-1);
+
+  [[nodiscard]] error wrong(const std::string& what) const {
+    return fail(errc::bad_text, options_.name + ", line " + std::to_string(line_), what);
+  }
+  static std::string quoted(std::string_view field) { return '"' + std::string{field.substr(0, 40)} + '"'; }
+
+  result<void> take(const std::vector<std::string_view>& fields) {
+    if (!known_) {
+      known_ = true;
+      width_ = fields.size();
+      if (!is_number(fields[0])) return take_header(fields);
+      if (width_ != 2 && width_ != 3)
+        return wrong("a table without names of columns has 2 (time,count) or 3 (time,add|remove,instance), not " +
+                     std::to_string(width_));
+      (width_ == 2 ? count_ : event_) = 1;
+      if (width_ == 3) instance_ = 2;
+      time_ = 0;
+    }
+    if (fields.size() != width_)
+      return wrong("has " + std::to_string(fields.size()) + " fields, the first line " + std::to_string(width_));
+    CAUSEWAY_ASSIGN(const double seconds, time_from(fields[time_]));
+    trace_.seconds = seconds;
+    return count_ != absent ? take_count(seconds, fields[count_]) : take_event(seconds, fields);
+  }
+
+  result<void> take_header(const std::vector<std::string_view>& names) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string_view n = names[i];
+      std::size_t* column = nullptr;
+      if (n == "time" || n == "seconds" || n == "milliseconds") column = &time_;
+      if (n == "event") column = &event_;
+      if (n == "instance" || n == "node") column = &instance_;
+      if (n == "zone") column = &zone_;
+      if (n == "count") column = &count_;
+      if (column == nullptr) continue;  // columns for people
+      if (*column != absent) return wrong("names the column " + quoted(n) + " twice");
+      *column = i;
+      if (n == "seconds") per_second_ = 1;
+      if (n == "milliseconds") per_second_ = 1000;
+    }
+    if (time_ == absent) return wrong("names no column seconds, milliseconds or time");
+    const bool events = event_ != absent && instance_ != absent;
+    if (events == (count_ != absent)) return wrong("names either event and instance, or count");
+    return {};
+  }
+
+  static bool is_number(std::string_view field) {
+    double value = 0;
+    const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), value);
+    return !field.empty() && code == std::errc{} && end == field.data() + field.size() && std::isfinite(value);
+  }
+
+  result<double> time_from(std::string_view field) {
+    if (!is_number(field)) return wrong("the time is not a number: " + quoted(field));
+    double value = 0;
+    std::from_chars(field.data(), field.data() + field.size(), value);
+    value /= per_second_;
+    if (!(value >= 0 && value <= longest_trace)) return wrong("times are from 0 to 1e9 seconds, not " + quoted(field));
+    if (value < trace_.seconds) return wrong("goes back in time; sort the lines");
+    return value;
+  }
+
+  result<void> take_event(double seconds, const std::vector<std::string_view>& fields) {
+    const std::string_view what = fields[event_], name = fields[instance_];
+    if (what == "end") return {};  // only makes the trace as long as that
+    if (what != "add" && what != "remove") return wrong("the event is add, remove or end, not " + quoted(what));
+    if (name.empty() || name.size() > 64) return wrong("the instance's name has 1 to 64 bytes");
+    CAUSEWAY_ASSIGN(const std::uint32_t id, instance_of(name, zone_ == absent ? std::string_view{} : fields[zone_]));
+    return add(seconds, what == "add", id);
+  }
+
+  result<std::uint32_t> instance_of(std::string_view name, std::string_view zone) {
+    if (zone.size() > 64) return wrong("the zone's name has at most 64 bytes");
+    const auto z = zones_.emplace(std::string{zone}, static_cast<std::uint32_t>(zones_.size()));
+    if (z.second) trace_.zones.emplace_back(zone);
+    const auto id = ids_.emplace(std::string{name}, static_cast<std::uint32_t>(ids_.size()));
+    if (id.second) {
+      trace_.instances.push_back({std::string{name}, z.first->second});
+      here_.push_back(false);
+      place_.push_back(0);
+    }
+    if (trace_.instances[id.first->second].zone != z.first->second)
+      return wrong(quoted(name) + " was in another zone before");
+    return id.first->second;
+  }
+
+  result<void> add(double seconds, bool arrives, std::uint32_t id) {
+    if (here_[id] == arrives)
+      return wrong(quoted(trace_.instances[id].name) + (arrives ? " is there already" : " is not there"));
+    if (trace_.events.size() == most_trace_events || (arrives && live_.size() == most_trace_instances))
+      return fail(errc::too_large, options_.name + ", line " + std::to_string(line_),
+                  "more than 1,048,576 events, or 65,536 instances at one time");
+    here_[id] = arrives;
+    if (arrives) {
+      place_[id] = live_.size();
+      live_.push_back(id);
+    } else {
+      live_[place_[id]] = live_.back();
+      place_[live_.back()] = place_[id];
+      live_.pop_back();
+    }
+    trace_.events.push_back({seconds, arrives, id});
+    return {};
+  }
+
+  result<void> take_count(double seconds, std::string_view field) {
+    std::uint32_t count = 0;
+    const auto [end, code] = std::from_chars(field.data(), field.data() + field.size(), count);
+    if (field.empty() || code != std::errc{} || end != field.data() + field.size() || count > most_trace_instances)
+      return wrong("the count is a whole number up to 65,536, not " + quoted(field));
+    while (live_.size() < count) {
+      CAUSEWAY_ASSIGN(const std::uint32_t id, instance_of("node" + std::to_string(ids_.size() + 1), {}));
+      CAUSEWAY_TRY(add(seconds, true, id));
+    }
+    while (live_.size() > count) CAUSEWAY_TRY(add(seconds, false, live_[draw_.below(live_.size())]));
+    return {};
+  }
+
+  const trace_text_options& options_;
+  double per_second_;
+  rng draw_;
+  preemption_trace trace_;
+  std::map<std::string, std::uint32_t, std::less<>> ids_, zones_;
+  std::vector<bool> here_;
+  std::vector<std::uint32_t> live_;
+  std::vector<std::size_t> place_;  // of those that are here, in live_
+  std::size_t line_ = 0, width_ = 0;
+  std::size_t time_ = absent, event_ = absent, instance_ = absent, zone_ = absent, count_ = absent;
+  bool known_ = false;  // what the columns are
+};
+
+}  // namespace detail
+
+/// Reads a trace. errc::bad_text names the line; errc::too_large beyond 16 MiB, 1,048,576 events or 65,536 instances at one
+/// time. In tables of counts the instances that leave are drawn with `options.seed`.
+inline result<preemption_trace> read_trace(std::string_view text, const trace_text_options& options = {}) {
+  return detail::trace_reader{options}.read(text);
+}
+
+/// As `milliseconds,event,instance,zone`; read_trace gives the same trace again if its times are whole milliseconds.
+inline std::string write_trace(const preemption_trace& trace) {
+  std::string text = "milliseconds,event,instance,zone\n";
+  const auto ms = [](double seconds) { return std::to_string(std::llround(seconds * 1000)); };
+  for (const instance_event& e : trace.events) {
+    const trace_instance& i = trace.instances[e.instance];
+    text += ms(e.seconds) + (e.arrives ? ",add," : ",remove,") + i.name + ',' + trace.zones[i.zone] + '\n';
+  }
+  return text + ms(trace.seconds) + ",end,,\n";
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_PREEMPTION_TRACE_TEXT_HPP
+
+// ---- causeway/plan/schedules.hpp ----
+#ifndef CAUSEWAY_PLAN_SCHEDULES_HPP
+#define CAUSEWAY_PLAN_SCHEDULES_HPP
+
+// Schedules of pipelines with a closed form. In all of them the backwards of a chunk run in the order of the micro-batches,
+// 0, 1, 2, ..., on every rank: gradients are then added up in the order of the unsplit model and have its bits. (The GPipe
+// of the paper runs them the other way; its bubble and memory are the same.)
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+namespace detail {
+
+inline constexpr std::uint64_t most_operations = std::uint64_t{1} << 26U;  // of one schedule: 800 MB
+
+/// An empty schedule of these sizes, or why there is none.
+[[nodiscard]] inline result<schedule> start_schedule(std::uint32_t ranks, std::uint32_t chunks,
+                                                     std::uint32_t micro_batches) {
+  if (ranks == 0 || chunks == 0 || micro_batches == 0)
+    return fail(errc::invalid_argument, "schedule", "needs at least one rank, one chunk and one micro-batch");
+  const std::uint64_t stages = std::uint64_t{ranks} * chunks;  // no overflow: both have 32 bits
+  if (stages > most_operations || stages * micro_batches > most_operations / 3) {
+    return fail(errc::too_large, "schedule",
+                std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " chunks with " +
+                    std::to_string(micro_batches) + " micro-batches are too many operations; use fewer micro-batches");
+  }
+  schedule s{ranks, chunks, micro_batches, true, {}};
+  s.orders.resize(ranks);
+  return s;
+}
+
+/// Forwards ahead of the first backward, then one backward for each forward, then the backwards that remain.
+[[nodiscard]] inline std::vector<operation> one_for_one(std::uint32_t warm_up, std::uint32_t micro_batches) {
+  std::vector<operation> order;
+  order.reserve(std::size_t{2} * micro_batches);
+  std::uint32_t forward = 0;
+  while (forward < std::min(warm_up, micro_batches)) order.push_back({work::forward, forward++});
+  for (std::uint32_t backward = 0; backward < micro_batches; ++backward) {
+    if (forward < micro_batches) order.push_back({work::forward, forward++});
+    order.push_back({work::backward, backward});
+  }
+  return order;
+}
+
+}  // namespace detail
+
+/// GPipe (Huang et al., NeurIPS 2019): all forwards, then all backwards. Holds the activations of all micro-batches.
+/// Bubble with equal stages: (p - 1) / (m + p - 1) of the step, for p ranks and m micro-batches.
+[[nodiscard]] inline result<schedule> gpipe(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
+  for (auto& order : s.orders) order = detail::one_for_one(micro_batches, micro_batches);
+  return s;
+}
+
+/// Forwards alone, chunk by chunk: an evaluation.
+[[nodiscard]] inline result<schedule> forwards_only(std::uint32_t ranks, std::uint32_t chunks,
+                                                    std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
+  for (auto& order : s.orders) {
+    for (std::uint32_t c = 0; c < chunks; ++c) {
+      for (std::uint32_t m = 0; m < micro_batches; ++m) order.push_back({work::forward, m, c});
+    }
+  }
+  return s;
+}
+
+/// PipeDream-flush (Narayanan et al., ICML 2021), "1F1B": rank r runs p - 1 - r forwards ahead, then alternates. The bubble
+/// of GPipe, but at most p - r sets of activations on rank r.
+[[nodiscard]] inline result<schedule> one_f_one_b(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) s.orders[r] = detail::one_for_one(ranks - 1 - r, micro_batches);
+  return s;
+}
+
+/// Interleaved 1F1B (Narayanan et al., SC 2021; the order of Megatron-LM): each rank holds `chunks` parts of the model, and
+/// micro-batches go through them in groups of `ranks`. `micro_batches` must be a multiple of `ranks`.
+/// Bubble: (p - 1) / (v m + p - 1) of the step for v chunks, at up to 2 (p - 1 - r) + (v - 1) p + 1 activations of 1 / v
+/// the size.
+[[nodiscard]] inline result<schedule> interleaved(std::uint32_t ranks, std::uint32_t chunks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, chunks, micro_batches));
+  if (micro_batches % ranks != 0) {
+    return fail(errc::invalid_argument, "interleaved",
+                "needs a number of micro-batches that the " + std::to_string(ranks) + " ranks divide, not " +
+                    std::to_string(micro_batches) + "; change it, or use one_f_one_b");
+  }
+  const std::uint32_t units = chunks * micro_batches;
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    // Twice the way to the last rank: a micro-batch comes back from its last chunk as it went there. With one chunk the
+    // forwards ahead of 1F1B suffice.
+    const std::uint32_t ahead = chunks == 1 ? ranks - 1 - r : 2 * (ranks - 1 - r) + (chunks - 1) * ranks;
+    const auto unit = [&](work kind, std::uint32_t k) {
+      const std::uint32_t chunk = k / ranks % chunks;
+      const std::uint32_t micro_batch = k / (ranks * chunks) * ranks + k % ranks;
+      return operation{kind, micro_batch, kind == work::forward ? chunk : chunks - 1 - chunk};
+    };
+    for (const operation& op : detail::one_for_one(ahead, units)) s.orders[r].push_back(unit(op.kind, op.micro_batch));
+  }
+  return s;
+}
+
+/// ZB-H1 (Qi et al., ICLR 2024, arXiv 2401.10241): 1F1B with backwards in halves. Only the input gradient keeps the stage
+/// before waiting; rank r stays r weight gradients behind and runs them where 1F1B has its last bubble. Every rank holds up
+/// to p sets of activations, as many as rank 0 of 1F1B. Each rank waits (p - 1)(F + I - W) seconds for m >= p, equal stages
+/// and W <= F; above that (p - 1) I, as a weight gradient then delays the next forward.
+[[nodiscard]] inline result<schedule> zero_bubble(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(ranks, 1, micro_batches));
+  for (std::uint32_t r = 0; r < ranks; ++r) {
+    std::uint32_t done = 0;  // weight gradients
+    for (const operation& op : detail::one_for_one(ranks - 1 - r, micro_batches)) {
+      const bool halves = op.kind == work::backward;
+      s.orders[r].push_back({halves ? work::input_gradient : op.kind, op.micro_batch});
+      if (halves && op.micro_batch >= r) s.orders[r].push_back({work::weight_gradient, done++});
+    }
+    while (done < micro_batches) s.orders[r].push_back({work::weight_gradient, done++});
+  }
+  return s;
+}
+
+/// The k-th operation (0, 1, ...) of a rank in PipeDream's endless stream (Narayanan et al., SOSP 2019): p - r forwards,
+/// then a backward and a forward in turn, without a flush. A stage updates its weights after each backward, so that
+/// p - 1 - r updates come between a micro-batch's forward and its backward on rank r.
+[[nodiscard]] constexpr operation stream_operation(std::uint32_t ranks, std::uint32_t rank, std::uint64_t k) noexcept {
+  const std::uint64_t warm_up = ranks - rank;
+  if (k < warm_up) return {work::forward, static_cast<std::uint32_t>(k)};
+  const std::uint64_t turn = k - warm_up;
+  if (turn % 2 == 0) return {work::backward, static_cast<std::uint32_t>(turn / 2)};
+  return {work::forward, static_cast<std::uint32_t>(warm_up + turn / 2)};
+}
+
+/// A stretch of that stream: its first `micro_batches`, all of which come to their end. No flush in between, `flushes` is
+/// false; the bubble is that of filling the pipeline once. The order is that of 1F1B: only the updates differ.
+[[nodiscard]] inline result<schedule> asynchronous(std::uint32_t ranks, std::uint32_t micro_batches) {
+  CAUSEWAY_ASSIGN(schedule s, one_f_one_b(ranks, micro_batches));
+  s.flushes = false;
+  return s;
+}
+
+/// The same schedule with activations recomputed: forwards store only their input, and a recompute stands right before each
+/// backward (or input gradient), but not where the forward itself stands there. GPipe's and Megatron's checkpoints.
+[[nodiscard]] inline schedule with_recompute(const schedule& s) {
+  schedule out = s;
+  for (auto& order : out.orders) {
+    const std::vector<operation> before = std::exchange(order, {});
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const operation& op = before[i];
+      const bool fresh = i > 0 && before[i - 1] == operation{work::forward, op.micro_batch, op.chunk};
+      if (gives_input_gradient(op.kind) && !fresh) order.push_back({work::recompute, op.micro_batch, op.chunk});
+      order.push_back(op);
+    }
+  }
+  return out;
+}
+
+/// The part of a step in which each rank waits with equal stages and no cost of links: (p - 1) / (v m + p - 1), of gpipe
+/// and one_f_one_b for v = 1 chunk and of interleaved.
+[[nodiscard]] constexpr double flush_bubble(std::uint32_t ranks, std::uint32_t micro_batches, std::uint32_t chunks = 1) {
+  CAUSEWAY_EXPECT(ranks > 0 && micro_batches > 0 && chunks > 0);
+  return (ranks - 1.0) / (static_cast<double>(chunks) * micro_batches + ranks - 1.0);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULES_HPP
+
+// ---- causeway/plan/schedule_varuna.hpp ----
+#ifndef CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
+#define CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
+
+// Varuna's schedule (Athlur et al., EuroSys 2022, section 3.2): not a closed form but what a rule does on given costs. The
+// paper states the rule in words; the tie-breaks are ours:
+//   1. The gradient is there: backward. It goes before everything, as the stage before waits for it.
+//   2. The last rank runs each backward right after its forward, and recomputes nothing. All others store a forward's
+//      input only.
+//   3. The gradient is on its way, and a forward would end too late to recompute before it arrives: recompute now.
+//   4. Otherwise a forward, if its input is there and fewer than the given number of inputs are stored.
+//   5. Otherwise, if the gradient is on its way: recompute, though early.
+// A rank so holds one set of activations and a bounded number of inputs. The order is meant for opportunistic ranks.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+namespace detail {
+
+/// What one rank has done, and what the rule wants next.
+class varuna_rule {
+ public:
+  varuna_rule(const schedule& shape, std::uint32_t rank, std::uint32_t stored_inputs)
+      : rank_{rank}, last_{rank + 1 == shape.ranks}, micro_batches_{shape.micro_batches}, most_stored_{stored_inputs} {}
+
+  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
+    if (backwards_ == micro_batches_) return std::nullopt;
+    const operation backward{work::backward, backwards_}, recompute{work::recompute, backwards_};
+    if (has_activations_ && clock.arrived(rank_, backward)) return take(backward);
+    const double gradient = forwards_ == backwards_ ? pipeline_clock::never : clock.expected(rank_, backward);
+    const double needed = has_activations_ ? 0 : clock.cost(rank_, recompute);
+    const auto forward = next_forward(clock);
+    if (forward && clock.now() + clock.cost(rank_, *forward) + needed <= gradient) return take(*forward);
+    if (!has_activations_ && gradient < pipeline_clock::never) return take(recompute);
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] std::optional<operation> next_forward(const pipeline_clock& clock) const {
+    const operation forward{work::forward, forwards_};
+    const bool room = last_ ? forwards_ == backwards_ : forwards_ - backwards_ - (has_activations_ ? 1 : 0) < most_stored_;
+    if (forwards_ == micro_batches_ || !room || !clock.arrived(rank_, forward)) return std::nullopt;
+    return forward;
+  }
+
+  [[nodiscard]] operation take(const operation& op) {
+    forwards_ += op.kind == work::forward ? 1 : 0;
+    backwards_ += op.kind == work::backward ? 1 : 0;
+    if (op.kind != work::forward || last_) has_activations_ = op.kind != work::backward;
+    return op;
+  }
+
+  std::uint32_t rank_;
+  bool last_;
+  std::uint32_t micro_batches_;
+  std::uint32_t most_stored_;
+  std::uint32_t forwards_ = 0;
+  std::uint32_t backwards_ = 0;
+  bool has_activations_ = false;
+};
+
+}  // namespace detail
+
+/// The order that the rule writes on the costs of one stage per rank, when no rank stores more than `stored_inputs`. Twice
+/// as many as ranks make it as short as 1F1B with recomputation on equal stages without links; slow links want more.
+/// Errors: costs that do not fit; no room for an input.
+[[nodiscard]] inline result<schedule> varuna(const stage_costs& costs, std::uint32_t micro_batches,
+                                             std::uint32_t stored_inputs) {
+  CAUSEWAY_ASSIGN(schedule s, detail::start_schedule(static_cast<std::uint32_t>(costs.stages.size()), 1, micro_batches));
+  CAUSEWAY_TRY(plan::check(costs, s.ranks));
+  if (stored_inputs == 0) return fail(errc::invalid_argument, "varuna", "a rank must have room for at least one input");
+  std::vector<detail::varuna_rule> rules;
+  for (std::uint32_t r = 0; r < s.ranks; ++r) rules.emplace_back(s, r, stored_inputs);
+  detail::pipeline_clock clock{s, costs, {}};
+  clock.run([&](std::uint32_t rank) { return rules[rank].choose(clock); },
+            [&](std::uint32_t rank, const timed_operation& t) {
+              s.orders[rank].push_back(t.op);
+              if (t.op.kind == work::backward && rank > 0) clock.wake(rank - 1);  // its gradient is on the way
+            });
+  return s;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_VARUNA_HPP
+
+// ---- causeway/plan/varuna_search.hpp ----
+#ifndef CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
+#define CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
+
+// How many stages, replicas and micro-batches to train with on G devices: Varuna's search (Athlur et al., EuroSys 2022,
+// section 4). Calibration gives numbers that do not depend on G; for each number of stages the schedule is simulated event
+// by event; the quickest is taken. When G changes it is asked again: the global batch stays, so that training goes on with
+// the same optimisation problem (job morphing).
+//
+// Devices are alike, and so are links. A step is the pipeline's makespan and then the average of the gradients in each
+// stage, by a ring: 2 (D - 1) messages of 1 / D of the stage. Where the global batch does not divide evenly, the replica
+// with the most samples is simulated, with its last micro-batch as if it were full.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// What one cut-point (the part of the model up to the next place where it may be cut) takes, measured once.
+struct cut_point {
+  std::vector<double> forward;   ///< F(m) in seconds, for each measured micro-batch size
+  std::vector<double> backward;  ///< B(m) without recomputing the forward
+  double gradient_bytes = 0;     ///< that replicas average
+  double memory = 0;             ///< bytes of parameters, gradients and optimizer state
+  double activation = 0;         ///< bytes for the backward pass, per sample
+};
+
+struct varuna_calibration {
+  std::vector<std::size_t> sizes;  ///< of micro-batches in samples, rising, the first at least 1
+  std::vector<cut_point> points;
+  double boundary_bytes = 0;  ///< of activations between two cut-points, per sample
+  link_cost hop;              ///< between stages
+  link_cost ring;             ///< between the replicas of a stage
+};
+
+struct varuna_options {
+  std::size_t devices = 1;                                         ///< G
+  std::size_t global_batch = 1;                                    ///< samples per step, M
+  double device_memory = std::numeric_limits<double>::infinity();  ///< bytes
+  double knee = 0.05;             ///< the micro-batch is the least whose F(m) / m is within this part of the best
+  std::size_t stored_inputs = 0;  ///< a rank keeps at most; 0: twice the stages
+};
+
+struct varuna_plan {
+  std::size_t replicas = 0;       ///< D
+  std::size_t micro_batch = 0;    ///< m, samples
+  std::size_t micro_batches = 0;  ///< N_m, of the replica with the most samples
+  stage_split split;              ///< of the cut-points; its stages are P
+  double pipeline_seconds = 0;
+  double average_seconds = 0;
+
+  [[nodiscard]] std::size_t stages() const noexcept { return split.stages(); }
+  [[nodiscard]] double seconds() const noexcept { return pipeline_seconds + average_seconds; }
+};
+
+/// The place in `sizes` of the micro-batch at the knee of F(m) / m, F summed over all cut-points: larger ones would only
+/// make the bubble larger.
+inline std::size_t knee_of(const varuna_calibration& c, double tolerance) {
+  std::vector<double> per_sample(c.sizes.size());
+  for (std::size_t i = 0; i < per_sample.size(); ++i) {
+    for (const cut_point& p : c.points) per_sample[i] += p.forward[i] / static_cast<double>(c.sizes[i]);
+  }
+  const double best = *std::min_element(per_sample.begin(), per_sample.end());
+  std::size_t knee = 0;
+  while (per_sample[knee] > best * (1 + tolerance)) ++knee;
+  return knee;
+}
+
+namespace detail {
+
+/// One number of stages at one micro-batch size.
+class varuna_try {
+ public:
+  varuna_try(const varuna_calibration& c, const varuna_options& o, std::size_t size)
+      : calibration_{c}, options_{o}, size_{size}, samples_{static_cast<double>(c.sizes[size])} {
+    for (const cut_point& p : c.points) {
+      model_.blocks.push_back({p.gradient_bytes, p.forward[size] + p.backward[size], p.memory, p.activation * samples_});
+    }
+  }
+
+  [[nodiscard]] result<varuna_plan> run(std::size_t stages) const {
+    const std::size_t replicas = options_.devices / stages;
+    const std::size_t share = (options_.global_batch + replicas - 1) / replicas;
+    varuna_plan plan{replicas, calibration_.sizes[size_], 0, {}, 0, 0};
+    plan.micro_batches = (share + plan.micro_batch - 1) / plan.micro_batch;
+    const std::size_t stored =
+        std::min(options_.stored_inputs == 0 ? 2 * stages : options_.stored_inputs, plan.micro_batches);
+    const double kept = static_cast<double>(stored) * calibration_.boundary_bytes * samples_;
+    const std::vector<stage_device> devices(stages, stage_device{1, options_.device_memory - kept, 1});
+    CAUSEWAY_ASSIGN(plan.split, split_by_time(model_, devices));
+    const stage_costs costs = costs_of(plan.split);
+    CAUSEWAY_ASSIGN(const schedule order,
+                    varuna(costs, static_cast<std::uint32_t>(plan.micro_batches), static_cast<std::uint32_t>(stored)));
+    CAUSEWAY_ASSIGN(const timeline t, timeline_of(order, costs));
+    plan.pipeline_seconds = t.makespan;
+    plan.average_seconds = average_seconds(plan);
+    return plan;
+  }
+
+ private:
+  [[nodiscard]] stage_costs costs_of(const stage_split& split) const {
+    stage_costs costs;
+    for (std::size_t s = 0; s < split.stages(); ++s) {
+      double forward = 0, backward = 0;
+      for (std::size_t i = split.first_block[s]; i < split.end(s); ++i) {
+        forward += calibration_.points[i].forward[size_];
+        backward += calibration_.points[i].backward[size_];
+      }
+      costs.stages.push_back({forward, backward / 2, backward / 2, forward});
+    }
+    const double bytes = calibration_.boundary_bytes * samples_;
+    costs.edges.assign(split.stages() - 1, {calibration_.hop.delay, bytes, bytes, calibration_.hop.bandwidth / 8});
+    return costs;
+  }
+
+  [[nodiscard]] double average_seconds(const varuna_plan& plan) const {
+    const double d = static_cast<double>(plan.replicas);
+    double slowest = 0;
+    for (std::size_t s = 0; s < plan.stages(); ++s) {
+      const block_cost stage = cost_of_stage(model_, plan.split.first_block[s], plan.split.end(s));
+      slowest = std::max(slowest, 2 * (d - 1) * calibration_.ring.seconds(stage.parameters / d));
+    }
+    return slowest;
+  }
+
+  const varuna_calibration& calibration_;
+  const varuna_options& options_;
+  std::size_t size_;
+  double samples_;
+  model_cost model_;  // its `parameters` are the bytes of gradients
+};
+
+inline result<void> check_varuna(const varuna_calibration& c, const varuna_options& o) {
+  const auto wrong = [](const char* what) { return fail(errc::invalid_argument, "varuna's search", what); };
+  if (c.sizes.empty() || c.sizes[0] == 0 ||
+      std::adjacent_find(c.sizes.begin(), c.sizes.end(), [](auto a, auto b) { return a >= b; }) != c.sizes.end())
+    return wrong("needs calibrated micro-batch sizes that rise from 1 or more");
+  if (c.points.empty()) return wrong("needs a cut-point");
+  for (const cut_point& p : c.points) {
+    if (p.forward.size() != c.sizes.size() || p.backward.size() != c.sizes.size())
+      return wrong("needs a forward and a backward time of each cut-point for each micro-batch size");
+  }
+  if (o.devices == 0 || o.global_batch == 0) return wrong("needs at least one device and one sample");
+  return {};
+}
+
+}  // namespace detail
+
+/// The quickest (P, D, m, N_m) with P * D <= G. errc::invalid_argument: a calibration that is not complete;
+/// errc::out_of_memory: the model fits in no number of stages. Costs a simulation for each number of stages up to G.
+inline result<varuna_plan> plan_varuna(const varuna_calibration& calibration, const varuna_options& options) {
+  CAUSEWAY_TRY(detail::check_varuna(calibration, options));
+  const detail::varuna_try attempt{calibration, options, knee_of(calibration, options.knee)};
+  result<varuna_plan> best = fail(errc::out_of_memory, "varuna's search", "nothing was tried");
+  for (std::size_t p = 1; p <= std::min(calibration.points.size(), options.devices); ++p) {
+    result<varuna_plan> next = attempt.run(p);
+    if (!best || (next && next->seconds() < best->seconds())) best = std::move(next);
+  }
+  return best;
+}
+
+/// The plan for each number of devices from 1 to `options.devices`, or why there is none: what to change to when devices
+/// come and go.
+inline std::vector<result<varuna_plan>> morphing_table(const varuna_calibration& calibration, varuna_options options) {
+  std::vector<result<varuna_plan>> table;
+  for (std::size_t devices = options.devices, g = 1; g <= devices; ++g) {
+    options.devices = g;
+    table.push_back(plan_varuna(calibration, options));
+  }
+  return table;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_VARUNA_SEARCH_HPP
+
+// ---- causeway/plan/recovery_morph.hpp ----
+#ifndef CAUSEWAY_PLAN_RECOVERY_MORPH_HPP
+#define CAUSEWAY_PLAN_RECOVERY_MORPH_HPP
+
+// morph: Varuna (Athlur et al., EuroSys 2022). Whenever the number of peers changes, the number of stages and of pipelines
+// is searched anew (varuna_search.hpp: with its schedule, which recomputes activations), the global batch stays, and all
+// processes meet again and load the last checkpoint. A change that leaves the plan as it is and hits only spare peers is
+// none.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// A job as Varuna's search takes it: each block is a cut-point, the embedding and the head are of the first and the last.
+inline varuna_calibration calibration_of(const recovery_job& job) {
+  varuna_calibration c{
+      {job.micro_batch}, {}, job.boundary_bytes / static_cast<double>(job.micro_batch), job.link, job.link};
+  const std::size_t blocks = job.model.blocks.size();
+  for (std::size_t b = 0; b < blocks; ++b) {
+    block_cost cost = job.model.blocks[b];
+    if (b == 0) cost += job.model.embedding;
+    if (b + 1 == blocks) cost += job.model.head;
+    const double forward = cost.seconds * job.forward_share;
+    c.points.push_back({{forward}, {cost.seconds - forward}, cost.parameters * job.gradient_bytes, cost.memory, 0});
+  }
+  return c;
+}
+
+class morph_recovery {
+ public:
+  /// `device_memory`: bytes for parameters and optimizer state, and the inputs that are kept to be recomputed from.
+  explicit morph_recovery(const recovery_job& job, double device_memory = std::numeric_limits<double>::infinity())
+      : job_{&job}, calibration_{calibration_of(job)} {
+    options_.global_batch = job.micro_batches * job.micro_batch;
+    options_.device_memory = device_memory;
+  }
+
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
+    const std::size_t broken = detail::take_out(active_, lost);
+    detail::take_out(spare_, lost);
+    spare_.insert(spare_.end(), come.begin(), come.end());
+    const choice next = best(active_.size() + spare_.size());
+    if (broken == 0 && next.stages == now_.stages && next.replicas == now_.replicas) return {};
+    now_ = next;
+    spare_.insert(spare_.begin(), active_.begin(), active_.end());
+    const auto used = spare_.begin() + static_cast<std::ptrdiff_t>(next.stages * next.replicas);
+    active_.assign(spare_.begin(), used);
+    spare_.erase(spare_.begin(), used);
+    return {(broken > 0 ? job_->detection : 0) + job_->restart + next.bytes / job_->read_bytes_per_second,
+            step_fate::from_checkpoint};
+  }
+
+  recovery_action boundary() { return {}; }
+  [[nodiscard]] double step_seconds() const { return now_.seconds; }
+  [[nodiscard]] double checkpoint_bytes() const { return now_.bytes; }
+  [[nodiscard]] std::size_t stages() const { return now_.stages; }
+  [[nodiscard]] std::size_t replicas() const { return now_.replicas; }
+
+ private:
+  struct choice {
+    std::size_t stages = 0, replicas = 0;
+    double seconds = no_step;
+    double bytes = 0;  // of the largest stage
+  };
+
+  choice best(std::size_t peers) {
+    const auto [known, fresh] = known_.try_emplace(peers);
+    if (!fresh || peers == 0) return known->second;
+    options_.devices = peers;
+    const auto plan = plan_varuna(calibration_, options_);
+    if (!plan) return known->second;  // too few
+    choice& c = known->second;
+    c = {plan->stages(), plan->replicas, plan->seconds(), 0};
+    for (std::size_t s = 0; s < plan->stages(); ++s) {
+      const block_cost stage = cost_of_stage(job_->model, plan->split.first_block[s], plan->split.end(s));
+      c.bytes = std::max(c.bytes, stage.memory);
+    }
+    return c;
+  }
+
+  const recovery_job* job_;
+  varuna_calibration calibration_;
+  varuna_options options_;
+  std::vector<std::uint32_t> active_, spare_;
+  choice now_;
+  std::map<std::size_t, choice> known_;  // [peers]
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RECOVERY_MORPH_HPP
+
+// ---- causeway/plan/recovery_neighbour.hpp ----
+#ifndef CAUSEWAY_PLAN_RECOVERY_NEIGHBOUR_HPP
+#define CAUSEWAY_PLAN_RECOVERY_NEIGHBOUR_HPP
+
+// neighbour_init: CheckFree. No checkpoints and no redundancy: a lost stage is made up from the weights of its two
+// neighbours and training goes on. What that costs in training is not for a replay to know: it is a parameter, the steps
+// that must be done once more for each stage that was made up. A stage that another pipeline still has is copied from
+// there, whole. If two neighbours are gone with all their holders, or an end of the pipeline (which has one neighbour only;
+// the paper's CheckFree+ swaps stages during training for that) the same parameter is taken: derived, and kind to the
+// policy.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct neighbour_options {
+  std::size_t stages = 1;
+  double repeated_steps = 0;  ///< that make up for one stage's lost weights
+};
+
+class neighbour_recovery {
+ public:
+  static result<neighbour_recovery> make(const recovery_job& job, const neighbour_options& options) {
+    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
+    return neighbour_recovery{std::move(cut), options};
+  }
+
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
+    const std::size_t broken = grid_.lose(lost).size();
+    grid_.add_spares(come);
+    if (broken == 0 && (grid_.pipelines() > 0 || grid_.peers() < cut_.stages())) return {};
+    double made_up = owed_;  // stages
+    if (started_ && grid_.pipelines() > 0) {
+      for (std::size_t s = 0; s < cut_.stages(); ++s) made_up += grid_.holders(s) == 0 ? 1 : 0;
+    }
+    grid_.rebuild();
+    step_ = cut_.step_seconds(grid_.pipelines());
+    started_ = true;
+    owed_ = 0;
+    if (grid_.pipelines() == 0) {  // those who are left keep their weights and wait
+      owed_ = made_up;
+      return {0, step_fate::begins_again};
+    }
+    return {cut_.job().detection + cut_.job().regroup + cut_.copy_seconds(), step_fate::begins_again,
+            made_up * options_.repeated_steps};
+  }
+
+  recovery_action boundary() {
+    if (grid_.peers() / cut_.stages() <= grid_.pipelines()) return {};
+    grid_.rebuild();
+    step_ = cut_.step_seconds(grid_.pipelines());
+    return {cut_.job().regroup + cut_.copy_seconds()};
+  }
+
+  [[nodiscard]] double step_seconds() const { return step_; }
+  [[nodiscard]] double checkpoint_bytes() const { return 0; }
+  [[nodiscard]] const peer_grid& grid() const { return grid_; }
+
+ private:
+  neighbour_recovery(cut_job cut, const neighbour_options& options)
+      : cut_{std::move(cut)}, options_{options}, grid_{options.stages} {}
+
+  cut_job cut_;
+  neighbour_options options_;
+  peer_grid grid_;
+  double step_ = no_step;
+  double owed_ = 0;  // stages that were lost while nothing could be made up
+  bool started_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RECOVERY_NEIGHBOUR_HPP
+
+// ---- causeway/plan/recovery_proactive.hpp ----
+#ifndef CAUSEWAY_PLAN_RECOVERY_PROACTIVE_HPP
+#define CAUSEWAY_PLAN_RECOVERY_PROACTIVE_HPP
+
+// proactive: Parcae (Duan et al., NSDI 2024). Every interval, and at every loss, the number of peers is forecast from how
+// many there were (availability.hpp), and pipelines take the shape that is best for what is expected (liveput.hpp), before
+// peers go. A peer that is lost is made good from its own stage first, then by spares and peers of stages that have too
+// many. The weights are also on a server that is not taken away (ParcaePS), whose cost is not counted: no checkpoint is
+// gone back to, the step under way begins again. Intervals are counted in steps; the paper's are a minute.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct proactive_options {
+  std::size_t most_stages = 1;                                     ///< of a shape
+  double device_memory = std::numeric_limits<double>::infinity();  ///< bytes of parameters and optimizer state
+  double interval = 60;                                            ///< seconds between plans, in whole steps
+  std::size_t lookahead = 4;                                       ///< intervals
+  std::size_t history = 60;                                        ///< intervals that the forecast is fitted to
+  liveput_options draws{16, 1};
+};
+
+class proactive_recovery {
+ public:
+  proactive_recovery(const recovery_job& job, const proactive_options& options) : job_{&job}, options_{options} {}
+
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
+    const std::size_t before = peers();
+    std::size_t broken = 0;
+    for (auto& stage : of_stage_) broken += detail::take_out(stage, lost);
+    detail::take_out(spare_, lost);
+    spare_.insert(spare_.end(), come.begin(), come.end());
+    if (broken == 0 && shape_.instances() > 0) return {};  // peers that came wait for the next plan
+    const double pause = take(next_shape(before), broken > 0);
+    return {pause + (broken > 0 ? job_->detection : 0), step_fate::begins_again};
+  }
+
+  recovery_action boundary() {
+    elapsed_ += step_;
+    if (elapsed_ < options_.interval) return {};
+    elapsed_ = 0;
+    history_.push_back(peers());
+    if (history_.size() > options_.history) history_.erase(history_.begin());
+    return {take(next_shape(peers()), false)};
+  }
+
+  [[nodiscard]] double step_seconds() const { return step_; }
+  [[nodiscard]] double checkpoint_bytes() const { return 0; }
+  [[nodiscard]] const pipeline_shape& shape() const { return shape_; }
+
+ private:
+  [[nodiscard]] std::size_t peers() const {
+    std::size_t n = spare_.size();
+    for (const auto& stage : of_stage_) n += stage.size();
+    return n;
+  }
+
+  /// What a step of a shape takes; infinite if it does not fit.
+  double seconds(const pipeline_shape& s) {
+    if (s.instances() == 0 || s.stages > job_->model.blocks.size()) return no_step;
+    const auto [known, fresh] = seconds_.try_emplace({s.replicas, s.stages}, no_step);
+    if (!fresh) return known->second;
+    const auto cut = cut_job::make(*job_, s.stages);
+    if (cut && cut->state_bytes() <= options_.device_memory) known->second = cut->step_seconds(s.replicas);
+    return known->second;
+  }
+
+  /// From the shape that is, which `before` peers had, to the first of the best sequence for what is forecast.
+  pipeline_shape next_shape(std::size_t before) {
+    std::vector<std::size_t> available{peers()};
+    for (const std::size_t n : forecast(fit_availability(history_), peers(), options_.lookahead)) available.push_back(n);
+    const std::size_t had = std::max(before, shape_.instances());
+    std::vector<std::size_t> key{shape_.replicas, shape_.stages, had};
+    key.insert(key.end(), available.begin(), available.end());
+    const auto [known, fresh] = planned_.try_emplace(std::move(key));
+    if (!fresh) return known->second;
+    const double copy = job_->link.seconds(largest_stage());
+    const migration_costs costs{job_->regroup, job_->regroup + copy, job_->regroup + copy};
+    const auto throughput = [&](const pipeline_shape& s) { return job_->samples() / seconds(s); };
+    const liveput_plan plan =
+        plan_liveput(shape_, had, available, options_.interval, options_.most_stages, costs, throughput, options_.draws);
+    return known->second = plan.shapes.front();
+  }
+
+  [[nodiscard]] double largest_stage() {
+    if (shape_.instances() == 0) return 0;
+    return cut_job::make(*job_, shape_.stages)->state_bytes();
+  }
+
+  /// Moves peers so that there are pipelines of this shape: seconds.
+  double take(const pipeline_shape& next, bool broken) {
+    const bool grows = next.replicas > shape_.replicas;
+    const bool same = next.stages == shape_.stages && next.instances() > 0;
+    if (!same) {
+      for (const auto& stage : of_stage_) spare_.insert(spare_.end(), stage.begin(), stage.end());
+      of_stage_.assign(next.stages, {});
+    }
+    shape_ = next;
+    step_ = seconds(next);
+    if (next.instances() == 0) return 0;
+    const std::size_t moved = deal();
+    if (moved > 0) return job_->regroup + job_->link.seconds(largest_stage());
+    return broken || grows ? job_->regroup : 0;
+  }
+
+  /// Stages with too few peers take spares, and from stages with too many. How many peers changed.
+  std::size_t deal() {
+    std::size_t moved = 0;
+    for (auto& stage : of_stage_) {
+      for (; stage.size() < shape_.replicas; ++moved) {
+        auto* from = &spare_;
+        for (auto& other : of_stage_) {
+          if (from->empty() && other.size() > shape_.replicas) from = &other;
+        }
+        CAUSEWAY_EXPECT(!from->empty());  // a shape has at most as many instances as there are
+        stage.push_back(from->back());
+        from->pop_back();
+      }
+    }
+    return moved;
+  }
+
+  const recovery_job* job_;
+  proactive_options options_;
+  pipeline_shape shape_;
+  std::vector<std::vector<std::uint32_t>> of_stage_;  // of some more peers than the shape has replicas, after it shrank
+  std::vector<std::uint32_t> spare_;
+  std::vector<std::size_t> history_;
+  double step_ = no_step, elapsed_ = 0;
+  std::map<std::pair<std::size_t, std::size_t>, double> seconds_;  // of (replicas, stages)
+  std::map<std::vector<std::size_t>, pipeline_shape> planned_;     // of the shape, what it had, and the forecast
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RECOVERY_PROACTIVE_HPP
+
+// ---- causeway/plan/recovery_redundant.hpp ----
+#ifndef CAUSEWAY_PLAN_RECOVERY_REDUNDANT_HPP
+#define CAUSEWAY_PLAN_RECOVERY_REDUNDANT_HPP
+
+// redundant: Bamboo (Thorpe et al., NSDI 2023). Each peer holds its successor's stage too (the last one the first stage)
+// and repeats its forwards in bubbles; when the successor is lost it does both stages from then on, backwards included, and
+// the step goes on. After the step the peers regroup, by the rule of Bamboo's simulator, as long as there are enough for a
+// pipeline: if spare peers can fill all holes,
+// if more than 5 % of the peers are such that another loss would be fatal, or if there are enough peers for one more
+// pipeline. Losing a peer and its predecessor is fatal: the step begins again if another pipeline holds the stage, else
+// all since the last checkpoint is lost.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct redundant_options {
+  std::size_t stages = 1;      ///< of each pipeline; the paper takes 1.5 times as many as without redundancy
+  double failover = 0;         ///< seconds until a predecessor has taken over: the lost stage's state back to the device
+  double most_at_risk = 0.05;  ///< of the peers, without regrouping
+};
+
+class redundant_recovery {
+ public:
+  static result<redundant_recovery> make(const recovery_job& job, const redundant_options& options) {
+    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
+    return redundant_recovery{std::move(cut), options};
+  }
+
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
+    const std::size_t broken = grid_.lose(lost).size();
+    grid_.add_spares(come);
+    const recovery_job& job = cut_.job();
+    if (grid_.pipelines() == 0) return revive();
+    if (broken == 0) return {};
+    if (!fatal()) {
+      update();
+      return {job.detection + options_.failover};
+    }
+    const bool held = all_stages_held();
+    recovery_action action = regroup();
+    action.pause += job.detection;
+    action.fate = step_fate::begins_again;
+    if (!held) action = {job.detection + job.restart + 2 * cut_.load_seconds(), step_fate::from_checkpoint};
+    return action;
+  }
+
+  recovery_action boundary() { return must_regroup() ? regroup() : recovery_action{}; }
+
+  [[nodiscard]] double step_seconds() const { return step_; }
+  [[nodiscard]] double checkpoint_bytes() const { return cut_.state_bytes(); }
+  [[nodiscard]] const peer_grid& grid() const { return grid_; }
+
+ private:
+  redundant_recovery(cut_job cut, const redundant_options& options)
+      : cut_{std::move(cut)}, options_{options}, grid_{options.stages} {}
+
+  [[nodiscard]] std::size_t before(std::size_t s) const { return s == 0 ? cut_.stages() - 1 : s - 1; }
+
+  /// A hole whose predecessor is a hole has nobody who can do it.
+  [[nodiscard]] bool fatal() const {
+    for (std::size_t d = 0; d < grid_.pipelines(); ++d) {
+      for (std::size_t s = 0; s < cut_.stages(); ++s) {
+        if (!grid_.filled(d, s) && !grid_.filled(d, before(s))) return true;
+      }
+    }
+    return false;
+  }
+
+  /// A stage is held by its own peers and their predecessors.
+  [[nodiscard]] bool all_stages_held() const {
+    for (std::size_t s = 0; s < cut_.stages(); ++s) {
+      if (grid_.holders(s) + grid_.holders(before(s)) == 0) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool must_regroup() const {
+    if (grid_.peers() < cut_.stages()) return false;  // the last pipeline goes on with peers that do two stages
+    const std::size_t doubled = grid_.holes();  // peers with two stages; neither they nor their predecessors may be lost
+    const auto active = static_cast<double>(grid_.pipelines() * cut_.stages() - doubled);
+    return (doubled > 0 && grid_.spares() >= doubled) ||
+           2 * static_cast<double>(doubled) > options_.most_at_risk * active ||
+           grid_.peers() / cut_.stages() > grid_.pipelines();
+  }
+
+  recovery_action regroup() {
+    const std::size_t moved = grid_.rebuild();
+    update();
+    // A peer with a new stage fetches that and its successor's.
+    return {cut_.job().regroup + (moved > 0 ? 2 * cut_.copy_seconds() : 0)};
+  }
+
+  /// From nothing, once there are enough peers: only a checkpoint has the weights.
+  recovery_action revive() {
+    if (grid_.peers() < cut_.stages()) return {};
+    regroup();
+    return {cut_.job().restart + 2 * cut_.load_seconds(), step_fate::from_checkpoint};
+  }
+
+  /// A step takes as long as the slowest pipeline.
+  void update() {
+    step_ = grid_.pipelines() == 0 ? no_step : 0;
+    for (std::size_t d = 0; d < grid_.pipelines(); ++d) step_ = std::max(step_, pipeline_seconds(d));
+    step_ += cut_.average_seconds(grid_.pipelines());
+  }
+
+  double pipeline_seconds(std::size_t d) {
+    const std::size_t m = cut_.share(grid_.pipelines());
+    std::vector<std::uint32_t> route(cut_.stages());
+    for (std::size_t s = 0; s < route.size(); ++s)
+      route[s] = static_cast<std::uint32_t>(grid_.filled(d, s) ? s : before(s));
+    const auto [known, fresh] = seconds_.try_emplace({m, route});
+    if (fresh) {
+      const std::vector<std::vector<std::uint32_t>> routes(m, route);
+      known->second = seconds_of({cut_.costs(), routes, static_cast<std::uint32_t>(m), false, true});
+    }
+    return known->second;
+  }
+
+  cut_job cut_;
+  redundant_options options_;
+  peer_grid grid_;
+  double step_ = no_step;
+  std::map<std::pair<std::size_t, std::vector<std::uint32_t>>, double> seconds_;  // of (micro-batches, route)
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RECOVERY_REDUNDANT_HPP
+
+// ---- causeway/plan/recovery_reroute.hpp ----
+#ifndef CAUSEWAY_PLAN_RECOVERY_REROUTE_HPP
+#define CAUSEWAY_PLAN_RECOVERY_REROUTE_HPP
+
+// reroute: ReCycle (Gandhi et al., SOSP 2024). The micro-batches of a lost peer go to the peers that have the same stage in
+// other pipelines, in turn; backwards are split, so that weight gradients fill bubbles. No redundant work and no spare
+// memory for it. The step begins again: the lost peer's gradients are gone. After the step losses are evened out among the
+// stages (the paper's failure normalization), spare peers fill holes, and once there are peers for one more pipeline it is
+// made. A stage without any peer: from the checkpoint, with whole pipelines of those that are left.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+class reroute_recovery {
+ public:
+  static result<reroute_recovery> make(const recovery_job& job, std::size_t stages) {
+    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, stages));
+    return reroute_recovery{std::move(cut)};
+  }
+
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
+    const std::size_t broken = grid_.lose(lost).size();
+    grid_.add_spares(come);
+    const recovery_job& job = cut_.job();
+    if (broken == 0 && grid_.pipelines() > 0) return {};
+    if (grid_.pipelines() == 0 || fewest() == 0) {
+      const bool wait = grid_.pipelines() == 0 && grid_.peers() < cut_.stages();
+      grid_.rebuild();
+      update();
+      if (wait) return {};
+      return {job.detection + job.restart + cut_.load_seconds(), step_fate::from_checkpoint};
+    }
+    update();
+    return {job.detection, step_fate::begins_again};
+  }
+
+  recovery_action boundary() {
+    std::size_t moved = 0;
+    if (grid_.peers() / cut_.stages() > grid_.pipelines())
+      moved = grid_.rebuild();
+    else
+      moved = grid_.fill() + even_out();
+    if (moved == 0) return {};
+    update();
+    return {cut_.job().regroup + cut_.copy_seconds()};
+  }
+
+  [[nodiscard]] double step_seconds() const { return step_; }
+  [[nodiscard]] double checkpoint_bytes() const { return cut_.state_bytes(); }
+  [[nodiscard]] const peer_grid& grid() const { return grid_; }
+
+ private:
+  explicit reroute_recovery(cut_job cut) : cut_{std::move(cut)}, grid_{cut_.stages()} {}
+
+  [[nodiscard]] std::size_t fewest() const {
+    std::size_t least = grid_.pipelines();
+    for (std::size_t s = 0; s < cut_.stages(); ++s) least = std::min(least, grid_.holders(s));
+    return least;
+  }
+
+  /// Until no stage has two peers more than another. How many peers moved.
+  std::size_t even_out() {
+    for (std::size_t moved = 0;; ++moved) {
+      std::size_t rich = 0, poor = 0;
+      for (std::size_t s = 1; s < cut_.stages(); ++s) {
+        if (grid_.holders(s) > grid_.holders(rich)) rich = s;
+        if (grid_.holders(s) < grid_.holders(poor)) poor = s;
+      }
+      if (grid_.holders(rich) < grid_.holders(poor) + 2) return moved;
+      grid_.move(place(rich, true), place(poor, false));
+    }
+  }
+
+  [[nodiscard]] peer_grid::place place(std::size_t stage, bool filled) const {
+    std::size_t d = 0;
+    while (grid_.filled(d, stage) != filled) ++d;
+    return {d, stage};
+  }
+
+  void update() {
+    const std::size_t replicas = grid_.pipelines();
+    if (replicas == 0 || fewest() == 0) {
+      step_ = no_step;
+      return;
+    }
+    std::vector<std::uint32_t> alive;
+    for (std::size_t s = 0; s < cut_.stages(); ++s) {
+      for (std::size_t d = 0; d < replicas; ++d) alive.push_back(grid_.filled(d, s) ? 1 : 0);
+    }
+    const auto [known, fresh] = seconds_.try_emplace(alive);
+    if (fresh) {
+      routed_step step{cut_.costs(), routes(), static_cast<std::uint32_t>(cut_.share(replicas))};
+      step.halves = true;
+      known->second = seconds_of(step);
+    }
+    step_ = known->second + cut_.average_seconds(replicas);
+  }
+
+  /// Micro-batch m belongs to pipeline m mod D; where that has a hole, the twins take its micro-batches in turn.
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes() const {
+    const std::size_t replicas = grid_.pipelines(), stages = cut_.stages();
+    std::vector<std::vector<std::uint32_t>> all;
+    std::vector<std::size_t> turn(stages);
+    for (std::size_t m = 0; m < cut_.job().micro_batches; ++m) {
+      all.emplace_back();
+      for (std::size_t s = 0; s < stages; ++s) {
+        std::size_t d = m % replicas;
+        if (!grid_.filled(d, s)) {
+          do d = turn[s]++ % replicas;
+          while (!grid_.filled(d, s));
+        }
+        all.back().push_back(static_cast<std::uint32_t>(d * stages + s));
+      }
+    }
+    return all;
+  }
+
+  cut_job cut_;
+  peer_grid grid_;
+  double step_ = no_step;
+  std::map<std::vector<std::uint32_t>, double> seconds_;  // of which places are filled
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RECOVERY_REROUTE_HPP
+
+// ---- causeway/plan/recovery_restart.hpp ----
+#ifndef CAUSEWAY_PLAN_RECOVERY_RESTART_HPP
+#define CAUSEWAY_PLAN_RECOVERY_RESTART_HPP
+
+// checkpoint_restart: when a peer of a pipeline is lost, or peers for one more pipeline are there, all processes end, meet
+// again as whole pipelines, and load the last checkpoint. The baseline of Bamboo (NSDI 2023, section 3; its simulator
+// restarts for both reasons, too).
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+class restart_recovery {
+ public:
+  static result<restart_recovery> make(const recovery_job& job, std::size_t stages) {
+    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, stages));
+    return restart_recovery{std::move(cut)};
+  }
+
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
+    const std::size_t broken = detail::take_out(active_, lost);
+    detail::take_out(spare_, lost);
+    spare_.insert(spare_.end(), come.begin(), come.end());
+    const std::size_t replicas = (active_.size() + spare_.size()) / cut_.stages();
+    if (broken == 0 && replicas <= replicas_) return {};
+    spare_.insert(spare_.end(), active_.begin(), active_.end());
+    const auto used = spare_.begin() + static_cast<std::ptrdiff_t>(replicas * cut_.stages());
+    active_.assign(spare_.begin(), used);
+    spare_.erase(spare_.begin(), used);
+    replicas_ = replicas;
+    step_ = cut_.step_seconds(replicas);
+    const recovery_job& job = cut_.job();
+    return {(broken > 0 ? job.detection : 0) + job.restart + cut_.load_seconds(), step_fate::from_checkpoint};
+  }
+
+  recovery_action boundary() { return {}; }
+  [[nodiscard]] double step_seconds() const { return step_; }
+  [[nodiscard]] double checkpoint_bytes() const { return cut_.state_bytes(); }
+  [[nodiscard]] std::size_t replicas() const { return replicas_; }
+
+ private:
+  explicit restart_recovery(cut_job cut) : cut_{std::move(cut)} {}
+
+  cut_job cut_;
+  std::vector<std::uint32_t> active_, spare_;
+  std::size_t replicas_ = 0;
+  double step_ = no_step;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RECOVERY_RESTART_HPP
+
+// ---- causeway/plan/recovery_swarm.hpp ----
+#ifndef CAUSEWAY_PLAN_RECOVERY_SWARM_HPP
+#define CAUSEWAY_PLAN_RECOVERY_SWARM_HPP
+
+// Peers that serve stages without being pipelines (SWARM, Ryabinin et al., ICML 2023): each micro-batch goes through any
+// peer of each stage, so that what a lost peer did goes to the others of its stage, and the step goes on. Peers that come
+// take the stage with the fewest; with rebalancing, a peer moves after a step while a stage has two more than another. A
+// stage that lost its last peer stalls all until a peer has come to it, from its checkpoint. Routing is even here: equal
+// peers behind queues of expected times (stage/) come to that.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct swarm_options {
+  std::size_t stages = 1;
+  bool rebalances = true;
+};
+
+class swarm_recovery {
+ public:
+  static result<swarm_recovery> make(const recovery_job& job, const swarm_options& options) {
+    CAUSEWAY_ASSIGN(cut_job cut, cut_job::make(job, options.stages));
+    return swarm_recovery{std::move(cut), options};
+  }
+
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
+    const bool stalled = fewest() == 0;
+    std::size_t broken = 0;
+    for (auto& peers : of_stage_) broken += detail::take_out(peers, lost);
+    if (fewest() == 0) lost_weights_ = lost_weights_ || !stalled;
+    for (const std::uint32_t id : come) of_stage_[extreme(false)].push_back(id);
+    update();
+    if (stalled || lost_weights_) return resume();
+    return {broken > 0 ? cut_.job().detection : 0};
+  }
+
+  recovery_action boundary() {
+    if (!options_.rebalances || fewest() == 0) return {};
+    std::size_t moved = 0;
+    for (;; ++moved) {
+      auto &rich = of_stage_[extreme(true)], &poor = of_stage_[extreme(false)];
+      if (rich.size() < poor.size() + 2) break;
+      poor.push_back(rich.back());
+      rich.pop_back();
+    }
+    if (moved > 0) update();
+    return {moved > 0 ? cut_.copy_seconds() : 0};  // weights of the new stage, all that move at once
+  }
+
+  [[nodiscard]] double step_seconds() const { return step_; }
+  [[nodiscard]] double checkpoint_bytes() const { return cut_.state_bytes(); }
+  [[nodiscard]] std::size_t peers_of(std::size_t stage) const { return of_stage_[stage].size(); }
+
+ private:
+  swarm_recovery(cut_job cut, const swarm_options& options)
+      : cut_{std::move(cut)}, options_{options}, of_stage_(options.stages) {}
+
+  [[nodiscard]] std::size_t extreme(bool most) const {
+    std::size_t found = 0;
+    for (std::size_t s = 1; s < of_stage_.size(); ++s) {
+      const std::size_t a = of_stage_[s].size(), b = of_stage_[found].size();
+      if (most ? a > b : a < b) found = s;
+    }
+    return found;
+  }
+  [[nodiscard]] std::size_t fewest() const { return of_stage_[extreme(false)].size(); }
+
+  recovery_action resume() {
+    if (fewest() == 0) return {0, step_fate::begins_again};
+    lost_weights_ = false;
+    return {cut_.load_seconds(), step_fate::from_checkpoint};
+  }
+
+  void update() {
+    if (fewest() == 0) {
+      step_ = no_step;
+      return;
+    }
+    std::vector<std::size_t> counts;
+    for (const auto& peers : of_stage_) counts.push_back(peers.size());
+    const auto [known, fresh] = seconds_.try_emplace(counts);
+    if (fresh) known->second = seconds_of({cut_.costs(), routes(counts), 1});  // share 1: queues, not a memory bound
+    step_ = known->second + cut_.average_seconds(*std::max_element(counts.begin(), counts.end()));
+  }
+
+  [[nodiscard]] std::vector<std::vector<std::uint32_t>> routes(const std::vector<std::size_t>& counts) const {
+    std::vector<std::vector<std::uint32_t>> all(cut_.job().micro_batches);
+    for (std::size_t m = 0; m < all.size(); ++m) {
+      std::size_t first = 0;  // peer of the stage
+      for (const std::size_t n : counts) {
+        all[m].push_back(static_cast<std::uint32_t>(first + m % n));
+        first += n;
+      }
+    }
+    return all;
+  }
+
+  cut_job cut_;
+  swarm_options options_;
+  std::vector<std::vector<std::uint32_t>> of_stage_;
+  bool lost_weights_ = false;  // a stage had no peer
+  double step_ = no_step;
+  std::map<std::vector<std::size_t>, double> seconds_;  // of peers of each stage
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RECOVERY_SWARM_HPP
+
+// ---- causeway/plan/templates.hpp ----
+#ifndef CAUSEWAY_PLAN_TEMPLATES_HPP
+#define CAUSEWAY_PLAN_TEMPLATES_HPP
+
+// Pipeline templates that are worked out before anything fails: Oobleck (Jang et al., SOSP 2023, arXiv 2309.08125,
+// section 4). n0 is the least number of peers that hold the model; there is a template for each size n0, n0 + 1, ..., up to
+// N - f n0, so that f + 1 pipelines can be made of any number of peers from (f + 1) n0 to N: sizes without gaps add up to
+// sums without gaps. A template is the cut of the blocks into stages, each on some accelerators of one peer, that minimises
+// the time of a 1F1B iteration.
+//
+// That time is taken as the first micro-batch's way through all stages (fill and drain), and the slowest stage for each
+// further one (steady): an upper bound, reached where the last stage is the slowest. It grows with the sum and the maximum
+// of the stages, so that the search keeps every pair that no other beats in both: exact. It peels off one stage after
+// another instead of halving, which visits fewer states than the paper's divide and conquer for the same optimum.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// What peers are and how they are linked. All are alike.
+struct template_peers {
+  double memory = std::numeric_limits<double>::infinity();  ///< bytes, of each accelerator
+  std::size_t accelerators = 1;                             ///< in each peer; a stage is on some of one peer
+  double sharing = 1;  ///< each further accelerator of a stage adds that much of the first one's speed, in [0, 1]
+  double hop = 0;      ///< seconds of a micro-batch from one stage to the next and its gradient back
+};
+
+struct template_stage {
+  std::size_t first_block = 0;
+  std::size_t end = 0;
+  std::size_t accelerators = 1;
+  std::size_t peer = 0;  ///< in the pipeline
+  double seconds = 0;    ///< of a micro-batch, forward and backward
+};
+
+/// A pipeline of `peers` peers.
+struct pipeline_template {
+  std::size_t peers = 0;
+  std::vector<template_stage> stages;
+  double fill_drain = 0;  ///< seconds: all stages and hops
+  double slowest = 0;     ///< seconds: of the stages
+
+  /// Seconds that `micro_batches` take; 0 for none.
+  [[nodiscard]] double seconds(std::size_t micro_batches) const noexcept {
+    return micro_batches == 0 ? 0 : fill_drain + slowest * static_cast<double>(micro_batches - 1);
+  }
+  /// How many micro-batches are through in `limit` seconds, at most `most`. The inverse of `seconds`.
+  [[nodiscard]] std::size_t within(double limit, std::size_t most) const noexcept {
+    if (limit < fill_drain) return 0;
+    std::size_t n = most;
+    if (slowest > 0) n = static_cast<std::size_t>(std::min((limit - fill_drain) / slowest + 1, static_cast<double>(most)));
+    while (n < most && seconds(n + 1) <= limit) ++n;  // the division rounds
+    while (n > 0 && seconds(n) > limit) --n;
+    return n;
+  }
+};
+
+/// Templates of consecutive sizes.
+struct template_set {
+  std::size_t failures = 0;  ///< f
+  std::vector<pipeline_template> templates;
+
+  [[nodiscard]] std::size_t smallest() const { return templates.front().peers; }  ///< n0
+  [[nodiscard]] std::size_t largest() const { return templates.back().peers; }
+  [[nodiscard]] bool has(std::size_t peers) const { return peers >= smallest() && peers <= largest(); }
+  [[nodiscard]] const pipeline_template& of(std::size_t peers) const {
+    CAUSEWAY_EXPECT(has(peers));
+    return templates[peers - smallest()];
+  }
+};
+
+namespace detail {
+
+class template_cutter {
+ public:
+  template_cutter(const model_cost& model, const template_peers& peers, std::size_t micro_batches)
+      : sums_{model}, blocks_{model.blocks.size()}, peers_{peers}, micro_batches_{micro_batches} {}
+
+  /// The best template of `n` peers; no stages: the model does not fit, or has too few blocks.
+  [[nodiscard]] pipeline_template best(std::size_t n) {
+    fill(n);
+    const std::vector<point>& ends = at(blocks_, n * peers_.accelerators);
+    pipeline_template t{n, {}, 0, 0};
+    const point* chosen = nullptr;
+    const auto seconds = [&](const point& p) { return p.sum + static_cast<double>(micro_batches_ - 1) * p.most; };
+    for (const point& p : ends) {
+      if (chosen == nullptr || seconds(p) < seconds(*chosen)) chosen = &p;
+    }
+    if (chosen == nullptr) return t;
+    t.fill_drain = chosen->sum;
+    t.slowest = chosen->most;
+    std::size_t end = blocks_, used = n * peers_.accelerators;
+    for (const point* p = chosen; end > 0;) {
+      const std::size_t mine = used - p->used;
+      t.stages.push_back({p->block, end, mine, p->used / peers_.accelerators, stage_seconds(p->block, end, mine)});
+      const point* next = &at(p->block, p->used)[p->before];
+      end = p->block;
+      used = p->used;
+      p = next;
+    }
+    std::reverse(t.stages.begin(), t.stages.end());
+    return t;
+  }
+
+ private:
+  struct point {
+    double sum = 0;
+    double most = 0;
+    std::size_t block = 0, used = 0, before = 0;  // where the last stage begins, and the point it was added to
+  };
+
+  std::vector<point>& at(std::size_t block, std::size_t used) { return points_[block * width_ + used]; }
+
+  [[nodiscard]] double stage_seconds(std::size_t from, std::size_t to, std::size_t accelerators) const {
+    return sums_.of(&block_cost::seconds, from, to) / (1 + peers_.sharing * static_cast<double>(accelerators - 1));
+  }
+
+  /// Blocks [0, b) on exactly u accelerators, for all b and u; a peer's next stage never reaches into the next peer.
+  void fill(std::size_t n) {
+    width_ = n * peers_.accelerators + 1;
+    points_.assign((blocks_ + 1) * width_, {});
+    at(0, 0).push_back({});
+    for (std::size_t u = 1; u < width_; ++u) {
+      for (std::size_t b = 1; b <= blocks_; ++b) {
+        for (std::size_t mine = 1; mine <= (u - 1) % peers_.accelerators + 1; ++mine) {
+          for (std::size_t from = 0; from < b; ++from) add_stage(from, b, u - mine, mine);
+        }
+      }
+    }
+  }
+
+  void add_stage(std::size_t from, std::size_t to, std::size_t used, std::size_t mine) {
+    const std::vector<point>& before = at(from, used);
+    if (before.empty()) return;
+    // 1F1B keeps a micro-batch for its own and each later stage. How many come is open here: at most one per accelerator.
+    const double memory = sums_.of(&block_cost::memory, from, to) +
+                          sums_.of(&block_cost::activation, from, to) * static_cast<double>(width_ - 1 - used);
+    if (memory > peers_.memory * static_cast<double>(mine)) return;
+    const double seconds = stage_seconds(from, to, mine);
+    const double hop = from == 0 ? 0 : peers_.hop;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      keep(at(to, used + mine), {before[i].sum + seconds + hop, std::max(before[i].most, seconds), from, used, i});
+    }
+  }
+
+  static void keep(std::vector<point>& front, const point& p) {
+    for (const point& q : front) {
+      if (q.sum <= p.sum && q.most <= p.most) return;
+    }
+    std::erase_if(front, [&](const point& q) { return p.sum <= q.sum && p.most <= q.most; });
+    front.push_back(p);
+  }
+
+  stage_sums sums_;
+  std::size_t blocks_;
+  template_peers peers_;
+  std::size_t micro_batches_;
+  std::size_t width_ = 0;
+  std::vector<std::vector<point>> points_;
+};
+
+}  // namespace detail
+
+/// Whether `pipelines` or more pipelines with sizes from `smallest` to `largest` add up to exactly `peers`.
+inline bool covers(std::size_t smallest, std::size_t largest, std::size_t pipelines, std::size_t peers) {
+  // x pipelines give every sum from x * smallest to x * largest, and no other.
+  if (smallest == 0 || peers / smallest < pipelines) return false;
+  const std::size_t x = std::max(pipelines, (peers + largest - 1) / largest);
+  return x * smallest <= peers;
+}
+
+/// The templates for `peers` peers that survive `failures` at once. `micro_batches` of an iteration of one pipeline weigh
+/// the slowest stage against the sum. errc::out_of_memory: too few peers for f + 1 copies of the model, with how many would
+/// do; errc::invalid_argument: sizes that cannot make every number of peers, as the model has too few blocks.
+inline result<template_set> make_templates(const model_cost& model, const template_peers& kind, std::size_t peers,
+                                           std::size_t failures, std::size_t micro_batches) {
+  if (model.blocks.empty() || kind.accelerators == 0 || micro_batches == 0 || !(kind.sharing >= 0 && kind.sharing <= 1))
+    return fail(errc::invalid_argument, "templates", "need a block, an accelerator, a micro-batch, and sharing in [0, 1]");
+  detail::template_cutter cutter{model, kind, micro_batches};
+  template_set set{failures, {}};
+  const std::size_t most = std::min(peers, model.blocks.size());  // a peer without a block has nothing to do
+  for (std::size_t n = 1; n <= most; ++n) {
+    if (!set.templates.empty() && n + failures * set.smallest() > peers) break;
+    pipeline_template t = cutter.best(n);
+    if (t.stages.empty() && !set.templates.empty()) break;
+    if (!t.stages.empty()) set.templates.push_back(std::move(t));
+  }
+  if (set.templates.empty())
+    return fail(errc::out_of_memory, "templates", "the model does not fit on " + std::to_string(most) + " peers");
+  const std::size_t least = (failures + 1) * set.smallest();
+  if (least > peers) {
+    return fail(errc::out_of_memory, "templates",
+                "to survive " + std::to_string(failures) + " failures takes " + std::to_string(least) + " peers, " +
+                    std::to_string(set.smallest()) + " for each copy of the model; there are " + std::to_string(peers));
+  }
+  for (std::size_t n = least; n <= peers; ++n) {
+    if (covers(set.smallest(), set.largest(), failures + 1, n)) continue;
+    return fail(errc::invalid_argument, "templates",
+                std::to_string(n) + " peers cannot be made of pipelines of " + std::to_string(set.smallest()) + " to " +
+                    std::to_string(set.largest()) + "; the model has too few blocks for longer ones: give it more cuts");
+  }
+  return set;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TEMPLATES_HPP
+
+// ---- causeway/plan/template_choice.hpp ----
+#ifndef CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
+#define CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
+
+// Which pipelines to make of the peers there are, and how many micro-batches each gets: the online half of Oobleck's
+// planning (SOSP 2023, section 4.2). Pipelines of different sizes work on one global batch, so an iteration takes as long
+// as the last of them. The paper solves integer programmes; here both are exact without one: for a given time limit each
+// template has a largest number of micro-batches, a knapsack finds the pipelines that do the most together, and the least
+// limit at which that is enough is found by bisection. What averaging the gradients takes is not in it.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// Pipelines and what each does in an iteration.
+struct template_choice {
+  std::vector<std::size_t> sizes;          ///< in peers, falling
+  std::vector<std::size_t> micro_batches;  ///< of each pipeline
+  double seconds = 0;                      ///< of the pipeline that ends last
+};
+
+namespace detail {
+
+/// The least of the times at which something can end, for which `enough(time)`; infinite if none. `enough` is monotone.
+template <class Enough>
+  requires requires(Enough& f, double t) {
+    { f(t) } -> std::convertible_to<bool>;
+  }
+double least_time(std::span<const pipeline_template* const> kinds, std::size_t micro_batches, Enough enough) {
+  std::vector<double> times;
+  for (const pipeline_template* t : kinds) {
+    for (std::size_t n = 1; n <= micro_batches; ++n) times.push_back(t->seconds(n));
+  }
+  std::sort(times.begin(), times.end());
+  const auto found = std::partition_point(times.begin(), times.end(), [&](double t) { return !enough(t); });
+  return found == times.end() ? std::numeric_limits<double>::infinity() : *found;
+}
+
+/// Which sizes add up to exactly `peers`, at least `least` of them, and do the most micro-batches within a limit.
+class template_knapsack {
+ public:
+  template_knapsack(const template_set& set, std::size_t peers, std::size_t least)
+      : set_{set}, peers_{peers}, least_{least}, best_((peers + 1) * (least + 1)), last_(best_.size()) {}
+
+  /// The most micro-batches, or `none`.
+  std::size_t solve(double limit, std::size_t most) {
+    std::fill(best_.begin(), best_.end(), none);
+    best_[0] = 0;
+    for (std::size_t n = 1; n <= peers_; ++n) {
+      for (std::size_t size = set_.smallest(); size <= std::min(n, set_.largest()); ++size) {
+        const std::size_t gain = set_.of(size).within(limit, most);
+        for (std::size_t k = 0; k <= least_; ++k) {
+          const std::size_t before = best_[at(n - size, k)];
+          if (before == none) continue;
+          const std::size_t to = at(n, std::min(k + 1, least_));
+          if (best_[to] != none && before + gain <= best_[to]) continue;
+          best_[to] = before + gain;
+          last_[to] = {size, k};
+        }
+      }
+    }
+    return best_[at(peers_, least_)];
+  }
+
+  [[nodiscard]] std::vector<std::size_t> sizes() const {
+    std::vector<std::size_t> all;
+    for (std::size_t n = peers_, k = least_; n > 0;) {
+      const auto [size, before] = last_[at(n, k)];
+      all.push_back(size);
+      n -= size;
+      k = before;
+    }
+    std::sort(all.rbegin(), all.rend());
+    return all;
+  }
+
+  static constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
+
+ private:
+  struct step {
+    std::size_t size = 0, before = 0;
+  };
+  [[nodiscard]] std::size_t at(std::size_t n, std::size_t k) const { return n * (least_ + 1) + k; }
+
+  const template_set& set_;
+  std::size_t peers_, least_;
+  std::vector<std::size_t> best_;  // [peers used][pipelines, up to `least`]
+  std::vector<step> last_;
+};
+
+}  // namespace detail
+
+/// Splits `micro_batches` over pipelines of `sizes` so that the last ends as early as can be. Exact.
+inline template_choice split_batch(const template_set& set, std::vector<std::size_t> sizes, std::size_t micro_batches) {
+  std::vector<const pipeline_template*> kinds;
+  for (const std::size_t s : sizes) kinds.push_back(&set.of(s));
+  const auto total = [&](double limit) {
+    std::size_t sum = 0;
+    for (const auto* k : kinds) sum += k->within(limit, micro_batches);
+    return sum;
+  };
+  const double limit = detail::least_time(kinds, micro_batches, [&](double t) { return total(t) >= micro_batches; });
+  template_choice choice{std::move(sizes), {}, 0};
+  std::size_t surplus = micro_batches == 0 ? 0 : total(limit) - micro_batches;
+  for (const auto* k : kinds) choice.micro_batches.push_back(micro_batches == 0 ? 0 : k->within(limit, micro_batches));
+  for (; surplus > 0; --surplus) {  // the pipeline that ends last gives one back
+    std::size_t last = 0;
+    for (std::size_t i = 1; i < kinds.size(); ++i) {
+      if (kinds[i]->seconds(choice.micro_batches[i]) > kinds[last]->seconds(choice.micro_batches[last])) last = i;
+    }
+    --choice.micro_batches[last];
+  }
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    choice.seconds = std::max(choice.seconds, kinds[i]->seconds(choice.micro_batches[i]));
+  return choice;
+}
+
+/// The pipelines, at least f + 1, that all of `peers` peers together make, so that `micro_batches` take the least time.
+/// Exact. errc::out_of_memory: too few peers; save a checkpoint and wait.
+inline result<template_choice> choose_templates(const template_set& set, std::size_t peers, std::size_t micro_batches) {
+  const std::size_t least = set.failures + 1;
+  if (!covers(set.smallest(), set.largest(), least, peers)) {
+    return fail(errc::out_of_memory, "templates",
+                std::to_string(peers) + " peers make no " + std::to_string(least) + " pipelines of " +
+                    std::to_string(set.smallest()) + " to " + std::to_string(set.largest()) +
+                    " peers; save a checkpoint and go on when " + std::to_string(least * set.smallest()) + " are there");
+  }
+  std::vector<const pipeline_template*> kinds;
+  for (const pipeline_template& t : set.templates) kinds.push_back(&t);
+  detail::template_knapsack knapsack{set, peers, least};
+  const double limit = detail::least_time(kinds, micro_batches, [&](double t) {
+    const std::size_t most = knapsack.solve(t, micro_batches);
+    return most != detail::template_knapsack::none && most >= micro_batches;
+  });
+  knapsack.solve(micro_batches == 0 ? 0 : limit, micro_batches);
+  return split_batch(set, knapsack.sizes(), micro_batches);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TEMPLATE_CHOICE_HPP
+
+// ---- causeway/plan/template_reaction.hpp ----
+#ifndef CAUSEWAY_PLAN_TEMPLATE_REACTION_HPP
+#define CAUSEWAY_PLAN_TEMPLATE_REACTION_HPP
+
+// What Oobleck does when peers are gone (SOSP 2023, section 5): a pipeline with n peers left takes the template of size n;
+// with too few it borrows from the largest pipeline that can spare one; where none can, it is merged with the smallest
+// other. As long as (f + 1) n0 peers are there, f + 1 pipelines or more remain: if x of them cannot lend, there are fewer
+// than x n0 peers, so x > f + 1 and one may go. Peers then copy the blocks that they did not hold from any that did.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// The peers of each pipeline, in the order of its template's peers.
+using pipeline_peers = std::vector<std::vector<std::size_t>>;
+
+/// `peer` fetches `block` from `from`, which held it before.
+struct block_copy {
+  std::size_t peer = 0;
+  std::size_t block = 0;
+  std::size_t from = 0;
+
+  friend bool operator==(const block_copy&, const block_copy&) = default;
+};
+
+struct template_reaction {
+  pipeline_peers pipelines;
+  std::vector<block_copy> copies;
+  std::size_t borrowed = 0;  ///< peers that changed their pipeline
+  std::size_t merged = 0;    ///< pipelines that went into others
+};
+
+/// Which blocks each peer holds: (peer, block) for all.
+inline std::vector<std::pair<std::size_t, std::size_t>> held_blocks(const template_set& set, const pipeline_peers& all) {
+  std::vector<std::pair<std::size_t, std::size_t>> held;
+  for (const auto& peers : all) {
+    for (const template_stage& s : set.of(peers.size()).stages) {
+      for (std::size_t b = s.first_block; b < s.end; ++b) held.emplace_back(peers[s.peer], b);
+    }
+  }
+  std::sort(held.begin(), held.end());
+  return held;
+}
+
+namespace detail {
+
+/// The pipeline of most (or fewest) peers but `but`; the first of equals. `all.size()`: there is none.
+inline std::size_t extreme_pipeline(const pipeline_peers& all, std::size_t but, bool most) {
+  std::size_t found = all.size();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i == but) continue;
+    if (found == all.size() || (most ? all[i].size() > all[found].size() : all[i].size() < all[found].size())) found = i;
+  }
+  return found;
+}
+
+/// Fills up or merges the pipelines that are too small.
+inline void mend(const template_set& set, template_reaction& r) {
+  for (std::size_t i = 0; i < r.pipelines.size();) {
+    while (r.pipelines[i].size() < set.smallest()) {
+      const std::size_t donor = extreme_pipeline(r.pipelines, i, true);
+      if (donor == r.pipelines.size() || r.pipelines[donor].size() <= set.smallest()) break;
+      r.pipelines[i].push_back(r.pipelines[donor].back());
+      r.pipelines[donor].pop_back();
+      ++r.borrowed;
+    }
+    const std::size_t other = extreme_pipeline(r.pipelines, i, false);
+    if (r.pipelines[i].size() >= set.smallest() || other == r.pipelines.size()) {
+      ++i;
+      continue;
+    }
+    auto& into = r.pipelines[other];
+    into.insert(into.end(), r.pipelines[i].begin(), r.pipelines[i].end());
+    r.pipelines.erase(r.pipelines.begin() + static_cast<std::ptrdiff_t>(i));
+    ++r.merged;
+    i = 0;  // the merged one may lend to, or need, any other
+  }
+}
+
+/// Pipelines beyond the largest template give what they cannot use to the smallest ones; what nobody can use stays spare.
+inline void shorten(const template_set& set, pipeline_peers& all) {
+  std::vector<std::size_t> spare;
+  for (auto& p : all) {
+    for (; p.size() > set.largest(); p.pop_back()) spare.push_back(p.back());
+  }
+  for (const std::size_t peer : spare) {
+    const std::size_t smallest = extreme_pipeline(all, all.size(), false);
+    if (all[smallest].size() < set.largest()) all[smallest].push_back(peer);
+  }
+}
+
+inline result<std::vector<block_copy>> copies_for(const template_set& set, const pipeline_peers& before,
+                                                  const pipeline_peers& after, const std::vector<std::size_t>& lost) {
+  const auto had = held_blocks(set, before);
+  std::map<std::size_t, std::size_t> sends;  // how often a peer is a source: spread evenly
+  std::vector<block_copy> copies;
+  for (const auto& [peer, block] : held_blocks(set, after)) {
+    if (std::binary_search(had.begin(), had.end(), std::pair{peer, block})) continue;
+    const std::pair<std::size_t, std::size_t>* source = nullptr;
+    for (const auto& h : had) {
+      if (h.second != block || std::find(lost.begin(), lost.end(), h.first) != lost.end()) continue;
+      if (source == nullptr || sends[h.first] < sends[source->first]) source = &h;
+    }
+    if (source == nullptr) {
+      return fail(errc::peer_lost, "block " + std::to_string(block),
+                  "every peer that held it is gone; go on from the last checkpoint");
+    }
+    ++sends[source->first];
+    copies.push_back({peer, block, source->first});
+  }
+  return copies;
+}
+
+}  // namespace detail
+
+/// The pipelines without `lost`, and what must be copied for them. errc::out_of_memory: fewer than (f + 1) n0 peers are
+/// left; errc::peer_lost: a block is gone with all its holders (more than f losses at once). In both cases: checkpoint.
+inline result<template_reaction> react(const template_set& set, const pipeline_peers& pipelines,
+                                       const std::vector<std::size_t>& lost) {
+  template_reaction r;
+  std::size_t left = 0;
+  for (const auto& peers : pipelines) {
+    CAUSEWAY_EXPECT(set.has(peers.size()));
+    r.pipelines.emplace_back();
+    for (const std::size_t p : peers) {
+      if (std::find(lost.begin(), lost.end(), p) == lost.end()) r.pipelines.back().push_back(p);
+    }
+    left += r.pipelines.back().size();
+  }
+  const std::size_t least = (set.failures + 1) * set.smallest();
+  if (left < least) {
+    return fail(errc::out_of_memory, "templates",
+                std::to_string(left) + " peers are left, " + std::to_string(set.failures + 1) + " pipelines take " +
+                    std::to_string(least) + "; save a checkpoint and wait for more");
+  }
+  detail::mend(set, r);
+  detail::shorten(set, r.pipelines);
+  CAUSEWAY_ASSIGN(r.copies, detail::copies_for(set, pipelines, r.pipelines, lost));
+  return r;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_TEMPLATE_REACTION_HPP
+
+// ---- causeway/plan/recovery_templates.hpp ----
+#ifndef CAUSEWAY_PLAN_RECOVERY_TEMPLATES_HPP
+#define CAUSEWAY_PLAN_RECOVERY_TEMPLATES_HPP
+
+// templates: Oobleck (Jang et al., SOSP 2023). A pipeline that lost peers takes a smaller template, borrows, or is merged
+// (template_reaction.hpp); peers copy the blocks that they miss from replicas, all at once, and the step begins again.
+// Peers that come wait for the step's end; then the best pipelines of all peers are chosen anew. If too few peers are left
+// for f + 1 pipelines, or a block is gone with all its holders, training goes on from the last checkpoint once it can.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+class template_recovery {
+ public:
+  /// `set`: of the job's model.
+  template_recovery(const recovery_job& job, template_set set) : job_{&job}, set_{std::move(set)} {}
+
+  recovery_action changed(std::span<const std::uint32_t> lost, std::span<const std::uint32_t> come) {
+    const std::vector<std::size_t> gone(lost.begin(), lost.end());
+    const bool broken = holds_any(gone);
+    std::erase_if(spare_, [&](std::size_t id) { return std::binary_search(gone.begin(), gone.end(), id); });
+    spare_.insert(spare_.end(), come.begin(), come.end());
+    if (pipelines_.empty()) return revive(0);
+    if (!broken) return {};
+    const auto r = react(set_, pipelines_, gone);
+    if (!r) return break_down(gone);
+    keep_spares(r->pipelines, gone);
+    pipelines_ = r->pipelines;
+    update();
+    return {job_->detection + job_->regroup + copy_seconds(r->copies), step_fate::begins_again};
+  }
+
+  recovery_action boundary() {
+    if (spare_.empty() || pipelines_.empty()) return {};
+    const auto choice = choose_templates(set_, peers(), job_->micro_batches);
+    if (!choice) return {};  // as before: the spares do not help
+    const pipeline_peers after = arranged(choice->sizes);
+    if (choice_of(after).seconds >= choice_of(pipelines_).seconds) return {};
+    const auto copies = detail::copies_for(set_, pipelines_, after, {});
+    CAUSEWAY_EXPECT(copies.has_value());  // nobody is lost
+    pipelines_ = after;
+    spare_.clear();
+    update();
+    return {job_->regroup + copy_seconds(*copies)};
+  }
+
+  [[nodiscard]] double step_seconds() const { return step_; }
+  [[nodiscard]] double checkpoint_bytes() const { return largest_stage(set_.of(set_.smallest())); }
+  [[nodiscard]] const pipeline_peers& pipelines() const { return pipelines_; }
+
+ private:
+  [[nodiscard]] bool holds_any(const std::vector<std::size_t>& ids) const {
+    for (const auto& p : pipelines_) {
+      for (const std::size_t id : p) {
+        if (std::binary_search(ids.begin(), ids.end(), id)) return true;
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::size_t peers() const {
+    std::size_t n = spare_.size();
+    for (const auto& p : pipelines_) n += p.size();
+    return n;
+  }
+
+  [[nodiscard]] double largest_stage(const pipeline_template& t) const {
+    double most = 0;
+    for (const template_stage& s : t.stages) most = std::max(most, cost_of_stage(job_->model, s.first_block, s.end).memory);
+    return most;
+  }
+
+  /// Peers of `pipelines_` that neither are lost nor in `after`.
+  void keep_spares(const pipeline_peers& after, const std::vector<std::size_t>& gone) {
+    for (const auto& p : pipelines_) {
+      for (const std::size_t id : p) {
+        const auto in = [&](const std::vector<std::size_t>& some) {
+          return std::find(some.begin(), some.end(), id) != some.end();
+        };
+        if (!in(gone) && std::none_of(after.begin(), after.end(), in)) spare_.push_back(id);
+      }
+    }
+  }
+
+  recovery_action break_down(const std::vector<std::size_t>& gone) {
+    keep_spares({}, gone);
+    pipelines_.clear();
+    step_ = no_step;
+    return revive(job_->detection);
+  }
+
+  recovery_action revive(double pause) {
+    const auto choice = choose_templates(set_, spare_.size(), job_->micro_batches);
+    if (!choice) return {pause, step_fate::begins_again};
+    pipelines_ = arranged(choice->sizes);
+    spare_.clear();
+    update();
+    pause += job_->restart + checkpoint_bytes() / job_->read_bytes_per_second;
+    return {pause, step_fate::from_checkpoint};
+  }
+
+  /// Pipelines of these sizes of all peers. Each present pipeline goes on as the nearest size; what it has too many, and
+  /// the spares, go where there are too few.
+  [[nodiscard]] pipeline_peers arranged(const std::vector<std::size_t>& sizes) const {
+    pipeline_peers old = pipelines_, all;
+    std::stable_sort(old.begin(), old.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+    std::vector<std::size_t> loose;
+    for (std::size_t i = 0; i < std::max(old.size(), sizes.size()); ++i) {
+      std::vector<std::size_t> p = i < old.size() ? old[i] : std::vector<std::size_t>{};
+      for (; i >= sizes.size() ? !p.empty() : p.size() > sizes[i]; p.pop_back()) loose.push_back(p.back());
+      if (i < sizes.size()) all.push_back(p);
+    }
+    loose.insert(loose.end(), spare_.begin(), spare_.end());
+    for (std::size_t i = 0, next = 0; i < all.size(); ++i) {
+      while (all[i].size() < sizes[i]) all[i].push_back(loose[next++]);
+    }
+    return all;
+  }
+
+  [[nodiscard]] template_choice choice_of(const pipeline_peers& pipelines) const {
+    std::vector<std::size_t> sizes;
+    for (const auto& p : pipelines) sizes.push_back(p.size());
+    return split_batch(set_, std::move(sizes), job_->micro_batches);
+  }
+
+  /// All copies at once; a peer sends or takes one after another.
+  [[nodiscard]] double copy_seconds(const std::vector<block_copy>& copies) const {
+    std::map<std::size_t, double> sent, taken;
+    double most = 0;
+    const std::size_t blocks = job_->model.blocks.size();
+    for (const block_copy& c : copies) {
+      double bytes = job_->model.blocks[c.block].memory;
+      if (c.block == 0) bytes += job_->model.embedding.memory;
+      if (c.block + 1 == blocks) bytes += job_->model.head.memory;
+      const double seconds = job_->link.seconds(bytes);
+      most = std::max({most, sent[c.from] += seconds, taken[c.peer] += seconds});
+    }
+    return most;
+  }
+
+  /// The slowest pipeline's timeline, each with its share of micro-batches, and the average of the gradients.
+  void update() {
+    const template_choice choice = choice_of(pipelines_);
+    step_ = 0;
+    double parameters = 0;
+    for (std::size_t i = 0; i < choice.sizes.size(); ++i) {
+      step_ = std::max(step_, pipeline_seconds(choice.sizes[i], choice.micro_batches[i]));
+      for (const template_stage& s : set_.of(choice.sizes[i]).stages)
+        parameters = std::max(parameters, cost_of_stage(job_->model, s.first_block, s.end).parameters);
+    }
+    const auto d = static_cast<double>(choice.sizes.size());
+    if (d > 1) step_ += 2 * (d - 1) * job_->link.seconds(parameters * job_->gradient_bytes / d);
+  }
+
+  double pipeline_seconds(std::size_t size, std::size_t micro_batches) {
+    if (micro_batches == 0) return 0;
+    const auto [known, fresh] = seconds_.try_emplace({size, micro_batches});
+    if (!fresh) return known->second;
+    stage_costs costs;
+    for (const template_stage& s : set_.of(size).stages) {
+      const double forward = s.seconds * job_->forward_share, half = (s.seconds - forward) / 2;
+      costs.stages.push_back({forward, half, half, forward});
+    }
+    const edge_cost edge{job_->link.delay, job_->boundary_bytes, job_->boundary_bytes, job_->link.bandwidth / 8};
+    costs.edges.assign(costs.stages.size() - 1, edge);
+    const auto routes = straight_routes(costs.stages.size(), micro_batches);
+    return known->second = seconds_of({std::move(costs), routes, static_cast<std::uint32_t>(micro_batches)});
+  }
+
+  const recovery_job* job_;
+  template_set set_;
+  pipeline_peers pipelines_;
+  std::vector<std::size_t> spare_;
+  double step_ = no_step;
+  std::map<std::pair<std::size_t, std::size_t>, double> seconds_;  // of (peers, micro-batches)
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RECOVERY_TEMPLATES_HPP
+
+// ---- causeway/plan/resumed_order.hpp ----
+#ifndef CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+#define CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+
+// What is left of a pipeline's step, as an order for each rank: of a step that nobody has begun, or of one in which a rank
+// was lost and another took over its stage (Bamboo: Thorpe et al., NSDI 2023). List scheduling without links: whatever can
+// begin first does, a backward before a forward. Where nothing is done and each stage has its own rank this is 1F1B.
+//
+// Each stage takes micro-batches in their order, forwards and backwards, so its gradients are added up in the order of the
+// undisturbed step, whoever adds them. Among the micro-batches of which something is left, the lowest can always go on: so
+// there is no deadlock.
+//
+// A rank may repeat another one's forwards besides, where the plan has it wait long enough for one: so they delay nobody as
+// long as the plan holds.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// How far one stage is with one micro-batch.
+enum class unit_state : std::uint8_t {
+  untouched,
+  forward,  ///< its activations are kept
+  done,     ///< its weights' gradient is in the sum, its input's gradient is kept
+};
+
+struct step_progress {
+  std::vector<std::uint32_t> owners;           ///< [stage]: the rank that does what is left of it; one may have several
+  std::vector<std::vector<unit_state>> units;  ///< [stage][micro-batch], as the owner has it; equally long
+
+  [[nodiscard]] std::size_t stages() const noexcept { return owners.size(); }
+  [[nodiscard]] std::size_t micro_batches() const noexcept { return units.empty() ? 0 : units.front().size(); }
+
+  /// Of a step that nobody has begun, with a rank for each stage.
+  [[nodiscard]] static step_progress fresh(std::size_t stages, std::size_t micro_batches) {
+    step_progress p;
+    for (std::size_t s = 0; s < stages; ++s) p.owners.push_back(static_cast<std::uint32_t>(s));
+    p.units.assign(stages, std::vector<unit_state>(micro_batches));
+    return p;
+  }
+};
+
+/// What one rank does, in which order; an operation's chunk is its stage.
+struct rank_plan {
+  std::vector<operation> order;
+  std::vector<double> begins;  ///< of each: when it can, in forwards
+  double end = 0;              ///< of all ranks: when the last operation ends
+};
+
+namespace detail {
+
+inline constexpr double forward_takes = 1, backward_takes = 2;  // about
+
+class resumed_clock {
+ public:
+  explicit resumed_clock(const step_progress& p)
+      : p_{p}, left_{p}, row_(p.stages()), forward_at_(p.stages(), std::vector<double>(p.micro_batches())) {
+    back_at_ = forward_at_;
+    for (const std::uint32_t rank : p.owners) plans_.resize(std::max<std::size_t>(plans_.size(), rank + 1));
+    free_at_.resize(plans_.size());
+    for (std::size_t s = 0; s < p.stages(); ++s) {
+      for (const unit_state u : p.units[s]) row_[s].in_flight += u == unit_state::forward ? 1 : 0;
+      pass_by(s);
+    }
+  }
+
+  [[nodiscard]] result<std::vector<rank_plan>> run() {
+    for (;;) {
+      std::optional<candidate> first;
+      bool left = false;
+      for (std::size_t s = 0; s < p_.stages(); ++s) {
+        left = left || row_[s].next_back < p_.micro_batches();
+        consider(back(s), first);
+        consider(forward(s), first);
+      }
+      if (!first && left)
+        return fail(errc::protocol, "step", "what peers say that they have done of it cannot come of one order");
+      if (!first) return ended();
+      take(*first);
+    }
+  }
+
+ private:
+  struct row {
+    std::size_t next_forward = 0, next_back = 0, in_flight = 0;
+  };
+  struct candidate {
+    double begin = 0;
+    operation op{};
+    // gradients first, then the micro-batch that came in first, then the stage nearer the loss
+    [[nodiscard]] auto rank() const { return std::tuple{begin, op.kind == work::forward, op.micro_batch, ~op.chunk}; }
+  };
+
+  static void consider(const std::optional<candidate>& c, std::optional<candidate>& first) {
+    if (c && (!first || c->rank() < first->rank())) first = c;
+  }
+
+  // Activations that fit: as in 1F1B.
+  [[nodiscard]] std::size_t room(std::size_t s) const { return p_.stages() - s; }
+
+  void pass_by(std::size_t s) {
+    row& r = row_[s];
+    while (r.next_forward < p_.micro_batches() && left_.units[s][r.next_forward] != unit_state::untouched) ++r.next_forward;
+    while (r.next_back < p_.micro_batches() && left_.units[s][r.next_back] == unit_state::done) ++r.next_back;
+  }
+
+  [[nodiscard]] std::optional<candidate> forward(std::size_t s) const {
+    const std::size_t m = row_[s].next_forward;
+    if (m == p_.micro_batches() || row_[s].in_flight >= room(s)) return std::nullopt;
+    if (s > 0 && left_.units[s - 1][m] == unit_state::untouched) return std::nullopt;
+    const double input = s > 0 ? forward_at_[s - 1][m] : 0;
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::forward, m, s)};
+  }
+
+  [[nodiscard]] std::optional<candidate> back(std::size_t s) const {
+    const std::size_t m = row_[s].next_back;
+    if (m == p_.micro_batches() || left_.units[s][m] != unit_state::forward) return std::nullopt;
+    if (s + 1 < p_.stages() && left_.units[s + 1][m] != unit_state::done) return std::nullopt;
+    const double input = std::max(forward_at_[s][m], s + 1 < p_.stages() ? back_at_[s + 1][m] : 0);
+    return candidate{std::max(input, free_at_[p_.owners[s]]), named(work::backward, m, s)};
+  }
+
+  [[nodiscard]] std::vector<rank_plan> ended() {
+    for (rank_plan& p : plans_) p.end = *std::max_element(free_at_.begin(), free_at_.end());
+    return std::move(plans_);
+  }
+
+  [[nodiscard]] static operation named(work kind, std::size_t m, std::size_t s) {
+    return {kind, static_cast<std::uint32_t>(m), static_cast<std::uint32_t>(s)};
+  }
+
+  void take(const candidate& c) {
+    const std::size_t s = c.op.chunk, m = c.op.micro_batch;
+    const bool goes_forward = c.op.kind == work::forward;
+    const double end = c.begin + (goes_forward ? forward_takes : backward_takes);
+    free_at_[p_.owners[s]] = end;
+    plans_[p_.owners[s]].order.push_back(c.op);
+    plans_[p_.owners[s]].begins.push_back(c.begin);
+    (goes_forward ? forward_at_ : back_at_)[s][m] = end;
+    left_.units[s][m] = goes_forward ? unit_state::forward : unit_state::done;
+    goes_forward ? ++row_[s].in_flight : --row_[s].in_flight;
+    pass_by(s);
+  }
+
+  const step_progress& p_;
+  step_progress left_;
+  std::vector<row> row_;
+  std::vector<std::vector<double>> forward_at_, back_at_;  // [stage][micro-batch]: when; 0 for what is done
+  std::vector<double> free_at_;
+  std::vector<rank_plan> plans_;
+};
+
+}  // namespace detail
+
+/// What each rank does. Time: what is left, times stages. errc::protocol where nothing that is left can go on, which honest
+/// ranks never say.
+[[nodiscard]] inline result<std::vector<rank_plan>> resumed_orders(const step_progress& p) {
+  for ([[maybe_unused]] const auto& row : p.units)
+    CAUSEWAY_EXPECT(row.size() == p.micro_batches() && p.units.size() == p.stages());
+  return detail::resumed_clock{p}.run();
+}
+
+/// The order of `plan` with forwards of another rank's stage `repeated` in between, of `missing` micro-batches, rising: in
+/// idle time, and, with `all`, the others at the end. The input of stage 0 is always there, that of another is what this
+/// rank's stage before gives.
+[[nodiscard]] inline std::vector<operation> with_repeats(const rank_plan& plan, std::size_t repeated,
+                                                         std::span<const std::uint32_t> missing, bool all) {
+  const auto stage = static_cast<std::uint32_t>(repeated);
+  const auto ready = [&](std::uint32_t m) {
+    for (std::size_t i = 0; i < plan.order.size() && stage > 0; ++i) {
+      if (plan.order[i] == operation{work::forward, m, stage - 1}) return plan.begins[i] + detail::forward_takes;
+    }
+    return 0.0;  // done in an earlier attempt
+  };
+  std::vector<operation> order;
+  double now = 0;
+  const auto fill = [&](double until) {
+    for (; !missing.empty(); missing = missing.subspan(1)) {
+      const double end = std::max(now, ready(missing.front())) + detail::forward_takes;
+      if (end > until) return;
+      order.push_back({work::forward, missing.front(), stage});
+      now = end;
+    }
+  };
+  for (std::size_t i = 0; i < plan.order.size(); ++i) {
+    fill(plan.begins[i]);
+    order.push_back(plan.order[i]);
+    const bool goes_forward = plan.order[i].kind == work::forward;
+    now = plan.begins[i] + (goes_forward ? detail::forward_takes : detail::backward_takes);
+  }
+  fill(all ? std::numeric_limits<double>::infinity() : plan.end);
+  return order;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_RESUMED_ORDER_HPP
+
+// ---- causeway/plan/roles.hpp ----
+#ifndef CAUSEWAY_PLAN_ROLES_HPP
+#define CAUSEWAY_PLAN_ROLES_HPP
+
+// Who trains and who averages for others: DeDLOC (Diskin et al., NeurIPS 2021, arXiv 2106.10207, section 3.2). Peers have a
+// speed, a download and an upload. A round takes as long as the slower of two things that overlap: the trainers gather the
+// global batch, and everybody's gradients are averaged. With T trainers, a peer that averages the share w of the vector
+// receives it from the other trainers and sends the result back, and a trainer also sends, and gets back, what others
+// average. Both directions carry the same, so that the narrower one, b, decides:
+//   a trainer:  1 + (T - 2) w <= b xi      no trainer:  T w <= b xi      sum of w = 1, w >= 0
+// in units of the vector. For given trainers the least xi is exact: the shares that peers can take within xi grow with it,
+// and are filled up by bisection. The paper gives the choice of trainers to a solver; here it is a local search that
+// changes one peer's role or swaps two, from several starts. collective/shares.hpp is the case where all train.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct role_peer {
+  double speed = 0;     ///< samples per second; 0: cannot train
+  double download = 0;  ///< bytes per second
+  double upload = 0;    ///< bytes per second; with 0 either way it can take no part
+};
+
+struct role_plan {
+  std::vector<bool> trains;
+  std::vector<double> shares;  ///< of the vector, that each peer averages; they add up to 1
+  double gather_seconds = std::numeric_limits<double>::infinity();   ///< until the global batch is there
+  double average_seconds = std::numeric_limits<double>::infinity();  ///< of an average
+
+  /// Of a round; infinite: nobody can train, or nobody can average.
+  [[nodiscard]] double seconds() const noexcept { return std::max(gather_seconds, average_seconds); }
+};
+
+namespace detail {
+
+class role_search {
+ public:
+  role_search(std::span<const role_peer> peers, double batch, double bytes)
+      : peers_{peers.begin(), peers.end()}, batch_{batch}, bytes_{bytes} {}
+
+  /// With these trainers.
+  [[nodiscard]] role_plan rated(std::vector<bool> trains) const {
+    role_plan p{std::move(trains), std::vector<double>(peers_.size())};
+    double speed = 0, least = 0, trainers = 0;
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      if (!p.trains[i]) continue;
+      if (peers_[i].speed <= 0) return p;
+      speed += peers_[i].speed;
+      trainers += 1;
+      least = std::max(least, 1 / width(i));  // it must at least send its own
+    }
+    if (trainers == 0) return p;
+    p.gather_seconds = batch_ / speed;
+    const double xi = trainers == 1 ? 0 : least_time(p.trains, trainers, least);
+    p.average_seconds = xi * bytes_;
+    double total = 0;
+    for (std::size_t i = 0; i < peers_.size() && xi < infinite; ++i)
+      total += p.shares[i] = room(i, p.trains[i], trainers, xi);
+    for (double& w : p.shares) w = total > 0 ? w / total : 0;
+    return p;
+  }
+
+  [[nodiscard]] role_plan best() const {
+    role_plan best;
+    std::vector<std::size_t> order(peers_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    for (const bool by_speed : {true, false}) {
+      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return by_speed ? peers_[a].speed > peers_[b].speed : width(a) > width(b);
+      });
+      std::vector<bool> trains(peers_.size(), false);
+      for (const std::size_t i : order) {  // the first one, two, three, ...
+        if (peers_[i].speed <= 0) continue;
+        trains[i] = true;
+        keep(best, rated(trains));
+      }
+    }
+    while (change_roles(best)) {
+    }
+    return best;
+  }
+
+ private:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+
+  [[nodiscard]] double width(std::size_t i) const { return std::min(peers_[i].download, peers_[i].upload); }
+
+  /// The share that peer i can average within xi.
+  [[nodiscard]] double room(std::size_t i, bool trains, double trainers, double xi) const {
+    if (!trains) return std::min(1.0, width(i) * xi / trainers);
+    if (trainers <= 2) return 1;  // what it averages it need not send
+    return std::clamp((width(i) * xi - 1) / (trainers - 2), 0.0, 1.0);
+  }
+
+  [[nodiscard]] double least_time(const std::vector<bool>& trains, double trainers, double least) const {
+    const auto fits = [&](double xi) {
+      double sum = 0;
+      for (std::size_t i = 0; i < peers_.size(); ++i) sum += room(i, trains[i], trainers, xi);
+      return sum >= 1;
+    };
+    if (least == infinite || fits(least)) return least;
+    double low = least, high = least;
+    while (!fits(high)) low = high, high *= 2;  // a trainer's room grows without limit
+    for (int i = 0; i < 200 && low < high; ++i) {
+      const double middle = low + (high - low) / 2;
+      if (middle <= low || middle >= high) break;
+      (fits(middle) ? high : low) = middle;
+    }
+    return high;
+  }
+
+  static bool keep(role_plan& best, role_plan next) {
+    // Equal rounds: the one whose two parts are shorter together.
+    const auto better = [](const role_plan& a, const role_plan& b) {
+      if (a.seconds() != b.seconds()) return a.seconds() < b.seconds();
+      return a.gather_seconds + a.average_seconds < b.gather_seconds + b.average_seconds;
+    };
+    if (!best.trains.empty() && !better(next, best)) return false;
+    best = std::move(next);
+    return true;
+  }
+
+  bool change_roles(role_plan& best) const {
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      for (std::size_t j = 0; j <= i && i < best.trains.size(); ++j) {
+        std::vector<bool> trains = best.trains;
+        trains[i] = !trains[i];
+        if (j != i) trains[j] = !trains[j];
+        if (keep(best, rated(std::move(trains)))) return true;
+      }
+    }
+    return false;
+  }
+
+  std::vector<role_peer> peers_;
+  double batch_;
+  double bytes_;
+};
+
+}  // namespace detail
+
+/// The roles with the shortest round that the search finds, for a global batch of `batch` samples and a vector of `bytes`
+/// bytes. Deterministic. Each step of the search tries about n^2 / 2 changes of n peers.
+inline role_plan assign_roles(std::span<const role_peer> peers, double batch, double bytes) {
+  CAUSEWAY_EXPECT(batch > 0 && bytes >= 0);
+  role_plan p = detail::role_search{peers, batch, bytes}.best();
+  p.trains.resize(peers.size());
+  p.shares.resize(peers.size());
+  return p;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROLES_HPP
+
+// ---- causeway/plan/routed_schedule.hpp ----
+#ifndef CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+#define CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// A schedule in which micro-batches go different ways, as data: who does what in which order. What several pipelines do
+// together when the twins of a lost peer take its micro-batches (ReCycle). Written by the simulation of routed_time.hpp, or
+// by anybody; checked here.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+struct routed_schedule {
+  std::vector<std::vector<std::uint32_t>> routes;  ///< [micro-batch][stage]: peer
+  std::vector<std::vector<operation>> orders;      ///< [peer]; an operation's chunk is its stage
+
+  [[nodiscard]] std::size_t stages() const noexcept { return routes.empty() ? 0 : routes.front().size(); }
+};
+
+/// What the peers of that step do. See routed_time.hpp.
+[[nodiscard]] inline routed_schedule schedule_of(const routed_step& step) {
+  CAUSEWAY_EXPECT(!step.costs.stages.empty() && step.costs.edges.size() + 1 == step.costs.stages.size() && step.share > 0);
+  detail::route_clock clock{step};
+  (void)clock.run();
+  return {step.routes, clock.take_orders()};
+}
+
+/// Forwards only, in the order of the micro-batches. `peers`: how many there are.
+[[nodiscard]] inline routed_schedule routed_forwards(std::vector<std::vector<std::uint32_t>> routes, std::size_t peers) {
+  routed_schedule s{std::move(routes), std::vector<std::vector<operation>>(peers)};
+  for (std::uint32_t m = 0; m < s.routes.size(); ++m) {
+    for (std::uint32_t k = 0; k < s.routes[m].size(); ++k) s.orders[s.routes[m][k]].push_back({work::forward, m, k});
+  }
+  return s;
+}
+
+/// The most sets of activations that a peer holds at one time if it follows its order.
+[[nodiscard]] inline std::int64_t peak_activations(const routed_schedule& s, std::size_t peer) {
+  std::int64_t now = 0, peak = 0;
+  for (const operation& op : s.orders[peer]) {
+    if (op.kind == work::forward) peak = std::max(peak, ++now);
+    if (gives_weight_gradient(op.kind)) --now;
+  }
+  return peak;
+}
+
+namespace detail {
+
+class routed_check {
+ public:
+  explicit routed_check(const routed_schedule& s)
+      : s_{s}, stages_{s.stages()}, seen_(stages_ * s.routes.size()), next_(s.orders.size()) {}
+
+  [[nodiscard]] result<void> run() {
+    if (stages_ == 0) return fail(errc::invalid_argument, "routed schedule", "needs a micro-batch and a stage");
+    for (const auto& route : s_.routes) {
+      const bool known = std::all_of(route.begin(), route.end(), [&](std::uint32_t p) { return p < s_.orders.size(); });
+      if (route.size() != stages_ || !known)
+        return fail(errc::invalid_argument, "routed schedule", "a micro-batch has no peer for each stage");
+    }
+    for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+      for (std::size_t i = 0; i < s_.orders[p].size(); ++i) CAUSEWAY_TRY(take(p, i));
+    }
+    for (std::size_t unit = 0; unit < seen_.size(); ++unit) {
+      if (seen_[unit] != all_of_it) return wrong(unit, "does not go forward and backward through it, once each");
+    }
+    return runs();
+  }
+
+ private:
+  static constexpr unsigned went_forward = 1, went_back = 2, has_weights = 4, all_of_it = 7;
+
+  [[nodiscard]] error wrong(std::size_t unit, const std::string& what) const {
+    return fail(errc::invalid_argument,
+                "micro-batch " + std::to_string(unit / stages_) + ", stage " + std::to_string(unit % stages_), what);
+  }
+  [[nodiscard]] std::size_t unit_of(const operation& op) const { return op.micro_batch * stages_ + op.chunk; }
+
+  // Each operation once, on the peer of its route, in the order in which one needs the other.
+  [[nodiscard]] result<void> take(std::size_t peer, std::size_t position) {
+    const operation& op = s_.orders[peer][position];
+    if (op.micro_batch >= s_.routes.size() || op.chunk >= stages_ || s_.routes[op.micro_batch][op.chunk] != peer) {
+      return fail(errc::invalid_argument,
+                  "peer " + std::to_string(peer) + ", position " + std::to_string(position) + ", " + to_string(op),
+                  "is of no route through this peer");
+    }
+    unsigned& seen = seen_[unit_of(op)];
+    unsigned adds = 0, needs = 0;
+    switch (op.kind) {
+      case work::forward: adds = went_forward; break;
+      case work::backward: needs = went_forward, adds = went_back | has_weights; break;
+      case work::input_gradient: needs = went_forward, adds = went_back; break;
+      case work::weight_gradient: needs = went_forward | went_back, adds = has_weights; break;
+      default: return wrong(unit_of(op), "recomputes; routed schedules do not");
+    }
+    if (seen != needs) return wrong(unit_of(op), to_string(op) + " stands too early, or twice");
+    seen |= adds;
+    return {};
+  }
+
+  // Without clocks: peers go on in turn as far as they can.
+  [[nodiscard]] result<void> runs() {
+    std::vector<char> forward_done(seen_.size()), back_done(seen_.size());
+    std::size_t left = 0;
+    for (const auto& order : s_.orders) left += order.size();
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t p = 0; p < s_.orders.size(); ++p) {
+        for (; next_[p] < s_.orders[p].size(); ++next_[p], --left, moved = true) {
+          const operation& op = s_.orders[p][next_[p]];
+          const std::size_t unit = unit_of(op);
+          if (op.kind == work::forward && op.chunk > 0 && forward_done[unit - 1] == 0) break;
+          if (gives_input_gradient(op.kind) && op.chunk + 1 < stages_ && back_done[unit + 1] == 0) break;
+          if (op.kind == work::forward) forward_done[unit] = 1;
+          if (gives_input_gradient(op.kind)) back_done[unit] = 1;
+        }
+      }
+    }
+    if (left == 0) return {};
+    std::size_t stuck = 0;
+    while (next_[stuck] == s_.orders[stuck].size()) ++stuck;
+    return fail(errc::invalid_argument, "peer " + std::to_string(stuck) + ", position " + std::to_string(next_[stuck]),
+                "deadlock: waits for something that waits for what comes after it");
+  }
+
+  const routed_schedule& s_;
+  std::size_t stages_;
+  std::vector<unsigned> seen_;     // [micro-batch · stages + stage]
+  std::vector<std::size_t> next_;  // of each peer's order
+};
+
+}  // namespace detail
+
+/// Whether a routed schedule can be run: every micro-batch goes forward once and backward once (whole or in halves) through
+/// the peer of its route in each stage, no peers wait for each other in a circle, and none holds more sets of activations
+/// than `bound` says for it; without bounds it may hold any number. Reads nothing that it has not checked.
+[[nodiscard]] inline result<void> check(const routed_schedule& s, std::span<const std::int64_t> bound = {}) {
+  CAUSEWAY_TRY(detail::routed_check{s}.run());
+  for (std::size_t p = 0; p < bound.size() && p < s.orders.size(); ++p) {
+    if (const std::int64_t peak = peak_activations(s, p); peak > bound[p]) {
+      return fail(errc::invalid_argument, "peer " + std::to_string(p),
+                  "would hold " + std::to_string(peak) + " sets of activations, more than the bound of " +
+                      std::to_string(bound[p]));
+    }
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_ROUTED_SCHEDULE_HPP
+
+// ---- causeway/plan/schedule_greedy.hpp ----
+#ifndef CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
+#define CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
+
+// Orders written for given costs of stages and links, by list scheduling: whenever a rank is free, a rule takes one of the
+// operations that it could run. In the manner of CrossPipe (arXiv 2507.00217), whose model of delay and bandwidth this
+// takes; its greedy algorithm is not known to us in detail, so the rules are ours. None of them is best on all links,
+// and with little memory an order for quicker or slower links is at times the better one: all rules are tried on links of
+// several speeds, a closed form besides, and the timeline on the given links says which order is kept.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// What an order is to be written for.
+struct greedy_options {
+  std::uint32_t ranks = 1;
+  std::uint32_t chunks = 1;
+  std::uint32_t micro_batches = 1;
+  std::uint32_t activations = 1;  ///< sets that a rank has room for; at least `chunks`
+  bool halves = false;            ///< split each backward into its two gradients
+};
+
+namespace detail {
+
+/// How a rank chooses among operations that are ready.
+struct list_rule {
+  bool forwards_first = false;  ///< else gradients first
+  bool patient = false;         ///< start nothing else when a gradient arrives before that ends
+  bool deep_first = false;      ///< the last of the chunks first; else in groups of `ranks` micro-batches, as interleaved
+};
+
+/// One rank's progress, and its next operation by a rule.
+class list_scheduler {
+ public:
+  list_scheduler(const greedy_options& options, const list_rule& rule, std::uint32_t rank)
+      : options_{options}, rule_{rule}, rank_{rank}, done_(options.chunks) {}
+
+  [[nodiscard]] std::optional<operation> choose(const pipeline_clock& clock) {
+    const auto forward = best(clock, work::forward);
+    const auto gradient = best(clock, options_.halves ? work::input_gradient : work::backward);
+    const auto weight = options_.halves ? best(clock, work::weight_gradient) : std::nullopt;
+    const bool first = rule_.forwards_first;
+    for (const auto& candidate : {first ? forward : gradient, first ? gradient : forward, weight}) {
+      if (candidate && (gives_input_gradient(candidate->kind) || !must_wait(clock, *candidate))) return take(*candidate);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct progress {  // of a chunk: how many micro-batches
+    std::uint32_t forward = 0, input = 0, weight = 0;
+  };
+
+  [[nodiscard]] std::optional<operation> candidate(std::uint32_t chunk, work kind) const {
+    const progress& p = done_[chunk];
+    switch (kind) {
+      case work::forward: return at(kind, chunk, p.forward, has_room(chunk) ? options_.micro_batches : 0);
+      case work::weight_gradient: return at(kind, chunk, p.weight, p.input);
+      default: return at(kind, chunk, p.input, p.forward);
+    }
+  }
+
+  static std::optional<operation> at(work kind, std::uint32_t chunk, std::uint32_t next, std::uint32_t end) {
+    return next < end ? std::optional{operation{kind, next, chunk}} : std::nullopt;
+  }
+
+  // Room for the chunks behind this one stays free, so that the oldest micro-batch always comes to its end.
+  [[nodiscard]] bool has_room(std::uint32_t chunk) const {
+    return held_ + (options_.chunks - chunk) <= options_.activations;
+  }
+
+  [[nodiscard]] std::optional<operation> best(const pipeline_clock& clock, work kind) const {
+    std::optional<operation> found;
+    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+      const auto op = candidate(c, kind);
+      if (op && clock.arrived(rank_, *op) && (!found || order_key(*op) < order_key(*found))) found = op;
+    }
+    return found;
+  }
+
+  [[nodiscard]] std::tuple<std::uint32_t, std::uint32_t, std::uint32_t> order_key(const operation& op) const {
+    const std::uint32_t behind = options_.chunks - 1 - op.chunk;  // chunks that the forward has still to go through
+    const std::uint32_t group = op.micro_batch / options_.ranks;
+    if (op.kind == work::forward) return rule_.deep_first ? std::tuple{behind, 0U, 0U} : std::tuple{group, op.chunk, 0U};
+    return rule_.deep_first ? std::tuple{op.chunk, 0U, 0U} : std::tuple{group, behind, 0U};
+  }
+
+  // Whether a gradient arrives while this would run.
+  [[nodiscard]] bool must_wait(const pipeline_clock& clock, const operation& op) const {
+    if (!rule_.patient) return false;
+    const double end = clock.now() + clock.cost(rank_, op);
+    for (std::uint32_t c = 0; c < options_.chunks; ++c) {
+      const auto gradient = candidate(c, options_.halves ? work::input_gradient : work::backward);
+      if (gradient && !clock.arrived(rank_, *gradient) && clock.expected(rank_, *gradient) < end) return true;
+    }
+    return false;
+  }
+
+  [[nodiscard]] operation take(const operation& op) {
+    progress& p = done_[op.chunk];
+    p.forward += op.kind == work::forward ? 1 : 0;
+    p.input += gives_input_gradient(op.kind) ? 1 : 0;
+    p.weight += gives_weight_gradient(op.kind) ? 1 : 0;
+    if (op.kind == work::forward) ++held_;
+    if (gives_weight_gradient(op.kind)) --held_;
+    return op;
+  }
+
+  greedy_options options_;
+  list_rule rule_;
+  std::uint32_t rank_;
+  std::vector<progress> done_;  // [chunk]
+  std::uint32_t held_ = 0;      // sets of activations
+};
+
+[[nodiscard]] inline schedule list_schedule(const schedule& shape, const stage_costs& costs, const greedy_options& options,
+                                            const list_rule& rule) {
+  schedule s = shape;
+  std::vector<list_scheduler> ranks;
+  for (std::uint32_t r = 0; r < s.ranks; ++r) ranks.emplace_back(options, rule, r);
+  pipeline_clock clock{shape, costs, {}};
+  clock.run([&](std::uint32_t rank) { return ranks[rank].choose(clock); },
+            [&](std::uint32_t rank, const timed_operation& t) {
+              s.orders[rank].push_back(t.op);
+              // a patient rank may have waited for this one in vain, or must wait for it now
+              if (const auto target = target_of(shape, rank, t.op)) clock.wake(target->rank);
+            });
+  return s;
+}
+
+/// The same stages, with links that take `factor` times as long.
+[[nodiscard]] inline stage_costs with_links(const stage_costs& costs, double factor) {
+  stage_costs scaled = costs;
+  for (edge_cost& e : scaled.edges) {
+    e.latency *= factor;
+    e.bytes_forward *= factor;
+    e.bytes_backward *= factor;
+  }
+  return scaled;
+}
+
+/// The orders of all rules on links of all speeds; the first is for the links as they are.
+[[nodiscard]] inline std::vector<schedule> list_schedules(const schedule& shape, const stage_costs& costs,
+                                                          const greedy_options& options) {
+  std::vector<schedule> all;
+  for (const double factor : {1.0, 0.0, 0.5, 2.0}) {
+    const stage_costs scaled = with_links(costs, factor);
+    for (unsigned bits = 0; bits < (options.chunks == 1 ? 4U : 8U); ++bits) {  // with one chunk none is deeper
+      all.push_back(list_schedule(shape, scaled, options, {(bits & 1U) != 0, (bits & 2U) != 0, (bits & 4U) != 0}));
+    }
+  }
+  return all;
+}
+
+/// The schedule with a closed form for such a pipeline, if there is one that fits its room.
+[[nodiscard]] inline std::optional<schedule> closed_form(const greedy_options& o) {
+  if (o.halves && o.chunks > 1) return std::nullopt;
+  auto s = o.halves       ? zero_bubble(o.ranks, o.micro_batches)
+           : o.chunks > 1 ? interleaved(o.ranks, o.chunks, o.micro_batches)
+                          : one_f_one_b(o.ranks, o.micro_batches);
+  if (!s || !plan::check(*s, {o.activations, 0})) return std::nullopt;
+  return *std::move(s);
+}
+
+}  // namespace detail
+
+/// The shortest order that list scheduling finds on these costs, never longer than zero_bubble with `halves`, interleaved
+/// with several chunks, or one_f_one_b, where these fit the room. Gradients keep the order of micro-batches. Errors: sizes
+/// or costs that do not fit; room for fewer activations than chunks. Cost: one simulation and one timeline for each of 8
+/// rules.
+[[nodiscard]] inline result<schedule> greedy(const stage_costs& costs, const greedy_options& options) {
+  CAUSEWAY_ASSIGN(const schedule shape, detail::start_schedule(options.ranks, options.chunks, options.micro_batches));
+  CAUSEWAY_TRY(plan::check(costs, virtual_stages(shape)));
+  if (options.activations < options.chunks) {
+    return fail(errc::invalid_argument, "greedy",
+                "room for " + std::to_string(options.activations) + " sets of activations is less than the " +
+                    std::to_string(options.chunks) + " chunks that one micro-batch goes through");
+  }
+  std::vector<schedule> all = detail::list_schedules(shape, costs, options);
+  // last: of two as short, the one that uses the room stands jitter better
+  if (auto closed = detail::closed_form(options)) all.push_back(*std::move(closed));
+  std::optional<schedule> best;
+  double shortest = 0;
+  for (schedule& s : all) {
+    CAUSEWAY_ASSIGN(const timeline t, timeline_of(s, costs));
+    if (best && t.makespan >= shortest) continue;
+    shortest = t.makespan;
+    best = std::move(s);
+  }
+  return std::move(*best);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SCHEDULE_GREEDY_HPP
+
+// ---- causeway/plan/square_cube.hpp ----
+#ifndef CAUSEWAY_PLAN_SQUARE_CUBE_HPP
+#define CAUSEWAY_PLAN_SQUARE_CUBE_HPP
+
+// Whether a pipeline can hide its messages: the square-cube law of SWARM (Ryabinin et al., ICML 2023, arXiv 2301.11913,
+// section 3.1). What a stage computes grows with the square of the model's width for each token, what it sends only with
+// the width: larger models need less bandwidth for each device's speed.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// Seconds of one micro-batch in a stage and on the link to the next.
+struct square_cube {
+  double compute = 0;   ///< forward and backward
+  double transfer = 0;  ///< bytes / bandwidth
+  double latency = 0;   ///< the link's delay over the micro-batches under way, among which it is shared
+
+  /// t_compute >= bytes / bandwidth + latency / under way: the stage can be kept busy.
+  [[nodiscard]] bool viable() const noexcept { return compute >= transfer + latency; }
+  /// Above 1: messages are hidden, and by how much. Infinite: they cost nothing.
+  [[nodiscard]] double ratio() const noexcept {
+    const double sent = transfer + latency;
+    return sent > 0 ? compute / sent : std::numeric_limits<double>::infinity();
+  }
+};
+
+/// For a stage of `compute` seconds that sends `bytes` over `link`, with `under_way` micro-batches, at least 1.
+inline square_cube check_square_cube(double compute, double bytes, const link_cost& link, std::size_t under_way) {
+  CAUSEWAY_EXPECT(under_way > 0);
+  return {compute, 8 * bytes / link.bandwidth, link.delay / static_cast<double>(under_way)};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_SQUARE_CUBE_HPP
+
+// ---- causeway/plan/utilisation.hpp ----
+#ifndef CAUSEWAY_PLAN_UTILISATION_HPP
+#define CAUSEWAY_PLAN_UTILISATION_HPP
+
+// What part of its time a replica computes, given its step, its exchanges and its link: the simulator of Streaming DiLoCo
+// (arXiv 2501.18512). A step is a graph of 4 L - 1 tasks for L layers: forward, gradient of the activations (not of the
+// first layer's), gradient of the weights, and exchange of each layer. Two machines run it, each one task at a time and in
+// order: the device the first three kinds, the link the exchanges. An exchange starts when the layer's gradient is there,
+// and the layer's forward waits for it. All replicas are alike, so that one of them says all; latency is not in the model.
+
+namespace causeway::inline CAUSEWAY_ABI::plan {
+
+/// What computing a step costs a replica.
+struct training_step {
+  std::size_t layers = 1;  ///< at least 1; they are alike
+  double parameters = 0;   ///< of all layers
+  double seconds = 0;      ///< without any exchange; above 0
+};
+
+/// When which layers are exchanged. All fragments must find room in a period: (fragments - 1) * spacing < period.
+struct exchange_pattern {
+  std::size_t period = 1;     ///< steps from one exchange of a layer to the next, H; at least 1
+  std::size_t fragments = 1;  ///< exchanged at different steps; layer l is of fragment l mod `fragments` (strided)
+  std::size_t spacing = 0;    ///< steps from one fragment to the next; 0: period / fragments
+  std::size_t overlap = 0;    ///< steps that go on before the result is waited for, tau; less than `period`
+  double bits = 16;           ///< on the link, for each parameter
+};
+
+namespace detail {
+
+/// Runs steps one after another and knows at each moment when the device and the link are free.
+class step_timeline {
+ public:
+  step_timeline(const training_step& step, const exchange_pattern& pattern, double bits_per_second)
+      : pattern_{pattern},
+        task_seconds_{step.seconds / static_cast<double>(3 * step.layers - 1)},
+        exchange_seconds_{pattern.bits * step.parameters / static_cast<double>(step.layers) / bits_per_second},
+        exchanges_(step.layers) {
+    if (pattern_.spacing == 0) pattern_.spacing = pattern_.period / pattern_.fragments;
+  }
+
+  /// Seconds at the end of the last step's backward pass.
+  [[nodiscard]] double now() const noexcept { return device_; }
+
+  void run(std::size_t steps) {
+    for (std::size_t i = 0; i < steps; ++i, ++step_) {
+      forward();
+      backward();
+    }
+  }
+
+ private:
+  struct exchange {
+    std::size_t due = std::numeric_limits<std::size_t>::max();  // the first step that must have the result
+    double arrives = 0;
+  };
+
+  void forward() {
+    for (const exchange& e : exchanges_) {
+      if (e.due <= step_) device_ = std::max(device_, e.arrives);
+      device_ += task_seconds_;
+    }
+  }
+
+  void backward() {
+    for (std::size_t layer = exchanges_.size(); layer-- > 0;) {
+      device_ += task_seconds_;  // of the weights: first, as the link can start with them
+      if (is_sent(layer)) send(layer);
+      if (layer > 0) device_ += task_seconds_;  // of the activations
+    }
+  }
+
+  [[nodiscard]] bool is_sent(std::size_t layer) const noexcept {
+    const std::size_t offset = layer % pattern_.fragments * pattern_.spacing;
+    return (step_ + 1 + pattern_.period - offset) % pattern_.period == 0;
+  }
+
+  void send(std::size_t layer) {
+    link_ = std::max(link_, device_) + exchange_seconds_;
+    exchanges_[layer] = {step_ + 1 + pattern_.overlap, link_};
+  }
+
+  exchange_pattern pattern_;
+  double task_seconds_;
+  double exchange_seconds_;
+  std::vector<exchange> exchanges_;
+  std::size_t step_ = 0;
+  double device_ = 0;
+  double link_ = 0;
+};
+
+}  // namespace detail
+
+/// The part of its time that a replica computes, in (0, 1], once the run is in its stride. Exact but where the link is all
+/// but full and results are waited for late: a backlog then takes long to grow, and up to 0.2 % can be missing. Takes some
+/// 8 * layers * max(2 * period, 512 * (overlap + 1)) additions.
+[[nodiscard]] inline double utilisation(const training_step& step, const exchange_pattern& pattern,
+                                        double bits_per_second) {
+  CAUSEWAY_EXPECT(step.layers > 0 && step.seconds > 0 && step.parameters >= 0 && bits_per_second > 0);
+  CAUSEWAY_EXPECT(pattern.period > 0 && pattern.fragments > 0 && pattern.overlap < pattern.period);
+  CAUSEWAY_EXPECT((pattern.fragments - 1) * pattern.spacing < pattern.period);
+  const std::size_t periods = std::max<std::size_t>(2, 512 * (pattern.overlap + 1) / pattern.period + 1);
+  detail::step_timeline timeline{step, pattern, bits_per_second};
+  timeline.run(periods * pattern.period);
+  const double begin = timeline.now();
+  timeline.run(periods * pattern.period);
+  const double computing = static_cast<double>(periods * pattern.period) * step.seconds;
+  return computing / (timeline.now() - begin);
+}
+
+/// The least of the bandwidths `grid` (bits per second, rising) at which utilisation reaches `target`; infinity if none
+/// does.
+[[nodiscard]] inline double least_bandwidth(const training_step& step, const exchange_pattern& pattern, double target,
+                                            std::span<const double> grid) {
+  const auto found = std::partition_point(grid.begin(), grid.end(), [&](double b) {
+    return utilisation(step, pattern, b) < target;  // rises with bandwidth
+  });
+  return found == grid.end() ? std::numeric_limits<double>::infinity() : *found;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::plan
+
+#endif  // CAUSEWAY_PLAN_UTILISATION_HPP
+
+// ---- causeway/plan.hpp ----
+#ifndef CAUSEWAY_PLAN_HPP
+#define CAUSEWAY_PLAN_HPP
+
+// To compute what a run would take: planners, placements, replays of traces.
+//
+// Written by tools/check_tree.py --fix-umbrella. What needs a third-party library comes last and only where that library is
+// at hand; only headers like this one may include others of ours inside #if.
+
+#endif  // CAUSEWAY_PLAN_HPP

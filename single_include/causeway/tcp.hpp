@@ -1,0 +1,11633 @@
+// SPDX-License-Identifier: Apache-2.0
+// Causeway 0.1.0, what causeway/tcp.hpp includes in one. Written by tools/amalgamate.py: change the headers, not this file.
+
+// ---- causeway/config/version.hpp ----
+#ifndef CAUSEWAY_CONFIG_VERSION_HPP
+#define CAUSEWAY_CONFIG_VERSION_HPP
+
+// The library version; CMake reads the three numbers from here. Wire protocol and file formats have versions of their own.
+
+#define CAUSEWAY_VERSION_MAJOR 0
+#define CAUSEWAY_VERSION_MINOR 1
+#define CAUSEWAY_VERSION_PATCH 0
+#define CAUSEWAY_VERSION (CAUSEWAY_VERSION_MAJOR * 10000 + CAUSEWAY_VERSION_MINOR * 100 + CAUSEWAY_VERSION_PATCH)
+#define CAUSEWAY_VERSION_STRING "0.1.0"
+
+#endif  // CAUSEWAY_CONFIG_VERSION_HPP
+
+// ---- causeway/config/config.hpp ----
+#ifndef CAUSEWAY_CONFIG_CONFIG_HPP
+#define CAUSEWAY_CONFIG_CONFIG_HPP
+
+// Switches a user may set, the inline ABI namespace, and a handful of attribute macros. A project can put its own
+// switches in <causeway_user_config.hpp>, which is read first when it exists.
+
+#if __has_include(<causeway_user_config.hpp>)
+#include <causeway_user_config.hpp>
+#endif
+
+// The inline namespace keeps two copies of the library with different layouts apart in one program.
+#define CAUSEWAY_ABI v0_1
+
+// CAUSEWAY_EXPECT checks what our own callers promised. On in debug builds, or where CAUSEWAY_CHECKED is defined; off
+// otherwise. What the world can do to us (network, disk, input) is never checked this way: that returns a result.
+#if defined(CAUSEWAY_CHECKED) || !defined(NDEBUG)
+#include <cstdio>
+#include <cstdlib>
+#define CAUSEWAY_EXPECT(condition)                                                                                     \
+  ((condition) ? static_cast<void>(0)                                                                                  \
+               : (std::fprintf(stderr, "causeway: precondition failed: %s (%s:%d)\n", #condition, __FILE__, __LINE__), \
+                  std::abort()))
+#else
+#define CAUSEWAY_EXPECT(condition) static_cast<void>(0)
+#endif
+
+#define CAUSEWAY_RESTRICT __restrict__
+#define CAUSEWAY_ALWAYS_INLINE inline __attribute__((always_inline))
+#define CAUSEWAY_NOINLINE __attribute__((noinline))
+
+#if defined(__CUDACC__)
+#define CAUSEWAY_HD __host__ __device__
+#else
+#define CAUSEWAY_HD
+#endif
+
+#endif  // CAUSEWAY_CONFIG_CONFIG_HPP
+
+// ---- causeway/core/error.hpp ----
+#ifndef CAUSEWAY_CORE_ERROR_HPP
+#define CAUSEWAY_CORE_ERROR_HPP
+
+// What can go wrong for reasons outside the program, as a value. Numbers are stable and match docs/reference/errors.md.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+enum class errc : std::uint16_t {
+  invalid_argument = 1,  ///< an option or shape that cannot work
+  not_found = 2,         ///< a file, section or peer that is not there
+  io_failed = 3,         ///< the operating system refused a read or write
+  disk_full = 4,         ///< no space left
+  corrupt = 5,           ///< bytes that fail their checksum or their format
+  version_mismatch = 6,  ///< written or spoken by another format or protocol version
+  timeout = 7,           ///< a deadline passed
+  peer_lost = 8,         ///< the connection to a peer ended
+  protocol = 9,          ///< a peer said something that the protocol does not allow
+  wrong_run = 10,        ///< the other side belongs to another run
+  wrong_model = 11,      ///< the other side trains another model or with other options
+  wrong_parent = 12,     ///< an update based on another committed state
+  diverged = 13,         ///< replicas that must be identical are not
+  address_in_use = 14,   ///< a port that somebody else listens on
+  unreachable = 15,      ///< nobody answers at an address
+  too_large = 16,        ///< a length beyond the limit
+  non_finite = 17,       ///< NaN or infinity where a number is needed
+  cancelled = 18,        ///< stopped on request
+  bad_text = 19,         ///< text that is empty, too short or not UTF-8
+  unsupported = 20,      ///< this build or machine cannot do it
+  out_of_memory = 21,    ///< an allocation failed
+  device_lost = 22,      ///< an accelerator stopped answering
+};
+
+/// The name of a code, as in docs/reference/errors.md.
+constexpr std::string_view to_string(errc code) noexcept {
+  switch (code) {
+    case errc::invalid_argument: return "invalid_argument";
+    case errc::not_found: return "not_found";
+    case errc::io_failed: return "io_failed";
+    case errc::disk_full: return "disk_full";
+    case errc::corrupt: return "corrupt";
+    case errc::version_mismatch: return "version_mismatch";
+    case errc::timeout: return "timeout";
+    case errc::peer_lost: return "peer_lost";
+    case errc::protocol: return "protocol";
+    case errc::wrong_run: return "wrong_run";
+    case errc::wrong_model: return "wrong_model";
+    case errc::wrong_parent: return "wrong_parent";
+    case errc::diverged: return "diverged";
+    case errc::address_in_use: return "address_in_use";
+    case errc::unreachable: return "unreachable";
+    case errc::too_large: return "too_large";
+    case errc::non_finite: return "non_finite";
+    case errc::cancelled: return "cancelled";
+    case errc::bad_text: return "bad_text";
+    case errc::unsupported: return "unsupported";
+    case errc::out_of_memory: return "out_of_memory";
+    case errc::device_lost: return "device_lost";
+  }
+  return "unknown";
+}
+
+/// One failure: a code, whom or what it concerns ("peer 3", "run/step-000120.ckpt"), and a sentence that says what
+/// happened and what to do about it.
+struct error {
+  /// No peer's rank.
+  static constexpr std::uint32_t nobody = UINT32_MAX;
+
+  errc code = errc::invalid_argument;
+  std::string where;
+  std::string message;
+  /// Of an exchange: the rank of the peer that sent what cannot be used, where this peer has seen that itself.
+  std::uint32_t culprit = nobody;
+
+  /// One line for a person: "where: message [code]".
+  [[nodiscard]] std::string text() const {
+    std::string line = where.empty() ? message : where + ": " + message;
+    line += " [";
+    line += to_string(code);
+    line += ']';
+    return line;
+  }
+};
+
+/// Shorthand for `return fail(errc::corrupt, file, "...")`.
+[[nodiscard]] inline error fail(errc code, std::string where, std::string message) {
+  return {code, std::move(where), std::move(message)};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_ERROR_HPP
+
+// ---- causeway/core/result.hpp ----
+#ifndef CAUSEWAY_CORE_RESULT_HPP
+#define CAUSEWAY_CORE_RESULT_HPP
+
+// A value or an error. Our own type rather than std::expected, also where that exists, so that the ABI does not depend on
+// the language mode, and a union by hand rather than std::variant, which costs a compiler several times as much for each T.
+// Nothing in the library throws for a reason that the network, a disk or a peer can cause.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// A `T`, or the `error` that prevented it. Reading the wrong side is a precondition violation.
+template <class T>
+class [[nodiscard]] result {
+ public:
+  using value_type = T;
+
+  result(T value) : has_value_{true}, value_{std::move(value)} {}                     // NOLINT: converting on purpose
+  result(causeway::error failure) : has_value_{false}, error_{std::move(failure)} {}  // NOLINT
+
+  result(const result& other) requires std::is_copy_constructible_v<T> : has_value_{other.has_value_} { take(other); }
+  result(result&& other) noexcept : has_value_{other.has_value_} { take(std::move(other)); }
+  result& operator=(result other) noexcept {
+    drop();
+    has_value_ = other.has_value_;
+    take(std::move(other));
+    return *this;
+  }
+  ~result() { drop(); }
+
+  [[nodiscard]] bool has_value() const noexcept { return has_value_; }
+  explicit operator bool() const noexcept { return has_value(); }
+
+  [[nodiscard]] T& value() & { return check(), value_; }
+  [[nodiscard]] const T& value() const& { return check(), value_; }
+  [[nodiscard]] T&& value() && { return check(), std::move(value_); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+
+  [[nodiscard]] causeway::error& error() & { return check_failed(), error_; }
+  [[nodiscard]] const causeway::error& error() const& { return check_failed(), error_; }
+  [[nodiscard]] causeway::error&& error() && { return check_failed(), std::move(error_); }
+
+  [[nodiscard]] T value_or(T fallback) const& { return has_value() ? value() : std::move(fallback); }
+
+  /// `f(value)`, itself a result; or the error unchanged.
+  template <class F>
+  auto and_then(F&& f) && -> std::invoke_result_t<F, T&&> {
+    if (!has_value()) return std::move(*this).error();
+    return std::invoke(std::forward<F>(f), std::move(*this).value());
+  }
+
+  /// `f(value)` wrapped into a result; or the error unchanged.
+  template <class F>
+  auto transform(F&& f) && -> result<std::invoke_result_t<F, T&&>> {
+    if (!has_value()) return std::move(*this).error();
+    return std::invoke(std::forward<F>(f), std::move(*this).value());
+  }
+
+ private:
+  void check() const { CAUSEWAY_EXPECT(has_value()); }
+  void check_failed() const { CAUSEWAY_EXPECT(!has_value()); }
+
+  /// Constructs the side that `has_value_` names, which `other` has.
+  template <class Other>
+  void take(Other&& other) {
+    if (has_value_) {
+      std::construct_at(&value_, std::forward<Other>(other).value_);
+    } else {
+      std::construct_at(&error_, std::forward<Other>(other).error_);
+    }
+  }
+  void drop() noexcept {
+    if (has_value_) {
+      std::destroy_at(&value_);
+    } else {
+      std::destroy_at(&error_);
+    }
+  }
+
+  bool has_value_;
+  union {
+    T value_;
+    causeway::error error_;
+  };
+};
+
+/// Success, or an error.
+template <>
+class [[nodiscard]] result<void> {
+ public:
+  using value_type = void;
+
+  result() = default;
+  result(causeway::error failure) : error_{std::move(failure)} {}  // NOLINT: converting on purpose
+
+  [[nodiscard]] bool has_value() const noexcept { return !error_.has_value(); }
+  explicit operator bool() const noexcept { return has_value(); }
+  void value() const { CAUSEWAY_EXPECT(has_value()); }
+
+  [[nodiscard]] causeway::error& error() & { return check_failed(), *error_; }
+  [[nodiscard]] const causeway::error& error() const& { return check_failed(), *error_; }
+  [[nodiscard]] causeway::error&& error() && { return check_failed(), std::move(*error_); }
+
+ private:
+  void check_failed() const { CAUSEWAY_EXPECT(!has_value()); }
+
+  std::optional<causeway::error> error_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+/// Returns the error of `expression` from the enclosing function, if it is one.
+#define CAUSEWAY_TRY(...)                                                                                     \
+  do {                                                                                                        \
+    if (auto causeway_outcome = (__VA_ARGS__); !causeway_outcome) return std::move(causeway_outcome).error(); \
+  } while (false)
+
+#define CAUSEWAY_JOIN_(a, b) a##b
+#define CAUSEWAY_JOIN(a, b) CAUSEWAY_JOIN_(a, b)
+#define CAUSEWAY_ASSIGN_(name, declaration, ...) \
+  auto name = (__VA_ARGS__);                     \
+  if (!name) return std::move(name).error();     \
+  declaration = std::move(name).value()
+
+/// `CAUSEWAY_ASSIGN(auto x, f())`: declares `x` from the value of a result, or returns its error.
+#define CAUSEWAY_ASSIGN(declaration, ...) \
+  CAUSEWAY_ASSIGN_(CAUSEWAY_JOIN(causeway_result_, __LINE__), declaration, __VA_ARGS__)
+
+#endif  // CAUSEWAY_CORE_RESULT_HPP
+
+// ---- causeway/net/endpoint.hpp ----
+#ifndef CAUSEWAY_NET_ENDPOINT_HPP
+#define CAUSEWAY_NET_ENDPOINT_HPP
+
+// A machine and a port, as people write them: "127.0.0.1:5100", "trainer.example.org:5100", "[::1]:5100".
+
+#include <charconv>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// Where somebody listens. Port 0 asks the system for any free port.
+struct endpoint {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;
+
+  /// "host:port"; the host in brackets when it is an IPv6 address.
+  [[nodiscard]] std::string text() const {
+    const bool v6 = host.find(':') != std::string::npos;
+    return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  }
+
+  friend bool operator==(const endpoint&, const endpoint&) = default;
+};
+
+/// Reads "host:port" or "[v6]:port". errc::invalid_argument says what is wrong with the text.
+inline result<endpoint> parse_endpoint(std::string_view text) {
+  const auto refuse = [&](const char* why) {
+    return fail(errc::invalid_argument, std::string{text}, std::string{why} + "; write an address as host:port");
+  };
+  const auto colon = text.rfind(':');
+  if (colon == std::string_view::npos) return refuse("it has no port");
+  std::string_view host = text.substr(0, colon);
+  const std::string_view digits = text.substr(colon + 1);
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string_view::npos) {
+    return refuse("an IPv6 address needs brackets");
+  }
+  if (host.empty() || host.size() > 255) return refuse("it has no usable host name");
+  endpoint parsed{std::string{host}, 0};
+  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), parsed.port);
+  if (digits.empty() || failure != std::errc{} || end != digits.data() + digits.size()) {
+    return refuse("its port is not a number from 0 to 65535");
+  }
+  return parsed;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ENDPOINT_HPP
+
+// ---- causeway/net/asio_library.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_LIBRARY_HPP
+#define CAUSEWAY_NET_ASIO_LIBRARY_HPP
+
+// The door to standalone asio, and the socket options that our connections use. Debian's asio 1.22.1 is the oldest version
+// we build with.
+
+#if !defined(ASIO_STANDALONE)
+#define ASIO_STANDALONE
+#endif
+
+#include <asio/buffer.hpp>
+#include <asio/connect.hpp>
+#include <asio/io_context.hpp>
+#include <asio/ip/host_name.hpp>
+#include <asio/ip/tcp.hpp>
+#include <asio/post.hpp>
+#include <asio/read.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/write.hpp>
+
+#include <cstddef>
+#include <fstream>
+#include <system_error>
+
+#if defined(__linux__)
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#endif
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+using tcp = asio::ip::tcp;
+
+/// Asks the kernel for BBR, whose rate does not collapse on a lossy long path as CUBIC's does. False where it refuses.
+inline bool ask_for_bbr([[maybe_unused]] tcp::socket& socket) noexcept {
+#if defined(__linux__) && defined(TCP_CONGESTION)
+  constexpr char name[] = "bbr";
+  return ::setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1) == 0;
+#else
+  return false;
+#endif
+}
+
+/// Whether both ends are on this machine. False for a socket that is not connected.
+inline bool is_loopback(const tcp::socket& socket) {
+  std::error_code failure;
+  const auto remote = socket.remote_endpoint(failure);
+  return !failure && remote.address().is_loopback();
+}
+
+/// Buffers for a link to this machine: 4 MiB save wake-ups (an all-reduce of 64 MiB takes 8 % less time). The kernel clamps
+/// larger wishes silently, and a clamped buffer is worse than one it tunes itself; so only where it allows that much.
+inline std::size_t loopback_buffer() {
+  constexpr std::size_t wanted = std::size_t{4} << 20U;
+  for (const char* limit : {"/proc/sys/net/core/rmem_max", "/proc/sys/net/core/wmem_max"}) {
+    std::size_t allowed = 0;
+    if (!(std::ifstream{limit} >> allowed) || allowed < wanted) return 0;
+  }
+  return wanted;
+}
+
+/// Prepares a connected socket for streaming: no delay, keep-alive, non-blocking, BBR off the machine if wanted, and
+/// buffers of `buffer` bytes (0: loopback_buffer on this machine, else what the kernel tunes). Refusals are ignored: the
+/// connection works without.
+inline void tune(tcp::socket& socket, std::size_t buffer, bool bbr) {
+  if (buffer == 0 && is_loopback(socket)) buffer = loopback_buffer();
+  std::error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.set_option(tcp::no_delay{true}, ignored);
+  socket.set_option(asio::socket_base::keep_alive{true}, ignored);
+  if (buffer != 0) {
+    socket.set_option(asio::socket_base::send_buffer_size{static_cast<int>(buffer)}, ignored);
+    socket.set_option(asio::socket_base::receive_buffer_size{static_cast<int>(buffer)}, ignored);
+  }
+  if (bbr && !is_loopback(socket)) ask_for_bbr(socket);
+}
+
+inline endpoint to_endpoint(const tcp::endpoint& e) { return {e.address().to_string(), e.port()}; }
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_LIBRARY_HPP
+
+// ---- causeway/net/asio_accept.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_ACCEPT_HPP
+#define CAUSEWAY_NET_ASIO_ACCEPT_HPP
+
+// Accepts connections for as long as it lives. What goes wrong with one of them (no descriptors, no memory, a client that
+// is gone again) never ends the accepting, and is not asked for again at once: that would take a whole core.
+
+#include <chrono>
+#include <new>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Held by shared_ptr; its handlers keep it alive. After `stop` it calls nobody back. Used from the event loop only.
+class accepting : public std::enable_shared_from_this<accepting> {
+ public:
+  using taken_handler = std::function<void(tcp::socket)>;
+  using failed_handler = std::function<void(const std::string&)>;
+
+  accepting(asio::io_context& io, std::unique_ptr<tcp::acceptor> acceptor, taken_handler taken, failed_handler failed)
+      : acceptor_{std::move(acceptor)}, pause_{io}, taken_{std::move(taken)}, failed_{std::move(failed)} {}
+
+  void start() {
+    if (over_) return;
+    acceptor_->async_accept([self = shared_from_this()](std::error_code failure, tcp::socket socket) {
+      if (self->over_ || failure == asio::error::operation_aborted) return;
+      if (failure) return self->fail(failure);
+      try {
+        self->taken_(std::move(socket));
+      } catch (const std::bad_alloc&) {
+        return self->fail(std::make_error_code(std::errc::not_enough_memory));
+      }
+      self->start();
+    });
+  }
+
+  void stop() {
+    over_ = true;
+    std::error_code ignored;
+    acceptor_->close(ignored);
+    pause_.cancel();
+    taken_ = {};
+    failed_ = {};
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds pause{100};
+
+  void fail(const std::error_code& failure) {
+    failed_(failure.message());
+    pause_.expires_after(pause);
+    pause_.async_wait([self = shared_from_this()](std::error_code stopped) {
+      if (!stopped) self->start();
+    });
+  }
+
+  std::unique_ptr<tcp::acceptor> acceptor_;
+  asio::steady_timer pause_;
+  taken_handler taken_;
+  failed_handler failed_;
+  bool over_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_ACCEPT_HPP
+
+// ---- causeway/core/clock.hpp ----
+#ifndef CAUSEWAY_CORE_CLOCK_HPP
+#define CAUSEWAY_CORE_CLOCK_HPP
+
+// Time as a dependency. Nothing in the library reads a clock but through these types, so that a simulated cluster can run
+// on virtual time.
+
+#include <concepts>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+using duration = std::chrono::nanoseconds;
+
+/// A moment on some clock, as nanoseconds since an arbitrary start. Moments of different clocks do not compare.
+struct time_point {
+  duration since_start{0};
+
+  friend constexpr auto operator<=>(const time_point&, const time_point&) = default;
+  friend constexpr time_point operator+(time_point t, duration d) { return {t.since_start + d}; }
+  friend constexpr duration operator-(time_point a, time_point b) { return a.since_start - b.since_start; }
+};
+
+/// A deadline that never comes.
+inline constexpr time_point no_deadline{duration::max()};
+
+constexpr double seconds(duration d) noexcept { return std::chrono::duration<double>(d).count(); }
+
+template <class C>
+concept Clock = requires(C& c) {
+  { c.now() } -> std::same_as<time_point>;
+};
+
+/// The monotonic clock of the machine.
+struct steady_clock {
+  time_point now() const {
+    return {std::chrono::duration_cast<duration>(std::chrono::steady_clock::now().time_since_epoch())};
+  }
+};
+
+/// Any clock, held by value. Copies share the clock. Thread-safe if the clock is.
+class any_clock {
+ public:
+  any_clock() : any_clock(steady_clock{}) {}
+
+  template <class C>
+    requires(!std::same_as<C, any_clock>)
+  &&Clock<C>  // in this order: the concept asks for moves of C
+      explicit any_clock(C clock)
+      : state_{std::make_shared<C>(std::move(clock))},
+  now_{[](void* c) { return static_cast<C*>(c)->now(); }} {}
+
+  time_point now() const { return now_(state_.get()); }
+
+ private:
+  std::shared_ptr<void> state_;
+  time_point (*now_)(void*);
+};
+
+static_assert(Clock<steady_clock> && Clock<any_clock>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_CLOCK_HPP
+
+// ---- causeway/net/codec.hpp ----
+#ifndef CAUSEWAY_NET_CODEC_HPP
+#define CAUSEWAY_NET_CODEC_HPP
+
+// Reading and writing bytes that cross the trust boundary: fixed-width little-endian integers, and text and blobs behind a
+// length. The reader never looks past its input, never believes a length that the input does not back with bytes, and
+// remembers its first failure: a decoder reads everything and asks once at the end.
+
+#include <bit>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+namespace detail {
+
+template <std::unsigned_integral U>
+constexpr U byte_swapped(U value) noexcept {
+  U out = 0;
+  for (std::size_t i = 0; i < sizeof(U); ++i) {
+    out = static_cast<U>(static_cast<U>(out << 7U << 1U) | static_cast<U>(value & 0xFFU));
+    value = static_cast<U>(value >> 7U >> 1U);
+  }
+  return out;
+}
+
+template <std::unsigned_integral U>
+constexpr U little_endian(U value) noexcept {
+  if constexpr (std::endian::native == std::endian::big) return byte_swapped(value);
+  return value;
+}
+
+/// Writes `value` at `to`, low byte first; gives the place behind it.
+template <std::unsigned_integral U>
+std::byte* store_little(std::byte* to, U value) noexcept {
+  value = little_endian(value);
+  std::memcpy(to, &value, sizeof value);
+  return to + sizeof value;
+}
+
+template <std::unsigned_integral U>
+U load_little(const std::byte* from) noexcept {
+  U value = 0;
+  std::memcpy(&value, from, sizeof value);
+  return little_endian(value);
+}
+
+}  // namespace detail
+
+/// Appends values to a byte vector that it owns.
+class byte_writer {
+ public:
+  template <std::unsigned_integral U>
+  byte_writer& put(U value) {
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + sizeof value);
+    detail::store_little(bytes_.data() + at, value);
+    return *this;
+  }
+
+  /// A blob behind its length as a u32. Precondition: shorter than 4 GiB.
+  byte_writer& put_bytes(std::span<const std::byte> blob) {
+    CAUSEWAY_EXPECT(blob.size() <= UINT32_MAX);
+    put(static_cast<std::uint32_t>(blob.size()));
+    bytes_.insert(bytes_.end(), blob.begin(), blob.end());
+    return *this;
+  }
+
+  byte_writer& put_text(std::string_view text) { return put_bytes(std::as_bytes(std::span{text.data(), text.size()})); }
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::vector<std::byte> take() && noexcept { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// Reads values from untrusted bytes. After the first failure every read gives a zero or an empty view, and `finish` gives
+/// the reason. Views point into the input. Allocates nothing (but for the message of an error).
+class byte_reader {
+ public:
+  explicit byte_reader(std::span<const std::byte> input) noexcept : rest_{input} {}
+
+  template <std::unsigned_integral U>
+  U get() noexcept {
+    if (!require(sizeof(U))) return 0;
+    const U value = detail::load_little<U>(rest_.data());
+    rest_ = rest_.subspan(sizeof(U));
+    return value;
+  }
+
+  /// A blob of at most `limit` bytes behind its u32 length.
+  std::span<const std::byte> get_bytes(std::size_t limit) noexcept {
+    const auto length = get<std::uint32_t>();
+    if (length > limit) return set_failed(state::over_limit), std::span<const std::byte>{};
+    if (!require(length)) return {};
+    const auto view = rest_.first(length);
+    rest_ = rest_.subspan(length);
+    return view;
+  }
+
+  /// Text of at most `limit` bytes; control characters and other bytes outside printable ASCII become '?', so that what a
+  /// stranger sent can be shown on a terminal.
+  std::string get_text(std::size_t limit) {
+    const auto view = get_bytes(limit);
+    std::string text;
+    text.reserve(view.size());
+    for (const std::byte b : view) {
+      const auto c = static_cast<char>(b);
+      text.push_back(c >= ' ' && c <= '~' ? c : '?');
+    }
+    return text;
+  }
+
+  /// What was read cannot be right (a count beyond its limit, an unknown kind): from now on every read fails.
+  void refuse() noexcept { set_failed(state::over_limit); }
+
+  [[nodiscard]] bool ok() const noexcept { return state_ == state::good; }
+  [[nodiscard]] std::size_t remaining() const noexcept { return rest_.size(); }
+
+  /// Success when every read succeeded and nothing is left; else errc::corrupt with the reason.
+  [[nodiscard]] result<void> finish(std::string_view what) const {
+    if (state_ == state::over_limit) {
+      return fail(errc::too_large, std::string{what}, "a length or kind in it is beyond its limit");
+    }
+    if (state_ == state::truncated) return fail(errc::corrupt, std::string{what}, "it ends in the middle of a value");
+    if (!rest_.empty()) {
+      return fail(errc::corrupt, std::string{what}, std::to_string(rest_.size()) + " bytes follow its end");
+    }
+    return {};
+  }
+
+ private:
+  enum class state : std::uint8_t { good, truncated, over_limit };
+
+  bool require(std::size_t n) noexcept {
+    if (!ok()) return false;
+    if (rest_.size() >= n) return true;
+    set_failed(state::truncated);
+    return false;
+  }
+
+  void set_failed(state why) noexcept {
+    if (ok()) state_ = why;
+    rest_ = {};
+  }
+
+  std::span<const std::byte> rest_;
+  state state_ = state::good;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_CODEC_HPP
+
+// ---- causeway/net/descriptors.hpp ----
+#ifndef CAUSEWAY_NET_DESCRIPTORS_HPP
+#define CAUSEWAY_NET_DESCRIPTORS_HPP
+
+// File descriptors. Each connection takes one, the disk needs some, and a process that has none left can neither accept a
+// peer nor save a checkpoint. So the limit of the process is raised as far as it may be, and connections leave a reserve
+// for everything else. The kernel gives out the lowest free number: the number of a new descriptor tells how many are open.
+
+#include <algorithm>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <sys/resource.h>
+#endif
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+inline constexpr std::size_t most_descriptors = 65536;    ///< nobody needs more, and some programs walk over all of them
+inline constexpr std::size_t reserved_descriptors = 64;   ///< for files; a quarter of the limit where that is less
+inline constexpr std::size_t descriptors_of_a_link = 64;  ///< a new link may take this share (1/64) of what is left
+
+/// How many this process may have open now.
+inline std::size_t descriptor_limit() noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) return static_cast<std::size_t>(std::min<rlim_t>(limit.rlim_cur, SIZE_MAX));
+#endif
+  return most_descriptors;
+}
+
+/// Raises the limit to what the process may ask for, at most `most_descriptors`. Never lowers it. The limit after that.
+inline std::size_t raise_descriptor_limit() noexcept {
+#if defined(__unix__) || defined(__APPLE__)
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, most_descriptors);
+    if (limit.rlim_cur < wanted) {
+      limit.rlim_cur = wanted;
+      (void)::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+  }
+#endif
+  return descriptor_limit();
+}
+
+/// How many connections can still be made when `newest` is the descriptor given out last.
+inline std::size_t spare_descriptors(std::size_t newest, std::size_t limit) noexcept {
+  const std::size_t reserve = std::min(reserved_descriptors, limit / 4);
+  const std::size_t usable = limit - reserve;
+  return newest + 1 < usable ? usable - newest - 1 : 0;
+}
+inline std::size_t spare_descriptors(int newest) noexcept {
+  return newest < 0 ? 0 : spare_descriptors(static_cast<std::size_t>(newest), descriptor_limit());
+}
+
+/// How many connections for data a new link should have, of `wanted`: fewer when many links share few descriptors.
+inline std::size_t affordable_streams(std::size_t wanted, std::size_t spare) noexcept {
+  return std::clamp<std::size_t>(spare / descriptors_of_a_link, 1, std::max<std::size_t>(wanted, 1));
+}
+
+inline error no_descriptors(std::string where) {
+  return fail(errc::io_failed, std::move(where),
+              "this process may not open more files and connections; raise the limit with ulimit -n");
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_DESCRIPTORS_HPP
+
+// ---- causeway/core/hash.hpp ----
+#ifndef CAUSEWAY_CORE_HASH_HPP
+#define CAUSEWAY_CORE_HASH_HPP
+
+// A fast 64-bit checksum over bytes, the same on every machine. It finds torn files and replicas that differ; it is no
+// defence against somebody who wants a collision.
+
+#include <array>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+namespace detail {
+
+constexpr std::uint64_t hash_prime = 0x9E3779B97F4A7C15U;
+
+constexpr std::uint64_t scramble(std::uint64_t x) noexcept {  // the finaliser of SplitMix64
+  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBU;
+  return x ^ (x >> 31U);
+}
+
+using hash_lanes = std::array<std::uint64_t, 8>;
+
+/// Where the lanes begin.
+constexpr hash_lanes first_lanes(std::uint64_t seed) noexcept {
+  return {seed ^ 0x243F6A8885A308D3U, seed ^ 0x13198A2E03707344U, seed ^ 0xA4093822299F31D0U, seed ^ 0x082EFA98EC4E6C89U,
+          seed ^ 0x452821E638D01377U, seed ^ 0xBE5466CF34E90C6CU, seed ^ 0xC0AC29B7C97C50DDU, seed ^ 0x3F84D5B5B5470917U};
+}
+
+/// What a lane makes of its word of a stripe.
+constexpr std::uint64_t mixed_in(std::uint64_t lane, std::uint64_t word) noexcept {
+  lane = (lane ^ word) * hash_prime;
+  return lane ^ (lane >> 29U);
+}
+
+/// The checksum of the lanes and the number of bytes that they were fed.
+constexpr std::uint64_t joined(const std::uint64_t (&lanes)[8], std::uint64_t length) noexcept {
+  std::uint64_t h = length * hash_prime;
+  for (const std::uint64_t lane : lanes) h = scramble(h ^ lane) + hash_prime;
+  return scramble(h);
+}
+
+inline std::uint64_t load64(const std::byte* p) noexcept {
+  std::uint64_t v = 0;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+}  // namespace detail
+
+/// Feeds bytes piece by piece; `finish` gives the checksum of everything fed. The cut into pieces matters only if a piece's
+/// length is not a multiple of 64 bytes (each piece is closed by its length).
+class hasher {
+ public:
+  constexpr explicit hasher(std::uint64_t seed = 0) noexcept : lanes_{detail::first_lanes(seed)} {}
+
+  hasher& add(std::span<const std::byte> bytes) noexcept {
+    if (length_ % 64 != 0) lanes_[0] = detail::scramble(lanes_[0] ^ length_);  // closes a piece that ended inside a stripe
+    std::size_t at = 0;
+    auto lanes = lanes_;  // a copy that no pointer into `bytes` can point at, so that it stays in registers
+    for (; at + 64 <= bytes.size(); at += 64) stripe(lanes, bytes.data() + at, std::make_index_sequence<8>{});
+    if (at < bytes.size()) {
+      std::array<std::byte, 64> tail{};
+      std::memcpy(tail.data(), bytes.data() + at, bytes.size() - at);
+      stripe(lanes, tail.data(), std::make_index_sequence<8>{});
+    }
+    lanes_ = lanes;
+    length_ += bytes.size();
+    return *this;
+  }
+
+  template <class T>
+  hasher& add_values(std::span<const T> values) noexcept {
+    return add(std::as_bytes(values));
+  }
+
+  template <class T>
+  hasher& add_value(const T& value) noexcept {
+    return add(std::as_bytes(std::span{&value, 1}));
+  }
+
+  [[nodiscard]] std::uint64_t finish() const noexcept {
+    std::uint64_t lanes[8];
+    for (std::size_t i = 0; i < 8; ++i) lanes[i] = lanes_[i];
+    return detail::joined(lanes, length_);
+  }
+
+ private:
+  using lane_array = detail::hash_lanes;
+
+  // Eight independent multiply-rotate lanes, unrolled by hand: GCC's -O2 does not.
+  template <std::size_t... I>
+  static void stripe(lane_array& to, const std::byte* p, std::index_sequence<I...>) noexcept {
+    ((to[I] = detail::mixed_in(to[I], detail::load64(p + 8 * I))), ...);
+  }
+
+  lane_array lanes_;
+  std::uint64_t length_ = 0;
+};
+
+inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
+  return hasher{seed}.add(bytes).finish();
+}
+
+inline std::uint64_t hash_text(std::string_view text, std::uint64_t seed = 0) noexcept {
+  return hash_bytes(std::as_bytes(std::span{text.data(), text.size()}), seed);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_HASH_HPP
+
+// ---- causeway/core/metrics.hpp ----
+#ifndef CAUSEWAY_CORE_METRICS_HPP
+#define CAUSEWAY_CORE_METRICS_HPP
+
+// What a run says about itself. The library never prints: it hands records to a sink, which is silent by default.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+enum class severity : std::uint8_t { debug, info, warning, error };
+
+/// Where messages for people go. Copyable; may be called from the trainer's thread and from the transport's.
+class log_sink {
+ public:
+  using function = std::function<void(severity, std::string_view)>;
+
+  log_sink() = default;
+  explicit log_sink(function f) : function_{std::move(f)} {}
+
+  void operator()(severity level, std::string_view text) const {
+    if (function_) function_(level, text);
+  }
+
+ private:
+  function function_;
+};
+
+/// Bytes and frames that crossed the sockets of one transport, headers included.
+struct traffic {
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t frames_sent = 0;
+  std::uint64_t frames_received = 0;
+  std::uint64_t frames_rejected = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_METRICS_HPP
+
+// ---- causeway/net/transport.hpp ----
+#ifndef CAUSEWAY_NET_TRANSPORT_HPP
+#define CAUSEWAY_NET_TRANSPORT_HPP
+
+// What policies and collectives need of a network: start a send, start a receive, wait with a deadline. Real sockets, an
+// in-process network and the simulator model the same concept, and `any_transport` holds any of them by value, so that the
+// very same trainer runs on all three.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// A peer's place in the current membership: 0 to size()-1.
+using peer_index = std::uint32_t;
+
+/// Names one message. A receive matches the frame whose sender, channel, epoch and step equal its own; a frame that matches
+/// but names another parent is refused with errc::wrong_parent before anybody sees its bytes.
+struct message_id {
+  std::uint32_t channel = 0;  ///< which conversation: see collective/channels.hpp
+  std::uint32_t epoch = 0;    ///< membership epoch
+  std::uint64_t step = 0;     ///< outer step or round, and what else keeps messages of one channel apart
+  std::uint64_t parent = 0;   ///< hash of the committed state that the content is based on; 0 where it is based on none
+
+  friend constexpr bool operator==(const message_id&, const message_id&) = default;
+};
+
+/// A send or receive that was started. 0 names none.
+using operation = std::uint64_t;
+
+/// Requirements. Thread safety: all calls come from one thread (the trainer's); the transport may use others inside.
+///
+/// - `send(to, id, bytes)` starts sending; `bytes` must stay valid and unchanged until the operation was waited for.
+/// - `receive(from, id, buffer)` starts receiving one message of at most `buffer.size()` bytes into `buffer`. A longer
+///   message fails with errc::too_large.
+/// - `wait(op, deadline)` blocks until the operation has ended and gives the number of bytes moved. When the deadline
+/// passes
+///   first, it gives errc::timeout and the operation is cancelled: its buffer is free again. A lost peer ends all its
+///   operations with errc::peer_lost at once.
+/// - `done(op)` says, without waiting, whether the operation has ended, so that `wait` returns at once; true also for one
+///   that is not under way. It takes nothing in: between two looks, something else must wait or compute.
+/// - Messages between two peers with equal ids arrive in order. Messages that arrive before their receive is started are
+///   kept, up to a limit.
+template <class T>
+concept Transport = std::movable<T> &&
+    requires(T& t, const T& c, peer_index peer, const message_id& id, std::span<const std::byte> out,
+             std::span<std::byte> in, operation op, time_point deadline) {
+  { c.self() } -> std::same_as<peer_index>;
+  { c.size() } -> std::same_as<std::uint32_t>;
+  { t.send(peer, id, out) } -> std::same_as<operation>;
+  { t.receive(peer, id, in) } -> std::same_as<operation>;
+  { t.wait(op, deadline) } -> std::same_as<result<std::size_t>>;
+  { c.done(op) } -> std::same_as<bool>;
+  { c.stats() } -> std::same_as<traffic>;
+};
+
+/// The network of a peer that is alone.
+class solo_transport {
+ public:
+  static constexpr peer_index self() noexcept { return 0; }
+  static constexpr std::uint32_t size() noexcept { return 1; }
+  static operation send(peer_index, const message_id&, std::span<const std::byte>) noexcept { return 1; }
+  static operation receive(peer_index, const message_id&, std::span<std::byte>) noexcept { return 1; }
+  static result<std::size_t> wait(operation, time_point) {
+    return fail(errc::peer_lost, "solo transport", "there is no other peer in this run");
+  }
+  static constexpr bool done(operation) noexcept { return true; }
+  static traffic stats() noexcept { return {}; }
+};
+static_assert(Transport<solo_transport>);
+
+/// Any transport, held by value; one virtual call per message.
+class any_transport {
+ public:
+  any_transport() : any_transport(solo_transport{}) {}
+
+  template <class T>
+    requires(!std::same_as<T, any_transport>)
+  &&Transport<T>  // in this order: the concept asks for moves of T
+      explicit any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
+
+  [[nodiscard]] peer_index self() const { return model_->self(); }
+  [[nodiscard]] std::uint32_t size() const { return model_->size(); }
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+    return model_->send(to, id, bytes);
+  }
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+    return model_->receive(from, id, buffer);
+  }
+  result<std::size_t> wait(operation op, time_point deadline) { return model_->wait(op, deadline); }
+  [[nodiscard]] bool done(operation op) const { return model_->done(op); }
+  [[nodiscard]] traffic stats() const { return model_->stats(); }
+
+ private:
+  struct interface {
+    virtual ~interface() = default;
+    virtual peer_index self() const = 0;
+    virtual std::uint32_t size() const = 0;
+    virtual operation send(peer_index, const message_id&, std::span<const std::byte>) = 0;
+    virtual operation receive(peer_index, const message_id&, std::span<std::byte>) = 0;
+    virtual result<std::size_t> wait(operation, time_point) = 0;
+    virtual bool done(operation) const = 0;
+    virtual traffic stats() const = 0;
+  };
+
+  template <class T>
+  struct model final : interface {
+    explicit model(T t) : transport{std::move(t)} {}
+    peer_index self() const override { return transport.self(); }
+    std::uint32_t size() const override { return transport.size(); }
+    operation send(peer_index to, const message_id& id, std::span<const std::byte> b) override {
+      return transport.send(to, id, b);
+    }
+    operation receive(peer_index from, const message_id& id, std::span<std::byte> b) override {
+      return transport.receive(from, id, b);
+    }
+    result<std::size_t> wait(operation op, time_point deadline) override { return transport.wait(op, deadline); }
+    bool done(operation op) const override { return transport.done(op); }
+    traffic stats() const override { return transport.stats(); }
+    T transport;
+  };
+
+  std::unique_ptr<interface> model_;
+};
+static_assert(Transport<any_transport>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_TRANSPORT_HPP
+
+// ---- causeway/net/frame.hpp ----
+#ifndef CAUSEWAY_NET_FRAME_HPP
+#define CAUSEWAY_NET_FRAME_HPP
+
+// The wire format: everything on a connection is a frame, and a frame is a header of 80 bytes, a digest of 8 bytes where
+// the header announces one, and at most 4 MiB behind it. Encoding and decoding are pure functions. A header that decodes
+// has the right magic and version, a valid checksum, a known kind, and lengths that are within their limits and consistent
+// with each other. docs/reference/wire_format.md has the table.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+inline constexpr std::uint32_t frame_magic = 0x59575343U;  ///< "CSWY"
+inline constexpr std::uint16_t protocol_version = 1;
+inline constexpr std::size_t header_bytes = 80;
+inline constexpr std::size_t max_chunk_bytes = std::size_t{4} << 20U;
+inline constexpr std::size_t min_chunk_bytes = std::size_t{4} << 10U;
+inline constexpr std::size_t max_handshake_bytes = std::size_t{64} << 10U;
+inline constexpr std::size_t max_control_bytes = std::size_t{512} << 10U;
+inline constexpr std::size_t max_refusal_text = 4096;
+inline constexpr std::size_t digest_bytes = sizeof(std::uint64_t);
+inline constexpr std::uint64_t max_message_bytes = std::uint64_t{1} << 36U;
+
+enum class frame_kind : std::uint8_t {
+  data = 1,        ///< one chunk of a message
+  abort = 2,       ///< the sender gave a message up; `chunk_offset` says how many of its bytes were sent
+  heartbeat = 3,   ///< "I am here"; no content
+  goodbye = 4,     ///< nothing follows on this stream
+  hello = 5,       ///< joiner to host: who I am and what I want
+  accepted = 6,    ///< host to joiner: your index; repeated with the number of peers while it waits for the others
+  table = 7,       ///< host to joiners: everybody's address
+  link = 8,        ///< first frame of a stream between two peers
+  link_ok = 9,     ///< answer to `link`
+  ready = 10,      ///< joiner to host: all my streams are up
+  go = 11,         ///< host to joiners: everybody is ready
+  refused = 12,    ///< an errc and a sentence; the connection ends
+  welcome = 13,    ///< host to joiners: bytes of the program, before the table
+  control = 14,    ///< a control message of a fabric, whole
+  meet = 15,       ///< fabric, both sides: who I am
+  want = 16,       ///< fabric, higher id to lower: which connection I had last
+  take = 17,       ///< fabric, lower id to higher: this connection is our link
+  stream = 18,     ///< fabric: first frame of a stream for data, of a link that stands
+  stream_ok = 19,  ///< answer to `stream`
+  ask = 20,        ///< a stranger to a run, of any id: what are you?
+  told = 21        ///< answer to `ask`: a piece of what the program says to newcomers
+};
+
+/// The one flag of this version: a digest of the content, `hash_bytes` of it, stands between header and content.
+inline constexpr std::uint8_t has_digest = 1;
+
+/// The header of every frame. `sequence` counts the messages of a link; chunks of one message share it and may come over
+/// several streams in any order.
+struct frame_header {
+  frame_kind kind = frame_kind::data;
+  std::uint8_t flags = 0;  ///< `has_digest` or 0
+  std::uint64_t run_id = 0;
+  peer_index sender = 0;
+  message_id id = {};
+  std::uint64_t sequence = 0;
+  std::uint64_t message_length = 0;
+  std::uint64_t chunk_offset = 0;
+  std::uint32_t chunk_length = 0;  ///< bytes that follow this header
+
+  friend constexpr bool operator==(const frame_header&, const frame_header&) = default;
+};
+
+using header_block = std::array<std::byte, header_bytes>;
+
+namespace detail {
+
+constexpr std::size_t checksum_offset = header_bytes - sizeof(std::uint64_t);
+
+inline std::uint64_t header_checksum(const std::byte* header) noexcept {
+  return hash_bytes({header, checksum_offset}, frame_magic);
+}
+
+}  // namespace detail
+
+/// Writes `h` as 80 bytes at `to`.
+inline void encode_header(const frame_header& h, std::byte* to) noexcept {
+  std::byte* at = to;
+  at = detail::store_little(at, frame_magic);
+  at = detail::store_little(at, protocol_version);
+  at = detail::store_little(at, static_cast<std::uint8_t>(h.kind));
+  at = detail::store_little(at, h.flags);
+  at = detail::store_little(at, h.run_id);
+  at = detail::store_little(at, h.id.epoch);
+  at = detail::store_little(at, h.sender);
+  at = detail::store_little(at, h.id.channel);
+  at = detail::store_little(at, h.chunk_length);
+  at = detail::store_little(at, h.id.step);
+  at = detail::store_little(at, h.id.parent);
+  at = detail::store_little(at, h.sequence);
+  at = detail::store_little(at, h.message_length);
+  at = detail::store_little(at, h.chunk_offset);
+  detail::store_little(at, detail::header_checksum(to));
+}
+
+inline header_block encode_header(const frame_header& h) noexcept {
+  header_block block;
+  encode_header(h, block.data());
+  return block;
+}
+
+namespace detail {
+
+inline frame_header read_header_fields(byte_reader& in) noexcept {
+  frame_header h;
+  h.kind = static_cast<frame_kind>(in.get<std::uint8_t>());
+  h.flags = in.get<std::uint8_t>();
+  h.run_id = in.get<std::uint64_t>();
+  h.id.epoch = in.get<std::uint32_t>();
+  h.sender = in.get<std::uint32_t>();
+  h.id.channel = in.get<std::uint32_t>();
+  h.chunk_length = in.get<std::uint32_t>();
+  h.id.step = in.get<std::uint64_t>();
+  h.id.parent = in.get<std::uint64_t>();
+  h.sequence = in.get<std::uint64_t>();
+  h.message_length = in.get<std::uint64_t>();
+  h.chunk_offset = in.get<std::uint64_t>();
+  return h;
+}
+
+/// Frames that are said before a connection carries messages.
+constexpr bool is_handshake(frame_kind kind) noexcept { return kind >= frame_kind::hello && kind != frame_kind::control; }
+
+inline const char* broken_control_rule(const frame_header& h) noexcept {
+  if (h.flags != has_digest) return "a control message without a digest";
+  if (h.chunk_length > max_control_bytes) return "a control message above 512 KiB";
+  if (h.chunk_offset != 0 || h.message_length != h.chunk_length) return "a control message in pieces";
+  return nullptr;
+}
+
+/// The rules between the fields of a header whose checksum holds. Null when all are kept.
+inline const char* broken_rule(const frame_header& h) noexcept {
+  if (h.kind < frame_kind::data || h.kind > frame_kind::told) return "an unknown kind of frame";
+  const bool may_have_digest = h.kind == frame_kind::data || h.kind == frame_kind::control;
+  if (h.flags != 0 && (h.flags != has_digest || !may_have_digest)) return "flags that this version does not know";
+  if (h.message_length > max_message_bytes) return "a message of more than 64 GiB";
+  if (h.chunk_offset > h.message_length) return "a chunk that starts behind the end of its message";
+  if (is_handshake(h.kind)) return h.chunk_length > max_handshake_bytes ? "a handshake frame above 64 KiB" : nullptr;
+  if (h.kind == frame_kind::control) return broken_control_rule(h);
+  if (h.kind != frame_kind::data) return h.chunk_length != 0 ? "content where none belongs" : nullptr;
+  if (h.chunk_length > max_chunk_bytes) return "a chunk above 4 MiB";
+  if (h.chunk_length > h.message_length - h.chunk_offset) return "a chunk that reaches past the end of its message";
+  if (h.chunk_length == 0 && h.message_length != 0) return "an empty chunk";
+  return nullptr;
+}
+
+}  // namespace detail
+
+/// Reads a header from the first 80 of the given bytes. errc::protocol for bytes that are no frame of ours,
+/// errc::version_mismatch for another version, errc::corrupt for a wrong checksum, errc::too_large or errc::protocol for
+/// a broken rule. Reads nothing beyond the header.
+inline result<frame_header> decode_header(std::span<const std::byte> bytes) {
+  if (bytes.size() < header_bytes) return fail(errc::corrupt, "frame", "it is shorter than its header");
+  byte_reader in{bytes.first(header_bytes)};
+  if (in.get<std::uint32_t>() != frame_magic) {
+    return fail(errc::protocol, "frame", "the other side does not speak Causeway's protocol");
+  }
+  if (const auto version = in.get<std::uint16_t>(); version != protocol_version) {
+    return fail(errc::version_mismatch, "frame",
+                "the other side speaks protocol version " + std::to_string(version) + ", we speak " +
+                    std::to_string(protocol_version) + "; use the same release on all machines");
+  }
+  const frame_header h = detail::read_header_fields(in);
+  if (in.get<std::uint64_t>() != detail::header_checksum(bytes.data())) {
+    return fail(errc::corrupt, "frame", "the header fails its checksum");
+  }
+  if (const char* rule = detail::broken_rule(h)) return fail(errc::protocol, "frame", std::string{"it has "} + rule);
+  return h;
+}
+
+namespace detail {
+
+/// The body of a `refused` frame.
+inline std::vector<std::byte> encode_refusal(const error& why) {
+  byte_writer body;
+  body.put(static_cast<std::uint16_t>(why.code)).put_text(std::string_view{why.message}.substr(0, max_refusal_text));
+  return std::move(body).take();
+}
+
+inline error read_refusal(std::string where, std::span<const std::byte> body) {
+  byte_reader in{body};
+  const auto code = static_cast<errc>(in.get<std::uint16_t>());
+  std::string text = in.get_text(max_refusal_text);
+  if (!in.ok() || to_string(code) == "unknown") return fail(errc::protocol, std::move(where), "its refusal makes no sense");
+  return fail(code, std::move(where), std::move(text));
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FRAME_HPP
+
+// ---- causeway/net/asio_conversation.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_CONVERSATION_HPP
+#define CAUSEWAY_NET_ASIO_CONVERSATION_HPP
+
+// A socket on which control frames are exchanged before it becomes a stream of a link: reads exactly one frame when asked,
+// never a byte more, with a limit and a deadline. And the one that dials until somebody answers.
+
+#include <deque>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// What somebody is told who asks for another run than the one that is served. It does not say which that is.
+inline error wrong_run() {
+  return fail(
+      errc::wrong_run, "",
+      "this address serves another run; check the name and the seed of the run that you want to join, or its address");
+}
+
+/// Held by shared_ptr; its handlers keep it alive. After `stop` or `release` it calls nobody back.
+class conversation : public std::enable_shared_from_this<conversation> {
+ public:
+  using frame_handler = std::function<void(const frame_header&, std::span<const std::byte>)>;
+  using end_handler = std::function<void(const error&)>;
+
+  explicit conversation(tcp::socket socket) : socket_{std::move(socket)}, timer_{socket_.get_executor()} {}
+
+  void on_end(end_handler handler) { ended_ = std::move(handler); }
+
+  /// Reads one frame of at most `limit` bytes behind its header, within `patience`; then calls `handler`.
+  void next(std::size_t limit, std::chrono::nanoseconds patience, frame_handler handler) {
+    framed_ = std::move(handler);
+    arm_timer(patience);
+    asio::async_read(socket_, asio::buffer(header_),
+                     [self = shared_from_this(), limit](std::error_code failure, std::size_t) {
+                       if (failure) return self->end_with(failure);
+                       self->read_body(limit);
+                     });
+  }
+
+  /// Sends a frame; `then` is called once the kernel has all of it.
+  void say(frame_kind kind, std::uint64_t run_id, peer_index sender, std::span<const std::byte> body,
+           std::function<void()> then = {}) {
+    CAUSEWAY_EXPECT(body.size() <= max_handshake_bytes);
+    frame_header h;
+    h.kind = kind;
+    h.run_id = run_id;
+    h.sender = sender;
+    h.chunk_length = static_cast<std::uint32_t>(body.size());
+    outgoing frame{std::vector<std::byte>(header_bytes), std::move(then)};
+    encode_header(h, frame.bytes.data());
+    frame.bytes.insert(frame.bytes.end(), body.begin(), body.end());
+    queue_.push_back(std::move(frame));
+    if (queue_.size() == 1) write_front();
+  }
+
+  /// Says why not, and ends when that is out. Names no run: whoever knows a run's id may join it, so a stranger must not
+  /// learn it from its refusal.
+  void refuse(const error& why) {
+    framed_ = {};
+    ended_ = {};
+    last_words_ = true;
+    say(frame_kind::refused, 0, 0, encode_refusal(why));
+  }
+
+  void stop() {
+    if (over_) return;
+    over_ = true;
+    std::error_code ignored;
+    timer_.cancel();
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+    socket_.close(ignored);
+    framed_ = {};
+    ended_ = {};
+    for (outgoing& frame : queue_) frame.then = {};  // the bytes of the first may still be in use
+  }
+
+  /// Hands the socket over. Precondition: no read is under way, everything said is out.
+  tcp::socket release() {
+    over_ = true;
+    timer_.cancel();
+    framed_ = {};
+    ended_ = {};
+    return std::move(socket_);
+  }
+
+  [[nodiscard]] bool over() const noexcept { return over_; }
+  [[nodiscard]] int descriptor() { return static_cast<int>(socket_.native_handle()); }
+  [[nodiscard]] const tcp::socket& socket() const noexcept { return socket_; }
+  [[nodiscard]] std::string remote() const {
+    std::error_code failure;
+    const auto e = socket_.remote_endpoint(failure);
+    return failure ? std::string{"a closed connection"} : to_endpoint(e).text();
+  }
+
+ private:
+  struct outgoing {
+    std::vector<std::byte> bytes;
+    std::function<void()> then;
+  };
+
+  void arm_timer(std::chrono::nanoseconds patience) {
+    timer_.cancel();
+    if (patience == std::chrono::nanoseconds::max()) return;
+    timer_.expires_after(patience);
+    timer_.async_wait([self = shared_from_this(), round = ++round_](std::error_code failure) {
+      if (!failure && round == self->round_) self->end(fail(errc::timeout, self->remote(), "it said nothing in time"));
+    });
+  }
+
+  void read_body(std::size_t limit) {
+    auto h = decode_header(header_);
+    if (!h) return end(std::move(h).error());
+    if (!is_handshake(h->kind) && h->kind != frame_kind::heartbeat)
+      return end(fail(errc::protocol, remote(), "it sent data before the handshake was over"));
+    if (h->chunk_length > limit) return end(fail(errc::too_large, remote(), "its handshake is longer than allowed"));
+    body_.resize(h->chunk_length);
+    asio::async_read(socket_, asio::buffer(body_),
+                     [self = shared_from_this(), header = *h](std::error_code failure, std::size_t) {
+                       if (failure) return self->end_with(failure);
+                       self->deliver(header);
+                     });
+  }
+
+  void deliver(const frame_header& h) {
+    ++round_;
+    timer_.cancel();
+    if (over_ || !framed_) return;
+    const auto handler = std::exchange(framed_, {});
+    const std::vector<std::byte> body = std::move(body_);
+    handler(h, body);
+  }
+
+  void write_front() {
+    asio::async_write(socket_, asio::buffer(queue_.front().bytes),
+                      [self = shared_from_this()](std::error_code failure, std::size_t) {
+                        if (failure) return self->fall_silent(failure);
+                        const auto then = std::move(self->queue_.front().then);
+                        self->queue_.pop_front();
+                        if (!self->queue_.empty()) self->write_front();
+                        if (then && !self->over_) then();
+                        if (self->queue_.empty() && self->last_words_) self->stop();
+                      });
+  }
+
+  /// What we say is not heard any more. If we listen, what the other side said last is still to come: why it left, perhaps.
+  void fall_silent(const std::error_code& failure) {
+    if (!framed_) return end_with(failure);
+    queue_.clear();
+  }
+
+  void end_with(const std::error_code& failure) {
+    const std::string why = failure == asio::error::eof ? "it closed the connection" : failure.message();
+    end(fail(errc::peer_lost, over_ ? std::string{} : remote(), why));
+  }
+
+  void end(const error& why) {
+    if (over_) return;
+    const auto handler = std::exchange(ended_, {});
+    stop();
+    if (handler) handler(why);
+  }
+
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  header_block header_;
+  std::vector<std::byte> body_;
+  std::deque<outgoing> queue_;
+  frame_handler framed_;
+  end_handler ended_;
+  std::uint64_t round_ = 0;  // tells a timer that its frame came after all
+  bool last_words_ = false;  // ends once everything said is out
+  bool over_ = false;
+};
+
+using conversation_ptr = std::shared_ptr<conversation>;
+
+/// Dials an address again and again until somebody answers or it is stopped; or once, if it is told whom to tell that
+/// nobody answered.
+class dialer : public std::enable_shared_from_this<dialer> {
+ public:
+  using connect_handler = std::function<void(conversation_ptr)>;
+  using failure_handler = std::function<void(const error&)>;
+
+  dialer(asio::io_context& io, endpoint target, connect_handler connected, failure_handler failed = {})
+      : resolver_{io},
+        socket_{io},
+        timer_{io},
+        target_{std::move(target)},
+        connected_{std::move(connected)},
+        failed_{std::move(failed)} {}
+
+  void dial() {
+    std::error_code failure;
+    const auto address = asio::ip::make_address(target_.host, failure);
+    if (!failure) {
+      const tcp::endpoint only{address, target_.port};
+      return connect(std::vector<tcp::endpoint>{only});
+    }
+    resolver_.async_resolve(target_.host, std::to_string(target_.port),
+                            [self = shared_from_this()](std::error_code unknown, const tcp::resolver::results_type& found) {
+                              if (unknown) return self->retry(unknown);
+                              self->connect({found.begin(), found.end()});
+                            });
+  }
+
+  void stop() {
+    connected_ = {};
+    failed_ = {};
+    resolver_.cancel();
+    timer_.cancel();
+    std::error_code ignored;
+    socket_.close(ignored);
+  }
+
+  [[nodiscard]] const endpoint& target() const noexcept { return target_; }
+  [[nodiscard]] bool busy() const noexcept { return static_cast<bool>(connected_); }
+  /// Why the last attempt failed; empty before that.
+  [[nodiscard]] const std::string& last_failure() const noexcept { return last_failure_; }
+
+ private:
+  static constexpr std::chrono::milliseconds first_pause{20};
+  static constexpr std::chrono::milliseconds longest_pause{500};
+
+  void connect(std::vector<tcp::endpoint> candidates) {
+    if (!connected_) return;
+    candidates_ = std::move(candidates);
+    asio::async_connect(socket_, candidates_, [self = shared_from_this()](std::error_code failure, const tcp::endpoint&) {
+      if (!self->connected_) return;
+      if (failure) return self->retry(failure);
+      const auto call = std::exchange(self->connected_, {});
+      self->failed_ = {};
+      call(std::make_shared<conversation>(std::move(self->socket_)));
+    });
+  }
+
+  void retry(const std::error_code& failure) {
+    if (!connected_) return;
+    last_failure_ = failure == asio::error::no_descriptors ? no_descriptors({}).message : failure.message();
+    std::error_code ignored;
+    socket_.close(ignored);
+    if (!failed_) return dial_later();
+    connected_ = {};
+    const auto call = std::exchange(failed_, {});
+    call(fail(errc::unreachable, target_.text(), last_failure_));
+  }
+
+ public:
+  /// Pauses, longer each time, and dials.
+  void dial_later() {
+    timer_.expires_after(pause_);
+    pause_ = std::min(pause_ * 2, longest_pause);
+    timer_.async_wait([self = shared_from_this()](std::error_code stopped) {
+      if (!stopped && self->connected_) self->dial();
+    });
+  }
+
+ private:
+  tcp::resolver resolver_;
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  endpoint target_;
+  connect_handler connected_;
+  failure_handler failed_;
+  std::vector<tcp::endpoint> candidates_;
+  std::chrono::milliseconds pause_ = first_pause;
+  std::string last_failure_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_CONVERSATION_HPP
+
+// ---- causeway/net/asio_ask.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_ASK_HPP
+#define CAUSEWAY_NET_ASIO_ASK_HPP
+
+// What somebody can ask at the address of a run before he is a peer of it, and knows more than that address: which run it
+// is, and what its program has to say to newcomers, in pieces. One frame asks for one piece, the other side answers with
+// it, and this again and again on one connection. A host of fixed peers and a fabric answer alike.
+
+#include <atomic>
+#include <set>
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// The most bytes of one piece.
+inline constexpr std::size_t max_piece_bytes = std::size_t{60} << 10U;
+
+/// Gives the bytes of `item` from `offset` on: as many as it likes, at most max_piece_bytes. None where there is nothing:
+/// the other side takes that for the end. Called in the event loop of the run: it must not block for long.
+using piece_source = std::function<std::vector<std::byte>(std::uint32_t item, std::uint64_t offset)>;
+
+namespace detail {
+
+/// Answers strangers. Not thread-safe: all of it happens in one event loop.
+class informant {
+ public:
+  explicit informant(piece_source pieces = {}) : pieces_{std::move(pieces)} {}
+  ~informant() { stop(); }
+  informant(const informant&) = delete;
+  informant& operator=(const informant&) = delete;
+
+  /// Takes a connection over whose first frame asked with `body`.
+  void serve(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+    if (!pieces_) return who->refuse(fail(errc::unsupported, "", "this run tells newcomers nothing"));
+    if (talks_.size() >= most_talks) {
+      return who->refuse(fail(errc::too_large, "", "too many newcomers ask at once; try later"));
+    }
+    talks_.insert(who);
+    who->on_end([this, who](const error&) { talks_.erase(who); });
+    answer(who, run_id, body);
+  }
+
+  void stop() {
+    for (const auto& who : std::exchange(talks_, {})) who->stop();
+  }
+
+ private:
+  static constexpr std::size_t most_talks = 32;
+  static constexpr std::size_t question_bytes = 64;
+  static constexpr std::chrono::seconds patience{30};
+
+  void answer(const conversation_ptr& who, std::uint64_t run_id, std::span<const std::byte> body) {
+    byte_reader in{body};
+    const auto item = in.get<std::uint32_t>();
+    const auto offset = in.get<std::uint64_t>();
+    if (const auto whole = in.finish("question"); !whole) {
+      talks_.erase(who);
+      return who->refuse(whole.error());
+    }
+    const std::vector<std::byte> piece = pieces_(item, offset);
+    // The next question is read when this answer is out: a stranger costs one piece of memory, however much it asks for.
+    who->say(frame_kind::told, run_id, 0, std::span{piece}.first(std::min(piece.size(), max_piece_bytes)),
+             [this, who, run_id] { hear(who, run_id); });
+  }
+
+  void hear(const conversation_ptr& who, std::uint64_t run_id) {
+    who->next(question_bytes, patience, [this, who, run_id](const frame_header& h, std::span<const std::byte> body) {
+      if (h.kind == frame_kind::ask) return answer(who, run_id, body);
+      talks_.erase(who);
+      who->refuse(fail(errc::protocol, "", "it stopped asking"));
+    });
+  }
+
+  piece_source pieces_;
+  std::set<conversation_ptr> talks_;
+};
+
+}  // namespace detail
+
+struct inquiry_options {
+  time_point deadline = no_deadline;        ///< for an answer to come; dials again until then
+  const std::atomic<bool>* stop = nullptr;  ///< set it to give up (errc::cancelled)
+  bool once = false;                        ///< dial once, and end with errc::unreachable if nobody listens
+};
+
+/// A connection on which one asks. Blocks the calling thread; not thread-safe.
+class inquiry {
+ public:
+  /// Dials `address` and asks for the first piece of item 0. errc::unreachable or errc::timeout if nobody answers, else
+  /// what the other side says against it.
+  static result<inquiry> open(const endpoint& address, const inquiry_options& options) {
+    inquiry made{address, options};
+    CAUSEWAY_TRY(made.connect());
+    CAUSEWAY_TRY(made.read(0, 0, max_piece_bytes, [&](std::span<const std::byte> piece) -> result<void> {
+      made.about_.assign(piece.begin(), piece.end());
+      return {};
+    }));
+    return made;
+  }
+
+  [[nodiscard]] std::uint64_t run_id() const noexcept { return state_->run_id; }
+  /// Item 0, of one piece.
+  [[nodiscard]] const std::vector<std::byte>& about() const noexcept { return about_; }
+
+  /// Reads `length` bytes of `item` from `offset` on, in order, and gives them to `sink`. errc::corrupt if there are fewer.
+  /// Item 0 has one piece, however long.
+  result<void> read(std::uint32_t item, std::uint64_t offset, std::uint64_t length,
+                    const std::function<result<void>(std::span<const std::byte>)>& sink) {
+    const std::uint64_t end = offset + length;
+    std::uint64_t asked = offset;
+    while (offset < end) {
+      // Pieces ahead of the answer, as long as the other side sends whole ones.
+      for (; asked < end && asked < offset + ahead * max_piece_bytes; asked += max_piece_bytes) ask(item, asked);
+      CAUSEWAY_ASSIGN(const std::vector<std::byte> piece, next_answer());
+      const std::uint64_t wanted = item == 0 ? piece.size() : std::min<std::uint64_t>(max_piece_bytes, end - offset);
+      if (piece.empty() || piece.size() != wanted) {
+        return fail(errc::corrupt, address_.text(),
+                    "it sent " + std::to_string(piece.size()) + " bytes of a piece of " + std::to_string(wanted));
+      }
+      CAUSEWAY_TRY(sink(piece));
+      if (item == 0) return {};
+      offset += piece.size();
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::uint64_t ahead = 16;
+  static constexpr std::chrono::seconds patience{30};
+
+  // What handlers point at: stays where it is when the inquiry moves.
+  struct state {
+    asio::io_context io;
+    std::shared_ptr<detail::dialer> dialling;
+    detail::conversation_ptr who;
+    std::uint64_t run_id = 0;
+    std::vector<std::byte> piece;
+    bool answered = false;
+    std::optional<error> failure;
+
+    ~state() {
+      if (dialling) dialling->stop();
+      if (who) who->stop();
+      io.restart();
+      io.poll();
+    }
+  };
+
+  inquiry(endpoint address, const inquiry_options& options)
+      : address_{std::move(address)}, options_{options}, state_{std::make_unique<state>()} {}
+
+  result<void> connect() {
+    state& s = *state_;
+    const auto connected = [&s](const detail::conversation_ptr& who) {
+      s.who = who;
+      who->on_end([&s](const error& why) { s.failure = why; });
+    };
+    detail::dialer::failure_handler failed;
+    if (options_.once) failed = [&s](const error& why) { s.failure = why; };
+    s.dialling = std::make_shared<detail::dialer>(s.io, address_, connected, failed);
+    s.dialling->dial();
+    const auto outcome = run_until([&s] { return s.who != nullptr; }, options_.deadline);
+    if (outcome || outcome.error().code != errc::timeout) return outcome;
+    const std::string why = s.dialling->last_failure();
+    return fail(errc::unreachable, address_.text(),
+                "nobody answers there" + (why.empty() ? std::string{} : ": " + why) +
+                    "; give the address of a peer that is in the run now");
+  }
+
+  void ask(std::uint32_t item, std::uint64_t offset) {
+    byte_writer body;
+    body.put(item).put(offset);
+    state_->who->say(frame_kind::ask, 0, 0, body.bytes());
+  }
+
+  result<std::vector<std::byte>> next_answer() {
+    state& s = *state_;
+    s.answered = false;
+    s.who->next(max_handshake_bytes, patience, [this, &s](const frame_header& h, std::span<const std::byte> body) {
+      if (h.kind == frame_kind::refused) {
+        s.failure = detail::read_refusal(address_.text(), body);
+      } else if (h.kind != frame_kind::told || h.run_id == 0) {
+        s.failure = fail(errc::protocol, address_.text(), "it answered out of turn");
+      } else {
+        s.run_id = h.run_id;
+        s.piece.assign(body.begin(), body.end());
+        s.answered = true;
+      }
+    });
+    CAUSEWAY_TRY(run_until([&s] { return s.answered; }, no_deadline));
+    return std::move(s.piece);
+  }
+
+  template <class Done>
+  result<void> run_until(Done done, time_point deadline) {
+    state& s = *state_;
+    const steady_clock clock;
+    while (!done() && !s.failure) {
+      if (options_.stop != nullptr && options_.stop->load()) {
+        return fail(errc::cancelled, address_.text(), "stopped on request");
+      }
+      if (clock.now() >= deadline) return fail(errc::timeout, address_.text(), "nobody answered in time");
+      s.io.restart();
+      s.io.run_one_for(std::chrono::milliseconds{50});
+    }
+    if (!s.failure) return {};
+    return fail(s.failure->code, address_.text(), s.failure->message);
+  }
+
+  endpoint address_;
+  inquiry_options options_;
+  std::unique_ptr<state> state_;
+  std::vector<std::byte> about_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_ASK_HPP
+
+// ---- causeway/net/fabric.hpp ----
+#ifndef CAUSEWAY_NET_FABRIC_HPP
+#define CAUSEWAY_NET_FABRIC_HPP
+
+// A network whose peers come and go: what an elastic membership needs beyond net/transport.hpp. Connections are made and
+// lost while the run goes on; small control messages reach a handler even while the trainer computes; big messages travel
+// as on a Transport. TCP and the simulator are its two implementations, so that the very same membership runs on both.
+//
+// A `link` is the place of one peer in this fabric, numbered from 0 as peers are met. A connection that breaks and is made
+// again is the same link. A fabric that has met thousands may give the link of one that is gone to a new peer: on_up names
+// the peer each time.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// Who a peer is during the whole run, across restarts and addresses. 0 names nobody.
+using peer_id = std::uint64_t;
+
+/// A control message has at most this many bytes.
+inline constexpr std::size_t max_post_bytes = std::size_t{512} << 10U;
+
+/// What a fabric tells its owner. Events come one at a time, never two at once, with the fabric's lock held, on whatever
+/// thread found them; they must not block. All calls of `fabric` that are marked "from events" may be made inside; they
+/// never call back at once.
+class fabric_events {
+ public:
+  virtual ~fabric_events() = default;
+  /// A connection to `id` stands. `address` is where that peer can be dialled by others. Comes again after a down.
+  virtual void on_up(peer_index link, peer_id id, const std::string& address) = 0;
+  /// The connection ended: closed, reset, or given up. Its operations have ended with errc::peer_lost.
+  virtual void on_down(peer_index link, const error& why) = 0;
+  /// Nobody answered a dial, or the answer was a refusal.
+  virtual void on_unreachable(const std::string& address, const error& why) = 0;
+  /// A control message came. In the order of posting, as long as the connection stands.
+  virtual void on_control(peer_index link, std::span<const std::byte> message) = 0;
+  /// The time asked for with wake_at has come.
+  virtual void on_wake() = 0;
+};
+
+class fabric {
+ public:
+  virtual ~fabric() = default;
+
+  /// This peer, and where others can dial it.
+  [[nodiscard]] virtual peer_id id() const = 0;
+  [[nodiscard]] virtual std::string address() const = 0;
+
+  /// Who gets the events; once, before the first dial. nullptr: no more events from now on. Connections that others make
+  /// before it wait for it.
+  virtual void attach(fabric_events* events) = 0;
+
+  // ---- from events, and inside `locked` ------------------------------------------------------------------------------
+
+  [[nodiscard]] virtual time_point now() const = 0;
+  /// Starts to connect; tells on_up or on_unreachable. Nothing happens if the connection stands or is being made. Dialling
+  /// ourselves is unreachable. Two peers that dial each other at once end with one connection.
+  virtual void dial(const std::string& address) = 0;
+  /// Ends a connection; on_down follows later with `why`, on the other side too. A new one may be made afterwards.
+  virtual void close(peer_index link, const std::string& why) = 0;
+  [[nodiscard]] virtual bool is_up(peer_index link) const = 0;
+  /// Sends a control message, at most max_post_bytes. Lost without notice where the connection is down or breaks: on_down
+  /// tells. `bulk` messages let the others and data pass first.
+  virtual void post(peer_index link, std::vector<std::byte> message, bool bulk = false) = 0;
+  /// Asks for on_wake at `when`; replaces what was asked for before. no_deadline: never.
+  virtual void wake_at(time_point when) = 0;
+  /// Ends all data operations of epochs before `epoch` with errc::cancelled, forgets kept messages of those epochs, and
+  /// from now on drops and counts (frames_rejected) what still arrives of them.
+  virtual void cancel_before(std::uint32_t epoch) = 0;
+
+  /// Runs `work` without the lock, beside everything else: for what may block for seconds, such as fsync. What is given
+  /// runs in the order of the calls, one at a time. `then` comes as an event, while somebody is attached; attach(nullptr)
+  /// returns when no work is under way any more. The destructor lets all of it end.
+  virtual void aside(std::function<void()> work, std::function<void()> then) = 0;
+
+  // ---- for the trainer's thread ---------------------------------------------------------------------------------------
+
+  /// As in net/transport.hpp, with links for peers.
+  virtual operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) = 0;
+  virtual operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) = 0;
+  virtual result<std::size_t> wait(operation op, time_point deadline) = 0;
+  /// Also inside `locked`, and in the question that `block` asks.
+  [[nodiscard]] virtual bool done(operation op) const = 0;
+
+  /// Runs `what` with the lock held: no event comes meanwhile.
+  virtual void locked(const std::function<void()>& what) = 0;
+  /// Blocks until `done` says so; asked with the lock held, now and after every event. False: the deadline came first.
+  /// errc::cancelled: the peer was asked to stop.
+  virtual result<bool> block(const std::function<bool()>& done, time_point deadline) = 0;
+
+  [[nodiscard]] virtual traffic stats() const = 0;
+  /// One line per unfinished data operation: whom it concerns, since when, how far it is. From any thread.
+  [[nodiscard]] virtual std::string describe_waits() const = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_FABRIC_HPP
+
+// ---- causeway/net/asio_meeting.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_MEETING_HPP
+#define CAUSEWAY_NET_ASIO_MEETING_HPP
+
+// What two peers of a fabric tell each other on a new connection, and which connection becomes their link. Both say who
+// they are. Then the peer with the smaller id decides alone, so that two who dial each other at once cannot decide
+// differently: the other one says which connection it had last and whether that still stands; the smaller one takes the new
+// connection, under a number that only grows, or declines it.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+inline constexpr std::uint32_t most_data_streams = 64;
+
+/// The body of `meet`.
+struct introduction {
+  peer_id id = 0;
+  std::uint64_t incarnation = 0;  ///< tells a restarted program from its predecessor
+  std::uint64_t nonce = 0;        ///< of this connection; the other side repeats it, so that a recording is of no use
+  std::uint32_t streams = 1;      ///< for data; the smaller wish counts
+  std::uint32_t chunk = 0;        ///< bytes in a chunk of what it sends
+  std::string host{};             ///< where it listens; empty: wherever it seems to be
+  std::uint16_t port = 0;
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(id).put(incarnation).put(nonce).put(streams).put(chunk).put_text(host).put(port);
+    return std::move(out).take();
+  }
+  static result<introduction> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    introduction who;
+    who.id = in.get<std::uint64_t>();
+    who.incarnation = in.get<std::uint64_t>();
+    who.nonce = in.get<std::uint64_t>();
+    who.streams = in.get<std::uint32_t>();
+    who.chunk = in.get<std::uint32_t>();
+    who.host = in.get_text(255);
+    who.port = in.get<std::uint16_t>();
+    CAUSEWAY_TRY(in.finish("introduction"));
+    const bool fits = who.chunk >= min_chunk_bytes && who.chunk <= max_chunk_bytes && who.streams != 0 &&
+                      who.streams <= most_data_streams && who.port != 0;
+    if (who.id == 0 || !fits) return fail(errc::protocol, "introduction", "it makes no sense");
+    return who;
+  }
+};
+
+/// The body of `want`: what the peer with the larger id knows of earlier connections.
+struct wish {
+  std::uint64_t nonce = 0;  ///< of the other side's introduction
+  std::uint64_t last = 0;   ///< number of the last connection that was taken; 0: none of this incarnation
+  std::uint8_t alive = 0;   ///< that one still stands, as far as it knows
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(nonce).put(last).put(alive);
+    return std::move(out).take();
+  }
+  static result<wish> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    wish w;
+    w.nonce = in.get<std::uint64_t>();
+    w.last = in.get<std::uint64_t>();
+    w.alive = in.get<std::uint8_t>();
+    CAUSEWAY_TRY(in.finish("wish"));
+    return w;
+  }
+};
+
+/// The body of `take`: the answer to a wish.
+struct decision {
+  std::uint64_t nonce = 0;   ///< of the other side's introduction
+  std::uint64_t serial = 0;  ///< the number of the link from now on; 0: we have another connection
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(nonce).put(serial);
+    return std::move(out).take();
+  }
+  static result<decision> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    decision d;
+    d.nonce = in.get<std::uint64_t>();
+    d.serial = in.get<std::uint64_t>();
+    CAUSEWAY_TRY(in.finish("decision"));
+    return d;
+  }
+};
+
+/// One link among all that there ever were with a peer.
+struct link_key {
+  peer_id id = 0;                 ///< the other side
+  std::uint64_t incarnation = 0;  ///< of the other side
+  std::uint64_t serial = 0;
+
+  friend bool operator==(const link_key&, const link_key&) = default;
+};
+
+/// The body of `stream`: to which link a connection belongs. The key names the sender.
+struct stream_request {
+  link_key key;
+  std::uint32_t index = 0;  ///< from 0; smaller than the number agreed on
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(key.id).put(key.incarnation).put(key.serial).put(index);
+    return std::move(out).take();
+  }
+  static result<stream_request> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    stream_request r;
+    r.key.id = in.get<std::uint64_t>();
+    r.key.incarnation = in.get<std::uint64_t>();
+    r.key.serial = in.get<std::uint64_t>();
+    r.index = in.get<std::uint32_t>();
+    CAUSEWAY_TRY(in.finish("stream request"));
+    return r;
+  }
+};
+
+/// What the peer with the smaller id knows of its link to the other: for `may_replace`.
+struct standing {
+  bool alive = false;             ///< a connection stands, or one was taken just now
+  std::uint64_t incarnation = 0;  ///< of the other side, on that connection
+  std::uint64_t serial = 0;
+};
+
+/// Whether a new connection takes the place of what stands. It does not where the other side has not heard yet that a
+/// connection was taken (both dialled at once), or still has it. It does where the other side has lost it, or is a new
+/// program.
+inline bool may_replace(const standing& ours, std::uint64_t their_incarnation, const wish& theirs) noexcept {
+  if (!ours.alive || ours.incarnation != their_incarnation) return true;
+  return theirs.last == ours.serial && theirs.alive == 0;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_MEETING_HPP
+
+// ---- causeway/net/half_open.hpp ----
+#ifndef CAUSEWAY_NET_HALF_OPEN_HPP
+#define CAUSEWAY_NET_HALF_OPEN_HPP
+
+// Connections of strangers, from the moment they are accepted until they become something or go. There is room for a fixed
+// number of them. When it is used up a newcomer is let in all the same and another one goes: of those that have not said
+// who they are, the oldest of the address that holds the most. So a flood pushes itself out and not the peer that dials in
+// the middle of it. Pure bookkeeping without sockets.
+
+#include <map>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// `Key` names a connection; it is copied and compared. Not thread-safe: its owner locks.
+template <class Key>
+class half_open {
+ public:
+  explicit half_open(std::size_t most) : most_{std::max<std::size_t>(most, 1)} {}
+
+  /// A connection from `source` came. Whom to send away for it, if there is no room. O(n log n) in a flood, else O(1).
+  std::optional<Key> enter(Key key, std::string source) {
+    std::optional<Key> goes;
+    if (entries_.size() >= most_) goes = expel();
+    entries_.push_back({std::move(key), std::move(source)});
+    return goes;
+  }
+
+  /// It has said who it is, in our words: it goes only when nobody silent is left.
+  void introduce(const Key& key) {
+    for (entry& e : entries_) {
+      if (e.key == key) e.introduced = true;
+    }
+  }
+
+  /// It is a stranger no more, or gone.
+  void leave(const Key& key) {
+    std::erase_if(entries_, [&](const entry& e) { return e.key == key; });
+  }
+
+  /// Takes out the one that is to go first. Null when there is nobody.
+  std::optional<Key> expel() {
+    if (entries_.empty()) return std::nullopt;
+    const bool silent = std::any_of(entries_.begin(), entries_.end(), [](const entry& e) { return !e.introduced; });
+    const auto may_go = [silent](const entry& e) { return !silent || !e.introduced; };
+    std::map<std::string_view, std::size_t> held;
+    for (const entry& e : entries_) held[e.source] += may_go(e) ? 1 : 0;
+    std::size_t most = 0;
+    for (const auto& [source, count] : held) most = std::max(most, count);
+    const auto first =
+        std::find_if(entries_.begin(), entries_.end(), [&](const entry& e) { return may_go(e) && held[e.source] == most; });
+    Key key = std::move(first->key);
+    entries_.erase(first);
+    return key;
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+
+ private:
+  struct entry {
+    Key key;
+    std::string source;
+    bool introduced = false;
+  };
+
+  std::size_t most_;
+  std::vector<entry> entries_;  // oldest first
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_HALF_OPEN_HPP
+
+// ---- causeway/net/stranger_log.hpp ----
+#ifndef CAUSEWAY_NET_STRANGER_LOG_HPP
+#define CAUSEWAY_NET_STRANGER_LOG_HPP
+
+// What is written about connections that were refused or dropped before they became a link. Anybody can cause such a line,
+// as often as he likes; so only a few are written in a while, the others are counted, and the count is told.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Not thread-safe: its owner locks.
+class stranger_log {
+ public:
+  static constexpr std::size_t lines = 5;  ///< in full, every `period`
+  static constexpr std::chrono::seconds period{10};
+
+  explicit stranger_log(log_sink sink) : sink_{std::move(sink)} {}
+
+  /// Writes the line, or counts it.
+  void say(time_point now, std::string line) {
+    flush(now);
+    if (said_ == 0) since_ = now;
+    if (said_ < lines) {
+      ++said_;
+      return sink_(severity::warning, line);
+    }
+    ++counted_;
+    last_ = std::move(line);
+  }
+
+  /// Tells how many were counted, when the period is over. Call it once in a while.
+  void flush(time_point now) {
+    if (said_ == 0 || now - since_ < duration{period}) return;
+    if (counted_ != 0) {
+      sink_(severity::warning, "turned away " + std::to_string(counted_) + " more connections in " +
+                                   std::to_string(period.count()) + " s; the last: " + last_);
+    }
+    said_ = 0;
+    counted_ = 0;
+  }
+
+ private:
+  log_sink sink_;
+  time_point since_;
+  std::size_t said_ = 0;
+  std::uint64_t counted_ = 0;
+  std::string last_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_STRANGER_LOG_HPP
+
+// ---- causeway/net/asio_door.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_DOOR_HPP
+#define CAUSEWAY_NET_ASIO_DOOR_HPP
+
+// The door of a fabric: accepts strangers, dials addresses, and leads the talk on a new connection up to the point where it
+// becomes a link or a stream of one. Everything happens inside the event loop, one handler at a time; handlers take the
+// fabric's lock. A stranger costs at most one connection and 4 KiB, and is shown out after ten seconds, or earlier where
+// others want in.
+
+#include <mutex>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+struct door_options {
+  std::uint64_t run_id = 0;
+  std::size_t strangers = 128;  ///< accepted connections that are no link yet; see net/half_open.hpp
+  std::size_t dials = 64;       ///< under way at once; others wait for their turn
+  std::size_t first_frames = std::size_t{4} << 10U;
+  std::chrono::nanoseconds frame = std::chrono::seconds{5};       ///< for one frame to come
+  std::chrono::nanoseconds handshake = std::chrono::seconds{10};  ///< for all of it, the dialling included
+  log_sink log{};
+  piece_source pieces{};  ///< for those who ask what run this is; none: they are refused
+};
+
+/// Who decides what becomes of connections. Called with the lock held; calls nothing of the door back.
+class door_owner {
+ public:
+  virtual ~door_owner() = default;
+  /// Ourselves, as far as it does not depend on the connection. `spare`: descriptors that connections may still take.
+  virtual introduction introduce(const tcp::socket& to, std::size_t spare) = 0;
+  /// Why we do not talk to this peer; null if we do.
+  virtual std::optional<error> objection(const introduction& them) = 0;
+  virtual bool is_connected(peer_id id, std::uint64_t incarnation) = 0;
+  /// What we know of earlier connections, for a peer with a smaller id.
+  virtual wish wish_for(const introduction& them) = 0;
+  /// For a peer with a larger id: the number of the new link, or 0. A number must be taken or given back.
+  virtual std::uint64_t choose(const introduction& them, const wish& theirs) = 0;
+  virtual void give_back(const introduction& them, std::uint64_t serial) = 0;
+  /// The connection is the link. `us`: what we said of ourselves. `dialled`: the address that we dialled, or empty.
+  virtual void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
+                    tcp::socket socket) = 0;
+  virtual bool wants_stream(const stream_request& which) = 0;
+  virtual void take_stream(const stream_request& which, tcp::socket socket) = 0;
+  virtual void lose_stream(const stream_request& which, const error& why) = 0;
+  virtual void unreachable(const std::string& address, const error& why) = 0;
+};
+
+class door {
+ public:
+  door(asio::io_context& io, std::mutex& mutex, std::unique_ptr<tcp::acceptor> acceptor, const door_options& options,
+       door_owner& owner)
+      : io_{&io},
+        mutex_{&mutex},
+        accepting_{make_accepting(std::move(acceptor))},
+        options_{options},
+        owner_{&owner},
+        informant_{options.pieces},
+        strangers_{options.strangers},
+        turned_away_{options.log} {}
+  door(const door&) = delete;
+  door& operator=(const door&) = delete;
+
+  // All members need the lock; all but `lock_up` are called inside the event loop.
+
+  /// Starts to accept.
+  void open() { accepting_->start(); }
+
+  void dial(const std::string& address) {
+    if (over_ || is_dialling(address)) return;
+    const auto target = parse_endpoint(address);
+    if (!target) return owner_->unreachable(address, target.error());
+    waiting_.push_back(address);
+    dial_next();
+  }
+
+  /// Once in a while: tells how many strangers were turned away since.
+  void tick() { turned_away_.flush(clock_.now()); }
+
+  /// Makes one more stream of a link that stands. `which.key` names the other side; `ours` is what we call ourselves there.
+  void dial_stream(const tcp::endpoint& at, const stream_request& which, const link_key& ours) {
+    if (over_) return;
+    const meeting_ptr m = start_meeting();
+    m->target = to_endpoint(at);
+    m->stream = which;
+    m->our_key = ours;
+    call(m);
+  }
+
+  /// Nobody is let in any more. The rest is `lock_up`'s.
+  void shut() noexcept { over_ = true; }
+
+  /// Ends everything. Only when nobody runs the event loop any more.
+  void lock_up() {
+    over_ = true;
+    accepting_->stop();
+    for (const auto& m : std::exchange(meetings_, {})) end(m);
+    informant_.stop();
+  }
+
+  [[nodiscard]] std::size_t meetings() const noexcept { return meetings_.size(); }
+
+ private:
+  /// A connection on its way to become a link or a stream.
+  struct meeting {
+    explicit meeting(asio::io_context& io) : deadline{io} {}
+    std::string dialled;  ///< what `dial` was given; empty for a stranger and for a stream
+    endpoint target;      ///< whom we dial; port 0 for a stranger
+    std::optional<stream_request> stream;
+    link_key our_key;
+    std::shared_ptr<dialer> dialling;
+    conversation_ptr who;
+    std::string source;
+    asio::steady_timer deadline;
+    introduction us;
+    introduction them;
+    std::uint64_t serial = 0;  ///< chosen by us and not taken yet
+    bool over = false;
+  };
+  using meeting_ptr = std::shared_ptr<meeting>;
+  using frame_body = std::span<const std::byte>;
+
+  meeting_ptr start_meeting() {
+    const auto m = std::make_shared<meeting>(*io_);
+    meetings_.insert(m);
+    m->deadline.expires_after(options_.handshake);
+    m->deadline.async_wait([this, m](std::error_code failure) {
+      const std::lock_guard lock{*mutex_};
+      if (!failure) give_up(m, fail(errc::timeout, name_of(*m), "the handshake was not over in time"));
+    });
+    return m;
+  }
+
+  // ---- strangers
+
+  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
+    return std::make_shared<accepting>(
+        *io_, std::move(acceptor),
+        [this](tcp::socket socket) {
+          const std::lock_guard lock{*mutex_};
+          if (!over_) meet_stranger(std::move(socket));
+        },
+        [this](const std::string& why) {
+          const std::lock_guard lock{*mutex_};
+          if (over_) return;
+          turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
+          make_room();
+        });
+  }
+
+  void meet_stranger(tcp::socket socket) {
+    std::error_code failure;
+    const auto from = socket.remote_endpoint(failure).address();
+    const bool scarce = spare_descriptors(socket.native_handle()) == 0;
+    const auto who = std::make_shared<conversation>(std::move(socket));
+    if (scarce && !make_room()) {
+      turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + no_descriptors("").message);
+      return who->refuse(fail(errc::too_large, "", "this peer has as many connections as it may have; try another one"));
+    }
+    const meeting_ptr m = start_meeting();
+    m->who = who;
+    m->source = from.to_string();
+    if (const auto goes = strangers_.enter(m, m->source)) send_away(*goes);
+    watch(m);
+    expect(m, &door::hear_first);
+  }
+
+  /// One stranger goes. False when there is none.
+  bool make_room() {
+    const auto goes = strangers_.expel();
+    if (goes) send_away(*goes);
+    return goes.has_value();
+  }
+
+  void send_away(const meeting_ptr& m) { refuse(m, fail(errc::too_large, "", "too many connections at once; try again")); }
+
+  void hear_first(const meeting_ptr& m, const frame_header& h, frame_body body) {
+    if (h.kind == frame_kind::ask) return inform(m, body);
+    if (h.kind != frame_kind::meet && h.kind != frame_kind::stream) {
+      return refuse(m, fail(errc::protocol, "",
+                            "this address serves a run whose peers may come and go; join it with a fault policy other than "
+                            "fail_stop"));
+    }
+    if (h.run_id != options_.run_id) return refuse(m, wrong_run());
+    if (h.kind == frame_kind::stream) return hear_stream_request(m, body);
+    if (auto why = understand(m, body)) return refuse(m, *why);
+    strangers_.introduce(m);
+    say_meet(m);
+    agree(m);
+  }
+
+  /// It is no meeting any more.
+  void inform(const meeting_ptr& m, frame_body body) {
+    const conversation_ptr who = std::exchange(m->who, {});
+    end(m);
+    informant_.serve(who, options_.run_id, body);
+  }
+
+  void hear_stream_request(const meeting_ptr& m, frame_body body) {
+    const auto which = stream_request::decode(body);
+    if (!which) return refuse(m, which.error());
+    if (!owner_->wants_stream(*which))
+      return refuse(m, fail(errc::not_found, "", "this stream belongs to no link of ours"));
+    strangers_.introduce(m);
+    m->stream = *which;
+    say(m, frame_kind::stream_ok, {}, [this, m] { hand_over_stream(m); });
+  }
+
+  // ---- dialling
+
+  [[nodiscard]] bool is_dialling(const std::string& address) const {
+    if (std::find(waiting_.begin(), waiting_.end(), address) != waiting_.end()) return true;
+    return std::any_of(meetings_.begin(), meetings_.end(), [&](const auto& m) { return m->dialled == address; });
+  }
+
+  /// Starts what was asked for, as far as there is room.
+  void dial_next() {
+    const auto under_way = [this] {
+      return std::count_if(meetings_.begin(), meetings_.end(), [](const auto& m) { return !m->dialled.empty(); });
+    };
+    while (!over_ && !waiting_.empty() && static_cast<std::size_t>(under_way()) < options_.dials) {
+      const meeting_ptr m = start_meeting();
+      m->dialled = std::move(waiting_.front());
+      waiting_.pop_front();
+      m->target = *parse_endpoint(m->dialled);
+      call(m);
+    }
+  }
+
+  void call(const meeting_ptr& m, bool pause = false) {
+    m->dialling = std::make_shared<dialer>(
+        *io_, m->target,
+        [this, m](const conversation_ptr& who) {
+          const std::lock_guard lock{*mutex_};
+          if (m->over || over_) return who->stop();
+          greet(m, who);
+        },
+        [this, m](const error& why) {
+          const std::lock_guard lock{*mutex_};
+          lose(m, why);
+        });
+    pause ? m->dialling->dial_later() : m->dialling->dial();
+  }
+
+  void greet(const meeting_ptr& m, const conversation_ptr& who) {
+    m->who = who;
+    if (spare_descriptors(who->descriptor()) == 0) return give_up(m, no_descriptors(name_of(*m)));
+    watch(m);
+    if (!m->stream) {
+      say_meet(m);
+      return expect(m, &door::hear_meet);
+    }
+    say(m, frame_kind::stream, stream_request{m->our_key, m->stream->index}.encode());
+    expect(m, &door::hear_stream_ok);
+  }
+
+  void hear_meet(const meeting_ptr& m, const frame_header& h, frame_body body) {
+    if (h.kind == frame_kind::refused) return give_up(m, read_refusal(m->dialled, body));
+    if (h.kind != frame_kind::meet) return give_up(m, fail(errc::protocol, m->dialled, "it answered out of turn"));
+    if (h.run_id != options_.run_id) return give_up(m, fail(errc::wrong_run, m->dialled, "it belongs to another run"));
+    if (auto why = understand(m, body)) return give_up(m, fail(why->code, m->dialled, why->message));
+    agree(m);
+  }
+
+  void hear_stream_ok(const meeting_ptr& m, const frame_header& h, frame_body body) {
+    if (h.kind == frame_kind::stream_ok) return hand_over_stream(m);
+    // The other side may not have taken the link yet: it learns of it on another connection.
+    lose(m, h.kind == frame_kind::refused ? read_refusal(name_of(*m), body)
+                                          : fail(errc::protocol, name_of(*m), "it answered out of turn"));
+  }
+
+  // ---- coming to an agreement
+
+  /// Reads who they are. Why we do not want them, if we do not.
+  std::optional<error> understand(const meeting_ptr& m, frame_body body) {
+    auto them = introduction::decode(body);
+    if (!them) return them.error();
+    m->them = std::move(*them);
+    std::error_code failure;
+    if (m->them.host.empty()) m->them.host = m->who->socket().remote_endpoint(failure).address().to_string();
+    return owner_->objection(m->them);
+  }
+
+  void say_meet(const meeting_ptr& m) {
+    m->us = owner_->introduce(m->who->socket(), spare_descriptors(m->who->descriptor()));
+    m->us.nonce = hash_bytes(std::as_bytes(std::span{&++talks_, 1}), m->us.incarnation);
+    say(m, frame_kind::meet, m->us.encode());
+  }
+
+  void agree(const meeting_ptr& m) {
+    if (m->us.id < m->them.id) return expect(m, &door::hear_wish);
+    if (!m->dialled.empty() && owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
+    wish ours = owner_->wish_for(m->them);
+    ours.nonce = m->them.nonce;
+    say(m, frame_kind::want, ours.encode());
+    expect(m, &door::hear_decision);
+  }
+
+  void hear_wish(const meeting_ptr& m, const frame_header& h, frame_body body) {
+    const auto theirs = wish::decode(body);
+    if (h.kind != frame_kind::want || !theirs || theirs->nonce != m->us.nonce) {
+      return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
+    }
+    const std::uint64_t serial = m->serial = owner_->choose(m->them, *theirs);
+    say(m, frame_kind::take, decision{m->them.nonce, serial}.encode(),
+        [this, m] { m->serial != 0 ? hand_over(m, std::exchange(m->serial, 0)) : end(m); });
+  }
+
+  void hear_decision(const meeting_ptr& m, const frame_header& h, frame_body body) {
+    const auto theirs = decision::decode(body);
+    if (h.kind != frame_kind::take || !theirs || theirs->nonce != m->us.nonce) {
+      return give_up(m, fail(errc::protocol, name_of(*m), "its answer does not belong to this handshake"));
+    }
+    if (theirs->serial != 0) return hand_over(m, theirs->serial);
+    if (m->dialled.empty() || owner_->is_connected(m->them.id, m->them.incarnation)) return end(m);
+    call_again(m);  // it believes in a connection that we have not; that one stands soon, or it notices
+  }
+
+  void hand_over(const meeting_ptr& m, std::uint64_t serial) {
+    tcp::socket socket = m->who->release();
+    m->who.reset();
+    end(m);
+    owner_->take(m->us, m->them, serial, m->dialled, std::move(socket));
+  }
+
+  void hand_over_stream(const meeting_ptr& m) {
+    tcp::socket socket = m->who->release();
+    m->who.reset();
+    end(m);
+    owner_->take_stream(*m->stream, std::move(socket));
+  }
+
+  // ---- one step of a conversation
+
+  using step = void (door::*)(const meeting_ptr&, const frame_header&, frame_body);
+
+  void expect(const meeting_ptr& m, step next) {
+    m->who->next(options_.first_frames, options_.frame, [this, m, next](const frame_header& h, frame_body body) {
+      const std::lock_guard lock{*mutex_};
+      if (!m->over && !over_) (this->*next)(m, h, body);
+    });
+  }
+
+  void say(const meeting_ptr& m, frame_kind kind, frame_body body, const std::function<void()>& then = {}) {
+    std::function<void()> locked;
+    if (then) {
+      locked = [this, m, then] {
+        const std::lock_guard lock{*mutex_};
+        if (!m->over && !over_) then();
+      };
+    }
+    m->who->say(kind, options_.run_id, 0, body, std::move(locked));
+  }
+
+  void watch(const meeting_ptr& m) {
+    m->who->on_end([this, m](const error& why) {
+      const std::lock_guard lock{*mutex_};
+      lose(m, why);
+    });
+  }
+
+  // ---- endings
+
+  void refuse(const meeting_ptr& m, const error& why) {
+    // A stream that comes before its link comes again: nothing to worry about.
+    note(why.code == errc::not_found, "refused " + m->who->remote() + ": " + why.message);
+    std::exchange(m->who, {})->refuse(why);
+    end(m);
+  }
+
+  /// The connection broke. A stream may be dialled again.
+  void lose(const meeting_ptr& m, const error& why) {
+    if (m->over || over_) return;
+    const bool again = m->stream && m->target.port != 0 && owner_->wants_stream(*m->stream);
+    again ? call_again(m) : give_up(m, why);
+  }
+
+  void call_again(const meeting_ptr& m) {
+    release_choice(m);
+    if (m->who) std::exchange(m->who, {})->stop();
+    call(m, true);
+  }
+
+  void give_up(const meeting_ptr& m, const error& why) {
+    if (m->over || over_) return;
+    end(m);
+    if (m->stream && m->target.port != 0) return owner_->lose_stream(*m->stream, why);
+    if (!m->dialled.empty()) return owner_->unreachable(m->dialled, why);
+    // A peer that has said who it is may hang up because another connection came first.
+    note(m->them.id != 0, "dropped a connection during its handshake: " + why.text());
+  }
+
+  void note(bool harmless, const std::string& line) {
+    harmless ? options_.log(severity::debug, line) : turned_away_.say(clock_.now(), line);
+  }
+
+  void end(const meeting_ptr& m) {
+    if (m->over) return;
+    m->over = true;
+    release_choice(m);
+    meetings_.erase(m);
+    strangers_.leave(m);
+    m->deadline.cancel();
+    if (m->dialling) m->dialling->stop();
+    if (m->who) m->who->stop();
+    dial_next();
+  }
+
+  void release_choice(const meeting_ptr& m) {
+    if (m->serial != 0) owner_->give_back(m->them, std::exchange(m->serial, 0));
+  }
+
+  static std::string name_of(const meeting& m) {
+    if (!m.dialled.empty()) return m.dialled;
+    return m.target.port != 0 ? m.target.text() : m.source;
+  }
+
+  asio::io_context* io_;
+  std::mutex* mutex_;
+  std::shared_ptr<accepting> accepting_;
+  door_options options_;
+  door_owner* owner_;
+  steady_clock clock_;
+  informant informant_;
+  std::uint64_t talks_ = 0;
+  std::set<meeting_ptr> meetings_;
+  half_open<meeting_ptr> strangers_;  // those of the meetings that we did not dial
+  std::deque<std::string> waiting_;   // addresses to dial when there is room
+  stranger_log turned_away_;
+  bool over_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_DOOR_HPP
+
+// ---- causeway/net/memory_budget.hpp ----
+#ifndef CAUSEWAY_NET_MEMORY_BUDGET_HPP
+#define CAUSEWAY_NET_MEMORY_BUDGET_HPP
+
+// How much all links of one engine together keep in memory for a purpose. A limit for each link does not bound the sum:
+// strangers can make as many links as they like.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Not thread-safe: the transport locks.
+class memory_budget {
+ public:
+  explicit memory_budget(std::size_t limit = SIZE_MAX) : limit_{limit} {}
+
+  void take(std::size_t bytes) noexcept { used_ += bytes; }
+  void give(std::size_t bytes) noexcept { used_ -= bytes; }
+
+  /// `more` bytes would go beyond `times` the limit.
+  [[nodiscard]] bool exceeded(std::size_t more, std::size_t times = 1) const noexcept {
+    return (used_ + more) / times > limit_;
+  }
+  [[nodiscard]] std::size_t used() const noexcept { return used_; }
+
+ private:
+  std::size_t limit_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_MEMORY_BUDGET_HPP
+
+// ---- causeway/net/operations.hpp ----
+#ifndef CAUSEWAY_NET_OPERATIONS_HPP
+#define CAUSEWAY_NET_OPERATIONS_HPP
+
+// The sends and receives that were started and not yet waited for. A handle carries its slot and the slot's generation, so
+// that an old handle never names a newer operation. Not thread-safe: its owner locks.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+using slot_index = std::uint32_t;
+inline constexpr slot_index no_slot = UINT32_MAX;
+
+/// One send or receive. Its buffer belongs to the caller; nobody touches it once `done`.
+struct pending_operation {
+  bool is_send = false;
+  bool used = false;
+  bool done = false;
+  peer_index peer = 0;
+  message_id id = {};
+  const std::byte* source = nullptr;  ///< of a send
+  std::byte* target = nullptr;        ///< of a receive
+  std::size_t length = 0;             ///< bytes to send, or room to receive into
+  std::size_t taken = 0;              ///< bytes of a send that streams took over so far
+  std::size_t moved = 0;              ///< bytes that are through
+  std::uint64_t sequence = 0;         ///< of a send, once its first chunk was taken
+  std::uint32_t generation = 0;
+  time_point since = {};
+  std::optional<error> failure = {};
+};
+
+class operation_table {
+ public:
+  slot_index start(const pending_operation& what) {
+    slot_index slot = no_slot;
+    if (free_.empty()) {
+      slot = static_cast<slot_index>(slots_.size());
+      slots_.emplace_back();
+    } else {
+      slot = free_.back();
+      free_.pop_back();
+    }
+    const std::uint32_t generation = slots_[slot].generation + 1;
+    slots_[slot] = what;
+    slots_[slot].used = true;
+    slots_[slot].generation = generation;
+    return slot;
+  }
+
+  pending_operation& operator[](slot_index slot) { return slots_[slot]; }
+
+  /// Slots so far, used or free.
+  [[nodiscard]] slot_index size() const noexcept { return static_cast<slot_index>(slots_.size()); }
+
+  [[nodiscard]] operation handle(slot_index slot) const {
+    return operation{slots_[slot].generation} << 32U | (operation{slot} + 1);
+  }
+
+  /// The slot that a handle names, or `no_slot`.
+  [[nodiscard]] slot_index find(operation handle) const {
+    const auto slot = static_cast<slot_index>((handle & UINT32_MAX) - 1);
+    const bool known = slot < slots_.size() && slots_[slot].used && slots_[slot].generation == handle >> 32U;
+    return known ? slot : no_slot;
+  }
+
+  /// Whether it has ended, or was never there.
+  [[nodiscard]] bool done(operation handle) const {
+    const slot_index slot = find(handle);
+    return slot == no_slot || slots_[slot].done;
+  }
+
+  void finish(slot_index slot) { slots_[slot].done = true; }
+
+  void finish(slot_index slot, error failure) {
+    slots_[slot].failure = std::move(failure);
+    slots_[slot].done = true;
+  }
+
+  /// The outcome of a finished operation; its slot becomes free.
+  result<std::size_t> release(slot_index slot) {
+    pending_operation& op = slots_[slot];
+    op.used = false;
+    free_.push_back(slot);
+    if (op.failure) return std::move(*op.failure);
+    return op.moved;
+  }
+
+  /// Calls `visit(slot)`, which may finish operations but start none.
+  template <class F>
+  void for_each_unfinished_slot(F&& visit) const {
+    for (slot_index slot = 0; slot < slots_.size(); ++slot) {
+      if (slots_[slot].used && !slots_[slot].done) visit(slot);
+    }
+  }
+
+  template <class F>
+  void for_each_unfinished(F&& visit) const {
+    for (const pending_operation& op : slots_) {
+      if (op.used && !op.done) visit(op);
+    }
+  }
+
+ private:
+  std::vector<pending_operation> slots_;
+  std::vector<slot_index> free_;
+};
+
+inline std::string peer_name(peer_index peer) { return "peer " + std::to_string(peer); }
+
+/// "channel 1, epoch 0, step 12".
+inline std::string to_text(const message_id& id) {
+  return "channel " + std::to_string(id.channel) + ", epoch " + std::to_string(id.epoch) + ", step " +
+         std::to_string(id.step);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_OPERATIONS_HPP
+
+// ---- causeway/net/inbox.hpp ----
+#ifndef CAUSEWAY_NET_INBOX_HPP
+#define CAUSEWAY_NET_INBOX_HPP
+
+// What arrives from one peer: finds the receive that a message belongs to, says where each chunk's bytes go, and keeps
+// messages that nobody asked for yet. Pure bookkeeping without sockets.
+//
+// Messages are matched in the order of their sequence numbers, also when their chunks overtake each other on different
+// streams. Memory follows the bytes that arrived: a message nobody asked for is kept chunk by chunk, never allocated by its
+// claimed length. Not thread-safe: the transport locks.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// The chunk that a stream is reading. It names no address: `inbox::place` tells where the next bytes go, because the
+/// receive may end, and its buffer go, while the chunk is still coming in.
+struct landing {
+  enum class kind : std::uint8_t { user_buffer, kept, discard, parked };
+  kind how = kind::parked;  ///< parked: no room, read nothing more from this stream
+  std::uint64_t sequence = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t length = 0;
+};
+
+struct inbox_limits {
+  std::size_t chunk = std::size_t{1} << 20U;        ///< the sender's chunk length
+  std::size_t pause_at = std::size_t{64} << 20U;    ///< kept bytes at which reading stops while no receive is open
+  std::size_t refuse_at = std::size_t{256} << 20U;  ///< kept bytes at which the peer is dropped
+  memory_budget* shared = nullptr;                  ///< with the other peers: beyond it each keeps `least_share`, and waits
+  std::size_t least_share = std::size_t{4} << 20U;
+};
+
+class inbox {
+ public:
+  inbox(operation_table& operations, peer_index peer, const inbox_limits& limits)
+      : inbox{operations, peer_name(peer), limits} {}
+
+  /// `name`: of the peer, for messages.
+  inbox(operation_table& operations, std::string name, const inbox_limits& limits)
+      : operations_{&operations}, name_{std::move(name)}, limits_{limits} {}
+  ~inbox() { free(kept_); }
+  inbox(const inbox&) = delete;
+  inbox& operator=(const inbox&) = delete;
+
+  /// A chunk's header came in. An error means that the peer broke the protocol and must be dropped.
+  result<landing> begin_chunk(const frame_header& h) {
+    CAUSEWAY_ASSIGN(message* const m, announce(h));
+    CAUSEWAY_TRY(check_chunk(*m, h));
+    landing spot{landing::kind::discard, h.sequence, h.chunk_offset, h.chunk_length};
+    if (m->slot != no_slot) {
+      spot.how = landing::kind::user_buffer;
+    } else if (!m->discard) {
+      CAUSEWAY_TRY(keep_chunk(*m, h, spot));
+    }
+    if (spot.how == landing::kind::parked) return spot;
+    m->mark_seen(h.chunk_offset / limits_.chunk);
+    m->coming += h.chunk_length;
+    return spot;
+  }
+
+  /// Where the bytes of a chunk belong, now; null when nobody wants them any more. To be asked before each piece of it.
+  [[nodiscard]] std::byte* place(const landing& spot) const {
+    const auto found = messages_.find(spot.sequence);
+    if (spot.how == landing::kind::discard || found == messages_.end()) return nullptr;
+    const message& m = found->second;
+    if (spot.how == landing::kind::user_buffer) {
+      return m.slot == no_slot ? nullptr : (*operations_)[m.slot].target + spot.offset;
+    }
+    const auto kept =
+        std::find_if(m.kept.begin(), m.kept.end(), [&](const kept_chunk& c) { return c.offset == spot.offset; });
+    return kept == m.kept.end() ? nullptr : kept->bytes.get();
+  }
+
+  /// All bytes of a chunk came, and are where `place` said.
+  void end_chunk(const landing& spot) {
+    const auto found = messages_.find(spot.sequence);
+    CAUSEWAY_EXPECT(found != messages_.end());
+    message& m = found->second;
+    m.coming -= spot.length;
+    m.received += spot.length;
+    if (spot.how == landing::kind::kept) settle_kept(m, spot.offset);
+    if (m.slot != no_slot) (*operations_)[m.slot].moved = m.received;
+    retire_if_complete(found);
+  }
+
+  /// The sender gave a message up after `chunk_offset` bytes of it. Its receive ends, and its buffer is the caller's again.
+  /// The notice may overtake chunks, and other streams may be in the middle of some: the message is kept until all of them
+  /// are over.
+  result<void> abort_message(const frame_header& h) {
+    CAUSEWAY_ASSIGN(message* const m, announce(h, true));
+    if (h.chunk_offset < m->received + m->coming) return broken("it takes back bytes that it already sent");
+    if (m->slot != no_slot) {
+      operations_->finish(m->slot, fail(errc::cancelled, name_, "it gave up sending this message"));
+    }
+    discard(*m);
+    m->expected = h.chunk_offset;
+    retire_if_complete(messages_.find(h.sequence));
+    return {};
+  }
+
+  /// A receive was started. Ends it at once when its message is here already.
+  void post(slot_index slot) {
+    const message_id id = (*operations_)[slot].id;
+    for (auto at = messages_.begin(); at != messages_.end() && at->first < frontier_; ++at) {
+      message& m = at->second;
+      if (m.slot != no_slot || m.discard || !same_conversation(m.id, id)) continue;
+      deliver_to(m, slot);
+      retire_if_complete(at);
+      return;
+    }
+    std::erase_if(given_up_, [&](const message_id& old) { return same_conversation(old, id); });
+    open_.push_back(slot);
+  }
+
+  /// A receive is given up: nothing touches its buffer from now on.
+  void cancel(slot_index slot) {
+    if (const auto at = std::find(open_.begin(), open_.end(), slot); at != open_.end()) {
+      open_.erase(at);
+      given_up_.push_back((*operations_)[slot].id);
+      if (given_up_.size() > remembered_cancels) given_up_.pop_front();
+      return;
+    }
+    for (auto& [sequence, m] : messages_) {
+      if (m.slot == slot) return discard(m);
+    }
+  }
+
+  /// The connection is over: ends every receive that still misses bytes. Complete messages stay and can be received.
+  void fail_all(const error& why) {
+    for (const slot_index slot : open_) operations_->finish(slot, why);
+    open_.clear();
+    for (auto at = messages_.begin(); at != messages_.end();) {
+      if (at->second.slot != no_slot) operations_->finish(at->second.slot, why);
+      const bool whole = at->second.complete() && !at->second.discard && at->first < frontier_;
+      at = whole ? std::next(at) : erase(at);
+    }
+  }
+
+  /// Drops kept messages of epochs before `epoch`: nobody will ask for them again.
+  void discard_before(std::uint32_t epoch) {
+    for (auto at = messages_.begin(); at != messages_.end();) {
+      const auto here = at++;
+      if (here->second.id.epoch >= epoch || here->second.slot != no_slot || here->first >= frontier_) continue;
+      discard(here->second);
+      retire_if_complete(here);
+    }
+  }
+
+  /// The same, and drops what still comes of them.
+  void refuse_before(std::uint32_t epoch) {
+    first_epoch_ = epoch;
+    std::erase_if(given_up_, [&](const message_id& old) { return old.epoch < epoch; });
+    discard_before(epoch);
+  }
+
+  [[nodiscard]] std::size_t kept_bytes() const noexcept { return kept_; }
+  [[nodiscard]] bool wants_anything() const noexcept { return !open_.empty(); }
+
+ private:
+  static constexpr std::size_t remembered_cancels = 256;
+  static constexpr std::size_t message_cost = 256;  // what an empty message counts, so that floods of them are bounded
+
+  struct kept_chunk {
+    std::uint64_t offset = 0;
+    std::size_t length = 0;
+    bool filled = false;
+    std::unique_ptr<std::byte[]> bytes;
+  };
+
+  struct message {
+    message_id id;
+    std::uint64_t length = 0;
+    std::uint64_t received = 0;
+    std::uint64_t coming = 0;    ///< bytes of chunks that streams are in the middle of
+    std::uint64_t expected = 0;  ///< the length, or less once the sender gave it up
+    slot_index slot = no_slot;   ///< the receive it goes to
+    bool discard = false;
+    std::vector<bool> seen;  ///< chunks that came; empty for a message of one chunk
+    bool seen_only = false;
+    std::vector<kept_chunk> kept;
+
+    [[nodiscard]] bool complete() const { return received == expected && (length != 0 || seen_only || discard); }
+    [[nodiscard]] bool was_seen(std::uint64_t chunk) const { return seen.empty() ? seen_only : seen[chunk]; }
+    void mark_seen(std::uint64_t chunk) {
+      if (seen.empty()) seen_only = true;
+      if (!seen.empty()) seen[chunk] = true;
+    }
+  };
+  using message_map = std::map<std::uint64_t, message>;
+
+  static std::size_t cost_of(const message& m) { return message_cost + m.seen.size() / 8; }
+
+  static bool same_conversation(const message_id& a, const message_id& b) {
+    return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
+  }
+
+  [[nodiscard]] error broken(const char* what) const {
+    return fail(errc::protocol, name_, std::string{what} + "; the connection was dropped");
+  }
+
+  /// The message that a header belongs to; a new one is entered and, when its turn has come, matched.
+  result<message*> announce(const frame_header& h, bool aborted = false) {
+    if (const auto found = messages_.find(h.sequence); found != messages_.end()) {
+      message& m = found->second;
+      if (m.id != h.id || m.length != h.message_length) return broken("it changed a message half way");
+      return &m;
+    }
+    if (h.sequence < frontier_) return broken("it sent a message twice");
+    if (kept_ > limits_.refuse_at) return broken("it sent far more than anybody asked for");
+    message& m = messages_[h.sequence];
+    m.id = h.id;
+    m.length = m.expected = h.message_length;
+    m.discard = aborted;
+    if (h.message_length > limits_.chunk) m.seen.resize((h.message_length - 1) / limits_.chunk + 1);
+    keep(cost_of(m));
+    match_in_order(h.sequence);
+    return &m;
+  }
+
+  /// Matches every message whose predecessors have all been seen. One that overtook others may be complete already; the
+  /// one just announced is still needed by the caller.
+  void match_in_order(std::uint64_t just_announced) {
+    for (auto at = messages_.find(frontier_); at != messages_.end() && at->first == frontier_; ++frontier_) {
+      const auto here = at++;
+      match(here->second);
+      if (here->first != just_announced) retire_if_complete(here, frontier_ + 1);
+    }
+  }
+
+  void match(message& m) {
+    if (m.discard) return;
+    if (m.id.epoch < first_epoch_) return discard(m);
+    for (auto at = open_.begin(); at != open_.end(); ++at) {
+      if (!same_conversation((*operations_)[*at].id, m.id)) continue;
+      const slot_index slot = *at;
+      open_.erase(at);
+      return deliver_to(m, slot);
+    }
+    const auto late =
+        std::find_if(given_up_.begin(), given_up_.end(), [&](const message_id& id) { return same_conversation(id, m.id); });
+    if (late == given_up_.end()) return;
+    given_up_.erase(late);
+    discard(m);
+  }
+
+  void deliver_to(message& m, slot_index slot) {
+    pending_operation& op = (*operations_)[slot];
+    if (op.id.parent != m.id.parent) {
+      operations_->finish(slot, fail(errc::wrong_parent, name_,
+                                     "its message (" + to_text(m.id) +
+                                         ") is based on another committed state than ours; it was refused unread"));
+      return discard(m);
+    }
+    if (m.length > op.length) {
+      operations_->finish(slot, fail(errc::too_large, name_,
+                                     "its message (" + to_text(m.id) + ") has " + std::to_string(m.length) +
+                                         " bytes, we expected at most " + std::to_string(op.length)));
+      return discard(m);
+    }
+    m.slot = slot;
+    op.moved = m.received;
+    for (const kept_chunk& chunk : m.kept) copy_if_filled(m, chunk);
+    drop_filled(m);
+  }
+
+  result<void> check_chunk(const message& m, const frame_header& h) const {
+    if (h.chunk_offset % limits_.chunk != 0) return broken("it sent a chunk at a place where none starts");
+    const std::uint64_t whole = std::min<std::uint64_t>(limits_.chunk, h.message_length - h.chunk_offset);
+    if (h.chunk_length != whole) return broken("it sent a chunk of the wrong length");
+    if (m.was_seen(h.chunk_offset / limits_.chunk)) return broken("it sent a chunk twice");
+    if (m.received + m.coming + h.chunk_length > m.expected)
+      return broken("it went on with a message that it had given up");
+    return {};
+  }
+
+  result<void> keep_chunk(message& m, const frame_header& h, landing& spot) {
+    const std::size_t after = kept_ + h.chunk_length;
+    if ((after > limits_.pause_at || crowded(after, 1)) && open_.empty()) {
+      spot.how = landing::kind::parked;
+      return {};
+    }
+    // A receive is open and its message may be behind this one: read on beyond the limit rather than wait for ever.
+    if (after > limits_.refuse_at) return broken("it sent far more than anybody asked for");
+    if (crowded(after, 2)) return broken("it sent what nobody asked for, when others had used up the memory for that");
+    m.kept.push_back({h.chunk_offset, h.chunk_length, false, std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}});
+    keep(h.chunk_length);
+    spot.how = landing::kind::kept;
+    return {};
+  }
+
+  /// All peers together keep more than `times` the budget, and this one more than its share.
+  [[nodiscard]] bool crowded(std::size_t after, std::size_t times) const {
+    return limits_.shared != nullptr && after > limits_.least_share && limits_.shared->exceeded(after - kept_, times);
+  }
+  void keep(std::size_t bytes) {
+    kept_ += bytes;
+    if (limits_.shared != nullptr) limits_.shared->take(bytes);
+  }
+  void free(std::size_t bytes) {
+    kept_ -= bytes;
+    if (limits_.shared != nullptr) limits_.shared->give(bytes);
+  }
+
+  void settle_kept(message& m, std::uint64_t offset) {
+    for (kept_chunk& chunk : m.kept) {
+      if (chunk.offset != offset) continue;
+      chunk.filled = true;
+      copy_if_filled(m, chunk);
+    }
+    if (m.slot != no_slot || m.discard) drop_filled(m);
+  }
+
+  void copy_if_filled(const message& m, const kept_chunk& chunk) {
+    if (m.slot == no_slot || !chunk.filled || chunk.length == 0) return;
+    std::memcpy((*operations_)[m.slot].target + chunk.offset, chunk.bytes.get(), chunk.length);
+  }
+
+  /// Frees kept chunks but for those that a stream still writes into.
+  void drop_filled(message& m) {
+    std::erase_if(m.kept, [&](const kept_chunk& chunk) {
+      if (chunk.filled) free(chunk.length);
+      return chunk.filled;
+    });
+  }
+
+  void discard(message& m) {
+    m.discard = true;
+    m.slot = no_slot;
+    drop_filled(m);
+  }
+
+  void retire_if_complete(message_map::iterator at) { retire_if_complete(at, frontier_); }
+
+  void retire_if_complete(message_map::iterator at, std::uint64_t frontier) {
+    message& m = at->second;
+    if (!m.complete() || at->first >= frontier) return;
+    if (m.slot == no_slot && !m.discard) return;
+    if (m.slot != no_slot) operations_->finish(m.slot);
+    erase(at);
+  }
+
+  message_map::iterator erase(message_map::iterator at) {
+    for (const kept_chunk& chunk : at->second.kept) free(chunk.length);
+    free(cost_of(at->second));
+    return messages_.erase(at);
+  }
+
+  operation_table* operations_;
+  std::string name_;
+  inbox_limits limits_;
+  std::uint64_t frontier_ = 0;  // every message before it was seen and matched or kept
+  message_map messages_;
+  std::deque<slot_index> open_;      // receives without a message yet, oldest first
+  std::deque<message_id> given_up_;  // receives that were cancelled before their message came
+  std::size_t kept_ = 0;
+  std::uint32_t first_epoch_ = 0;  // messages of earlier ones are dropped
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_INBOX_HPP
+
+// ---- causeway/net/asio_stream.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_STREAM_HPP
+#define CAUSEWAY_NET_ASIO_STREAM_HPP
+
+// The state of one TCP connection of a link: how far it is in reading and in writing. And what all links of a transport
+// share. The link drives it; nothing here moves a byte.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+struct transport_options {
+  std::size_t chunk_bytes = 0;                            ///< 0: 1 MiB on one stream, 256 KiB on several
+  std::size_t unexpected_bytes = std::size_t{64} << 20U;  ///< kept per peer before reading from it pauses
+  std::size_t unexpected_total = std::size_t{1} << 30U;   ///< the same for all peers together
+  std::size_t socket_buffer = 0;                          ///< 0: the kernel tunes it
+  bool bbr = true;                                        ///< ask the kernel for BBR; false keeps its default
+  duration heartbeat = std::chrono::seconds{1};           ///< how often an idle link says that it lives
+  duration silence = std::chrono::seconds{10};     ///< a peer silent for longer is lost (or longer, see deadline.hpp)
+  duration close_grace = std::chrono::seconds{2};  ///< how long `close` waits for the others' goodbye
+  bool digest = false;  ///< send a checksum of the content with every chunk; the other side verifies it in any case
+  std::size_t control_backlog = std::size_t{256} << 20U;  ///< unsent control messages at which a peer is given up
+  std::size_t control_total = std::size_t{1} << 30U;      ///< of all peers; above it one with a sixteenth is given up
+  log_sink log;
+};
+
+namespace detail {
+
+/// A control message on its way to its reader.
+struct control_message {
+  std::unique_ptr<std::byte[]> bytes;  ///< left uninitialised until it arrives, so that memory follows what came
+  std::size_t length = 0;
+  [[nodiscard]] std::span<const std::byte> view() const { return {bytes.get(), length}; }
+};
+
+/// Who wants to hear of its links. Called with the context's lock held, in the middle of a link's work: it writes down what
+/// it heard and touches no link.
+class link_owner {
+ public:
+  virtual ~link_owner() = default;
+  virtual void hear_lost(peer_index peer, const error& why) = 0;
+  virtual void hear_control(peer_index peer, control_message message) = 0;
+};
+
+/// What all links of one transport share. `mutex` guards it and every link.
+struct link_context {
+  std::mutex mutex;
+  operation_table operations;
+  traffic stats;
+  transport_options options;
+  std::uint64_t run_id = 0;
+  peer_index self = 0;  ///< what frames name as their sender
+  steady_clock clock;
+  link_owner* owner = nullptr;  ///< null: control messages are not for us
+  memory_budget early;          ///< messages that came before their receive
+  memory_budget unsent;         ///< control messages
+  std::vector<std::byte> scrap = std::vector<std::byte>(std::size_t{64} << 10U);  ///< for bytes that nobody wants
+};
+
+/// What ends a link that there is no memory for.
+inline error out_of_memory(std::string name) {
+  return fail(errc::peer_lost, std::move(name), "there was no memory left for what it sent; its connection was given up");
+}
+
+/// The chunk length of a link of `streams` streams; both sides compute the same.
+inline std::size_t chunk_for(std::size_t wanted, std::size_t streams) noexcept {
+  const std::size_t automatic = std::size_t{streams > 1 ? 256U : 1024U} << 10U;
+  return std::clamp(wanted == 0 ? automatic : wanted, min_chunk_bytes, max_chunk_bytes);
+}
+
+/// What a stream is writing: a header, perhaps with a digest behind it, then bytes of a send or of a control message.
+struct outgoing_frame {
+  std::array<std::byte, header_bytes + digest_bytes> header;
+  std::size_t header_length = header_bytes;
+  std::size_t header_left = 0;
+  const std::byte* body = nullptr;
+  std::size_t body_left = 0;
+  std::size_t body_length = 0;
+  slot_index slot = no_slot;
+  std::vector<std::byte> own;  ///< a control message, or the rest of a chunk whose send was cancelled
+
+  [[nodiscard]] bool busy() const { return header_left + body_left != 0; }
+  [[nodiscard]] std::array<asio::const_buffer, 2> buffers() const {
+    return {asio::const_buffer{header.data() + header_length - header_left, header_left},
+            asio::const_buffer{body, body_left}};
+  }
+  /// Starts a frame of this header and this content.
+  void begin(frame_header h, std::span<const std::byte> content, bool digest) {
+    h.chunk_length = static_cast<std::uint32_t>(content.size());
+    h.flags = digest ? has_digest : std::uint8_t{0};
+    encode_header(h, header.data());
+    if (digest) store_little(header.data() + header_bytes, hash_bytes(content));
+    header_left = header_length = header_bytes + (digest ? digest_bytes : 0);
+    body = content.data();
+    body_left = body_length = content.size();
+  }
+  /// The owner of the bytes wants them back.
+  void rescue() {
+    own.assign(body, body + body_left);
+    body = own.data();
+    slot = no_slot;
+  }
+  void consume(std::size_t n) {
+    const std::size_t of_header = std::min(n, header_left);
+    header_left -= of_header;
+    body += n - of_header;
+    body_left -= n - of_header;
+  }
+};
+
+/// One TCP connection of a link, and how far it is in reading and writing.
+struct stream {
+  static constexpr std::size_t staging_bytes = std::size_t{16} << 10U;
+
+  explicit stream(tcp::socket s) : socket{std::move(s)}, staging(staging_bytes) {}
+
+  tcp::socket socket;
+  bool open = true;
+  bool read_armed = false;
+  bool write_armed = false;
+  bool heard_goodbye = false;
+  bool goodbye_due = false;   ///< it follows when the control messages are out
+  bool said_goodbye = false;  ///< nothing is written any more
+  bool wrote_since_tick = false;
+  time_point last_heard;
+  duration silent{0};
+
+  std::vector<std::byte> staging;  ///< headers, small chunks, and the beginnings of large ones
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  bool in_chunk = false;
+  landing spot;
+  std::size_t chunk_left = 0;
+  std::optional<frame_header> parked;   ///< a chunk that the inbox has no room for yet
+  std::optional<std::uint64_t> digest;  ///< of the chunk that is being read
+  control_message control;              ///< being read
+  frame_kind control_kind = frame_kind::control;
+
+  outgoing_frame out;
+  std::deque<frame_header> notices;  ///< frames without content that go before the next chunk
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_STREAM_HPP
+
+// ---- causeway/net/asio_outbox.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_OUTBOX_HPP
+#define CAUSEWAY_NET_ASIO_OUTBOX_HPP
+
+// What waits to be written to one peer: sends, chunk by chunk, and control messages before and behind them. Streams come
+// and take the next frame; a stream that is quicker takes more chunks. Pure bookkeeping: the link writes.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// Not thread-safe: the transport locks.
+class outbox {
+ public:
+  outbox(link_context& shared, std::size_t chunk) : shared_{&shared}, chunk_{chunk} {}
+  ~outbox() { count_control(0); }
+  outbox(const outbox&) = delete;
+  outbox& operator=(const outbox&) = delete;
+
+  void send(slot_index slot) { sends_.push_back(slot); }
+
+  /// Queues a control message. False when the peer has not taken far too many already.
+  bool post(frame_kind kind, std::vector<std::byte> bytes, bool bulk) {
+    const std::size_t after = control_bytes_ + bytes.size() + header_bytes;
+    (bulk ? bulk_ : urgent_).push_back({kind, std::move(bytes)});
+    count_control(after);
+    const bool too_much_for_all = shared_->unsent.exceeded(0) && after > shared_->options.control_backlog / 16;
+    return after <= shared_->options.control_backlog && !too_much_for_all;
+  }
+
+  bool take_urgent(outgoing_frame& out) { return take_control(urgent_, out); }
+  bool take_bulk(outgoing_frame& out) { return take_control(bulk_, out); }
+
+  /// The next chunk of the oldest send.
+  bool take_chunk(outgoing_frame& out) {
+    if (sends_.empty()) return false;
+    pending_operation& op = shared_->operations[sends_.front()];
+    if (op.taken == 0) op.sequence = next_sequence_++;
+    const std::size_t length = std::min(chunk_, op.length - op.taken);
+    frame_header h = header(frame_kind::data);
+    h.id = op.id;
+    h.sequence = op.sequence;
+    h.message_length = op.length;
+    h.chunk_offset = op.taken;
+    out.begin(h, {op.source + op.taken, length}, shared_->options.digest);
+    out.slot = sends_.front();
+    op.taken += length;
+    if (op.taken == op.length) sends_.pop_front();
+    return true;
+  }
+
+  /// A frame is out. Ends its send when that was the last of it.
+  void written(outgoing_frame& out) {
+    ++shared_->stats.frames_sent;
+    if (out.slot == no_slot) return;
+    pending_operation& op = shared_->operations[out.slot];
+    op.moved += out.body_length;
+    if (op.moved == op.length) shared_->operations.finish(out.slot);
+    out.slot = no_slot;
+  }
+
+  /// Gives a send up. The streams must rescue what they hold of it. What to tell the peer, if it has seen a part.
+  std::optional<frame_header> cancel(slot_index slot) {
+    const pending_operation& op = shared_->operations[slot];
+    std::erase(sends_, slot);
+    if (op.taken == 0 || op.taken == op.length) return std::nullopt;
+    frame_header h = header(frame_kind::abort);
+    h.id = op.id;
+    h.sequence = op.sequence;
+    h.message_length = op.length;
+    h.chunk_offset = op.taken;
+    return h;
+  }
+
+  /// Ends all sends that no stream has begun the last chunk of.
+  void fail_sends(const error& why) {
+    for (const slot_index slot : sends_) shared_->operations.finish(slot, why);
+    sends_.clear();
+  }
+
+  void drop_bulk() {
+    for (const queued& q : bulk_) count_control(control_bytes_ - q.bytes.size() - header_bytes);
+    bulk_.clear();
+  }
+
+  void drop_control() {
+    bulk_.clear();
+    urgent_.clear();
+    count_control(0);
+  }
+
+  [[nodiscard]] bool has_sends() const noexcept { return !sends_.empty(); }
+  [[nodiscard]] bool bulk_may_go() const noexcept { return sends_.empty() && !bulk_.empty(); }
+
+  [[nodiscard]] frame_header header(frame_kind kind) const {
+    frame_header h;
+    h.kind = kind;
+    h.run_id = shared_->run_id;
+    h.sender = shared_->self;
+    return h;
+  }
+
+ private:
+  struct queued {
+    frame_kind kind;
+    std::vector<std::byte> bytes;
+  };
+
+  void count_control(std::size_t bytes) {
+    shared_->unsent.give(control_bytes_);
+    shared_->unsent.take(bytes);
+    control_bytes_ = bytes;
+  }
+
+  bool take_control(std::deque<queued>& from, outgoing_frame& out) {
+    if (from.empty()) return false;
+    out.own = std::move(from.front().bytes);
+    frame_header h = header(from.front().kind);
+    from.pop_front();
+    count_control(control_bytes_ - out.own.size() - header_bytes);
+    const bool control = h.kind == frame_kind::control;
+    if (control) h.sequence = next_control_++;
+    if (control) h.message_length = out.own.size();
+    out.begin(h, out.own, control);
+    return true;
+  }
+
+  link_context* shared_;
+  std::size_t chunk_;
+  std::deque<slot_index> sends_;  // with chunks that no stream took yet, oldest first
+  std::deque<queued> urgent_;
+  std::deque<queued> bulk_;
+  std::size_t control_bytes_ = 0;  // of both
+  std::uint64_t next_sequence_ = 0;
+  std::uint64_t next_control_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_OUTBOX_HPP
+
+// ---- causeway/net/deadline.hpp ----
+#ifndef CAUSEWAY_NET_DEADLINE_HPP
+#define CAUSEWAY_NET_DEADLINE_HPP
+
+// How long to wait, derived from how long it took before. Smoothed mean and mean deviation of observed times as TCP keeps
+// them for its retransmission timer (Jacobson and Karels 1988; RFC 6298, equations 2.2 and 2.3), with a floor and a cap.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+struct arrival_options {
+  duration floor = std::chrono::seconds{1};  ///< never wait less
+  duration cap = std::chrono::minutes{10};   ///< never wait longer; also the answer before the first observation
+  double deviations = 4.0;                   ///< RFC 6298's K
+  double mean_weight = 1.0 / 8.0;            ///< RFC 6298's alpha: share of a new observation in the mean
+  double deviation_weight = 1.0 / 4.0;       ///< RFC 6298's beta
+};
+
+/// Estimates by when the next arrival is overdue. A few arithmetic operations per observation; serializable.
+class arrival_statistics {
+ public:
+  arrival_statistics() = default;
+  explicit arrival_statistics(const arrival_options& options) : options_{options} {}
+
+  /// One more arrival took `took`. Negative times count as 0.
+  void observe(duration took) noexcept {
+    const double t = std::max(0.0, seconds(took));
+    if (count_ == 0) {
+      mean_ = t;
+      deviation_ = t / 2;
+    } else {
+      const double off = t > mean_ ? t - mean_ : mean_ - t;
+      deviation_ += options_.deviation_weight * (off - deviation_);
+      mean_ += options_.mean_weight * (t - mean_);
+    }
+    ++count_;
+  }
+
+  /// A wait of `waited` ended without an arrival: the next one may take twice as long (RFC 6298, rule 5.5), up to the cap.
+  void overdue(duration waited) noexcept { observe(std::min(waited * 2, options_.cap)); }
+
+  [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+  [[nodiscard]] duration mean() const noexcept { return from_seconds(mean_); }
+  [[nodiscard]] duration deviation() const noexcept { return from_seconds(deviation_); }
+
+  /// mean + K deviations, within floor and cap.
+  [[nodiscard]] duration patience() const noexcept {
+    if (count_ == 0) return options_.cap;
+    return std::clamp(from_seconds(mean_ + options_.deviations * deviation_), options_.floor, options_.cap);
+  }
+
+  /// The deadline of something that starts at `now`.
+  [[nodiscard]] time_point deadline(time_point now) const noexcept { return now + patience(); }
+
+  template <class Archive>
+  void serialize(Archive& archive) {
+    archive(mean_, deviation_, count_);
+  }
+
+ private:
+  static duration from_seconds(double s) noexcept {
+    constexpr double longest = 1e9;  // about 30 years: keeps the conversion within 64 bits
+    return std::chrono::duration_cast<duration>(std::chrono::duration<double>{std::min(s, longest)});
+  }
+
+  arrival_options options_;
+  double mean_ = 0;
+  double deviation_ = 0;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_DEADLINE_HPP
+
+// ---- causeway/net/asio_link.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_LINK_HPP
+#define CAUSEWAY_NET_ASIO_LINK_HPP
+
+// The connection to one peer: one or more TCP streams, the outbox and the inbox. Streams may be added while it runs; the
+// first carries the control messages. When one ends, the link ends. All reads and writes are non-blocking calls made under
+// the transport's lock when a socket is ready, never asynchronous operations on a caller's buffer. So once an operation is
+// cancelled nothing can touch its buffer, and no byte is copied between socket and buffer.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+namespace detail {
+
+/// Who is at the other end of a link, and in which pieces messages travel.
+struct link_identity {
+  peer_index peer = 0;       ///< our number for it
+  std::uint32_t sender = 0;  ///< what its frames name as their sender
+  std::string name;          ///< for messages
+  std::size_t chunk = 0;     ///< our chunk length
+  std::size_t their_chunk = 0;
+  bool control_apart = false;  ///< the first stream carries no data, so that data never holds control messages up
+};
+
+class link {
+ public:
+  link(link_context& shared, link_identity who, std::vector<tcp::socket> sockets)
+      : shared_{&shared},
+        who_{std::move(who)},
+        outbox_{shared, who_.chunk},
+        inbox_{shared.operations,
+               who_.name,
+               {who_.their_chunk, shared.options.unexpected_bytes, 4 * shared.options.unexpected_bytes, &shared.early}},
+        last_heard_{shared.clock.now()},
+        gaps_{arrival_options{.floor = shared.options.silence, .cap = shared.options.silence * 12}} {
+    for (tcp::socket& socket : sockets) take_socket(std::move(socket));
+  }
+
+  /// A link of a mesh whose peers all know each other by the same numbers.
+  link(link_context& shared, peer_index peer, std::vector<tcp::socket> sockets)
+      : link{shared,
+             {peer, peer, peer_name(peer), chunk_for(shared.options.chunk_bytes, sockets.size()),
+              chunk_for(shared.options.chunk_bytes, sockets.size())},
+             std::move(sockets)} {}
+
+  // All members need the context's lock.
+
+  void start_reading() {
+    for (const auto& s : streams_) read_some(*s);
+  }
+
+  /// One more stream; from now on it carries its share.
+  void add_stream(tcp::socket socket) {
+    if (failure_ || closing_) return;
+    stream& s = take_socket(std::move(socket));
+    read_some(s);
+    if (!failure_) write_some(s);
+  }
+
+  void send(slot_index slot) {
+    if (failure_) return shared_->operations.finish(slot, *failure_);
+    outbox_.send(slot);
+    for (const auto& s : streams_) write_some(*s);
+  }
+
+  /// Sends a control message; see net/fabric.hpp.
+  void post(std::vector<std::byte> message, bool bulk) {
+    if (failure_ || closing_) return;
+    const bool taken = outbox_.post(frame_kind::control, std::move(message), bulk);
+    write_some(*streams_[0]);
+    if (!taken) lose(fail(errc::peer_lost, who_.name, "it does not take our control messages; too many wait for it"));
+  }
+
+  void receive(slot_index slot) {
+    inbox_.post(slot);
+    if (failure_) {
+      if (!shared_->operations[slot].done) inbox_.fail_all(*failure_);
+      return;
+    }
+    resume_parked();
+  }
+
+  /// Gives an unfinished operation up; its buffer is free when this returns.
+  void cancel(slot_index slot) {
+    if (shared_->operations[slot].is_send) return cancel_send(slot);
+    inbox_.cancel(slot);
+  }
+
+  void discard_before(std::uint32_t epoch) {
+    inbox_.discard_before(epoch);
+    if (!failure_) resume_parked();
+  }
+
+  /// The same, and drops and counts what still comes of earlier epochs.
+  void refuse_before(std::uint32_t epoch) {
+    first_epoch_ = epoch;
+    inbox_.refuse_before(epoch);
+    if (!failure_) resume_parked();
+  }
+
+  /// Once per heartbeat interval: says on every idle stream that we live, which also keeps routers from forgetting it, and
+  /// notices a silent one.
+  void tick(duration since_last_tick) {
+    guarded([&] { look_after_streams(since_last_tick); });
+  }
+
+  /// Says goodbye and gives up what was not waited for. Buffers of such sends may be gone: their streams just end.
+  void say_goodbye() {
+    if (failure_) return;
+    outbox_.fail_sends(closed_error());
+    outbox_.drop_bulk();
+    inbox_.fail_all(closed_error());
+    closing_ = true;
+    for (const auto& s : streams_) {
+      if (s->out.slot == no_slot) {
+        queue_goodbye(*s);
+        if (s->parked) read_some(*s);
+      } else {
+        shared_->operations.finish(s->out.slot, closed_error());
+        shut(*s);
+      }
+    }
+  }
+
+  /// Ends the link at once for us, and tells the other side why. The streams close when it has heard, or after a grace.
+  void dismiss(const error& why) {
+    if (failure_) return;
+    for (const auto& s : streams_) {
+      if (s->out.slot == no_slot) continue;
+      shared_->operations.finish(s->out.slot, why);
+      s->out.rescue();
+    }
+    closing_ = true;
+    outbox_.drop_bulk();
+    fail_with(why);
+    outbox_.post(frame_kind::refused, encode_refusal(why), false);
+    for (const auto& s : streams_) {
+      queue_goodbye(*s);
+      if (s->parked) read_some(*s);
+    }
+  }
+
+  /// Ends the link with an error that every operation of it gets.
+  void lose(error why) {
+    for (const auto& s : streams_) shut(*s);
+    if (failure_) return;
+    outbox_.drop_control();
+    fail_with(std::move(why));
+    shared_->options.log(severity::warning, failure_->text());
+  }
+
+  [[nodiscard]] bool over() const {
+    return std::none_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->open; });
+  }
+  [[nodiscard]] bool lost() const { return failure_.has_value(); }
+  /// Nothing refers to this link any more: it may be destroyed.
+  [[nodiscard]] bool at_rest() const {
+    return std::none_of(streams_.begin(), streams_.end(),
+                        [](const auto& s) { return s->open || s->read_armed || s->write_armed; });
+  }
+  [[nodiscard]] const std::string& name() const { return who_.name; }
+  [[nodiscard]] bool is_paused() const {
+    return std::any_of(streams_.begin(), streams_.end(), [](const auto& s) { return s->parked.has_value(); });
+  }
+  [[nodiscard]] time_point last_heard() const { return last_heard_; }
+  [[nodiscard]] std::size_t stream_count() const { return streams_.size() - (who_.control_apart ? 1 : 0); }
+
+ private:
+  static constexpr std::size_t turn_bytes = std::size_t{4} << 20U;  // moved before other sockets get their turn
+
+  stream& take_socket(tcp::socket socket) {
+    tune(socket, shared_->options.socket_buffer, shared_->options.bbr);
+    streams_.push_back(std::make_unique<stream>(std::move(socket)));
+    streams_.back()->last_heard = shared_->clock.now();
+    return *streams_.back();
+  }
+
+  /// Does the work of a handler. Without memory for it this link ends, not the process.
+  template <class Work>
+  void guarded(Work work) {
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      for (const auto& s : streams_) shut(*s);
+      for (const auto& s : streams_) s->control = {};
+      lose(out_of_memory(who_.name));
+    }
+  }
+
+  void look_after_streams(duration since_last_tick) {
+    if (failure_) return end_farewell();
+    const bool data_moved =
+        std::any_of(streams_.begin(), streams_.end(), [&](const auto& s) { return s->wrote_since_tick && !is_first(*s); });
+    data_stalls_ = outbox_.has_sends() && !data_moved;
+    for (std::size_t i = 0; i < streams_.size() && !failure_; ++i) tick_stream(*streams_[i], since_last_tick);
+  }
+
+  void tick_stream(stream& s, duration since_last_tick) {
+    // A stream that is busy has more to say than that we live.
+    if (!s.wrote_since_tick && !s.out.busy()) s.notices.push_back(outbox_.header(frame_kind::heartbeat));
+    write_some(s);
+    if (failure_) return;
+    s.wrote_since_tick = false;
+    if (s.parked || s.heard_goodbye) s.silent = {};
+    // Time that this process itself was stopped for does not count against the peer.
+    s.silent += std::min(since_last_tick, shared_->options.heartbeat * 2);
+    if (s.silent <= std::max(shared_->options.silence, gaps_.count() == 0 ? duration{0} : gaps_.patience())) return;
+    lose(fail(errc::peer_lost, who_.name,
+              "nothing was heard from it for " + std::to_string(static_cast<int>(seconds(s.silent))) +
+                  " s; its machine or the network may be down"));
+  }
+
+  [[nodiscard]] bool is_first(const stream& s) const { return &s == streams_[0].get(); }
+
+  // ---- writing
+
+  void write_some(stream& s) {
+    if (!s.open || s.write_armed) return;
+    for (std::size_t moved = 0; moved < turn_bytes;) {
+      if (!s.out.busy() && !next_frame(s)) return;
+      std::error_code failure;
+      const std::size_t n = s.socket.send(s.out.buffers(), 0, failure);
+      if (failure == asio::error::would_block || failure == asio::error::try_again) break;
+      if (failure) return lose_to(failure);
+      shared_->stats.bytes_sent += n;
+      s.wrote_since_tick = true;
+      moved += n;
+      s.out.consume(n);
+      if (!s.out.busy()) finish_frame(s);
+      if (!s.open) return;
+    }
+    arm_write(s);
+  }
+
+  void arm_write(stream& s) {
+    s.write_armed = true;
+    s.socket.async_wait(tcp::socket::wait_write, [this, &s](std::error_code failure) {
+      const std::lock_guard lock{shared_->mutex};
+      s.write_armed = false;
+      if (!failure) guarded([&] { write_some(s); });
+    });
+  }
+
+  /// The order in which frames go out: notices, control messages, chunks, bulk. A goodbye is the last.
+  bool next_frame(stream& s) {
+    if (s.said_goodbye) return false;
+    if (!s.notices.empty()) {
+      s.out.begin(s.notices.front(), {}, false);
+      s.notices.pop_front();
+      return true;
+    }
+    if (is_first(s) && outbox_.take_urgent(s.out)) return true;
+    if (s.goodbye_due) {
+      s.said_goodbye = true;
+      s.out.begin(outbox_.header(frame_kind::goodbye), {}, false);
+      return true;
+    }
+    if (is_first(s) && who_.control_apart) return (!outbox_.has_sends() || data_stalls_) && outbox_.take_bulk(s.out);
+    return outbox_.take_chunk(s.out) || (is_first(s) && outbox_.take_bulk(s.out));
+  }
+
+  void finish_frame(stream& s) {
+    outbox_.written(s.out);
+    if (s.said_goodbye) return end_writing(s);
+    if (!is_first(s) && outbox_.bulk_may_go()) write_some(*streams_[0]);
+  }
+
+  void cancel_send(slot_index slot) {
+    const auto notice = outbox_.cancel(slot);
+    for (const auto& s : streams_) {
+      if (s->out.slot == slot) s->out.rescue();
+    }
+    if (failure_ || !notice) return;
+    streams_[0]->notices.push_back(*notice);
+    write_some(*streams_[0]);
+  }
+
+  void queue_goodbye(stream& s) {
+    if (!s.open || s.goodbye_due) return;
+    s.goodbye_due = true;
+    write_some(s);
+  }
+
+  void end_writing(stream& s) {
+    std::error_code ignored;
+    s.socket.shutdown(tcp::socket::shutdown_send, ignored);
+    if (s.heard_goodbye) shut(s);
+  }
+
+  // ---- reading
+
+  void read_some(stream& s) {
+    if (!s.open || s.read_armed) return;
+    for (std::size_t moved = 0; moved < turn_bytes;) {
+      if (!parse_staged(s)) return;
+      const auto buffers = places_to_read(s);
+      std::error_code failure;
+      const std::size_t n = s.socket.receive(buffers, 0, failure);
+      if (failure == asio::error::would_block || failure == asio::error::try_again) break;
+      if (failure) return lose_to(failure);
+      note_heard(s, n);
+      moved += n;
+      const std::size_t of_chunk = std::min(n, buffers[0].size());
+      if (of_chunk != 0 && !advance_chunk(s, of_chunk)) return;
+      s.end += n - of_chunk;
+      // Less than there was room for: the socket is empty, and parsing what came is all that is left to do.
+      if (n < buffers[0].size() + buffers[1].size()) {
+        if (!parse_staged(s)) return;
+        break;
+      }
+    }
+    arm_read(s);
+  }
+
+  void arm_read(stream& s) {
+    s.read_armed = true;
+    s.socket.async_wait(tcp::socket::wait_read, [this, &s](std::error_code failure) {
+      const std::lock_guard lock{shared_->mutex};
+      s.read_armed = false;
+      if (!failure) guarded([&] { read_some(s); });
+    });
+  }
+
+  /// Where the content that a stream is reading starts; null when it is dropped. Asked anew before each piece, because
+  /// what happens on another stream, or the caller, may take the place away.
+  [[nodiscard]] std::byte* place(const stream& s) const {
+    if (closing_) return nullptr;
+    return s.control.bytes != nullptr ? s.control.bytes.get() : inbox_.place(s.spot);
+  }
+
+  /// First the rest of the chunk's place, then room for what follows it.
+  std::array<asio::mutable_buffer, 2> places_to_read(stream& s) {
+    asio::mutable_buffer chunk{nullptr, 0};
+    if (s.in_chunk) {
+      std::byte* const to = place(s);
+      chunk = {shared_->scrap.data(), std::min(shared_->scrap.size(), s.chunk_left)};
+      if (to != nullptr) chunk = {to + (s.spot.length - s.chunk_left), s.chunk_left};
+    }
+    if (s.begin != 0) {
+      std::memmove(s.staging.data(), s.staging.data() + s.begin, s.end - s.begin);
+      s.end -= s.begin;
+      s.begin = 0;
+    }
+    // Behind a discarded chunk's first part comes its second: nothing of it may land in the staging area.
+    const bool partial = chunk.size() < s.chunk_left;
+    return {chunk, asio::mutable_buffer{s.staging.data() + s.end, partial ? 0 : room_behind_chunk(s)}};
+  }
+
+  /// Behind a large chunk often comes another: take in its header only, and let its bytes go where they belong.
+  static std::size_t room_behind_chunk(const stream& s) {
+    const bool large = s.spot.length > stream::staging_bytes;
+    const std::size_t header = header_bytes + (s.digest ? digest_bytes : 0);
+    return (large ? std::max(header, s.end + 1) : s.staging.size()) - s.end;
+  }
+
+  /// Handles what lies in the staging area. False when the stream must not be read on.
+  bool parse_staged(stream& s) {
+    while (s.open) {
+      if (s.parked && !begin_chunk(s, *s.parked)) return false;
+      if (s.in_chunk) {
+        const std::size_t n = std::min(s.end - s.begin, s.chunk_left);
+        if (n == 0) return true;
+        std::byte* const to = place(s);
+        if (to != nullptr) std::memcpy(to + (s.spot.length - s.chunk_left), s.staging.data() + s.begin, n);
+        s.begin += n;
+        if (!advance_chunk(s, n)) return false;
+      } else if (s.end - s.begin < header_bytes) {
+        return true;
+      } else {
+        auto h = decode_header({s.staging.data() + s.begin, s.end - s.begin});
+        if (!h) return reject(std::move(h).error());
+        if (h->flags == has_digest && s.end - s.begin < header_bytes + digest_bytes) return true;
+        if (!take_header(s, *h)) return false;
+      }
+    }
+    return false;
+  }
+
+  bool take_header(stream& s, const frame_header& h) {
+    s.begin += header_bytes;
+    s.digest.reset();
+    if (h.flags == has_digest) {
+      s.digest = load_little<std::uint64_t>(s.staging.data() + s.begin);
+      s.begin += digest_bytes;
+    }
+    ++shared_->stats.frames_received;
+    if (h.run_id != shared_->run_id) return reject(fail(errc::wrong_run, "", "it sent a frame of another run"));
+    if (h.sender != who_.sender) return reject(fail(errc::protocol, "", "it sent a frame in somebody else's name"));
+    switch (h.kind) {
+      case frame_kind::data: return begin_chunk(s, h);
+      case frame_kind::heartbeat: return true;
+      case frame_kind::goodbye: return hear_goodbye(s);
+      case frame_kind::abort: {
+        if (closing_) return true;
+        auto outcome = inbox_.abort_message(h);
+        return outcome ? true : reject(std::move(outcome).error());
+      }
+      case frame_kind::control:
+      case frame_kind::refused: return begin_control(s, h);
+      default: return reject(fail(errc::protocol, "", "it sent a handshake in the middle of a run"));
+    }
+  }
+
+  bool begin_chunk(stream& s, const frame_header& h) {
+    auto spot = closing_ ? result<landing>{landing{.how = landing::kind::discard, .length = h.chunk_length}}
+                         : inbox_.begin_chunk(h);
+    if (!spot) return reject(std::move(spot).error());
+    if (spot->how == landing::kind::parked) {
+      s.parked = h;
+      return false;
+    }
+    if (h.id.epoch < first_epoch_) ++shared_->stats.frames_rejected;
+    s.parked.reset();
+    return read_content(s, *spot, h.chunk_length);
+  }
+
+  /// A control message, or the reason why the other side ends the link.
+  bool begin_control(stream& s, const frame_header& h) {
+    const bool farewell = h.kind == frame_kind::refused;
+    if (shared_->owner == nullptr || !is_first(s)) {
+      return reject(fail(errc::protocol, "", "it sent a control message where none belongs"));
+    }
+    if (!farewell && h.sequence != next_control_++) {
+      return reject(fail(errc::protocol, "", "a control message came twice or is missing"));
+    }
+    s.control = {std::unique_ptr<std::byte[]>{new std::byte[h.chunk_length]}, h.chunk_length};
+    s.control_kind = h.kind;
+    return read_content(s, {.how = landing::kind::kept, .length = h.chunk_length}, h.chunk_length);
+  }
+
+  bool read_content(stream& s, const landing& spot, std::size_t length) {
+    s.spot = spot;
+    s.chunk_left = length;
+    s.in_chunk = true;
+    return length != 0 || advance_chunk(s, 0);
+  }
+
+  /// `n` more bytes are in their place. False when the stream must not be read on.
+  bool advance_chunk(stream& s, std::size_t n) {
+    s.chunk_left -= n;
+    if (s.chunk_left != 0) return true;
+    s.in_chunk = false;
+    const std::byte* const content = place(s);
+    if (s.digest && content != nullptr && *s.digest != hash_bytes({content, s.spot.length})) {
+      return reject(fail(errc::corrupt, "", "what it sent fails its checksum"));
+    }
+    control_message control = std::exchange(s.control, {});
+    if (closing_) return true;
+    if (control.bytes != nullptr) return take_control(s, std::move(control));
+    inbox_.end_chunk(s.spot);
+    return true;
+  }
+
+  bool take_control(const stream& s, control_message message) {
+    if (s.control_kind == frame_kind::control) {
+      shared_->owner->hear_control(who_.peer, std::move(message));
+      return true;
+    }
+    const error why = read_refusal(who_.name, message.view());
+    lose(fail(errc::peer_lost, who_.name, "it ended the connection: " + why.message));
+    return false;
+  }
+
+  void resume_parked() {
+    for (const auto& s : streams_) {
+      if (s->parked) read_some(*s);
+    }
+  }
+
+  void note_heard(stream& s, std::size_t n) {
+    shared_->stats.bytes_received += n;
+    const time_point now = shared_->clock.now();
+    // Only pauses say something about how long a living peer can be silent.
+    if (now - s.last_heard > shared_->options.heartbeat / 2) gaps_.observe(now - s.last_heard);
+    s.last_heard = last_heard_ = now;
+    s.silent = {};
+  }
+
+  bool hear_goodbye(stream& s) {
+    s.heard_goodbye = true;
+    const bool left = std::all_of(streams_.begin(), streams_.end(), [](const auto& x) { return x->heard_goodbye; });
+    if (left && !failure_) {
+      outbox_.drop_control();
+      fail_with(fail(errc::peer_lost, who_.name, "it left the run"));
+      shared_->options.log(severity::info, failure_->text());
+    }
+    if (left) {
+      for (const auto& x : streams_) answer_goodbye(*x);
+    }
+    return false;
+  }
+
+  void answer_goodbye(stream& s) {
+    if (s.out.busy() && s.out.slot != no_slot) return shut(s);  // nobody reads the rest
+    if (s.said_goodbye && !s.out.busy()) return shut(s);
+    queue_goodbye(s);
+  }
+
+  // ---- ending
+
+  /// The peer spoke nonsense: drops it. Always false.
+  bool reject(error why) {
+    ++shared_->stats.frames_rejected;
+    why.message = why.message + " (it was dropped; the others go on)";
+    why.where = who_.name;
+    lose(fail(errc::peer_lost, who_.name, "dropped: " + why.text()));
+    return false;
+  }
+
+  void lose_to(const std::error_code& failure) {
+    const std::string reason = failure == asio::error::eof ? "its program ended" : failure.message();
+    lose(fail(errc::peer_lost, who_.name, "the connection ended: " + reason));
+  }
+
+  /// Everything that is under way ends with `why`.
+  void fail_with(error why) {
+    failure_ = std::move(why);
+    failed_at_ = shared_->clock.now();
+    outbox_.fail_sends(*failure_);
+    for (const auto& s : streams_) {
+      if (s->out.slot != no_slot) shared_->operations.finish(s->out.slot, *failure_);
+      if (s->out.slot != no_slot) shut(*s);
+      s->out.slot = no_slot;
+    }
+    inbox_.fail_all(*failure_);
+    if (shared_->owner != nullptr) shared_->owner->hear_lost(who_.peer, *failure_);
+  }
+
+  /// After the grace we wait no longer for the other side to hear our last words.
+  void end_farewell() {
+    if (over() || shared_->clock.now() - failed_at_ < shared_->options.close_grace) return;
+    for (const auto& s : streams_) shut(*s);
+  }
+
+  static error closed_error() { return fail(errc::cancelled, "transport", "it was closed before this was waited for"); }
+
+  static void shut(stream& s) {
+    std::error_code ignored;
+    s.open = false;
+    s.socket.close(ignored);
+  }
+
+  link_context* shared_;
+  link_identity who_;
+  std::vector<std::unique_ptr<stream>> streams_;
+  outbox outbox_;
+  inbox inbox_;
+  std::uint64_t next_control_ = 0;
+  std::uint32_t first_epoch_ = 0;
+  std::optional<error> failure_;
+  time_point failed_at_;
+  bool closing_ = false;      // what still comes is read and dropped, so that the other side's goodbye can be heard
+  bool data_stalls_ = false;  // sends wait and no stream could write since the last tick: bulk need not wait for them
+  time_point last_heard_;
+  arrival_statistics gaps_;
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_LINK_HPP
+
+// ---- causeway/net/asio_loop.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_LOOP_HPP
+#define CAUSEWAY_NET_ASIO_LOOP_HPP
+
+// Who runs the event loop. Whoever waits does the input and output: while the trainer's thread is inside `drive`, it runs
+// the loop itself, so that a message costs no hand-over between threads; while it computes, a background thread takes over
+// after a few milliseconds and keeps transfers and heartbeats going. Exactly one of the two runs the loop at a time, so
+// handlers never run two at once; they take the lock for what they share with the trainer's calls.
+
+#include <condition_variable>
+#include <thread>
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+/// A moment of causeway::steady_clock on the standard clock, at most an hour from `now` (longer waits are repeated).
+inline std::chrono::steady_clock::time_point to_standard(time_point when, time_point now) {
+  const time_point capped = std::min(when, now + std::chrono::hours{1});
+  return std::chrono::steady_clock::time_point{
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(capped.since_start)};
+}
+
+class event_loop {
+ public:
+  event_loop(std::unique_ptr<asio::io_context> io, std::mutex& mutex) : io_{std::move(io)}, mutex_{&mutex} {}
+  event_loop(const event_loop&) = delete;
+  event_loop& operator=(const event_loop&) = delete;
+
+  [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
+
+  /// Starts the background thread. Needs something in the loop that keeps it busy, such as a timer.
+  void start() {
+    background_ = std::thread{[this] { run_background(); }};
+  }
+
+  /// Runs the event loop, or lets the background thread run it, until `done` or the deadline. Needs and keeps the lock.
+  template <class Done>
+  bool drive(std::unique_lock<std::mutex>& lock, time_point deadline, Done done) {
+    trainer_waits_ = true;
+    bool finished = done();
+    if (!finished && clock_.now() >= deadline) finished = look_once(lock, done);
+    while (!finished && clock_.now() < deadline) {
+      const auto until = to_standard(deadline, clock_.now());
+      if (loop_taken_) {
+        trainer_turn_.wait_until(lock, until);
+      } else {
+        run_unlocked(lock, [&] { io_->run_one_until(until); });
+      }
+      finished = done();
+    }
+    trainer_waits_ = false;
+    ++trainer_turns_;
+    return finished;
+  }
+
+  /// Makes a `drive` in progress ask again whether it is done. Needs the lock.
+  void wake() {
+    if (!trainer_waits_) return;
+    asio::post(*io_, [] {});
+    trainer_turn_.notify_all();
+  }
+
+  /// Ends the background thread. Needs the lock, and gives it up.
+  void stop(std::unique_lock<std::mutex>& lock) {
+    stopping_ = true;
+    asio::post(*io_, [] {});  // in case it is inside the loop
+    background_turn_.notify_all();
+    lock.unlock();
+    if (background_.joinable()) background_.join();
+  }
+
+  [[nodiscard]] bool stopping() const noexcept { return stopping_; }
+
+ private:
+  /// How long the trainer may stay away before the background thread takes the event loop over.
+  static constexpr auto patience = std::chrono::milliseconds{2};
+
+  template <class Turn>
+  void run_unlocked(std::unique_lock<std::mutex>& lock, Turn turn) {
+    loop_taken_ = true;
+    lock.unlock();
+    try {
+      turn();
+    } catch (const std::bad_alloc&) {  // of a handler: links and strangers have deadlines, so what it was at ends by itself
+    }
+    lock.lock();
+    loop_taken_ = false;
+  }
+
+  /// What the sockets already hold counts, also when the deadline has passed: a wait with one in the past is a poll.
+  template <class Done>
+  bool look_once(std::unique_lock<std::mutex>& lock, Done done) {
+    if (loop_taken_) return false;
+    run_unlocked(lock, [&] { io_->poll(); });
+    return done();
+  }
+
+  void run_background() {
+    std::unique_lock lock{*mutex_};
+    std::uint64_t seen_turns = 0;
+    while (!stopping_) {
+      if (loop_taken_ || trainer_waits_ || seen_turns != trainer_turns_) {
+        seen_turns = trainer_turns_;
+        background_turn_.wait_for(lock, trainer_waits_ ? 5 * patience : patience);
+        continue;
+      }
+      run_unlocked(lock, [&] { io_->run_one(); });
+      if (trainer_waits_) trainer_turn_.notify_all();
+    }
+  }
+
+  std::unique_ptr<asio::io_context> io_;
+  std::mutex* mutex_;
+  steady_clock clock_;
+  bool loop_taken_ = false;     // somebody is inside the event loop
+  bool trainer_waits_ = false;  // the trainer's thread is inside drive
+  bool stopping_ = false;
+  std::uint64_t trainer_turns_ = 0;  // ends of drive: tells the background thread that the trainer was here lately
+  std::condition_variable trainer_turn_;
+  std::condition_variable background_turn_;
+  std::thread background_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_LOOP_HPP
+
+// ---- causeway/net/asio_engine.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_ENGINE_HPP
+#define CAUSEWAY_NET_ASIO_ENGINE_HPP
+
+// What transports and fabrics over TCP have in common: links, operations on them, the event loop with its heartbeat, and
+// one lock that guards all state. Who the peers are and how links come and go is for whoever derives from it.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+class engine {
+ public:
+  engine(const engine&) = delete;
+  engine& operator=(const engine&) = delete;
+
+  operation start(pending_operation what) {
+    const std::lock_guard lock{shared_.mutex};
+    what.since = shared_.clock.now();
+    const slot_index slot = shared_.operations.start(what);
+    if (closed_) {
+      shared_.operations.finish(slot, fail(errc::cancelled, "transport", "it was closed"));
+    } else if (what.peer >= links_.size() || !links_[what.peer]) {
+      shared_.operations.finish(slot, fail(errc::invalid_argument, peer_name(what.peer), "there is no such other peer"));
+    } else if (what.id.epoch < first_epoch_) {
+      shared_.operations.finish(slot, epoch_over(what.peer));
+    } else if (what.is_send && what.length > max_message_bytes) {
+      shared_.operations.finish(slot, fail(errc::too_large, links_[what.peer]->name(), "a message is at most 64 GiB"));
+    } else if (what.is_send) {
+      links_[what.peer]->send(slot);
+    } else {
+      links_[what.peer]->receive(slot);
+    }
+    return shared_.operations.handle(slot);
+  }
+
+  result<std::size_t> wait(operation handle, time_point deadline) {
+    std::unique_lock lock{shared_.mutex};
+    const slot_index slot = shared_.operations.find(handle);
+    if (slot == no_slot) return fail(errc::invalid_argument, "wait", "no such operation: each is waited for once");
+    if (!loop_.drive(lock, deadline, [&] { return shared_.operations[slot].done || interrupted_; })) {
+      time_out(slot);
+    } else if (!shared_.operations[slot].done) {
+      links_[shared_.operations[slot].peer]->cancel(slot);
+      shared_.operations.finish(slot, fail(errc::cancelled, "transport", "stopped on request"));
+    }
+    return shared_.operations.release(slot);
+  }
+
+  [[nodiscard]] bool done(operation handle) const {
+    const std::lock_guard lock{shared_.mutex};
+    return shared_.operations.done(handle);
+  }
+
+  void interrupt() {
+    const std::lock_guard lock{shared_.mutex};
+    interrupted_ = true;
+    loop_.wake();
+  }
+
+  [[nodiscard]] traffic stats() const {
+    const std::lock_guard lock{shared_.mutex};
+    return shared_.stats;
+  }
+
+  [[nodiscard]] std::size_t streams(peer_index peer) const {
+    const std::lock_guard lock{shared_.mutex};
+    return peer < links_.size() && links_[peer] ? links_[peer]->stream_count() : 0;
+  }
+
+  [[nodiscard]] std::string describe_waits() const {
+    const std::lock_guard lock{shared_.mutex};
+    const time_point now = shared_.clock.now();
+    std::string text;
+    shared_.operations.for_each_unfinished([&](const pending_operation& op) {
+      const link& l = *links_[op.peer];
+      text += std::string{op.is_send ? "sending to " : "receiving from "} + l.name() + " (" + to_text(op.id) + ") for " +
+              tenths(seconds(now - op.since)) + " s: " + std::to_string(op.moved) + (op.is_send ? " of " : " of at most ") +
+              std::to_string(op.length) + " bytes; last heard from it " + tenths(seconds(now - l.last_heard())) + " s ago" +
+              (l.is_paused() ? ", reading is paused" : "") + "\n";
+    });
+    return text;
+  }
+
+ protected:
+  /// `sender`: what our frames name as their sender.
+  engine(std::unique_ptr<asio::io_context> io, std::uint64_t run_id, std::uint32_t sender, transport_options options)
+      : loop_{std::move(io), shared_.mutex}, timer_{loop_.io()} {
+    raise_descriptor_limit();
+    shared_.options = std::move(options);
+    shared_.early = memory_budget{shared_.options.unexpected_total};
+    shared_.unsent = memory_budget{shared_.options.control_total};
+    shared_.run_id = run_id;
+    shared_.self = sender;
+    last_tick_ = shared_.clock.now();
+  }
+  ~engine() = default;
+
+  /// Starts the heartbeat and the background thread. Needs the lock.
+  void run() {
+    arm_timer();
+    loop_.start();
+  }
+
+  /// Says goodbye to everybody, waits up to the grace for theirs, and ends the background thread. Gives the lock up; after
+  /// that nobody but the caller is here. False if it was called before.
+  bool shut_down(std::unique_lock<std::mutex>& lock) {
+    if (closed_) return false;
+    closed_ = true;
+    for (const auto& l : links_) {
+      if (l) l->say_goodbye();
+    }
+    const time_point grace = shared_.clock.now() + shared_.options.close_grace;
+    loop_.drive(lock, grace,
+                [&] { return std::all_of(links_.begin(), links_.end(), [](const auto& l) { return !l || l->over(); }); });
+    timer_.cancel();
+    loop_.stop(lock);
+    return true;
+  }
+
+  /// Ends operations of epochs before `epoch`. Needs the lock.
+  void end_epochs_before(std::uint32_t epoch) {
+    if (epoch <= first_epoch_) return;
+    first_epoch_ = epoch;
+    shared_.operations.for_each_unfinished_slot([&](slot_index slot) {
+      const pending_operation& op = shared_.operations[slot];
+      if (op.id.epoch >= epoch) return;
+      links_[op.peer]->cancel(slot);
+      shared_.operations.finish(slot, epoch_over(op.peer));
+    });
+    for (const auto& l : links_) {
+      if (l) l->refuse_before(epoch);
+    }
+    loop_.wake();
+  }
+
+  /// Once per heartbeat interval, with the lock held, after the links' ticks.
+  virtual void tick(duration) {}
+
+  // The loop comes before the links: their sockets must go before it does.
+  mutable link_context shared_;
+  event_loop loop_;
+  std::vector<std::unique_ptr<link>> links_;
+  std::uint32_t first_epoch_ = 0;
+  bool closed_ = false;
+  bool interrupted_ = false;
+
+ private:
+  [[nodiscard]] error epoch_over(peer_index peer) const {
+    return fail(errc::cancelled, links_[peer]->name(), "the epoch of this message is over");
+  }
+
+  void time_out(slot_index slot) {
+    pending_operation& op = shared_.operations[slot];
+    link& l = *links_[op.peer];
+    l.cancel(slot);
+    const double waited = seconds(shared_.clock.now() - op.since);
+    shared_.operations.finish(
+        slot, fail(errc::timeout, l.name(),
+                   std::string{op.is_send ? "it did not take our message (" : "its message did not come ("} +
+                       to_text(op.id) + ") within " + tenths(waited) + " s: " + std::to_string(op.moved) + " of " +
+                       (op.is_send ? "" : "at most ") + std::to_string(op.length) + " bytes moved; last heard from it " +
+                       tenths(seconds(shared_.clock.now() - l.last_heard())) + " s ago"));
+  }
+
+  void arm_timer() {
+    timer_.expires_after(shared_.options.heartbeat);
+    timer_.async_wait([this](std::error_code failure) {
+      if (failure) return;
+      const std::lock_guard lock{shared_.mutex};
+      if (loop_.stopping()) return;
+      const time_point now = shared_.clock.now();
+      for (const auto& l : links_) {
+        if (l) l->tick(now - last_tick_);
+      }
+      tick(now - last_tick_);
+      last_tick_ = now;
+      arm_timer();
+    });
+  }
+
+  static std::string tenths(double s) {
+    const auto t = static_cast<std::int64_t>(s * 10 + 0.5);
+    return std::to_string(t / 10) + "." + std::to_string(t % 10);
+  }
+
+  asio::steady_timer timer_;
+  time_point last_tick_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_ENGINE_HPP
+
+// ---- causeway/net/asio_listener.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_LISTENER_HPP
+#define CAUSEWAY_NET_ASIO_LISTENER_HPP
+
+// What host, join and connect_static are told, and the port that a peer listens on.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// How far the gathering of peers is.
+struct gathering {
+  std::uint32_t joined = 0;  ///< peers that are in, ourselves included
+  std::uint32_t wanted = 0;  ///< 0 while a joiner has not reached the host
+  bool connecting = false;   ///< everybody is in; the links are being made
+};
+
+struct rendezvous_options {
+  std::uint64_t run_id = 0;                  ///< which run; a joiner may leave it 0 to take the one that is served
+  std::uint64_t model_hash = 0;              ///< hash of what must be equal on all peers; 0 leaves it unchecked
+  std::optional<peer_index> wanted_index{};  ///< the index we had before; the host's default is 0
+  endpoint listen{};                 ///< where others reach us; anything but loopback is unencrypted and warned about
+  std::string announce{};            ///< host name under which others reach us; empty: the address that the host sees
+  std::uint16_t announce_port = 0;   ///< port under which others reach us; 0: the one that we listen at
+  std::size_t streams_per_link = 0;  ///< 0: one on loopback or where the kernel has BBR, else 16
+  time_point deadline = no_deadline;
+  duration link_patience = std::chrono::seconds{60};  ///< how long no link may be made before those without are given up
+  const std::atomic<bool>* stop = nullptr;            ///< set it to give up (errc::cancelled)
+  std::function<void(const gathering&)> progress{};
+  transport_options transport{};
+  piece_source pieces{};  ///< what a host tells those who ask what run this is; none: they are refused
+};
+
+/// A port that we listen on. `open_listener` makes it, so that its address is known before anybody waits.
+class listener {
+ public:
+  /// The address as bound: give it to the others.
+  [[nodiscard]] const endpoint& address() const noexcept { return address_; }
+
+  // For the functions of this folder.
+  std::unique_ptr<asio::io_context> io;
+  std::unique_ptr<detail::tcp::acceptor> acceptor;
+
+  listener(std::unique_ptr<asio::io_context> context, std::unique_ptr<detail::tcp::acceptor> bound, endpoint address)
+      : io{std::move(context)}, acceptor{std::move(bound)}, address_{std::move(address)} {}
+
+ private:
+  endpoint address_;
+};
+
+namespace detail {
+
+/// Where others dial us.
+inline std::uint16_t announced_port(const rendezvous_options& options, const endpoint& own) noexcept {
+  return options.announce_port != 0 ? options.announce_port : own.port;
+}
+
+inline error bind_error(const endpoint& where, const std::error_code& failure) {
+  if (failure == asio::error::address_in_use) {
+    return fail(errc::address_in_use, where.text(),
+                "port " + std::to_string(where.port) +
+                    " is taken by another program; choose another with --listen, or port 0 for any free one");
+  }
+  return fail(errc::io_failed, where.text(), "cannot listen there: " + failure.message());
+}
+
+}  // namespace detail
+
+/// Listens at `where` (port 0: any free port). errc::address_in_use when another program has the port.
+inline result<listener> open_listener(const endpoint& where, const log_sink& log = {}) {
+  auto io = std::make_unique<asio::io_context>();
+  std::error_code failure;
+  detail::tcp::resolver resolver{*io};
+  const auto found = resolver.resolve(where.host, std::to_string(where.port), detail::tcp::resolver::passive, failure);
+  if (failure || found.empty()) {
+    return fail(errc::invalid_argument, where.text(), "no address of this machine has that name: " + failure.message());
+  }
+  const detail::tcp::endpoint local = found.begin()->endpoint();
+  auto acceptor = std::make_unique<detail::tcp::acceptor>(*io);
+  if (acceptor->open(local.protocol(), failure); failure) return detail::bind_error(where, failure);
+  acceptor->set_option(asio::socket_base::reuse_address{true}, failure);
+  if (acceptor->bind(local, failure); failure) return detail::bind_error(where, failure);
+  if (acceptor->listen(asio::socket_base::max_listen_connections, failure); failure)
+    return detail::bind_error(where, failure);
+  endpoint bound = detail::to_endpoint(acceptor->local_endpoint(failure));
+  if (!local.address().is_loopback()) {
+    log(severity::warning, "listening on " + bound.text() + ": links are not encrypted; use a private network or a tunnel");
+  }
+  return listener{std::move(io), std::move(acceptor), std::move(bound)};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_LISTENER_HPP
+
+// ---- causeway/net/asio_roster.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_ROSTER_HPP
+#define CAUSEWAY_NET_ASIO_ROSTER_HPP
+
+// Everybody that a fabric has met, and which connection with each counts. Pure bookkeeping, without sockets: the fabric
+// says whether the link of a peer is alive.
+
+namespace causeway::inline CAUSEWAY_ABI::net::detail {
+
+inline std::string name_of(peer_id id) { return "peer " + std::to_string(id); }
+
+class roster {
+ public:
+  /// A peer that we met. Its number is that of its link.
+  struct place {
+    peer_id id = 0;
+    std::uint64_t incarnation = 0;
+    std::uint64_t serial = 0;  ///< of its last connection
+    std::string address;
+    std::set<std::string> aliases;   ///< addresses that we dialled and found it at
+    std::uint64_t settled = 0;       ///< when its last connection was made, counted in connections
+    std::uint32_t streams = 1;       ///< for data
+    std::uint64_t streams_seen = 0;  ///< one bit for each
+    bool told = false;               ///< on_up was the last that was told of it
+  };
+
+  roster(peer_id self, std::uint64_t incarnation, std::size_t most_peers)
+      : self_{self}, incarnation_{incarnation}, most_peers_{most_peers} {}
+
+  [[nodiscard]] std::size_t size() const noexcept { return places_.size(); }
+  place& operator[](peer_index peer) { return places_[peer]; }
+  const place& operator[](peer_index peer) const { return places_[peer]; }
+
+  [[nodiscard]] std::optional<peer_index> find(peer_id id) const {
+    const auto found = numbers_.find(id);
+    return found == numbers_.end() ? std::nullopt : std::optional{found->second};
+  }
+
+  /// Why we do not talk to this peer; null if we do. `alive(peer)`: its link stands.
+  template <class Alive>
+  [[nodiscard]] std::optional<error> objection(const introduction& them, Alive alive) const {
+    if (them.id == self_ && them.incarnation == incarnation_) {
+      return fail(errc::invalid_argument, "", "that is this peer itself");
+    }
+    if (them.id == self_) {
+      return fail(errc::invalid_argument, "",
+                  "two peers have the id " + std::to_string(self_) + "; each needs its own folder, and with it its own id");
+    }
+    if (!find(them.id) && places_.size() >= most_peers_ && !longest_gone(alive)) {
+      return fail(errc::too_large, "", "this peer has as many connections as it may have; try another one");
+    }
+    return std::nullopt;
+  }
+
+  /// What a peer with a smaller id wants to know.
+  [[nodiscard]] wish wish_for(const introduction& them, bool alive) const {
+    const auto peer = find(them.id);
+    if (!peer || places_[*peer].incarnation != them.incarnation) return {};
+    return {.last = places_[*peer].serial, .alive = alive ? std::uint8_t{1} : std::uint8_t{0}};
+  }
+
+  /// The number of a new connection with a peer with a larger id, or 0 if another one counts. One that was chosen counts
+  /// until it is claimed or given back.
+  std::uint64_t choose(const introduction& them, const wish& theirs, bool alive) {
+    standing ours;
+    if (const auto made = choices_.find(them.id); made != choices_.end()) {
+      ours = made->second;
+    } else if (const auto peer = find(them.id)) {
+      ours = {alive, places_[*peer].incarnation, places_[*peer].serial};
+    }
+    if (!may_replace(ours, them.incarnation, theirs)) return 0;
+    choices_[them.id] = {true, them.incarnation, ++last_serial_};
+    return last_serial_;
+  }
+
+  void give_back(peer_id id, std::uint64_t serial) {
+    const auto made = choices_.find(id);
+    if (made != choices_.end() && made->second.serial == serial) choices_.erase(made);
+  }
+
+  /// A connection stands; whether it counts. Of those that we chose only the last does.
+  bool claim(peer_id id, std::uint64_t serial) {
+    if (id < self_) return true;
+    const auto made = choices_.find(id);
+    if (made == choices_.end() || made->second.serial != serial) return false;
+    choices_.erase(made);
+    return true;
+  }
+
+  /// The place of a peer; if it has none a new one, or that of whoever is gone the longest. Null when all are taken.
+  template <class Alive>
+  std::optional<peer_index> seat(peer_id id, Alive alive) {
+    if (const auto known = find(id)) return known;
+    auto peer = static_cast<peer_index>(places_.size());
+    if (places_.size() >= most_peers_) {
+      const auto free = longest_gone(alive);
+      if (!free) return std::nullopt;
+      peer = *free;
+      numbers_.erase(places_[peer].id);
+      places_[peer] = {};
+    } else {
+      places_.emplace_back();
+    }
+    numbers_[id] = peer;
+    places_[peer].id = id;
+    return peer;
+  }
+
+  /// A connection became the link of a place.
+  void settle(peer_index peer, const introduction& us, const introduction& them, std::uint64_t serial,
+              const std::string& dialled) {
+    place& p = places_[peer];
+    if (p.incarnation != them.incarnation) p.aliases.clear();
+    if (!dialled.empty() && p.aliases.size() < most_aliases) p.aliases.insert(dialled);
+    p.incarnation = them.incarnation;
+    p.settled = ++settled_;
+    p.serial = serial;
+    p.address = endpoint{them.host, them.port}.text();
+    p.streams = std::min(us.streams, them.streams);
+    p.streams_seen = 0;
+  }
+
+  /// The place whose link lacks this stream.
+  [[nodiscard]] std::optional<peer_index> lacking(const stream_request& which) const {
+    const auto peer = find(which.key.id);
+    if (!peer) return std::nullopt;
+    const place& p = places_[*peer];
+    const bool fits = which.key == link_key{p.id, p.incarnation, p.serial} && which.index < p.streams;
+    return fits && (p.streams_seen >> which.index & 1U) == 0 ? peer : std::nullopt;
+  }
+
+ private:
+  static constexpr std::size_t most_aliases = 16;
+
+  template <class Alive>
+  [[nodiscard]] std::optional<peer_index> longest_gone(Alive alive) const {
+    std::optional<peer_index> oldest;
+    for (peer_index p = 0; p < places_.size(); ++p) {
+      if (!alive(p) && (!oldest || places_[p].settled < places_[*oldest].settled)) oldest = p;
+    }
+    return oldest;
+  }
+
+  peer_id self_;
+  std::uint64_t incarnation_;
+  std::size_t most_peers_;
+  std::vector<place> places_;  // by link
+  std::map<peer_id, peer_index> numbers_;
+  std::map<peer_id, standing> choices_;  // connections that we chose and that are about to be taken
+  std::uint64_t last_serial_ = 0;
+  std::uint64_t settled_ = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net::detail
+
+#endif  // CAUSEWAY_NET_ASIO_ROSTER_HPP
+
+// ---- causeway/net/side_thread.hpp ----
+#ifndef CAUSEWAY_NET_SIDE_THREAD_HPP
+#define CAUSEWAY_NET_SIDE_THREAD_HPP
+
+// One thread for work that may block for seconds, such as fsync, so that nobody who serves the network has to wait for it.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// Thread-safe, except that the destructor must be the last call. The thread starts with the first work.
+class side_thread {
+ public:
+  side_thread() = default;
+  side_thread(const side_thread&) = delete;
+  side_thread& operator=(const side_thread&) = delete;
+
+  /// All that was pushed is done first.
+  ~side_thread() {
+    {
+      const std::lock_guard lock{mutex_};
+      ending_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  /// Runs later, after all that was pushed before. Where no thread can be started, at once.
+  void push(std::function<void()> work) {
+    std::unique_lock lock{mutex_};
+    if (!has_thread()) {
+      lock.unlock();
+      return work();
+    }
+    work_.push_back(std::move(work));
+    changed_.notify_all();
+  }
+
+  /// Blocks until all that was pushed is done. Not from inside of work.
+  void wait_idle() {
+    std::unique_lock lock{mutex_};
+    changed_.wait(lock, [this] { return work_.empty() && !busy_; });
+  }
+
+ private:
+  [[nodiscard]] bool has_thread() {
+    if (thread_.joinable()) return true;
+    try {
+      thread_ = std::thread{[this] { run(); }};
+    } catch (const std::system_error&) {
+      return false;
+    }
+    return true;
+  }
+
+  void run() {
+    std::unique_lock lock{mutex_};
+    for (;;) {
+      changed_.wait(lock, [this] { return ending_ || !work_.empty(); });
+      if (work_.empty()) return;
+      const std::function<void()> next = std::move(work_.front());
+      work_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      next();
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  bool busy_ = false;
+  bool ending_ = false;
+  std::thread thread_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_SIDE_THREAD_HPP
+
+// ---- causeway/net/asio_core.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_CORE_HPP
+#define CAUSEWAY_NET_ASIO_CORE_HPP
+
+// The engine of a fabric: who is known, whose connection stands, and what its owner is told. What happens is written down
+// where it is found and told later, in a turn of the event loop of its own; so nobody is called back in the middle of
+// something, and a handler may call whatever it likes.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+struct fabric_options {
+  std::uint64_t run_id = 0;          ///< which run; never 0
+  peer_id id = 0;                    ///< who we are in it; never 0
+  std::string announce{};            ///< host, or host:port, at which others reach us; empty: where we listen or seem to be
+  std::size_t streams_per_link = 0;  ///< connections for data; 0: one on loopback or where the kernel has BBR, else 16
+  std::size_t most_peers = 4096;     ///< links; a new peer may get the one of a peer that is gone
+  transport_options transport{};     ///< `silence` is the least patience with a silent peer
+  detail::door_options door{};       ///< limits on strangers; run and log are taken from here
+};
+
+namespace detail {
+
+class fabric_core final : public engine, private link_owner, private door_owner {
+ public:
+  fabric_core(listener at, fabric_options options)
+      : engine{std::move(at.io), options.run_id, static_cast<std::uint32_t>(options.id), options.transport},
+        options_{std::move(options)},
+        incarnation_{make_incarnation()},
+        peers_{options_.id, incarnation_, options_.most_peers},
+        door_{loop_.io(), shared_.mutex, std::move(at.acceptor), door_settings(options_), *this},
+        wake_timer_{loop_.io()} {
+    shared_.owner = this;
+    set_address(at.address());
+    const std::lock_guard lock{shared_.mutex};
+    run();
+  }
+  ~fabric_core() { close(); }
+
+  [[nodiscard]] const fabric_options& options() const noexcept { return options_; }
+  [[nodiscard]] const std::string& address() const noexcept { return address_; }
+  [[nodiscard]] time_point now() const { return shared_.clock.now(); }
+
+  void attach(fabric_events* events) {
+    std::unique_lock lock{shared_.mutex};
+    events_ = events;
+    if (events == nullptr) {
+      queue_.clear();
+      lock.unlock();
+      return aside_.wait_idle();
+    }
+    if (!std::exchange(opened_, true)) in_loop([this] { door_.open(); });
+  }
+
+  // ---- with the lock held: from events, and inside `locked`
+
+  void dial(const std::string& to) {
+    CAUSEWAY_EXPECT(is_inside());
+    in_loop([this, to] {
+      if (!stands(to)) door_.dial(to);
+    });
+  }
+
+  void close(peer_index peer, const std::string& why) {
+    CAUSEWAY_EXPECT(is_inside());
+    if (is_alive(peer)) links_[peer]->dismiss(fail(errc::peer_lost, links_[peer]->name(), why));
+  }
+
+  [[nodiscard]] bool is_up(peer_index peer) const {
+    CAUSEWAY_EXPECT(is_inside());
+    return is_alive(peer) && peers_[peer].told;
+  }
+
+  void post(peer_index peer, std::vector<std::byte> message, bool bulk) {
+    CAUSEWAY_EXPECT(message.size() <= max_post_bytes);
+    if (is_up(peer)) links_[peer]->post(std::move(message), bulk);
+  }
+
+  void wake_at(time_point when) {
+    CAUSEWAY_EXPECT(is_inside());
+    ++wake_round_;
+    wake_timer_.cancel();
+    wake_time_ = when;
+    if (when != no_deadline) arm_wake();
+  }
+
+  void cancel_before(std::uint32_t epoch) {
+    CAUSEWAY_EXPECT(is_inside());
+    end_epochs_before(epoch);
+  }
+
+  void aside(std::function<void()> work, std::function<void()> then) {
+    CAUSEWAY_EXPECT(is_inside());
+    aside_.push([this, work = std::move(work), then = std::move(then)] {
+      work();
+      const std::lock_guard lock{shared_.mutex};
+      if (!closed_) tell({{}, [then](fabric_events&) { then(); }});
+    });
+  }
+
+  // ---- without it
+
+  void locked(const std::function<void()>& what) {
+    const std::lock_guard lock{shared_.mutex};
+    const inside_mark mark{*this};
+    what();
+    loop_.wake();
+  }
+
+  /// Also with the lock held: from the question that `block` asks.
+  [[nodiscard]] bool done(operation handle) const {
+    return is_inside() ? shared_.operations.done(handle) : engine::done(handle);
+  }
+
+  result<bool> block(const std::function<bool()>& done, time_point deadline) {
+    std::unique_lock lock{shared_.mutex};
+    bool is_done = false;
+    loop_.drive(lock, deadline, [&] {
+      const inside_mark mark{*this};
+      is_done = done();
+      return is_done || interrupted_ || closed_;
+    });
+    if (!is_done && (interrupted_ || closed_)) return fail(errc::cancelled, "fabric", "stopped on request");
+    return is_done;
+  }
+
+  void close() {
+    attach(nullptr);
+    std::unique_lock lock{shared_.mutex};
+    if (closed_) return;
+    queue_.clear();
+    door_.shut();
+    wake_timer_.cancel();
+    shut_down(lock);
+    lock.lock();
+    door_.lock_up();
+  }
+
+ private:
+  struct event {
+    std::optional<peer_index> about;  ///< whose link is given up when there is no memory to handle it
+    std::function<void(fabric_events&)> tell;
+  };
+
+  /// The thread that holds the lock for its owner's sake: where calls marked "from events" may come from.
+  class inside_mark {
+   public:
+    explicit inside_mark(fabric_core& core) : core_{&core} { core.inside_ = std::this_thread::get_id(); }
+    ~inside_mark() { core_->inside_ = std::thread::id{}; }
+    inside_mark(const inside_mark&) = delete;
+    inside_mark& operator=(const inside_mark&) = delete;
+
+   private:
+    fabric_core* core_;
+  };
+  [[nodiscard]] bool is_inside() const { return inside_ == std::this_thread::get_id(); }
+
+  void in_loop(std::function<void()> what) {
+    asio::post(loop_.io(), [this, call = std::move(what)] {
+      const std::lock_guard lock{shared_.mutex};
+      if (!closed_) call();
+    });
+  }
+
+  /// Differs from that of every other program that ever had our id.
+  [[nodiscard]] std::uint64_t make_incarnation() const {
+    const auto now = shared_.clock.now().since_start.count();
+    const std::uint64_t here = reinterpret_cast<std::uintptr_t>(this);
+    return hasher{options_.id}.add_value(now).add_value(here).finish() | 1U;
+  }
+
+  static door_options door_settings(const fabric_options& options) {
+    door_options settings = options.door;
+    settings.run_id = options.run_id;
+    settings.log = options.transport.log;
+    return settings;
+  }
+
+  void set_address(const endpoint& bound) {
+    const auto announced = parse_endpoint(options_.announce);
+    if (announced && announced->port != 0) {
+      announced_ = *announced;
+    } else {
+      const bool anywhere = bound.host == "0.0.0.0" || bound.host == "::";
+      announced_ = {!options_.announce.empty() ? options_.announce : anywhere ? std::string{} : bound.host, bound.port};
+    }
+    std::error_code failure;
+    const std::string host = announced_.host.empty() ? asio::ip::host_name(failure) : announced_.host;
+    address_ = endpoint{host, announced_.port}.text();
+  }
+
+  // ---- telling
+
+  void tell(event what) {
+    if (events_ == nullptr) return;
+    queue_.push_back(std::move(what));
+    if (std::exchange(telling_, true)) return;
+    in_loop([this] { tell_all(); });
+  }
+
+  void tell_all() {
+    const inside_mark mark{*this};
+    while (!queue_.empty() && events_ != nullptr) {
+      const event what = std::move(queue_.front());
+      queue_.pop_front();
+      try {
+        what.tell(*events_);
+      } catch (const std::bad_alloc&) {
+        run_out_of_memory(what.about);
+      }
+    }
+    telling_ = false;
+  }
+
+  /// A handler could not do its work. Whoever caused it is given up; a timer comes again a little later.
+  void run_out_of_memory(std::optional<peer_index> about) {
+    if (!about) {
+      wake_at(shared_.clock.now() + shared_.options.heartbeat);
+    } else if (is_alive(*about)) {
+      links_[*about]->lose(out_of_memory(links_[*about]->name()));
+    }
+  }
+
+  void hear_lost(peer_index peer, const error& why) override {
+    peers_[peer].told = false;  // what is posted before the owner hears of it is lost, as it would be a moment earlier
+    tell({peer, [this, peer, why](fabric_events& to) {
+            peers_[peer].told = false;
+            to.on_down(peer, why);
+          }});
+  }
+
+  void hear_control(peer_index peer, control_message message) override {
+    tell({peer, [peer, shared = std::make_shared<control_message>(std::move(message))](fabric_events& to) {
+            to.on_control(peer, shared->view());
+          }});
+  }
+
+  void unreachable(const std::string& where, const error& why) override {
+    tell({{}, [where, why](fabric_events& to) { to.on_unreachable(where, why); }});
+  }
+
+  void arm_wake() {
+    wake_timer_.expires_at(to_standard(wake_time_, shared_.clock.now()));
+    wake_timer_.async_wait([this, round = wake_round_](std::error_code failure) {
+      const std::lock_guard lock{shared_.mutex};
+      if (failure || closed_ || round != wake_round_) return;
+      if (shared_.clock.now() < wake_time_) return arm_wake();
+      tell({{}, [this, round](fabric_events& to) {
+              if (round == wake_round_) to.on_wake();
+            }});
+    });
+  }
+
+  // ---- who is who
+
+  [[nodiscard]] bool is_alive(peer_index peer) const { return peer < links_.size() && !links_[peer]->lost(); }
+
+  [[nodiscard]] bool is_alive(std::optional<peer_index> peer) const { return peer && is_alive(*peer); }
+
+  [[nodiscard]] bool stands(const std::string& where) const {
+    for (peer_index peer = 0; peer < peers_.size(); ++peer) {
+      const roster::place& p = peers_[peer];
+      if (is_alive(peer) && (p.address == where || p.aliases.contains(where))) return true;
+    }
+    return false;
+  }
+
+  introduction introduce(const tcp::socket& to, std::size_t spare) override {
+    std::size_t streams = options_.streams_per_link;
+    if (streams == 0) streams = is_loopback(to) || kernel_has_bbr() ? 1 : 16;
+    streams = affordable_streams(std::min<std::size_t>(streams, most_data_streams), spare);
+    introduction us;
+    us.id = options_.id;
+    us.incarnation = incarnation_;
+    us.streams = static_cast<std::uint32_t>(streams);
+    us.chunk = static_cast<std::uint32_t>(chunk_for(options_.transport.chunk_bytes, streams));
+    us.host = announced_.host;
+    us.port = announced_.port;
+    return us;
+  }
+
+  bool kernel_has_bbr() {
+    if (!has_bbr_) {
+      tcp::socket probe{loop_.io()};
+      std::error_code failure;
+      probe.open(tcp::v4(), failure);
+      has_bbr_ = options_.transport.bbr && !failure && ask_for_bbr(probe);
+    }
+    return *has_bbr_;
+  }
+
+  std::optional<error> objection(const introduction& them) override {
+    return peers_.objection(them, [this](peer_index peer) { return is_alive(peer); });
+  }
+
+  bool is_connected(peer_id id, std::uint64_t incarnation) override {
+    const auto peer = peers_.find(id);
+    return is_alive(peer) && peers_[*peer].incarnation == incarnation;
+  }
+
+  wish wish_for(const introduction& them) override { return peers_.wish_for(them, is_alive(peers_.find(them.id))); }
+
+  std::uint64_t choose(const introduction& them, const wish& theirs) override {
+    return peers_.choose(them, theirs, is_alive(peers_.find(them.id)));
+  }
+
+  void give_back(const introduction& them, std::uint64_t serial) override { peers_.give_back(them.id, serial); }
+
+  // ---- links
+
+  void take(const introduction& us, const introduction& them, std::uint64_t serial, const std::string& dialled,
+            tcp::socket socket) override {
+    if (!peers_.claim(them.id, serial)) return;
+    const auto place = peers_.seat(them.id, [this](peer_index p) { return is_alive(p); });
+    if (!place) return;  // others were quicker; it dials again
+    const peer_index peer = *place;
+    if (is_alive(peer)) {
+      const bool restarted = peers_[peer].incarnation != them.incarnation;
+      links_[peer]->lose(
+          fail(errc::peer_lost, name_of(them.id), restarted ? "its program was started anew" : "it made a new connection"));
+    }
+    peers_.settle(peer, us, them, serial, dialled);
+    std::error_code failure;
+    const tcp::endpoint remote = socket.remote_endpoint(failure);
+    open_link(peer, us, them, std::move(socket));
+    if (!dialled.empty()) dial_streams(peer, remote);
+  }
+
+  void open_link(peer_index peer, const introduction& us, const introduction& them, tcp::socket socket) {
+    link_identity who{.peer = peer,
+                      .sender = static_cast<std::uint32_t>(them.id),
+                      .name = name_of(them.id),
+                      .chunk = us.chunk,
+                      .their_chunk = them.chunk,
+                      .control_apart = true};
+    std::vector<tcp::socket> sockets;
+    sockets.push_back(std::move(socket));
+    auto made = std::make_unique<link>(shared_, std::move(who), std::move(sockets));
+    if (first_epoch_ != 0) made->refuse_before(first_epoch_);
+    if (peer == links_.size()) {
+      links_.push_back(std::move(made));
+    } else {
+      clear_graves();
+      graves_.push_back(std::exchange(links_[peer], std::move(made)));
+    }
+    tell({peer, [this, peer, id = them.id, where = peers_[peer].address](fabric_events& to) {
+            peers_[peer].told = true;
+            to.on_up(peer, id, where);
+          }});
+    links_[peer]->start_reading();
+  }
+
+  /// Whoever dialled makes the streams for data. Sends wait until the first stands.
+  void dial_streams(peer_index peer, const tcp::endpoint& remote) {
+    const roster::place& p = peers_[peer];
+    for (std::uint32_t index = 0; index < p.streams; ++index) {
+      door_.dial_stream(remote, {{p.id, p.incarnation, p.serial}, index}, {options_.id, incarnation_, p.serial});
+    }
+  }
+
+  bool wants_stream(const stream_request& which) override { return is_alive(peers_.lacking(which)); }
+
+  void take_stream(const stream_request& which, tcp::socket socket) override {
+    const auto peer = peers_.lacking(which);
+    if (!is_alive(peer)) return;
+    peers_[*peer].streams_seen |= std::uint64_t{1} << which.index;
+    links_[*peer]->add_stream(std::move(socket));
+  }
+
+  void lose_stream(const stream_request& which, const error& why) override {
+    const auto peer = peers_.lacking(which);
+    if (!is_alive(peer) || peers_[*peer].streams_seen != 0) return;  // if others stand, they carry its share
+    links_[*peer]->lose(fail(errc::peer_lost, name_of(which.key.id), "no connection for data: " + why.text()));
+  }
+
+  void tick(duration since) override {
+    for (const auto& l : graves_) l->tick(since);
+    clear_graves();
+    door_.tick();
+  }
+
+  void clear_graves() {
+    std::erase_if(graves_, [](const auto& l) { return l->at_rest(); });
+  }
+
+  fabric_options options_;
+  endpoint announced_;
+  std::string address_;
+  std::uint64_t incarnation_;
+  roster peers_;
+  std::optional<bool> has_bbr_;
+
+  std::vector<std::unique_ptr<link>> graves_;  // replaced links whose handlers may not have run yet
+  door door_;
+
+  fabric_events* events_ = nullptr;
+  std::deque<event> queue_;
+  bool telling_ = false;
+  bool opened_ = false;
+  std::atomic<std::thread::id> inside_;
+  asio::steady_timer wake_timer_;
+  time_point wake_time_ = no_deadline;
+  std::uint64_t wake_round_ = 0;
+  side_thread aside_;  // last: what it runs refers to the rest
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_CORE_HPP
+
+// ---- causeway/net/asio_fabric.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_FABRIC_HPP
+#define CAUSEWAY_NET_ASIO_FABRIC_HPP
+
+// The fabric over TCP: listens for as long as it lives, dials whom it is told to, keeps one link to each peer, and carries
+// control messages and data on connections of their own, so that neither holds the other up.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+static_assert(max_post_bytes == max_control_bytes);
+
+/// TCP to peers that come and go; made by `open_fabric`. docs/design/network.md says why it is as it is,
+/// docs/reference/wire_format.md what it says to the others.
+///
+/// Threading: see net/fabric.hpp. Events come from the trainer's thread while it is inside `wait` or `block`, else from a
+/// thread of the fabric's. `id`, `address`, `now`, `stats`, `streams` and `describe_waits` may be called from any thread.
+///
+/// Memory: data that nobody asked for yet is kept as in asio_transport; when reading of it pauses, control messages still
+/// come. Control messages that the other side does not take are kept up to transport_options::control_backlog; then its
+/// connection is given up.
+class asio_fabric final : public fabric {
+ public:
+  asio_fabric(listener at, fabric_options options)
+      : core_{std::make_shared<detail::fabric_core>(std::move(at), std::move(options))} {}
+  asio_fabric(const asio_fabric&) = delete;
+  asio_fabric& operator=(const asio_fabric&) = delete;
+  ~asio_fabric() override { core_->close(); }
+
+  [[nodiscard]] peer_id id() const override { return core_->options().id; }
+  [[nodiscard]] std::string address() const override { return core_->address(); }
+
+  void attach(fabric_events* events) override { core_->attach(events); }
+
+  [[nodiscard]] time_point now() const override { return core_->now(); }
+  void dial(const std::string& to) override { core_->dial(to); }
+  void close(peer_index link, const std::string& why) override { core_->close(link, why); }
+  [[nodiscard]] bool is_up(peer_index link) const override { return core_->is_up(link); }
+  void post(peer_index link, std::vector<std::byte> message, bool bulk = false) override {
+    core_->post(link, std::move(message), bulk);
+  }
+  void wake_at(time_point when) override { core_->wake_at(when); }
+  void cancel_before(std::uint32_t epoch) override { core_->cancel_before(epoch); }
+  void aside(std::function<void()> work, std::function<void()> then) override {
+    core_->aside(std::move(work), std::move(then));
+  }
+
+  /// `bytes` must stay valid and unchanged until the operation was waited for, or its epoch was cancelled.
+  operation send(peer_index link, const message_id& id, std::span<const std::byte> bytes) override {
+    return core_->start({.is_send = true, .peer = link, .id = id, .source = bytes.data(), .length = bytes.size()});
+  }
+  operation receive(peer_index link, const message_id& id, std::span<std::byte> buffer) override {
+    return core_->start({.is_send = false, .peer = link, .id = id, .target = buffer.data(), .length = buffer.size()});
+  }
+  result<std::size_t> wait(operation op, time_point deadline) override { return core_->wait(op, deadline); }
+  [[nodiscard]] bool done(operation op) const override { return core_->done(op); }
+
+  void locked(const std::function<void()>& what) override { core_->locked(what); }
+  result<bool> block(const std::function<bool()>& done, time_point deadline) override {
+    return core_->block(done, deadline);
+  }
+
+  [[nodiscard]] traffic stats() const override { return core_->stats(); }
+  [[nodiscard]] std::string describe_waits() const override { return core_->describe_waits(); }
+
+  /// TCP connections for data to a peer that stand.
+  [[nodiscard]] std::size_t streams(peer_index link) const { return core_->streams(link); }
+
+  /// A function that ends the trainer's `wait` and `block`, and all later ones, with errc::cancelled: what a signal's
+  /// watcher calls. May be called from any thread, also when the fabric is gone. Connections stay, so that `close` can
+  /// flush.
+  [[nodiscard]] std::function<void()> interrupter() const {
+    return [weak = std::weak_ptr{core_}] {
+      if (const auto core = weak.lock()) core->interrupt();
+    };
+  }
+
+  /// Sends what was posted (but not bulk), says goodbye to everybody, waits up to `close_grace` for theirs, and ends the
+  /// thread. No more events come. Operations that were not waited for end with errc::cancelled. The destructor does the
+  /// same.
+  void close() { core_->close(); }
+
+ private:
+  std::shared_ptr<detail::fabric_core> core_;
+};
+
+/// Makes a fabric that listens at `at`. It accepts connections once somebody is attached.
+inline result<std::shared_ptr<asio_fabric>> open_fabric(listener at, fabric_options options) {
+  if (options.run_id == 0 || options.id == 0) {
+    return fail(errc::invalid_argument, at.address().text(),
+                "a fabric needs the id of a run and of a peer, neither of them 0");
+  }
+  return std::make_shared<asio_fabric>(std::move(at), std::move(options));
+}
+
+/// The same; listens at `where` (port 0: any free one).
+inline result<std::shared_ptr<asio_fabric>> open_fabric(const endpoint& where, fabric_options options) {
+  CAUSEWAY_ASSIGN(listener at, open_listener(where, options.transport.log));
+  return open_fabric(std::move(at), std::move(options));
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_FABRIC_HPP
+
+// ---- causeway/net/asio_transport.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_TRANSPORT_HPP
+#define CAUSEWAY_NET_ASIO_TRANSPORT_HPP
+
+// The Transport over TCP: the links of a mesh that stands, run by an engine. While the trainer's thread waits it does the
+// input and output itself; while it computes, a background thread does (asio_loop.hpp).
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+namespace detail {
+
+/// Connected sockets to every other peer; the entry of the peer itself is empty. They live on `io`.
+struct mesh {
+  std::unique_ptr<asio::io_context> io;
+  std::vector<std::vector<tcp::socket>> sockets;
+};
+
+/// Links between peers that all know each other by the same numbers; none is added later.
+class mesh_engine final : public engine {
+ public:
+  mesh_engine(peer_index self, std::uint64_t run_id, mesh connections, transport_options options)
+      : engine{std::move(connections.io), run_id, self, std::move(options)}, self_{self} {
+    const std::lock_guard lock{shared_.mutex};
+    links_.resize(connections.sockets.size());
+    for (std::size_t peer = 0; peer < links_.size(); ++peer) {
+      if (peer == self) continue;
+      links_[peer] = std::make_unique<link>(shared_, static_cast<peer_index>(peer), std::move(connections.sockets[peer]));
+      links_[peer]->start_reading();
+    }
+    run();
+  }
+  ~mesh_engine() { close(); }
+
+  [[nodiscard]] peer_index self() const noexcept { return self_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
+
+  void close() {
+    std::unique_lock lock{shared_.mutex};
+    shut_down(lock);
+  }
+
+  void discard_before(std::uint32_t epoch) {
+    const std::lock_guard lock{shared_.mutex};
+    for (const auto& l : links_) {
+      if (l) l->discard_before(epoch);
+    }
+  }
+
+  /// Breaks the connections to a peer without a goodbye, as a crash would.
+  void drop(peer_index peer, const std::string& why) {
+    const std::lock_guard lock{shared_.mutex};
+    if (peer < links_.size() && links_[peer]) links_[peer]->lose(fail(errc::peer_lost, peer_name(peer), why));
+  }
+
+ private:
+  peer_index self_;
+};
+
+}  // namespace detail
+
+/// TCP to every other peer of a run; made by `host`, `join` and `connect_static` of net/rendezvous.hpp. Models Transport.
+///
+/// Threading: send, receive and wait come from one thread. `stats` and `describe_waits` may be called from any. Several
+/// transports are independent of each other.
+///
+/// Memory: what arrives before its receive was started is kept, up to `unexpected_bytes` per peer. Beyond that we stop
+/// reading from the peer while no receive from it is open; TCP then slows it down. While a receive is open we read on,
+/// because its message may be behind the others, up to four times the limit; a peer that sends more is dropped. So the
+/// trainer never waits for a message that we refuse to read.
+class asio_transport {
+ public:
+  asio_transport(peer_index self, std::uint64_t run_id, detail::mesh connections, transport_options options)
+      : engine_{std::make_shared<detail::mesh_engine>(self, run_id, std::move(connections), std::move(options))} {}
+
+  [[nodiscard]] peer_index self() const noexcept { return engine_->self(); }
+  [[nodiscard]] std::uint32_t size() const noexcept { return engine_->size(); }
+
+  /// Starts sending. Writes at once what the sockets take. Errors come from `wait`.
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+    return engine_->start({.is_send = true, .peer = to, .id = id, .source = bytes.data(), .length = bytes.size()});
+  }
+
+  /// Starts receiving. A message whose receive was started before it arrives is read straight into `buffer`.
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+    return engine_->start({.is_send = false, .peer = from, .id = id, .target = buffer.data(), .length = buffer.size()});
+  }
+
+  /// Blocks until the operation ended (see Transport). Deadlines are moments of `causeway::steady_clock`.
+  result<std::size_t> wait(operation op, time_point deadline) { return engine_->wait(op, deadline); }
+  [[nodiscard]] bool done(operation op) const { return engine_->done(op); }
+
+  [[nodiscard]] traffic stats() const { return engine_->stats(); }
+
+  /// One line per unfinished operation: whom it concerns, since when, how far it is. Empty when there is none.
+  [[nodiscard]] std::string describe_waits() const { return engine_->describe_waits(); }
+
+  /// TCP connections to a peer.
+  [[nodiscard]] std::size_t streams(peer_index peer) const { return engine_->streams(peer); }
+
+  /// Forgets kept messages of epochs before `epoch`. Call it when the membership moved on.
+  void discard_before(std::uint32_t epoch) { engine_->discard_before(epoch); }
+
+  /// Breaks the connection to a peer: what a membership does with a peer that it voted out. Its operations end with
+  /// errc::peer_lost.
+  void drop(peer_index peer, const std::string& why) { engine_->drop(peer, why); }
+
+  /// A function that ends the trainer's wait, and all later ones, with errc::cancelled: what a signal's watcher calls. May
+  /// be called from any thread, also when the transport is gone. Connections stay, so that `close` can flush.
+  [[nodiscard]] std::function<void()> interrupter() const {
+    return [weak = std::weak_ptr{engine_}] {
+      if (const auto engine = weak.lock()) engine->interrupt();
+    };
+  }
+
+  /// Says goodbye to everybody, waits up to `close_grace` for theirs, and ends the background thread. Operations that
+  /// were not waited for end with errc::cancelled. The destructor does the same.
+  void close() { engine_->close(); }
+
+ private:
+  std::shared_ptr<detail::mesh_engine> engine_;
+};
+static_assert(Transport<asio_transport>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_TRANSPORT_HPP
+
+// ---- causeway/net/asio_greeting.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_GREETING_HPP
+#define CAUSEWAY_NET_ASIO_GREETING_HPP
+
+// What host and joiners tell each other before the links are made, and what all of them end up with.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+inline constexpr std::uint32_t most_peers = 1024;
+
+/// A run's network, ready to train.
+struct membership {
+  asio_transport transport;
+  std::uint64_t run_id = 0;
+  std::vector<std::byte> welcome;   ///< what the host's program gave to `host`; empty with a static list
+  std::vector<endpoint> addresses;  ///< of every peer, by index
+};
+
+inline constexpr std::size_t max_welcome_bytes = max_handshake_bytes;
+
+namespace detail {
+
+inline constexpr peer_index any_index = UINT32_MAX;
+inline constexpr std::chrono::nanoseconds no_patience_limit = std::chrono::nanoseconds::max();
+
+struct hello {
+  std::uint64_t model_hash = 0;
+  peer_index wanted = any_index;
+  std::string announce;
+  std::uint16_t port = 0;
+  std::uint8_t has_bbr = 0;
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(model_hash).put(wanted).put_text(announce).put(port).put(has_bbr);
+    return std::move(out).take();
+  }
+  static result<hello> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    hello h;
+    h.model_hash = in.get<std::uint64_t>();
+    h.wanted = in.get<std::uint32_t>();
+    h.announce = in.get_text(255);
+    h.port = in.get<std::uint16_t>();
+    h.has_bbr = in.get<std::uint8_t>();
+    CAUSEWAY_TRY(in.finish("hello"));
+    return h;
+  }
+};
+
+/// Who is where. An empty host means the machine at which the reader reached the host of the run.
+struct address_table {
+  std::uint64_t token = 0;
+  std::uint32_t streams = 0;
+  std::vector<endpoint> addresses;
+
+  [[nodiscard]] std::vector<std::byte> encode() const {
+    byte_writer out;
+    out.put(token).put(streams).put(static_cast<std::uint32_t>(addresses.size()));
+    for (const endpoint& e : addresses) out.put_text(e.host).put(e.port);
+    return std::move(out).take();
+  }
+  static result<address_table> decode(std::span<const std::byte> bytes) {
+    byte_reader in{bytes};
+    address_table t;
+    t.token = in.get<std::uint64_t>();
+    t.streams = in.get<std::uint32_t>();
+    const auto count = in.get<std::uint32_t>();
+    if (count > most_peers) return fail(errc::too_large, "address table", "it names more than 1024 peers");
+    for (std::uint32_t i = 0; i < count && in.ok(); ++i) {
+      endpoint e{in.get_text(255), 0};
+      e.port = in.get<std::uint16_t>();
+      t.addresses.push_back(std::move(e));
+    }
+    CAUSEWAY_TRY(in.finish("address table"));
+    return t;
+  }
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_GREETING_HPP
+
+// ---- causeway/net/asio_mesh.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_MESH_HPP
+#define CAUSEWAY_NET_ASIO_MESH_HPP
+
+// How peers that know each other's addresses become a full mesh: everybody listens, dials all peers of a lower index, and
+// names itself on each connection. Also the loop that runs until the mesh stands, a deadline passes or somebody says stop.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+namespace detail {
+
+inline constexpr std::chrono::seconds handshake_patience{10};
+inline constexpr std::size_t handshake_bytes = std::size_t{4} << 10U;  ///< parsed of a stranger
+inline constexpr std::size_t most_strangers = 128;
+inline constexpr std::size_t most_streams = 64;
+
+/// Accepts strangers, dials peers, and collects the sockets of all links. Roles with more to say add handlers. Everything
+/// runs on the thread that calls `run`.
+class mesh_builder {
+ public:
+  using hello_handler = std::function<void(conversation_ptr, const frame_header&, std::span<const std::byte>)>;
+
+  mesh_builder(listener& from, const rendezvous_options& options)
+      : io_{std::move(from.io)},
+        accepting_{make_accepting(std::move(from.acceptor))},
+        options_{&options},
+        run_id_{options.run_id},
+        informant_{options.pieces},
+        turned_away_{options.transport.log} {
+    raise_descriptor_limit();
+    accepting_->start();
+  }
+  mesh_builder(const mesh_builder&) = delete;
+  mesh_builder& operator=(const mesh_builder&) = delete;
+  ~mesh_builder() { shut_down(); }
+
+  void on_hello(hello_handler handler) { hello_ = std::move(handler); }
+  /// Called every 50 ms or more often while `run` runs.
+  void on_tick(std::function<void(time_point)> handler) { tick_ = std::move(handler); }
+  void set_run(std::uint64_t run_id) { run_id_ = run_id; }
+  [[nodiscard]] std::uint64_t run_id() const noexcept { return run_id_; }
+  [[nodiscard]] asio::io_context& io() noexcept { return *io_; }
+
+  /// Starts making the links of peer `self` of `addresses.size()`. `token` tells this gathering from earlier ones.
+  void connect_all(peer_index self, std::vector<endpoint> addresses, std::uint64_t token, std::size_t streams) {
+    self_ = self;
+    token_ = token;
+    streams_ = streams;
+    addresses_ = std::move(addresses);
+    sockets_.resize(addresses_.size());
+    for (peer_index peer = 0; peer < self; ++peer) dial_peer(peer, 0);
+    for (auto& early : std::exchange(early_, {})) take_link(early.who, early.header, early.body);
+    tell_if_complete();
+  }
+
+  /// Forgets the links made so far, and those that are being made: `connect_all` may be called again. Not from a handler of
+  /// a link that is being made.
+  void disconnect_all() {
+    for (const auto& d : std::exchange(dialers_, {})) d->stop();
+    for (const auto& who : std::exchange(talking_, {})) who->stop();
+    for (const auto& e : std::exchange(early_, {})) e.who->stop();
+    sockets_.clear();
+    addresses_.clear();
+    completed_ = {};
+  }
+
+  /// Called once, when the last link stands.
+  void on_complete(std::function<void()> handler) { completed_ = std::move(handler); }
+
+  /// Why dialling failed last: ": reason", or nothing.
+  [[nodiscard]] std::string last_failure() const {
+    for (const auto& d : dialers_) {
+      if (!d->last_failure().empty()) return ": " + d->last_failure();
+    }
+    return {};
+  }
+
+  /// All links stand.
+  [[nodiscard]] bool complete() const {
+    if (addresses_.empty()) return false;
+    for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
+      if (peer != self_ && !link_complete(sockets_[peer])) return false;
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool linked(peer_index peer) const { return peer < sockets_.size() && link_complete(sockets_[peer]); }
+  /// Streams that stand.
+  [[nodiscard]] std::size_t streams_made() const {
+    std::size_t made = 0;
+    for (const auto& link : sockets_) made += static_cast<std::size_t>(std::count_if(link.begin(), link.end(), has_value));
+    return made;
+  }
+
+  /// Dials until somebody answers. `again`: the last connection broke, so pause first.
+  void dial(const endpoint& target, dialer::connect_handler connected, bool again = false) {
+    std::erase_if(dialers_, [](const auto& d) { return !d->busy(); });
+    dialers_.push_back(std::make_shared<dialer>(*io_, target, std::move(connected)));
+    again ? dialers_.back()->dial_later() : dialers_.back()->dial();
+  }
+
+  void fail_with(error why) {
+    if (!failure_) failure_ = std::move(why);
+  }
+
+  /// Runs until `done`, the first failure, the deadline or a request to stop. `late` describes what was missing.
+  template <class Done, class Late>
+  result<void> run(Done done, Late late) {
+    while (!failure_ && !done()) {
+      turned_away_.flush(clock_.now());
+      if (tick_) tick_(clock_.now());
+      if (options_->stop != nullptr && options_->stop->load()) {
+        return fail(errc::cancelled, "rendezvous", "stopped on request before all peers were connected");
+      }
+      if (clock_.now() >= options_->deadline) return late();
+      const auto turn = std::chrono::steady_clock::now() + std::chrono::milliseconds{50};
+      const std::chrono::steady_clock::time_point limit{
+          std::chrono::duration_cast<std::chrono::steady_clock::duration>(options_->deadline.since_start)};
+      io_->restart();
+      io_->run_one_until(std::min(turn, limit));
+    }
+    if (failure_) return *failure_;
+    return {};
+  }
+
+  /// Who is still missing, and why as far as we know: for messages.
+  [[nodiscard]] std::string missing() const {
+    std::string text;
+    for (std::size_t peer = 0; peer < sockets_.size(); ++peer) {
+      if (peer == self_ || link_complete(sockets_[peer])) continue;
+      text += (text.empty() ? "" : ", ") + peer_name(static_cast<peer_index>(peer)) + " (" + addresses_[peer].text() + ")";
+    }
+    for (const auto& d : dialers_) {
+      if (d->busy() && !d->last_failure().empty()) text += "; " + d->target().text() + ": " + d->last_failure();
+    }
+    return text.empty() ? std::string{"nobody"} : text;
+  }
+
+  [[nodiscard]] asio_transport finish() {
+    shut_down();
+    std::vector<std::vector<tcp::socket>> sockets;
+    for (auto& link : sockets_) {
+      auto& streams = sockets.emplace_back();
+      for (auto& socket : link) streams.push_back(std::move(*socket));
+    }
+    return asio_transport{self_, run_id_, mesh{std::move(io_), std::move(sockets)}, options_->transport};
+  }
+
+  void reject(const conversation_ptr& who, const error& why) {
+    turned_away_.say(clock_.now(), "refused " + who->remote() + ": " + why.message);
+    who->refuse(why);
+  }
+
+  /// The checks that every first frame must pass. Null when it does.
+  std::optional<error> check_run(std::uint64_t run_id, std::uint64_t model) const {
+    if (run_id != run_id_ && run_id != 0) {
+      return wrong_run();
+    }
+    if (model != options_->model_hash && model != 0 && options_->model_hash != 0) {
+      return fail(errc::wrong_model, "",
+                  "this run trains another model or with other options; start with the same options as the host");
+    }
+    return std::nullopt;
+  }
+
+ private:
+  using link_sockets = std::vector<std::optional<tcp::socket>>;
+  struct early_link {
+    conversation_ptr who;
+    frame_header header;
+    std::vector<std::byte> body;
+  };
+
+  static bool link_complete(const link_sockets& link) {
+    return !link.empty() && std::all_of(link.begin(), link.end(), has_value);
+  }
+  static bool has_value(const std::optional<tcp::socket>& s) { return s.has_value(); }
+
+  /// One stranger goes. False when there is none.
+  bool make_room() {
+    const auto goes = strangers_.expel();
+    if (goes) send_away(*goes);
+    return goes.has_value();
+  }
+  void send_away(const conversation_ptr& who) {
+    reject(who, fail(errc::too_large, "", "too many connections at once; try again"));
+  }
+
+  // ---- strangers
+
+  std::shared_ptr<accepting> make_accepting(std::unique_ptr<tcp::acceptor> acceptor) {
+    return std::make_shared<accepting>(
+        *io_, std::move(acceptor), [this](tcp::socket socket) { meet(std::move(socket)); },
+        [this](const std::string& why) {
+          turned_away_.say(clock_.now(), "cannot accept connections for now: " + why);
+          make_room();
+        });
+  }
+
+  void meet(tcp::socket socket) {
+    std::error_code failure;
+    const std::string source = socket.remote_endpoint(failure).address().to_string();
+    const bool scarce = spare_descriptors(socket.native_handle()) == 0;
+    const auto who = std::make_shared<conversation>(std::move(socket));
+    if (scarce && !make_room()) {
+      return reject(who,
+                    fail(errc::too_large, "", "this peer has as many connections as it may have; raise its ulimit -n"));
+    }
+    if (const auto goes = strangers_.enter(who, source)) send_away(*goes);
+    who->on_end([this, who](const error& why) {
+      strangers_.leave(who);
+      turned_away_.say(clock_.now(), "dropped a connection during its handshake: " + why.text());
+    });
+    who->next(handshake_bytes, handshake_patience, [this, who](const frame_header& h, std::span<const std::byte> body) {
+      strangers_.leave(who);
+      if (h.kind == frame_kind::ask) return informant_.serve(who, run_id_, body);
+      if (h.kind == frame_kind::link) return take_link(who, h, body);
+      if (h.kind == frame_kind::hello && hello_) return hello_(who, h, body);
+      reject(who,
+             h.kind == frame_kind::hello
+                 ? fail(errc::protocol, "", "this address is a peer, not the host of the run; join at the host's address")
+                 : fail(errc::protocol, "",
+                        "this address serves a run with a fixed number of peers; join it with the fault policy fail_stop"));
+    });
+  }
+
+  // ---- links
+
+  void dial_peer(peer_index peer, std::size_t stream, bool again = false) {
+    const auto connected = [this, peer, stream](const conversation_ptr& who) {
+      talking_.insert(who);
+      if (stream == 0) start_link(peer, who);
+      byte_writer body;
+      body.put(token_).put(options_->model_hash).put(peer);
+      body.put(static_cast<std::uint32_t>(stream)).put(static_cast<std::uint32_t>(sockets_[peer].size()));
+      body.put(static_cast<std::uint32_t>(chunk_for(options_->transport.chunk_bytes, sockets_[peer].size())));
+      who->on_end([this, who, peer, stream](const error&) {
+        talking_.erase(who);
+        dial_peer(peer, stream, true);  // it may have been an earlier program about to end
+      });
+      who->say(frame_kind::link, run_id_, self_, body.bytes());
+      who->next(handshake_bytes, handshake_patience, [this, who, peer, stream](const frame_header& h, auto answer) {
+        talking_.erase(who);
+        if (h.kind == frame_kind::link_ok) return keep(peer, stream, who);
+        who->stop();
+        const error why = h.kind == frame_kind::refused ? read_refusal(addresses_[peer].text(), answer)
+                                                        : fail(errc::protocol, peer_name(peer), "it answered out of turn");
+        if (why.code == errc::not_found) return dial_peer(peer, stream, true);  // its table is older than ours, or newer
+        fail_with(why);
+      });
+    };
+    dial(addresses_[peer], connected, again);
+  }
+
+  void start_link(peer_index peer, const conversation_ptr& who) {
+    if (!sockets_[peer].empty()) return;
+    std::size_t streams = options_->streams_per_link != 0 ? options_->streams_per_link : streams_;
+    if (streams == 0) streams = is_loopback(who->socket()) || kernel_has_bbr() ? 1 : 16;
+    const std::size_t spare = spare_descriptors(who->descriptor());
+    sockets_[peer].resize(affordable_streams(std::min(streams, most_streams), spare));
+    for (std::size_t stream = 1; stream < sockets_[peer].size(); ++stream) dial_peer(peer, stream);
+  }
+
+  bool kernel_has_bbr() {
+    tcp::socket probe{*io_};
+    std::error_code failure;
+    probe.open(tcp::v4(), failure);
+    return options_->transport.bbr && !failure && ask_for_bbr(probe);
+  }
+
+  /// A peer of a higher index names itself on a new connection.
+  void take_link(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
+    if (addresses_.empty()) {  // it got the table before we did
+      if (auto wrong = check_run(h.run_id, 0)) return reject(who, *wrong);
+      if (early_.size() < most_strangers) early_.push_back({who, h, {body.begin(), body.end()}});
+      return;
+    }
+    byte_reader in{body};
+    const auto token = in.get<std::uint64_t>();
+    const auto model = in.get<std::uint64_t>();
+    const auto me = in.get<std::uint32_t>();
+    const auto stream = in.get<std::uint32_t>();
+    const auto streams = in.get<std::uint32_t>();
+    const auto chunk = in.get<std::uint32_t>();
+    if (auto outcome = in.finish("link request"); !outcome) return reject(who, outcome.error());
+    if (auto wrong = check_run(h.run_id, model)) return reject(who, *wrong);
+    if (token != token_) return reject(who, fail(errc::not_found, "", "it belongs to another gathering of peers"));
+    if (me != self_ || h.sender <= self_ || h.sender >= sockets_.size()) {
+      return reject(who, fail(errc::protocol, "", "it does not belong to this gathering of peers; start it again"));
+    }
+    if (streams == 0 || streams > most_streams || stream >= streams ||
+        chunk != chunk_for(options_->transport.chunk_bytes, streams)) {
+      return reject(
+          who, fail(errc::invalid_argument, "", "both sides of a link need the same number of streams and chunk length"));
+    }
+    auto& link = sockets_[h.sender];
+    if (link.empty()) link.resize(streams);
+    if (link.size() != streams || link[stream].has_value()) {
+      return reject(who, fail(errc::protocol, "", "somebody connected in the name of this peer already"));
+    }
+    talking_.insert(who);
+    who->say(frame_kind::link_ok, run_id_, self_, {}, [this, who, sender = h.sender, stream] {
+      talking_.erase(who);
+      if (!sockets_[sender][stream]) keep(sender, stream, who);
+    });
+  }
+
+  void keep(peer_index peer, std::size_t stream, const conversation_ptr& who) {
+    sockets_[peer][stream] = who->release();
+    tell_if_complete();
+  }
+
+  void tell_if_complete() {
+    if (!completed_ || !complete()) return;
+    std::exchange(completed_, {})();
+  }
+
+  /// Ends everything that is under way, so that no handler refers to us any more. Sockets of links stay.
+  void shut_down() {
+    if (over_) return;
+    over_ = true;
+    accepting_->stop();
+    for (const auto& d : dialers_) d->stop();
+    while (const auto who = strangers_.expel()) (*who)->stop();
+    for (const auto& who : std::exchange(talking_, {})) who->stop();
+    informant_.stop();
+    for (const auto& e : early_) e.who->stop();
+    early_.clear();
+    hello_ = {};
+    tick_ = {};
+    completed_ = {};
+    io_->restart();
+    io_->poll();
+    io_->restart();
+    accepting_.reset();
+    dialers_.clear();
+  }
+
+  std::unique_ptr<asio::io_context> io_;
+  std::shared_ptr<accepting> accepting_;
+  const rendezvous_options* options_;
+  std::uint64_t run_id_;
+  peer_index self_ = 0;
+  informant informant_;
+  std::uint64_t token_ = 0;
+  std::size_t streams_ = 0;
+  std::vector<endpoint> addresses_;
+  std::vector<link_sockets> sockets_;
+  half_open<conversation_ptr> strangers_{most_strangers};  // connected, nothing said yet
+  std::set<conversation_ptr> talking_;                     // between `link` and `link_ok`
+  std::vector<early_link> early_;
+  std::vector<std::shared_ptr<dialer>> dialers_;
+  hello_handler hello_;
+  std::function<void(time_point)> tick_;
+  stranger_log turned_away_;
+  steady_clock clock_;
+  std::function<void()> completed_;
+  std::optional<error> failure_;
+  bool over_ = false;
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_MESH_HPP
+
+// ---- causeway/net/asio_host.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_HOST_HPP
+#define CAUSEWAY_NET_ASIO_HOST_HPP
+
+// The host's side of a rendezvous: seats joiners, hands out addresses, and says go when every link stands.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+namespace detail {
+
+/// The host's side: a seat for every peer.
+class host_session {
+ public:
+  host_session(listener& from, std::uint32_t peers, std::span<const std::byte> welcome, const rendezvous_options& options)
+      : mesh_{from, options}, address_{from.address()}, options_{&options}, welcome_{welcome}, seats_(peers) {
+    self_ = options.wanted_index.value_or(0);
+    seats_[self_].taken = true;
+    mesh_.on_tick([this](time_point now) { look_after_seats(now); });
+    mesh_.on_hello([this](const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
+      seat(who, h, body);
+    });
+  }
+  ~host_session() {
+    for (seat_state& s : seats_) {
+      if (s.who) s.who->stop();
+    }
+  }
+  host_session(const host_session&) = delete;
+  host_session& operator=(const host_session&) = delete;
+
+  result<membership> run() {
+    report();
+    if (seats_taken() == seats_.size()) send_tables();
+    auto outcome = mesh_.run([this] { return mesh_.complete() && all_ready(); }, [this] { return too_late(); });
+    if (!outcome) {
+      dismiss(outcome.error());
+      return outcome.error();
+    }
+    send_go();
+    // They hang up when they have heard it. To do so first could take the word back: what they still say would be unread.
+    const time_point grace = clock_.now() + options_->transport.close_grace;
+    CAUSEWAY_TRY(mesh_.run([&] { return all_gone() || clock_.now() >= grace; }, [this] { return too_late(); }));
+    for (seat_state& s : seats_) {
+      if (s.who) s.who->stop();
+    }
+    return membership{mesh_.finish(), mesh_.run_id(), {welcome_.begin(), welcome_.end()}, addresses_};
+  }
+
+ private:
+  struct seat_state {
+    bool taken = false;
+    bool ready = false;
+    bool gone = false;  ///< it has heard that it may go
+    duration silent{0};
+    hello said;
+    std::string seen_host;
+    conversation_ptr who;
+  };
+
+  [[nodiscard]] std::size_t seats_taken() const {
+    return static_cast<std::size_t>(std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.taken; }));
+  }
+  [[nodiscard]] bool all_ready() const {
+    return !addresses_.empty() &&
+           std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready || !s.who; });
+  }
+
+  [[nodiscard]] bool all_gone() const {
+    return std::all_of(seats_.begin(), seats_.end(), [](const auto& s) { return s.gone || !s.who; });
+  }
+
+  void seat(const conversation_ptr& who, const frame_header& h, std::span<const std::byte> body) {
+    auto said = hello::decode(body);
+    if (!said) return mesh_.reject(who, said.error());
+    if (auto wrong = mesh_.check_run(h.run_id, said->model_hash)) return mesh_.reject(who, *wrong);
+    auto index = choose_seat(said->wanted);
+    if (!index) return mesh_.reject(who, index.error());
+    seat_state& s = seats_[*index];
+    std::error_code failure;
+    s = {.taken = true,
+         .said = *said,
+         .seen_host = who->socket().remote_endpoint(failure).address().to_string(),
+         .who = who};
+    who->on_end([this, seat = *index](const error& why) { leave(seat, why); });
+    listen_to(*index);
+    report();
+    if (seats_taken() == seats_.size()) send_tables();
+  }
+
+  result<peer_index> choose_seat(peer_index wanted) const {
+    if (seats_taken() == seats_.size()) {
+      return fail(errc::wrong_run, "", "the run is full: all " + std::to_string(seats_.size()) + " peers are in");
+    }
+    if (wanted == any_index) {
+      const auto free = std::find_if(seats_.begin(), seats_.end(), [](const auto& s) { return !s.taken; });
+      return static_cast<peer_index>(free - seats_.begin());
+    }
+    if (wanted >= seats_.size() || seats_[wanted].taken) {
+      return fail(errc::invalid_argument, "",
+                  "index " + std::to_string(wanted) + (wanted >= seats_.size() ? " does not exist" : " is taken") +
+                      "; join without an index, or resume each peer in its own folder");
+    }
+    return wanted;
+  }
+
+  /// A seated peer answers heartbeats, and says `ready` when its links stand.
+  void listen_to(peer_index index) {
+    const conversation_ptr who = seats_[index].who;
+    who->next(handshake_bytes, no_patience_limit, [this, index](const frame_header& h, std::span<const std::byte> body) {
+      if (going_) return listen_to(index);
+      if (!hear(index, h.kind, body)) {
+        return leave(index, h.kind == frame_kind::refused
+                                ? read_refusal(peer_name(index), body)
+                                : fail(errc::protocol, peer_name(index), "it answered out of turn"));
+      }
+      seats_[index].silent = {};
+      listen_to(index);
+    });
+  }
+
+  bool hear(peer_index index, frame_kind kind, std::span<const std::byte> body) {
+    if (kind != frame_kind::ready) return kind == frame_kind::heartbeat;
+    byte_reader in{body};
+    const auto token = in.get<std::uint64_t>();
+    if (!in.finish("ready")) return false;
+    if (!addresses_.empty() && token == token_) seats_[index].ready = true;  // else it speaks of a table before this one
+    return true;
+  }
+
+  /// Keeps every seat's holder talking, and gives up those who are silent or make no links.
+  void look_after_seats(time_point now) {
+    const transport_options& o = options_->transport;
+    if (now - last_beat_ < o.heartbeat) return;
+    // Time that this process itself was stopped for does not count against the others.
+    const duration passed = std::min(now - last_beat_, o.heartbeat * 2);
+    last_beat_ = now;
+    for (peer_index i = 0; i < seats_.size(); ++i) {
+      if (!seats_[i].who) continue;
+      if ((seats_[i].silent += passed) > o.silence) {
+        leave(i, fail(errc::timeout, peer_name(i), "it said nothing for too long"));
+      } else {
+        seats_[i].who->say(frame_kind::heartbeat, mesh_.run_id(), self_, {});
+      }
+    }
+    if (!addresses_.empty()) look_after_links(now);
+  }
+
+  void look_after_links(time_point now) {
+    const auto ready = std::count_if(seats_.begin(), seats_.end(), [](const auto& s) { return s.ready; });
+    const std::size_t made = mesh_.streams_made() + static_cast<std::size_t>(ready);
+    if (made != links_made_) links_moved_ = now;
+    links_made_ = made;
+    if (now - links_moved_ <= options_->link_patience || all_ready()) return;
+    bool somebody = false;
+    for (peer_index i = 0; i < seats_.size() && !addresses_.empty(); ++i) {
+      if (!seats_[i].who || mesh_.linked(i)) continue;
+      leave(i, fail(errc::timeout, peer_name(i), "it made no link to us"));
+      somebody = true;
+    }
+    if (!somebody) mesh_.fail_with(too_late());
+  }
+
+  /// The seat is free again. Where links were being made everybody starts over, when it is taken again.
+  void leave(peer_index index, const error& why) {
+    options_->transport.log(severity::warning,
+                            peer_name(index) + " left before the run was complete, its seat is free: " + why.message);
+    if (!seats_[index].who->over())
+      seats_[index].who->refuse(fail(errc::peer_lost, "", "the host gave you up: " + why.message));
+    seats_[index] = {};
+    if (!addresses_.empty()) {
+      addresses_.clear();
+      for (seat_state& s : seats_) s.ready = false;
+      mesh_.disconnect_all();
+    }
+    report();
+  }
+
+  /// Tells the program and everybody who waits how many are in.
+  void report() {
+    const auto joined = static_cast<std::uint32_t>(seats_taken());
+    const auto wanted = static_cast<std::uint32_t>(seats_.size());
+    if (options_->progress) options_->progress({joined, wanted, joined == wanted});
+    for (peer_index i = 0; i < seats_.size(); ++i) {
+      if (!seats_[i].who) continue;
+      byte_writer body;
+      body.put(i).put(wanted).put(joined);
+      seats_[i].who->say(frame_kind::accepted, mesh_.run_id(), self_, body.bytes());
+    }
+  }
+
+  void send_tables() {
+    const address_table table = make_table();
+    token_ = table.token;
+    for (const seat_state& s : seats_) {
+      if (!s.who) continue;
+      s.who->say(frame_kind::welcome, mesh_.run_id(), self_, welcome_);
+      s.who->say(frame_kind::table, mesh_.run_id(), self_, table.encode());
+    }
+    addresses_ = table.addresses;
+    for (endpoint& e : addresses_) {
+      if (e.host.empty()) e.host = address_.host;
+    }
+    links_moved_ = clock_.now();
+    mesh_.connect_all(self_, addresses_, table.token, table.streams);
+  }
+
+  [[nodiscard]] address_table make_table() const {
+    address_table table;
+    bool all_local = true;
+    bool all_bbr = true;
+    const auto now = steady_clock{}.now().since_start.count();
+    table.token = hash_text(address_.text(), static_cast<std::uint64_t>(now) ^ mesh_.run_id());
+    for (const seat_state& s : seats_) {
+      if (!s.who) {
+        table.addresses.push_back({options_->announce, announced_port(*options_, address_)});
+        continue;
+      }
+      const bool local = is_loopback(s.who->socket());
+      all_local = all_local && local;
+      all_bbr = all_bbr && s.said.has_bbr != 0;
+      const std::string seen = local ? std::string{} : s.seen_host;
+      table.addresses.push_back({s.said.announce.empty() ? seen : s.said.announce, s.said.port});
+    }
+    const std::size_t streams = options_->streams_per_link;
+    table.streams = streams != 0 ? static_cast<std::uint32_t>(streams) : all_local || all_bbr ? 1 : 16;
+    return table;
+  }
+
+  void send_go() {
+    going_ = true;
+    mesh_.on_tick({});
+    for (seat_state& s : seats_) {
+      if (!s.who) continue;
+      s.who->on_end([&s](const error&) { s.gone = true; });
+      s.who->say(frame_kind::go, mesh_.run_id(), self_, {});
+    }
+  }
+
+  /// Tells everybody why nothing came of it.
+  void dismiss(const error& why) {
+    for (const seat_state& s : seats_) {
+      if (s.who && !s.who->over()) s.who->refuse(why);
+    }
+    mesh_.io().restart();
+    mesh_.io().poll();
+  }
+
+  [[nodiscard]] error too_late() const {
+    if (addresses_.empty()) return nobody_came();
+    std::string slow;
+    for (peer_index i = 0; i < seats_.size(); ++i) {
+      if (seats_[i].who && !seats_[i].ready) slow += " " + peer_name(i);
+    }
+    return fail(errc::timeout, address_.text(),
+                "the links were not made in time; missing here: " + mesh_.missing() + "; not ready:" + slow);
+  }
+
+  [[nodiscard]] error nobody_came() const {
+    std::string missing;
+    for (peer_index i = 0; i < seats_.size(); ++i) {
+      if (!seats_[i].taken) missing += (missing.empty() ? "" : ", ") + peer_name(i);
+    }
+    return fail(errc::timeout, address_.text(),
+                "only " + std::to_string(seats_taken()) + " of " + std::to_string(seats_.size()) +
+                    " peers joined before the deadline; missing: " + missing);
+  }
+
+  mesh_builder mesh_;  // first: its event loop must outlive the conversations of the seats
+  endpoint address_;
+  const rendezvous_options* options_;
+  std::span<const std::byte> welcome_;
+  std::vector<seat_state> seats_;
+  std::vector<endpoint> addresses_;  // empty until everybody is in
+  peer_index self_ = 0;
+  steady_clock clock_;
+  time_point last_beat_;
+  time_point links_moved_;  // when the last link was made
+  std::size_t links_made_ = 0;
+  std::uint64_t token_ = 0;  // of the last table
+  bool going_ = false;
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_HOST_HPP
+
+// ---- causeway/net/asio_join.hpp ----
+#ifndef CAUSEWAY_NET_ASIO_JOIN_HPP
+#define CAUSEWAY_NET_ASIO_JOIN_HPP
+
+// The joiner's side of a rendezvous: dials the host, takes the index it is given, and makes its links.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+namespace detail {
+
+/// The joiner's side.
+class join_session {
+ public:
+  join_session(listener& own, endpoint host, const rendezvous_options& options)
+      : own_{own.address()}, host_{std::move(host)}, options_{&options}, mesh_{own, options} {}
+  ~join_session() {
+    if (control_) control_->stop();
+  }
+  join_session(const join_session&) = delete;
+  join_session& operator=(const join_session&) = delete;
+
+  result<membership> run() {
+    mesh_.dial(host_, [this](const conversation_ptr& who) { introduce(who); });
+    auto outcome = mesh_.run([this] { return may_go_; }, [this] { return too_late(); });
+    if (!outcome) return outcome.error();
+    control_->stop();
+    return membership{mesh_.finish(), mesh_.run_id(), std::move(welcome_), std::move(addresses_)};
+  }
+
+ private:
+  void introduce(const conversation_ptr& who) {
+    control_ = who;
+    if (!is_loopback(who->socket()) && options_->announce.empty() && listens_on_loopback()) {
+      return mesh_.fail_with(fail(errc::invalid_argument, own_.text(),
+                                  "the run is on another machine, but the other peers cannot reach us there; listen on an "
+                                  "address of this machine, for example --listen 0.0.0.0:0"));
+    }
+    tcp::socket probe{mesh_.io()};
+    std::error_code failure;
+    probe.open(tcp::v4(), failure);
+    const hello said{options_->model_hash, options_->wanted_index.value_or(any_index), options_->announce,
+                     announced_port(*options_, own_),
+                     static_cast<std::uint8_t>(options_->transport.bbr && !failure && ask_for_bbr(probe))};
+    who->on_end([this](const error& why) {
+      mesh_.fail_with(fail(why.code == errc::peer_lost ? errc::peer_lost : why.code, host_.text(),
+                           "the host of the run ended the conversation: " + why.message));
+    });
+    who->say(frame_kind::hello, options_->run_id, 0, said.encode());
+    listen(handshake_patience);
+  }
+
+  [[nodiscard]] bool listens_on_loopback() const {
+    std::error_code failure;
+    const auto address = asio::ip::make_address(own_.host, failure);
+    return !failure && address.is_loopback();
+  }
+
+  void listen(std::chrono::nanoseconds patience) {
+    control_->next(max_handshake_bytes, patience, [this](const frame_header& h, std::span<const std::byte> body) {
+      if (auto outcome = hear(h, body); !outcome) return mesh_.fail_with(outcome.error());
+      if (!may_go_) listen(std::max<std::chrono::nanoseconds>(options_->transport.silence, handshake_patience));
+    });
+  }
+
+  result<void> hear(const frame_header& h, std::span<const std::byte> body) {
+    if (h.kind == frame_kind::refused) return read_refusal(host_.text(), body);
+    if (h.kind == frame_kind::accepted) return hear_accepted(h, body);
+    if (h.kind == frame_kind::heartbeat) {
+      control_->say(frame_kind::heartbeat, mesh_.run_id(), index_, {});
+      return {};
+    }
+    if (h.kind == frame_kind::welcome && wanted_ != 0) {
+      welcome_.assign(body.begin(), body.end());
+      return {};
+    }
+    if (h.kind == frame_kind::table && wanted_ != 0 && addresses_.empty()) return hear_table(body);
+    if (h.kind == frame_kind::go && said_ready_) {
+      may_go_ = true;
+      return {};
+    }
+    return fail(errc::protocol, host_.text(), "the host answered out of turn");
+  }
+
+  result<void> hear_accepted(const frame_header& h, std::span<const std::byte> body) {
+    byte_reader in{body};
+    index_ = in.get<std::uint32_t>();
+    wanted_ = in.get<std::uint32_t>();
+    const auto joined = in.get<std::uint32_t>();
+    CAUSEWAY_TRY(in.finish("acceptance"));
+    if (wanted_ > most_peers || index_ >= wanted_) return fail(errc::protocol, host_.text(), "it gave us no usable index");
+    if (options_->run_id != 0 && h.run_id != options_->run_id)
+      return fail(errc::wrong_run, host_.text(), "it serves another run");
+    mesh_.set_run(h.run_id);
+    if (!addresses_.empty()) start_over();
+    if (options_->progress) options_->progress({joined, wanted_, joined == wanted_});
+    return {};
+  }
+
+  /// Somebody went while the links were made: they are made anew when another one has come.
+  void start_over() {
+    addresses_.clear();
+    said_ready_ = false;
+    mesh_.disconnect_all();
+  }
+
+  result<void> hear_table(std::span<const std::byte> body) {
+    CAUSEWAY_ASSIGN(address_table table, address_table::decode(body));
+    if (table.addresses.size() != wanted_) return fail(errc::protocol, host_.text(), "its table of peers is incomplete");
+    for (endpoint& e : table.addresses) {
+      if (e.host.empty()) e.host = host_.host;
+    }
+    addresses_ = table.addresses;
+    mesh_.on_complete([this, token = table.token] {
+      said_ready_ = true;
+      byte_writer of_table;
+      of_table.put(token);
+      control_->say(frame_kind::ready, mesh_.run_id(), index_, of_table.bytes());
+    });
+    mesh_.connect_all(index_, addresses_, table.token, table.streams);
+    return {};
+  }
+
+  [[nodiscard]] error too_late() const {
+    if (control_ == nullptr) {
+      return fail(errc::unreachable, host_.text(),
+                  "nobody answers there" + mesh_.last_failure() + "; is the first peer running, and is its port open?");
+    }
+    if (addresses_.empty()) return fail(errc::timeout, host_.text(), "the run was not complete before the deadline");
+    return fail(errc::timeout, host_.text(), "the links were not made before the deadline; missing: " + mesh_.missing());
+  }
+
+  endpoint own_;
+  endpoint host_;
+  const rendezvous_options* options_;
+  std::vector<std::byte> welcome_;
+  std::vector<endpoint> addresses_;
+  peer_index index_ = 0;
+  std::uint32_t wanted_ = 0;
+  bool said_ready_ = false;
+  bool may_go_ = false;
+  mesh_builder mesh_;
+  conversation_ptr control_;
+};
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_ASIO_JOIN_HPP
+
+// ---- causeway/net/link_transport.hpp ----
+#ifndef CAUSEWAY_NET_LINK_TRANSPORT_HPP
+#define CAUSEWAY_NET_LINK_TRANSPORT_HPP
+
+// Some links of a fabric as a Transport: the peers of one view, ranked 0 to size-1, as collectives want them. Every message
+// carries the epoch of the view, whatever epoch the caller wrote, so that nothing of an earlier view is taken for ours.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// Models Transport. Threading: as the fabric's `send`, `receive` and `wait`, from the trainer's thread alone. Operations
+/// that are still open when it goes away belong to the fabric, as their buffers do: end them with fabric::cancel_before.
+/// Errors name the fabric's peer, not the rank: a peer's name outlives the view.
+class link_transport {
+ public:
+  /// `link_of_rank[r]` is the link of rank r; the entry of `self_rank` is never looked at.
+  link_transport(std::shared_ptr<fabric> over, std::vector<peer_index> link_of_rank, peer_index self_rank,
+                 std::uint32_t epoch)
+      : fabric_{std::move(over)}, links_{std::move(link_of_rank)}, self_{self_rank}, epoch_{epoch} {
+    CAUSEWAY_EXPECT(fabric_ != nullptr);
+    CAUSEWAY_EXPECT(self_ < links_.size());
+  }
+
+  [[nodiscard]] peer_index self() const noexcept { return self_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(links_.size()); }
+  [[nodiscard]] std::uint32_t epoch() const noexcept { return epoch_; }
+  [[nodiscard]] peer_index link_of(peer_index rank) const noexcept { return links_[rank]; }
+
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+    return is_other(to) ? fabric_->send(links_[to], of_this_view(id), bytes) : no_operation;
+  }
+
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+    return is_other(from) ? fabric_->receive(links_[from], of_this_view(id), buffer) : no_operation;
+  }
+
+  result<std::size_t> wait(operation op, time_point deadline) {
+    if (op == no_operation) return fail(errc::invalid_argument, "view", "there is no such other rank");
+    return fabric_->wait(op, deadline);
+  }
+
+  [[nodiscard]] bool done(operation op) const { return op == no_operation || fabric_->done(op); }
+
+  /// Of the whole fabric: control messages and other views count too.
+  [[nodiscard]] traffic stats() const { return fabric_->stats(); }
+
+ private:
+  static constexpr operation no_operation = 0;
+
+  [[nodiscard]] bool is_other(peer_index rank) const noexcept { return rank < links_.size() && rank != self_; }
+
+  [[nodiscard]] message_id of_this_view(message_id id) const noexcept {
+    id.epoch = epoch_;
+    return id;
+  }
+
+  std::shared_ptr<fabric> fabric_;
+  std::vector<peer_index> links_;
+  peer_index self_;
+  std::uint32_t epoch_;
+};
+static_assert(Transport<link_transport>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_LINK_TRANSPORT_HPP
+
+// ---- causeway/net/memory_transport.hpp ----
+#ifndef CAUSEWAY_NET_MEMORY_TRANSPORT_HPP
+#define CAUSEWAY_NET_MEMORY_TRANSPORT_HPP
+
+// A network inside one process: every peer is a thread, a message is a copy. It keeps the contract of net/transport.hpp to
+// the letter (order, kept messages, refused parents, deadlines, lost peers), counts bytes as if they were framed, and can
+// be told to fail at the n-th operation of a peer. Made for tests, examples and measurements of everything above sockets.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+struct memory_options {
+  any_clock clock{};                                ///< what deadlines are measured on
+  std::size_t kept_bytes = std::size_t{64} << 20U;  ///< per receiver: bytes of messages kept before their receive is
+                                                    ///< started. 0: a send ends only when the receiver takes it
+  std::size_t header_bytes = 64;                    ///< what one message adds to the byte counters
+};
+
+namespace detail {
+
+/// All state of a memory network, behind one mutex.
+class memory_hub {
+ public:
+  memory_hub(std::uint32_t peers, memory_options options) : options_{std::move(options)}, seats_(peers) {}
+
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(seats_.size()); }
+
+  operation start(peer_index self, peer_index other, const message_id& id, std::span<const std::byte> out,
+                  std::span<std::byte> in, bool is_send) {
+    const std::lock_guard lock{mutex_};
+    seat& me = seats_[self];
+    if (peer_index{self} == other || other >= size()) return refuse(me, other, "no such peer, or the peer itself");
+    const fault* planned = planned_fault(me);
+    ++me.operations;
+    if (planned != nullptr && planned->what == effect::kill) lose(self);
+    pending op{++me.last, other, id, out, in, is_send};
+    if (!me.alive) {
+      op.end(fail(errc::peer_lost, name(self), "this peer was stopped; restart it to go on"));
+    } else if (planned != nullptr) {
+      if (planned->what == effect::fail) op.end(fail(planned->code, name(other), "failed on request of the test"));
+      op.stalled = planned->what == effect::stall;
+    }
+    me.started.push_back(std::move(op));
+    if (is_send) begin_send(self, me.started.back());
+    if (!is_send) begin_receive(self, me.started.back());
+    return me.last;
+  }
+
+  result<std::size_t> wait(peer_index self, operation wanted, time_point deadline) {
+    std::unique_lock lock{mutex_};
+    seat& me = seats_[self];
+    for (;;) {
+      const auto op = std::find_if(me.started.begin(), me.started.end(), [&](auto& p) { return p.number == wanted; });
+      if (op == me.started.end()) {
+        return fail(errc::invalid_argument, name(self), "waited for an operation that is not under way");
+      }
+      if (op->done) {
+        result<std::size_t> outcome = std::move(*op->done);
+        me.started.erase(op);
+        return outcome;
+      }
+      const time_point now = options_.clock.now();
+      if (now >= deadline) {
+        const peer_index other = op->other;
+        me.started.erase(op);
+        return fail(errc::timeout, name(other), "no answer before the deadline; raise it or look at that peer");
+      }
+      // The clock may be a virtual one that nobody tells us about: look at it again after a moment.
+      me.changed.wait_for(lock, std::min<duration>(deadline - now, std::chrono::milliseconds{2}));
+    }
+  }
+
+  [[nodiscard]] bool done(peer_index self, operation wanted) const {
+    const std::lock_guard lock{mutex_};
+    const auto& started = seats_[self].started;
+    const auto op = std::find_if(started.begin(), started.end(), [&](auto& p) { return p.number == wanted; });
+    return op == started.end() || op->done.has_value();
+  }
+
+  void lost(peer_index peer) {
+    const std::lock_guard lock{mutex_};
+    lose(peer);
+  }
+
+  void join(peer_index peer) {
+    const std::lock_guard lock{mutex_};
+    seat& s = seats_[peer];
+    CAUSEWAY_EXPECT(!s.taken);
+    if (!s.alive) {  // a restart
+      s.kept.clear();
+      s.kept_size = 0;
+      s.started.clear();
+      s.operations = 0;
+    }
+    s.alive = s.taken = true;
+  }
+
+  void leave(peer_index peer) {
+    const std::lock_guard lock{mutex_};
+    lose(peer);
+    seats_[peer].started.clear();
+    seats_[peer].taken = false;
+  }
+
+  [[nodiscard]] traffic stats(peer_index self) const {
+    const std::lock_guard lock{mutex_};
+    return seats_[self].counters;
+  }
+
+  [[nodiscard]] std::uint64_t operations(peer_index peer) const {
+    const std::lock_guard lock{mutex_};
+    return seats_[peer].operations;
+  }
+
+  enum class effect : std::uint8_t { fail, kill, stall };
+
+  void plan(peer_index peer, std::uint64_t nth, effect what, errc code) {
+    const std::lock_guard lock{mutex_};
+    seats_[peer].faults.push_back({nth, what, code});
+  }
+
+ private:
+  struct fault {
+    std::uint64_t nth = 0;
+    effect what = effect::fail;
+    errc code = errc::peer_lost;
+  };
+
+  struct pending {
+    operation number = 0;
+    peer_index other = 0;
+    message_id id;
+    std::span<const std::byte> out;
+    std::span<std::byte> in;
+    bool is_send = false;
+    bool stalled = false;
+    std::optional<result<std::size_t>> done{};
+
+    void end(result<std::size_t> outcome) { done.emplace(std::move(outcome)); }
+    [[nodiscard]] bool open() const { return !done && !stalled; }
+  };
+
+  struct message {
+    peer_index from = 0;
+    message_id id;
+    std::vector<std::byte> bytes;
+  };
+
+  struct seat {
+    bool alive = true;  // a peer counts as alive before it has taken its seat, so that threads may start in any order
+    bool taken = false;
+    operation last = 0;
+    std::uint64_t operations = 0;
+    std::vector<pending> started;
+    std::deque<message> kept;
+    std::size_t kept_size = 0;
+    std::vector<fault> faults;
+    traffic counters;
+    std::condition_variable changed;
+  };
+
+  static std::string name(peer_index peer) { return "peer " + std::to_string(peer); }
+
+  // The parent is not part of the match: a message about another parent must be refused, not overlooked.
+  static bool matches(const message_id& a, const message_id& b) {
+    return a.channel == b.channel && a.epoch == b.epoch && a.step == b.step;
+  }
+
+  static const fault* planned_fault(const seat& s) {
+    for (const fault& f : s.faults) {
+      if (f.nth == s.operations) return &f;
+    }
+    return nullptr;
+  }
+
+  static operation refuse(seat& me, peer_index other, const char* why) {
+    pending op{++me.last, other, {}, {}, {}, false};
+    op.end(fail(errc::invalid_argument, name(other), why));
+    me.started.push_back(std::move(op));
+    return me.last;
+  }
+
+  void begin_send(peer_index self, pending& op) {
+    if (!op.open()) return;
+    seat& to = seats_[op.other];
+    if (!to.alive) return op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
+    for (pending& r : to.started) {
+      if (r.is_send || !r.open() || r.other != self || !matches(r.id, op.id)) continue;
+      deliver(self, op.id, op.out, op.other, r);
+      count_sent(self, op.out.size());
+      op.end(op.out.size());
+      return;
+    }
+    keep_if_room(self, op);
+  }
+
+  void begin_receive(peer_index self, pending& op) {
+    if (!op.open()) return;
+    seat& me = seats_[self];
+    const auto kept = std::find_if(me.kept.begin(), me.kept.end(),
+                                   [&](const message& m) { return m.from == op.other && matches(m.id, op.id); });
+    if (kept != me.kept.end()) {
+      deliver(kept->from, kept->id, kept->bytes, self, op);
+      me.kept_size -= kept->bytes.size();
+      me.kept.erase(kept);
+      admit_senders(self);
+      return;
+    }
+    for (pending& s : seats_[op.other].started) {  // senders that found no room
+      if (!s.is_send || !s.open() || s.other != self || !matches(s.id, op.id)) continue;
+      deliver(op.other, s.id, s.out, self, op);
+      count_sent(op.other, s.out.size());
+      s.end(s.out.size());
+      seats_[op.other].changed.notify_all();
+      return;
+    }
+    if (!seats_[op.other].alive) op.end(fail(errc::peer_lost, name(op.other), "the connection to it has ended"));
+  }
+
+  // Copies one message into a started receive, or refuses it.
+  void deliver(peer_index from, const message_id& id, std::span<const std::byte> bytes, peer_index to, pending& receive) {
+    count_received(to, bytes.size());
+    seats_[to].changed.notify_all();
+    if (id.parent != receive.id.parent) {
+      ++seats_[to].counters.frames_rejected;
+      return receive.end(fail(errc::wrong_parent, name(from), "its message is based on another committed state than ours"));
+    }
+    if (bytes.size() > receive.in.size()) {
+      ++seats_[to].counters.frames_rejected;
+      return receive.end(fail(errc::too_large, name(from),
+                              "it sent " + std::to_string(bytes.size()) + " bytes where at most " +
+                                  std::to_string(receive.in.size()) + " are expected"));
+    }
+    if (!bytes.empty()) std::memcpy(receive.in.data(), bytes.data(), bytes.size());
+    receive.end(bytes.size());
+  }
+
+  void keep_if_room(peer_index self, pending& op) {
+    seat& to = seats_[op.other];
+    if (to.kept_size + op.out.size() > options_.kept_bytes) return;
+    for (const pending& s : seats_[self].started) {  // must not overtake an earlier send that waits for room
+      if (s.number < op.number && s.is_send && s.open() && s.other == op.other && matches(s.id, op.id)) return;
+    }
+    to.kept.push_back({self, op.id, {op.out.begin(), op.out.end()}});
+    to.kept_size += op.out.size();
+    count_sent(self, op.out.size());
+    op.end(op.out.size());
+    seats_[self].changed.notify_all();
+  }
+
+  void admit_senders(peer_index receiver) {
+    for (peer_index p = 0; p < size(); ++p) {
+      for (pending& s : seats_[p].started) {
+        if (s.is_send && s.open() && s.other == receiver) keep_if_room(p, s);
+      }
+    }
+  }
+
+  void count_sent(peer_index from, std::size_t payload) {
+    seats_[from].counters.bytes_sent += payload + options_.header_bytes;
+    ++seats_[from].counters.frames_sent;
+  }
+
+  void count_received(peer_index to, std::size_t payload) {
+    seats_[to].counters.bytes_received += payload + options_.header_bytes;
+    ++seats_[to].counters.frames_received;
+  }
+
+  // Messages that the peer had sent stay readable, as bytes in a socket do.
+  void lose(peer_index peer) {
+    seats_[peer].alive = false;
+    for (peer_index p = 0; p < size(); ++p) {
+      for (pending& op : seats_[p].started) {
+        if (op.done || (p != peer && op.other != peer)) continue;
+        const peer_index gone = p == peer ? p : op.other;
+        op.end(fail(errc::peer_lost, name(gone), "the connection to it has ended"));
+      }
+      seats_[p].changed.notify_all();
+    }
+  }
+
+  memory_options options_;
+  mutable std::mutex mutex_;
+  std::deque<seat> seats_;  // not a vector: a seat does not move
+};
+
+}  // namespace detail
+
+/// One peer's end of a memory_network. Movable; its destruction closes the peer's connections.
+class memory_transport {
+ public:
+  memory_transport(std::shared_ptr<detail::memory_hub> hub, peer_index self) : hub_{std::move(hub)}, self_{self} {
+    hub_->join(self_);
+  }
+  memory_transport(memory_transport&&) noexcept = default;
+  memory_transport& operator=(memory_transport&& other) noexcept {
+    std::swap(hub_, other.hub_);
+    std::swap(self_, other.self_);
+    return *this;
+  }
+  ~memory_transport() {
+    if (hub_) hub_->leave(self_);
+  }
+
+  [[nodiscard]] peer_index self() const noexcept { return self_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
+
+  operation send(peer_index to, const message_id& id, std::span<const std::byte> bytes) {
+    return hub_->start(self_, to, id, bytes, {}, true);
+  }
+  operation receive(peer_index from, const message_id& id, std::span<std::byte> buffer) {
+    return hub_->start(self_, from, id, {}, buffer, false);
+  }
+  /// errc::invalid_argument: the operation was waited for before, or names the peer itself. Other errors: see Transport.
+  result<std::size_t> wait(operation op, time_point deadline) { return hub_->wait(self_, op, deadline); }
+  [[nodiscard]] bool done(operation op) const { return hub_->done(self_, op); }
+  [[nodiscard]] traffic stats() const { return hub_->stats(self_); }
+
+ private:
+  std::shared_ptr<detail::memory_hub> hub_;
+  peer_index self_;
+};
+static_assert(Transport<memory_transport>);
+
+/// `peers` peers that can talk to each other. Copies share the network. Every peer may live on a thread of its own; the
+/// fault hooks may be called from any thread. "The n-th operation" counts the sends and receives that a peer starts, from
+/// 0.
+class memory_network {
+ public:
+  explicit memory_network(std::uint32_t peers, memory_options options = {})
+      : hub_{std::make_shared<detail::memory_hub>(peers, std::move(options))} {}
+
+  [[nodiscard]] std::uint32_t size() const noexcept { return hub_->size(); }
+
+  /// The end of one peer; one at a time per peer. Asking again after it was destroyed or killed is a restart: an empty
+  /// mailbox, operations counted from 0 again.
+  [[nodiscard]] memory_transport transport(peer_index peer) const { return {hub_, peer}; }
+
+  /// Ends all connections of a peer at once, as if its machine had died.
+  void kill(peer_index peer) const { hub_->lost(peer); }
+
+  /// The n-th operation of `peer` is not carried out: waiting for it gives `code`.
+  void fail_at(peer_index peer, std::uint64_t nth, errc code) const {
+    hub_->plan(peer, nth, detail::memory_hub::effect::fail, code);
+  }
+  /// The peer dies when it starts its n-th operation.
+  void kill_at(peer_index peer, std::uint64_t nth) const {
+    hub_->plan(peer, nth, detail::memory_hub::effect::kill, errc::peer_lost);
+  }
+  /// The n-th operation of `peer` never ends by itself: only a deadline or a lost peer ends it.
+  void stall_at(peer_index peer, std::uint64_t nth) const {
+    hub_->plan(peer, nth, detail::memory_hub::effect::stall, errc::timeout);
+  }
+
+  /// Sends and receives that a peer has started.
+  [[nodiscard]] std::uint64_t operations(peer_index peer) const { return hub_->operations(peer); }
+
+ private:
+  std::shared_ptr<detail::memory_hub> hub_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_MEMORY_TRANSPORT_HPP
+
+// ---- causeway/net/rendezvous.hpp ----
+#ifndef CAUSEWAY_NET_RENDEZVOUS_HPP
+#define CAUSEWAY_NET_RENDEZVOUS_HPP
+
+// How peers find each other. The first peer hosts: it listens, seats whoever joins, hands out indices and everybody's
+// address, and all build the full mesh of links. Or each is given the static list of addresses. Nothing is printed; the
+// caller shows `listener::address()` in its join command. Every refusal says what to do about it.
+
+namespace causeway::inline CAUSEWAY_ABI::net {
+
+/// Serves a run at `at` until `peers` peers (ourselves included) are in and connected. `welcome` reaches every joiner.
+/// Blocks until then, the deadline (errc::timeout), or a stop (errc::cancelled).
+inline result<membership> host(listener at, std::uint32_t peers, std::span<const std::byte> welcome,
+                               const rendezvous_options& options) {
+  if (peers == 0 || peers > most_peers || options.wanted_index.value_or(0) >= peers) {
+    return fail(errc::invalid_argument, at.address().text(), "a run has 1 to 1024 peers, and the host is one of them");
+  }
+  if (welcome.size() > max_welcome_bytes) {
+    return fail(errc::too_large, at.address().text(), "the settings sent to joiners are limited to 64 KiB");
+  }
+  if (options.run_id == 0) return fail(errc::invalid_argument, at.address().text(), "a run needs an id other than 0");
+  return detail::host_session{at, peers, welcome, options}.run();
+}
+
+/// Joins the run served at `address`. Dials again until the deadline while nobody listens there yet.
+inline result<membership> join(const endpoint& address, const rendezvous_options& options) {
+  CAUSEWAY_ASSIGN(listener own, open_listener(options.listen, options.transport.log));
+  return detail::join_session{own, address, options}.run();
+}
+
+/// Connects peers that all have the same list of addresses, without a host. `at` listens at `addresses[self]`.
+inline result<membership> connect_static(listener at, peer_index self, const std::vector<endpoint>& addresses,
+                                         const rendezvous_options& options) {
+  if (self >= addresses.size() || addresses.size() > most_peers || options.run_id == 0) {
+    return fail(errc::invalid_argument, "static peers", "needs a run id, at most 1024 addresses, and our index among them");
+  }
+  detail::mesh_builder mesh{at, options};
+  mesh.connect_all(self, addresses, options.run_id, options.streams_per_link);
+  CAUSEWAY_TRY(mesh.run([&] { return mesh.complete(); },
+                        [&] {
+                          return fail(errc::unreachable, addresses[self].text(),
+                                      "not connected before the deadline: " + mesh.missing());
+                        }));
+  return membership{mesh.finish(), options.run_id, {}, addresses};
+}
+
+/// The same, listening at our own entry of the list.
+inline result<membership> connect_static(peer_index self, const std::vector<endpoint>& addresses,
+                                         const rendezvous_options& options) {
+  if (self >= addresses.size()) return fail(errc::invalid_argument, "static peers", "our index is not in the list");
+  CAUSEWAY_ASSIGN(listener at, open_listener(addresses[self], options.transport.log));
+  return connect_static(std::move(at), self, addresses, options);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::net
+
+#endif  // CAUSEWAY_NET_RENDEZVOUS_HPP
+
+// ---- causeway/core/thread_pool.hpp ----
+#ifndef CAUSEWAY_CORE_THREAD_POOL_HPP
+#define CAUSEWAY_CORE_THREAD_POOL_HPP
+
+// The one thread pool of a process. Work is cut statically by thread index, so a computation's order depends on the number
+// of threads and on nothing else. Idle threads spin for about 100 microseconds before they sleep: a sleeping thread takes
+// 45 microseconds to wake, which is longer than many kernels.
+
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+namespace detail {
+
+inline void relax() noexcept {
+#if defined(__x86_64__) || defined(_M_X64)
+  _mm_pause();
+#endif
+}
+
+}  // namespace detail
+
+/// A half-open range of indices.
+struct index_range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  [[nodiscard]] constexpr std::int64_t size() const noexcept { return end - begin; }
+};
+
+/// The part of [0, count) that thread `index` of `threads` works on, cut at multiples of `grain`.
+constexpr index_range share_of(std::int64_t count, unsigned index, unsigned threads, std::int64_t grain = 1) noexcept {
+  const std::int64_t blocks = (count + grain - 1) / grain;
+  const std::int64_t first = blocks * index / threads * grain;
+  const std::int64_t last = blocks * (index + 1) / threads * grain;
+  return {first < count ? first : count, last < count ? last : count};
+}
+
+/// `size()` threads, the caller's included. One caller at a time: `run` is not re-entrant and not for use from two threads.
+class thread_pool {
+ public:
+  explicit thread_pool(unsigned threads = 1) : shared_{std::make_unique<shared>()}, size_{threads == 0 ? 1 : threads} {
+    // Spinning pays only while every thread has a core of its own.
+    shared_->spins = size_ <= std::thread::hardware_concurrency() ? 4000 : 0;
+    for (unsigned i = 1; i < size_; ++i) others_.emplace_back([s = shared_.get(), i] { work(*s, i); });
+  }
+
+  thread_pool(thread_pool&&) noexcept = default;
+  thread_pool& operator=(thread_pool&&) = delete;
+
+  ~thread_pool() {
+    if (!shared_) return;
+    shared_->stop = true;
+    publish();
+    for (auto& thread : others_) thread.join();
+  }
+
+  [[nodiscard]] unsigned size() const noexcept { return size_; }
+
+  /// Calls `f(thread_index)` once on every thread and returns when all have finished. `f` must not throw.
+  template <class F>
+  void run(F&& f) {
+    if (size_ == 1) {
+      f(0U);
+      return;
+    }
+    shared& s = *shared_;
+    s.object = std::addressof(f);
+    s.call = [](const void* object, unsigned index) {
+      (*static_cast<std::remove_reference_t<F>*>(const_cast<void*>(object)))(index);
+    };
+    s.pending.store(size_ - 1, std::memory_order_relaxed);
+    publish();
+    f(0U);
+    while (s.pending.load(std::memory_order_acquire) != 0) wait_for_others(s);
+  }
+
+  /// Cuts [0, count) into one contiguous part per thread, at multiples of `grain`, and calls `f(index_range)` on each part
+  /// that is not empty. Runs on the caller alone when `count <= grain`.
+  template <class F>
+  void for_range(std::int64_t count, std::int64_t grain, F&& f) {
+    if (count <= 0) return;
+    if (size_ == 1 || count <= grain) {
+      f(index_range{0, count});
+      return;
+    }
+    run([&](unsigned index) {
+      const index_range part = share_of(count, index, size_, grain);
+      if (part.size() > 0) f(part);
+    });
+  }
+
+ private:
+  struct shared {
+    alignas(64) std::atomic<std::uint32_t> generation{0};
+    alignas(64) std::atomic<std::uint32_t> pending{0};
+    const void* object = nullptr;
+    void (*call)(const void*, unsigned) = nullptr;
+    std::atomic<bool> stop{false};
+    int spins = 0;
+  };
+
+  void publish() {
+    shared_->generation.fetch_add(1, std::memory_order_release);
+    shared_->generation.notify_all();
+  }
+
+  static void wait_for_others(shared& s) {
+    for (int i = 0; i < s.spins; ++i) {
+      if (s.pending.load(std::memory_order_acquire) == 0) return;
+      detail::relax();
+    }
+    const std::uint32_t left = s.pending.load(std::memory_order_acquire);
+    if (left != 0) s.pending.wait(left, std::memory_order_acquire);
+  }
+
+  static void work(shared& s, unsigned index) {
+    std::uint32_t seen = 0;
+    for (;;) {
+      for (int i = 0; i < s.spins && s.generation.load(std::memory_order_acquire) == seen; ++i) detail::relax();
+      s.generation.wait(seen, std::memory_order_acquire);
+      seen = s.generation.load(std::memory_order_acquire);
+      if (s.stop) return;
+      s.call(s.object, index);
+      if (s.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) s.pending.notify_one();
+    }
+  }
+
+  std::unique_ptr<shared> shared_;
+  unsigned size_;
+  std::vector<std::thread> others_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_THREAD_POOL_HPP
+
+// ---- causeway/tensor/buffer.hpp ----
+#ifndef CAUSEWAY_TENSOR_BUFFER_HPP
+#define CAUSEWAY_TENSOR_BUFFER_HPP
+
+// Aligned memory for numbers, asking for huge pages where they pay (reads gain a quarter on the reference machine). Where a
+// device computes, memory comes from it: a `memory_source` says how, and the host must be able to read and write it.
+
+#include <cstdlib>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Bytes aligned to 64, or to 2 MiB with huge pages requested when at least that large. Throws std::bad_alloc.
+inline void* allocate_aligned(std::size_t bytes) {
+  constexpr std::size_t huge = std::size_t{2} << 20U;
+  const std::size_t alignment = bytes >= huge ? huge : 64;
+  if (bytes > static_cast<std::size_t>(PTRDIFF_MAX) - alignment) throw std::bad_alloc{};  // rounding up would wrap
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  void* p = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
+  if (p == nullptr) throw std::bad_alloc{};
+#if defined(__linux__)
+  if (bytes >= huge) (void)madvise(p, rounded, MADV_HUGEPAGE);
+#endif
+  return p;
+}
+
+/// Where memory for numbers comes from: the host, unless a device's backend says otherwise. Its owner outlives the memory.
+struct memory_source {
+  void* owner = nullptr;
+  void* (*reserve)(void* owner, std::size_t bytes) = nullptr;  ///< as allocate_aligned; null: the host
+  void (*release)(void* owner, void* piece) = nullptr;
+
+  [[nodiscard]] void* allocate(std::size_t bytes) const {
+    return reserve == nullptr ? allocate_aligned(bytes) : reserve(owner, bytes);
+  }
+  void free(void* piece) const noexcept {
+    if (piece == nullptr) return;
+    if (release == nullptr) {
+      std::free(piece);
+    } else {
+      release(owner, piece);
+    }
+  }
+};
+
+/// A fixed number of zeroed values of a trivial type. Movable, not copyable.
+template <class T>
+class aligned_buffer {
+ public:
+  aligned_buffer() = default;
+  explicit aligned_buffer(std::size_t count, const memory_source& source = {})
+      : source_{source}, data_{static_cast<T*>(source.allocate(bytes_of(count)))}, size_{count} {
+    std::memset(static_cast<void*>(data_), 0, count * sizeof(T));
+  }
+  aligned_buffer(aligned_buffer&& other) noexcept
+      : source_{other.source_}, data_{std::exchange(other.data_, nullptr)}, size_{std::exchange(other.size_, 0)} {}
+  aligned_buffer& operator=(aligned_buffer&& other) noexcept {
+    std::swap(source_, other.source_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~aligned_buffer() { source_.free(data_); }
+
+  [[nodiscard]] T* data() noexcept { return data_; }
+  [[nodiscard]] const T* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::span<T> span() noexcept { return {data_, size_}; }
+  [[nodiscard]] std::span<const T> span() const noexcept { return {data_, size_}; }
+  T& operator[](std::size_t i) noexcept { return data_[i]; }
+  const T& operator[](std::size_t i) const noexcept { return data_[i]; }
+
+ private:
+  // A product that wraps would hand out less than was asked.
+  static std::size_t bytes_of(std::size_t count) {
+    if (count > PTRDIFF_MAX / sizeof(T)) throw std::bad_alloc{};
+    return count * sizeof(T);
+  }
+
+  memory_source source_;
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Memory of a source for a std::vector, which goes on to serialize as any other.
+template <class T>
+class source_allocator {
+ public:
+  using value_type = T;
+  using propagate_on_container_move_assignment = std::true_type;
+  using propagate_on_container_swap = std::true_type;
+
+  explicit source_allocator(const memory_source& source = {}) noexcept : source_{source} {}
+  template <class U>
+  source_allocator(const source_allocator<U>& other) noexcept : source_{other.source()} {}  // NOLINT: as allocators do
+
+  [[nodiscard]] T* allocate(std::size_t count) { return static_cast<T*>(source_.allocate(count * sizeof(T))); }
+  void deallocate(T* piece, std::size_t) noexcept { source_.free(piece); }
+  [[nodiscard]] const memory_source& source() const noexcept { return source_; }
+
+  friend bool operator==(const source_allocator& a, const source_allocator& b) noexcept {
+    return a.source_.owner == b.source_.owner && a.source_.release == b.source_.release;
+  }
+
+ private:
+  memory_source source_;
+};
+
+/// Numbers that grow, in memory of a source.
+template <class T>
+using source_vector = std::vector<T, source_allocator<T>>;
+
+/// Takes the numbers to memory of another source, and all that come later.
+template <class T>
+void move_to(const memory_source& source, source_vector<T>& values) {
+  const source_allocator<T> there{source};
+  if (values.get_allocator() == there) return;
+  values = source_vector<T>(values.begin(), values.end(), there);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TENSOR_BUFFER_HPP
+
+// ---- causeway/collective/options.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+#define CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// What all collectives share: how long they may take, how they cut data, where they keep working memory.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// How a sum travels. `n` peers, `size` bytes of f32 each.
+enum class algorithm : std::uint8_t {
+  automatic,  ///< one_shot up to collective_options::one_shot_bytes, and few peers; butterfly beyond
+  one_shot,   ///< everybody sends everything to everybody: (n-1) size bytes a peer, 1 latency; sums in the order 0..n-1
+  butterfly,  ///< each peer owns 1/n, sums it, sends it back: 2 (n-1)/n size bytes, 2 latencies; in the order 0..n-1
+  ring,       ///< 2 (n-1)/n size bytes, 2 (n-1) latencies, talks to two neighbours only; part p in the order p, p+1, .. p-1
+};
+
+/// Memory that collectives reuse. Give the same one to every call of a thread and they allocate nothing after the largest
+/// call was seen. Not for two threads at once.
+class collective_workspace {
+ public:
+  /// At least `bytes` bytes, 64-byte aligned; what was there before is lost when it grows.
+  [[nodiscard]] std::byte* reserve(std::size_t bytes) {
+    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+    return memory_.data();
+  }
+
+  [[nodiscard]] std::vector<net::operation>& operations() noexcept { return operations_; }
+  [[nodiscard]] std::vector<std::size_t>& sizes() noexcept { return sizes_; }
+  [[nodiscard]] std::vector<const float*>& parts() noexcept { return parts_; }
+  [[nodiscard]] thread_pool& alone() noexcept { return alone_; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
+
+ private:
+  aligned_buffer<std::byte> memory_;
+  std::vector<net::operation> operations_;
+  std::vector<std::size_t> sizes_;
+  std::vector<const float*> parts_;
+  thread_pool alone_{1};
+};
+
+struct collective_options {
+  time_point deadline = no_deadline;                    ///< on the transport's clock, for the whole call
+  algorithm how = algorithm::automatic;                 ///< must be the same on all peers, as must the next three
+  std::size_t chunk_bytes = std::size_t{256} << 10U;    ///< f32 bytes that are sent, summed and passed on as one piece
+  std::size_t one_shot_bytes = std::size_t{64} << 10U;  ///< of a peer; and at most 16 times as many of all together
+  std::uint32_t window = 4;                             ///< chunks under way at a time in each of the two phases
+  thread_pool* pool = nullptr;                          ///< for sums and codecs; none: the caller's thread
+  collective_workspace* workspace = nullptr;            ///< none: allocated for this call
+  /// Look at finished sums of f32 that arrive, too: for peers that do not rely on each other's own check. Costs 6 % of an
+  /// all-reduce over loopback.
+  bool checks_results = false;
+};
+
+/// The same, for links of `streams` TCP connections each. Several streams are what a lossy line without BBR gets; each then
+/// carries one chunk at a time and slowly, so there must be chunks for all of them: 16 MiB over 100 Mbit/s with 50 ms and
+/// 1 % loss took 4.7 s instead of 9.5 s. All peers must give the same number.
+constexpr collective_options tuned_for_streams(collective_options o, std::size_t streams) noexcept {
+  if (streams <= 1) return o;
+  o.chunk_bytes = std::size_t{128} << 10U;
+  o.window = 16;
+  return o;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_OPTIONS_HPP
+
+// ---- causeway/collective/exchange.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_EXCHANGE_HPP
+#define CAUSEWAY_COLLECTIVE_EXCHANGE_HPP
+
+// What every way of averaging a row over a group of peers looks like to a communication policy. An exchange is cut in
+// three, so that it can run beside inner steps: `begin` gets the own contribution under way, `turn` reduces what has
+// arrived and sends it on, `finish` leaves the result in the row. Exchanges are values that live in a policy and are used
+// again and again, for one conversation at a time; several of them may be in conversation at once, on channels of their
+// own.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// One conversation among a group. The transport must be the same object in all three calls, and outlive the conversation.
+struct exchange_port {
+  net::any_transport& transport;      ///< of the group: self() and size() are within the group
+  net::message_id id;                 ///< channel_stride channels from id.channel on are ours
+  const collective_options& options;  ///< deadline of this call, workspace; the pool is the context's
+};
+
+/// What is averaged. Spans must stay where they are until `finish` has returned.
+struct exchange_row {
+  std::span<float> values;      ///< in: mine, unweighted, unchanged from `begin` to `finish`; after finish: the result
+  std::span<float> residual{};  ///< not empty: begin writes values − decode(own message) here. May not alias values
+  float weight = 1;             ///< how much mine counts, >= 0; with 0 nothing of mine is sent: I only listen
+  std::span<float> counts{};    ///< not empty: after finish, the weights of those who sent coordinate i, summed
+  errc refused{};               ///< non_finite, corrupt or protocol: nobody may use my values, all fail with this code
+};
+
+/// What an exchange says about itself, for rules that decide which combinations are allowed.
+struct exchange_traits {
+  bool bit_parity = true;    ///< all peers of the group end with the same bits
+  bool own_support = false;  ///< loses nothing where every peer sends coordinates of its own choice (sparse codecs)
+  bool residual = false;     ///< fills exchange_row::residual
+  bool counts = false;       ///< fills exchange_row::counts
+  bool stateful = false;     ///< keeps something from round to round: one object for each row, and checkpoints need it
+};
+
+/// Requirements. For a blocking exchange, call the three in a row.
+///
+/// - All peers of the group call the three in the same order with the same id, as many values, equal options and contexts
+///   that differ only where the codec allows it. The result is Σ w_i x_i / Σ w_i (or what the aggregator makes of it).
+/// - An error ends the conversation: what is under way is cancelled, values and residual are unspecified, and the object is
+///   as good as new. So do `cancel()` and destroying the object, which must happen before the transport goes. Transport
+///   errors name the peer. Values that cannot be used (errc::non_finite, errc::corrupt, errc::protocol) and weights that
+///   are all 0 (errc::invalid_argument) fail on all peers alike.
+/// - `begin` while a conversation is under way cancels that one first.
+/// - Threading: one thread at a time. Deterministic: the bits depend on the inputs and the order of the peers alone.
+template <class E, class Context>
+concept Exchange = std::movable<E> &&
+    requires(E& e, const exchange_port& port, const exchange_row& row, const Context& ctx) {
+  { E::name } -> std::convertible_to<std::string_view>;
+  { E::traits } -> std::convertible_to<exchange_traits>;
+  { e.begin(port, row, ctx) } -> std::same_as<result<void>>;
+  { e.turn(port, row, ctx) } -> std::same_as<result<void>>;
+  { e.finish(port, row, ctx) } -> std::same_as<result<void>>;
+  { e.cancel() } -> std::same_as<void>;
+};
+
+/// All three phases in a row.
+template <class Context, Exchange<Context> E>
+result<void> run_exchange(E& exchange, const exchange_port& port, const exchange_row& row, const Context& ctx) {
+  CAUSEWAY_TRY(exchange.begin(port, row, ctx));
+  CAUSEWAY_TRY(exchange.turn(port, row, ctx));
+  return exchange.finish(port, row, ctx);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_EXCHANGE_HPP
+
+// ---- causeway/collective/refusal.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+#define CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+
+// "The values of peer p cannot be used", as eight bytes. A peer whose values are refused must not make the others wait: a
+// collective goes on to its end, tells everybody whose values were refused, and then fails on all peers alike.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Whose values were refused and why. `peer` equal to the number of peers: nobody's; the sum itself is too large for f32
+/// (errc::non_finite), or there are no weights to divide by (errc::invalid_argument). Other codes are of this peer's
+/// device.
+struct refusal {
+  std::uint32_t peer = 0;
+  errc code = errc::non_finite;
+  bool told = false;  ///< by another peer: this one has not seen the values
+};
+
+using refusal_bytes = std::array<std::byte, 8>;
+
+inline refusal_bytes to_bytes(const refusal& r) noexcept {
+  const std::uint32_t words[2] = {r.peer, static_cast<std::uint32_t>(r.code)};
+  refusal_bytes bytes;
+  std::memcpy(bytes.data(), words, sizeof words);
+  return bytes;
+}
+
+/// Reads what a peer claims; nullopt when it makes no sense.
+inline std::optional<refusal> from_bytes(std::span<const std::byte> bytes, std::uint32_t peers) noexcept {
+  if (bytes.size() != sizeof(refusal_bytes)) return std::nullopt;
+  std::uint32_t words[2];
+  std::memcpy(words, bytes.data(), sizeof words);
+  const auto code = static_cast<errc>(words[1]);
+  const bool known = code == errc::non_finite || code == errc::corrupt || code == errc::protocol;
+  const bool weights = code == errc::invalid_argument && words[0] == peers;
+  if (words[0] > peers || words[1] > 0xFFFFU || !(known || weights)) return std::nullopt;
+  return refusal{words[0], code, true};
+}
+
+/// Keeps one of several refusals: the lowest peer's, so that all peers report the same one. What this peer saw itself
+/// counts for more than what it was told of the same peer.
+inline void note(std::optional<refusal>& kept, const refusal& r) noexcept {
+  const bool seen = kept && r.peer == kept->peer && !r.told;
+  if (!kept || r.peer < kept->peer || seen) kept = r;
+}
+
+/// error::culprit is the refused peer, unless this one was only told.
+inline error to_error(const refusal& r, std::uint32_t peers) {
+  if (r.peer == peers && r.code == errc::invalid_argument) {
+    return fail(errc::invalid_argument, "exchange",
+                "the weights of all peers add up to 0: nobody contributes to this mean");
+  }
+  if (r.peer == peers && r.code != errc::non_finite) {
+    return fail(r.code, "exchange", "this peer's device failed while it added the messages");
+  }
+  if (r.peer == peers) {
+    return fail(errc::non_finite, "all-reduce", "the sum of finite values is too large for f32; lower the learning rate");
+  }
+  const char* what = r.code == errc::non_finite ? "its values hold NaN or infinity; nobody uses this round's result"
+                     : r.code == errc::corrupt  ? "its values cannot be decoded; nobody uses this round's result"
+                                                : "it sent the wrong number of bytes; do all peers run the same options?";
+  error e = fail(r.code, "peer " + std::to_string(r.peer), what);
+  if (!r.told) e.culprit = r.peer;
+  return e;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_REFUSAL_HPP
+
+// ---- causeway/collective/exchange_message.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+#define CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+
+// The messages of exchanges: sixteen bytes that say how much the content counts, how many values it is about, and whether
+// there is content at all; then what the codec wrote. A peer with nothing to say, or whose sums cannot be used, sends the
+// sixteen bytes alone, so that nobody ever waits for a message that does not come.
+
+#include <cmath>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Bytes in front of the codec's.
+inline constexpr std::size_t message_header_bytes = 16;
+
+/// A message as its receiver sees it. Where `bad` has a value, the rest must not be used.
+struct peer_message {
+  net::peer_index peer = 0;            ///< who sent it
+  float weight = 0;                    ///< finite, >= 0; 0: no content
+  std::span<const std::byte> bytes{};  ///< what the codec wrote
+  std::optional<refusal> bad{};
+};
+
+namespace detail {
+
+struct message_header {
+  float weight = 0;
+  std::uint32_t values = 0;   // of the row or part, modulo 2^32: a check that both sides mean the same
+  std::uint32_t refused = 0;  // see refusal; used where code is not 0
+  std::uint32_t code = 0;
+};
+static_assert(sizeof(message_header) == message_header_bytes);
+
+constexpr std::size_t message_slot(std::size_t codec_bytes) { return (message_header_bytes + codec_bytes + 63) / 64 * 64; }
+
+inline constexpr refusal no_refusal{0, errc{}};
+
+inline void write_header(std::span<std::byte> room, float weight, std::size_t values, const refusal& bad = no_refusal) {
+  const message_header h{weight, static_cast<std::uint32_t>(values), bad.peer, static_cast<std::uint32_t>(bad.code)};
+  std::memcpy(room.data(), &h, sizeof h);
+}
+
+/// The header of a peer's own contribution; true when content follows.
+inline bool write_own_header(std::span<std::byte> room, const exchange_row& row, std::size_t values, net::peer_index self) {
+  CAUSEWAY_EXPECT(row.weight >= 0);
+  CAUSEWAY_EXPECT(row.refused == errc{} || row.refused == errc::non_finite || row.refused == errc::corrupt ||
+                  row.refused == errc::protocol);
+  if (row.refused != errc{}) {
+    write_header(room, 0, values, refusal{self, row.refused});
+    return false;
+  }
+  write_header(room, row.weight, values);
+  return row.weight > 0;
+}
+
+/// Reads bytes that anybody may have sent, about `values` values.
+inline peer_message read_message(net::peer_index from, std::span<const std::byte> bytes, std::size_t values,
+                                 std::uint32_t peers) {
+  peer_message m{.peer = from};
+  message_header h;
+  if (bytes.size() < sizeof h) {
+    m.bad = refusal{from, errc::protocol};
+    return m;
+  }
+  std::memcpy(&h, bytes.data(), sizeof h);
+  m.bytes = bytes.subspan(sizeof h);
+  if (h.code != 0) {
+    m.bad = from_bytes(bytes.subspan(offsetof(message_header, refused), sizeof(refusal_bytes)), peers)
+                .value_or(refusal{from, errc::corrupt});
+    if (m.bad->peer == from) m.bad->told = false;  // it says so of itself
+  } else if (h.values != static_cast<std::uint32_t>(values)) {
+    m.bad = refusal{from, errc::protocol};
+  } else if (!std::isfinite(h.weight) || h.weight < 0 || (h.weight == 0 && !m.bytes.empty())) {
+    m.bad = refusal{from, errc::corrupt};
+  } else {
+    m.weight = h.weight;
+  }
+  return m;
+}
+
+/// Of a contribution: whatever its sender says, it is the one whose values cannot be used. What only sums can be is
+/// nonsense.
+inline refusal refused_contribution(net::peer_index from, const refusal& said) {
+  return {from, said.code == errc::invalid_argument ? errc::protocol : said.code};
+}
+
+/// 1 / total weight in f32; 0 where that is no number to multiply with.
+inline float mean_factor(double total_weight) {
+  const float factor = 1.0F / static_cast<float>(total_weight);
+  return total_weight > 0 && std::isfinite(factor) ? factor : 0.0F;
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_EXCHANGE_MESSAGE_HPP
+
+// ---- causeway/core/rng.hpp ----
+#ifndef CAUSEWAY_CORE_RNG_HPP
+#define CAUSEWAY_CORE_RNG_HPP
+
+// Counter-based random numbers (Philox4x32-10, Salmon et al. 2011): the n-th number of a (seed, stream) pair is the same on
+// every peer, on every machine, whatever was drawn elsewhere. The whole state is three integers.
+
+#include <numbers>
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// Philox4x32 with 10 rounds: four 32-bit words from a 128-bit counter and a 64-bit key.
+CAUSEWAY_HD constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
+                                                          std::uint64_t key) noexcept {
+  auto k0 = static_cast<std::uint32_t>(key);
+  auto k1 = static_cast<std::uint32_t>(key >> 32U);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53U} * counter[0];
+    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57U} * counter[2];
+    counter = {static_cast<std::uint32_t>(p1 >> 32U) ^ counter[1] ^ k0, static_cast<std::uint32_t>(p1),
+               static_cast<std::uint32_t>(p0 >> 32U) ^ counter[3] ^ k1, static_cast<std::uint32_t>(p0)};
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+  return counter;
+}
+
+/// Draws from one stream of one seed. A regular value; not safe to share between threads.
+class rng {
+ public:
+  using result_type = std::uint64_t;
+
+  constexpr explicit rng(std::uint64_t seed = 0, std::uint64_t stream = 0) noexcept : seed_{seed}, stream_{stream} {}
+
+  static constexpr result_type min() noexcept { return 0; }
+  static constexpr result_type max() noexcept { return ~std::uint64_t{0}; }
+  constexpr result_type operator()() noexcept { return next(); }
+
+  /// 64 uniform bits.
+  constexpr std::uint64_t next() noexcept {
+    const auto words = philox({static_cast<std::uint32_t>(position_), static_cast<std::uint32_t>(position_ >> 32U),
+                               static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32U)},
+                              seed_);
+    ++position_;
+    return (std::uint64_t{words[1]} << 32U) | words[0];
+  }
+
+  /// Uniform in [0, 1), 24 bits.
+  constexpr float uniform() noexcept { return static_cast<float>(next() >> 40U) * 0x1.0p-24F; }
+
+  /// Uniform in [0, bound), without bias; `bound` must be positive.
+  constexpr std::uint64_t below(std::uint64_t bound) noexcept {
+    const std::uint64_t limit = max() - max() % bound;
+    std::uint64_t draw = next();
+    while (draw >= limit) draw = next();
+    return draw % bound;
+  }
+
+  /// Standard normal (Box and Muller 1958; one of the pair is dropped so that the state stays a counter).
+  float normal() noexcept {
+    const std::uint64_t bits = next();
+    const double u = (static_cast<double>(bits >> 32U) + 0.5) * 0x1.0p-32;
+    const double v = static_cast<double>(bits & 0xFFFFFFFFU) * 0x1.0p-32;
+    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v));
+  }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(seed_, stream_, position_);
+  }
+
+  friend constexpr bool operator==(const rng&, const rng&) = default;
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t stream_;
+  std::uint64_t position_ = 0;
+};
+
+/// A stream number from a few integers, so that (purpose, epoch, peer) never collide by accident.
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) noexcept {
+  const auto words = philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(b >> 32U),
+                             static_cast<std::uint32_t>(c), static_cast<std::uint32_t>(c >> 32U)},
+                            a);
+  return (std::uint64_t{words[1]} << 32U) | words[0];
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_CORE_RNG_HPP
+
+// ---- causeway/kernels/cpu_features.hpp ----
+#ifndef CAUSEWAY_KERNELS_CPU_FEATURES_HPP
+#define CAUSEWAY_KERNELS_CPU_FEATURES_HPP
+
+// Which vector instructions a kernel may use, found at run time: a program built for any x86-64 uses what its machine has.
+// Functions marked with a CAUSEWAY_TARGET_ macro are compiled for that instruction set whatever the build's flags say; they
+// may be called only after detect_simd_level() said so.
+
+#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
+#define CAUSEWAY_X86_SIMD 1
+#define CAUSEWAY_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
+#define CAUSEWAY_TARGET_AVX512 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq")))
+#define CAUSEWAY_TARGET_AVX512_BF16 __attribute__((target("avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")))
+#else
+#define CAUSEWAY_X86_SIMD 0
+#endif
+
+// Before a loop over an array of vectors: unrolled, so that the array lives in registers.
+#if defined(__clang__)
+#define CAUSEWAY_UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define CAUSEWAY_UNROLL _Pragma("GCC unroll 16")
+#else
+#define CAUSEWAY_UNROLL
+#endif
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// Instruction sets, each containing the ones before.
+enum class simd_level : std::uint8_t {
+  portable,     ///< nothing beyond what the compiler was told
+  avx2,         ///< AVX2, FMA, F16C
+  avx512,       ///< AVX-512 F, BW, VL, DQ
+  avx512_bf16,  ///< AVX-512 and its bf16 dot products
+};
+
+/// The best level of this machine. Asks the processor once.
+inline simd_level detect_simd_level() noexcept {
+#if CAUSEWAY_X86_SIMD
+  static const simd_level level = [] {
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return simd_level::portable;
+    const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    if (!avx512) return simd_level::avx2;
+    return __builtin_cpu_supports("avx512bf16") ? simd_level::avx512_bf16 : simd_level::avx512;
+  }();
+  return level;
+#else
+  return simd_level::portable;
+#endif
+}
+
+constexpr std::string_view to_string(simd_level level) noexcept {
+  switch (level) {
+    case simd_level::portable: return "portable";
+    case simd_level::avx2: return "avx2";
+    case simd_level::avx512: return "avx512";
+    case simd_level::avx512_bf16: return "avx512, avx512_bf16";
+  }
+  return "unknown";
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_CPU_FEATURES_HPP
+
+// ---- causeway/kernels/targets.hpp ----
+#ifndef CAUSEWAY_KERNELS_TARGETS_HPP
+#define CAUSEWAY_KERNELS_TARGETS_HPP
+
+// One kernel, compiled for several instruction sets, chosen at run time. A kernel is a struct with a static, always
+// inlined `run(arguments...)` written with the vectors of simd_math.hpp; `dispatch<Kernel>(level, arguments...)` calls the
+// copy of it that was compiled for `level` (AVX-512, AVX2, or what the build's flags allow). So a build with -O2 and
+// without -march=native is as quick as one with it. A kernel with `exact = true` is never contracted (a*b+c stays two
+// roundings): it gives the same bits at every level, hence on every machine, which replicas that step on their own rely on.
+
+// Contraction is a property of the copy with GCC and of the source text with clang; an exact kernel uses both macros.
+#if defined(__clang__)
+#define CAUSEWAY_EXACT_COPY
+#define CAUSEWAY_EXACT_BODY _Pragma("clang fp contract(off)")
+#else
+#define CAUSEWAY_EXACT_COPY __attribute__((optimize("fp-contract=off")))
+#define CAUSEWAY_EXACT_BODY
+#endif
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+namespace detail {
+
+template <class Kernel, class... Args>
+CAUSEWAY_NOINLINE auto run_portable(Args... args) {
+  return Kernel::run(args...);
+}
+
+template <class Kernel, class... Args>
+CAUSEWAY_NOINLINE CAUSEWAY_EXACT_COPY auto run_portable_exact(Args... args) {
+  return Kernel::run(args...);
+}
+
+#if CAUSEWAY_X86_SIMD
+template <class Kernel, class... Args>
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 auto run_avx2(Args... args) {
+  return Kernel::run(args...);
+}
+
+template <class Kernel, class... Args>
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX2 CAUSEWAY_EXACT_COPY auto run_avx2_exact(Args... args) {
+  return Kernel::run(args...);
+}
+
+template <class Kernel, class... Args>
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 auto run_avx512(Args... args) {
+  return Kernel::run(args...);
+}
+
+template <class Kernel, class... Args>
+CAUSEWAY_NOINLINE CAUSEWAY_TARGET_AVX512 CAUSEWAY_EXACT_COPY auto run_avx512_exact(Args... args) {
+  return Kernel::run(args...);
+}
+#endif
+
+/// Calls the copy of `Kernel::run` for `level`, which this machine must support.
+template <class Kernel, class... Args>
+inline auto dispatch(simd_level level, Args... args) {
+  constexpr bool exact = Kernel::exact;
+#if CAUSEWAY_X86_SIMD
+  if constexpr (exact) {
+    if (level >= simd_level::avx512) return run_avx512_exact<Kernel>(args...);
+    if (level == simd_level::avx2) return run_avx2_exact<Kernel>(args...);
+  } else {
+    if (level >= simd_level::avx512) return run_avx512<Kernel>(args...);
+    if (level == simd_level::avx2) return run_avx2<Kernel>(args...);
+  }
+#endif
+  (void)level;
+  if constexpr (exact) {
+    return run_portable_exact<Kernel>(args...);
+  } else {
+    return run_portable<Kernel>(args...);
+  }
+}
+
+/// Fewer elements than this are not worth waking a second thread for.
+inline constexpr std::int64_t smallest_share = 16384;
+
+/// Cuts [0, count) among the threads at multiples of 64 elements, so that no two of them write one cache line.
+template <class F>
+void for_elements(thread_pool& pool, std::int64_t count, F&& f) {
+  if (count <= smallest_share) {
+    if (count > 0) f(index_range{0, count});
+  } else {
+    pool.for_range(count, 64, f);
+  }
+}
+
+/// Cuts [0, rows) among the threads, or leaves all rows with the caller when `rows * columns` is small.
+template <class F>
+void for_rows(thread_pool& pool, std::int64_t rows, std::int64_t columns, F&& f) {
+  if (rows * columns <= smallest_share) {
+    if (rows > 0) f(index_range{0, rows});
+  } else {
+    pool.for_range(rows, 1, f);
+  }
+}
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_TARGETS_HPP
+
+// ---- causeway/tensor/dtype.hpp ----
+#ifndef CAUSEWAY_TENSOR_DTYPE_HPP
+#define CAUSEWAY_TENSOR_DTYPE_HPP
+
+// Element types and their conversions. Sums are always made in f32; bf16 and f16 are storage.
+
+namespace causeway::inline CAUSEWAY_ABI {
+
+/// bfloat16: the upper half of an f32. Rounds to nearest even; NaN stays NaN.
+struct bf16 {
+  std::uint16_t bits = 0;
+
+  bf16() = default;
+  CAUSEWAY_HD constexpr explicit bf16(float value) noexcept : bits{encode(value)} {}
+  CAUSEWAY_HD constexpr explicit operator float() const noexcept {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+  }
+  friend constexpr bool operator==(const bf16&, const bf16&) = default;
+
+ private:
+  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
+    const auto u = std::bit_cast<std::uint32_t>(value);
+    if ((u & 0x7FFFFFFFU) > 0x7F800000U) return static_cast<std::uint16_t>((u >> 16U) | 0x40U);
+    return static_cast<std::uint16_t>((u + 0x7FFFU + ((u >> 16U) & 1U)) >> 16U);
+  }
+};
+
+/// IEEE half precision, as storage. Rounds to nearest even; values beyond 65504 become infinite.
+struct f16 {
+  std::uint16_t bits = 0;
+
+  f16() = default;
+  CAUSEWAY_HD constexpr explicit f16(float value) noexcept : bits{encode(value)} {}
+  CAUSEWAY_HD constexpr explicit operator float() const noexcept { return decode(bits); }
+  friend constexpr bool operator==(const f16&, const f16&) = default;
+
+ private:
+  CAUSEWAY_HD static constexpr std::uint16_t encode(float value) noexcept {
+    const auto u = std::bit_cast<std::uint32_t>(value);
+    const auto sign = static_cast<std::uint16_t>((u >> 16U) & 0x8000U);
+    const std::uint32_t magnitude = u & 0x7FFFFFFFU;
+    if (magnitude > 0x7F800000U) return static_cast<std::uint16_t>(sign | 0x7E00U);   // NaN
+    if (magnitude >= 0x477FF000U) return static_cast<std::uint16_t>(sign | 0x7C00U);  // rounds beyond 65504
+    if (magnitude < 0x33000001U) return sign;                                         // rounds to zero
+    const int exponent = static_cast<int>(magnitude >> 23U) - 127;
+    std::uint32_t mantissa = (magnitude & 0x7FFFFFU) | 0x800000U;
+    const int shift = exponent < -14 ? 13 + (-14 - exponent) : 13;  // subnormals lose more bits
+    const std::uint32_t half = 1U << (shift - 1);
+    const std::uint32_t rest = mantissa & ((1U << shift) - 1U);
+    mantissa >>= shift;
+    if (rest > half || (rest == half && (mantissa & 1U) != 0)) ++mantissa;
+    const std::uint32_t biased = exponent < -14 ? 0U : static_cast<std::uint32_t>(exponent + 14) << 10U;
+    return static_cast<std::uint16_t>(sign | (biased + mantissa));  // a carry moves into the exponent, as it should
+  }
+
+  CAUSEWAY_HD static constexpr float decode(std::uint16_t h) noexcept {
+    const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000U) << 16U;
+    const std::uint32_t exponent = (h >> 10U) & 0x1FU;
+    const std::uint32_t mantissa = h & 0x3FFU;
+    if (exponent == 31) return std::bit_cast<float>(sign | 0x7F800000U | (mantissa << 13U));
+    if (exponent != 0) return std::bit_cast<float>(sign | ((exponent + 112U) << 23U) | (mantissa << 13U));
+    const float magnitude = static_cast<float>(mantissa) * 0x1.0p-24F;
+    return sign != 0 ? -magnitude : magnitude;
+  }
+};
+
+enum class dtype : std::uint8_t { f32 = 0, bf16 = 1, f16 = 2, i32 = 3, i8 = 4, u8 = 5 };
+
+constexpr std::size_t size_of(dtype t) noexcept {
+  switch (t) {
+    case dtype::f32:
+    case dtype::i32: return 4;
+    case dtype::bf16:
+    case dtype::f16: return 2;
+    case dtype::i8:
+    case dtype::u8: return 1;
+  }
+  return 0;
+}
+
+constexpr std::string_view to_string(dtype t) noexcept {
+  switch (t) {
+    case dtype::f32: return "f32";
+    case dtype::bf16: return "bf16";
+    case dtype::f16: return "f16";
+    case dtype::i32: return "i32";
+    case dtype::i8: return "i8";
+    case dtype::u8: return "u8";
+  }
+  return "unknown";
+}
+
+namespace detail {
+template <class T>
+struct element_type;  // no definition: a type that cannot be an element must not pass for one
+}
+
+template <class T>
+inline constexpr dtype dtype_of = detail::element_type<T>::value;
+template <>
+inline constexpr dtype dtype_of<float> = dtype::f32;
+template <>
+inline constexpr dtype dtype_of<bf16> = dtype::bf16;
+template <>
+inline constexpr dtype dtype_of<f16> = dtype::f16;
+template <>
+inline constexpr dtype dtype_of<std::int32_t> = dtype::i32;
+template <>
+inline constexpr dtype dtype_of<std::int8_t> = dtype::i8;
+template <>
+inline constexpr dtype dtype_of<std::uint8_t> = dtype::u8;
+
+}  // namespace causeway::inline CAUSEWAY_ABI
+
+#endif  // CAUSEWAY_TENSOR_DTYPE_HPP
+
+// ---- causeway/kernels/simd_math.hpp ----
+#ifndef CAUSEWAY_KERNELS_SIMD_MATH_HPP
+#define CAUSEWAY_KERNELS_SIMD_MATH_HPP
+
+// Sixteen lanes at a time, written once with the compilers' generic vectors; the kernel copies of targets.hpp decide what
+// they become (one AVX-512 register, two AVX2, four SSE2). Arithmetic is the built-in operators; what they lack is here.
+// Everything takes and returns vectors by reference: a vector by value in a function that is not compiled for its register
+// size has no settled calling convention, and compilers say so, even where all is inlined.
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// A lambda inside a kernel, inlined whatever the compiler thinks of its size.
+#define CAUSEWAY_INLINE_LAMBDA __attribute__((always_inline))
+
+namespace causeway::inline CAUSEWAY_ABI::kernels::detail {
+
+using f32x16 [[gnu::vector_size(64)]] = float;
+using i32x16 [[gnu::vector_size(64)]] = std::int32_t;
+using u32x16 [[gnu::vector_size(64)]] = std::uint32_t;
+using u16x16 [[gnu::vector_size(32)]] = std::uint16_t;
+using f32x8 [[gnu::vector_size(32)]] = float;
+using f32x4 [[gnu::vector_size(16)]] = float;
+
+inline constexpr std::int64_t vector_lanes = 16;
+
+/// Marks a whole vector of lanes, against `tail`: the first `count` of them.
+struct whole {};
+struct tail {
+  std::int64_t count;
+};
+
+/// Calls `body(i, whole)` for i = 0, 16, ... and `body(i, tail)` for what is left of [0, count).
+template <class Body>
+CAUSEWAY_ALWAYS_INLINE void for_lanes(std::int64_t count, Body&& body) {
+  std::int64_t i = 0;
+  for (; i + vector_lanes <= count; i += vector_lanes) body(i, whole{});
+  if (i < count) body(i, tail{count - i});
+}
+
+// ---- loads and stores: f32 in registers, f32, bf16 or f16 in memory ------------------------------------------------
+
+CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const float* p, whole) { std::memcpy(&v, p, sizeof v); }
+CAUSEWAY_ALWAYS_INLINE void store(float* p, const f32x16& v, whole) { std::memcpy(p, &v, sizeof v); }
+
+CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const bf16*) {
+  const u32x16 bits = __builtin_convertvector(raw, u32x16) << 16U;
+  v = reinterpret_cast<f32x16>(bits);
+}
+
+/// Rounds to nearest even; a NaN stays one.
+CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const bf16*) {
+  const u32x16 bits = reinterpret_cast<u32x16>(v);
+  const u32x16 rounded = bits + 0x7FFFU + ((bits >> 16U) & 1U);
+  const u32x16 result = v != v ? (bits | 0x400000U) : rounded;
+  raw = __builtin_convertvector(result >> 16U, u16x16);
+}
+
+/// The exponent is moved by a multiplication, which also makes subnormals right.
+CAUSEWAY_ALWAYS_INLINE void widen(f32x16& v, const u16x16& raw, const f16*) {
+  const u32x16 half = __builtin_convertvector(raw, u32x16);
+  const u32x16 shifted = (half & 0x7FFFU) << 13U;
+  const f32x16 scaled = reinterpret_cast<f32x16>(shifted) * 0x1.0p112F;
+  const u32x16 infinite = shifted | 0x7F800000U;
+  const u32x16 finite = reinterpret_cast<u32x16>(scaled);
+  const u32x16 magnitude = reinterpret_cast<i32x16>(shifted) >= 0x0F800000 ? infinite : finite;
+  const u32x16 bits = magnitude | ((half & 0x8000U) << 16U);
+  v = reinterpret_cast<f32x16>(bits);
+}
+
+/// Rounds to nearest even. Subnormals are rounded by the addition of a number whose last bit is theirs.
+CAUSEWAY_ALWAYS_INLINE void narrow(u16x16& raw, const f32x16& v, const f16*) {
+  const u32x16 bits = reinterpret_cast<u32x16>(v);
+  const u32x16 magnitude = bits & 0x7FFFFFFFU;
+  const i32x16 order = reinterpret_cast<i32x16>(magnitude);
+  const u32x16 normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - (112U << 23U)) >> 13U;
+  const f32x16 shifted = reinterpret_cast<f32x16>(magnitude) + 0.5F;
+  const u32x16 subnormal = reinterpret_cast<u32x16>(shifted) - 0x3F000000U;
+  const u32x16 infinite = (magnitude & 0U) + 0x7C00U;
+  const u32x16 not_a_number = infinite + 0x200U;
+  u32x16 half = order < 0x38800000 ? subnormal : normal;
+  half = order >= 0x477FF000 ? infinite : half;
+  half = order > 0x7F800000 ? not_a_number : half;
+  raw = __builtin_convertvector(half | ((bits >> 16U) & 0x8000U), u16x16);
+}
+
+template <class Half>
+  requires(sizeof(Half) == 2)
+CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const Half* p, whole) {
+  u16x16 raw;
+  std::memcpy(&raw, p, sizeof raw);
+  widen(v, raw, p);
+}
+
+template <class Half>
+  requires(sizeof(Half) == 2)
+CAUSEWAY_ALWAYS_INLINE void store(Half* p, const f32x16& v, whole) {
+  u16x16 raw;
+  narrow(raw, v, p);
+  std::memcpy(static_cast<void*>(p), &raw, sizeof raw);
+}
+
+/// Lanes beyond the tail read as zero.
+template <class T>
+CAUSEWAY_ALWAYS_INLINE void load(f32x16& v, const T* p, tail part) {
+  T padded[vector_lanes] = {};
+  std::memcpy(static_cast<void*>(padded), p, static_cast<std::size_t>(part.count) * sizeof(T));
+  load(v, padded, whole{});
+}
+
+template <class T>
+CAUSEWAY_ALWAYS_INLINE void store(T* p, const f32x16& v, tail part) {
+  T padded[vector_lanes];
+  store(padded, v, whole{});
+  std::memcpy(static_cast<void*>(p), padded, static_cast<std::size_t>(part.count) * sizeof(T));
+}
+
+// ---- arithmetic -----------------------------------------------------------------------------------------------------
+
+CAUSEWAY_ALWAYS_INLINE void broadcast(f32x16& v, float value) { v = value - f32x16{}; }
+
+/// Square roots in place, correctly rounded. Quarter by quarter: four narrow instructions take as long as one wide one.
+CAUSEWAY_ALWAYS_INLINE void square_root(f32x16& v) {
+#if defined(__x86_64__)
+  f32x4 a = __builtin_shufflevector(v, v, 0, 1, 2, 3);
+  f32x4 b = __builtin_shufflevector(v, v, 4, 5, 6, 7);
+  f32x4 c = __builtin_shufflevector(v, v, 8, 9, 10, 11);
+  f32x4 d = __builtin_shufflevector(v, v, 12, 13, 14, 15);
+  a = _mm_sqrt_ps(a);
+  b = _mm_sqrt_ps(b);
+  c = _mm_sqrt_ps(c);
+  d = _mm_sqrt_ps(d);
+  const f32x8 low = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+  const f32x8 high = __builtin_shufflevector(c, d, 0, 1, 2, 3, 4, 5, 6, 7);
+  v = __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+  for (int lane = 0; lane < 16; ++lane) v[lane] = std::sqrt(v[lane]);
+#endif
+}
+
+/// e^x in place, relative error below 1e-7 (Cephes' polynomial). Arguments beyond ±87 are taken as ±87, so that neither
+/// the result nor its reciprocal is subnormal or infinite; NaN stays NaN.
+CAUSEWAY_ALWAYS_INLINE void exponential(f32x16& x) {
+  constexpr float round = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
+  f32x16 high, low;
+  broadcast(high, 87.0F);
+  broadcast(low, -87.0F);
+  x = high < x ? high : x;  // in this order it is one instruction, and NaN stays
+  x = low > x ? low : x;
+  const f32x16 shifted = x * 1.44269504088896341F + round;
+  const f32x16 n = shifted - round;
+  const f32x16 r = (x - n * 0.693359375F) - n * -2.12194440e-4F;
+  f32x16 p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+  p = p * r + 8.3334519073e-3F;
+  p = p * r + 4.1665795894e-2F;
+  p = p * r + 1.6666665459e-1F;
+  p = p * r + 5.0000001201e-1F;
+  p = p * (r * r) + r;
+  const u32x16 power = (reinterpret_cast<u32x16>(shifted) + (127U - 0x4B400000U)) << 23U;
+  const f32x16 scale = reinterpret_cast<f32x16>(power);
+  x = p * scale + scale;
+}
+
+/// The logistic function of -x in place: 1 / (1 + e^x).
+CAUSEWAY_ALWAYS_INLINE void sigmoid_of_minus(f32x16& x) {
+  exponential(x);
+  x = 1.0F / (1.0F + x);
+}
+
+/// The sum of all lanes, in an order of its own that is the same everywhere.
+CAUSEWAY_ALWAYS_INLINE float horizontal_sum(const f32x16& v) {
+  const f32x4 a = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 8, 9, 10, 11);
+  const f32x4 b = __builtin_shufflevector(v, v, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 12, 13, 14, 15);
+  const f32x4 c = a + b;
+  return (c[0] + c[2]) + (c[1] + c[3]);
+}
+
+/// Adds `term(accumulator, i)` over the whole vectors of [0, count), then `last(i)` for what is left, and returns the sum.
+/// Four accumulators, because one would wait for itself.
+template <class Term, class Last>
+CAUSEWAY_ALWAYS_INLINE float sum_lanes(std::int64_t count, Term&& term, Last&& last) {
+  CAUSEWAY_EXACT_BODY
+  f32x16 a{}, b{}, c{}, d{};
+  std::int64_t i = 0;
+  for (; i + 4 * vector_lanes <= count; i += 4 * vector_lanes) {
+    term(a, i);
+    term(b, i + vector_lanes);
+    term(c, i + 2 * vector_lanes);
+    term(d, i + 3 * vector_lanes);
+  }
+  for (; i + vector_lanes <= count; i += vector_lanes) term(a, i);
+  a = (a + b) + (c + d);
+  float sum = horizontal_sum(a);
+  for (; i < count; ++i) sum += last(i);
+  return sum;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels::detail
+
+#endif  // CAUSEWAY_KERNELS_SIMD_MATH_HPP
+
+// ---- causeway/kernels/convert.hpp ----
+#ifndef CAUSEWAY_KERNELS_CONVERT_HPP
+#define CAUSEWAY_KERNELS_CONVERT_HPP
+
+// Between f32 and the two 16-bit formats, rounding to nearest even. Bit for bit what the constructors of bf16 and f16 do.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+/// What activations are stored as.
+template <class T>
+concept Activation = std::same_as<T, float> || std::same_as<T, bf16>;
+
+namespace detail {
+
+struct convert_kernel {
+  static constexpr bool exact = true;
+  template <class From, class To>
+  CAUSEWAY_ALWAYS_INLINE static void run(const From* from, To* to, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, from + i, part);
+      store(to + i, v, part);
+    });
+  }
+};
+
+template <class From, class To>
+void convert_elements(thread_pool& pool, const From* from, To* to, std::int64_t count, simd_level level) {
+  for_elements(pool, count,
+               [&](index_range part) { dispatch<convert_kernel>(level, from + part.begin, to + part.begin, part.size()); });
+}
+
+}  // namespace detail
+
+/// to[i] = from[i] for `count` elements. Moves 6 bytes an element.
+inline void convert(thread_pool& pool, const float* from, bf16* to, std::int64_t count,
+                    simd_level level = detect_simd_level()) {
+  detail::convert_elements(pool, from, to, count, level);
+}
+
+inline void convert(thread_pool& pool, const bf16* from, float* to, std::int64_t count,
+                    simd_level level = detect_simd_level()) {
+  detail::convert_elements(pool, from, to, count, level);
+}
+
+/// Values beyond 65504 become infinite.
+inline void convert(thread_pool& pool, const float* from, f16* to, std::int64_t count,
+                    simd_level level = detect_simd_level()) {
+  detail::convert_elements(pool, from, to, count, level);
+}
+
+inline void convert(thread_pool& pool, const f16* from, float* to, std::int64_t count,
+                    simd_level level = detect_simd_level()) {
+  detail::convert_elements(pool, from, to, count, level);
+}
+
+/// A copy, so that code for either activation type needs no special case.
+inline void convert(thread_pool& pool, const float* from, float* to, std::int64_t count,
+                    simd_level level = detect_simd_level()) {
+  detail::convert_elements(pool, from, to, count, level);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_CONVERT_HPP
+
+// ---- causeway/kernels/elementwise.hpp ----
+#ifndef CAUSEWAY_KERNELS_ELEMENTWISE_HPP
+#define CAUSEWAY_KERNELS_ELEMENTWISE_HPP
+
+// Vector arithmetic on flat arrays. One rounding an operation at every level, so replicas that apply the same update to the
+// same numbers stay equal bit for bit whatever processors they run on.
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+namespace detail {
+
+struct add_kernel {
+  static constexpr bool exact = true;
+  template <class T>
+  CAUSEWAY_ALWAYS_INLINE static void run(T* y, const T* a, const T* b, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 va, vb;
+      load(va, a + i, part);
+      load(vb, b + i, part);
+      store(y + i, va + vb, part);
+    });
+  }
+};
+
+struct subtract_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* a, const float* b, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 va, vb;
+      load(va, a + i, part);
+      load(vb, b + i, part);
+      store(y + i, va - vb, part);
+    });
+  }
+};
+
+struct axpy_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, const float* x, std::int64_t count) {
+    CAUSEWAY_EXACT_BODY
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 vy, vx;
+      load(vy, y + i, part);
+      load(vx, x + i, part);
+      store(y + i, vy + alpha * vx, part);
+    });
+  }
+};
+
+struct scale_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float alpha, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      load(v, y + i, part);
+      store(y + i, alpha * v, part);
+    });
+  }
+};
+
+struct lerp_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, const float* x, float weight, std::int64_t count) {
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      CAUSEWAY_EXACT_BODY
+      f32x16 vy, vx;
+      load(vy, y + i, part);
+      load(vx, x + i, part);
+      store(y + i, vy + weight * (vx - vy), part);
+    });
+  }
+};
+
+struct fill_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static void run(float* y, float value, std::int64_t count) {
+    f32x16 v;
+    broadcast(v, value);
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA { store(y + i, v, part); });
+  }
+};
+
+}  // namespace detail
+
+/// y = a + b; y may be a or b. Moves 12 bytes an element (f32), 6 (bf16).
+template <Activation T>
+void add(thread_pool& pool, T* y, const T* a, const T* b, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::add_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
+  });
+}
+
+/// y = a - b; y may be a or b. Moves 12 bytes an element.
+inline void subtract(thread_pool& pool, float* y, const float* a, const float* b, std::int64_t count,
+                     simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::subtract_kernel>(level, y + part.begin, a + part.begin, b + part.begin, part.size());
+  });
+}
+
+/// y += alpha * x. Moves 12 bytes an element.
+inline void axpy(thread_pool& pool, float* y, float alpha, const float* x, std::int64_t count,
+                 simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::axpy_kernel>(level, y + part.begin, alpha, x + part.begin, part.size());
+  });
+}
+
+/// y *= alpha. Moves 8 bytes an element.
+inline void scale(thread_pool& pool, float* y, float alpha, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::scale_kernel>(level, y + part.begin, alpha, part.size());
+  });
+}
+
+/// y += weight * (x - y): y for weight 0, x (but for rounding) for weight 1. Moves 12 bytes an element.
+inline void lerp(thread_pool& pool, float* y, const float* x, float weight, std::int64_t count,
+                 simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::lerp_kernel>(level, y + part.begin, x + part.begin, weight, part.size());
+  });
+}
+
+/// y = value. Moves 4 bytes an element.
+inline void fill(thread_pool& pool, float* y, float value, std::int64_t count, simd_level level = detect_simd_level()) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    detail::dispatch<detail::fill_kernel>(level, y + part.begin, value, part.size());
+  });
+}
+
+/// All bytes zero, whatever the type.
+template <class T>
+  requires std::is_trivially_copyable_v<T>
+void zero(thread_pool& pool, T* y, std::int64_t count) {
+  detail::for_elements(pool, count, [&](index_range part) {
+    std::memset(static_cast<void*>(y + part.begin), 0, static_cast<std::size_t>(part.size()) * sizeof(T));
+  });
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_ELEMENTWISE_HPP
+
+// ---- causeway/collective/message_codec.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_MESSAGE_CODEC_HPP
+#define CAUSEWAY_COLLECTIVE_MESSAGE_CODEC_HPP
+
+// What an exchange needs of a codec and of its context. Every compress::MessageCodec is one, with
+// compress::message_context; the codecs themselves live elsewhere. Also: what a context becomes for a part of the row, so
+// that a row can be cut among peers that each reduce a part of it.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// What a codec is told besides the values: where matrices lie in the row (ascending, apart), seeds, a reference row.
+template <class X>
+concept MessageContext = std::copy_constructible<X> && requires(X& x) {
+  { x.pool } -> std::convertible_to<thread_pool&>;
+  { x.matrices.front().offset } -> std::convertible_to<std::size_t>;
+  { x.matrices.front().rows } -> std::convertible_to<std::size_t>;
+  { x.matrices.front().columns } -> std::convertible_to<std::size_t>;
+  { x.seed } -> std::convertible_to<std::uint64_t>;
+  { x.own_seed } -> std::convertible_to<std::uint64_t>;
+  { x.reference } -> std::convertible_to<std::span<const float>>;
+};
+
+/// See compress::MessageCodec, which says what the members do.
+template <class C, class X>
+concept MessageCodec = std::copyable<C> && MessageContext<X> &&
+    requires(const C& c, const X& ctx, std::size_t n, std::span<const float> values, std::span<std::byte> room,
+             std::span<const std::byte> bytes, std::span<float> sum, float weight) {
+  {bool{C::traits.sparse}};
+  {bool{C::traits.transform}};
+  { c.most_bytes(ctx, n) } -> std::same_as<std::size_t>;
+  { c.encode(ctx, values, room) } -> std::same_as<std::size_t>;
+  { c.decode_add(ctx, bytes, sum, weight, sum) } -> std::same_as<result<void>>;
+  requires !C::traits.transform || requires { c.inverse(ctx, sum); };
+};
+
+/// A codec that does what a mean does with rows before and after it adds messages, where rows lie in memory that the host
+/// had better not touch (cuda/codec.hpp): those that it `keeps`, because they lie in its `memory()`. `divide` makes each
+/// value, divided by its count where there are counts and its is above 0, factor times as large; errc::non_finite when one
+/// is then not finite.
+template <class C>
+concept RowCodec = requires(const C& c, std::span<float> row, std::span<const float> counts, float factor) {
+  { c.keeps(counts) } -> std::same_as<bool>;
+  { c.memory() } -> std::same_as<memory_source>;
+  c.clear(row);
+  c.copy(row, counts);
+  { c.divide(row, counts, factor) } -> std::same_as<result<void>>;
+  c.to_signs(row);
+};
+
+namespace detail {
+
+/// The codec that may keep rows: `codec`, or what it makes messages of.
+template <class C>
+const auto& row_codec(const C& codec) {
+  if constexpr (requires { codec.codec(); }) {
+    return codec.codec();
+  } else {
+    return codec;
+  }
+}
+template <class C>
+inline constexpr bool may_keep_rows = RowCodec<std::remove_cvref_t<decltype(row_codec(std::declval<const C&>()))>>;
+
+/// Whether the codec's own arithmetic is for these rows; empty ones are no matter.
+template <class C>
+bool is_kept(const C& codec, std::span<const float> row, std::span<const float> also = {}) {
+  if constexpr (may_keep_rows<C>) {
+    return row_codec(codec).keeps(row) && (also.empty() || row_codec(codec).keeps(also));
+  } else {
+    return false;
+  }
+}
+
+/// row = 0.
+template <class C>
+void clear(const C& codec, thread_pool& pool, std::span<float> row) {
+  if constexpr (may_keep_rows<C>) {
+    if (is_kept(codec, row)) return row_codec(codec).clear(row);
+  }
+  kernels::zero(pool, row.data(), static_cast<std::int64_t>(row.size()));
+}
+
+/// to = from.
+template <class C>
+void copy_row(const C& codec, std::span<const float> from, std::span<float> to) {
+  if constexpr (may_keep_rows<C>) {
+    if (is_kept(codec, from, to)) return row_codec(codec).copy(to, from);
+  }
+  std::copy(from.begin(), from.end(), to.begin());
+}
+
+/// Turns coefficients into values, where the codec sends coefficients.
+template <class C, class X>
+void invert(const C& codec, const X& ctx, std::span<float> row) {
+  if constexpr (C::traits.transform) codec.inverse(ctx, row);
+}
+
+/// residual = values − what `bytes` decodes to. Values that do not decode are refused later, by everybody alike.
+template <class C, class X>
+void subtract_message(const C& codec, const X& ctx, std::span<const float> values, std::span<const std::byte> bytes,
+                      std::span<float> residual) {
+  if constexpr (C::traits.transform) {
+    std::fill(residual.begin(), residual.end(), 0.0F);
+    if (!codec.decode_add(ctx, bytes, residual, -1.0F, {})) return;
+    codec.inverse(ctx, residual);
+    kernels::axpy(ctx.pool, residual.data(), 1.0F, values.data(), static_cast<std::int64_t>(values.size()));
+  } else {
+    copy_row(codec, values, residual);
+    (void)codec.decode_add(ctx, bytes, residual, -1.0F, {});
+  }
+}
+
+/// Encodes; unless empty, residual = values − what the message decodes to. A codec may do both at once.
+template <class C, class X>
+std::size_t encode_keeping(const C& codec, const X& ctx, std::span<const float> values, std::span<std::byte> room,
+                           std::span<float> residual) {
+  if constexpr (requires { codec.encode(ctx, values, room, residual); }) {
+    if (!residual.empty()) return codec.encode(ctx, values, room, residual);
+  }
+  const std::size_t used = codec.encode(ctx, values, room);
+  if (!residual.empty()) subtract_message(codec, ctx, values, room.first(used), residual);
+  return used;
+}
+
+/// Whether a sum that was encoded decodes to finite values. Who adds up says so before it sends, so that a receiver knows
+/// whose fault it is. `room` is overwritten.
+template <class C, class X>
+bool is_finite(const C& codec, const X& ctx, std::span<const std::byte> bytes, std::span<float> room) {
+  kernels::zero(ctx.pool, room.data(), static_cast<std::int64_t>(room.size()));
+  return codec.decode_add(ctx, bytes, room, 1.0F, {}).has_value();
+}
+
+/// Values may be cut at multiples of this without cutting what the codec keeps together.
+template <class C>
+std::size_t block_of(const C& codec) {
+  if constexpr (requires { codec.block(); }) {
+    return codec.block();
+  } else if constexpr (requires { codec.codec().block(); }) {
+    return codec.codec().block();
+  } else {
+    return 1;
+  }
+}
+
+/// The matrices of [begin, end) of a row, relative to `begin`. A matrix that is cut becomes up to three: what is left of
+/// the first row, whole rows, what is there of the last one.
+template <class Matrix>
+void matrices_of_part(std::span<const Matrix> all, std::size_t begin, std::size_t end, std::vector<Matrix>& part) {
+  part.clear();
+  for (const Matrix& m : all) {
+    if (m.rows == 0 || m.columns == 0) continue;
+    std::size_t at = std::max(m.offset, begin);
+    const std::size_t last = std::min(m.offset + m.rows * m.columns, end);
+    while (at < last) {
+      const std::size_t column = (at - m.offset) % m.columns;
+      const std::size_t whole = column == 0 ? (last - at) / m.columns : 0;
+      Matrix piece = m;
+      piece.offset = at - begin;
+      piece.rows = std::max(whole, std::size_t{1});
+      piece.columns = whole > 0 ? m.columns : std::min(m.columns - column, last - at);
+      part.push_back(piece);
+      at += piece.rows * piece.columns;
+    }
+  }
+}
+
+/// The context of part `index` of a row: [begin, end) of it. `matrices` is where its list of matrices lies. Parts have
+/// seeds of their own, so that they do not all leave out the same places.
+template <MessageContext X>
+X context_of_part(const X& ctx, std::uint64_t index, std::size_t begin, std::size_t end, auto& matrices) {
+  X part{ctx};
+  matrices_of_part(ctx.matrices, begin, end, matrices);
+  part.matrices = matrices;
+  part.seed = rng{ctx.seed, index}.next();
+  part.own_seed = rng{ctx.own_seed, index}.next();
+  const std::span<const float> reference = ctx.reference;
+  if (!reference.empty()) part.reference = reference.subspan(begin, end - begin);
+  return part;
+}
+
+/// What holds the matrices of a part's context.
+template <MessageContext X>
+using matrix_list = std::vector<std::remove_cv_t<std::remove_reference_t<decltype(std::declval<X&>().matrices.front())>>>;
+
+}  // namespace detail
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_MESSAGE_CODEC_HPP
+
+// ---- causeway/collective/sum.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SUM_HPP
+#define CAUSEWAY_COLLECTIVE_SUM_HPP
+
+// Sums of several peers' values in a fixed order, in f32, with a check for NaN and infinity on the way: one pass over
+// memory. The same bits on every machine.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+namespace detail {
+
+/// Whether any lane of `v` is NaN or infinite, accumulated in `bad`.
+CAUSEWAY_ALWAYS_INLINE void look_for_not_finite(kernels::detail::i32x16& bad, const kernels::detail::f32x16& v) {
+  bad |= (reinterpret_cast<kernels::detail::i32x16>(v) & 0x7F800000) == 0x7F800000;
+}
+
+CAUSEWAY_ALWAYS_INLINE bool any_lane(const kernels::detail::i32x16& mask) {
+  std::int32_t all = 0;
+  for (int lane = 0; lane < 16; ++lane) all |= mask[lane];
+  return all != 0;
+}
+
+struct finite_values_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* p, std::int64_t count) {
+    kernels::detail::i32x16 bad{};
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, p + i, part);
+      look_for_not_finite(bad, v);
+    });
+    return !any_lane(bad);
+  }
+};
+
+struct copy_finite_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* from, float* to, std::int64_t count) {
+    kernels::detail::i32x16 bad{};
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 v;
+      kernels::detail::load(v, from + i, part);
+      look_for_not_finite(bad, v);
+      kernels::detail::store(to + i, v, part);
+    });
+    return !any_lane(bad);
+  }
+};
+
+/// Block by block; a block whose sum is not finite is not stored, so that the culprit can be looked for afterwards.
+struct sum_parts_kernel {
+  static constexpr bool exact = true;
+  static constexpr std::int64_t block = 1024;
+
+  CAUSEWAY_ALWAYS_INLINE static bool run(std::span<const float* const> parts, float factor, float* out, std::int64_t begin,
+                                         std::int64_t end) {
+    bool finite = true;
+    for (std::int64_t at = begin; at < end; at += block) {
+      finite = add_block(parts, factor, out, at, std::min(block, end - at)) && finite;
+    }
+    return finite;
+  }
+
+  CAUSEWAY_ALWAYS_INLINE static bool add_block(std::span<const float* const> parts, float factor, float* out,
+                                               std::int64_t at, std::int64_t count) {
+    CAUSEWAY_EXACT_BODY
+    alignas(64) float sums[block];
+    kernels::detail::i32x16 bad{};
+    kernels::detail::for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      kernels::detail::f32x16 sum, next;
+      kernels::detail::load(sum, parts[0] + at + i, part);
+      for (std::size_t p = 1; p < parts.size(); ++p) {
+        kernels::detail::load(next, parts[p] + at + i, part);
+        sum += next;
+      }
+      sum *= factor;
+      look_for_not_finite(bad, sum);
+      kernels::detail::store(sums + i, sum, part);
+    });
+    if (any_lane(bad)) return false;
+    std::memcpy(out + at, sums, static_cast<std::size_t>(count) * sizeof(float));
+    return true;
+  }
+};
+
+}  // namespace detail
+
+/// out[i] = factor · (parts[0][i] + parts[1][i] + ...), added from left to right in f32. `out` may be one of the parts.
+/// False when a result is NaN or infinite; then a part whose own values are not finite still holds them. Bit-identical for
+/// every thread count and instruction set. Reads 4 bytes an element and part, writes 4 an element.
+inline bool sum_parts(thread_pool& pool, std::span<const float* const> parts, float factor, float* out, std::int64_t count,
+                      kernels::simd_level level = kernels::detect_simd_level()) {
+  std::atomic<bool> finite{true};
+  pool.for_range(count, 16 * detail::sum_parts_kernel::block, [&](index_range r) {
+    const bool good = kernels::detail::dispatch<detail::sum_parts_kernel>(level, parts, factor, out, r.begin, r.end);
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
+/// Whether no value is NaN or infinite.
+inline bool finite_values(std::span<const float> values, kernels::simd_level level = kernels::detect_simd_level()) {
+  return kernels::detail::dispatch<detail::finite_values_kernel>(level, values.data(),
+                                                                 static_cast<std::int64_t>(values.size()));
+}
+
+/// to = from, bit by bit, in one pass with the look for NaN and infinity; false where there are any.
+inline bool copy_finite(thread_pool& pool, std::span<const float> from, std::span<float> to,
+                        kernels::simd_level level = kernels::detect_simd_level()) {
+  std::atomic<bool> finite{true};
+  pool.for_range(static_cast<std::int64_t>(from.size()), 16 * detail::sum_parts_kernel::block, [&](index_range r) {
+    const bool good =
+        kernels::detail::dispatch<detail::copy_finite_kernel>(level, from.data() + r.begin, to.data() + r.begin, r.size());
+    if (!good) finite.store(false, std::memory_order_relaxed);
+  });
+  return finite.load(std::memory_order_relaxed);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SUM_HPP
+
+// ---- causeway/collective/aggregator.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
+#define CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
+
+// What becomes of the messages of all peers, where one place has all of them (gather_mean). Every peer works it out for
+// itself from the same bytes in the same order, and so ends with the same bits.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// What an aggregator is given.
+template <class C, class X>
+struct aggregation {
+  const C& codec;
+  const X& context;
+  std::span<const peer_message> messages;  ///< in the order of the peers; those with weight > 0 that are not refused
+  double total_weight;                     ///< of the messages
+  float factor;                            ///< 1 / total_weight, finite, not 0
+  std::uint32_t peers;                     ///< of the group
+  std::span<float> out;                    ///< zeros; becomes the result
+  std::span<float> counts;                 ///< zeros, or empty
+  std::span<float> scratch;                ///< scratch_rows times as many values as `out`; anything
+};
+
+/// Requirements:
+/// - `a.combine(aggregation)` leaves the result in `out`, as values (not coefficients), all finite; or says who is to blame
+///   that there is none.
+/// - `A::scratch_rows`: rows of working memory it needs. `A::counts`: it fills `counts` where there are any.
+/// - `A::drops_unusable`: a message that cannot be decoded counts for nothing; without it, nobody uses the round's result.
+template <class A, class C, class X>
+concept Aggregator = std::copyable<A> && requires(const A& a, const aggregation<C, X>& all) {
+  { A::name } -> std::convertible_to<std::string_view>;
+  { A::scratch_rows } -> std::convertible_to<std::size_t>;
+  {bool{A::counts}};
+  {bool{A::drops_unusable}};
+  { a.combine(all) } -> std::same_as<std::optional<refusal>>;
+};
+
+namespace detail {
+
+/// out += Σ weight · decoded, in the order of the peers.
+template <class C, class X>
+std::optional<refusal> add_messages(const aggregation<C, X>& all, std::span<float> counts) {
+  for (const peer_message& m : all.messages) {
+    const auto added = all.codec.decode_add(all.context, m.bytes, all.out, m.weight, counts);
+    if (added) continue;
+    const errc code = added.error().code;
+    const bool by_sender = code == errc::protocol || code == errc::corrupt || code == errc::non_finite;
+    return refusal{by_sender ? m.peer : all.peers, code};
+  }
+  return std::nullopt;
+}
+
+/// Multiplies by `factor`; false when something is not finite.
+inline bool scale_finite(thread_pool& pool, std::span<float> values, float factor) {
+  const float* const whole[] = {values.data()};
+  return sum_parts(pool, whole, factor, values.data(), static_cast<std::int64_t>(values.size()));
+}
+
+/// out = weight · values, and zeros for a weight of 0, whatever the values; false when something is not finite.
+inline bool weighted(thread_pool& pool, std::span<const float> values, float weight, std::span<float> out) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  if (weight == 0) {
+    kernels::zero(pool, out.data(), count);
+    return true;
+  }
+  const float* const only[] = {values.data()};
+  return sum_parts(pool, only, weight, out.data(), count);
+}
+
+template <class F>
+void for_values(thread_pool& pool, std::size_t count, F&& f) {
+  pool.for_range(static_cast<std::int64_t>(count), 1 << 14, [&](index_range r) {
+    for (auto i = static_cast<std::size_t>(r.begin); i < static_cast<std::size_t>(r.end); ++i) f(i);
+  });
+}
+
+/// out = factor · out, or of out / counts where there are counts above 0: the means of sums.
+template <class C, class X>
+std::optional<refusal> divide(const aggregation<C, X>& all, std::span<const float> counts, float factor) {
+  if constexpr (may_keep_rows<C>) {
+    if (is_kept(all.codec, all.out, counts)) {
+      const auto done = row_codec(all.codec).divide(all.out, counts, factor);
+      return done ? std::nullopt : std::optional{refusal{all.peers, done.error().code}};
+    }
+  }
+  thread_pool& pool = all.context.pool;
+  if (!counts.empty()) {
+    for_values(pool, all.out.size(), [&](std::size_t i) {
+      if (counts[i] > 0) all.out[i] /= counts[i];
+    });
+  }
+  if (!scale_finite(pool, all.out, factor)) return refusal{all.peers, errc::non_finite};
+  return std::nullopt;
+}
+
+template <class C, class X>
+void to_signs(const aggregation<C, X>& all) {
+  if constexpr (may_keep_rows<C>) {
+    if (is_kept(all.codec, all.out)) return row_codec(all.codec).to_signs(all.out);
+  }
+  for_values(all.context.pool, all.out.size(), [&](std::size_t i) {
+    const float x = all.out[i];
+    all.out[i] = x > 0 ? 1.0F : x < 0 ? -1.0F : 0.0F;
+  });
+}
+
+}  // namespace detail
+
+/// Σ w_i x_i / Σ w_i. Where a sparse message leaves a coordinate out, it says 0.
+struct mean {
+  static constexpr std::string_view name = "mean";
+  static constexpr std::size_t scratch_rows = 0;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (auto bad = detail::add_messages(all, all.counts)) return bad;
+    if (auto bad = detail::divide(all, {}, all.factor)) return bad;
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+};
+
+/// Each coordinate divided by the weights of those who sent it: Σ w_i x_i / Σ (w_i of the messages that have it); 0 where
+/// nobody has it. The mean of DeMo's reference implementation. For a dense codec it is `mean`, but for rounding.
+struct contributor_mean {
+  static constexpr std::string_view name = "contributor_mean";
+  static constexpr std::size_t scratch_rows = 1;
+  static constexpr bool counts = true;
+  static constexpr bool drops_unusable = false;
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    std::span<float> counts_here = all.counts;
+    if (counts_here.empty()) {
+      counts_here = all.scratch;
+      detail::clear(all.codec, all.context.pool, counts_here);
+    }
+    if (auto bad = detail::add_messages(all, counts_here)) return bad;
+    if (auto bad = detail::divide(all, counts_here, 1.0F)) return bad;
+    detail::invert(all.codec, all.context, all.out);
+    return std::nullopt;
+  }
+};
+
+/// The sign of what `Base` gives: -1, 0 or 1. With `contributor_mean` the aggregation of DeMo; with 1-bit messages the
+/// majority vote of signSGD (Bernstein et al. 2018).
+template <class Base = mean>
+struct sign_of {
+  static constexpr std::string_view name = "sign_of";
+  static constexpr std::size_t scratch_rows = Base::scratch_rows;
+  static constexpr bool counts = Base::counts;
+  static constexpr bool drops_unusable = Base::drops_unusable;
+
+  [[no_unique_address]] Base base{};
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    if (auto bad = base.combine(all)) return bad;
+    detail::to_signs(all);
+    return std::nullopt;
+  }
+};
+using sign_of_mean = sign_of<mean>;
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_AGGREGATOR_HPP
+
+// ---- causeway/collective/encoding.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_ENCODING_HPP
+#define CAUSEWAY_COLLECTIVE_ENCODING_HPP
+
+// What a collective needs of a codec. Every compress::Codec is one; the codecs themselves live elsewhere, since a
+// collective does not care how a float becomes fewer bytes.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// - `C::raw`: the encoded bytes are the floats themselves, so that they may be sent from where they lie;
+/// - `block()`: cutting values at multiples of it does not change what they decode to;
+/// - `encoded_size(n)`: exact bytes of n encoded values; `encode` and `decode` must produce and accept just that many.
+template <class C>
+concept Encoding = requires(const C& c, thread_pool& pool, std::size_t n, std::span<const float> values,
+                            std::span<std::byte> room, std::span<const std::byte> bytes, std::span<float> decoded) {
+  {bool{C::raw}};
+  { c.block() } -> std::same_as<std::size_t>;
+  { c.encoded_size(n) } -> std::same_as<std::size_t>;
+  { c.encode(pool, values, room) } -> std::same_as<std::size_t>;
+  { c.decode(pool, bytes, decoded) } -> std::same_as<result<void>>;
+};
+
+/// Floats as they are. For the plain sums: nothing is ever encoded.
+struct raw_encoding {
+  static constexpr bool raw = true;
+  static constexpr std::size_t block() noexcept { return 1; }
+  static constexpr std::size_t encoded_size(std::size_t n) noexcept { return n * sizeof(float); }
+  static std::size_t encode(thread_pool&, std::span<const float>, std::span<std::byte>) noexcept { return 0; }
+  static result<void> decode(thread_pool&, std::span<const std::byte>, std::span<float>) { return {}; }
+};
+static_assert(Encoding<raw_encoding>);
+
+/// Whether finite values are still finite once they were encoded: some are too large for 16 bits. Cost: as a round trip.
+template <Encoding C>
+bool survives(const C& codec, thread_pool& pool, std::span<const float> values) {
+  if constexpr (C::raw) {
+    return true;
+  } else {
+    std::vector<std::byte> bytes(codec.encoded_size(values.size()));
+    std::vector<float> back(values.size());
+    bytes.resize(codec.encode(pool, values, bytes));
+    return codec.decode(pool, bytes, back).has_value();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_ENCODING_HPP
+
+// ---- causeway/collective/channels.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_CHANNELS_HPP
+#define CAUSEWAY_COLLECTIVE_CHANNELS_HPP
+
+// Who talks on which channel. Every conversation owns `channel_stride` consecutive numbers, so that a collective can keep
+// its phases apart by adding a small number to the channel that its caller gave it.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+inline constexpr std::uint32_t channel_stride = 16;
+
+/// Channels lie below this. The bits above number the pieces of one message, so that a piece that got lost cannot be
+/// mistaken for the next one.
+inline constexpr std::uint32_t channel_limit = 1U << 16U;
+
+constexpr std::uint32_t numbered(std::uint32_t channel, std::size_t piece) noexcept {
+  return channel + static_cast<std::uint32_t>(piece % channel_limit) * channel_limit;
+}
+
+/// Channels of one run. 0 to 15 belong to the transport itself (hand-shakes, heartbeats).
+namespace channels {
+inline constexpr std::uint32_t membership = 1 * channel_stride;   ///< joins, leaves, verdicts on a step
+inline constexpr std::uint32_t metrics = 2 * channel_stride;      ///< losses, token counts
+inline constexpr std::uint32_t gradients = 3 * channel_stride;    ///< all-reduce of gradients in every step
+inline constexpr std::uint32_t updates = 4 * channel_stride;      ///< pseudo-gradients of an outer step
+inline constexpr std::uint32_t parameters = 5 * channel_stride;   ///< initial broadcast, averages of parameters
+inline constexpr std::uint32_t state = 6 * channel_stride;        ///< hashes of committed state, recovery
+inline constexpr std::uint32_t activations = 7 * channel_stride;  ///< between stages of a pipeline
+inline constexpr std::uint32_t site = 8 * channel_stride;         ///< among peers that sit close together
+inline constexpr std::uint32_t user = 64 * channel_stride;        ///< from here on: free for custom policies
+}  // namespace channels
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_CHANNELS_HPP
+
+// ---- causeway/collective/flight.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_FLIGHT_HPP
+#define CAUSEWAY_COLLECTIVE_FLIGHT_HPP
+
+// The sends and receives that one collective has under way. Buffers belong to the caller, so a collective must not return
+// while the transport still reads or writes them: whatever is under way when this object goes, is cancelled.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+inline std::string peer_name(net::peer_index peer) { return "peer " + std::to_string(peer); }
+
+/// Which message of a collective.
+struct part {
+  std::uint32_t phase = 0;  ///< below channel_stride
+  std::size_t chunk = 0;
+};
+
+namespace detail {
+
+inline net::message_id id_of(net::message_id id, const part& what) {
+  id.channel = numbered(id.channel + what.phase, what.chunk);
+  return id;
+}
+
+/// An error says which peer was waited for.
+inline result<std::size_t> naming(net::peer_index peer, result<std::size_t> moved) {
+  if (!moved && moved.error().where.empty()) moved.error().where = peer_name(peer);
+  return moved;
+}
+
+inline result<void> without_size(result<std::size_t> moved) {
+  if (!moved) return std::move(moved).error();
+  return {};
+}
+
+}  // namespace detail
+
+/// Numbered places, each empty or holding one operation of a collective on `id`. What the message is, its phase and the
+/// number of its chunk, becomes part of its channel.
+template <net::Transport T>
+class flight {
+ public:
+  flight(T& transport, const net::message_id& id, time_point deadline, std::vector<net::operation>& places,
+         std::size_t count)
+      : transport_{transport}, id_{id}, deadline_{deadline}, places_{places} {
+    places_.assign(count, 0);
+  }
+  flight(const flight&) = delete;
+  flight& operator=(const flight&) = delete;
+
+  ~flight() {
+    for (const net::operation op : places_) {
+      if (op != 0) (void)transport_.wait(op, time_point{});  // a deadline in the past cancels
+    }
+  }
+
+  [[nodiscard]] net::peer_index self() const { return transport_.self(); }
+  [[nodiscard]] std::uint32_t size() const { return transport_.size(); }
+
+  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
+    CAUSEWAY_EXPECT(places_[place] == 0);
+    places_[place] = transport_.send(to, detail::id_of(id_, what), bytes);
+  }
+
+  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
+    CAUSEWAY_EXPECT(places_[place] == 0);
+    places_[place] = transport_.receive(from, detail::id_of(id_, what), buffer);
+  }
+
+  /// One more place than the constructor was asked for.
+  std::size_t add_place() {
+    places_.push_back(0);
+    return places_.size() - 1;
+  }
+
+  /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer.
+  result<std::size_t> wait(std::size_t place, net::peer_index peer) {
+    const net::operation op = std::exchange(places_[place], 0);
+    if (op == 0) return std::size_t{0};
+    return detail::naming(peer, transport_.wait(op, deadline_));
+  }
+
+  /// As wait, for a send.
+  result<void> finish(std::size_t place, net::peer_index peer) { return detail::without_size(wait(place, peer)); }
+
+  /// As wait, for a message whose length is known.
+  result<void> wait_exact(std::size_t place, net::peer_index peer, std::size_t bytes) {
+    CAUSEWAY_ASSIGN(const std::size_t moved, wait(place, peer));
+    if (moved != bytes) {
+      return fail(errc::protocol, peer_name(peer),
+                  "it sent " + std::to_string(moved) + " bytes where " + std::to_string(bytes) +
+                      " belong; do all peers run the same model, options and version?");
+    }
+    return {};
+  }
+
+ private:
+  T& transport_;
+  net::message_id id_;
+  time_point deadline_;
+  std::vector<net::operation>& places_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_FLIGHT_HPP
+
+// ---- causeway/collective/butterfly.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
+#define CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
+
+// Reduce-scatter by direct exchange, then all-gather. Each peer owns one n-th of the values: it receives that part from
+// everybody, adds the parts in the order of the peers, and sends the result to everybody. Both phases are cut into chunks
+// that follow each other through three stages (scatter, reduce, adopt), so that sums overlap transfers. With an encoding,
+// every contribution is encoded exactly once, the reduced part is encoded once, and everybody, the owner too, adopts the
+// decoded bytes: replicas stay bit-identical.
+
+#include <list>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// One sum over all peers, times `factor`, in place. Lives for one call of run().
+template <net::Transport T, Encoding C>
+class butterfly {
+ public:
+  butterfly(T& transport, const net::message_id& id, std::span<float> data, const C& codec, float factor,
+            const collective_options& options, collective_workspace& workspace)
+      : data_{data},
+        codec_{codec},
+        factor_{factor},
+        pool_{options.pool != nullptr ? *options.pool : workspace.alone()},
+        self_{transport.self()},
+        peers_{transport.size()},
+        checks_results_{options.checks_results},
+        chunk_{chunk_elements(data.size(), options.chunk_bytes)},
+        chunks_{(largest_shard() + chunk_ - 1) / chunk_},
+        window_{static_cast<std::uint32_t>(std::clamp<std::size_t>(options.window, 1, std::max<std::size_t>(chunks_, 1)))},
+        depth_{2 * std::size_t{window_} + 1},
+        slot_{(codec.encoded_size(chunk_) + 63) / 64 * 64},
+        memory_{workspace.reserve(memory_size())},
+        sizes_{workspace.sizes()},
+        parts_{workspace.parts()},
+        flight_{transport, id, options.deadline, workspace.operations(), kinds * depth_ * peers_} {}
+
+  result<void> run() {
+    for (std::size_t k = 0; k < std::min<std::size_t>(window_, chunks_); ++k) expect_parts(k);
+    for (std::size_t step = 0; step < chunks_ + 2 * window_; ++step) {
+      if (step + window_ < chunks_) expect_parts(step + window_);
+      if (step < chunks_) scatter(step);
+      if (step >= window_ && step - window_ < chunks_) CAUSEWAY_TRY(reduce(step - window_));
+      if (step >= 2 * window_) CAUSEWAY_TRY(adopt(step - 2 * window_));
+    }
+    for (const auto& [at, peer] : verdict_places_) CAUSEWAY_TRY(flight_.finish(at, peer));
+    if (refusal_) return to_error(*refusal_, peers_);
+    return {};
+  }
+
+ private:
+  enum kind : std::size_t { sent_part, received_part, sent_result, received_result, kinds };
+  enum phase : std::uint32_t { parts = 0, results = 1, verdicts = 2 };
+
+  // --- what belongs to whom -------------------------------------------------------------------------------------------
+
+  [[nodiscard]] index_range shard(net::peer_index owner) const {
+    return share_of(static_cast<std::int64_t>(data_.size()), owner, peers_, static_cast<std::int64_t>(codec_.block()));
+  }
+  [[nodiscard]] std::size_t largest_shard() const {
+    std::int64_t largest = 0;
+    for (net::peer_index p = 0; p < peers_; ++p) largest = std::max(largest, shard(p).size());
+    return static_cast<std::size_t>(largest);
+  }
+  [[nodiscard]] std::size_t chunk_elements(std::size_t count, std::size_t chunk_bytes) const {
+    const std::size_t block = codec_.block();
+    const std::size_t wanted = std::min(chunk_bytes / sizeof(float), count);
+    return std::max((wanted + block - 1) / block, std::size_t{1}) * block;
+  }
+  /// Chunk `k` of the values that `owner` reduces; empty where its shard has no such chunk.
+  [[nodiscard]] std::span<float> piece(net::peer_index owner, std::size_t k) const {
+    const index_range range = shard(owner);
+    const std::size_t size = static_cast<std::size_t>(range.size());
+    const std::size_t first = std::min(k * chunk_, size);
+    return data_.subspan(static_cast<std::size_t>(range.begin) + first, std::min(chunk_, size - first));
+  }
+
+  // --- working memory: places of operations, slots of bytes -----------------------------------------------------------
+
+  [[nodiscard]] std::size_t place(kind what, std::size_t k, net::peer_index p) const {
+    return (k % depth_ * kinds + what) * peers_ + p;
+  }
+  // Raw floats are sent from and received into the caller's memory; only the parts to be summed need slots.
+  static constexpr std::size_t slot_kinds = C::raw ? 1 : 3;
+  static constexpr std::size_t slot_kind(kind what) {
+    if (C::raw || what == sent_part) return 0;
+    return what == received_part ? 1 : 2;  // the results: the peer's own one is sent, the others received
+  }
+  [[nodiscard]] std::size_t memory_size() const {
+    return slot_kinds * depth_ * peers_ * slot_ + (C::raw ? 0 : 2 * (chunk_ * sizeof(float) + 64));
+  }
+  [[nodiscard]] std::span<std::byte> slot(kind what, std::size_t k, net::peer_index p) const {
+    return {memory_ + ((k % depth_ * slot_kinds + slot_kind(what)) * peers_ + p) * slot_, slot_};
+  }
+  [[nodiscard]] float* sums(std::size_t which) const {
+    const std::size_t start = slot_kinds * depth_ * peers_ * slot_;
+    return reinterpret_cast<float*>(memory_ + start + which * ((chunk_ * sizeof(float) + 63) / 64 * 64));
+  }
+  /// Others in an order that starts behind this peer, so that not everybody talks to peer 0 first.
+  [[nodiscard]] net::peer_index other(std::uint32_t i) const { return (self_ + i) % peers_; }
+
+  // --- stages -----------------------------------------------------------------------------------------------------------
+
+  /// Asks for everybody's part of a chunk of the own shard. `window_` chunks ahead of the parts that this peer sends:
+  /// nobody can be further ahead than that, so nothing arrives that was not asked for.
+  void expect_parts(std::size_t k) {
+    const std::span<float> mine = piece(self_, k);
+    for (std::uint32_t i = 1; i < peers_ && !mine.empty(); ++i) {
+      const net::peer_index p = other(peers_ - i);
+      flight_.receive(place(received_part, k, p), p, part{parts, k}, slot(received_part, k, p).first(size_of(mine)));
+    }
+  }
+
+  /// Sends everybody's part of chunk `k`, and asks for the results. A raw result arrives where the part was sent from:
+  /// its owner cannot know it before it has the whole part, so it never overtakes what it replaces.
+  void scatter(std::size_t k) {
+    for (std::uint32_t i = 1; i < peers_; ++i) {
+      const net::peer_index p = other(i);
+      const std::span<float> theirs = piece(p, k);
+      if (theirs.empty()) continue;
+      expect_result(k, p);
+      flight_.send(place(sent_part, k, p), p, part{parts, k}, encoded(theirs, slot(sent_part, k, p)));
+    }
+  }
+
+  std::span<const std::byte> encoded(std::span<const float> values, std::span<std::byte> room) {
+    if constexpr (C::raw) return std::as_bytes(values);
+    return room.first(codec_.encode(pool_, values, room));
+  }
+  [[nodiscard]] std::size_t size_of(std::span<const float> values) const { return codec_.encoded_size(values.size()); }
+
+  void expect_result(std::size_t k, net::peer_index owner) {
+    const std::span<float> target = piece(owner, k);
+    std::span<std::byte> room = std::as_writable_bytes(target);
+    if constexpr (!C::raw) room = slot(received_result, k, owner).first(size_of(target));
+    flight_.receive(place(received_result, k, owner), owner, part{results, k}, room);
+  }
+
+  /// Adds everybody's parts of the own chunk and sends the result to everybody.
+  result<void> reduce(std::size_t k) {
+    CAUSEWAY_TRY(finish_sends(sent_part, k));
+    const std::span<float> mine = piece(self_, k);
+    if (mine.empty()) return {};
+    sizes_.assign(peers_, size_of(mine));
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (p == self_) continue;
+      CAUSEWAY_ASSIGN(sizes_[p], flight_.wait(place(received_part, k, p), p));
+    }
+    const std::optional<refusal> bad = C::raw ? reduce_raw(k, mine) : reduce_encoded(k, mine);
+    if (bad) {
+      note(refusal_, *bad);
+      verdicts_.push_back(to_bytes(*bad));
+    }
+    for (std::uint32_t i = 1; i < peers_; ++i) {
+      const net::peer_index p = other(i);
+      if (bad) {
+        send_verdict(k, p);
+      } else {
+        flight_.send(place(sent_result, k, p), p, part{results, k}, result_bytes(k, mine));
+      }
+    }
+    return {};
+  }
+
+  std::span<const std::byte> result_bytes(std::size_t k, std::span<const float> mine) const {
+    if constexpr (C::raw) return std::as_bytes(mine);
+    return slot(received_result, k, self_).first(size_of(mine));
+  }
+
+  void send_verdict(std::size_t k, net::peer_index p) {
+    flight_.send(place(sent_result, k, p), p, part{results, k}, {});  // an empty result: a verdict follows
+    verdict_places_.emplace_back(flight_.add_place(), p);
+    flight_.send(verdict_places_.back().first, p, part{verdicts, k}, verdicts_.back());
+  }
+
+  std::optional<refusal> reduce_raw(std::size_t k, std::span<float> mine) {
+    parts_.resize(peers_);
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (sizes_[p] != mine.size_bytes()) return refusal{p, errc::protocol};
+      parts_[p] = p == self_ ? mine.data() : reinterpret_cast<const float*>(slot(received_part, k, p).data());
+    }
+    if (sum_parts(pool_, parts_, factor_, mine.data(), static_cast<std::int64_t>(mine.size()))) return std::nullopt;
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (!finite_values({parts_[p], mine.size()})) return refusal{p, errc::non_finite};
+    }
+    return refusal{peers_, errc::non_finite};
+  }
+
+  std::optional<refusal> reduce_encoded(std::size_t k, std::span<float> mine) {
+    const std::span<float> sum{sums(0), mine.size()};
+    (void)codec_.encode(pool_, mine, slot(received_part, k, self_));  // its own contribution takes the same way
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (auto bad = add_encoded(p, slot(received_part, k, p).first(sizes_[p]), sum)) return bad;
+    }
+    const float* const whole[] = {sum.data()};
+    if (!sum_parts(pool_, whole, factor_, sum.data(), static_cast<std::int64_t>(sum.size()))) {
+      return refusal{peers_, errc::non_finite};
+    }
+    const auto room = slot(received_result, k, self_);
+    const std::size_t bytes = codec_.encode(pool_, sum, room);
+    if (!codec_.decode(pool_, room.first(bytes), mine)) return refusal{peers_, errc::non_finite};
+    return std::nullopt;
+  }
+
+  /// sum = or += what peer p's bytes decode to, in one pass where the codec can. An addition that overflows leaves what is
+  /// not finite, for the last look to find.
+  std::optional<refusal> add_encoded(net::peer_index p, std::span<const std::byte> bytes, std::span<float> sum) {
+    constexpr bool adds = requires { codec_.decode_add(pool_, bytes, sum, 1.0F); };
+    const std::span<float> next{sums(1), sum.size()};
+    auto decoded = [&]() -> result<void> {
+      if (p == 0) return codec_.decode(pool_, bytes, sum);
+      if constexpr (adds) return codec_.decode_add(pool_, bytes, sum, 1.0F);
+      return codec_.decode(pool_, bytes, next);
+    }();
+    if (!decoded) return refusal{p, decoded.error().code};
+    if (p == 0 || adds) return std::nullopt;
+    const float* const both[] = {sum.data(), next.data()};
+    if (sum_parts(pool_, both, 1.0F, sum.data(), static_cast<std::int64_t>(sum.size()))) return std::nullopt;
+    return refusal{peers_, errc::non_finite};
+  }
+
+  /// Takes everybody's results for their chunks. Then nothing of this chunk is under way any more.
+  result<void> adopt(std::size_t k) {
+    CAUSEWAY_TRY(finish_sends(sent_result, k));
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (p == self_) continue;
+      const std::span<float> target = piece(p, k);
+      CAUSEWAY_ASSIGN(const std::size_t moved, flight_.wait(place(received_result, k, p), p));
+      if (!target.empty()) CAUSEWAY_TRY(accept(k, p, target, moved));
+    }
+    return {};
+  }
+
+  /// Before waiting for what others make of the sends: one that failed would never be answered.
+  result<void> finish_sends(kind what, std::size_t k) {
+    for (std::uint32_t i = 1; i < peers_; ++i) CAUSEWAY_TRY(flight_.finish(place(what, k, other(i)), other(i)));
+    return {};
+  }
+
+  result<void> accept(std::size_t k, net::peer_index owner, std::span<float> target, std::size_t moved) {
+    if (moved == 0) return take_verdict(k, owner);
+    if constexpr (C::raw) {
+      if (moved != target.size_bytes()) note(refusal_, {owner, errc::protocol});
+      if (checks_results_ && !finite_values(target)) note(refusal_, {owner, errc::non_finite});
+    } else {
+      const auto decoded = codec_.decode(pool_, slot(received_result, k, owner).first(moved), target);
+      if (!decoded) note(refusal_, {owner, decoded.error().code});
+    }
+    return {};
+  }
+
+  result<void> take_verdict(std::size_t k, net::peer_index owner) {
+    refusal_bytes bytes;
+    const std::size_t at = flight_.add_place();
+    flight_.receive(at, owner, part{verdicts, k}, bytes);
+    CAUSEWAY_ASSIGN(const std::size_t moved, flight_.wait(at, owner));
+    auto claimed = from_bytes(std::span{bytes}.first(moved), peers_).value_or(refusal{owner, errc::protocol});
+    if (claimed.peer == self_) claimed.told = false;  // whose values they are can look
+    note(refusal_, claimed);
+    return {};
+  }
+
+  std::span<float> data_;
+  const C& codec_;
+  float factor_;
+  thread_pool& pool_;
+  net::peer_index self_;
+  std::uint32_t peers_;
+  bool checks_results_;
+  std::size_t chunk_;
+  std::size_t chunks_;
+  std::uint32_t window_;
+  std::size_t depth_;
+  std::size_t slot_;
+  std::byte* memory_;
+  std::optional<refusal> refusal_;
+  std::list<refusal_bytes> verdicts_;  // a list: verdicts under way must not move
+  std::vector<std::pair<std::size_t, net::peer_index>> verdict_places_;
+  std::vector<std::size_t>& sizes_;
+  std::vector<const float*>& parts_;
+  flight<T> flight_;  // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_BUTTERFLY_HPP
+
+// ---- causeway/collective/ring.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_RING_HPP
+#define CAUSEWAY_COLLECTIVE_RING_HPP
+
+// All-reduce around a ring (Patarasuk and Yuan, 2009). Segment s starts at peer s and collects one contribution per hop,
+// so it is added in the order s, s+1, ..., s-1; then the sums go round once more. Segments are cut into chunks, and a chunk
+// is passed on as soon as it is summed, so that the sum of one overlaps the transfer of the next.
+
+#include <limits>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// One sum over all peers, times `factor`, in place. Lives for one call of run().
+template <net::Transport T>
+class ring {
+ public:
+  ring(T& transport, const net::message_id& id, std::span<float> data, float factor, const collective_options& options,
+       collective_workspace& workspace)
+      : data_{data},
+        factor_{factor},
+        pool_{options.pool != nullptr ? *options.pool : workspace.alone()},
+        self_{transport.self()},
+        peers_{transport.size()},
+        chunk_{std::max(std::min(options.chunk_bytes / sizeof(float), data.size()), std::size_t{1})},
+        chunks_{((data.size() + peers_ - 1) / peers_ + chunk_ - 1) / chunk_},
+        window_{std::max(std::size_t{options.window}, chunks_)},  // the left peer starts with a whole segment
+        reduce_items_{(peers_ - 1) * chunks_},
+        memory_{workspace.reserve(window_ * slot_bytes())},
+        flight_{transport, id, options.deadline, workspace.operations(), 4 * reduce_items_} {}
+
+  /// Item i of 2 (n-1) chunks_ is chunk i % chunks_ of round i / chunks_: in round t this peer sends segment self - t and
+  /// receives segment self - t - 1.
+  result<void> run() {
+    const bool own_finite = finite_values(data_);
+    const std::size_t items = 2 * reduce_items_;
+    for (std::size_t i = 0; i < std::min(window_, items); ++i) expect(i);
+    for (std::size_t i = 0; i < std::min(chunks_, items); ++i) pass_on(i);
+    for (std::size_t i = 0; i < items; ++i) {
+      // A finished sum never comes round if the part that this peer sent for it failed: look at that first.
+      if (i >= reduce_items_) CAUSEWAY_TRY(flight_.finish(i - reduce_items_, right()));
+      CAUSEWAY_TRY(flight_.wait_exact(items + i, left(), outgoing(i + chunks_).size_bytes()));
+      if (i < reduce_items_) add(i);
+      if (i + chunks_ < items) pass_on(i + chunks_);
+      if (i + window_ < items) expect(i + window_);
+    }
+    for (std::size_t i = 0; i < items; ++i) CAUSEWAY_TRY(flight_.finish(i, right()));
+    if (finite_values(data_)) return {};
+    return not_finite(own_finite);
+  }
+
+ private:
+  [[nodiscard]] net::peer_index right() const { return (self_ + 1) % peers_; }
+  [[nodiscard]] net::peer_index left() const { return (self_ + peers_ - 1) % peers_; }
+  [[nodiscard]] std::size_t slot_bytes() const { return (chunk_ * sizeof(float) + 63) / 64 * 64; }
+
+  /// What item i sends; item i + chunks_ sends what item i received.
+  [[nodiscard]] std::span<float> outgoing(std::size_t i) const {
+    const std::size_t round = i / chunks_ % peers_;
+    const auto segment = static_cast<unsigned>((self_ + peers_ - round) % peers_);
+    const index_range range = share_of(static_cast<std::int64_t>(data_.size()), segment, peers_);
+    const auto size = static_cast<std::size_t>(range.size());
+    const std::size_t first = std::min(i % chunks_ * chunk_, size);
+    return data_.subspan(static_cast<std::size_t>(range.begin) + first, std::min(chunk_, size - first));
+  }
+
+  [[nodiscard]] std::span<std::byte> slot(std::size_t i) const {
+    return {memory_ + i % window_ * slot_bytes(), outgoing(i + chunks_).size_bytes()};
+  }
+
+  void pass_on(std::size_t i) { flight_.send(i, right(), part{0, i}, std::as_bytes(outgoing(i))); }
+
+  /// Partial sums go to a slot. A finished sum goes where it belongs: it holds what this peer sent from there, so that has
+  /// left before it arrives.
+  void expect(std::size_t i) {
+    const std::span<std::byte> room = i < reduce_items_ ? slot(i) : std::as_writable_bytes(outgoing(i + chunks_));
+    flight_.receive(2 * reduce_items_ + i, left(), part{0, i}, room);
+  }
+
+  void add(std::size_t i) {
+    const std::span<float> mine = outgoing(i + chunks_);
+    const float* const both[] = {reinterpret_cast<const float*>(slot(i).data()), mine.data()};
+    const bool complete = i >= reduce_items_ - chunks_;
+    const float factor = complete ? factor_ : 1.0F;
+    const bool finite = sum_parts(pool_, both, factor, mine.data(), static_cast<std::int64_t>(mine.size()));
+    if (!finite) mine.front() = std::numeric_limits<float>::quiet_NaN();  // goes round, so that all peers see it
+  }
+
+  [[nodiscard]] error not_finite(bool own_finite) const {
+    if (!own_finite) return to_error({self_, errc::non_finite}, peers_);
+    return fail(
+        errc::non_finite, "all-reduce",
+        "a peer's values hold NaN or infinity, or their sum is too large for f32; the peer itself says so in its log");
+  }
+
+  std::span<float> data_;
+  float factor_;
+  thread_pool& pool_;
+  net::peer_index self_;
+  std::uint32_t peers_;
+  std::size_t chunk_;
+  std::size_t chunks_;
+  std::size_t window_;
+  std::size_t reduce_items_;
+  std::byte* memory_;
+  flight<T> flight_;  // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RING_HPP
+
+// ---- causeway/collective/all_reduce.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
+#define CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
+
+// Sums and means over all peers. Whatever the algorithm, every peer ends with the same bits, and those depend on the order
+// of the peers and on nothing else: not on arrival times, thread counts or instruction sets. After an error the values are
+// unspecified: keep a copy where the step can be repeated.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+namespace detail {
+
+/// Everybody sends everything to everybody, and adds for itself.
+template <net::Transport T>
+result<void> one_shot(T& transport, const net::message_id& id, std::span<float> data, float factor,
+                      const collective_options& options, collective_workspace& workspace) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const std::size_t slot = (data.size_bytes() + 63) / 64 * 64;
+  std::byte* const memory = workspace.reserve(slot * peers);
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    const net::peer_index from = (self + peers - i) % peers;
+    ops.receive(from, from, part{}, {memory + from * slot, data.size_bytes()});
+  }
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    const net::peer_index to = (self + i) % peers;
+    ops.send(peers + to, to, part{}, std::as_bytes(data));
+  }
+  std::optional<refusal> bad;
+  auto& parts = workspace.parts();
+  parts.assign(peers, data.data());
+  for (net::peer_index p = 0; p < peers; ++p) {
+    if (p != self) {
+      CAUSEWAY_ASSIGN(const std::size_t moved, ops.wait(p, p));
+      if (moved != data.size_bytes()) note(bad, {p, errc::protocol});
+      parts[p] = reinterpret_cast<const float*>(memory + p * slot);
+    }
+    if (!finite_values({parts[p], data.size()})) note(bad, {p, errc::non_finite});
+  }
+  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(peers + p, p));  // then `data` may change
+  if (bad) return to_error(*bad, peers);
+  thread_pool& pool = options.pool != nullptr ? *options.pool : workspace.alone();
+  if (sum_parts(pool, parts, factor, data.data(), static_cast<std::int64_t>(data.size()))) return {};
+  return to_error({peers, errc::non_finite}, peers);
+}
+
+template <net::Transport T>
+result<void> all_reduce(T& transport, const net::message_id& id, std::span<float> data, float factor,
+                        const collective_options& options) {
+  if (data.empty()) return {};
+  if (transport.size() == 1) {
+    if (finite_values(data)) return {};
+    return to_error({0, errc::non_finite}, 1);
+  }
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  algorithm how = options.how;
+  if (how == algorithm::automatic) {
+    const bool little = data.size_bytes() <= options.one_shot_bytes;
+    const bool few = data.size_bytes() * transport.size() <= 16 * options.one_shot_bytes;
+    how = little && few ? algorithm::one_shot : algorithm::butterfly;
+  }
+  if (how == algorithm::one_shot) return one_shot(transport, id, data, factor, options, workspace);
+  if (how == algorithm::ring) return ring<T>{transport, id, data, factor, options, workspace}.run();
+  return butterfly<T, raw_encoding>{transport, id, data, raw_encoding{}, factor, options, workspace}.run();
+}
+
+}  // namespace detail
+
+/// data[i] = sum over all peers of their data[i], in f32, in place. Every peer calls it with the same `id`, as many values
+/// and the same options. Payload bytes sent by a peer: 2 (n-1)/n of the size (one_shot: n-1 times the size); latencies: see
+/// `algorithm`. Allocates nothing when given a workspace that has seen the size before.
+///
+/// errc::timeout, errc::peer_lost and errc::wrong_parent name the peer that was waited for. errc::non_finite names a peer
+/// whose values hold NaN or infinity, and is given by all peers alike (in a ring the culprit alone is told its name).
+template <net::Transport T>
+result<void> all_reduce_sum(T& transport, const net::message_id& id, std::span<float> data,
+                            const collective_options& options = {}) {
+  return detail::all_reduce(transport, id, data, 1.0F, options);
+}
+
+/// As all_reduce_sum, then times 1/n (as f32), before the sums are sent round.
+template <net::Transport T>
+result<void> all_reduce_mean(T& transport, const net::message_id& id, std::span<float> data,
+                             const collective_options& options = {}) {
+  return detail::all_reduce(transport, id, data, 1.0F / static_cast<float>(transport.size()), options);
+}
+
+/// The mean of what all peers' values decode to, in place, with encoded bytes on the wire: 2 (n-1)/n · size · ratio of them
+/// a peer. Nothing is encoded twice on its way: a contribution once, by the peer that makes it; each part's mean once, by
+/// the peer that owns it. Everybody, the owner too, ends with the decoded mean: the same bits everywhere.
+///
+/// For a codec C that loses something, what this peer contributed is decode(encode(data)), encoded from the start of `data`
+/// in blocks of codec.block(): a caller that feeds the loss back computes it from that. Errors: as all_reduce_sum; also
+/// errc::corrupt, with the peer whose bytes do not decode, given by all peers alike.
+template <net::Transport T, Encoding C>
+result<void> exchange_mean(T& transport, const net::message_id& id, const C& codec, std::span<float> data,
+                           const collective_options& options = {}) {
+  if constexpr (C::raw) {
+    return all_reduce_mean(transport, id, data, options);
+  } else {
+    if (data.empty()) return {};
+    collective_workspace own;
+    collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+    const float factor = 1.0F / static_cast<float>(transport.size());
+    return butterfly<T, C>{transport, id, data, codec, factor, options, workspace}.run();
+  }
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_ALL_REDUCE_HPP
+
+// ---- causeway/collective/barrier.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_BARRIER_HPP
+#define CAUSEWAY_COLLECTIVE_BARRIER_HPP
+
+// Nobody leaves before everybody has come.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Dissemination barrier (Hensgen, Finkel and Manber, 1988): ceil(log2 n) empty messages a peer, as many latencies.
+template <net::Transport T>
+result<void> barrier(T& transport, const net::message_id& id, const collective_options& options = {}) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2};
+  for (std::uint32_t distance = 1; distance < peers; distance *= 2) {
+    const net::peer_index to = (self + distance) % peers;
+    const net::peer_index from = (self + peers - distance) % peers;
+    ops.receive(0, from, part{}, {});
+    ops.send(1, to, part{}, {});
+    CAUSEWAY_TRY(ops.finish(0, from));
+    CAUSEWAY_TRY(ops.finish(1, to));
+  }
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_BARRIER_HPP
+
+// ---- causeway/collective/broadcast.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+#define CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+
+// One peer's bytes to all others.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+namespace detail {
+
+/// The root sends to everybody: one latency, n-1 times the size on the root's link.
+template <net::Transport T>
+result<void> broadcast_flat(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data) {
+  const net::peer_index self = transport.self();
+  if (self != root) {
+    ops.receive(0, root, part{}, data);
+    return ops.wait_exact(0, root, data.size());
+  }
+  for (net::peer_index p = 0; p < transport.size(); ++p) {
+    if (p != root) ops.send(p, p, part{}, data);
+  }
+  for (net::peer_index p = 0; p < transport.size(); ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+/// From peer to peer, chunk by chunk: nobody sends more than the size once.
+template <net::Transport T>
+result<void> broadcast_chain(T& transport, flight<T>& ops, net::peer_index root, std::span<std::byte> data,
+                             std::size_t chunk, std::size_t chunks) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const bool first = self == root;
+  const bool last = (self + 1) % peers == root;
+  const net::peer_index left = (self + peers - 1) % peers;
+  const net::peer_index right = (self + 1) % peers;
+  const auto piece = [&](std::size_t k) { return data.subspan(k * chunk, std::min(chunk, data.size() - k * chunk)); };
+  for (std::size_t k = 0; k < chunks && !first; ++k) ops.receive(k, left, part{0, k}, piece(k));
+  for (std::size_t k = 0; k < chunks; ++k) {
+    if (!first) CAUSEWAY_TRY(ops.wait_exact(k, left, piece(k).size()));
+    if (!last) ops.send(chunks + k, right, part{0, k}, piece(k));
+  }
+  for (std::size_t k = 0; k < chunks; ++k) CAUSEWAY_TRY(ops.finish(chunks + k, right));
+  return {};
+}
+
+}  // namespace detail
+
+/// `data` of `root` replaces everybody's; all give as many bytes. Up to options.one_shot_bytes the root sends to each peer
+/// (1 latency, (n-1) size bytes); beyond, the bytes go along a chain of the peers in chunks (n-1 latencies, each peer sends
+/// at most the size once). Errors name the peer that was waited for.
+template <net::Transport T>
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<std::byte> data,
+                       const collective_options& options = {}) {
+  CAUSEWAY_EXPECT(root < transport.size());
+  if (data.empty() || transport.size() == 1) return {};
+  collective_workspace own;
+  auto& places = (options.workspace != nullptr ? *options.workspace : own).operations();
+  if (data.size() <= options.one_shot_bytes) {
+    flight<T> ops{transport, id, options.deadline, places, transport.size()};
+    return detail::broadcast_flat(transport, ops, root, data);
+  }
+  const std::size_t chunk = std::max(options.chunk_bytes, std::size_t{1});
+  const std::size_t chunks = (data.size() + chunk - 1) / chunk;
+  flight<T> ops{transport, id, options.deadline, places, 2 * chunks};
+  return detail::broadcast_chain(transport, ops, root, data, chunk, chunks);
+}
+
+/// As above, for values of a trivially copyable type. All peers must have the same byte order.
+template <net::Transport T, class V>
+  requires(std::is_trivially_copyable_v<V> && !std::same_as<V, std::byte>)
+result<void> broadcast(T& transport, const net::message_id& id, net::peer_index root, std::span<V> values,
+                       const collective_options& options = {}) {
+  return broadcast(transport, id, root, std::as_writable_bytes(values), options);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_BROADCAST_HPP
+
+// ---- causeway/collective/conversation.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
+#define CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
+
+// The sends and receives of an exchange that is cut into phases: as `flight`, but it lives in the exchange and stays open
+// between its calls. Closing it, and destroying it, cancels what is under way: buffers are free again.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Numbered places, each empty or holding one operation. Movable: buffers belong to somebody else. Not thread-safe.
+class conversation {
+ public:
+  conversation() = default;
+  conversation(conversation&& other) noexcept
+      : transport_{std::exchange(other.transport_, nullptr)}, id_{other.id_}, places_{std::move(other.places_)} {}
+  conversation& operator=(conversation&& other) noexcept {
+    std::swap(transport_, other.transport_);
+    std::swap(id_, other.id_);
+    std::swap(places_, other.places_);
+    return *this;
+  }
+  ~conversation() { close(); }
+
+  void open(const exchange_port& port, std::size_t places) {
+    close();
+    transport_ = &port.transport;
+    id_ = port.id;
+    places_.assign(places, 0);
+  }
+
+  [[nodiscard]] bool is_open() const noexcept { return transport_ != nullptr; }
+
+  /// Cancels what is under way.
+  void close() {
+    if (transport_ == nullptr) return;
+    for (net::operation& op : places_) {
+      if (op != 0) (void)transport_->wait(std::exchange(op, 0), time_point{});  // a deadline in the past cancels
+    }
+    transport_ = nullptr;
+  }
+
+  void send(std::size_t place, net::peer_index to, const part& what, std::span<const std::byte> bytes) {
+    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+    places_[place] = transport_->send(to, detail::id_of(id_, what), bytes);
+  }
+
+  void receive(std::size_t place, net::peer_index from, const part& what, std::span<std::byte> buffer) {
+    CAUSEWAY_EXPECT(is_open() && places_[place] == 0);
+    places_[place] = transport_->receive(from, detail::id_of(id_, what), buffer);
+  }
+
+  /// Bytes moved by the operation in `place`; 0 where there is none. An error names the peer, and closes.
+  result<std::size_t> wait(std::size_t place, net::peer_index peer, time_point deadline) {
+    CAUSEWAY_EXPECT(is_open());
+    const net::operation op = std::exchange(places_[place], 0);
+    if (op == 0) return std::size_t{0};
+    auto moved = detail::naming(peer, transport_->wait(op, deadline));
+    if (!moved) close();
+    return moved;
+  }
+
+  /// As wait, for a send.
+  result<void> finish(std::size_t place, net::peer_index peer, time_point deadline) {
+    return detail::without_size(wait(place, peer, deadline));
+  }
+
+ private:
+  net::any_transport* transport_ = nullptr;
+  net::message_id id_;
+  std::vector<net::operation> places_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_CONVERSATION_HPP
+
+// ---- causeway/collective/gather.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_GATHER_HPP
+#define CAUSEWAY_COLLECTIVE_GATHER_HPP
+
+// Everybody's bytes to one peer, or to all. Lengths may differ: each peer says its length first, and nobody reserves more
+// than the caller's limit because somebody else says so.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+namespace detail {
+
+/// The places of one gather's operations: for every peer a length and bytes, out and in.
+struct gather_places {
+  std::size_t peers;
+  [[nodiscard]] std::size_t length_out(net::peer_index p) const { return p; }
+  [[nodiscard]] std::size_t bytes_out(net::peer_index p) const { return peers + p; }
+  [[nodiscard]] std::size_t length_in(net::peer_index p) const { return 2 * peers + p; }
+  [[nodiscard]] std::size_t bytes_in(net::peer_index p) const { return 3 * peers + p; }
+};
+
+inline error too_long(net::peer_index peer, std::size_t offered, std::size_t limit) {
+  return fail(errc::too_large, peer_name(peer),
+              std::to_string(offered) + " bytes to gather, where the caller allows " + std::to_string(limit));
+}
+
+/// Receives from all others: `lengths` are under way already.
+template <net::Transport T>
+result<void> collect(flight<T>& ops, const gather_places& at, std::span<const std::size_t> lengths, std::size_t limit,
+                     std::vector<std::vector<std::byte>>& all) {
+  for (net::peer_index p = 0; p < lengths.size(); ++p) {
+    if (p == ops.self()) continue;
+    CAUSEWAY_TRY(ops.wait_exact(at.length_in(p), p, sizeof(std::uint64_t)));
+    if (lengths[p] > limit) return too_long(p, lengths[p], limit);
+    all[p].resize(lengths[p]);
+    ops.receive(at.bytes_in(p), p, part{1}, all[p]);
+  }
+  for (net::peer_index p = 0; p < lengths.size(); ++p) {
+    if (p != ops.self()) CAUSEWAY_TRY(ops.wait_exact(at.bytes_in(p), p, all[p].size()));
+  }
+  return {};
+}
+
+/// Sends `mine` to the peers that `wants` names, and receives from all others if `wants` names this one.
+template <net::Transport T, class Wants>
+result<void> gather_to(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
+                       std::vector<std::vector<std::byte>>& all, const Wants& wants, const collective_options& options) {
+  static_assert(sizeof(std::size_t) == sizeof(std::uint64_t));  // lengths travel as the workspace holds them
+  const net::peer_index self = transport.self();
+  if (mine.size() > limit) return too_long(self, mine.size(), limit);
+  const gather_places at{transport.size()};
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  auto& lengths = workspace.sizes();
+  lengths.assign(at.peers, mine.size());
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 4 * at.peers};
+  for (net::peer_index p = 0; p < at.peers && wants(self); ++p) {
+    if (p != self) ops.receive(at.length_in(p), p, part{0}, std::as_writable_bytes(std::span{&lengths[p], 1}));
+  }
+  for (net::peer_index p = 0; p < at.peers; ++p) {
+    if (p == self || !wants(p)) continue;
+    ops.send(at.length_out(p), p, part{0}, std::as_bytes(std::span{&lengths[self], 1}));
+    ops.send(at.bytes_out(p), p, part{1}, mine);
+  }
+  if (wants(self)) {
+    all.resize(at.peers);
+    all[self].assign(mine.begin(), mine.end());
+    CAUSEWAY_TRY(collect(ops, at, lengths, limit, all));
+  }
+  for (net::peer_index p = 0; p < at.peers; ++p) {
+    CAUSEWAY_TRY(ops.finish(at.length_out(p), p));
+    CAUSEWAY_TRY(ops.finish(at.bytes_out(p), p));
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// all[p] = the bytes of peer p, on `root`; left alone elsewhere. At most `limit` bytes each (errc::too_large, naming the
+/// peer that offers more). 1 latency; every peer but the root sends its bytes and 8 more.
+template <net::Transport T>
+result<void> gather(T& transport, const net::message_id& id, net::peer_index root, std::span<const std::byte> mine,
+                    std::size_t limit, std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+  CAUSEWAY_EXPECT(root < transport.size());
+  const auto wants = [root](net::peer_index p) { return p == root; };
+  return detail::gather_to(transport, id, mine, limit, all, wants, options);
+}
+
+/// As gather, on every peer: 1 latency; every peer sends n-1 times its bytes and 8 more.
+template <net::Transport T>
+result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::size_t limit,
+                        std::vector<std::vector<std::byte>>& all, const collective_options& options = {}) {
+  const auto wants = [](net::peer_index) { return true; };
+  return detail::gather_to(transport, id, mine, limit, all, wants, options);
+}
+
+/// For parts of equal length: `all` has n parts of mine.size() bytes; part p becomes the bytes of peer p. 1 latency; every
+/// peer sends n-1 times its bytes. `mine` may be the peer's own part of `all`.
+template <net::Transport T>
+result<void> all_gather(T& transport, const net::message_id& id, std::span<const std::byte> mine, std::span<std::byte> all,
+                        const collective_options& options = {}) {
+  const net::peer_index self = transport.self();
+  const std::uint32_t peers = transport.size();
+  const std::size_t size = mine.size();
+  CAUSEWAY_EXPECT(all.size() == size * peers);
+  collective_workspace own;
+  collective_workspace& workspace = options.workspace != nullptr ? *options.workspace : own;
+  flight<T> ops{transport, id, options.deadline, workspace.operations(), 2 * std::size_t{peers}};
+  for (std::uint32_t i = 1; i < peers; ++i) {
+    const net::peer_index from = (self + peers - i) % peers;
+    ops.receive(peers + from, from, part{}, all.subspan(from * size, size));
+  }
+  for (std::uint32_t i = 1; i < peers; ++i) ops.send((self + i) % peers, (self + i) % peers, part{}, mine);
+  if (size > 0) std::memmove(all.data() + self * size, mine.data(), size);
+  for (net::peer_index p = 0; p < peers; ++p) {
+    if (p != self) CAUSEWAY_TRY(ops.wait_exact(peers + p, p, size));
+  }
+  for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(ops.finish(p, p));
+  return {};
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_GATHER_HPP
+
+// ---- causeway/collective/gather_mean.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
+#define CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
+
+// Everybody's whole message to everybody. The topology for sparse codecs whose peers choose coordinates for themselves: a
+// sum of such messages is no longer small, so nobody sums on the way. Each peer decodes all messages, its own too, in the
+// order of the peers: the same bytes in the same order, hence the same bits everywhere.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Models Exchange. One phase: `turn` does nothing. A peer sends n-1 times its message and 16 bytes; 1 latency. Weights
+/// travel with the messages; a peer of weight 0 sends 16 bytes. Memory: n messages of the codec's largest size.
+template <class Codec, class Aggregation = mean>
+class gather_mean {
+ public:
+  static constexpr std::string_view name = "gather_mean";
+  static constexpr exchange_traits traits{
+      .bit_parity = true, .own_support = true, .residual = true, .counts = Aggregation::counts, .stateful = false};
+
+  explicit gather_mean(Codec codec = Codec{}, Aggregation aggregator = Aggregation{})
+      : codec_{std::move(codec)}, aggregator_{std::move(aggregator)} {}
+
+  [[nodiscard]] const Codec& codec() const noexcept { return codec_; }
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
+    const net::peer_index self = port.transport.self();
+    const std::uint32_t peers = port.transport.size();
+    talk_.open(port, 2 * std::size_t{peers});
+    slot_ = detail::message_slot(codec_.most_bytes(ctx, row.values.size()));
+    if (memory_.size() < slot_ * peers) memory_ = aligned_buffer<std::byte>{slot_ * peers};
+    write_own(self, row, ctx);
+    for (std::uint32_t i = 1; i < peers; ++i) {
+      const net::peer_index from = (self + peers - i) % peers;
+      talk_.receive(from, from, part{}, slot(from));
+    }
+    for (std::uint32_t i = 1; i < peers; ++i) {
+      const net::peer_index to = (self + i) % peers;
+      talk_.send(peers + to, to, part{}, slot(self).first(own_bytes_));
+    }
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port&, const exchange_row&, const X&) {
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    const std::uint32_t peers = port.transport.size();
+    std::optional<refusal> bad;
+    double total = 0;
+    messages_.clear();
+    for (net::peer_index p = 0; p < peers; ++p) {
+      std::size_t moved = own_bytes_;
+      if (p != port.transport.self()) {
+        CAUSEWAY_ASSIGN(moved, talk_.wait(p, p, port.options.deadline));
+      }
+      const peer_message m = detail::read_message(p, slot(p).first(moved), row.values.size(), peers);
+      if (m.bad && !Aggregation::drops_unusable) note(bad, detail::refused_contribution(p, *m.bad));
+      if (m.bad || m.weight == 0) continue;
+      total += m.weight;
+      messages_.push_back(m);
+    }
+    for (net::peer_index p = 0; p < peers; ++p) CAUSEWAY_TRY(talk_.finish(peers + p, p, port.options.deadline));
+    talk_.close();
+    if (!bad) bad = combine(port, row, ctx, total);
+    if (bad) return to_error(*bad, peers);
+    return {};
+  }
+
+  void cancel() { talk_.close(); }
+
+ private:
+  [[nodiscard]] std::span<std::byte> slot(net::peer_index p) { return {memory_.data() + p * slot_, slot_}; }
+
+  template <class X>
+  void write_own(net::peer_index self, const exchange_row& row, const X& ctx) {
+    const std::span<std::byte> room = slot(self);
+    const bool has_content = detail::write_own_header(room, row, row.values.size(), self);
+    own_bytes_ = message_header_bytes;
+    if (has_content) {
+      const auto body = room.subspan(message_header_bytes);
+      own_bytes_ += detail::encode_keeping(codec_, ctx, row.values, body, row.residual);
+    } else if (!row.residual.empty()) {
+      detail::copy_row(codec_, row.values, row.residual);
+    }
+  }
+
+  template <class X>
+  std::optional<refusal> combine(const exchange_port& port, const exchange_row& row, const X& ctx, double total) {
+    static_assert(Aggregator<Aggregation, Codec, X>);
+    const std::size_t n = row.values.size();
+    const std::uint32_t peers = port.transport.size();
+    const float factor = detail::mean_factor(total);
+    if (factor == 0) return refusal{peers, errc::invalid_argument};
+    collective_workspace own;
+    float* const scratch = reserve(port.options.workspace != nullptr ? *port.options.workspace : own, row.values);
+    detail::clear(codec_, ctx.pool, row.values);
+    detail::clear(codec_, ctx.pool, row.counts);
+    return aggregator_.combine(aggregation<Codec, X>{codec_,
+                                                     ctx,
+                                                     messages_,
+                                                     total,
+                                                     factor,
+                                                     peers,
+                                                     row.values,
+                                                     Aggregation::counts ? row.counts : std::span<float>{},
+                                                     {scratch, Aggregation::scratch_rows * n}});
+  }
+
+  /// The aggregator's rows of working memory: where the codec keeps this row, they lie beside it from then on.
+  float* reserve(collective_workspace& workspace, std::span<const float> row) {
+    const std::size_t count = Aggregation::scratch_rows * row.size();
+    if constexpr (detail::may_keep_rows<Codec>) {
+      if (count > 0 && detail::is_kept(codec_, row)) {
+        if (scratch_.size() < count) scratch_ = aligned_buffer<float>{count, detail::row_codec(codec_).memory()};
+        return scratch_.data();
+      }
+    }
+    return reinterpret_cast<float*>(workspace.reserve(count * sizeof(float)));
+  }
+
+  Codec codec_;
+  Aggregation aggregator_;
+  std::size_t slot_ = 0;
+  std::size_t own_bytes_ = 0;
+  aligned_buffer<std::byte> memory_;
+  aligned_buffer<float> scratch_;
+  std::vector<peer_message> messages_;
+  conversation talk_;  // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_GATHER_MEAN_HPP
+
+// ---- causeway/collective/group_view.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+#define CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// Some peers of a transport as a Transport of their own, ranked in the order in which they are listed: pairs, regions, the
+// axis of a grid; or all of them in another order, where an algorithm sends to the next rank and the order is what costs.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Models Transport. Nothing is sent to anybody who is not listed. Threading: as the transport below, which must stay where
+/// it is while the view is used. Groups that share no peer may use the same message ids; a peer that talks in two groups at
+/// once needs different ones. Errors of the transport name its peers, not ranks.
+class group_view {
+ public:
+  /// `members[r]` is the peer of rank r: distinct peers of `over`, its own self among them, in the same order on all of
+  /// them.
+  group_view(net::any_transport& over, std::vector<net::peer_index> members)
+      : over_{&over}, members_{std::move(members)}, self_{rank_of(over.self())} {
+    CAUSEWAY_EXPECT(self_ < members_.size());
+    CAUSEWAY_EXPECT(are_distinct());
+  }
+
+  [[nodiscard]] net::peer_index self() const noexcept { return self_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return static_cast<std::uint32_t>(members_.size()); }
+  [[nodiscard]] net::peer_index peer_of(net::peer_index rank) const noexcept { return members_[rank]; }
+
+  net::operation send(net::peer_index to, const net::message_id& id, std::span<const std::byte> bytes) {
+    return is_other(to) ? over_->send(members_[to], id, bytes) : no_operation;
+  }
+  net::operation receive(net::peer_index from, const net::message_id& id, std::span<std::byte> buffer) {
+    return is_other(from) ? over_->receive(members_[from], id, buffer) : no_operation;
+  }
+  result<std::size_t> wait(net::operation op, time_point deadline) {
+    if (op == no_operation) return fail(errc::invalid_argument, "group", "there is no such other rank");
+    return over_->wait(op, deadline);
+  }
+  [[nodiscard]] bool done(net::operation op) const { return op == no_operation || over_->done(op); }
+
+  /// Of the whole transport.
+  [[nodiscard]] traffic stats() const { return over_->stats(); }
+
+ private:
+  static constexpr net::operation no_operation = 0;
+
+  [[nodiscard]] bool is_other(net::peer_index rank) const noexcept { return rank < members_.size() && rank != self_; }
+
+  [[nodiscard]] net::peer_index rank_of(net::peer_index peer) const {
+    return static_cast<net::peer_index>(std::find(members_.begin(), members_.end(), peer) - members_.begin());
+  }
+  [[nodiscard]] bool are_distinct() const {
+    std::vector<net::peer_index> sorted = members_;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted.back() < over_->size() && std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end();
+  }
+
+  net::any_transport* over_;
+  std::vector<net::peer_index> members_;
+  net::peer_index self_;
+};
+static_assert(net::Transport<group_view>);
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_GROUP_VIEW_HPP
+
+// ---- causeway/kernels/reduce.hpp ----
+#ifndef CAUSEWAY_KERNELS_REDUCE_HPP
+#define CAUSEWAY_KERNELS_REDUCE_HPP
+
+// Sums over flat arrays, in f64. An array is cut into 64 blocks whatever the number of threads, and the blocks' sums are
+// added in order: the result is the same bits on every machine and for every number of threads, so peers with different
+// processors clip by the same gradient norm.
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace causeway::inline CAUSEWAY_ABI::kernels {
+
+namespace detail {
+
+using f64x2 [[gnu::vector_size(16)]] = double;
+
+/// The product of two f32 is exact in f64, so nothing here depends on contraction.
+CAUSEWAY_ALWAYS_INLINE void load(f64x2& v, const float* p) {
+#if defined(__x86_64__)
+  v = _mm_cvtps_pd(_mm_castsi128_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+#else
+  v = f64x2{static_cast<double>(p[0]), static_cast<double>(p[1])};
+#endif
+}
+
+/// Sum of `term(accumulator, i)` over pairs, then `last(i)` for what is left. Pairs, because GCC makes wider conversions
+/// out of them and shuffles; eight accumulators, because one would wait for itself.
+template <class Term, class Last>
+CAUSEWAY_ALWAYS_INLINE double sum_in_double(std::int64_t count, Term&& term, Last&& last) {
+  f64x2 a{}, b{}, c{}, d{}, e{}, f{}, g{}, h{};
+  std::int64_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    term(a, i);
+    term(b, i + 2);
+    term(c, i + 4);
+    term(d, i + 6);
+    term(e, i + 8);
+    term(f, i + 10);
+    term(g, i + 12);
+    term(h, i + 14);
+  }
+  for (; i + 2 <= count; i += 2) term(a, i);
+  a = ((a + b) + (c + d)) + ((e + f) + (g + h));
+  double sum = a[0] + a[1];
+  for (; i < count; ++i) sum += last(i);
+  return sum;
+}
+
+struct sum_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 v;
+          load(v, x + i);
+          sum += v;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]); });
+  }
+};
+
+/// Not `dot` of x with itself: conversions are the bottleneck.
+struct square_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 v;
+          load(v, x + i);
+          sum += v * v;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
+  }
+};
+
+struct dot_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static double run(const float* x, const float* y, std::int64_t count) {
+    return sum_in_double(
+        count,
+        [&](f64x2& sum, std::int64_t i) CAUSEWAY_INLINE_LAMBDA {
+          f64x2 a, b;
+          load(a, x + i);
+          load(b, y + i);
+          sum += a * b;
+        },
+        [&](std::int64_t i) CAUSEWAY_INLINE_LAMBDA { return static_cast<double>(x[i]) * static_cast<double>(y[i]); });
+  }
+};
+
+struct finite_kernel {
+  static constexpr bool exact = true;
+  CAUSEWAY_ALWAYS_INLINE static bool run(const float* x, std::int64_t count) {
+    f32x16 seen{};  // x * 0 is NaN where x is not finite, and NaN stays
+    for_lanes(count, [&](std::int64_t i, auto part) CAUSEWAY_INLINE_LAMBDA {
+      f32x16 v;
+      detail::load(v, x + i, part);
+      seen += v * 0.0F;
+    });
+    return horizontal_sum(seen) == 0.0F;
+  }
+};
+
+inline constexpr std::int64_t reduction_blocks = 64;
+
+/// The sum of `block_sum(range)` over the fixed blocks of [0, count), in order.
+template <class BlockSum>
+double sum_of_blocks(thread_pool& pool, std::int64_t count, BlockSum&& block_sum) {
+  const std::int64_t block = ((count + reduction_blocks - 1) / reduction_blocks + 63) / 64 * 64;
+  std::array<double, static_cast<std::size_t>(reduction_blocks)> sums{};
+  const auto sum_part = [&](index_range blocks) {
+    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
+      const std::int64_t begin = b * block < count ? b * block : count;
+      const std::int64_t end = begin + block < count ? begin + block : count;
+      sums[static_cast<std::size_t>(b)] = block_sum(index_range{begin, end});
+    }
+  };
+  if (count <= smallest_share) {
+    sum_part({0, reduction_blocks});
+  } else {
+    pool.for_range(reduction_blocks, 1, sum_part);
+  }
+  double total = 0.0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+}  // namespace detail
+
+/// Sum of x[i]. Reads 4 bytes an element.
+inline double sum(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::sum_kernel>(level, x + part.begin, part.size());
+  });
+}
+
+/// Sum of x[i]·y[i]. Reads 8 bytes an element.
+inline double dot(thread_pool& pool, const float* x, const float* y, std::int64_t count,
+                  simd_level level = detect_simd_level()) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::dot_kernel>(level, x + part.begin, y + part.begin, part.size());
+  });
+}
+
+/// Sum of x[i]². Reads 4 bytes an element. NaN or infinite where x is.
+inline double sum_of_squares(thread_pool& pool, const float* x, std::int64_t count,
+                             simd_level level = detect_simd_level()) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+    return detail::dispatch<detail::square_kernel>(level, x + part.begin, part.size());
+  });
+}
+
+/// Whether no element is NaN or infinite. Reads 4 bytes an element.
+inline bool all_finite(thread_pool& pool, const float* x, std::int64_t count, simd_level level = detect_simd_level()) {
+  return detail::sum_of_blocks(pool, count, [&](index_range part) {
+           return detail::dispatch<detail::finite_kernel>(level, x + part.begin, part.size()) ? 0.0 : 1.0;
+         }) == 0.0;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::kernels
+
+#endif  // CAUSEWAY_KERNELS_REDUCE_HPP
+
+// ---- causeway/collective/norm_aggregators.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP
+#define CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP
+
+// Aggregators that look at every peer's contribution tensor by tensor, by its norm. They decode one message at a time, so
+// that memory does not grow with the number of peers. What the context calls a matrix is a tensor, and so is what lies
+// between two of them.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+namespace detail {
+
+struct tensor_piece {
+  std::size_t offset = 0;
+  std::size_t size = 0;
+  std::size_t rows = 1;
+
+  [[nodiscard]] std::span<float> of(std::span<float> row) const { return row.subspan(offset, size); }
+};
+
+/// All values of a row of `n`, as the matrices of the context and what lies between them.
+template <MessageContext X>
+std::vector<tensor_piece> tensors_of(const X& ctx, std::size_t n) {
+  std::vector<tensor_piece> all;
+  std::size_t at = 0;
+  for (const auto& m : ctx.matrices) {
+    const std::size_t size = m.rows * m.columns;
+    CAUSEWAY_EXPECT(m.offset >= at && m.offset + size <= n);
+    if (size == 0) continue;
+    if (m.offset > at) all.push_back({at, m.offset - at, 1});
+    all.push_back({m.offset, size, m.rows});
+    at = m.offset + size;
+  }
+  if (at < n) all.push_back({at, n - at, 1});
+  return all;
+}
+
+inline double norm_of(thread_pool& pool, std::span<const float> x) {
+  return std::sqrt(kernels::sum_of_squares(pool, x.data(), static_cast<std::int64_t>(x.size())));
+}
+
+inline void add_scaled(thread_pool& pool, std::span<float> sum, double factor, std::span<const float> x) {
+  kernels::axpy(pool, sum.data(), static_cast<float>(factor), x.data(), static_cast<std::int64_t>(x.size()));
+}
+
+/// row = what a message says, as values.
+template <class C, class X>
+std::optional<refusal> decode_one(const aggregation<C, X>& all, const peer_message& m, std::span<float> row) {
+  kernels::zero(all.context.pool, row.data(), static_cast<std::int64_t>(row.size()));
+  const auto added = all.codec.decode_add(all.context, m.bytes, row, 1.0F, {});
+  if (!added) return refusal{m.peer, added.error().code};
+  invert(all.codec, all.context, row);
+  return std::nullopt;
+}
+
+}  // namespace detail
+
+/// Norms and directions are averaged apart (Decoupled DiLoCo): with x_i the contribution of peer i to a tensor,
+///   r = Σ w_i |x_i| / Σ w_i,   u = Σ w_i x_i / |x_i|,   result = r · u / |u|.
+/// Contributions that point different ways shrink their mean; here the result keeps their size. A tensor that is 0 counts
+/// in r alone; where the directions cancel, the result is 0. Vectors (tensors of one row) and embeddings are averaged as
+/// they are. Cost: one decode, one norm and one addition a message. Scratch: one row.
+struct radial_directional {
+  static constexpr std::string_view name = "radial_directional";
+  static constexpr std::size_t scratch_rows = 1;
+  static constexpr bool counts = false;
+  static constexpr bool drops_unusable = false;
+
+  std::size_t embedding_rows = 0;  ///< matrices of so many rows are embeddings (the size of the vocabulary); 0: none
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    thread_pool& pool = all.context.pool;
+    const std::vector<detail::tensor_piece> tensors = detail::tensors_of(all.context, all.out.size());
+    std::vector<double> radius(tensors.size());
+    for (const peer_message& m : all.messages) {
+      if (auto bad = detail::decode_one(all, m, all.scratch)) return bad;
+      for (std::size_t t = 0; t < tensors.size(); ++t) radius[t] += add_direction(pool, tensors[t], m.weight, all);
+    }
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      const std::span<float> sum = tensors[t].of(all.out);
+      double factor = 1 / all.total_weight;
+      if (is_radial(tensors[t])) {
+        const double length = detail::norm_of(pool, sum);
+        factor = length > 0 ? radius[t] / all.total_weight / length : 0;
+      }
+      if (!detail::scale_finite(pool, sum, static_cast<float>(factor))) return refusal{all.peers, errc::non_finite};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] bool is_radial(const detail::tensor_piece& t) const { return t.rows > 1 && t.rows != embedding_rows; }
+
+  /// Adds the message in scratch to the sum of directions; gives what it adds to the sum of norms.
+  template <class C, class X>
+  double add_direction(thread_pool& pool, const detail::tensor_piece& t, double weight,
+                       const aggregation<C, X>& all) const {
+    const std::span<float> x = t.of(all.scratch);
+    if (!is_radial(t)) {
+      detail::add_scaled(pool, t.of(all.out), weight, x);
+      return 0;
+    }
+    const double norm = detail::norm_of(pool, x);
+    const double factor = weight / norm;
+    if (norm > 0 && factor <= double{std::numeric_limits<float>::max()}) detail::add_scaled(pool, t.of(all.out), factor, x);
+    return weight * norm;
+  }
+};
+
+/// No peer pulls harder than the one in the middle (the rule of Templar's aggregation server): each peer's contribution to
+/// a tensor is scaled down to the median of the peers' norms of that tensor where it is larger. A tensor with a value
+/// beyond `largest`, and a message that cannot be decoded, count for nothing: their weights are not divided by. The median
+/// of an even number is the lower one of the two in the middle. Cost: two decodes and one norm a message. Scratch: one row.
+struct median_norm_clip {
+  static constexpr std::string_view name = "median_norm_clip";
+  static constexpr std::size_t scratch_rows = 1;
+  static constexpr bool counts = false;
+  static constexpr bool drops_unusable = true;
+
+  float largest = 1000.0F;  ///< of a value, positive
+
+  template <class C, class X>
+  std::optional<refusal> combine(const aggregation<C, X>& all) const {
+    thread_pool& pool = all.context.pool;
+    const std::vector<detail::tensor_piece> tensors = detail::tensors_of(all.context, all.out.size());
+    const std::vector<double> norms = norms_of(all, tensors);
+    const std::vector<double> limits = medians(norms, tensors.size());
+    std::vector<double> weights(tensors.size());
+    for (std::size_t i = 0; i < all.messages.size(); ++i) {
+      const std::span<const double> own{norms.data() + i * tensors.size(), tensors.size()};
+      if (std::all_of(own.begin(), own.end(), is_dropped)) continue;
+      (void)detail::decode_one(all, all.messages[i], all.scratch);  // it did the first time
+      for (std::size_t t = 0; t < tensors.size(); ++t) {
+        if (is_dropped(own[t])) continue;
+        const double factor = own[t] > limits[t] ? limits[t] / own[t] : 1.0;
+        detail::add_scaled(pool, tensors[t].of(all.out), all.messages[i].weight * factor, tensors[t].of(all.scratch));
+        weights[t] += all.messages[i].weight;
+      }
+    }
+    return divide(pool, all, tensors, weights);
+  }
+
+ private:
+  static constexpr double dropped = -1;
+  static bool is_dropped(double norm) { return norm < 0; }
+
+  /// The norm of tensor t in message i at [i * tensors + t]; `dropped` for one that does not count.
+  template <class C, class X>
+  std::vector<double> norms_of(const aggregation<C, X>& all, const std::vector<detail::tensor_piece>& tensors) const {
+    thread_pool& pool = all.context.pool;
+    std::vector<double> norms;
+    for (const peer_message& m : all.messages) {
+      const bool decoded = !detail::decode_one(all, m, all.scratch);
+      for (const detail::tensor_piece& t : tensors) {
+        const std::span<const float> x = t.of(all.scratch);
+        const double norm = decoded ? detail::norm_of(pool, x) : dropped;
+        // No value can be larger than the norm: few tensors are looked at twice.
+        norms.push_back(norm <= double{largest} || is_within(x) ? norm : dropped);
+      }
+    }
+    return norms;
+  }
+
+  [[nodiscard]] bool is_within(std::span<const float> x) const {
+    return std::all_of(x.begin(), x.end(), [this](float v) { return std::abs(v) <= largest; });
+  }
+
+  static std::vector<double> medians(const std::vector<double>& norms, std::size_t tensors) {
+    std::vector<double> limits(tensors), counted;
+    for (std::size_t t = 0; t < tensors; ++t) {
+      counted.clear();
+      for (std::size_t at = t; at < norms.size(); at += tensors) {
+        if (!is_dropped(norms[at])) counted.push_back(norms[at]);
+      }
+      if (counted.empty()) continue;
+      const auto middle = counted.begin() + static_cast<std::ptrdiff_t>((counted.size() - 1) / 2);
+      std::nth_element(counted.begin(), middle, counted.end());
+      limits[t] = *middle;
+    }
+    return limits;
+  }
+
+  /// A tensor that nobody contributed to stays 0; when that is all of them, there is no result.
+  template <class C, class X>
+  static std::optional<refusal> divide(thread_pool& pool, const aggregation<C, X>& all,
+                                       const std::vector<detail::tensor_piece>& tensors,
+                                       const std::vector<double>& weights) {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      const float factor = detail::mean_factor(weights[t]);
+      if (!detail::scale_finite(pool, tensors[t].of(all.out), factor)) return refusal{all.peers, errc::non_finite};
+    }
+    const bool any = std::any_of(weights.begin(), weights.end(), [](double w) { return w > 0; });
+    return any || tensors.empty() ? std::nullopt : std::optional{refusal{all.peers, errc::invalid_argument}};
+  }
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_NORM_AGGREGATORS_HPP
+
+// ---- causeway/collective/quantised_ring.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
+#define CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
+
+// All-reduce around a ring with encoded bytes on every hop, as PRIME does it with 8 bits: a partial sum is encoded, the
+// next peer decodes it, adds its own values in f32 and encodes the sum anew. The peer that completes a segment divides it
+// and encodes it once more; those bytes go round as they are, and all peers, that one too, take what they decode to: the
+// same bits everywhere. A segment travels as two chunks, so that one is on its way while the other is worked on.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Models Exchange. `turn` takes the sums around the ring (n-1 hops), `finish` the means (n-1 hops). A peer sends
+/// 2 (n-1)/n of a row in encoded form, and 16 bytes for each of its 4 (n-1) messages, to its right neighbour only. Partial
+/// sums are encoded n-1 times on their way, so the loss grows with the number of peers, where split_mean encodes each
+/// contribution once; there is no own message, hence no residual. Memory: 8 chunks of 1/2n of a row in encoded form.
+///
+/// The ring is that of the peers' indices: give the port a group_view to have another order (see ring_order).
+template <class Codec>
+class quantised_ring {
+  static_assert(!Codec::traits.sparse && !Codec::traits.transform, "partial sums need all coordinates, as values");
+
+ public:
+  static constexpr std::string_view name = "quantised_ring";
+  static constexpr exchange_traits traits{
+      .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = false};
+
+  explicit quantised_ring(Codec codec = Codec{}) : codec_{std::move(codec)} {}
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row, const X& ctx) requires MessageCodec<Codec, X> {
+    CAUSEWAY_EXPECT(row.weight >= 0 && row.residual.empty() && row.counts.empty());
+    self_ = port.transport.self();
+    peers_ = port.transport.size();
+    talk_.open(port, places);
+    lay_out(row.values.size(), ctx);
+    bad_.reset();
+    if (hops() == 0) return {};
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) expect(0, chunk);
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      encode_sum(0, chunk, row, ctx, peer_message{});
+      send(0, chunk);
+    }
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    for (std::size_t hop = 0; hop < hops() / 2; ++hop) {
+      for (std::size_t chunk = 0; chunk < chunks; ++chunk) CAUSEWAY_TRY(pass_sum(port, hop, chunk, row, ctx));
+    }
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    if (peers_ == 1) return finish_alone(row, ctx);
+    for (std::size_t hop = hops() / 2; hop < hops(); ++hop) {
+      for (std::size_t chunk = 0; chunk < chunks; ++chunk) CAUSEWAY_TRY(pass_mean(port, hop, chunk, row, ctx));
+    }
+    for (std::size_t place = 0; place < places; ++place) CAUSEWAY_TRY(talk_.finish(place, right(), port.options.deadline));
+    talk_.close();
+    if (bad_) return to_error(*bad_, peers_);
+    return {};
+  }
+
+  void cancel() { talk_.close(); }
+
+ private:
+  static constexpr std::size_t chunks = 2;
+  static constexpr std::size_t depth = 2;  // hops whose bytes are kept: those that arrive, and those that leave
+  enum kind : std::size_t { out, in, kinds };
+  static constexpr std::size_t places = kinds * depth * chunks;
+
+  [[nodiscard]] net::peer_index right() const { return (self_ + 1) % peers_; }
+  [[nodiscard]] net::peer_index left() const { return (self_ + peers_ - 1) % peers_; }
+  [[nodiscard]] std::size_t hops() const { return 2 * (std::size_t{peers_} - 1); }
+
+  // --- which values, which bytes
+  // ------------------------------------------------------------------------------------------
+
+  /// Where chunk `chunk` of what this peer sends at `hop` lies in the row; at hop + 1 it sends what it received at hop.
+  [[nodiscard]] index_range range(std::size_t hop, std::size_t chunk) const {
+    const std::size_t segment = (self_ + 2 * std::size_t{peers_} - hop % peers_) % peers_;
+    return share_of(static_cast<std::int64_t>(count_), static_cast<unsigned>(segment * chunks + chunk),
+                    static_cast<unsigned>(peers_ * chunks), static_cast<std::int64_t>(detail::block_of(codec_)));
+  }
+  [[nodiscard]] std::span<float> values(std::span<float> row, const index_range& r) const {
+    return row.subspan(static_cast<std::size_t>(r.begin), static_cast<std::size_t>(r.size()));
+  }
+
+  /// f(context of a chunk of the row): the same on all peers.
+  template <class X, class F>
+  decltype(auto) with_chunk(const X& ctx, const index_range& r, F&& f) const {
+    detail::matrix_list<X> matrices;
+    const auto begin = static_cast<std::size_t>(r.begin);
+    return f(detail::context_of_part(ctx, begin, begin, static_cast<std::size_t>(r.end), matrices));
+  }
+
+  [[nodiscard]] std::size_t place(kind what, std::size_t hop, std::size_t chunk) const {
+    return (what * depth + hop % depth) * chunks + chunk;
+  }
+  [[nodiscard]] std::span<std::byte> slot(kind what, std::size_t hop, std::size_t chunk) {
+    return {memory_.data() + place(what, hop, chunk) * slot_, slot_};
+  }
+  [[nodiscard]] std::size_t& size_of_out(std::size_t hop, std::size_t chunk) {
+    return sizes_[hop % depth * chunks + chunk];
+  }
+
+  template <class X>
+  void lay_out(std::size_t count, const X& ctx) {
+    count_ = count;
+    slot_ = largest_ = 0;
+    for (std::size_t hop = 0; hop < peers_; ++hop) {
+      for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+        const index_range r = range(hop, chunk);
+        largest_ = std::max(largest_, static_cast<std::size_t>(r.size()));
+        const std::size_t most =
+            with_chunk(ctx, r, [&](const X& part) { return codec_.most_bytes(part, static_cast<std::size_t>(r.size())); });
+        slot_ = std::max(slot_, detail::message_slot(most));
+      }
+    }
+    if (memory_.size() < places * slot_) memory_ = aligned_buffer<std::byte>{places * slot_};
+    if (sum_.size() < largest_) sum_ = aligned_buffer<float>{largest_};
+  }
+
+  // --- messages
+  // -------------------------------------------------------------------------------------------------------------
+
+  void expect(std::size_t hop, std::size_t chunk) {
+    talk_.receive(place(in, hop, chunk), left(), part{0, hop * chunks + chunk}, slot(in, hop, chunk));
+  }
+  void send(std::size_t hop, std::size_t chunk) {
+    const std::span<const std::byte> message = slot(out, hop, chunk).first(size_of_out(hop, chunk));
+    talk_.send(place(out, hop, chunk), right(), part{0, hop * chunks + chunk}, message);
+  }
+
+  /// What the left neighbour sent at `hop`; the next is asked for, and the room for what we send next is free.
+  result<peer_message> take(const exchange_port& port, std::size_t hop, std::size_t chunk) {
+    const time_point deadline = port.options.deadline;
+    if (hop + 1 < hops()) expect(hop + 1, chunk);
+    CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(place(in, hop, chunk), left(), deadline));
+    CAUSEWAY_TRY(talk_.finish(place(out, hop + 1, chunk), right(), deadline));
+    const auto size = static_cast<std::size_t>(range(hop + 1, chunk).size());
+    peer_message m = detail::read_message(left(), slot(in, hop, chunk).first(moved), size, peers_);
+    if (m.bad) note(bad_, *m.bad);
+    return m;
+  }
+
+  template <class X>
+  result<void> pass_sum(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
+                        const X& ctx) {
+    CAUSEWAY_ASSIGN(const peer_message m, take(port, hop, chunk));
+    encode_sum(hop + 1, chunk, row, ctx, m);
+    send(hop + 1, chunk);
+    return {};
+  }
+
+  /// Writes what this peer sends at `hop`: `so_far` and its own values; their mean, when they are the last ones.
+  template <class X>
+  void encode_sum(std::size_t hop, std::size_t chunk, const exchange_row& row, const X& ctx, const peer_message& so_far) {
+    const index_range r = range(hop, chunk);
+    const auto size = static_cast<std::size_t>(r.size());
+    const std::span<std::byte> room = slot(out, hop, chunk);
+    std::optional<refusal> bad = so_far.bad;
+    const bool complete = hop + 1 == peers_;
+    float weight = so_far.weight + row.weight;
+    std::size_t used = 0;
+    with_chunk(ctx, r, [&](const X& part) {
+      if (!bad && row.refused != errc{}) bad = refusal{self_, row.refused};
+      if (!bad) bad = add_up(part, values(row.values, r), row.weight, so_far);
+      if (!bad && complete) bad = divide(part, size, weight);
+      if (complete) weight = 1;
+      if (bad) note(bad_, *bad);
+      if (!bad && weight > 0) used = codec_.encode(part, {sum_.data(), size}, room.subspan(message_header_bytes));
+      if (used > 0 && !detail::is_finite(codec_, part, room.subspan(message_header_bytes, used), {sum_.data(), size})) {
+        bad = refusal{peers_, errc::non_finite};
+        used = 0;
+        note(bad_, *bad);
+      }
+    });
+    detail::write_header(room, bad ? 0.0F : weight, size, bad.value_or(detail::no_refusal));
+    size_of_out(hop, chunk) = message_header_bytes + used;
+  }
+
+  /// sum_ = own values times their weight, and what came before.
+  template <class X>
+  std::optional<refusal> add_up(const X& part, std::span<const float> own, float weight, const peer_message& so_far) {
+    const std::span<float> sum{sum_.data(), own.size()};
+    if (!detail::weighted(part.pool, own, weight, sum)) return refusal{self_, errc::non_finite};
+    if (so_far.weight == 0) return std::nullopt;
+    const auto added = codec_.decode_add(part, so_far.bytes, sum, 1.0F, {});
+    if (added) return std::nullopt;
+    return refusal{so_far.peer, added.error().code};
+  }
+
+  template <class X>
+  std::optional<refusal> divide(const X& part, std::size_t size, float weight) {
+    const float factor = detail::mean_factor(double{weight});
+    if (factor == 0) return refusal{peers_, errc::invalid_argument};
+    if (!detail::scale_finite(part.pool, {sum_.data(), size}, factor)) return refusal{peers_, errc::non_finite};
+    return std::nullopt;
+  }
+
+  /// Takes a mean, and passes its bytes on. The own one is adopted when the first one arrives: it has left by then.
+  template <class X>
+  result<void> pass_mean(const exchange_port& port, std::size_t hop, std::size_t chunk, const exchange_row& row,
+                         const X& ctx) {
+    if (hop == hops() / 2) {
+      const index_range r = range(hop, chunk);
+      const auto own = slot(out, hop, chunk).first(size_of_out(hop, chunk));
+      adopt(detail::read_message(self_, own, static_cast<std::size_t>(r.size()), peers_), r, row, ctx);
+    }
+    CAUSEWAY_ASSIGN(const peer_message m, take(port, hop, chunk));
+    if (hop + 1 < hops()) {
+      const std::size_t size = m.bad ? message_header_bytes : message_header_bytes + m.bytes.size();
+      const std::span<std::byte> next = slot(out, hop + 1, chunk);
+      std::memcpy(next.data(), slot(in, hop, chunk).data(), size);
+      if (m.bad)
+        detail::write_header(next, 0, static_cast<std::size_t>(range(hop + 1, chunk).size()),
+                             m.bad.value_or(detail::no_refusal));
+      size_of_out(hop + 1, chunk) = size;
+      send(hop + 1, chunk);
+    }
+    adopt(m, range(hop + 1, chunk), row, ctx);
+    return {};
+  }
+
+  template <class X>
+  void adopt(const peer_message& m, const index_range& r, const exchange_row& row, const X& ctx) {
+    if (m.bad) return;
+    const std::span<float> target = values(row.values, r);
+    kernels::zero(ctx.pool, target.data(), static_cast<std::int64_t>(target.size()));
+    with_chunk(ctx, r, [&](const X& part) {
+      const auto added = codec_.decode_add(part, m.bytes, target, 1.0F, {});
+      if (!added) note(bad_, {m.peer, added.error().code});
+    });
+  }
+
+  template <class X>
+  result<void> finish_alone(const exchange_row& row, const X& ctx) {
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      encode_sum(0, chunk, row, ctx, peer_message{});
+      const index_range r = range(0, chunk);
+      const auto own = slot(out, 0, chunk).first(size_of_out(0, chunk));
+      adopt(detail::read_message(self_, own, static_cast<std::size_t>(r.size()), peers_), r, row, ctx);
+    }
+    talk_.close();
+    if (bad_) return to_error(*bad_, peers_);
+    return {};
+  }
+
+  Codec codec_;
+  net::peer_index self_ = 0;
+  std::uint32_t peers_ = 1;
+  std::size_t count_ = 0;
+  std::size_t largest_ = 0;  // values of a chunk
+  std::size_t slot_ = 0;
+  std::size_t sizes_[depth * chunks] = {};  // of what leaves
+  std::optional<refusal> bad_;
+  aligned_buffer<std::byte> memory_;
+  aligned_buffer<float> sum_;
+  conversation talk_;  // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_QUANTISED_RING_HPP
+
+// ---- causeway/collective/ring_order.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+#define CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// In which order peers should stand in a ring, from what each link costs: a travelling salesman's problem with costs that
+// may differ between the two directions. Exact up to 12 peers (dynamic programming over subsets, Held and Karp 1962), a
+// good local optimum beyond. Every peer works it out from the same costs and gets the same order; a group_view makes it the
+// ring.
+
+#include <numeric>
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// What the best ring is.
+enum class ring_goal : std::uint8_t {
+  slowest,  ///< its slowest link is as fast as can be, then the sum is least: for large rows, where all links are busy at
+            ///< once
+  sum,      ///< the sum of its costs is least: for small rows, where one latency waits for another
+};
+
+/// What `peers` peers pay for a message on each link: `costs[i * peers + j]` is the price of i to j, >= 0, in any unit;
+/// infinite where there is no link. The diagonal is not looked at.
+struct link_costs {
+  std::span<const double> costs;
+  std::uint32_t peers = 0;
+
+  [[nodiscard]] double operator()(net::peer_index from, net::peer_index to) const { return costs[from * peers + to]; }
+};
+
+struct ring_cost {
+  double slowest = 0;
+  double sum = 0;
+};
+
+/// What the ring `order` costs: each peer sends to the next one, the last to the first.
+inline ring_cost cost_of_ring(const link_costs& links, std::span<const net::peer_index> order) {
+  ring_cost c;
+  for (std::size_t i = 0; i < order.size() && order.size() > 1; ++i) {
+    const double link = links(order[i], order[(i + 1) % order.size()]);
+    c.slowest = std::max(c.slowest, link);
+    c.sum += link;
+  }
+  return c;
+}
+
+namespace detail {
+
+inline constexpr std::uint32_t exact_ring_peers = 12;
+using ring_list = std::vector<net::peer_index>;
+
+inline bool is_better(const ring_cost& a, const ring_cost& b, ring_goal goal) {
+  if (goal == ring_goal::sum) return a.sum < b.sum;
+  return a.slowest < b.slowest || (a.slowest == b.slowest && a.sum < b.sum);
+}
+
+/// The best ring by the sum of its links, or by the largest one, over links that cost at most `limit`. best[s][j] is what
+/// the best path from peer 0 over exactly the peers of set s costs, when it ends at peer j + 1.
+class subset_search {
+ public:
+  subset_search(const link_costs& links, bool by_sum, double limit)
+      : links_{links},
+        by_sum_{by_sum},
+        limit_{limit},
+        others_{links.peers - 1},
+        best_((std::size_t{1} << others_) * others_, std::numeric_limits<double>::infinity()),
+        before_(best_.size(), 0) {
+    for (std::uint32_t j = 0; j < others_; ++j) best_[at(1U << j, j)] = link(0, j + 1);
+    for (std::uint32_t set = 1; set < (1U << others_); ++set) {
+      for (std::uint32_t j = 0; j < others_; ++j) {
+        if ((set >> j & 1U) != 0 && std::popcount(set) > 1) extend(set, j);
+      }
+    }
+  }
+
+  /// What the best ring costs, and its order from peer 0 on.
+  [[nodiscard]] std::pair<double, ring_list> ring() const {
+    std::uint32_t set = (1U << others_) - 1, last = 0;
+    const auto closed = [&](std::uint32_t j) { return joined(best_[at(set, j)], link(j + 1, 0)); };
+    for (std::uint32_t j = 1; j < others_; ++j) {
+      if (closed(j) < closed(last)) last = j;
+    }
+    const double cost = closed(last);
+    ring_list order;
+    while (set != 0) {
+      order.push_back(last + 1);
+      const std::uint32_t previous = before_[at(set, last)];
+      set &= ~(1U << last);
+      last = previous;
+    }
+    order.push_back(0);
+    std::reverse(order.begin(), order.end());
+    return {cost, order};
+  }
+
+ private:
+  [[nodiscard]] std::size_t at(std::uint32_t set, std::uint32_t j) const { return std::size_t{set} * others_ + j; }
+  [[nodiscard]] double link(net::peer_index from, net::peer_index to) const {
+    const double cost = links_(from, to);
+    return cost <= limit_ ? cost : std::numeric_limits<double>::infinity();
+  }
+  [[nodiscard]] double joined(double path, double link) const { return by_sum_ ? path + link : std::max(path, link); }
+
+  void extend(std::uint32_t set, std::uint32_t j) {
+    const std::uint32_t rest = set & ~(1U << j);
+    before_[at(set, j)] = static_cast<std::uint8_t>(std::countr_zero(rest));  // some path, also where no links are
+    for (std::uint32_t k = 0; k < others_; ++k) {
+      if ((rest >> k & 1U) == 0) continue;
+      const double cost = joined(best_[at(rest, k)], link(k + 1, j + 1));
+      if (cost >= best_[at(set, j)]) continue;
+      best_[at(set, j)] = cost;
+      before_[at(set, j)] = static_cast<std::uint8_t>(k);
+    }
+  }
+
+  const link_costs& links_;
+  bool by_sum_;
+  double limit_;
+  std::uint32_t others_;
+  std::vector<double> best_;
+  std::vector<std::uint8_t> before_;
+};
+
+inline ring_list exact_ring(const link_costs& links, ring_goal goal) {
+  double limit = std::numeric_limits<double>::infinity();
+  if (goal == ring_goal::slowest) limit = subset_search{links, false, limit}.ring().first;
+  return subset_search{links, true, limit}.ring().second;
+}
+
+/// From `start`, always to the nearest peer that is left.
+inline ring_list nearest_neighbours(const link_costs& links, net::peer_index start) {
+  ring_list order(links.peers);
+  std::iota(order.begin(), order.end(), 0U);
+  std::swap(order[0], order[start]);
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    const auto nearest = std::min_element(order.begin() + static_cast<std::ptrdiff_t>(i), order.end(), [&](auto a, auto b) {
+      return std::pair{links(order[i - 1], a), a} < std::pair{links(order[i - 1], b), b};
+    });
+    std::swap(order[i], *nearest);
+  }
+  return order;
+}
+
+/// Reverses and moves runs of peers as long as that helps (2-opt, Or-opt). Each try costs O(peers).
+class local_search {
+ public:
+  local_search(const link_costs& links, ring_goal goal, ring_list order)
+      : links_{links}, goal_{goal}, order_{std::move(order)}, cost_{cost_of_ring(links, order_)} {
+    while (reverse_runs() || move_runs()) {
+    }
+  }
+
+  [[nodiscard]] const ring_list& order() const noexcept { return order_; }
+  [[nodiscard]] const ring_cost& cost() const noexcept { return cost_; }
+
+ private:
+  bool reverse_runs() {
+    bool helped = false;
+    for (std::size_t first = 0; first + 1 < order_.size(); ++first) {
+      for (std::size_t last = first + 2; last <= order_.size(); ++last) {
+        tried_ = order_;
+        std::reverse(tried_.begin() + static_cast<std::ptrdiff_t>(first),
+                     tried_.begin() + static_cast<std::ptrdiff_t>(last));
+        helped = keep_if_better() || helped;
+      }
+    }
+    return helped;
+  }
+
+  bool move_runs() {
+    constexpr std::size_t longest = 3;
+    bool helped = false;
+    for (std::size_t length = 1; length <= longest; ++length) {
+      for (std::size_t first = 0; first + length <= order_.size(); ++first) {
+        for (std::size_t to = 0; to + length <= order_.size(); ++to) helped = move_run(first, length, to) || helped;
+      }
+    }
+    return helped;
+  }
+
+  bool move_run(std::size_t first, std::size_t length, std::size_t to) {
+    tried_ = order_;
+    const auto at = tried_.begin() + static_cast<std::ptrdiff_t>(first);
+    const auto size = static_cast<std::ptrdiff_t>(length);
+    const auto target = tried_.begin() + static_cast<std::ptrdiff_t>(to);
+    if (to < first) std::rotate(target, at, at + size);
+    if (to > first) std::rotate(at, at + size, target + size);
+    return keep_if_better();
+  }
+
+  bool keep_if_better() {
+    const ring_cost c = cost_of_ring(links_, tried_);
+    if (!is_better(c, cost_, goal_)) return false;
+    cost_ = c;
+    std::swap(order_, tried_);
+    return true;
+  }
+
+  const link_costs& links_;
+  ring_goal goal_;
+  ring_list order_;
+  ring_list tried_;
+  ring_cost cost_;
+};
+
+/// Costs with a price on links that do not exist, higher than that of any ring without one: so that fewer of them is
+/// better.
+inline std::vector<double> with_penalties(std::span<const double> costs) {
+  std::vector<double> finite(costs.begin(), costs.end());
+  double penalty = 1;
+  for (const double c : costs) penalty += c < std::numeric_limits<double>::infinity() ? c : 0;
+  for (double& c : finite) c = std::min(c, penalty);
+  return finite;
+}
+
+inline ring_list searched_ring(const link_costs& with_gaps, ring_goal goal, std::uint64_t seed) {
+  constexpr int starts = 8;
+  const std::vector<double> finite = with_penalties(with_gaps.costs);
+  const link_costs links{finite, with_gaps.peers};
+  rng draw{seed};
+  local_search best{links, goal, nearest_neighbours(links, 0)};
+  ring_list order = best.order();
+  ring_cost cost = best.cost();
+  for (int i = 1; i < starts; ++i) {
+    const auto start = static_cast<net::peer_index>(draw.below(links.peers));
+    const local_search next{links, goal, nearest_neighbours(links, start)};
+    if (!is_better(next.cost(), cost, goal)) continue;
+    cost = next.cost();
+    order = next.order();
+  }
+  std::rotate(order.begin(), std::find(order.begin(), order.end(), 0U), order.end());
+  return order;
+}
+
+}  // namespace detail
+
+/// The peers in the order of a good ring, from peer 0 on: the best one up to 12 peers. Deterministic: the same costs and
+/// seed give the same order on every machine. Time: about a millisecond up to 12 peers; a tenth of a
+/// second for 64.
+inline std::vector<net::peer_index> ring_order(const link_costs& links, ring_goal goal = ring_goal::slowest,
+                                               std::uint64_t seed = 0) {
+  CAUSEWAY_EXPECT(links.costs.size() == std::size_t{links.peers} * links.peers);
+  if (links.peers < 2) return std::vector<net::peer_index>(links.peers, 0);
+  if (links.peers <= detail::exact_ring_peers) return detail::exact_ring(links, goal);
+  return detail::searched_ring(links, goal, seed);
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_RING_ORDER_HPP
+
+// ---- causeway/collective/server_residual.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
+#define CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
+
+// What the owner of a part lost when it encoded the part's mean, to be added to the next mean: the second half of double
+// error feedback (Tang et al. 2019, DoubleSqueeze; CocktailSGD). A round that is tried again must start from the residual
+// of the round before, so the new one counts only once a later round begins.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Of one part of one row. Memory: twice the part. The part may change from round to round: what is known of it stays.
+class server_residual {
+ public:
+  /// A try at round `step` begins.
+  void begin(std::uint64_t step) {
+    if (finished_ && step != step_) kept_ = std::exchange(next_, {});
+    finished_ = false;
+    step_ = step;
+  }
+
+  /// mean += residual, for the values of the row from `begin` on.
+  void add_to(std::size_t begin, std::span<float> mean) const {
+    const std::size_t first = std::max(begin, kept_.begin);
+    const std::size_t last = std::min(begin + mean.size(), kept_.begin + kept_.values.size());
+    for (std::size_t i = first; i < last; ++i) mean[i - begin] += kept_.values[i - kept_.begin];
+  }
+
+  /// Where the residual of this try is to be written.
+  [[nodiscard]] std::span<float> next(std::size_t begin, std::size_t size) {
+    next_.begin = begin;
+    next_.values.resize(size);
+    return next_.values;
+  }
+
+  /// The try went through.
+  void finish() noexcept { finished_ = true; }
+
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(kept_.begin, kept_.values, next_.begin, next_.values, step_, finished_);
+  }
+
+ private:
+  struct piece {
+    std::uint64_t begin = 0;
+    std::vector<float> values;
+  };
+
+  piece kept_;
+  piece next_;
+  std::uint64_t step_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SERVER_RESIDUAL_HPP
+
+// ---- causeway/collective/shares.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SHARES_HPP
+#define CAUSEWAY_COLLECTIVE_SHARES_HPP
+
+// How much of a row each peer should reduce for the others, when their bandwidths differ (Diskin et al. 2021, DeDLOC; in
+// the form of hivemind's load balancing). A peer that reduces the share w of n peers' rows sends its own row but for that
+// share, and w times the row to the n-1 others: 1 + (n-2) w rows in all. The slowest peer sets the time:
+//   minimise ξ  with  (1 + (n-2) w_i) / b_i <= ξ,  Σ w_i = 1,  w_i >= 0.
+// Adding up the constraints of the k peers that reduce gives ξ >= (n-2+k) / Σ b_i, and each peer must send its row, so
+// ξ >= 1 / b_i: the larger of the two is reached. No solver is needed.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+namespace detail {
+
+/// The best shares where only peers with `reduces[i]` may have one.
+inline std::vector<double> best_shares(std::span<const double> bandwidths, const std::vector<bool>& reduces) {
+  const double n = static_cast<double>(bandwidths.size());
+  double xi = 0, sum = 0, count = 0;
+  for (std::size_t i = 0; i < bandwidths.size(); ++i) {
+    if (bandwidths[i] > 0) xi = std::max(xi, 1 / bandwidths[i]);
+    if (reduces[i]) sum += bandwidths[i];
+    if (reduces[i]) count += 1;
+  }
+  if (sum > 0) xi = std::max(xi, (n - 2 + count) / sum);
+  // The most that each can take within ξ. With two peers (and one) the share costs nothing: equal ones.
+  std::vector<double> shares(bandwidths.size());
+  double total = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (reduces[i]) shares[i] = n > 2 ? std::max(0.0, xi * bandwidths[i] - 1) / (n - 2) : 1.0;
+    total += shares[i];
+  }
+  for (double& w : shares) w = total > 0 ? w / total : 0;
+  return shares;
+}
+
+}  // namespace detail
+
+/// w_i for peers of bandwidth b_i (any unit, >= 0, finite): adds up to 1, and the slowest peer is done as early as can be.
+/// b_i = 0 marks a peer that only sends and receives its own; its w_i is 0. A peer whose share would be under
+/// `smallest_share` (a message costs something, however short) gets none, and the others share what it would have had; the
+/// last one keeps all. All zeros where all bandwidths are 0.
+inline std::vector<double> bandwidth_shares(std::span<const double> bandwidths, double smallest_share = 0) {
+  std::vector<bool> reduces(bandwidths.size());
+  for (std::size_t i = 0; i < bandwidths.size(); ++i) reduces[i] = bandwidths[i] > 0;
+  for (;;) {
+    std::vector<double> shares = detail::best_shares(bandwidths, reduces);
+    std::size_t smallest = shares.size();
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      if (reduces[i] && (smallest == shares.size() || shares[i] < shares[smallest])) smallest = i;
+    }
+    const auto left = std::count(reduces.begin(), reduces.end(), true);
+    if (left <= 1 || shares[smallest] >= smallest_share) return shares;
+    reduces[smallest] = false;
+  }
+}
+
+/// `total` things in whole numbers ∝ shares, by the quota of Hagenbach-Bischoff: everybody gets the whole part of its due;
+/// each thing left over goes where share / (number so far + 1) is largest, the lowest index first. Shares are >= 0 and not
+/// all 0; a share of 0 gets nothing. Adds up to `total`.
+inline std::vector<std::size_t> whole_parts(std::size_t total, std::span<const double> shares) {
+  double sum = 0;
+  for (const double s : shares) sum += s;
+  CAUSEWAY_EXPECT(sum > 0);
+  std::vector<std::size_t> parts(shares.size());
+  std::size_t given = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double due = static_cast<double>(total) * (shares[i] / sum);
+    parts[i] = std::min(static_cast<std::size_t>(due), total - given);  // rounding must not give out more than there is
+    given += parts[i];
+  }
+  for (; given < total; ++given) {
+    std::size_t next = 0;
+    const auto claim = [&](std::size_t i) { return shares[i] / static_cast<double>(parts[i] + 1); };
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      if (claim(i) > claim(next)) next = i;
+    }
+    ++parts[next];
+  }
+  return parts;
+}
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SHARES_HPP
+
+// ---- causeway/collective/site.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SITE_HPP
+#define CAUSEWAY_COLLECTIVE_SITE_HPP
+
+// Peers that sit close together and talk often: the devices of a machine or of a rack. What connects them (NVLink through
+// NCCL, the run's own network) is behind this interface, so that a policy is the same for all of them, and its tests need
+// no device.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// All members call the same operations in the same order, with as many values. An operation returns when it is done here;
+/// afterwards the values are everybody's, to the bit, unless it failed: then they are garbage, and a member that others
+/// wait for may be gone. No operation waits for ever. One thread at a time.
+class site {
+ public:
+  virtual ~site() = default;
+
+  [[nodiscard]] virtual std::uint32_t size() const = 0;
+  /// This member, 0 to size()-1.
+  [[nodiscard]] virtual std::uint32_t rank() const = 0;
+
+  /// data[i] = the mean over all members, in f32. NaN and infinity are an error or stay what they are.
+  [[nodiscard]] virtual result<void> mean(std::span<float> data) = 0;
+  /// `data` of the member `from` replaces everybody's.
+  [[nodiscard]] virtual result<void> broadcast(std::uint32_t from, std::span<float> data) = 0;
+  /// Whether all members say yes.
+  [[nodiscard]] virtual result<bool> all_of(bool mine) = 0;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SITE_HPP
+
+// ---- causeway/collective/split_mean.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
+#define CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
+
+// Each peer owns a part of the row: it gets that part from everybody, averages, and sends the mean to everybody. Parts may
+// differ in size: equal ones are the butterfly; one peer with everything is a parameter server, a few peers a sharded one,
+// and peers without a part are its clients. A contribution is encoded once by its peer, a mean once by its owner, and all,
+// the owner too, take what the bytes decode to: the same bits everywhere.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Equal on all peers.
+struct split_options {
+  std::vector<double> shares{};  ///< how much each peer owns, in any unit; 0: a client. Empty: all the same
+  bool server_residual = false;  ///< owners keep what encoding a mean loses, and add it to the next round's
+};
+
+/// Models Exchange. `turn` waits for the parts of this peer's share. With shares s_p that add up to 1, peer p sends
+/// (1 - s_p) of a row encoded by UpCodec and (n-1) s_p of a row encoded by DownCodec, and 16 bytes more for each message; 2
+/// latencies. Parts are cut at blocks of both codecs; each part is a row of its own for them. Memory: that of the messages.
+///
+/// The server residual makes it stateful: use one object for each row. A round is known by the step of its id: a second try
+/// must have the same one.
+template <class UpCodec, class DownCodec = UpCodec>
+class split_mean {
+ public:
+  static constexpr std::string_view name = "split_mean";
+  static constexpr exchange_traits traits{
+      .bit_parity = true, .own_support = true, .residual = true, .counts = false, .stateful = true};
+
+  explicit split_mean(split_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
+      : options_{std::move(options)}, up_{std::move(up)}, down_{std::move(down)} {}
+
+  /// For the next round, on all peers alike: as the group or its bandwidths change. See bandwidth_shares.
+  void set_shares(std::vector<double> shares) { options_.shares = std::move(shares); }
+  [[nodiscard]] const split_options& options() const noexcept { return options_; }
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row,
+                     const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
+    CAUSEWAY_EXPECT(row.counts.empty());
+    self_ = port.transport.self();
+    peers_ = port.transport.size();
+    talk_.close();
+    CAUSEWAY_TRY(cut(row.values.size()));
+    talk_.open(port, kinds * peers_);
+    residual_.begin(port.id.step);
+    lay_out(ctx);
+    expect();
+    for (std::uint32_t i = 0; i < peers_; ++i) send_part((self_ + i) % peers_, row, ctx);
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port& port, const exchange_row&, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    if (size_of(self_) == 0) return {};
+    std::optional<refusal> bad;
+    messages_.clear();
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      std::size_t moved = own_bytes_;
+      if (p != self_) {
+        CAUSEWAY_ASSIGN(moved, talk_.wait(place(part_in, p), p, port.options.deadline));
+      }
+      messages_.push_back(
+          detail::read_message(p, slot(p == self_ ? part_out : part_in, p).first(moved), size_of(self_), peers_));
+      if (messages_.back().bad) note(bad, detail::refused_contribution(p, *messages_.back().bad));
+    }
+    const std::span<const std::byte> result = reduce(port, ctx, bad);
+    for (std::uint32_t i = 1; i < peers_; ++i) {
+      const net::peer_index to = (self_ + i) % peers_;
+      talk_.send(place(result_out, to), to, part{1}, result);
+    }
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    const time_point deadline = port.options.deadline;
+    // First the own sends: one that failed would never be answered.
+    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(part_out, p), p, deadline));
+    std::optional<refusal> bad;
+    messages_.clear();
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (size_of(p) == 0) continue;
+      std::size_t moved = result_bytes_;
+      if (p != self_) {
+        CAUSEWAY_ASSIGN(moved, talk_.wait(place(result_in, p), p, deadline));
+      }
+      messages_.push_back(detail::read_message(p, slot(result_in, p).first(moved), size_of(p), peers_));
+      if (messages_.back().bad) note(bad, *messages_.back().bad);
+    }
+    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(result_out, p), p, deadline));
+    talk_.close();
+    if (!bad) bad = adopt(row, ctx);
+    if (bad) return to_error(*bad, peers_);
+    residual_.finish();
+    return {};
+  }
+
+  /// What owners keep from round to round.
+  template <class Archive>
+  void serialize(Archive& ar) {
+    ar(residual_);
+  }
+
+  void cancel() { talk_.close(); }
+
+ private:
+  enum kind : std::size_t { part_out, part_in, result_in, result_out, kinds };
+
+  // --- what belongs to whom ---------------------------------------------------------------------------------------------
+
+  result<void> cut(std::size_t count) {
+    const std::vector<double> equal(options_.shares.empty() ? peers_ : 0, 1.0);
+    const std::span<const double> shares = options_.shares.empty() ? equal : options_.shares;
+    if (shares.size() != peers_) {
+      return fail(errc::invalid_argument, "split_mean",
+                  std::to_string(shares.size()) + " shares for " + std::to_string(peers_) + " peers; set_shares first");
+    }
+    double total = 0;
+    for (const double s : shares) total += s >= 0 ? s : std::nan("");
+    if (!(total > 0) || !std::isfinite(total)) {
+      return fail(errc::invalid_argument, "split_mean", "shares must be finite, not negative, and not all 0");
+    }
+    const std::size_t block = std::lcm(detail::block_of(up_), detail::block_of(down_));
+    const std::vector<std::size_t> blocks = whole_parts((count + block - 1) / block, shares);
+    cuts_.assign(1, 0);
+    for (const std::size_t b : blocks) cuts_.push_back(std::min(cuts_.back() + b * block, count));
+    return {};
+  }
+  [[nodiscard]] std::size_t size_of(net::peer_index owner) const { return cuts_[owner + 1] - cuts_[owner]; }
+  [[nodiscard]] std::span<float> part_of(std::span<float> row, net::peer_index owner) const {
+    return row.subspan(cuts_[owner], size_of(owner));
+  }
+
+  /// f(context of the owner's part).
+  template <class X, class F>
+  decltype(auto) with_part(const X& ctx, net::peer_index owner, F&& f) const {
+    detail::matrix_list<X> matrices;
+    return f(detail::context_of_part(ctx, owner, cuts_[owner], cuts_[owner + 1], matrices));
+  }
+
+  // --- places of operations, slots of bytes
+  // -------------------------------------------------------------------------------
+
+  [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
+  [[nodiscard]] std::span<std::byte> slot(kind what, net::peer_index p) {
+    const std::size_t at = place(what, p);
+    return {memory_.data() + slots_[at], slots_[at + 1] - slots_[at]};
+  }
+
+  template <class X>
+  void lay_out(const X& ctx) {
+    std::vector<std::size_t> up(peers_), down(peers_);
+    for (net::peer_index p = 0; p < peers_; ++p) {
+      if (size_of(p) == 0) continue;
+      with_part(ctx, p, [&](const X& part) {
+        up[p] = detail::message_slot(up_.most_bytes(part, size_of(p)));
+        down[p] = detail::message_slot(down_.most_bytes(part, size_of(p)));
+      });
+    }
+    slots_.assign(1, 0);
+    for (net::peer_index p = 0; p < peers_; ++p) slots_.push_back(slots_.back() + up[p]);
+    for (net::peer_index p = 0; p < peers_; ++p) slots_.push_back(slots_.back() + (p == self_ ? 0 : up[self_]));
+    for (net::peer_index p = 0; p < peers_; ++p) slots_.push_back(slots_.back() + down[p]);
+    if (memory_.size() < slots_.back()) memory_ = aligned_buffer<std::byte>{slots_.back()};
+  }
+
+  // --- phases
+  // -------------------------------------------------------------------------------------------------------------
+
+  void expect() {
+    for (std::uint32_t i = 1; i < peers_; ++i) {
+      const net::peer_index p = (self_ + peers_ - i) % peers_;
+      if (size_of(self_) > 0) talk_.receive(place(part_in, p), p, part{0}, slot(part_in, p));
+      if (size_of(p) > 0) talk_.receive(place(result_in, p), p, part{1}, slot(result_in, p));
+    }
+  }
+
+  /// Encodes what `owner` is to have, and sends it, but for the own part.
+  template <class X>
+  void send_part(net::peer_index owner, const exchange_row& row, const X& ctx) {
+    if (size_of(owner) == 0) return;
+    const std::span<float> mine = part_of(row.values, owner);
+    const std::span<std::byte> room = slot(part_out, owner);
+    const std::span<float> lost = row.residual.empty() ? std::span<float>{} : part_of(row.residual, owner);
+    const bool has_content = detail::write_own_header(room, row, mine.size(), self_);
+    std::size_t bytes = message_header_bytes;
+    if (has_content) {
+      with_part(ctx, owner, [&](const X& part) {
+        const std::span<std::byte> body = room.subspan(message_header_bytes);
+        bytes += detail::encode_keeping(up_, part, mine, body, lost);
+      });
+    } else if (!lost.empty()) {
+      detail::copy_row(up_, mine, lost);
+    }
+    if (owner == self_) own_bytes_ = bytes;
+    if (owner != self_) talk_.send(place(part_out, owner), owner, part{0}, room.first(bytes));
+  }
+
+  /// The message with the mean of the own part, or with the reason why there is none.
+  template <class X>
+  std::span<const std::byte> reduce(const exchange_port& port, const X& ctx, std::optional<refusal> bad) {
+    const std::span<std::byte> room = slot(result_in, self_);
+    result_bytes_ = message_header_bytes;
+    if (!bad) {
+      collective_workspace own;
+      collective_workspace& workspace = port.options.workspace != nullptr ? *port.options.workspace : own;
+      const std::size_t size = size_of(self_);
+      const std::span<float> sum{reinterpret_cast<float*>(workspace.reserve(size * sizeof(float))), size};
+      with_part(ctx, self_, [&](const X& part) {
+        bad = add_up(part, sum);
+        if (!bad) result_bytes_ += encode_mean(part, sum, room.subspan(message_header_bytes));
+      });
+    }
+    detail::write_header(room, bad ? 0.0F : 1.0F, size_of(self_), bad.value_or(detail::no_refusal));
+    return room.first(result_bytes_);
+  }
+
+  template <class X>
+  std::optional<refusal> add_up(const X& part, std::span<float> sum) {
+    kernels::zero(part.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
+    double total = 0;
+    for (const peer_message& m : messages_) {
+      if (m.weight == 0) continue;
+      total += m.weight;
+      if (auto added = up_.decode_add(part, m.bytes, sum, m.weight, {}); !added) return refusal{m.peer, added.error().code};
+    }
+    const float factor = detail::mean_factor(total);
+    if (factor == 0) return refusal{peers_, errc::invalid_argument};
+    if (!detail::scale_finite(part.pool, sum, factor)) return refusal{peers_, errc::non_finite};
+    detail::invert(up_, part, sum);
+    return std::nullopt;
+  }
+
+  template <class X>
+  std::size_t encode_mean(const X& part, std::span<float> mean, std::span<std::byte> room) {
+    if (!options_.server_residual) return down_.encode(part, mean, room);
+    residual_.add_to(cuts_[self_], mean);
+    return detail::encode_keeping(down_, part, mean, room, residual_.next(cuts_[self_], mean.size()));
+  }
+
+  template <class X>
+  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
+    std::optional<refusal> bad;
+    detail::clear(down_, ctx.pool, row.values);
+    for (const peer_message& m : messages_) {
+      const std::span<float> target = part_of(row.values, m.peer);
+      with_part(ctx, m.peer, [&](const X& part) {
+        const auto added = down_.decode_add(part, m.bytes, target, 1.0F, {});
+        if (!added) note(bad, {m.peer, added.error().code});
+        if (added) detail::invert(down_, part, target);
+      });
+    }
+    return bad;
+  }
+
+  split_options options_;
+  UpCodec up_;
+  DownCodec down_;
+  net::peer_index self_ = 0;
+  std::uint32_t peers_ = 1;
+  std::size_t own_bytes_ = 0;
+  std::size_t result_bytes_ = 0;
+  std::vector<std::size_t> cuts_;   // part p is [cuts_[p], cuts_[p + 1])
+  std::vector<std::size_t> slots_;  // slot i is [slots_[i], slots_[i + 1])
+  aligned_buffer<std::byte> memory_;
+  std::vector<peer_message> messages_;
+  server_residual residual_;
+  conversation talk_;  // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_SPLIT_MEAN_HPP
+
+// ---- causeway/collective/transport_site.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_TRANSPORT_SITE_HPP
+#define CAUSEWAY_COLLECTIVE_TRANSPORT_SITE_HPP
+
+// A site over the run's own network: for machines of a local network, for GPUs without NCCL, and for tests.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// The members talk on three channels from `id.channel` on, which nobody else of them uses. Sums are added in the order of
+/// the members' ranks (collective_options::how), and NaN or infinity is errc::non_finite. Bytes sent by a member: of a mean
+/// 2 (n-1)/n · 4 a value; of a broadcast at most 4 a value. `over` and the options' pool and workspace must outlive it.
+class transport_site final : public site {
+ public:
+  /// `members[r]` is the peer of rank r, this one among them.
+  transport_site(net::any_transport& over, std::vector<net::peer_index> members, const net::message_id& id,
+                 const collective_options& options)
+      : group_{over, std::move(members)}, id_{id}, options_{options} {}
+
+  [[nodiscard]] std::uint32_t size() const override { return group_.size(); }
+  [[nodiscard]] std::uint32_t rank() const override { return group_.self(); }
+
+  [[nodiscard]] result<void> mean(std::span<float> data) override {
+    return all_reduce_mean(group_, of_kind(0), data, options_);
+  }
+  [[nodiscard]] result<void> broadcast(std::uint32_t from, std::span<float> data) override {
+    return collective::broadcast(group_, of_kind(1), from, data, options_);
+  }
+  [[nodiscard]] result<bool> all_of(bool mine) override {
+    const std::byte own{mine};
+    std::vector<std::byte> said(group_.size());
+    CAUSEWAY_TRY(all_gather(group_, of_kind(2), std::span{&own, 1}, std::span{said}, options_));
+    for (net::peer_index r = 0; r < group_.size(); ++r) {
+      if (said[r] > std::byte{1})
+        return fail(errc::corrupt, peer_name(group_.peer_of(r)), "its word is neither yes nor no");
+    }
+    return std::all_of(said.begin(), said.end(), [](std::byte b) { return b == std::byte{1}; });
+  }
+
+ private:
+  /// A collective adds up to three phases to its channel.
+  [[nodiscard]] net::message_id of_kind(std::uint32_t kind) const {
+    net::message_id id = id_;
+    id.channel += 4 * kind;
+    return id;
+  }
+
+  group_view group_;
+  net::message_id id_;
+  collective_options options_;
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_TRANSPORT_SITE_HPP
+
+// ---- causeway/collective/tree_mean.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
+#define CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
+
+// Up a tree and down again: each peer adds its children's sums to its own values and sends the sum to its parent; the root
+// divides, and the mean goes down the same way, as the bytes that the root made of it. Nobody talks to more than a few
+// others. Everybody, the root too, takes what those bytes decode to: the same bits everywhere.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// Equal on all peers.
+struct tree_options {
+  std::uint32_t arity = 2;   ///< children of a peer, at least 1
+  net::peer_index root = 0;  ///< the others follow it in the order of their indices, level by level
+};
+
+/// Models Exchange. `turn` takes the sums up, `finish` the mean down. A peer sends a row encoded by UpCodec to its parent
+/// and one encoded by DownCodec to each child, and 16 bytes more for each message; 2 · depth latencies, each of a whole
+/// row: for small rows and many peers. What is lost when a sum is encoded is lost for good: there is no residual.
+template <class UpCodec, class DownCodec = UpCodec>
+class tree_mean {
+  static_assert(!UpCodec::traits.sparse && !UpCodec::traits.transform, "partial sums need all coordinates, as values");
+
+ public:
+  static constexpr std::string_view name = "tree_mean";
+  static constexpr exchange_traits traits{
+      .bit_parity = true, .own_support = false, .residual = false, .counts = false, .stateful = false};
+
+  explicit tree_mean(tree_options options = {}, UpCodec up = UpCodec{}, DownCodec down = DownCodec{})
+      : options_{options}, up_{std::move(up)}, down_{std::move(down)} {}
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row,
+                     const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> {
+    CAUSEWAY_EXPECT(row.residual.empty() && row.counts.empty());
+    peers_ = port.transport.size();
+    CAUSEWAY_EXPECT(options_.arity > 0 && options_.root < peers_);
+    self_ = port.transport.self();
+    position_ = (self_ + peers_ - options_.root) % peers_;
+    talk_.open(port, kinds * peers_);
+    lay_out(row.values.size(), ctx);
+    for_children(
+        [&](net::peer_index child, std::size_t i) { talk_.receive(place(sum_in, child), child, part{0}, from_child(i)); });
+    if (!is_root()) talk_.receive(place(mean_in, parent()), parent(), part{1}, mean_message());
+    if (children() == 0 && !is_root()) send_sum(row, ctx);
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    if (children() == 0 && !is_root()) return {};
+    result<void> outcome;
+    for_children([&](net::peer_index child, std::size_t i) {
+      if (outcome) outcome = take_sum(port, child, i);
+    });
+    CAUSEWAY_TRY(std::move(outcome));
+    if (!is_root()) {
+      send_sum(row, ctx);
+      return {};
+    }
+    make_mean(row, ctx);
+    pass_down();
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    const time_point deadline = port.options.deadline;
+    if (!is_root()) {
+      CAUSEWAY_TRY(talk_.finish(place(sum_out, parent()), parent(), deadline));
+      CAUSEWAY_ASSIGN(mean_bytes_, talk_.wait(place(mean_in, parent()), parent(), deadline));
+      pass_down();
+    }
+    std::optional<refusal> bad = adopt(row, ctx);
+    for (net::peer_index p = 0; p < peers_; ++p) CAUSEWAY_TRY(talk_.finish(place(mean_out, p), p, deadline));
+    talk_.close();
+    if (bad) return to_error(*bad, peers_);
+    return {};
+  }
+
+  void cancel() { talk_.close(); }
+
+ private:
+  enum kind : std::size_t { sum_in, sum_out, mean_in, mean_out, kinds };
+
+  // --- the tree: positions 0 to n-1, level by level
+  // -----------------------------------------------------------------------
+
+  [[nodiscard]] net::peer_index peer_at(std::uint64_t position) const {
+    return static_cast<net::peer_index>((position + options_.root) % peers_);
+  }
+  [[nodiscard]] bool is_root() const { return position_ == 0; }
+  [[nodiscard]] net::peer_index parent() const { return peer_at((position_ - 1) / options_.arity); }
+  [[nodiscard]] std::size_t children() const {
+    const std::uint64_t first = position_ * options_.arity + 1;
+    return first >= peers_ ? 0 : std::min<std::uint64_t>(options_.arity, peers_ - first);
+  }
+  template <class F>
+  void for_children(F&& f) const {
+    for (std::size_t i = 0; i < children(); ++i) f(peer_at(position_ * options_.arity + 1 + i), i);
+  }
+
+  // --- places of operations, slots of bytes: the own sum, the mean, the children's sums
+  // -------------------------------------
+
+  [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
+  [[nodiscard]] std::span<std::byte> own_sum() { return {memory_.data(), up_slot_}; }
+  [[nodiscard]] std::span<std::byte> mean_message() { return {memory_.data() + up_slot_, down_slot_}; }
+  [[nodiscard]] std::span<std::byte> from_child(std::size_t i) {
+    return {memory_.data() + up_slot_ + down_slot_ + i * up_slot_, up_slot_};
+  }
+
+  template <class X>
+  void lay_out(std::size_t count, const X& ctx) {
+    up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
+    down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
+    const std::size_t bytes = (1 + children()) * up_slot_ + down_slot_;
+    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+    if (sum_.size() < count) sum_ = aligned_buffer<float>{count};
+    count_ = count;
+    sums_.clear();
+  }
+
+  // --- up
+  // -------------------------------------------------------------------------------------------------------------------
+
+  result<void> take_sum(const exchange_port& port, net::peer_index child, std::size_t i) {
+    CAUSEWAY_ASSIGN(const std::size_t moved, talk_.wait(place(sum_in, child), child, port.options.deadline));
+    sums_.push_back(detail::read_message(child, from_child(i).first(moved), count_, peers_));
+    return {};
+  }
+
+  /// sum_ = the own values and the children's sums, each as often as it counts; `weight` becomes how much that is.
+  template <class X>
+  std::optional<refusal> add_up(const exchange_row& row, const X& ctx, float& weight) {
+    const std::span<float> sum{sum_.data(), count_};
+    std::optional<refusal> bad;
+    for (const peer_message& m : sums_) {
+      if (m.bad) note(bad, *m.bad);
+    }
+    weight = row.weight;
+    if (row.refused != errc{}) note(bad, {self_, row.refused});
+    if (!bad && !detail::weighted(ctx.pool, row.values, weight, sum)) note(bad, {self_, errc::non_finite});
+    for (const peer_message& m : sums_) {
+      if (bad || m.weight == 0) continue;
+      weight += m.weight;
+      const auto added = up_.decode_add(ctx, m.bytes, sum, 1.0F, {});
+      if (!added) note(bad, {m.peer, added.error().code});
+    }
+    return bad;
+  }
+
+  template <class X>
+  void send_sum(const exchange_row& row, const X& ctx) {
+    float weight = 0;
+    std::optional<refusal> bad = add_up(row, ctx, weight);
+    const std::span<std::byte> room = own_sum();
+    const std::span<std::byte> values = room.subspan(message_header_bytes);
+    const std::span<float> sum{sum_.data(), count_};
+    std::size_t used = 0;
+    if (!bad && weight > 0) used = up_.encode(ctx, sum, values);
+    if (used > 0 && !detail::is_finite(up_, ctx, values.first(used), sum)) bad = refusal{peers_, errc::non_finite};
+    if (bad) used = 0;
+    detail::write_header(room, bad ? 0.0F : weight, count_, bad.value_or(detail::no_refusal));
+    used += message_header_bytes;
+    talk_.send(place(sum_out, parent()), parent(), part{0}, room.first(used));
+  }
+
+  // --- down
+  // -----------------------------------------------------------------------------------------------------------------
+
+  template <class X>
+  void make_mean(const exchange_row& row, const X& ctx) {
+    const std::span<float> mean{sum_.data(), count_};
+    float weight = 0;
+    std::optional<refusal> bad = add_up(row, ctx, weight);
+    const float factor = detail::mean_factor(double{weight});
+    if (!bad && factor == 0) bad = refusal{peers_, errc::invalid_argument};
+    if (!bad && !detail::scale_finite(ctx.pool, mean, factor)) bad = refusal{peers_, errc::non_finite};
+    detail::write_header(mean_message(), bad ? 0.0F : 1.0F, count_, bad.value_or(detail::no_refusal));
+    mean_bytes_ = message_header_bytes;
+    if (!bad) mean_bytes_ += down_.encode(ctx, mean, mean_message().subspan(message_header_bytes));
+  }
+
+  void pass_down() {
+    for_children([&](net::peer_index child, std::size_t) {
+      talk_.send(place(mean_out, child), child, part{1}, mean_message().first(mean_bytes_));
+    });
+  }
+
+  template <class X>
+  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
+    const peer_message m =
+        detail::read_message(is_root() ? self_ : parent(), mean_message().first(mean_bytes_), count_, peers_);
+    if (m.bad) return m.bad;
+    kernels::zero(ctx.pool, row.values.data(), static_cast<std::int64_t>(count_));
+    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
+    if (!added) return refusal{m.peer, added.error().code};
+    detail::invert(down_, ctx, row.values);
+    return std::nullopt;
+  }
+
+  tree_options options_;
+  UpCodec up_;
+  DownCodec down_;
+  net::peer_index self_ = 0;
+  std::uint32_t peers_ = 1;
+  std::uint64_t position_ = 0;
+  std::size_t count_ = 0;
+  std::size_t up_slot_ = 0;
+  std::size_t down_slot_ = 0;
+  std::size_t mean_bytes_ = 0;
+  aligned_buffer<std::byte> memory_;
+  aligned_buffer<float> sum_;
+  std::vector<peer_message> sums_;  // of the children, in their order
+  conversation talk_;               // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_TREE_MEAN_HPP
+
+// ---- causeway/collective/two_level_mean.hpp ----
+#ifndef CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
+#define CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
+
+// For peers that sit in regions with slow lines between them: each region's mean is made at its hub, the hubs average those
+// among themselves with an exchange of their own, and pass the result on (the hubs of Gaia). What crosses regions grows
+// with the number of regions, not of peers. All hubs hold the same bits and encode them in the same way, and all peers,
+// hubs too, take what those bytes decode to: the same bits everywhere.
+
+namespace causeway::inline CAUSEWAY_ABI::collective {
+
+/// The peers of each region, every peer once; the first one is the hub. Equal on all peers.
+using region_list = std::vector<std::vector<net::peer_index>>;
+
+namespace detail {
+
+/// A transport that stays where it is when its owner moves. Assigning swaps: what still talks over it goes after it.
+class held_transport {
+ public:
+  held_transport() = default;
+  held_transport(held_transport&&) noexcept = default;
+  held_transport& operator=(held_transport&& other) noexcept {
+    std::swap(transport_, other.transport_);
+    return *this;
+  }
+
+  void hold(group_view group) { transport_ = std::make_unique<net::any_transport>(std::move(group)); }
+  [[nodiscard]] net::any_transport& get() const noexcept { return *transport_; }
+
+ private:
+  std::unique_ptr<net::any_transport> transport_;
+};
+
+}  // namespace detail
+
+/// Models Exchange. `turn` makes the region's mean and begins the exchange among hubs, `finish` ends that and takes the
+/// result to the region. A peer sends a row encoded by UpCodec to its hub; a hub sends what `Across` sends for as many
+/// peers as there are regions, and a row encoded by DownCodec to each peer of its region; 16 bytes more for each message. 2
+/// latencies within a region and those of `Across`.
+///
+/// The residual is what the own message left out. What `Across` loses of a region's mean is lost, unless it keeps that
+/// itself (split_options::server_residual). Where a region has values that cannot be used, its own peers are told whose,
+/// the others the name of its hub.
+template <class UpCodec, class Across = split_mean<UpCodec>, class DownCodec = UpCodec>
+class two_level_mean {
+ public:
+  static constexpr std::string_view name = "two_level_mean";
+  static constexpr exchange_traits traits{.bit_parity = Across::traits.bit_parity,
+                                          .own_support = Across::traits.own_support,
+                                          .residual = true,
+                                          .counts = false,
+                                          .stateful = Across::traits.stateful};
+
+  explicit two_level_mean(region_list regions, Across across = Across{}, UpCodec up = UpCodec{},
+                          DownCodec down = DownCodec{})
+      : regions_{std::move(regions)}, up_{std::move(up)}, down_{std::move(down)}, across_{std::move(across)} {}
+
+  /// For the next round, on all peers alike: as the group changes.
+  void set_regions(region_list regions) { regions_ = std::move(regions); }
+  [[nodiscard]] const region_list& regions() const noexcept { return regions_; }
+  [[nodiscard]] Across& across() noexcept { return across_; }
+
+  template <MessageContext X>
+  result<void> begin(const exchange_port& port, const exchange_row& row,
+                     const X& ctx) requires MessageCodec<UpCodec, X> && MessageCodec<DownCodec, X> && Exchange<Across, X> {
+    CAUSEWAY_EXPECT(row.counts.empty());
+    self_ = port.transport.self();
+    peers_ = port.transport.size();
+    cancel();
+    CAUSEWAY_TRY(find_region());
+    talk_.open(port, kinds * peers_);
+    lay_out(row.values.size(), ctx);
+    write_own(row, ctx);
+    if (!is_hub()) {
+      talk_.receive(place(result_in, hub()), hub(), part{1}, result_message());
+      talk_.send(place(up_out, hub()), hub(), part{0}, from_member(0).first(own_bytes_));
+      return {};
+    }
+    for (std::size_t i = 1; i < mine().size(); ++i)
+      talk_.receive(place(up_in, mine()[i]), mine()[i], part{0}, from_member(i));
+    return {};
+  }
+
+  template <MessageContext X>
+  result<void> turn(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    if (!is_hub()) return {};
+    messages_.clear();
+    for (std::size_t i = 0; i < mine().size(); ++i) {
+      std::size_t moved = own_bytes_;
+      if (i > 0) {
+        CAUSEWAY_ASSIGN(moved, talk_.wait(place(up_in, mine()[i]), mine()[i], port.options.deadline));
+      }
+      messages_.push_back(detail::read_message(mine()[i], from_member(i).first(moved), row.values.size(), peers_));
+    }
+    reduce(ctx);
+    std::vector<net::peer_index> hubs;
+    for (const auto& r : regions_) hubs.push_back(r.front());
+    hubs_.hold(group_view{port.transport, std::move(hubs)});
+    CAUSEWAY_TRY(closing(across_.begin(port_of_hubs(port), row_of_region(), ctx)));
+    return closing(across_.turn(port_of_hubs(port), row_of_region(), ctx));
+  }
+
+  template <MessageContext X>
+  result<void> finish(const exchange_port& port, const exchange_row& row, const X& ctx) {
+    CAUSEWAY_EXPECT(talk_.is_open());
+    const time_point deadline = port.options.deadline;
+    if (is_hub()) {
+      CAUSEWAY_TRY(finish_across(port, ctx));
+      for (std::size_t i = 1; i < mine().size(); ++i) {
+        talk_.send(place(result_out, mine()[i]), mine()[i], part{1}, result_message().first(result_bytes_));
+      }
+    } else {
+      CAUSEWAY_TRY(talk_.finish(place(up_out, hub()), hub(), deadline));
+      CAUSEWAY_ASSIGN(result_bytes_, talk_.wait(place(result_in, hub()), hub(), deadline));
+    }
+    const std::optional<refusal> bad = adopt(row, ctx);
+    for (const net::peer_index p : mine()) CAUSEWAY_TRY(talk_.finish(place(result_out, p), p, deadline));
+    talk_.close();
+    if (bad) return to_error(*bad, peers_);
+    return {};
+  }
+
+  void cancel() {
+    across_.cancel();
+    talk_.close();
+  }
+
+  /// What `Across` keeps from round to round.
+  template <class Archive>
+  void serialize(Archive& ar) {
+    if constexpr (requires { across_.serialize(ar); }) across_.serialize(ar);
+  }
+
+ private:
+  enum kind : std::size_t { up_out, up_in, result_in, result_out, kinds };
+  static constexpr std::uint32_t across_channel = channel_stride / 2;  // of ours, those that the hubs' exchange has
+
+  // --- regions
+  // ----------------------------------------------------------------------------------------------------------------
+
+  result<void> find_region() {
+    std::vector<net::peer_index> all;
+    region_ = regions_.size();
+    for (std::size_t r = 0; r < regions_.size(); ++r) {
+      all.insert(all.end(), regions_[r].begin(), regions_[r].end());
+      if (std::find(regions_[r].begin(), regions_[r].end(), self_) != regions_[r].end()) region_ = r;
+    }
+    std::sort(all.begin(), all.end());
+    bool good = all.size() == peers_;
+    for (std::size_t p = 0; good && p < all.size(); ++p) good = all[p] == p;
+    for (const auto& r : regions_) good = good && !r.empty();
+    if (good) return {};
+    return fail(errc::invalid_argument, "two_level_mean",
+                "regions must name every peer of the group once; set_regions first");
+  }
+  [[nodiscard]] const std::vector<net::peer_index>& mine() const { return regions_[region_]; }
+  [[nodiscard]] net::peer_index hub() const { return mine().front(); }
+  [[nodiscard]] bool is_hub() const { return hub() == self_; }
+
+  // --- places of operations, slots of bytes: the result, then messages of the region, the own one first
+  // -----------------------
+
+  [[nodiscard]] std::size_t place(kind what, net::peer_index p) const { return what * peers_ + p; }
+  [[nodiscard]] std::span<std::byte> result_message() { return {memory_.data(), down_slot_}; }
+  [[nodiscard]] std::span<std::byte> from_member(std::size_t i) {
+    return {memory_.data() + down_slot_ + i * up_slot_, up_slot_};
+  }
+
+  template <class X>
+  void lay_out(std::size_t count, const X& ctx) {
+    up_slot_ = detail::message_slot(up_.most_bytes(ctx, count));
+    down_slot_ = detail::message_slot(down_.most_bytes(ctx, count));
+    const std::size_t bytes = down_slot_ + (is_hub() ? mine().size() : 1) * up_slot_;
+    if (memory_.size() < bytes) memory_ = aligned_buffer<std::byte>{bytes};
+    if (is_hub() && region_row_.size() != count) region_row_ = aligned_buffer<float>{count};
+  }
+
+  template <class X>
+  void write_own(const exchange_row& row, const X& ctx) {
+    const std::span<std::byte> room = from_member(0), body = room.subspan(message_header_bytes);
+    const bool has_content = detail::write_own_header(room, row, row.values.size(), self_);
+    own_bytes_ = message_header_bytes;
+    if (has_content) {
+      own_bytes_ += detail::encode_keeping(up_, ctx, row.values, body, row.residual);
+    } else if (!row.residual.empty()) {
+      detail::copy_row(up_, row.values, row.residual);
+    }
+  }
+
+  // --- what a hub does
+  // ----------------------------------------------------------------------------------------------------------
+
+  /// region_row_ and weight_ = the mean of the region and how much it counts; or bad_, what is wrong with it.
+  template <class X>
+  void reduce(const X& ctx) {
+    const std::span<float> sum = region_row_.span();
+    kernels::zero(ctx.pool, sum.data(), static_cast<std::int64_t>(sum.size()));
+    bad_.reset();
+    for (const peer_message& m : messages_) {
+      if (m.bad) note(bad_, {m.peer, m.bad->code});
+    }
+    double total = 0;
+    for (const peer_message& m : messages_) {
+      if (bad_ || m.weight == 0) continue;
+      total += m.weight;
+      const auto added = up_.decode_add(ctx, m.bytes, sum, m.weight, {});
+      if (!added) note(bad_, {m.peer, added.error().code});
+    }
+    weight_ = static_cast<float>(total);
+    if (bad_ || total == 0) return;
+    const float factor = detail::mean_factor(total);
+    if (factor == 0 || !detail::scale_finite(ctx.pool, sum, factor)) bad_ = refusal{peers_, errc::non_finite};
+    if (!bad_) detail::invert(up_, ctx, sum);
+  }
+
+  [[nodiscard]] exchange_port port_of_hubs(const exchange_port& port) {
+    net::message_id id = port.id;
+    id.channel += across_channel;
+    return {hubs_.get(), id, port.options};
+  }
+  [[nodiscard]] exchange_row row_of_region() {
+    return {.values = region_row_.span(), .weight = bad_ ? 0.0F : weight_, .refused = bad_ ? bad_->code : errc{}};
+  }
+
+  /// An error among hubs ends the conversation with the region too.
+  result<void> closing(result<void> outcome) {
+    if (!outcome) talk_.close();
+    return outcome;
+  }
+
+  /// Writes the message for the region: the mean of all, or why there is none.
+  template <class X>
+  result<void> finish_across(const exchange_port& port, const X& ctx) {
+    const auto outcome = across_.finish(port_of_hubs(port), row_of_region(), ctx);
+    std::optional<refusal> bad = bad_;
+    if (!outcome && !bad) bad = refused_by_hubs(outcome.error());
+    if (!outcome && !bad) return closing(outcome);
+    X same_everywhere{ctx};
+    same_everywhere.own_seed = ctx.seed;  // or hubs would round the same values differently
+    detail::write_header(result_message(), bad ? 0.0F : 1.0F, region_row_.size(), bad.value_or(detail::no_refusal));
+    result_bytes_ = message_header_bytes;
+    if (!bad) {
+      const std::span<std::byte> body = result_message().subspan(message_header_bytes);
+      result_bytes_ += down_.encode(same_everywhere, region_row_.span(), body);
+    }
+    return {};
+  }
+
+  /// What all hubs were told alike; nothing where the network failed. Hubs know each other by rank.
+  [[nodiscard]] std::optional<refusal> refused_by_hubs(const error& e) const {
+    if (e.code == errc::invalid_argument) return refusal{peers_, errc::invalid_argument};
+    if (e.code != errc::non_finite && e.code != errc::corrupt && e.code != errc::protocol) return std::nullopt;
+    constexpr std::string_view prefix = "peer ";
+    std::size_t rank = regions_.size();
+    if (e.where.starts_with(prefix)) {
+      (void)std::from_chars(e.where.data() + prefix.size(), e.where.data() + e.where.size(), rank);
+    }
+    return refusal{rank < regions_.size() ? regions_[rank].front() : peers_, e.code};
+  }
+
+  template <class X>
+  std::optional<refusal> adopt(const exchange_row& row, const X& ctx) {
+    const std::size_t count = row.values.size();
+    const peer_message m = detail::read_message(hub(), result_message().first(result_bytes_), count, peers_);
+    if (m.bad) return m.bad;
+    detail::clear(down_, ctx.pool, row.values);
+    const auto added = down_.decode_add(ctx, m.bytes, row.values, 1.0F, {});
+    if (!added) return refusal{m.peer, added.error().code};
+    detail::invert(down_, ctx, row.values);
+    return std::nullopt;
+  }
+
+  region_list regions_;
+  UpCodec up_;
+  DownCodec down_;
+  net::peer_index self_ = 0;
+  std::uint32_t peers_ = 1;
+  std::size_t region_ = 0;
+  std::size_t up_slot_ = 0;
+  std::size_t down_slot_ = 0;
+  std::size_t own_bytes_ = 0;
+  std::size_t result_bytes_ = 0;
+  float weight_ = 0;
+  std::optional<refusal> bad_;
+  aligned_buffer<std::byte> memory_;
+  aligned_buffer<float> region_row_;
+  std::vector<peer_message> messages_;
+  detail::held_transport hubs_;
+  Across across_;      // after what it uses
+  conversation talk_;  // last: goes first, and cancels what uses the rest
+};
+
+}  // namespace causeway::inline CAUSEWAY_ABI::collective
+
+#endif  // CAUSEWAY_COLLECTIVE_TWO_LEVEL_MEAN_HPP
+
+// ---- causeway/tcp.hpp ----
+#ifndef CAUSEWAY_TCP_HPP
+#define CAUSEWAY_TCP_HPP
+
+// To meet other peers over TCP, and the exchanges themselves: transports, rendezvous, collectives.
+//
+// Written by tools/check_tree.py --fix-umbrella. What needs a third-party library comes last and only where that library is
+// at hand; only headers like this one may include others of ours inside #if.
+
+#if !(__has_include(<asio.hpp>) && !defined(CAUSEWAY_NO_ASIO) && !defined(__CUDACC__))
+#error "causeway/tcp.hpp needs standalone asio (Debian: libasio-dev), and a compiler other than nvcc"
+#endif
+
+#endif  // CAUSEWAY_TCP_HPP

@@ -163,6 +163,24 @@ TEST_CASE("all-reduce: one workspace serves many calls without growing", "[colle
   CHECK(first == last);
 }
 
+TEST_CASE("all-reduce: of many peers each needs memory for some copies of the values, not one for each peer",
+          "[collective][fast]") {
+  constexpr std::uint32_t many = 32;
+  net::memory_network network{many};
+  std::vector<std::size_t> used(many);
+  const auto outcomes = peers::run(network, [&](net::memory_transport& t) {
+    collective_workspace workspace;
+    std::vector<float> values(40000, 1);
+    auto done =
+        all_reduce_sum(t, {.channel = 48}, values,
+                       {.deadline = peers::soon(), .how = algorithm::butterfly, .window = 1, .workspace = &workspace});
+    used[t.self()] = workspace.capacity();
+    return done;
+  });
+  CHECK(peers::all_succeeded(outcomes));
+  for (const std::size_t bytes : used) CHECK(bytes <= 4 * 40000 * sizeof(float));
+}
+
 TEST_CASE("all-reduce: a peer that sends NaN is named on every peer", "[collective][fast]") {
   const algorithm how = GENERATE(algorithm::one_shot, algorithm::butterfly);
   const float poison = GENERATE(std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity());

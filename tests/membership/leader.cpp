@@ -101,3 +101,71 @@ TEST_CASE("leader: a founder that expects others hands out no samples before the
   REQUIRE(run.c.run_until_true(5, [&] { return run.c.newest >= 1; }));
   for (net::peer_id id = 100; id < 104; ++id) CHECK(run.samples().held_count(id) == 24);
 }
+
+namespace {
+
+/// Host 0 leads four, and hears nothing any more but what a test says in the name of others.
+struct deaf_leader {
+  deaf_leader() {
+    run.c.restart_after = 0;
+    REQUIRE(run.c.run_until_true(60, [&] { return run.c.newest >= 2 && run.c.agreed(); }));
+    for (std::size_t i = 1; i < 4; ++i) run.c.between(0, i).cut = true;
+  }
+
+  protocol& leads() { return *run.c.hosts[0]->process; }
+  void hear(net::peer_id from, const membership::detail::message& m) {
+    const auto bytes = membership::detail::encode(run.c.common.run, m);
+    run.c.call(*run.c.hosts[0], [&](protocol& p) { p.message(from, bytes, run.c.now); });
+  }
+  membership::detail::report report_of(std::uint32_t term, net::peer_id promised_to) {
+    membership::detail::report r;
+    r.sequence = 1'000'000 + run.c.messages;
+    r.floor = {term, 0};
+    r.promised_to = promised_to;
+    r.newest = newest();
+    return r;
+  }
+  membership::detail::position newest() { return {leads().durable().newest->round, leads().newest_chain()}; }
+
+  finite_run run{4, 1000};
+};
+
+}  // namespace
+
+TEST_CASE("leader: one that fails to win a later term follows who did", "[membership][fast]") {
+  deaf_leader alone;
+  const std::uint32_t term = alone.leads().durable().floor.term;
+  alone.hear(103, alone.report_of(term + 1, 103));  // a new term is needed to lead it
+  for (const net::peer_id id : {101, 102}) {
+    auto granted = alone.report_of(term, 100);
+    granted.trial_term = term + 2;
+    alone.hear(id, granted);
+  }
+  REQUIRE(alone.leads().durable().floor.term == term + 2);  // promised to itself, and by nobody else
+  alone.run.c.run_for(1);
+  alone.hear(102, membership::detail::heartbeat{term + 3, 1, alone.newest(), 4, true});
+  CHECK(alone.leads().leader() == 102);
+  CHECK(alone.leads().durable().promised_to == 102);
+}
+
+TEST_CASE("leader: who refuses it over and over is not asked each time", "[membership][fast]") {
+  deaf_leader alone;
+  const std::uint32_t term = alone.leads().durable().floor.term;
+  alone.hear(101, alone.report_of(term - 1, 101));
+  const std::uint64_t before = alone.run.c.messages;
+  for (int i = 0; i < 10; ++i) alone.hear(101, alone.report_of(term - 1, 101));
+  CHECK(alone.run.c.messages == before);
+}
+
+TEST_CASE("leader: nobody holds a round up who is only connected", "[membership][fast]") {
+  finite_run run{4, 1000};
+  run.c.restart_after = 0;
+  REQUIRE(run.c.run_until_true(60, [&] { return run.c.newest >= 2 && run.c.agreed(); }));
+  protocol& leads = *run.c.hosts[0]->process;
+  run.c.call(*run.c.hosts[0], [&](protocol& p) { p.peer_up(999, "nowhere:1", run.c.now); });
+  const auto refused = leads.rejected(reject_reason::not_a_member);
+  run.c.call(*run.c.hosts[0], [&](protocol& p) { p.asks_for_time(999, std::chrono::seconds{3}, run.c.now); });
+  CHECK(leads.rejected(reject_reason::not_a_member) == refused + 1);
+  run.c.call(*run.c.hosts[0], [&](protocol& p) { p.asks_for_time(103, std::chrono::seconds{3}, run.c.now); });
+  CHECK(leads.rejected(reject_reason::not_a_member) == refused + 1);
+}

@@ -134,6 +134,7 @@ class wait_times {
   void begin_round(time_point now) {
     ready_.clear();
     enough_ = false;
+    late_at_first_ = 0;
     begun_ = enough_at_ = last_ready_ = failed_at_ = now;
   }
 
@@ -177,11 +178,16 @@ class wait_times {
   }
 
   /// Who is left out is idle until the next round, and has to catch up; who waits is idle meanwhile. So one of many is
-  /// waited for as long as that is the smaller loss. `late`: part of the peers that would be waited for.
-  [[nodiscard]] time_point grace_deadline(double late) const {
+  /// waited for as long as that is the smaller loss: after each that comes, for the ones still missing anew, and in all for
+  /// no longer than was worth it for those who were missing at the beginning. `late`: part of the peers that would be
+  /// waited for.
+  [[nodiscard]] time_point grace_deadline(double late) {
+    late_at_first_ = std::max(late_at_first_, late);
     const duration round = enough_at_ - begun_;
     const duration most = std::max(part_of(round, options_.grace_share), options_.grace.floor);
-    return enough_at_ + std::min({grace_.patience(), most, part_of(round + catch_up_time(), late)});
+    const duration lost = round + catch_up_time();
+    const duration whole = std::min({grace_.patience(), most, part_of(lost, late_at_first_)});
+    return std::min(enough_at_ + whole, std::max(enough_at_, last_ready_) + part_of(lost, late));
   }
   /// By when those of a failed attempt have confirmed its end and are ready again, or are known to be silent or to hang.
   [[nodiscard]] time_point answer_deadline() const { return failed_at_ + answer_.patience(); }
@@ -221,6 +227,7 @@ class wait_times {
   duration sample_time_{0};
   bool enough_ = false;
   time_point enough_at_;
+  double late_at_first_ = 0;  ///< part of the peers that was missing when there were enough
   time_point last_ready_;
   time_point failed_at_;
 };

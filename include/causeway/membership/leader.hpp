@@ -76,7 +76,7 @@ class leader {
     values_seen_ = values_seen_ || m.accepted.has_value();
     if (m.ready && usable(p)) waits_.somebody_ready(t_.now, from);
     if (news && matters(from, p)) changed_ = true;
-    if (m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead
+    if (news && m.floor.term < term_) t_.post(from, make_beat());  // it does not know that we lead, or refuses: once
     if (m.newest == t_.votes.newest() && m.holds) p.holds_round = m.newest.round;
     if (m.accepted && attempt_.running() && m.accepted->at == attempt_.at()) {
       attempt_.voted(from, m.accepted->value.state, t_.now);
@@ -106,8 +106,10 @@ class leader {
     if (attempt_.running() && m.at == attempt_.at()) attempt_.failed(from);
   }
 
+  /// Who has not said that it follows us would take part in no round that waits for it.
   void asked_for_time(net::peer_id from, duration needs) {
     if (!active_) return;
+    if (!t_.votes.is_member(from) && !follows_us(t_.entry(from))) return t_.reject(reject_reason::not_a_member, from);
     transfers_.ask(from, needs);
     changed_ = true;
   }
@@ -143,6 +145,7 @@ class leader {
     if (!std::exchange(changed_, false) && t_.now < next_wake()) return false;
     if (t_.votes.durable().promised_to != t_.self || t_.votes.durable().floor.term != term_) {
       active_ = false;
+      if (follower_.leader() == t_.self) follower_.lose_leader();  // or it would refuse whoever leads a later term
       return false;
     }
     if (attempt_.running()) return judge(), false;

@@ -11,7 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +36,7 @@ struct pending_operation {
   std::uint64_t sequence = 0;         ///< of a send, once its first chunk was taken
   std::uint32_t generation = 0;
   time_point since = {};
-  std::optional<error> failure = {};
+  std::shared_ptr<const error> failure = {};  ///< few fail, and of a thousand peers each has thousands of operations
 };
 
 class operation_table {
@@ -82,7 +82,7 @@ class operation_table {
   void finish(slot_index slot) { slots_[slot].done = true; }
 
   void finish(slot_index slot, error failure) {
-    slots_[slot].failure = std::move(failure);
+    slots_[slot].failure = std::make_shared<const error>(std::move(failure));
     slots_[slot].done = true;
   }
 
@@ -91,7 +91,7 @@ class operation_table {
     pending_operation& op = slots_[slot];
     op.used = false;
     free_.push_back(slot);
-    if (op.failure) return std::move(*op.failure);
+    if (op.failure) return *op.failure;
     return op.moved;
   }
 

@@ -2,8 +2,9 @@
 #ifndef CAUSEWAY_SIM_QUEUE_HPP
 #define CAUSEWAY_SIM_QUEUE_HPP
 
-// First in, first out, in one block of memory that grows by doubling; empty it owns nothing. A simulated network has
-// hundreds of thousands of queues, nearly all of them empty: std::deque would spend half a kilobyte on each.
+// First in, first out, in one block of memory that grows by doubling; unused it owns nothing. A simulated network has
+// millions of queues, most of them never used and the others for a message at a time: std::deque would spend half a
+// kilobyte on each.
 
 #include <causeway/config/config.hpp>
 
@@ -51,7 +52,7 @@ class queue {
 
  private:
   void grow() {
-    std::vector<T> bigger(places_.empty() ? 4 : 2 * places_.size());
+    std::vector<T> bigger(places_.empty() ? 1 : 2 * places_.size());
     for (std::size_t i = 0; i < size_; ++i) bigger[i] = std::move(places_[(first_ + i) & (places_.size() - 1)]);
     places_ = std::move(bigger);
     first_ = 0;

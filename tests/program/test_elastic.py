@@ -245,12 +245,14 @@ class Training(Elastic):
             return f.read().split("\0")
 
     def test_a_silent_stranger_does_not_hold_up_the_end(self):
-        p = self.start("--peers", "1", "--listen", "127.0.0.1:0", "--steps", "400", "--net.patience", "2")
-        self.until(lambda: self.round(0) > 0, p)
+        p = self.start("--peers", "2", "--listen", "127.0.0.1:0", "--steps", "40", "--net.patience", "2")
+        self.until(lambda: "causeway join" in self.said(p), p)
         address = re.search(r"causeway join (\S+)", self.said(p)).group(1)
         stranger = wire.SilentStranger(address, wire.run_id("causeway"))
         try:
-            self.ends(p)
+            other = self.join(address)  # the run begins with it, so the stranger is there before the end
+            for q in [p, other]:
+                self.ends(q)
         finally:
             stranger.close()
         self.assertIn("validation loss", self.said(p))

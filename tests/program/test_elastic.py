@@ -440,6 +440,30 @@ class Refounding(Elastic):
                 self.journals_hold("runs", "lost")
                 shutil.rmtree(os.path.join(self.dir, "lost"))
 
+    def test_a_run_is_founded_on_a_commit_that_no_journal_has(self):
+        p = self.start("--peers", "2", *LONG)
+        self.until(lambda: all(self.round(i) > 3 for i in range(2)), p)
+        self.lose(p, 2)
+        self.cut_newest_commit(2)
+        p = self.start("--peers", "1", "--run.refound", "true", *LONG)
+        self.until(lambda: "as branch" in self.said(p), p)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+        self.journals_hold()
+
+    def cut_newest_commit(self, count):
+        """They were killed when it was on their disks, and not in their journals yet."""
+        lines = {}
+        for i in range(count):
+            with open(os.path.join(self.folder(i), "journal.txt")) as f:
+                lines[i] = f.readlines()
+        number = lambda line: int((re.search(r" commit .*round=(\d+)", line) or [0, 0])[1])
+        newest = max(number(line) for all_of in lines.values() for line in all_of)
+        for i, all_of in lines.items():
+            cut = next((at for at, line in enumerate(all_of) if number(line) == newest), len(all_of))
+            with open(os.path.join(self.folder(i), "journal.txt"), "w") as f:
+                f.writelines(all_of[:cut])
+
     def test_peers_of_other_machines_come_over_when_they_are_told_to(self):
         p, address = self.host(*LONG)
         peer = self.join(address)

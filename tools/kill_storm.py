@@ -137,6 +137,10 @@ class Journals:
     def commits_after(self, moment, peers):
         return min((e["at"] for p in peers for e in self.events[p] if e["kind"] == "commit" and e["at"] > moment), default=None)
 
+    def committed(self):
+        """All rounds that somebody committed; journals leave a 0 out, as that of the founding."""
+        return {int(e.get("round", 0)) for events in self.events.values() for e in events if e["kind"] == "commit"}
+
     def states(self):
         found = collections.defaultdict(set)
         for p, events in self.events.items():
@@ -326,8 +330,7 @@ def one_not_finite(args, folder):
         status = run.launch(failpoint=failpoint).wait()
         losses = results(run)
         check = subprocess.run([args.program, "check-journal", os.path.join(run.folder, "causeway")], capture_output=True, text=True)
-        committed = {int(e["round"]) for events in Journals(run).events.values() for e in events if e["kind"] == "commit"}
-        lost = set(range(1, run.newest() + 1)) - committed
+        lost = set(range(1, run.newest() + 1)) - Journals(run).committed()
         print(f"{name}: status {status}, {run.newest()} rounds, {len(lost)} of them lost, {len(losses)} of {peers} peers trained to the end"
               + (f", validation loss {statistics.mean(losses):.4f}" if losses else ""))
         print(check.stdout.strip() + check.stderr.strip())

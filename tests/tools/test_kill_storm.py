@@ -4,6 +4,7 @@
 usage: test_kill_storm.py [unittest options]"""
 import re
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -27,6 +28,15 @@ class Arguments(unittest.TestCase):
     def test_settings_right_behind_the_program(self):
         args = kill_storm.read_arguments(["causeway", "--", "--steps", "5"])
         self.assertEqual((args.program, args.settings, args.kills, args.steps), ("causeway", ["--steps", "5"], 200, None))
+
+
+class Journals(unittest.TestCase):
+    def test_the_founding_has_no_number(self):
+        with tempfile.TemporaryDirectory() as box:
+            run = kill_storm.Run("causeway", box, 1, [])
+            Path(run.path(0)).mkdir(parents=True)
+            Path(run.path(0, "journal.txt")).write_text("5 77 commit hash=9 chain=3 members=77\n9 77 commit round=1 hash=8 parent=3\n9 77 comm")
+            self.assertEqual(kill_storm.Journals(run).committed(), {0, 1})
 
 
 if __name__ == "__main__":

@@ -137,6 +137,10 @@ class Journals:
     def commits_after(self, moment, peers):
         return min((e["at"] for p in peers for e in self.events[p] if e["kind"] == "commit" and e["at"] > moment), default=None)
 
+    def committed(self):
+        """All rounds that somebody committed; journals leave a 0 out, as that of the founding."""
+        return {int(e.get("round", 0)) for events in self.events.values() for e in events if e["kind"] == "commit"}
+
     def states(self):
         found = collections.defaultdict(set)
         for p, events in self.events.items():
@@ -146,8 +150,10 @@ class Journals:
         return found
 
     def discarded(self, run):
-        """Samples that a peer trained on in a life that no kill ended in between, and that it never contributed."""
-        lost = 0
+        """Samples that a peer trained on in a life that no kill ended in between, and that it never contributed: of peers that were
+        in, and of peers that had just been started. A round that began while they were dead may give what they hold to others, and
+        nobody tells them before it is committed."""
+        lost = [0, 0]
         contributed = collections.Counter()
         seen = set()
         for events in self.events.values():
@@ -161,7 +167,7 @@ class Journals:
             life = []
             for e in [*events, {"kind": "boot"}]:
                 if e["kind"] == "boot":
-                    lost += self.lost_in(life, contributed)
+                    lost = [a + b for a, b in zip(lost, self.lost_in(life, contributed))]
                     life = []
                 life.append(e)
         return lost
@@ -169,10 +175,13 @@ class Journals:
     @staticmethod
     def lost_in(life, contributed):
         # What was trained for a round is contributed in it or kept for the next one: it may only grow until it is committed.
-        lost = 0
+        lost = [0, 0]
         before = None
+        is_in = False
         for e in life:
             if e["kind"] != "trained":
+                took_part = e["kind"] == "commit" and e["id"] in [c.split(":")[0] for c in e.get("contributions", "").split(",")]
+                is_in = is_in or (took_part and before is not None and int(e["round"]) >= int(before[1]))
                 continue
             ranges = [tuple(map(int, r.split(":"))) for r in filter(None, e.get("ranges", "").split(","))]
             numbers = {n for first, count in ranges for n in range(first, first + count)}
@@ -180,7 +189,7 @@ class Journals:
                 who, start, old = before
                 gone = sum(contributed[(who, r)] for r in range(start, int(e["round"])))
                 kept = len(old & numbers)
-                lost += max(0, len(old) - kept - gone)
+                lost[0 if is_in else 1] += max(0, len(old) - kept - gone)
             before = (e["id"], int(e["round"]), numbers)
         return lost
 
@@ -271,8 +280,9 @@ def report(args, run, killed, stuck, everybody):
     j = Journals(run)
     forked = {r: s for r, s in j.states().items() if len(s) > 1}
     backwards = sum(1 for p in range(run.peers) for a, b in zip(run.rounds(p), run.rounds(p)[1:]) if b["round"] < a["round"])
-    lost = j.discarded(run)
-    print(f"rounds with two states: {len(forked)}; rounds that went back on a disk: {backwards}; survivors' samples thrown away: {lost}")
+    lost, just_started = j.discarded(run)
+    print(f"rounds with two states: {len(forked)}; rounds that went back on a disk: {backwards}; survivors' samples thrown away: {lost} "
+          f"(of peers that had just been started: {just_started})")
     print(f"{everybody} of {run.peers} peers hold the newest round" + ("; THE RUN IS STUCK" if stuck else ""))
     kill_to_commit = []
     for moment, victims, survivors, how in run.kills:
@@ -326,8 +336,7 @@ def one_not_finite(args, folder):
         status = run.launch(failpoint=failpoint).wait()
         losses = results(run)
         check = subprocess.run([args.program, "check-journal", os.path.join(run.folder, "causeway")], capture_output=True, text=True)
-        committed = {int(e["round"]) for events in Journals(run).events.values() for e in events if e["kind"] == "commit"}
-        lost = set(range(1, run.newest() + 1)) - committed
+        lost = set(range(1, run.newest() + 1)) - Journals(run).committed()
         print(f"{name}: status {status}, {run.newest()} rounds, {len(lost)} of them lost, {len(losses)} of {peers} peers trained to the end"
               + (f", validation loss {statistics.mean(losses):.4f}" if losses else ""))
         print(check.stdout.strip() + check.stderr.strip())

@@ -106,16 +106,17 @@ class peer_talk {
                                 const std::function<std::uint64_t()>& bytes_sent, const causeway::log_sink& log) {
     std::size_t waiting = 0;
     const auto done = [&] { return (waiting = tell_all(over, patience)) == 0; };
-    causeway::duration said_after = std::chrono::seconds{5};
-    causeway::time_point said;
-    over.locked([&] { said = served_ = over.now(); });
+    const causeway::duration pause = std::min<causeway::duration>(patience / 4, look_every);
+    causeway::duration said_after = std::min<causeway::duration>(patience / 2, std::chrono::seconds{5});
+    causeway::time_point now;
+    over.locked([&] { now = served_ = over.now(); });
+    causeway::time_point said = now;
     for (std::uint64_t sent = bytes_sent();;) {
-      causeway::time_point now;
-      over.locked([&] { now = over.now(); });
-      CAUSEWAY_ASSIGN(const bool all, over.block(done, now + std::min<causeway::duration>(patience, look_every)));
+      CAUSEWAY_ASSIGN(const bool all, over.block(done, now + pause));
       if (all) return {};
+      over.locked([&] { now = over.now(); });
       const std::uint64_t before = std::exchange(sent, bytes_sent());
-      if (sent - before > small_talk) over.locked([&] { served_ = over.now(); });
+      if (sent - before > small_talk) over.locked([&] { served_ = now; });
       if (now - said < said_after) continue;
       said = now;
       said_after *= 2;

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "refounding.hpp"
 
+#include <causeway/core/clock.hpp>
 #include <causeway/io/file.hpp>
+#include <causeway/membership/refound.hpp>
 #include <causeway/train/refound.hpp>
 
 #include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "journal.hpp"
@@ -64,6 +69,19 @@ causeway::result<settings> settings_before(const settings& wanted, const std::st
   return before;
 }
 
+// Its peers were killed, perhaps between a commit and its line in the journal.
+causeway::result<void> complete_journals(io::any_storage& storage, const std::vector<std::string>& peers,
+                                         const settings& before) {
+  for (const std::string& path : peers) {
+    const auto record = causeway::detail::read_member_record(storage, path);
+    const std::string file = path + "/" + journal_name(before.run.branch);
+    if (!record || record->run != run_id_of(before) || !std::filesystem::exists(file)) continue;
+    CAUSEWAY_ASSIGN(auto journal, journal_file::open(file));
+    for (const auto& e : causeway::membership::last_words(*record, causeway::steady_clock{}.now())) journal.write(e);
+  }
+  return {};
+}
+
 }  // namespace
 
 causeway::result<void> refound_run(settings& s, const std::string& folder) {
@@ -76,6 +94,7 @@ causeway::result<void> refound_run(settings& s, const std::string& folder) {
   CAUSEWAY_ASSIGN(const auto founded,
                   causeway::refound(storage, peers, mine.path(), run_id_of(s), fresh_identity(mine.index())));
   if (s.run.journal) {
+    CAUSEWAY_TRY(complete_journals(storage, peers, before));
     CAUSEWAY_ASSIGN(auto journal, journal_file::open(mine.path() + "/" + journal_name(s.run.branch)));
     journal.write(causeway::membership::refound_event(founded));
   }

@@ -3,11 +3,13 @@
 
 #include <causeway/axis/by_speed.hpp>
 #include <causeway/comm/rounds.hpp>
+#include <causeway/compress/block_int8.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/nesterov_in_parts.hpp>
 #include <causeway/optim/sgd.hpp>
 
 #include <cmath>
+#include <limits>
 
 #include "support/simulated_runs.hpp"
 
@@ -31,7 +33,66 @@ double took(const support::simulated_run& r, std::size_t peer) {
 
 using nesterov = axis::outer<optim::nesterov>;
 
+/// Spoils a parameter of peer 1 after each inner step from `first` to `last`, before Policy comes to it.
+template <class Policy>
+struct spoiling {
+  static constexpr std::string_view name = Policy::name;
+  static constexpr auto traits = Policy::traits;
+  static constexpr std::uint32_t state_version = Policy::state_version;
+
+  Policy policy{};
+  std::uint64_t first = 0, last = 0;
+
+  result<void> start(auto& ctx) { return policy.start(ctx); }
+  result<void> before_inner_step(auto& ctx) { return policy.before_inner_step(ctx); }
+  result<void> after_inner_step(auto& ctx) {
+    const bool spoils = ctx.self() == 1 && first <= ctx.step() && ctx.step() <= last;
+    if (spoils) ctx.parameters()[2] = std::numeric_limits<float>::quiet_NaN();
+    return policy.after_inner_step(ctx);
+  }
+  result<void> finish(auto& ctx) { return policy.finish(ctx); }
+  void serialize(auto& ar) { policy.serialize(ar); }
+};
+
 }  // namespace
+
+TEST_CASE("on arrival: a client whose push is not finite starts again from the shared parameters", "[comm][fast]") {
+  const auto loss = [](auto make_policy, std::uint64_t spoilt) {
+    const auto make = [=] {
+      return spoiling<decltype(make_policy())>{.policy = make_policy(), .first = spoilt, .last = spoilt};
+    };
+    const auto all = run(make, {.peers = 4, .steps = 80, .learning_rate = 0.1F});
+    return support::distance_to_optimum(all.peers[0].parameters, 4, 80);
+  };
+  const auto compare = [&](auto make_policy) {
+    const double whole = loss(make_policy, UINT64_MAX);
+    const double spoilt = loss(make_policy, 39);
+    CAPTURE(whole, spoilt);
+    CHECK(spoilt != whole);
+    CHECK(spoilt < 1.5 * whole + 1e-3);
+  };
+  compare([] { return comm::on_arrival{axis::every{4}, nesterov{0.7F}}; });
+  compare([] { return comm::on_arrival{axis::every{4}, nesterov{0.7F}, axis::quorum{.least = 4}}; });
+  compare([] { return comm::on_arrival{axis::every{4}, nesterov{0.7F}, axis::push{.codec = compress::block_int8{}}}; });
+  // In flight two steps long; two fragments, one of which is pushed earlier: its gradient would be NaN before its push.
+  compare([] { return comm::on_arrival{axis::every{4}, nesterov{0.7F}, axis::delayed{2, 0.5F}}; });
+}
+
+TEST_CASE("on arrival: a client that pushes nothing finite ends, and the others go on", "[comm][fast]") {
+  const auto make = [] {
+    using policy = decltype(comm::on_arrival{axis::every{1}});
+    return spoiling<policy>{.policy = comm::on_arrival{axis::every{1}}, .first = 4, .last = UINT64_MAX};
+  };
+  support::simulated_runs<optim::sgd, support::blocky, decltype(make)> runs{make, {.peers = 3, .steps = 20}};
+  const auto all = runs.run();
+  REQUIRE(all.peers[1].error);
+  CHECK(all.peers[1].error->code == errc::non_finite);
+  CHECK(all.peers[1].error->where == "peer 0, the hub");
+  CHECK(all.peers[1].rounds == 4 + 8);
+  CHECK(all.peers[0].finished);
+  CHECK(all.peers[2].finished);
+  CHECK(all.peers[0].parameters == all.peers[2].parameters);
+}
 
 TEST_CASE("on arrival: with everybody in the quorum it is a synchronous round, bit for bit", "[comm][fast]") {
   const simulated_options options{.peers = 4, .steps = 12};

@@ -57,6 +57,21 @@ TEST_CASE("refound: nothing that is in a commit is trained on again, and all els
   CHECK(decode_durable_record(encode(founded)).value() == founded);
 }
 
+TEST_CASE("refound: what a peer has on disk completes a history that its death cut off", "[membership][fast]") {
+  cluster c{3, of_run(9, 5)};
+  c.restart_after = 0;
+  start(c, 5);
+  REQUIRE(c.run_until_true(60, [&] { return c.newest >= 6 && c.agreed(); }));
+  const durable_record& old = c.hosts[3]->process->durable();
+  const auto said = last_words(old, time_point{});
+  REQUIRE(said.size() == 2);
+  CHECK(said[0].what == event::boot);
+  CHECK(said[0].chain == old.newest->chain());
+  CHECK(said[1].what == event::commit);
+  CHECK(said[1].peer == old.self);
+  CHECK(said[1].chain == refounded(old, 10, 777).newest->parent);
+}
+
 TEST_CASE("refound: one or three go on where eight stopped, and all samples stay in one commit", "[membership][fast]") {
   for (const std::size_t left : {1U, 3U}) {
     cluster c{11, of_run(9, 8)};

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,68 @@ TEST_CASE("async pipeline: lines that take long cost time, which micro-batches a
   // `ranks` micro-batches are on a round trip of as many stages and all lines, there and back.
   CHECK(bare == Approx(stage_seconds / (stage_seconds + 2 * latency * (ranks - 1) / ranks)).epsilon(0.01));
   CHECK(hidden >= 0.97);
+}
+
+namespace {
+
+struct ended {
+  std::vector<error> errors{ranks};
+  std::vector<double> at = std::vector<double>(ranks);
+};
+
+/// What all say when `victim` computes for ever in its fifth step, and when.
+ended with_one_that_hangs(std::uint32_t victim, std::uint32_t ahead) {
+  const async_pipeline_options o{.ahead = ahead};
+  sim::world world{{.seed = 1}};
+  std::vector<sim::host_index> hosts;
+  for (std::uint32_t p = 0; p < ranks; ++p) hosts.push_back(world.add_host({}));
+  ended e;
+  for (const auto host : hosts) {
+    world.boot(host, [&, host](sim::process& process) {
+      environment env;
+      env.transport = net::any_transport{std::move(*process.make_transport(hosts))};
+      env.clock = process.clock();
+      std::uint64_t step = 0;
+      support::block_seconds time;
+      time.spend = [&](double s) {
+        process.compute(std::chrono::duration_cast<duration>(std::chrono::duration<double>(s)));
+        if (step == 4 && host == victim) process.sleep(std::chrono::hours{48});
+      };
+      const auto place = place_in(o.cut, host, ranks).value();
+      support::timed_stages model{blocks, 4, part_of(o.cut, place, blocks).value(), time};
+      auto t = make_trainer(std::move(model), std::move(env), trainer_options{}, comm::periodic<>{{.local_steps = 1000}},
+                            async_pipeline<>{o}, optim::sgd{});
+      const std::vector<std::int32_t> token(1, 1);
+      REQUIRE(t.start());
+      for (; step < 100; ++step) {
+        const auto report = t.step({token, token, 1});
+        if (report) continue;
+        e.errors[host] = report.error();
+        break;
+      }
+      e.at[host] = seconds(process.now().since_start);
+    });
+  }
+  world.run_until(time_point{std::chrono::hours{40}});
+  return e;
+}
+
+}  // namespace
+
+TEST_CASE("async pipeline: a peer that hangs ends the others' wait, and they name whom they wait for", "[parallel][fast]") {
+  for (const std::uint32_t ahead : {0U, 2U}) {
+    for (const std::uint32_t victim : {0U, 1U, 3U}) {
+      const ended e = with_one_that_hangs(victim, ahead);
+      for (std::uint32_t p = 0; p < ranks; ++p) {
+        if (p == victim) continue;
+        INFO("peer " << p << " of a stream where peer " << victim << " hangs: " << e.errors[p].text());
+        CHECK((e.errors[p].code == errc::timeout || e.errors[p].code == errc::peer_lost));
+        CHECK(e.errors[p].where.find("peer") != std::string::npos);
+        CHECK(e.at[p] > 600);
+        CHECK(e.at[p] < 3600);
+      }
+    }
+  }
 }
 
 }  // namespace causeway::parallel

@@ -245,12 +245,14 @@ class Training(Elastic):
             return f.read().split("\0")
 
     def test_a_silent_stranger_does_not_hold_up_the_end(self):
-        p = self.start("--peers", "1", "--listen", "127.0.0.1:0", "--steps", "400", "--net.patience", "2")
-        self.until(lambda: self.round(0) > 0, p)
+        p = self.start("--peers", "2", "--listen", "127.0.0.1:0", "--steps", "40", "--net.patience", "2")
+        self.until(lambda: "causeway join" in self.said(p), p)
         address = re.search(r"causeway join (\S+)", self.said(p)).group(1)
         stranger = wire.SilentStranger(address, wire.run_id("causeway"))
         try:
-            self.ends(p)
+            other = self.join(address)  # the run begins with it, so the stranger is there before the end
+            for q in [p, other]:
+                self.ends(q)
         finally:
             stranger.close()
         self.assertIn("validation loss", self.said(p))
@@ -437,6 +439,30 @@ class Refounding(Elastic):
                 self.ends(p, 130)
                 self.journals_hold("runs", "lost")
                 shutil.rmtree(os.path.join(self.dir, "lost"))
+
+    def test_a_run_is_founded_on_a_commit_that_no_journal_has(self):
+        p = self.start("--peers", "2", *LONG)
+        self.until(lambda: all(self.round(i) > 3 for i in range(2)), p)
+        self.lose(p, 2)
+        self.cut_newest_commit(2)
+        p = self.start("--peers", "1", "--run.refound", "true", *LONG)
+        self.until(lambda: "as branch" in self.said(p), p)
+        p.send_signal(signal.SIGINT)
+        self.ends(p, 130)
+        self.journals_hold()
+
+    def cut_newest_commit(self, count):
+        """They were killed when it was on their disks, and not in their journals yet."""
+        lines = {}
+        for i in range(count):
+            with open(os.path.join(self.folder(i), "journal.txt")) as f:
+                lines[i] = f.readlines()
+        number = lambda line: int((re.search(r" commit .*round=(\d+)", line) or [0, 0])[1])
+        newest = max(number(line) for all_of in lines.values() for line in all_of)
+        for i, all_of in lines.items():
+            cut = next((at for at, line in enumerate(all_of) if number(line) == newest), len(all_of))
+            with open(os.path.join(self.folder(i), "journal.txt"), "w") as f:
+                f.writelines(all_of[:cut])
 
     def test_peers_of_other_machines_come_over_when_they_are_told_to(self):
         p, address = self.host(*LONG)

@@ -122,6 +122,34 @@ TEST_CASE("member: any peer may die at any point, the holder of the rendezvous t
   }
 }
 
+TEST_CASE("member: who holds nothing yet helps to commit the round that is taken over from its voters", "[train][fast]") {
+  // Three of four die in round 3 before they vote, host 2 before the others are through; only host 0 has its state.
+  int passed = 0;
+  bool dead[4]{};
+  support::elastic_options o{.peers = 4, .rounds = 8, .store_every = 100};
+  sim::world* world = nullptr;
+  o.dies_at = [&](std::uint32_t host, std::string_view point) {
+    const bool first = host == 2 && point == "before_store" && ++passed == 3;
+    const bool follows = (host == 1 || host == 3) && point == "fetching" && dead[2] && !dead[host];
+    if (!first && !follows) return false;
+    dead[host] = true;
+    if (dead[1] && dead[3]) {
+      world->after(1s, [&] {
+        for (const std::uint32_t gone : {1U, 2U, 3U}) world->restart(gone);
+      });
+    }
+    return true;
+  };
+  said log;
+  o.trace = log.sink();
+  support::elastic_cluster cluster{diloco, o};
+  world = &cluster.world();
+  cluster.boot();
+  REQUIRE(cluster.run(2min));
+  all_ended_alike(cluster, 4);
+  CHECK(log.about("round 3 is taken over from its voters"));
+}
+
 TEST_CASE("member: the next commit follows a kill within a second and an exchange", "[train][fast]") {
   support::elastic_options o{.peers = 8, .rounds = 40};
   support::elastic_cluster cluster{diloco, o};

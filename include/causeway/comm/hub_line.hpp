@@ -51,7 +51,7 @@ struct answer_header {
   std::uint64_t number = 0;  ///< of the push that is answered
   double held_seconds = 0;   ///< from its arrival to the answer
   std::uint32_t steps = 0;   ///< inner steps before the next push; 0: as before
-  std::uint32_t code = 0;    ///< why it was refused
+  std::uint32_t code = 0;    ///< why it was refused; of an answer: why the push could not be used, 0 where it was
 };
 
 template <class Header>

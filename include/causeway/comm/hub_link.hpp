@@ -37,6 +37,8 @@ struct hub_leg {
   bool pending = false;         ///< a push was made, its answer not used yet
   bool fresh = false;           ///< what was pulled replaces the live values: the hub knew more of this peer than it did
   bool answered = false;        ///< `answer` is here
+  bool spoilt = false;          ///< what was pushed is not finite, and was given up
+  bool unsound = false;         ///< the hub could not use the push
   std::uint32_t answer_steps = 0;
   push_header header;  ///< of the last push, and its content: for saying it again
   std::vector<std::uint8_t> content;
@@ -178,10 +180,13 @@ class hub_link {
     if (h.word != hub_word::answer || h.fragment >= legs_.size()) return nonsense();
     hub_leg& leg = legs_[h.fragment];
     const std::size_t size = terms.cuts[h.fragment].size;
+    const bool unsound = h.code == static_cast<std::uint32_t>(errc::non_finite);
+    if (h.code != 0 && !unsound) return nonsense();
     if (!leg.pending || leg.answered || h.number != leg.number || bytes.size() != size * sizeof(float)) return nonsense();
     leg.answer.resize(size);
     CAUSEWAY_TRY(compress::none::decode(terms.pool, bytes, leg.answer));
     leg.answered = true;
+    leg.unsound = unsound;
     leg.answer_steps = h.steps;
     sync_seconds_ = std::max(0.0, seconds(terms.now() - leg.sent_at) - h.held_seconds);
     return {};
@@ -189,7 +194,7 @@ class hub_link {
 
   /// The answer for fragment f was used.
   void landed(hub_leg& leg) {
-    leg.pending = leg.answered = leg.fresh = false;
+    leg.pending = leg.answered = leg.fresh = leg.spoilt = leg.unsound = false;
     if (leg.answer_steps != 0) leg.due_after = leg.answer_steps;
   }
 
@@ -241,7 +246,7 @@ class hub_link {
     if constexpr (R::keeps == axis::keeping::in_a_buffer) {
       leg.residual.resize(row_.size());
       const auto bytes = std::as_bytes(std::span{leg.content});
-      // Values that are not finite: the hub refuses them, and says so.
+      // Values that are not finite: the hub cannot use them, and says so.
       if (!compress::residual_of(rules.codec, about, row_, bytes, leg.residual)) leg.residual.assign(row_.size(), 0.0F);
     }
   }

@@ -5,8 +5,9 @@
 // The hub's side of comm::on_arrival: shared parameters, the pushes that wait to be applied, and a line to each client. The
 // peer that it runs on may be a client as well; its messages do not travel, but are the same.
 //
-// Clients that get lost, and clients that send what cannot be used, are left out from then on: nothing that one client does
-// or does not do ends the hub's run.
+// Clients that get lost, and clients that send what makes no sense, are left out from then on: nothing that one client does
+// or does not do ends the hub's run. A push that is not finite counts for nothing, and its answer says so: the client
+// starts again from the shared parameters. One that pushes nothing else is left out, too.
 
 #include <causeway/axis/arrivals.hpp>
 #include <causeway/axis/fragments.hpp>
@@ -42,6 +43,7 @@ struct hub_client {
   bool here = true;  ///< neither lost nor refused
   bool done = false;
   bool waits = false;              ///< for an answer: it will not push anything before
+  std::uint32_t unsound = 0;       ///< pushes in a row that were not finite
   std::unique_ptr<hub_line> line;  ///< none for this peer itself
 
   void serialize(auto& ar) { ar(taken, samples, speed, sync_seconds); }
@@ -52,6 +54,8 @@ struct owed_answer {
   std::uint32_t client = 0;
   std::uint64_t number = 0;
   time_point since{};  ///< as waiting_push has it
+  // Not part of a checkpoint: a client that is not told pushes what is not finite once more, and is told then.
+  bool unsound = false;
 
   void serialize(auto& ar) { ar(client, number); }
 };
@@ -254,7 +258,8 @@ class hub_station {
     const answer_header h{.fragment = static_cast<std::uint32_t>(f),
                           .number = w.number,
                           .held_seconds = seconds(terms.now() - w.since),
-                          .steps = rules.steps_for(clients_[w.client].speed, speeds())};
+                          .steps = rules.steps_for(clients_[w.client].speed, speeds()),
+                          .code = w.unsound ? static_cast<std::uint32_t>(errc::non_finite) : 0};
     reply(w.client, fragment_answer(terms, h));
   }
 
@@ -409,7 +414,7 @@ class hub_station {
     for (std::uint32_t c = 0; c < clients_.size(); ++c) {
       if (!clients_[c].here) continue;
       const auto samples = static_cast<double>(clients_[c].samples[f]);
-      if (is_among(batch, c)) {
+      if (std::any_of(batch.begin(), batch.end(), [c](const auto& w) { return w.client == c && !w.unsound; })) {
         arrived += samples;
         ++pushes;
       } else {
@@ -446,20 +451,36 @@ class hub_station {
   }
 
   void owe(const waiting_push& w, std::size_t f) {
-    if (w.wants_answer != 0) unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since});
+    if (w.wants_answer == 0) return;
+    unanswered_[f].push_back({.client = w.client, .number = w.number, .since = w.since, .unsound = w.unsound});
   }
 
-  /// The outer step with what the pushes say together. Those that cannot be used are left out, and so are their clients.
-  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<const waiting_push> batch) {
+  /// The outer step with what the pushes say together, without those that cannot be used.
+  void move_shared(const auto& rules, const hub_terms& terms, std::size_t f, std::span<waiting_push> batch) {
     const auto bad = [&](const waiting_push& w, errc why) {
-      refuse(terms, w.client, collective::to_error({peers_[w.client], why}, UINT32_MAX));
+      batch[static_cast<std::size_t>(&w - batch.data())].unsound = true;
+      object(terms, w, f, collective::to_error({peers_[w.client], why}, UINT32_MAX));
     };
     const merged_pushes merged = merger_.merge(rules, terms, level_, f, batch, bad);
+    for (const waiting_push& w : batch) {
+      if (!w.unsound) clients_[w.client].unsound = 0;
+    }
     if (merged.pushes == 0) return;
     applied_[f] += merged.pushes;
     samples_[f] += merged.samples;
     constexpr bool merges = std::remove_cvref_t<decltype(rules)>::arrivals_type::merges;
     step_outer(terms, terms.cuts[f], outers_[f], merges ? share_of(f, batch) : 1.0F);
+  }
+
+  /// Values that are not finite cost a client what it computed; anything else, its place. So does a station below that
+  /// shares such values: all its clients have them.
+  void object(const hub_terms& terms, const waiting_push& w, std::size_t f, const error& why) {
+    const bool may_start_over = why.code == errc::non_finite && level_ == 0 && clients_[w.client].unsound < most_unsound;
+    if (!may_start_over) return refuse(terms, w.client, why);
+    ++clients_[w.client].unsound;
+    terms.log(severity::warning, "on_arrival: push " + std::to_string(w.number) + " of fragment " + std::to_string(f) +
+                                     " counts for nothing: " + why.text() +
+                                     ". Its peer starts again from the shared parameters");
   }
 
   void step_outer(const hub_terms& terms, const axis::fragment& cut, Outer& outer, float share) {
@@ -473,6 +494,7 @@ class hub_station {
   // Of one client and fragment: the one that it waits for, and one from before its restart. So what waits at a hub is
   // bounded by its clients.
   static constexpr std::ptrdiff_t most_waiting = 2;
+  static constexpr std::uint32_t most_unsound = 8;  // pushes in a row that are not finite
 
   Outer prototype_;
   std::uint32_t level_ = 0;

@@ -12,6 +12,7 @@
 #include <causeway/axis/fragments.hpp>
 #include <causeway/axis/landing.hpp>
 #include <causeway/axis/residual.hpp>
+#include <causeway/collective/sum.hpp>
 #include <causeway/comm/arrival_rules.hpp>
 #include <causeway/comm/hub_rules.hpp>
 #include <causeway/comm/hub_tier.hpp>
@@ -180,7 +181,11 @@ class on_arrival : arrival_rules<Axes...> {
     local_.resize(cuts_[f].size);
     axis::gather(cuts_[f], ctx.parameters(), local_);
     if constexpr (landing_type::keeps_departure) leg.at_send = local_;
-    return tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer);
+    CAUSEWAY_TRY(tiers_.push(rules(), residual_, ctx.next_learning_rate(), terms_of(ctx), f, local_, wants_answer));
+    // The hub finds that, too, and says so; but until then this peer goes on computing, if it may.
+    leg.spoilt = !collective::finite_values(local_);
+    if (leg.spoilt) give_up(ctx);
+    return {};
   }
 
   /// Waits for the answer, and lands it.
@@ -196,9 +201,10 @@ class on_arrival : arrival_rules<Axes...> {
         CAUSEWAY_TRY(serve(ctx));
       }
     }
+    if (leg.unsound && !leg.spoilt) give_up(ctx);  // it was finite before it was encoded
     local_.resize(cuts_[f].size);
     axis::gather(cuts_[f], ctx.parameters(), local_);
-    if (leg.fresh) {
+    if (leg.fresh || leg.spoilt || leg.unsound) {
       local_ = leg.answer;
       leg.since = 0;
     } else {
@@ -210,6 +216,27 @@ class on_arrival : arrival_rules<Axes...> {
     ctx.parameters_changed();
     ctx.commit_round(std::span<const float>{});
     return {};
+  }
+
+  /// What this peer computed is not finite, wherever that began: of every fragment only what was pulled last, or is under
+  /// way, stays; and the inner optimizer, which may be what spoilt it, begins anew.
+  void give_up(auto& ctx) {
+    ctx.log()(severity::warning,
+              "step " + std::to_string(ctx.step() + 1) +
+                  ": what this peer pushed is not finite: it gives up what it computed since, and starts again from the "
+                  "shared parameters. Lower the learning rate, clip gradients, or look at this machine's memory");
+    for (std::size_t f = 0; f < cuts_.size(); ++f) {
+      detail::hub_leg& leg = legs()[f];
+      if (leg.pending && !leg.spoilt && !leg.unsound && !leg.at_send.empty()) {
+        axis::scatter(cuts_[f], leg.at_send, ctx.parameters());
+        continue;
+      }
+      local_.resize(cuts_[f].size);
+      axis::gather(cuts_[f], tiers_.link().anchor(), local_);
+      axis::scatter(cuts_[f], local_, ctx.parameters());
+      leg.samples = 0;
+    }
+    ctx.reset_inner();
   }
 
   result<void> serve(auto& ctx) { return tiers_.serve(rules(), residual_, terms_of(ctx)); }

@@ -29,7 +29,8 @@ struct waiting_push {
   std::uint64_t samples = 0;
   std::uint32_t wants_answer = 1;
   std::vector<std::uint8_t> bytes{};
-  time_point since{};  ///< not part of a checkpoint: after a restart, of the restart
+  time_point since{};    ///< not part of a checkpoint: after a restart, of the restart
+  bool unsound = false;  ///< its values are not finite: it counts for nothing
 
   void serialize(auto& ar) { ar(client, number, samples, wants_answer, bytes); }
 };

@@ -6,12 +6,18 @@
 // this: a person does, and takes the risk that the others go on too. So it is another run, with another id, and neither can
 // mistake the other's messages, records or samples for its own. Its first record names the other's last as its parent.
 
+#include <causeway/core/clock.hpp>
 #include <causeway/core/error.hpp>
+#include <causeway/membership/acceptor.hpp>
 #include <causeway/membership/durable_record.hpp>
 #include <causeway/membership/history.hpp>
 #include <causeway/membership/records.hpp>
+#include <causeway/membership/situation.hpp>
 
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace causeway::inline CAUSEWAY_ABI::membership {
 
@@ -46,6 +52,28 @@ namespace causeway::inline CAUSEWAY_ABI::membership {
   e.parent = founded.newest->parent;
   e.chain = founded.newest->chain();
   return e;
+}
+
+namespace detail {
+/// Keeps what is noted; nothing else is asked of it.
+struct noting final : effects {
+  std::vector<event> noted{};
+
+  void send(net::peer_id, std::vector<std::byte>) override {}
+  void dial(const std::string&) override {}
+  void drop(net::peer_id, const std::string&) override {}
+  bool persist(const durable_record&) override { return true; }
+  void wake_at(time_point) override {}
+  void note(const event& e) override { noted.push_back(e); }
+};
+}  // namespace detail
+
+/// What the peer of this record says when it is started again, for the end of its history where it never will be: a process
+/// that was killed may not have come to note its last steps, and a run may be founded on one of them.
+[[nodiscard]] inline std::vector<event> last_words(const durable_record& record, time_point now) {
+  detail::noting notes;
+  detail::acceptor{record, notes}.note_boot(now);
+  return std::move(notes.noted);
 }
 
 }  // namespace causeway::inline CAUSEWAY_ABI::membership

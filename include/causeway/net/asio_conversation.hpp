@@ -61,9 +61,9 @@ class conversation : public std::enable_shared_from_this<conversation> {
     h.run_id = run_id;
     h.sender = sender;
     h.chunk_length = static_cast<std::uint32_t>(body.size());
-    outgoing frame{std::vector<std::byte>(header_bytes), std::move(then)};
+    outgoing frame{std::vector<std::byte>(header_bytes + body.size()), std::move(then)};
     encode_header(h, frame.bytes.data());
-    frame.bytes.insert(frame.bytes.end(), body.begin(), body.end());
+    std::copy(body.begin(), body.end(), frame.bytes.begin() + header_bytes);
     queue_.push_back(std::move(frame));
     if (queue_.size() == 1) write_front();
   }

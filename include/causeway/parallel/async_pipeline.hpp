@@ -11,10 +11,12 @@
 #include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/hash.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/kernels/elementwise.hpp>
+#include <causeway/net/deadline.hpp>
 #include <causeway/nn/model_part.hpp>
 #include <causeway/parallel/async_pipeline_stream.hpp>
 #include <causeway/parallel/micro_batches.hpp>
@@ -27,6 +29,7 @@
 #include <causeway/stage/activation.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -91,12 +94,15 @@ class async_pipeline {
     }
     begun_ = true;
     moved_ = 0;
+    const time_point begin = ctx.clock().now();
+    stream.deadline(deadline(ctx));
     const auto outcome = run_step(ctx, stream, b);
     if (!outcome) {
       kept_.assign(ctx.gradients().begin(), ctx.gradients().end());
       return outcome.error();
     }
     begun_ = false;
+    step_times_.observe(ctx.clock().now() - begin);
     ++turn_;
     return yield(ctx, b);
   }
@@ -117,12 +123,10 @@ class async_pipeline {
   result<double> evaluate(auto& ctx, const batch& b) {
     CAUSEWAY_TRY(check_batch(ctx, b, false));
     auto view = view_of(ctx);
-    return evaluate_batch(ctx, view, chunks_, pieces(), b,
-                          {.channel = evaluation_channel,
-                           .step = ctx.step(),
-                           .seed = place_.replica,
-                           .deadline = ctx.exchange_options().deadline},
-                          talk(ctx, ctx.step()));
+    return evaluate_batch(
+        ctx, view, chunks_, pieces(), b,
+        {.channel = evaluation_channel, .step = ctx.step(), .seed = place_.replica, .deadline = deadline(ctx)},
+        talk(ctx, ctx.step()));
   }
 
   void serialize(auto& ar) {
@@ -185,7 +189,14 @@ class async_pipeline {
 
   // `step`: on which the stages agree; 0 before they do.
   [[nodiscard]] pipeline_talk talk(auto& ctx, std::uint64_t step) const {
-    return {{.channel = first_channel + 4, .step = step}, ctx.exchange_options()};
+    pipeline_talk t{{.channel = first_channel + 4, .step = step}, ctx.exchange_options()};
+    t.options.deadline = deadline(ctx);
+    return t;
+  }
+  // No wait is longer than a step has ever taken, with room for a neighbour that saves a checkpoint or is in an exchange;
+  // before the first, a day. So a peer that hangs ends the run with an error that names whom this one waited for.
+  [[nodiscard]] time_point deadline(auto& ctx) const {
+    return std::min(ctx.exchange_options().deadline, step_times_.deadline(ctx.clock().now()));
   }
 
   result<void> check_batch(auto& ctx, const batch& b, bool training = true) const {
@@ -207,11 +218,8 @@ class async_pipeline {
   stream_type<Context>& stream_of(Context& ctx, const batch& b) {
     if (!stream_) {
       shape_ = shape_of(ctx, b);
-      const typename async_mail<Codec>::options mail{.channel = first_channel,
-                                                     .seed = place_.replica,
-                                                     .shape = shape_,
-                                                     .late = std::size_t{1} + options_.ahead,
-                                                     .deadline = ctx.exchange_options().deadline};
+      const typename async_mail<Codec>::options mail{
+          .channel = first_channel, .seed = place_.replica, .shape = shape_, .late = std::size_t{1} + options_.ahead};
       const stream_setup setup{.rank = place_.rank,
                                .ranks = place_.ranks(),
                                .pieces = pieces(),
@@ -268,6 +276,7 @@ class async_pipeline {
   pipeline_place place_;
   std::vector<nn::block_range> chunks_;
   stream_shape shape_;
+  net::arrival_statistics step_times_{{.floor = std::chrono::minutes{10}, .cap = std::chrono::hours{24}}};
   std::unique_ptr<any_stream> stream_;  // since the first batch
   std::uint64_t turn_ = 0;              // steps of this stream
   std::uint32_t forwards_ = 0;          // done in this step

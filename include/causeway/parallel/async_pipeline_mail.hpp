@@ -75,6 +75,9 @@ class async_mail {
     for (auto& line : sent_) cancel(line);
   }
 
+  /// How long the waits that begin from now on may take.
+  void deadline(time_point at) noexcept { options_.deadline = at; }
+
   /// Starts to receive a micro-batch. Those of one way are expected, and taken, in the order of the stream.
   void expect(Codec& codec, const stream_line& l, const stream_place& m) {
     parcel p{.at = m, .peer = l.other, .bytes = buffer(head_bytes + codec.most_bytes(crossing_of(l, m, {})))};

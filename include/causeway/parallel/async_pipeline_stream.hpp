@@ -7,6 +7,7 @@
 
 #include <causeway/collective/group_view.hpp>
 #include <causeway/config/config.hpp>
+#include <causeway/core/clock.hpp>
 #include <causeway/core/error.hpp>
 #include <causeway/core/result.hpp>
 #include <causeway/core/thread_pool.hpp>
@@ -62,6 +63,8 @@ class async_stream final : public any_stream {
       : setup_{setup}, mail_{std::move(view), mail} {}
 
   [[nodiscard]] const stream_setup& setup() const noexcept { return setup_; }
+  /// How long the waits that begin from now on may take.
+  void deadline(time_point at) noexcept { mail_.deadline(at); }
   /// Micro-batches whose backward is still to come.
   [[nodiscard]] std::size_t in_flight() const noexcept { return units_.size(); }
   [[nodiscard]] std::size_t stashed() const noexcept { return stash_.size(); }

@@ -38,6 +38,7 @@ struct context {
   std::span<float> gradients();
   parameter_view view();
   void parameters_changed();
+  void reset_inner();
   result<void> subtract(std::span<float>, std::span<const float>, std::span<const float>);
   result<void> copy(std::span<float>, std::span<const float>);
   result<void> track_updates(std::span<float>);

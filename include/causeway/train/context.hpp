@@ -87,6 +87,8 @@ class training_context {
   [[nodiscard]] parameter_view view() { return model_.parameters().view(); }
   /// Call after writing parameters.
   void parameters_changed() { model_.parameters().touch(); }
+  /// The inner optimizer forgets what it knows, as at the start of the run: it may be what spoilt the parameters.
+  void reset_inner() { inner_.reset(model_.parameters().length()); }
   /// From now on every inner step adds what it subtracts from the parameters to `sum` (same layout), which must outlive the
   /// training. errc::unsupported if the inner optimizer does not report its updates.
   result<void> track_updates(std::span<float> sum) {
@@ -479,7 +481,7 @@ class training_context {
   result<verdict> sit_out(const error& why) {
     CAUSEWAY_ASSIGN(const verdict judged, env_.group->sit_out(why));
     entered_ = candidate_ = false, skipped_ = 0;
-    if (!shares_inner_) inner_.reset(model_.parameters().length());  // it may be what spoilt the parameters
+    if (!shares_inner_) reset_inner();
     return judged;
   }
 

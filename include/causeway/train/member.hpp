@@ -157,7 +157,7 @@ class member final : public elastic_group {
     attempt_.forget_overdue();
     if (!outcome) locked([&] { control_->exchanging(false); });
     if (outcome && candidate) {
-      CAUSEWAY_TRY(vote());
+      CAUSEWAY_TRY(vote(held_.round + 1));
     } else if (!outcome) {
       CAUSEWAY_TRY(report(outcome.error()));
     }
@@ -253,10 +253,11 @@ class member final : public elastic_group {
 
   // ---- a verdict ----------------------------------------------------------------------------------------------------
 
-  // The vote promises that this peer holds the round, also after a crash: so it is written first.
-  result<void> vote() {
+  // The vote promises that this peer holds the round, also after a crash: so it is written first. Where it was taken over,
+  // this peer need not have held the one before: it may have been started just now.
+  result<void> vote(std::uint64_t round) {
     const std::uint64_t root = hash_image();
-    candidate_ = {held_.round + 1, root};
+    candidate_ = {round, root};
     passing("before_store");
     CAUSEWAY_TRY(store(candidate_.round, root));
     passing("stored");
@@ -326,7 +327,7 @@ class member final : public elastic_group {
       if (!held) return {};
     }
     attempt_.begin(now.current.at);
-    CAUSEWAY_TRY(vote());
+    CAUSEWAY_TRY(vote(now.current.round));
     return waits_.await_change(now);
   }
 

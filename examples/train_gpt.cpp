@@ -25,7 +25,7 @@ result<void> train(const char* text_file, const char* first_peer) {
   CAUSEWAY_ASSIGN(auto batches, data::batcher::make(data::tokenize(bytes, text), {.context_length = 128}, 16));
   CAUSEWAY_ASSIGN(auto model, nn::gpt::create({.layers = 4, .heads = 4, .width = 128, .context = 128, .vocabulary = 256}));
   auto trainer =
-      make_trainer(std::move(model), {.transport = net::any_transport{std::move(peer.transport)}},
+      make_trainer(std::move(model), {.transport = std::move(peer.transport)},
                    {.learning_rate = optim::warmup_cosine{2e-3F, 20, 300}}, comm::periodic<>{{.local_steps = 20}});
   CAUSEWAY_TRY(trainer.start());
   for (int i = 1; i <= 300; ++i) {

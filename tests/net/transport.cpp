@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <causeway/net/transport.hpp>
 
+#include <concepts>
+
 #include "support/catch.hpp"
 
 #include <utility>
@@ -25,6 +27,8 @@ struct recording_transport {
   static traffic stats() { return {.bytes_sent = 9}; }
 };
 static_assert(Transport<recording_transport>);
+static_assert(std::convertible_to<recording_transport, any_transport>);
+static_assert(!std::convertible_to<int, any_transport>);
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 // Synchronous data parallelism: gradients are averaged over all peers before every inner step. The baseline that every
 // other communication policy is measured against.
 
+#include <causeway/collective/encoding.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/policy/concepts.hpp>
 
@@ -22,6 +23,10 @@ namespace causeway::inline CAUSEWAY_ABI::comm {
 /// A failed exchange leaves the gradients as they were where the fault policy can retry.
 template <class Codec = compress::none>
 class every_step {
+  static_assert(collective::Encoding<Codec>,
+                "causeway-P8: comm::every_step is given a codec that is none: it lacks a member of compress::Codec. "
+                "Codecs are in compress/. docs/reference/rules.md#p8");
+
  public:
   static constexpr std::string_view name = "every_step";
   static constexpr comm_traits traits{.tolerates = peers::elastic, .needs_global_step = true};

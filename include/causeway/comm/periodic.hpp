@@ -6,6 +6,7 @@
 // to an outer optimizer. Local SGD and FedAvg (outer SGD with rate 1; Stich 2019, McMahan et al. 2017) and DiLoCo (outer
 // Nesterov; Douillard et al. 2023) are instances.
 
+#include <causeway/collective/encoding.hpp>
 #include <causeway/compress/none.hpp>
 #include <causeway/optim/nesterov.hpp>
 #include <causeway/optim/optimizer.hpp>
@@ -45,6 +46,12 @@ struct periodic_options {
 /// scaling commutes with rounding).
 template <class Outer = optim::nesterov, class Codec = compress::none>
 class periodic {
+  static_assert(optim::Optimizer<Outer>,
+                "causeway-P9: comm::periodic is given an outer optimizer that is none: it lacks a member of "
+                "optim::Optimizer. Optimizers are in optim/. docs/reference/rules.md#p9");
+  static_assert(collective::Encoding<Codec>,
+                "causeway-P8: comm::periodic is given a codec that is none: it lacks a member of compress::Codec. "
+                "Codecs are in compress/. docs/reference/rules.md#p8");
   static constexpr bool own_memory = requires(const Outer& o) { o.memory(); };
   using anchor_type = std::conditional_t<own_memory, std::vector<float, source_allocator<float>>, std::vector<float>>;
 

@@ -5,6 +5,7 @@
 // Sorts a pack of policies into a trainer's slots by what they are, so that users write them in any order and leave out
 // what they do not care about.
 
+#include <causeway/core/result.hpp>
 #include <causeway/optim/optimizer.hpp>
 #include <causeway/policy/traits.hpp>
 
@@ -55,6 +56,20 @@ struct first_of<K, Default, P, Ps...> {
 
 template <kind K, class Default, class... Ps>
 using pick = typename first_of<K, Default, Ps...>::type;
+
+/// The model itself. Somebody who has not looked yet whether there is one gets an error, and only that one.
+template <class M>
+struct given_model {
+  static constexpr bool is_result = false;
+  using type = M;
+  static M&& take(M& model) { return std::move(model); }
+};
+template <class M>
+struct given_model<result<M>> {
+  static constexpr bool is_result = true;
+  using type = M;
+  static M&& take(result<M>& model) { return std::move(*model); }
+};
 
 /// `M`, after checking the pack: a misspelt policy would otherwise be dropped silently in favour of a default.
 template <class M, class... Ps>

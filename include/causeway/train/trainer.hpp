@@ -259,9 +259,13 @@ using trainer = basic_trainer<detail::claimed<M, Policies...>, detail::pick<deta
 /// 50}})`.
 template <class M, class... Policies>
 [[nodiscard]] auto make_trainer(M model, environment env, trainer_options options, Policies... policies) {
-  using type = trainer<M, Policies...>;
+  static_assert(
+      !detail::given_model<M>::is_result,
+      "causeway-P7: the model is still a result: take the model out of it with CAUSEWAY_ASSIGN, or with `*` after "
+      "looking whether it failed. docs/reference/rules.md#p7");
+  using type = trainer<typename detail::given_model<M>::type, Policies...>;
   detail::bag<Policies...> bag{std::move(policies)...};
-  return type{std::move(model),
+  return type{detail::given_model<M>::take(model),
               std::move(env),
               std::move(options),
               bag.template take<detail::kind::inner, optim::adamw>(),

@@ -77,14 +77,20 @@ class solo_transport {
 };
 static_assert(Transport<solo_transport>);
 
+template <class T>
+concept KnowsItself = requires(const T& t) {
+  t.self();
+};
+
 /// Any transport, held by value; one virtual call per message.
 class any_transport {
  public:
   any_transport() : any_transport(solo_transport{}) {}
 
+  /// Any transport is one, without a cast. What is none is told from the first call alone: asking it for moves would ask
+  /// for conversions to this type again.
   template <class T>
-    requires(!std::same_as<T, any_transport>)
-  &&Transport<T>  // in this order: the concept asks for moves of T
+    requires(!std::same_as<T, any_transport> && KnowsItself<T> && Transport<T>)
   any_transport(T transport) : model_{std::make_unique<model<T>>(std::move(transport))} {}
 
   [[nodiscard]] peer_index self() const { return model_->self(); }

@@ -10,6 +10,7 @@
 #include <causeway/collective/channels.hpp>
 #include <causeway/collective/gather.hpp>
 #include <causeway/collective/group_view.hpp>
+#include <causeway/collective/pairs.hpp>
 #include <causeway/core/clock.hpp>
 #include <causeway/core/metrics.hpp>
 #include <causeway/core/result.hpp>
@@ -218,34 +219,14 @@ class training_context {
   /// Both peers: data ← (theirs + ours) / 2. `other` must call it with us in the same round. Bytes: 4 per value each way.
   result<void> average_with(net::peer_index other, std::span<float> data) {
     received_.resize(data.size());
-    net::message_id id{.channel = collective::channels::parameters, .step = round_};
-    const auto inward = transport().receive(other, id, std::as_writable_bytes(std::span{received_}));
-    const auto outward = transport().send(other, id, std::as_bytes(data));
-    const auto sent = transport().wait(outward, no_deadline);
-    const auto got = transport().wait(inward, no_deadline);
-    if (!sent) return sent.error();
-    if (!got) return got.error();
-    if (*got != data.size_bytes()) {
-      return fail(errc::protocol, "peer " + std::to_string(other),
-                  "sent parameters of another size; check that it trains "
-                  "the same model");
-    }
-    for (std::size_t i = 0; i < data.size(); ++i) data[i] = 0.5F * (data[i] + received_[i]);
-    return {};
+    return collective::average_pair(transport(), other, {.channel = collective::channels::parameters, .step = round_}, data,
+                                    received_, env_.exchange.deadline);
   }
 
   /// This peer's partner when all peers are paired at random; none for the one left over. A function of the seed and the
   /// round: the same pairs on all peers, and again when asked again.
-  std::optional<net::peer_index> random_partner() {
-    std::vector<net::peer_index> order(peers());
-    std::iota(order.begin(), order.end(), 0U);
-    rng draw{options_.seed, mix(streams::pairs, round_)};
-    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[draw.below(i)]);
-    for (std::size_t i = 0; i + 1 < order.size(); i += 2) {
-      if (order[i] == self()) return order[i + 1];
-      if (order[i + 1] == self()) return order[i];
-    }
-    return std::nullopt;
+  [[nodiscard]] std::optional<net::peer_index> random_partner() const {
+    return collective::partner_of(self(), peers(), rng{options_.seed, mix(streams::pairs, round_)});
   }
 
   /// The parameters as they stand are what all peers hold now: the next exchange will be based on them. Where peers come
@@ -458,7 +439,8 @@ class training_context {
   result<void> enter() {
     if (!elastic() || entered_) return {};
     CAUSEWAY_ASSIGN(entry_, env_.group->enter(uncommitted_));
-    return entered_ = true, result<void>{};
+    entered_ = true;
+    return {};
   }
 
   result<void> exchanged(std::span<const float> mean = {}) {
@@ -480,7 +462,8 @@ class training_context {
 
   result<verdict> sit_out(const error& why) {
     CAUSEWAY_ASSIGN(const verdict judged, env_.group->sit_out(why));
-    entered_ = candidate_ = false, skipped_ = 0;
+    entered_ = candidate_ = false;
+    skipped_ = 0;
     if (!shares_inner_) reset_inner();
     return judged;
   }
@@ -501,7 +484,8 @@ class training_context {
   /// and so does a gradient that others have a share in, or one after the other.
   result<void> without_step(const error& why) {
     if (entered_ || ++skipped_ > steps_skipped || !std::isfinite(norm_of(parameters()))) return unusable(why.message);
-    return log()(severity::warning, why.text() + ": this step is skipped"), result<void>{};
+    log()(severity::warning, why.text() + ": this step is skipped");
+    return {};
   }
 
   // Equal shares scale by exactly 1.

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "random_pair.hpp"
+#include "upper_half.hpp"
 
 namespace {
 
@@ -95,6 +96,9 @@ int main(int argc, char** argv) {
       "DiLoCo, 10 steps", [] { return comm::periodic<>{{.local_steps = 10}}; }, steps);
   compare(
       "DiLoCo, 10 steps, int8", [] { return comm::periodic<optim::nesterov, compress::block_int8>{{.local_steps = 10}}; },
+      steps);
+  compare(
+      "DiLoCo, 10 steps, our own codec", [] { return comm::periodic<optim::nesterov, upper_half>{{.local_steps = 10}}; },
       steps);
   compare(
       "random pairs, our own policy", [] { return random_pair{10}; }, steps);
